@@ -1,0 +1,1 @@
+"""What runs it: one file per runtime, loaded only when named, through entry points."""

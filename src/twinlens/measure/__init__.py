@@ -1,0 +1,1 @@
+"""Real time: driving executors, probing machines, running studies."""

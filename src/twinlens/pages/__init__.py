@@ -1,0 +1,1 @@
+"""What every printed number, label and error means; read by `twinlens explain`."""

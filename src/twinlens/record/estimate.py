@@ -1,0 +1,50 @@
+"""A number that can defend itself, or the reason why there is none."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self
+
+Origin = Literal["measured", "derived", "modelled", "quoted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value with its interval, sample count, unit, method and origin.
+
+    `value` is None when it cannot be said; `reason` then says why. It is never 0 or inf in that case.
+    `low`, `high` bound it at confidence `level` (0-1), or are None where no interval can be given.
+    `n` counts the independent observations behind it. `unit` is one of `twinlens.units`.
+    """
+
+    value: float | None
+    unit: str
+    method: str
+    origin: Origin
+    low: float | None = None
+    high: float | None = None
+    level: float | None = None
+    n: int | None = None
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        for number in (self.value, self.low, self.high):
+            if number is not None and not math.isfinite(number):
+                raise ValueError(f"an estimate is finite or absent, not {number} ({self.method})")
+        if self.value is None and not self.reason:
+            raise ValueError(f"an absent estimate says why ({self.method})")
+
+    @classmethod
+    def absent(cls, unit: str, reason: str, method: str = "none") -> Self:
+        """Not measured, and why."""
+        return cls(None, unit, method, "measured", reason=reason)
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain mapping; keys that are None are left out."""
+        return {key: value for key, value in asdict(self).items() if value is not None or key == "value"}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """The inverse of `to_json`. Raises TypeError on unknown keys."""
+        return cls(**data)

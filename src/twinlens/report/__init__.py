@@ -1,0 +1,1 @@
+"""Text, JSON and one self-contained HTML file."""

@@ -1,0 +1,1 @@
+"""What was asked: frozen, strict values; no I/O but `spec.load`."""

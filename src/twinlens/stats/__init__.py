@@ -1,0 +1,1 @@
+"""Pure statistics over rows: quantiles, intervals, the steady segment, metrics."""
