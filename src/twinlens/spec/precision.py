@@ -1,0 +1,135 @@
+"""Precision regimes: a name for people, and what it means per tensor class in each lens.
+
+"FP8" alone says too little (method: precision is stated per tensor class), so a regime expands to one format
+for weights, activations, KV cache and accumulation in inference, and for compute, master weights, gradients and
+optimizer state in training.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from twinlens.errors import BadInput, nearest
+
+Lens = Literal["training", "inference"]
+TENSOR_CLASSES: dict[Lens, tuple[str, ...]] = {
+    "training": ("weights", "activations", "accumulation", "master", "gradients", "optimizer"),
+    "inference": ("weights", "activations", "kv", "accumulation"),
+}
+BITS = {"fp32": 32, "tf32": 32, "bf16": 16, "fp16": 16, "fp8-e4m3": 8, "fp8-e5m2": 8, "int8": 8, "int4": 4, "int32": 32}
+"""Bits an element takes in memory (tf32 is a compute format: it is stored in 32)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """One regime. `compute` names the format of the matrix products, whose ceiling is the one to compare with.
+
+    `classes` maps a tensor class to a format in BITS. `group` is the quantisation group size (0: per channel).
+    `scale_bits` are the bits of one scale (0: none).
+    """
+
+    name: str
+    lenses: tuple[Lens, ...]
+    compute: str
+    inference: dict[str, str]
+    training: dict[str, str]
+    group: int = 0
+    scale_bits: int = 0
+    method: str = "cast"
+    quantised: bool = False
+
+    def classes(self, lens: Lens) -> dict[str, str]:
+        """Tensor class to format, for one lens. Raises BadInput when the regime does not exist in that lens."""
+        if lens not in self.lenses:
+            raise BadInput(f"precision {self.name!r} does not exist for {lens}; {_known(lens)}", code="TL203")
+        return self.training if lens == "training" else self.inference
+
+    def weight_bits(self, lens: Lens, row_length: int = 0) -> float:
+        """Bits per matrix weight, scales included; `row_length` is the elements that share a per-channel scale."""
+        bits = float(BITS[self.classes(lens)["weights"]])
+        share = self.group or row_length
+        return bits + (self.scale_bits / share if self.scale_bits and share else 0.0)
+
+
+def _plain(name: str, accumulation: str = "fp32", compute: str | None = None) -> Precision:
+    stored = "fp32" if name == "tf32" else name
+    return Precision(
+        name=name,
+        lenses=("training", "inference"),
+        compute=compute or name,
+        inference={"weights": stored, "activations": stored, "kv": stored, "accumulation": accumulation},
+        # Mixed precision keeps one fp32 copy of the weights: it is both resident weight and master (torch.autocast).
+        training={
+            "weights": "fp32",
+            "activations": stored,
+            "accumulation": accumulation,
+            "master": "fp32",
+            "gradients": "fp32",
+            "optimizer": "fp32",
+        },
+    )
+
+
+def _weights_only(bits: str, group: int, method: str) -> Precision:
+    return Precision(
+        name=f"{bits}-weight",
+        lenses=("inference",),
+        compute="bf16",
+        inference={"weights": bits, "activations": "bf16", "kv": "bf16", "accumulation": "fp32"},
+        training={},
+        group=group,
+        scale_bits=16 if not group else 32,  # int4 groups carry a bf16 scale and a bf16 zero point
+        method=method,
+        quantised=True,
+    )
+
+
+PRECISIONS: dict[str, Precision] = {
+    regime.name: regime
+    for regime in (
+        _plain("fp32"),
+        _plain("tf32", compute="tf32"),
+        _plain("bf16"),
+        _plain("fp16"),
+        Precision(
+            name="fp8",
+            lenses=("training", "inference"),
+            compute="fp8-e4m3",
+            inference={"weights": "fp8-e4m3", "activations": "fp8-e4m3", "kv": "bf16", "accumulation": "fp32"},
+            training={
+                "weights": "fp32",
+                "activations": "fp8-e4m3",
+                "accumulation": "fp32",
+                "master": "fp32",
+                "gradients": "fp32",
+                "optimizer": "fp32",
+            },
+            method="dynamic row-wise scale",
+            quantised=True,
+        ),
+        Precision(
+            name="int8-dynamic",
+            lenses=("inference",),
+            compute="int8",
+            inference={"weights": "int8", "activations": "int8", "kv": "fp32", "accumulation": "int32"},
+            training={},
+            method="round to nearest, symmetric weights per tensor; activations asymmetric per tensor, at run time",
+            scale_bits=32,
+            quantised=True,
+        ),
+        _weights_only("int8", 0, "round to nearest, symmetric, one scale per output channel"),
+        _weights_only("int4", 32, "round to nearest, asymmetric, groups of 32"),
+    )
+}
+
+
+def precision(name: str) -> Precision:
+    """The regime called `name`. Raises BadInput with the nearest known name."""
+    if name not in PRECISIONS:
+        raise BadInput(f"unknown precision {name!r}; {nearest(name, PRECISIONS)}", code="TL203")
+    return PRECISIONS[name]
+
+
+def _known(lens: Lens) -> str:
+    return "known: " + ", ".join(p.name for p in PRECISIONS.values() if lens in p.lenses)
