@@ -1,0 +1,106 @@
+"""One request, as it happened: integer nanoseconds and counts, nothing derived."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+
+Outcome = Literal["ok", "refused", "failed", "cut_off"]
+
+REQUEST_SCHEMA = pa.schema(
+    [
+        ("group", pa.int64()),
+        ("intended_ns", pa.int64()),
+        ("sent_ns", pa.int64()),
+        ("chunk_ns", pa.list_(pa.int64())),
+        ("chunk_tokens", pa.list_(pa.int32())),
+        ("end_ns", pa.int64()),
+        ("input_tokens", pa.int64()),
+        ("output_tokens", pa.int64()),
+        ("outcome", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Times are nanoseconds from the start of the run on one monotonic clock.
+
+    `group`: requests issued together as one batch share it; they are one observation, not many.
+    `chunk_ns[i]`: when chunk i, holding `chunk_tokens[i]` output tokens, was there. An image has one chunk of 0 tokens.
+    `outcome`: ok, refused (never started), failed, or cut_off (fewer tokens than asked).
+    """
+
+    group: int
+    intended_ns: int
+    sent_ns: int
+    chunk_ns: tuple[int, ...]
+    chunk_tokens: tuple[int, ...]
+    end_ns: int
+    input_tokens: int
+    output_tokens: int
+    outcome: Outcome = "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """The rows of an inference run as columns. Chunks of row i are `chunk_*[offsets[i]:offsets[i + 1]]`."""
+
+    group: np.ndarray
+    intended_ns: np.ndarray
+    sent_ns: np.ndarray
+    end_ns: np.ndarray
+    input_tokens: np.ndarray
+    output_tokens: np.ndarray
+    outcome: np.ndarray
+    offsets: np.ndarray
+    chunk_ns: np.ndarray
+    chunk_tokens: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.intended_ns)
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> Self:
+        """From an Arrow table with REQUEST_SCHEMA."""
+        offsets, chunk_ns = _flat(table.column("chunk_ns"))
+        _, chunk_tokens = _flat(table.column("chunk_tokens"))
+        plain = {
+            name: table.column(name).to_numpy()
+            for name in ("group", "intended_ns", "sent_ns", "end_ns", "input_tokens", "output_tokens")
+        }
+        # Few distinct words, maybe a million rows: decode the dictionary once instead of a string per row.
+        outcome = table.column("outcome").combine_chunks().dictionary_encode()
+        words = np.array(outcome.dictionary.to_pylist() or ["ok"], dtype=object)
+        return cls(
+            outcome=words[outcome.indices.to_numpy()],
+            offsets=offsets,
+            chunk_ns=chunk_ns,
+            chunk_tokens=chunk_tokens,
+            **plain,
+        )
+
+    def first_chunk_ns(self) -> np.ndarray:
+        """Time of each row's first chunk; NaN where none came. Shape: (rows,)."""
+        return self._chunk_at(self.offsets[:-1])
+
+    def last_chunk_ns(self) -> np.ndarray:
+        """Time of each row's last chunk; NaN where none came. Shape: (rows,)."""
+        return self._chunk_at(self.offsets[1:] - 1)
+
+    def _chunk_at(self, positions: np.ndarray) -> np.ndarray:
+        has = self.offsets[1:] > self.offsets[:-1]
+        found = np.full(len(self), np.nan)
+        found[has] = self.chunk_ns[positions[has]]
+        return found
+
+
+def _flat(column: Any) -> tuple[np.ndarray, np.ndarray]:
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):  # no rows: nothing to combine
+        array = pa.array([], type=column.type)
+    offsets = array.offsets.to_numpy()
+    return offsets - offsets[0], array.flatten().to_numpy()

@@ -1,0 +1,80 @@
+"""Rows on disk: an Arrow IPC stream, appended and flushed as rows end, readable even when its end is missing."""
+
+from __future__ import annotations
+
+import errno
+import time
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from twinlens.errors import ExecutorFailed
+
+_FLUSH_S = 0.2
+
+
+class RowWriter:
+    """Appends rows to one stream. A batch is written when it holds `most` rows or is older than a fifth of a second,
+
+    so a crash loses less than that, and a slow step is on disk before the next one starts.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, most: int = 4096) -> None:
+        self._path, self._schema, self._most = path, schema, most
+        self._names = schema.names
+        self._pending: list[dict[str, Any]] = []
+        self._flushed_s = time.monotonic()
+        self._file = path.open("ab")
+        self._writer = pa.ipc.new_stream(self._file, schema)
+        self.count = 0
+
+    def add(self, row: Any) -> None:
+        """Take a dataclass or a mapping with the schema's fields (missing ones are null)."""
+        self._pending.append(row if isinstance(row, dict) else {f.name: getattr(row, f.name) for f in fields(row)})
+        self.count += 1
+        if len(self._pending) >= self._most or time.monotonic() - self._flushed_s >= _FLUSH_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand what is pending to the operating system. Raises ExecutorFailed when the disk is full."""
+        pending, self._pending, self._flushed_s = self._pending, [], time.monotonic()
+        if not pending:
+            return
+        batch = pa.RecordBatch.from_pylist(pending, schema=self._schema)
+        try:
+            self._writer.write_batch(batch)
+            self._file.flush()
+        except OSError as error:
+            raise _disk_error(self._path, error, self.count - len(pending)) from error
+
+    def close(self) -> None:
+        """Flush and end the stream."""
+        try:
+            self.flush()
+            self._writer.close()
+        finally:
+            self._file.close()
+
+
+def read_rows(path: Path, schema: pa.Schema) -> pa.Table:
+    """All complete batches of a stream; a torn last batch (a killed run) is left out. A missing file has no rows."""
+    batches: list[pa.RecordBatch] = []
+    if path.exists() and path.stat().st_size:
+        with pa.memory_map(str(path)) as source:
+            try:
+                reader = pa.ipc.open_stream(source)
+                while True:
+                    batches.append(reader.read_next_batch())
+            except (StopIteration, pa.ArrowInvalid, OSError):
+                pass  # the end, or where the crash cut it
+    return pa.Table.from_batches(batches, schema=batches[0].schema if batches else schema)
+
+
+def _disk_error(path: Path, error: OSError, kept: int) -> ExecutorFailed:
+    if error.errno == errno.ENOSPC:
+        sentence = f"the disk is full while writing {path}; {kept} rows are kept: free some space and run it again"
+    else:
+        sentence = f"cannot write {path}: {error.strerror}; {kept} rows are kept"
+    return ExecutorFailed(sentence, code="TL301")

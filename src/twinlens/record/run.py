@@ -1,0 +1,64 @@
+"""One run as it lies on disk: what was asked, what ran, the rows, and nothing computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from twinlens.record.facts import Facts
+from twinlens.record.request import REQUEST_SCHEMA, Requests
+from twinlens.record.rows import read_rows
+from twinlens.record.step import STEP_SCHEMA, Steps
+from twinlens.spec.study import RunSpec
+
+State = Literal["running", "finished", "interrupted", "failed"]
+RUN_SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder. `state` "running" with a process that is gone means killed: visibly unfinished, still readable."""
+
+    folder: Path
+    id: str
+    state: State
+    spec: RunSpec
+    facts: Facts | None
+    started_utc: str
+    ended_utc: str | None
+    error: str | None
+    version: str
+    raw: dict[str, Any] = field(repr=False)
+
+    @property
+    def lens(self) -> Literal["training", "inference"]:
+        return self.spec.lens
+
+    @property
+    def is_finished(self) -> bool:
+        return self.state == "finished"
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """The rows as an Arrow table (for pandas, DuckDB and the like)."""
+        if self.lens == "training":
+            return read_rows(self.folder / "steps.arrows", STEP_SCHEMA)
+        return read_rows(self.folder / "requests.arrows", REQUEST_SCHEMA)
+
+    @cached_property
+    def steps(self) -> Steps:
+        """The rows of a training run. Raises TypeError for an inference run: the lenses share no rows."""
+        if self.lens != "training":
+            raise TypeError("an inference run has requests, not steps")
+        return Steps.from_table(self.table)
+
+    @cached_property
+    def requests(self) -> Requests:
+        """The rows of an inference run. Raises TypeError for a training run."""
+        if self.lens != "inference":
+            raise TypeError("a training run has steps, not requests")
+        return Requests.from_table(self.table)

@@ -1,0 +1,101 @@
+"""One optimizer step (or one evaluation), as it happened: integer nanoseconds and counts, nothing derived."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+
+STEP_SCHEMA = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("begin_ns", pa.int64()),
+        ("data_ns", pa.int64()),
+        ("forward_ns", pa.int64()),
+        ("backward_ns", pa.int64()),
+        ("communicate_ns", pa.int64()),
+        ("optimize_ns", pa.int64()),
+        ("end_ns", pa.int64()),
+        ("samples", pa.int64()),
+        ("tokens", pa.int64()),
+        ("loss", pa.float64()),
+        ("tag", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What a trainer reports of one step. Times are nanoseconds from the start of the run on one monotonic clock.
+
+    `data_ns` … `optimize_ns` are the time spent in each phase, summed over microbatches, with the device synchronised
+    at each boundary; None means that the phase does not exist here (not 0). What they leave of `end_ns - begin_ns` is
+    unattributed. `samples` are sequences or images; `tokens` is 0 for images. `loss` is in nats per token (or image).
+    An "evaluate" row looks at held-out data and trains nothing. `tag` names an event inside it ("compile").
+    """
+
+    begin_ns: int
+    end_ns: int
+    samples: int
+    tokens: int
+    loss: float | None = None
+    data_ns: int | None = None
+    forward_ns: int | None = None
+    backward_ns: int | None = None
+    communicate_ns: int | None = None
+    optimize_ns: int | None = None
+    kind: Literal["step", "evaluate"] = "step"
+    tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The rows of a training run as columns, one entry a row. Phases that do not exist are NaN; tags are None."""
+
+    kind: np.ndarray
+    begin_ns: np.ndarray
+    end_ns: np.ndarray
+    phases_ns: dict[str, np.ndarray]
+    samples: np.ndarray
+    tokens: np.ndarray
+    loss: np.ndarray
+    tag: np.ndarray
+
+    PHASES = ("data", "forward", "backward", "communicate", "optimize")
+
+    def __len__(self) -> int:
+        return len(self.begin_ns)
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> Self:
+        """From an Arrow table with STEP_SCHEMA."""
+        column = {name: table.column(name) for name in STEP_SCHEMA.names}
+        return cls(
+            kind=column["kind"].to_numpy(zero_copy_only=False),
+            begin_ns=column["begin_ns"].to_numpy(),
+            end_ns=column["end_ns"].to_numpy(),
+            phases_ns={name: _floats(column[f"{name}_ns"]) for name in cls.PHASES},
+            samples=column["samples"].to_numpy(),
+            tokens=column["tokens"].to_numpy(),
+            loss=_floats(column["loss"]),
+            tag=column["tag"].to_numpy(zero_copy_only=False),
+        )
+
+    def where(self, chosen: np.ndarray) -> Self:
+        """The rows that a boolean mask or slice keeps."""
+        return type(self)(
+            kind=self.kind[chosen],
+            begin_ns=self.begin_ns[chosen],
+            end_ns=self.end_ns[chosen],
+            phases_ns={name: values[chosen] for name, values in self.phases_ns.items()},
+            samples=self.samples[chosen],
+            tokens=self.tokens[chosen],
+            loss=self.loss[chosen],
+            tag=self.tag[chosen],
+        )
+
+
+def _floats(column: Any) -> np.ndarray:
+    return column.cast(pa.float64()).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]

@@ -1,0 +1,153 @@
+"""Run folders and study folders: made, written as things happen, and read back whatever state they are in."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from twinlens import __version__
+from twinlens.errors import BadInput
+from twinlens.record.facts import Facts
+from twinlens.record.request import REQUEST_SCHEMA
+from twinlens.record.rows import RowWriter
+from twinlens.record.run import RUN_SCHEMA, Run, State
+from twinlens.record.step import STEP_SCHEMA
+from twinlens.spec.study import RunSpec, Study
+
+
+def now_utc() -> str:
+    """The time for people and file names; no duration is ever computed from it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
+
+
+def create_run(parent: Path, spec: RunSpec) -> Path:
+    """A new run folder under `parent`, in state "running", with what was asked. Returns its path."""
+    label = "_".join([spec.name, spec.point.precision, f"r{spec.repeat}"])
+    folder = parent / f"{now_utc()}_{label}_{secrets.token_hex(2)}"
+    folder.mkdir(parents=True)
+    write_json(
+        folder / "run.json",
+        {
+            "schema": RUN_SCHEMA,
+            "twinlens": __version__,
+            "id": folder.name,
+            "state": "running",
+            "lens": spec.lens,
+            "fingerprint": spec.fingerprint(),
+            "asked": spec.to_dict(),
+            "started_utc": now_utc(),
+            "ended_utc": None,
+            "pid": os.getpid(),
+            "facts": None,
+            "error": None,
+        },
+    )
+    return folder
+
+
+def update_run(folder: Path, **changes: Any) -> None:
+    """Change fields of run.json; readers see the old file or the new one, never half of one."""
+    path = folder / "run.json"
+    write_json(path, json.loads(path.read_text(encoding="utf-8")) | changes)
+
+
+def end_run(folder: Path, state: State, error: str | None = None) -> None:
+    """Say how the run ended."""
+    update_run(folder, state=state, error=error, ended_utc=now_utc())
+
+
+def open_rows(folder: Path, spec: RunSpec) -> RowWriter:
+    """The writer of this run's rows."""
+    if spec.lens == "training":
+        return RowWriter(folder / "steps.arrows", STEP_SCHEMA)
+    return RowWriter(folder / "requests.arrows", REQUEST_SCHEMA)
+
+
+def read_run(folder: str | Path) -> Run:
+    """Read a run folder. Raises BadInput when it is none, is corrupt, or was written by a newer version."""
+    path = Path(folder)
+    data = _read_json(path / "run.json", "a run folder")
+    schema = data.get("schema")
+    if not isinstance(schema, int) or schema > RUN_SCHEMA:
+        raise BadInput(
+            f"{path} has schema {schema!r} and this version reads up to {RUN_SCHEMA}; update twinlens", code="TL206"
+        )
+    try:
+        return Run(
+            folder=path,
+            id=data["id"],
+            state=data["state"],
+            spec=RunSpec.model_validate_json(json.dumps(data["asked"])),
+            facts=Facts.from_json(data["facts"]) if data["facts"] else None,
+            started_utc=data["started_utc"],
+            ended_utc=data["ended_utc"],
+            error=data["error"],
+            version=data["twinlens"],
+            raw=data,
+        )
+    except (KeyError, TypeError, ValueError, ValidationError) as error:
+        cause = str(error).splitlines()[0]
+        raise BadInput(f"{path / 'run.json'} is not a run record ({cause}); restore it or measure again", code="TL205") from None
+
+
+def create_study(parent: Path, study: Study) -> Path:
+    """A new study folder under `parent` holding study.json. Returns its path."""
+    folder = parent / f"{now_utc()}_{study.name}_{secrets.token_hex(2)}"
+    folder.mkdir(parents=True)
+    write_json(
+        folder / "study.json",
+        {"schema": RUN_SCHEMA, "twinlens": __version__, "id": folder.name, "fingerprint": study.fingerprint(), "asked": study.to_dict()},
+    )
+    return folder
+
+
+def read_study(folder: Path) -> Study:
+    """What was asked of a study folder. Raises BadInput when it cannot be read."""
+    data = _read_json(folder / "study.json", "a study folder")
+    try:
+        return Study.model_validate_json(json.dumps(data["asked"]))
+    except (KeyError, ValidationError) as error:
+        raise BadInput(f"{folder / 'study.json'} is not a study record: {str(error).splitlines()[0]}", code="TL205") from None
+
+
+def find_runs(path: str | Path) -> list[Run]:
+    """The runs at a path: a run folder itself, or all run folders in a study folder (or a folder of studies)."""
+    root = Path(path)
+    if (root / "run.json").exists():
+        return [read_run(root)]
+    if not root.is_dir():
+        raise BadInput(f"there is no run folder {str(path)!r}; `twinlens list runs` names those here", code="TL205")
+    found = [read_run(record.parent) for record in sorted(root.glob("**/run.json"))]
+    if not found:
+        raise BadInput(f"{str(path)!r} holds no run (no run.json in it); `twinlens list runs` names those here", code="TL205")
+    return found
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write whole or not at all: a new file beside the old one, then a rename."""
+    text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        fresh.write_text(text + "\n", encoding="utf-8")
+        fresh.replace(path)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise
+
+
+def _read_json(path: Path, what: str) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BadInput(f"{str(path.parent)!r} is not {what}: it has no {path.name}", code="TL205") from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise BadInput(f"{path} cannot be read ({error}); restore it or measure again", code="TL205") from None
+    if not isinstance(data, dict):
+        raise BadInput(f"{path} is not a JSON object; restore it or measure again", code="TL205")
+    return data

@@ -1,0 +1,40 @@
+"""How long a request's input and output are, in tokens."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, PositiveInt
+
+from twinlens.spec.frozen import Spec
+
+
+class Fixed(Spec):
+    """Every request has the same length."""
+
+    kind: Literal["fixed"] = "fixed"
+    value: PositiveInt
+
+    @property
+    def max(self) -> int:
+        return self.value
+
+
+class Uniform(Spec):
+    """Whole numbers between `min` and `max`, both included."""
+
+    kind: Literal["uniform"]
+    min: PositiveInt
+    max: PositiveInt
+
+
+class Lognormal(Spec):
+    """Lognormal with the given mean (tokens) and coefficient of variation, cut at 1 and `max`."""
+
+    kind: Literal["lognormal"]
+    mean: Annotated[float, Field(gt=0)]
+    cv: Annotated[float, Field(gt=0)]
+    max: PositiveInt
+
+
+Length = Annotated[Fixed | Uniform | Lognormal, Field(discriminator="kind")]

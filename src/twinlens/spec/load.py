@@ -1,0 +1,114 @@
+"""Reading and writing specs: TOML in, checked values out, and one clear sentence when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, get_args
+
+import tomli_w
+from pydantic import BaseModel, ValidationError
+
+from twinlens.errors import BadInput, nearest
+from twinlens.spec.precision import precision
+from twinlens.spec.study import SCHEMA, Study, place
+
+
+def load(path: str | Path, settings: Iterable[str] = ()) -> Study:
+    """Read a spec file, apply `path=value` settings, and check it. Raises BadInput with one sentence."""
+    source = Path(path)
+    try:
+        data = tomllib.loads(source.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BadInput(f"there is no spec file {str(path)!r}; `twinlens list examples` names some", code="TL202") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"cannot read the spec file {str(path)!r}: {error}", code="TL202") from None
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{path} is not TOML: {error}", code="TL202") from None
+    data.setdefault("name", source.stem)
+    return parse(data, settings, where=str(path))
+
+
+def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec") -> Study:
+    """Check spec data. Raises BadInput naming the field, what is wrong with it, and the nearest right name."""
+    for setting in settings:
+        _apply(data, setting)
+    if data.get("schema", SCHEMA) != SCHEMA:
+        raise BadInput(
+            f"{where}: schema {data['schema']!r} is not {SCHEMA}, the one this version reads; update twinlens or the file",
+            code="TL202",
+        )
+    try:
+        study = Study.model_validate_json(json.dumps(data))
+        for run in study.runs():
+            precision(run.point.precision).classes(run.lens)
+    except ValidationError as error:
+        raise BadInput(f"{where}: {_sentence(error)}", code="TL202") from None
+    except TypeError as error:
+        raise BadInput(f"{where}: {error}", code="TL202") from None
+    return study
+
+
+def dump(study: Study) -> str:
+    """The spec as TOML, the inverse of `load`; fields that are None are left out, TOML has no word for them."""
+    return tomli_w.dumps(_without_none(study.to_dict()))
+
+
+def _apply(data: dict[str, Any], setting: str) -> None:
+    path, equals, text = setting.partition("=")
+    if not equals or not path.strip():
+        raise BadInput(f"--set wants path=value, not {setting!r}; for example --set point.batch=8", code="TL204")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text  # a bare word is a string: --set point.precision=bf16
+    try:
+        place(data, path.strip(), value)
+    except TypeError as error:
+        raise BadInput(f"--set {setting}: {error}", code="TL204") from None
+    if path.startswith("point."):  # what is set is what runs: it replaces a sweep over the same field
+        data.get("sweep", {}).pop(path.removeprefix("point."), None)
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_none(item) for key, item in value.items() if item is not None}
+    return value
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    # Union tags ("training", "markov") stand in the location beside real field names; people know only the fields.
+    location = [str(part) for part in first["loc"]]
+    shown = ".".join(part for part in location if part not in _TAGS) or "the file"
+    if first["type"] == "extra_forbidden":
+        return f"unknown field {shown!r}; {nearest(location[-1], _fields_at(location[:-1]))}"
+    if first["type"] == "missing":
+        return f"field {shown!r} is missing"
+    return f"field {shown!r}: {first['msg'][0].lower()}{first['msg'][1:]} (got {first.get('input')!r})"
+
+
+def _fields_at(location: list[str]) -> list[str]:
+    models: list[type[BaseModel]] = [Study]
+    for part in location:
+        if part in _TAGS:
+            models = [m for m in models if _tag(m) == part] or models
+            continue
+        models = [found for m in models if part in m.model_fields for found in _models_in(m.model_fields[part].annotation)]
+    return sorted({field.alias or name for m in models for name, field in m.model_fields.items()})
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in _models_in(part)]
+
+
+def _tag(model: type[BaseModel]) -> str | None:
+    kind = model.model_fields.get("kind")
+    return get_args(kind.annotation)[0] if kind and get_args(kind.annotation) else None
+
+
+_TAGS = {"training", "inference", "markov", "text", "images", "fixed", "uniform", "lognormal"}

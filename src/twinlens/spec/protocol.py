@@ -1,0 +1,36 @@
+"""How it is measured: duration, repeats, seeds, when a run counts as steady, and what quality is asked for."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+
+from twinlens.spec.frozen import Spec
+
+
+class Tolerance(Spec):
+    """The go / no-go gate of a lower precision against fp32 on the same prompts."""
+
+    top1_agreement: Annotated[float, Field(ge=0, le=1)] = 0.95
+    kl_nats: PositiveFloat = 0.05
+    perplexity_change: PositiveFloat = 0.02
+
+
+class Protocol(Spec):
+    """`duration_s`: how long rows are taken, warm-up included. `min_rows`: never fewer rows than that.
+
+    `extend`: how often a run that is not steady may be doubled. `repeats`: fresh processes per operating point.
+    `isolate`: a process of its own for each run (False: in this process, for notebooks and tests).
+    """
+
+    warmup: Literal["auto"] = "auto"
+    duration_s: PositiveFloat = 60.0
+    min_rows: PositiveInt = 30
+    extend: NonNegativeInt = 1
+    repeats: PositiveInt = 3
+    seed: NonNegativeInt = 0
+    isolate: bool = True
+    telemetry_s: PositiveFloat = 0.5
+    ceilings: bool = True
+    tolerance: Tolerance = Tolerance()

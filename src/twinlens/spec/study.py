@@ -1,0 +1,135 @@
+"""A spec, whole, and the runs it stands for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from itertools import product
+from typing import Any, Literal, Self
+
+from pydantic import Field, NonNegativeInt
+
+from twinlens.spec.frozen import Spec
+from twinlens.spec.point import Point
+from twinlens.spec.protocol import Protocol
+from twinlens.spec.workload import Workload
+
+SCHEMA = 1
+
+
+class ExecutorSpec(Spec):
+    """Which executor runs it and how it is set up; what really ran is recorded by the executor itself.
+
+    `kind`: an entry point (`twinlens list executors`). `threads`: 0 means one per physical core.
+    `device`: "auto", "cpu", "cuda" or "cuda:N". `options`: settings only that executor knows.
+    """
+
+    kind: str = "torch"
+    device: str = "auto"
+    threads: NonNegativeInt = 0
+    graph: Literal["eager", "compiled"] = "eager"
+    attention: Literal["sdpa", "eager"] = "sdpa"
+    layout: Literal["auto", "stored", "transposed"] = "auto"
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class RunSpec(Spec):
+    """One run: executor × workload × operating point, with the repeat's own seed."""
+
+    schema_: Literal[1] = Field(default=SCHEMA, alias="schema")
+    name: str = "run"
+    executor: ExecutorSpec = ExecutorSpec()
+    workload: Workload
+    point: Point = Point()
+    protocol: Protocol = Protocol()
+    repeat: NonNegativeInt = 0
+
+    @property
+    def seed(self) -> int:
+        """A new seed for each repeat, so that no two runs see the same data or prompts."""
+        return self.protocol.seed * 1000 + self.repeat
+
+    @property
+    def lens(self) -> Literal["training", "inference"]:
+        return self.workload.kind
+
+    def fingerprint(self) -> str:
+        """Twelve hex digits over everything that was asked, independent of key order."""
+        return _fingerprint(self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The spec as plain data, `schema` first."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+class Study(Spec):
+    """A spec file: one run, or a grid of them. `sweep` maps a field of the point (or a dotted path) to its values."""
+
+    schema_: Literal[1] = Field(default=SCHEMA, alias="schema")
+    name: str = Field(default="run", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$")
+    executor: ExecutorSpec = ExecutorSpec()
+    workload: Workload
+    point: Point = Point()
+    sweep: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
+    protocol: Protocol = Protocol()
+
+    @property
+    def lens(self) -> Literal["training", "inference"]:
+        return self.workload.kind
+
+    def to_dict(self) -> dict[str, Any]:
+        """The study as plain data, `schema` first."""
+        return self.model_dump(mode="json", by_alias=True)
+
+    def fingerprint(self) -> str:
+        """Twelve hex digits over everything that was asked."""
+        return _fingerprint(self.to_dict())
+
+    def at(self, **point: Any) -> Self:
+        """The same study at another operating point: `study.at(precision="bf16")`."""
+        data = self.to_dict()
+        data["point"] |= point
+        for key in point:
+            data["sweep"].pop(key, None)
+        return type(self).model_validate_json(json.dumps(data))
+
+    def points(self) -> list[dict[str, Any]]:
+        """Every combination of the sweep, as path → value; one empty mapping when nothing is swept."""
+        keys = list(self.sweep)
+        return [dict(zip(keys, values, strict=True)) for values in product(*self.sweep.values())]
+
+    def runs(self) -> list[RunSpec]:
+        """The runs in measuring order: repeats outermost, and the points of each repeat in a seeded random order.
+
+        All of A before all of B would let heat or a neighbour favour one of them; interleaving does not.
+        """
+        planned: list[RunSpec] = []
+        for repeat in range(self.protocol.repeats):
+            specs = [self._run_at(point, repeat) for point in self.points()]
+            random.Random(f"{self.protocol.seed}/{repeat}").shuffle(specs)
+            planned += specs
+        return planned
+
+    def _run_at(self, point: dict[str, Any], repeat: int) -> RunSpec:
+        data = self.to_dict()
+        data.pop("sweep")
+        for path, value in point.items():
+            place(data, path if "." in path else f"point.{path}", value)
+        return RunSpec.model_validate_json(json.dumps(data | {"repeat": repeat}))
+
+
+def place(data: dict[str, Any], path: str, value: Any) -> None:
+    """Set a dotted path in nested mappings, making the ones between. Raises TypeError through a non-mapping."""
+    *parents, last = path.split(".")
+    for parent in parents:
+        child = data.setdefault(parent, {})
+        if not isinstance(child, dict):
+            raise TypeError(f"{parent!r} in {path!r} holds a value, not a table")
+        data = child
+    data[last] = value
+
+
+def _fingerprint(data: dict[str, Any]) -> str:
+    canonical = json.dumps(data, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:12]

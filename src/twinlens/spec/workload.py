@@ -1,0 +1,89 @@
+"""What was asked, in two types with no common parent: one counts optimizer steps, the other requests."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+
+from twinlens.spec.frozen import Spec
+from twinlens.spec.length import Fixed, Length
+
+
+class Markov(Spec):
+    """A synthetic language whose entropy rate is known exactly, so that "converged" can be checked (no download).
+
+    `symbols`: vocabulary in use (None: the whole model vocabulary). `branches`: successors of each state.
+    `exponent`: Zipf exponent of successor probabilities.
+    """
+
+    kind: Literal["markov"] = "markov"
+    symbols: PositiveInt | None = None
+    branches: PositiveInt = 8
+    exponent: NonNegativeFloat = 1.0
+
+
+class Text(Spec):
+    """A local UTF-8 text file, read as bytes (one token per byte: no tokenizer, no download)."""
+
+    kind: Literal["text"]
+    path: str
+
+
+class Images(Spec):
+    """Random images and labels: speed does not depend on their values."""
+
+    kind: Literal["images"] = "images"
+
+
+Data = Annotated[Markov | Text | Images, Field(discriminator="kind")]
+
+
+class Target(Spec):
+    """When training may stop: the held-out loss within `gap_nats` of the language's entropy rate, or at `loss_nats`.
+
+    It is looked at every `every_steps` optimizer steps on `batches` fixed held-out batches.
+    """
+
+    gap_nats: PositiveFloat | None = None
+    loss_nats: PositiveFloat | None = None
+    every_steps: PositiveInt = 10
+    batches: PositiveInt = 4
+
+
+class TrainingWorkload(Spec):
+    """Fixed batches in a loop. One row is one optimizer step.
+
+    `global_batch` is sequences (or images) per optimizer step; `seq_len` is tokens per sequence (not for images);
+    `save`: keep the final weights in the run folder as a Hugging Face folder (config.json and safetensors).
+    """
+
+    kind: Literal["training"]
+    model: str
+    global_batch: PositiveInt
+    seq_len: PositiveInt = 256
+    optimizer: Literal["adamw"] = "adamw"
+    learning_rate: PositiveFloat = 1e-3
+    checkpointing: bool = False
+    data: Data = Markov()
+    until: Target | None = None
+    save: bool = False
+
+
+class InferenceWorkload(Spec):
+    """Requests. One row is one request: a prompt and its answer, or one image.
+
+    Lengths are drawn from `input_tokens` and `output_tokens` (not for images); decoding is greedy and the answer's
+    length is forced, so that every executor does the same work. `fidelity_prompts`: prompts used to compare a lower
+    precision with fp32 (0: not compared).
+    """
+
+    kind: Literal["inference"]
+    model: str
+    input_tokens: Length = Fixed(value=256)
+    output_tokens: Length = Fixed(value=32)
+    data: Data = Markov()
+    fidelity_prompts: Annotated[int, Field(ge=0)] = 8
+
+
+Workload = Annotated[TrainingWorkload | InferenceWorkload, Field(discriminator="kind")]
