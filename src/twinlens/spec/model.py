@@ -1,0 +1,122 @@
+"""A model by name or by folder: its config, its shape where its weights are. No weight is read here."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from twinlens.errors import BadInput, nearest
+from twinlens.spec.frozen import Spec
+from twinlens.spec.model_config import shape_from_config
+from twinlens.spec.shape import (
+    DecoderShape,
+    Experts,
+    LatentAttention,
+    ModelShape,
+    ResnetShape,
+    VisionShape,
+    VitShape,
+)
+
+__all__ = [
+    "DecoderShape",
+    "Experts",
+    "LatentAttention",
+    "ModelRef",
+    "ModelShape",
+    "ResnetShape",
+    "VisionShape",
+    "VitShape",
+    "list_models",
+    "load_model",
+    "shape_from_config",
+]
+
+_MOST_CONFIG_BYTES = 4 * 2**20
+
+
+class ModelRef(Spec):
+    """One model. `config` is the Hugging Face config and the source of truth; `shape` is read from it.
+
+    `folder` holds local weights, or is None for random weights from the config. `source` is its origin, in words.
+    """
+
+    name: str
+    config: dict[str, Any]
+    shape: ModelShape
+    folder: str | None = None
+    source: str
+
+
+def list_models() -> tuple[str, ...]:
+    """Names in the catalogue, sorted."""
+    entries = _catalogue().iterdir()
+    return tuple(
+        sorted(entry.name.removesuffix(".json") for entry in entries if entry.name.endswith(".json"))
+    )
+
+
+def load_model(name_or_path: str) -> ModelRef:
+    """A model of the catalogue, a Hugging Face folder or a config.json. A catalogue name wins over a path.
+
+    Raises BadInput: TL201 when there is no such model, TL202 when its config cannot be used.
+    """
+    if name_or_path in list_models():
+        return _from_catalogue(name_or_path)
+    path = Path(name_or_path).expanduser()
+    if path.is_dir():
+        return _from_file(path / "config.json", name_or_path, weights=_has_weights(path))
+    if path.is_file():
+        return _from_file(path, name_or_path, weights=False)
+    raise BadInput(
+        f"no model {name_or_path!r} in the catalogue or on disk; {nearest(name_or_path, list_models())}",
+        code="TL201",
+    )
+
+
+def _catalogue() -> Any:
+    return resources.files("twinlens.spec") / "catalog" / "models"
+
+
+@lru_cache(maxsize=64)
+def _catalogue_text(name: str) -> str:
+    return str((_catalogue() / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def _from_catalogue(name: str) -> ModelRef:
+    config = json.loads(_catalogue_text(name))
+    source = config.pop("_source")
+    return ModelRef(name=name, config=config, shape=shape_from_config(config), source=source)
+
+
+def _has_weights(folder: Path) -> bool:
+    return any(folder.glob("*.safetensors"))
+
+
+def _from_file(path: Path, asked: str, *, weights: bool) -> ModelRef:
+    config = _read_config(path, asked)
+    # Its code is never run; a known type needs none, and an unknown one is refused by its name.
+    shape = shape_from_config(config)
+    kept = {key: value for key, value in config.items() if key not in ("auto_map", "_source")}
+    source = str(config.get("_source", f"local file {path.name}"))
+    folder = str(path.parent) if weights else None
+    return ModelRef(name=asked, config=kept, shape=shape, folder=folder, source=source)
+
+
+def _read_config(path: Path, asked: str) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > _MOST_CONFIG_BYTES:
+            raise BadInput(f"{path.name} of {asked!r} is too large to be a model config", code="TL202")
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BadInput(
+            f"the folder {asked!r} has no config.json; name a Hugging Face folder", code="TL201"
+        ) from None
+    except (OSError, ValueError, RecursionError) as wrong:
+        raise BadInput(f"{path.name} of {asked!r} cannot be read as JSON ({wrong})", code="TL202") from None
+    if not isinstance(config, dict):
+        raise BadInput(f"{path.name} of {asked!r} is no JSON object", code="TL202")
+    return config
