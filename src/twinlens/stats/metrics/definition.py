@@ -1,0 +1,107 @@
+"""Every metric that may be printed: its id, its label, its unit, its lens. Each has a page (`twinlens explain ID`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from twinlens import units
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """`better`: which way is good, or "none" where neither is. `group`: the table it stands in."""
+
+    id: str
+    label: str
+    unit: str
+    lens: Literal["training", "inference", "both"]
+    group: Literal["sustained", "time", "efficiency", "memory", "quality", "energy", "share"]
+    better: Literal["more", "less", "none"] = "none"
+
+
+def _training() -> list[Metric]:
+    both = "training"
+    return [
+        Metric("training_tokens_per_s", "tokens/s", units.TOKENS_PER_S, both, "sustained", "more"),
+        Metric("training_images_per_s", "images/s", units.IMAGES_PER_S, both, "sustained", "more"),
+        Metric("training_peak_tokens_per_s", "peak tokens/s", units.TOKENS_PER_S, both, "sustained"),
+        Metric("training_peak_images_per_s", "peak images/s", units.IMAGES_PER_S, both, "sustained"),
+        Metric("step_s_p50", "step p50", units.SECONDS, both, "time", "less"),
+        Metric("step_s_p90", "step p90", units.SECONDS, both, "time", "less"),
+        Metric("step_s_p99", "step p99", units.SECONDS, both, "time", "less"),
+        Metric("data_share", "data", units.RATIO, both, "share"),
+        Metric("forward_share", "forward", units.RATIO, both, "share"),
+        Metric("backward_share", "backward", units.RATIO, both, "share"),
+        Metric("communicate_share", "communicate", units.RATIO, both, "share"),
+        Metric("optimize_share", "optimizer", units.RATIO, both, "share"),
+        Metric("unattributed_share", "unattributed", units.RATIO, both, "share"),
+        Metric("mfu", "MFU", units.RATIO, both, "efficiency", "more"),
+        Metric("hfu", "HFU", units.RATIO, both, "efficiency", "more"),
+        Metric("mfu_datasheet", "MFU of datasheet", units.RATIO, both, "efficiency", "more"),
+        Metric("mfu_own_shapes", "MFU at own shapes", units.RATIO, both, "efficiency", "more"),
+        Metric("flop_per_s", "model FLOP/s", units.FLOP_PER_S, both, "efficiency", "more"),
+        Metric("flop_coverage", "FLOP coverage", units.RATIO, both, "efficiency", "more"),
+        Metric("gradients_bytes", "gradients", units.BYTES, both, "memory", "less"),
+        Metric("optimizer_bytes", "optimizer state", units.BYTES, both, "memory", "less"),
+        Metric("activations_bytes", "activations", units.BYTES, both, "memory", "less"),
+        Metric("bytes_per_parameter", "bytes/parameter", units.BYTES, both, "memory", "less"),
+        Metric("final_loss", "final loss", units.NATS, both, "quality", "less"),
+        Metric("loss_gap", "gap to entropy rate", units.NATS, both, "quality", "less"),
+        Metric("time_to_target_s", "time to target", units.SECONDS, both, "quality", "less"),
+        Metric("samples_to_target", "samples to target", units.COUNT, both, "quality", "less"),
+        Metric("energy_per_step_j", "energy/step", units.JOULES, both, "energy", "less"),
+        Metric("energy_per_token_j", "energy/token", units.JOULES, both, "energy", "less"),
+    ]
+
+
+def _inference() -> list[Metric]:
+    lens = "inference"
+    return [
+        Metric("output_tokens_per_s", "output tokens/s", units.TOKENS_PER_S, lens, "sustained", "more"),
+        Metric("peak_output_tokens_per_s", "peak tokens/s", units.TOKENS_PER_S, lens, "sustained"),
+        Metric("inference_images_per_s", "images/s", units.IMAGES_PER_S, lens, "sustained", "more"),
+        Metric("peak_inference_images_per_s", "peak images/s", units.IMAGES_PER_S, lens, "sustained"),
+        Metric("requests_per_s", "requests/s", units.REQUESTS_PER_S, lens, "sustained", "more"),
+        Metric("prefill_tokens_per_s", "prefill tokens/s", units.TOKENS_PER_S, lens, "sustained", "more"),
+        Metric("decode_tokens_per_s", "decode tokens/s", units.TOKENS_PER_S, lens, "sustained", "more"),
+        Metric("tokens_per_s_per_request", "tokens/s/request", units.TOKENS_PER_S, lens, "sustained", "more"),
+        Metric("ttft_s_p50", "TTFT p50", units.SECONDS, lens, "time", "less"),
+        Metric("ttft_s_p90", "TTFT p90", units.SECONDS, lens, "time", "less"),
+        Metric("ttft_s_p99", "TTFT p99", units.SECONDS, lens, "time", "less"),
+        Metric("tpot_s_p50", "TPOT p50", units.SECONDS, lens, "time", "less"),
+        Metric("tpot_s_p90", "TPOT p90", units.SECONDS, lens, "time", "less"),
+        Metric("tpot_s_p99", "TPOT p99", units.SECONDS, lens, "time", "less"),
+        Metric("itl_s_p50", "ITL p50", units.SECONDS, lens, "time", "less"),
+        Metric("itl_s_p99", "ITL p99", units.SECONDS, lens, "time", "less"),
+        Metric("e2e_latency_s_p50", "latency p50", units.SECONDS, lens, "time", "less"),
+        Metric("e2e_latency_s_p90", "latency p90", units.SECONDS, lens, "time", "less"),
+        Metric("e2e_latency_s_p99", "latency p99", units.SECONDS, lens, "time", "less"),
+        Metric("mbu", "MBU", units.RATIO, lens, "efficiency", "more"),
+        Metric("matvec_share", "of mat-vec rate", units.RATIO, lens, "efficiency", "more"),
+        Metric("prefill_mfu", "prefill MFU", units.RATIO, lens, "efficiency", "more"),
+        Metric("kv_bytes", "KV cache", units.BYTES, lens, "memory", "less"),
+        Metric("top1_agreement", "top-1 agreement", units.RATIO, lens, "quality", "more"),
+        Metric("kl_nats", "KL per token", units.NATS, lens, "quality", "less"),
+        Metric("perplexity_change", "perplexity change", units.RATIO, lens, "quality", "less"),
+        Metric("energy_per_request_j", "energy/request", units.JOULES, lens, "energy", "less"),
+        Metric("energy_per_output_token_j", "energy/output token", units.JOULES, lens, "energy", "less"),
+    ]
+
+
+def _both() -> list[Metric]:
+    return [
+        Metric("retention", "retention", units.RATIO, "both", "sustained", "more"),
+        Metric("failed_share", "failed", units.RATIO, "both", "share", "less"),
+        Metric("weights_bytes", "weights", units.BYTES, "both", "memory", "less"),
+        Metric("peak_bytes", "peak memory", units.BYTES, "both", "memory", "less"),
+        Metric("mean_power_w", "mean power", units.WATTS, "both", "energy", "less"),
+    ]
+
+
+METRICS: dict[str, Metric] = {metric.id: metric for metric in _training() + _inference() + _both()}
+HEADLINE = {
+    "training": ("training_tokens_per_s", "training_images_per_s"),
+    "inference": ("output_tokens_per_s", "inference_images_per_s"),
+}
+"""The sustained rate that stands first in each lens; the first one present is it."""
