@@ -1,0 +1,199 @@
+"""Who ran: the executor as a set of facts, each with where it came from, and how whole that record is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+from typing import Any, Literal, Self
+
+from twinlens.errors import BadInput, nearest
+from twinlens.record.field import FIELDS, Field, Role
+from twinlens.spec.precision import Lens
+
+__all__ = [
+    "FIELDS",
+    "Completeness",
+    "Difference",
+    "ExecutorRecord",
+    "Fact",
+    "Field",
+    "PrecisionCheck",
+    "declared",
+    "differences",
+    "observed",
+    "unknown",
+]
+
+Capture = Literal["observed", "declared", "unknown"]
+Support = Literal["native", "emulated", "storage-only", "unknown"]
+Agreement = Literal["agrees", "differs", "unknown"]
+_STRENGTH: dict[Capture, int] = {"unknown": 0, "declared": 1, "observed": 2}
+
+# The method's rule names accelerator, runtime, compiler, precision and operating point; the last two are M
+# fields already. A remote server may hide its framework but not its runtime, so either will do.
+_NAMED: tuple[tuple[str, ...], ...] = (
+    ("accelerator.product",),
+    ("software.framework.version", "software.runtime.version"),
+    ("compiler.name",),
+)
+_SOFTWARE = ("software.framework.version", "software.runtime.version", "software.driver.version")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A JSON value, how it was captured and from where; None exactly when it is unknown, with a reason."""
+
+    value: Any
+    capture: Capture
+    source: str
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.value is None) != (self.capture == "unknown"):
+            raise ValueError(f"a fact has a value or is unknown, not {self.value!r} {self.capture}")
+        if self.capture == "unknown" and not self.reason:
+            raise ValueError("an unknown fact says why")
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain mapping; the reason only where there is one."""
+        return {key: value for key, value in asdict(self).items() if value is not None or key == "value"}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        return cls(**data)
+
+
+def observed(value: Any, source: str) -> Fact:
+    """Read from the running system. `source` names the file, call or query."""
+    return Fact(value, "observed", source)
+
+
+def declared(value: Any, source: str) -> Fact:
+    """Said by somebody and not verified. `source` names who or which file."""
+    return Fact(value, "declared", source)
+
+
+def unknown(reason: str) -> Fact:
+    """Not captured, and why."""
+    return Fact(None, "unknown", "none", reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    """How whole a record is for one lens; `missing` lists the field ids in the way, in the table's order."""
+
+    verdict: Literal["executor-characterised", "partially-characterised", "vendor-number"]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A field in which two records differ; None on the side that does not know it."""
+
+    field: str
+    role: Role
+    a: Any
+    b: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorRecord:
+    """Facts by field id (read-only). Raises BadInput (TL210) on an id that is not in FIELDS."""
+
+    facts: Mapping[str, Fact]
+
+    def __post_init__(self) -> None:
+        for key in self.facts:
+            if key not in FIELDS:
+                raise BadInput(f"unknown executor field {key!r}; {nearest(key, FIELDS)}", code="TL210")
+        object.__setattr__(self, "facts", MappingProxyType(dict(self.facts)))
+
+    def value(self, key: str) -> Any:
+        """The value of one field; None where it is unknown or absent."""
+        fact = self.facts.get(key)
+        return None if fact is None else fact.value
+
+    def to_json(self) -> dict[str, Any]:
+        """Facts by id, in the table's order."""
+        return {key: self.facts[key].to_json() for key in FIELDS if key in self.facts}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`. Raises BadInput on unknown ids."""
+        return cls({key: Fact.from_json(fact) for key, fact in data.items()})
+
+    def merged(self, other: ExecutorRecord | Mapping[str, Fact]) -> ExecutorRecord:
+        """Both records as one: observed beats declared beats unknown, and between equals `other` wins."""
+        facts = dict(self.facts)
+        for key, fact in (other.facts if isinstance(other, ExecutorRecord) else other).items():
+            if key not in facts or _STRENGTH[fact.capture] >= _STRENGTH[facts[key].capture]:
+                facts[key] = fact
+        return ExecutorRecord(facts)
+
+    def hash(self) -> str:
+        """sha256 over the known identity values, sorted: one stack, one hash, however captured."""
+        identity = {
+            key: fact.value
+            for key, fact in self.facts.items()
+            if FIELDS[key].identity and fact.value is not None
+        }
+        text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def completeness(self, lens: Lens) -> Completeness:
+        """The verdict for one lens: every M field and the named stack must be known."""
+        known = {key for key, fact in self.facts.items() if fact.value is not None}
+        required = [group for group in _NAMED if known.isdisjoint(group)]
+        missing = {group[0] for group in required} | {
+            key
+            for key, f in FIELDS.items()
+            if f.role == "M" and f.lens in ("both", lens) and key not in known
+        }
+        ordered = tuple(key for key in FIELDS if key in missing)
+        if known.isdisjoint(_SOFTWARE):
+            return Completeness("vendor-number", ordered)
+        return Completeness("partially-characterised" if ordered else "executor-characterised", ordered)
+
+
+def differences(a: ExecutorRecord, b: ExecutorRecord) -> tuple[Difference, ...]:
+    """Fields whose values differ, gravest role first (M, V, Q, C), then in the table's order.
+
+    Two unknowns are no difference; a known beside an unknown is one.
+    """
+    order = list(FIELDS)
+    found = [
+        Difference(key, FIELDS[key].role, a.value(key), b.value(key))
+        for key in order
+        if a.value(key) != b.value(key)
+    ]
+    return tuple(sorted(found, key=lambda difference: "MVQC".index(difference.role)))
+
+
+@dataclass(frozen=True, slots=True)
+class PrecisionCheck:
+    """What a regime declares for one tensor class beside what was found in memory or in the kernels that ran.
+
+    `tensor_class` is one of spec.precision.TENSOR_CLASSES or "compute". `support` says whether the hardware
+    computes in the observed format (or the declared one where none was observed). `evidence` names what was
+    looked at.
+    """
+
+    tensor_class: str
+    declared: str
+    observed: str | None
+    verdict: Agreement
+    support: Support
+    evidence: str
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain mapping, None kept."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        return cls(**data)

@@ -1,0 +1,66 @@
+"""What the machine was doing meanwhile: one row per source and moment, absent where it cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
+
+COLUMNS: dict[str, str] = {
+    "time_ns": "ns",
+    "source": "",
+    "rss_bytes": "bytes",
+    "cpu_busy": "1",
+    "host_busy": "1",
+    "foreign_cpu": "1",
+    "cpu_mhz": "mhz",
+    "available_memory_bytes": "bytes",
+    "power_w": "w",
+    "energy_mj": "mj",
+    "temperature_c": "c",
+    "sm_mhz": "mhz",
+    "mem_mhz": "mhz",
+    "utilisation": "1",
+    "memory_used_bytes": "bytes",
+    "throttle_bits": "",
+}
+"""Column name to unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One reading of one source at `time_ns` from the start of the run (monotonic).
+
+    `source` is "host" or "gpu:UUID". Ratios are 0-1 of all logical processors of the host: `cpu_busy` ours
+    and our children's, `host_busy` everybody's, `foreign_cpu` the difference: evidence of co-tenants.
+    `energy_mj` is the device's running counter in millijoules. `utilisation` is the share of time in which
+    any kernel ran, a proxy of activity and not of performance. `throttle_bits` are NVML's clock event
+    reasons.
+    """
+
+    time_ns: int
+    source: str
+    rss_bytes: int | None = None
+    cpu_busy: float | None = None
+    host_busy: float | None = None
+    foreign_cpu: float | None = None
+    cpu_mhz: float | None = None
+    available_memory_bytes: int | None = None
+    power_w: float | None = None
+    energy_mj: int | None = None
+    temperature_c: float | None = None
+    sm_mhz: float | None = None
+    mem_mhz: float | None = None
+    utilisation: float | None = None
+    memory_used_bytes: int | None = None
+    throttle_bits: int | None = None
+
+    def to_row(self) -> dict[str, Any]:
+        """All columns by name, None where absent (a table wants every column)."""
+        return asdict(self)
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        """The inverse of `to_row`; columns of a later version are left out."""
+        known = {field.name for field in fields(cls)}
+        return cls(**{key: value for key, value in row.items() if key in known})
