@@ -1,0 +1,56 @@
+"""How many independent values a series is worth."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+# Sokal's window: sum correlations up to the first lag that is five times the time found so far. Smaller
+# cuts real correlation off, larger adds only noise (Sokal 1997, "Monte Carlo Methods in Statistical
+# Mechanics", section 3).
+_WINDOW = 5.0
+
+
+def autocorrelation(values: ArrayLike) -> NDArray[np.float64]:
+    """The autocorrelation of a series [n] at lags 0 … n-1, by FFT; all 0 but lag 0 for a constant series."""
+    series = np.asarray(values, dtype=np.float64).ravel()
+    if series.size == 0:
+        raise ValueError("an autocorrelation needs at least one value")
+    size = float(np.abs(series).max())
+    centred = series / size if size > 0 else series
+    centred = centred - centred.mean()
+    padded = 1 << (2 * series.size - 1).bit_length()
+    spectrum = np.fft.rfft(centred, padded)
+    products = np.fft.irfft(np.abs(spectrum) ** 2, padded)[: series.size]
+    # Rounding alone leaves about n * eps**2 of power in a constant series; that is not a signal.
+    if products[0] <= series.size * 1e-28:
+        return np.asarray(np.eye(1, series.size)[0], dtype=np.float64)
+    return np.asarray(products / products[0], dtype=np.float64)
+
+
+def autocorrelation_time(values: ArrayLike) -> float:
+    """The integrated autocorrelation time τ = 1 + 2 Σ ρ(k) of a series [n], in rows, from 1 to n.
+
+    The larger of two answers: the sum cut by Sokal's window, and what a first-order process with the same
+    lag-1 correlation has, φ raised by (1 + 3φ)/n for the bias short series have (Marriott & Pope 1954).
+    In simulation the sum alone finds too little in under 200 rows. Below 1 counts as 1: nothing is
+    credited for luck.
+    """
+    rho = autocorrelation(values)
+    times = 2 * np.cumsum(rho) - 1
+    beyond = np.flatnonzero(np.arange(rho.size) >= _WINDOW * times)
+    cut = int(beyond[0]) if beyond.size else rho.size - 1
+    return float(min(max(times[cut], _first_order_time(rho), 1.0), rho.size))
+
+
+def _first_order_time(rho: NDArray[np.float64]) -> float:
+    if rho.size < 3 or rho[1] == 0:
+        return 1.0
+    phi = float(rho[1]) + (1 + 3 * float(rho[1])) / rho.size
+    return (1 + phi) / (1 - phi) if phi < 1 else float(rho.size)
+
+
+def effective_n(values: ArrayLike) -> float:
+    """The number of independent values a series [n] is worth for its mean: n/τ, from 1 to n."""
+    series = np.asarray(values, dtype=np.float64).ravel()
+    return series.size / autocorrelation_time(series)

@@ -1,0 +1,106 @@
+"""Ratios of two measured numbers, with the uncertainty of both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from twinlens.record.estimate import Estimate
+from twinlens.stats.interval import t_quantile
+from twinlens.stats.repeats import FEWEST_RUNS, weakest
+from twinlens.units import RATIO
+
+
+def ratio(a: Estimate, b: Estimate, *, unit: str | None = None) -> Estimate:
+    """`a` / `b` for two independent estimates; unit 1 when theirs agree, else "a/b" of theirs or `unit`.
+
+    The interval recovers both uncertainties (MOVER-R, Donner & Zou 2012, equation 9), which for symmetric
+    intervals is Fieller's. There is none unless both carry one at the same level and b's clears 0. The
+    origin is derived, or weaker where an input is. Two numbers from the same rows are not independent: do
+    not divide them here.
+    """
+    unit = unit or (RATIO if a.unit == b.unit else f"{a.unit}/{b.unit}")
+    if a.value is None or b.value is None:
+        which, one = ("numerator", a) if a.value is None else ("denominator", b)
+        return Estimate.absent(unit, f"the {which} is absent: {one.reason}")
+    if b.value == 0:
+        return Estimate.absent(unit, "the denominator is 0")
+    value = a.value / b.value
+    if not math.isfinite(value):
+        return Estimate.absent(unit, "the ratio is too large to be said")
+    origin = weakest("derived", a.origin, b.origin)
+    n = min((e.n for e in (a, b) if e.n is not None), default=None)
+    bounds, method = _recover(a, b)
+    if bounds is None:
+        return Estimate(value, unit, method, origin, n=n)
+    low, high = min(bounds[0], value), max(bounds[1], value)
+    return Estimate(value, unit, method, origin, low=low, high=high, level=a.level, n=n)
+
+
+def ratio_of_runs(values_a: ArrayLike, values_b: ArrayLike, *, level: float = 0.95) -> Estimate:
+    """Mean of runs [R_a] / mean of runs [R_b], with Fieller's interval (Welch's freedom), for unpaired runs.
+
+    Without interval below `FEWEST_RUNS` runs on either side or where b's mean is not clear of 0. n is the
+    number of runs on both sides together. Raises ValueError for values that are not finite and positive.
+    """
+    a, b = _positive(values_a), _positive(values_b)
+    if a.size == 0 or b.size == 0:
+        return Estimate.absent(RATIO, "there are no runs on one side")
+    value, n = float(a.mean() / b.mean()), a.size + b.size
+    if min(a.size, b.size) < FEWEST_RUNS:
+        method = f"ratio of run means; no interval below {FEWEST_RUNS} runs a side"
+        return Estimate(value, RATIO, method, "derived", n=n)
+    spread_a, spread_b = float(a.var(ddof=1)) / a.size, float(b.var(ddof=1)) / b.size
+    if spread_a == spread_b == 0:
+        method = "ratio of run means; runs on each side are equal"
+        return Estimate(value, RATIO, method, "derived", low=value, high=value, level=level, n=n)
+    scaled = value**2 * spread_b
+    freedom = (spread_a + scaled) ** 2 / (spread_a**2 / (a.size - 1) + scaled**2 / (b.size - 1))
+    t = t_quantile(level, freedom)
+    bounds = _mover(_around(a.mean(), t * math.sqrt(spread_a)), _around(b.mean(), t * math.sqrt(spread_b)))
+    if bounds is None:
+        method = "ratio of run means; no interval, the denominator is not clear of 0"
+        return Estimate(value, RATIO, method, "derived", n=n)
+    method = f"ratio of means of {a.size} and {b.size} runs, Fieller interval"
+    low, high = min(bounds[0], value), max(bounds[1], value)
+    return Estimate(value, RATIO, method, "derived", low=low, high=high, level=level, n=n)
+
+
+def _recover(a: Estimate, b: Estimate) -> tuple[tuple[float, float] | None, str]:
+    if a.level is None or b.level is None:
+        return None, "ratio; no interval, as an input has none"
+    if a.level != b.level:
+        return None, f"ratio; no interval, as the inputs' levels differ ({a.level:g} and {b.level:g})"
+    triples = [(e.low, e.value, e.high) for e in (a, b)]
+    bounds = _mover(*triples)
+    if bounds is None:
+        return None, "ratio; no interval, the denominator is not clear of 0"
+    return bounds, "ratio of independent estimates, MOVER-R interval"
+
+
+def _mover(a: Sequence[float | None], b: Sequence[float | None]) -> tuple[float, float] | None:
+    """MOVER-R bounds from (low, value, high) of both; None where b is not clear of 0."""
+    if None in (*a, *b):
+        return None
+    (low_a, va, high_a), (low_b, vb, high_b) = ([float(x or 0) for x in side] for side in (a, b))
+    below, above = high_b * (2 * vb - high_b), low_b * (2 * vb - low_b)
+    if low_b <= 0 or below <= 0 or above <= 0 or va < 0:
+        return None
+    product = va * vb
+    low = (product - math.sqrt(max(0.0, product**2 - low_a * (2 * va - low_a) * below))) / below
+    high = (product + math.sqrt(max(0.0, product**2 - high_a * (2 * va - high_a) * above))) / above
+    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+
+
+def _around(mean: float, half: float) -> tuple[float, float, float]:
+    return float(mean) - half, float(mean), float(mean) + half
+
+
+def _positive(values: ArrayLike) -> NDArray[np.float64]:
+    runs = np.asarray(values, dtype=np.float64).ravel()
+    if not (np.isfinite(runs).all() and (runs > 0).all()):
+        raise ValueError("runs are compared by finite, positive values")
+    return runs
