@@ -41,7 +41,7 @@ _MOST_CONFIG_BYTES = 4 * 2**20
 class ModelRef(Spec):
     """One model. `config` is the Hugging Face config and the source of truth; `shape` is read from it.
 
-    `folder` holds local weights, or is None for random weights from the config. `source` is its origin, in words.
+    `folder` holds local weights, or is None for random weights from the config. `source` is its origin.
     """
 
     name: str

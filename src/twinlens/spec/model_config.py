@@ -12,7 +12,7 @@ Config = Mapping[str, Any]
 
 
 def shape_from_config(config: Config) -> ModelShape:
-    """The shape that a Hugging Face config describes. `auto_map` is ignored: the types known here need no code.
+    """The shape that a Hugging Face config describes. `auto_map` is ignored: known types need no code.
 
     Raises BadInput (TL202) when the model type is unknown or a number it needs is missing or impossible.
     """

@@ -21,7 +21,7 @@ class Experts(Spec):
 
 
 class LatentAttention(Spec):
-    """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434): keys and values share a low-rank latent."""
+    """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434): keys and values share one latent."""
 
     kv_lora_rank: PositiveInt
     q_lora_rank: PositiveInt | None
