@@ -1,7 +1,8 @@
 """FLOP of training and inference, by a named convention: one run has four MFUs, so a figure names its own.
 
 One multiply-accumulate is two FLOP. Products with weights and inside attention count; norms, activations,
-softmax and look-ups do not. N is `parameters(shape).matmul`, L layers, H heads, d head width, S tokens per sequence.
+softmax and look-ups do not. N is `parameters(shape).matmul`, L layers, H heads, d head width, S tokens per
+sequence.
 
 - `causal`       6·N + 6·L·H·d·S: attention only over tokens that are seen (Megatron, MaxText)
 - `palm-full`    6·N + 12·L·H·d·S: attention over the whole square (PaLM, arXiv 2204.02311, appendix B)
@@ -62,9 +63,10 @@ def forward_flop(
 ) -> float:
     """FLOP of one forward pass over `new_tokens` of one sequence that has `context` tokens in its cache.
 
-    `causal` counts attended pairs exactly; `palm-full` and `hw-recompute` (a forward pass recomputes nothing) let
-    every new token attend to all; `6n` is 2·N_all per token. `logits` says for which tokens the output head runs.
-    With latent attention, a pass over a cache uses the absorbed form, which works inside the latent.
+    `causal` counts attended pairs exactly; `palm-full` and `hw-recompute` (a forward pass recomputes
+    nothing) let every new token attend to all; `6n` is 2·N_all per token. `logits` says for which tokens
+    the output head runs. With latent attention, a pass over a cache uses the absorbed form, which works
+    inside the latent.
     """
     _check(convention)
     _positive(new_tokens=new_tokens)

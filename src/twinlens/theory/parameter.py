@@ -14,8 +14,8 @@ class ParameterCount:
 
     `total`: all, tied weights once. `active`: those that work on one token (all but the experts not chosen).
     `embedding`: looked up, not multiplied (token table, learned positions, class token).
-    `head`: the output projection, also where it is tied to the table. `matmul`: weights that one token (or image)
-    is multiplied with, head included, biases and norms not: the N of the FLOP conventions.
+    `head`: the output projection, also where it is tied to the table. `matmul`: weights that one token (or
+    image) is multiplied with, head included, biases and norms not: the N of the FLOP conventions.
     """
 
     total: int

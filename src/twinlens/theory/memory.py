@@ -1,0 +1,161 @@
+"""Memory in bytes: what must be resident, counted before anything is allocated, with the arithmetic shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlens.errors import BadInput
+from twinlens.spec.shape import DecoderShape, ModelShape
+from twinlens.theory.activation import (
+    Attention,
+    Checkpointing,
+    activation_bytes,
+    logits_bytes,
+)
+from twinlens.theory.layout import LAYOUTS, Layout, layout_of
+from twinlens.theory.parameter import parameters
+from twinlens.units import BYTES, digits, show
+
+__all__ = [
+    "LAYOUTS",
+    "Attention",
+    "Checkpointing",
+    "InferenceMemory",
+    "Layout",
+    "TrainingMemory",
+    "activation_bytes",
+    "inference_memory",
+    "kv_bytes",
+    "kv_bytes_per_token",
+    "layout_of",
+    "logits_bytes",
+    "training_memory",
+    "weights_bytes",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingMemory:
+    """Bytes at the peak of a training step on one unsharded device; slack and workspaces excluded."""
+
+    weights_bytes: float
+    gradients_bytes: float
+    master_bytes: float
+    optimizer_bytes: float
+    activations_bytes: float
+    """The layers' activations together with the logits."""
+    total_bytes: float
+    arithmetic: str
+    """The sum in one line, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceMemory:
+    """Bytes resident while serving; activations of one step and workspaces excluded."""
+
+    weights_bytes: float
+    kv_bytes: float
+    total_bytes: float
+    arithmetic: str
+
+
+def weights_bytes(
+    shape: ModelShape, bits_per_weight: float = 16.0, embedding_bits: float | None = None
+) -> float:
+    """Bytes of all weights. `bits_per_weight` includes the quantisation scales.
+
+    `embedding_bits` is for the token table and the output head where those are left wider; None means the
+    same.
+    """
+    if bits_per_weight <= 0:
+        raise BadInput(f"bits_per_weight must be above 0, not {bits_per_weight}")
+    count = parameters(shape)
+    tied = isinstance(shape, DecoderShape) and shape.tied_embeddings
+    wide = count.embedding + (0 if tied else count.head)
+    wide_bits = bits_per_weight if embedding_bits is None else embedding_bits
+    return ((count.total - wide) * bits_per_weight + wide * wide_bits) / 8
+
+
+def kv_bytes_per_token(shape: DecoderShape, bytes_per_element: float = 2.0, *, latent: bool = True) -> float:
+    """Cache bytes that one more token takes while no window is full: 2·L·H_kv·d·bytes.
+
+    With latent attention it is L·(kv_lora_rank + rope)·bytes; `latent=False` is for a runtime that caches the
+    expanded keys and values instead.
+    """
+    return shape.layers * _kv_elements(shape, latent) * bytes_per_element
+
+
+def kv_bytes(
+    shape: DecoderShape,
+    tokens_resident: int,
+    bytes_per_element: float = 2.0,
+    *,
+    sequences: int = 1,
+    latent: bool = True,
+) -> float:
+    """Cache bytes of `sequences` times `tokens_resident` tokens; a window keeps no more than itself."""
+    if tokens_resident < 0 or sequences < 0:
+        raise BadInput("neither resident tokens nor sequences can be negative")
+    window = shape.sliding_window
+    full = shape.layers if window is None else min(shape.full_attention_layers, shape.layers)
+    held = full * tokens_resident
+    if window is not None:
+        held += (shape.layers - full) * min(tokens_resident, window)
+    return sequences * held * _kv_elements(shape, latent) * bytes_per_element
+
+
+def _kv_elements(shape: DecoderShape, latent: bool) -> int:
+    """Cached elements per token and layer."""
+    if shape.mla and latent:
+        return shape.mla.kv_lora_rank + shape.mla.qk_rope_head_dim
+    return shape.kv_heads * (shape.head_dim + shape.value_head_dim)
+
+
+def training_memory(
+    shape: ModelShape,
+    layout: Layout,
+    microbatch: int,
+    seq_len: int | None = None,
+    checkpointing: Checkpointing = "none",
+    attention: Attention = "fused",
+) -> TrainingMemory:
+    """Bytes to train `shape` on one device. See `activation_bytes` for the formula and what it leaves out."""
+    count = parameters(shape).total
+    layers = activation_bytes(shape, microbatch, seq_len, checkpointing, attention, layout.activations)
+    logits = logits_bytes(shape, microbatch, seq_len, layout.activations)
+    total = count * layout.total + layers + logits
+    state = f"{_count(count)} × {layout.total:g} B = {show(count * layout.total, BYTES)}"
+    kept = f"activations {show(layers, BYTES)} + logits {show(logits, BYTES)}"
+    return TrainingMemory(
+        weights_bytes=count * (layout.weights + layout.cast),
+        gradients_bytes=count * layout.gradients,
+        master_bytes=count * layout.master,
+        optimizer_bytes=count * layout.optimizer,
+        activations_bytes=layers + logits,
+        total_bytes=total,
+        arithmetic=f"{state} + {kept} = {show(total, BYTES)}",
+    )
+
+
+def inference_memory(
+    shape: ModelShape,
+    bits_per_weight: float = 16.0,
+    kv_bytes_per_element: float = 2.0,
+    batch: int = 1,
+    context: int = 0,
+) -> InferenceMemory:
+    """Bytes to serve `batch` sequences of `context` tokens each; vision models hold weights only."""
+    weights = weights_bytes(shape, bits_per_weight)
+    text = f"{_count(parameters(shape).total)} × {bits_per_weight / 8:g} B = {show(weights, BYTES)}"
+    if not isinstance(shape, DecoderShape):
+        return InferenceMemory(weights, 0.0, weights, text)
+    cache = kv_bytes(shape, context, kv_bytes_per_element, sequences=batch)
+    text += f" + {batch} × {context:,} tokens of KV cache = {show(cache, BYTES)}"
+    return InferenceMemory(weights, cache, weights + cache, f"{text}; total {show(weights + cache, BYTES)}")
+
+
+def _count(number: int) -> str:
+    for size, name in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if number >= size:
+            return f"{digits(number / size, 4)} {name} parameters"
+    return f"{number:,} parameters"
