@@ -1,0 +1,100 @@
+"""Whether a run became steady, where, and if not, what it did instead.
+
+Change points in log row time, then a walk back from the last level (after Barrett et al. 2017, "Virtual
+Machine Warmup Blows Hot and Cold"). Only the search for levels sets outliers aside; no row is ever
+dropped from a rate. No steady state is an ordinary answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from twinlens.record.estimate import Estimate
+from twinlens.stats.judge import Label, SteadyRule, judge, window_count
+from twinlens.stats.levels import group_edges
+
+__all__ = ["Label", "Steadiness", "SteadyRule", "segment"]
+
+
+@dataclass(frozen=True, slots=True)
+class Steadiness:
+    """What a run of n rows did. Row indexes count from 0; windows and the steady part are half open.
+
+    `steady_begin:steady_end` is the window sustained numbers are taken over; where the label is not
+    ranked they describe that window and nothing more. `windows` [w + 1] are edges over all n rows,
+    `window_rate` [w] their work per second, `peak_window_rate` the best of them. `slope_ratio` is the
+    relative change of row time over the steady window. `cv` is the spread of row time over its mean
+    there, stalls included; None for a single row. `period_rows` is the length of a cycle, if there is
+    one.
+    """
+
+    label: Label
+    ranked: bool
+    reason: str
+    steady_begin: int
+    steady_end: int
+    windows: tuple[int, ...]
+    window_rate: tuple[float, ...]
+    peak_window_rate: float
+    slope_ratio: Estimate
+    cv: float | None
+    period_rows: int | None = None
+
+
+def segment(
+    durations_s: ArrayLike,
+    *,
+    work: ArrayLike | None = None,
+    tagged_rows: ArrayLike = (),
+    rule: SteadyRule = SteadyRule(),
+) -> Steadiness:
+    """Label a run from its row times [n >= 1], in order, in seconds.
+
+    `work` [n] is what each row did (tokens, samples), 1 each by default; levels are of time per work and
+    rates are work per second. `tagged_rows` are indexes of rows known to belong to the start (compile,
+    autotune): the steady part begins after the last of them. Raises ValueError for times or work that are
+    not finite and positive, for no rows, and for a tag outside 0 … n-1.
+    """
+    time_s = _positive(durations_s, "row times")
+    done = np.ones_like(time_s) if work is None else _positive(work, "work")
+    if done.size != time_s.size:
+        raise ValueError(f"every row has its work: {time_s.size} rows, {done.size} amounts")
+    tags = np.asarray(tagged_rows, dtype=np.int64).ravel()
+    if tags.size and not (tags.min() >= 0 and tags.max() < time_s.size):
+        raise ValueError(f"a tagged row is one of 0 … {time_s.size - 1}, not {tags.min()} … {tags.max()}")
+    after_tags = int(tags.max()) + 1 if tags.size else 0
+    log_time = np.log(time_s) - np.log(done)
+    found = judge(time_s, log_time, after_tags, rule)
+    edges = group_edges(time_s.size, window_count(time_s.size, rule))
+    rate = np.add.reduceat(done, edges[:-1]) / np.add.reduceat(time_s, edges[:-1])
+    return Steadiness(
+        label=found.label,
+        ranked=found.label in ("flat", "warm-up"),
+        reason=found.reason,
+        steady_begin=found.begin,
+        steady_end=time_s.size,
+        windows=tuple(edges.tolist()),
+        window_rate=tuple(rate.tolist()),
+        peak_window_rate=float(rate.max()),
+        slope_ratio=found.slope,
+        cv=_cv(log_time[found.begin :]),
+        period_rows=found.period_rows,
+    )
+
+
+def _cv(log_time: NDArray[np.float64]) -> float | None:
+    """Spread over mean of row times, from their logs, so that no size of number overflows."""
+    if log_time.size < 2:
+        return None
+    scaled = np.exp(log_time - log_time.max())
+    return float(scaled.std(ddof=1) / scaled.mean())
+
+
+def _positive(values: ArrayLike, what: str) -> NDArray[np.float64]:
+    array = np.asarray(values, dtype=np.float64).ravel()
+    if array.size == 0 or not (np.isfinite(array).all() and (array > 0).all()):
+        raise ValueError(f"{what} are one or more finite, positive numbers")
+    return array

@@ -1,0 +1,74 @@
+"""Slopes and cycles in a short series of block means."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from twinlens.stats.autocorrelation import autocorrelation
+
+
+def theil_sen(series: NDArray[np.float64], level: float) -> tuple[float, float, float]:
+    """The median of all pairwise slopes of an evenly spaced `series` [n >= 2], per point, with its interval.
+
+    (slope, low, high); bounds are order statistics of the slopes from the normal law of Kendall's S (Sen
+    1968).
+    """
+    n = series.size
+    if n < 2:
+        raise ValueError("a slope needs at least two points")
+    first, second = np.triu_indices(n, 1)
+    slopes = np.sort((series[second] - series[first]) / (second - first))
+    spread = float(ndtri((1 + level) / 2)) * math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
+    low = max(0, math.floor((slopes.size - spread) / 2) - 1)
+    high = min(slopes.size - 1, math.ceil((slopes.size + spread) / 2))
+    return float(np.median(slopes)), float(slopes[low]), float(slopes[high])
+
+
+def period(series: NDArray[np.float64], strength: float) -> tuple[int, float] | None:
+    """The period of a cycle in `series` [n], in points, and its peak-to-peak size; None where there is none.
+
+    A cycle is an autocorrelation peak at lag 2 … n/3 (three turns at least), above `strength` and above what
+    noise of n points reaches (3/√n), that comes back at twice the lag, with a trough before it. A straight
+    trend is taken out first.
+    """
+    n = series.size
+    longest = n // 3
+    if longest < 2:
+        return None
+    centred = _level(series)
+    rho = _unshrunk(centred)
+    threshold = max(strength, 3 / math.sqrt(n))
+    for lag in range(2, longest + 1):
+        peak = rho[lag] >= threshold and rho[lag] >= rho[lag - 1] and rho[lag] >= rho[lag + 1]
+        again = max(rho[2 * lag - 1 : 2 * lag + 2]) >= threshold / 2
+        if peak and again and rho[1:lag].min() <= -threshold / 2:
+            return lag, 2 * math.sqrt(2 * float(centred.var() * min(rho[lag], 1.0)))
+    return None
+
+
+def repeats_sooner(series: NDArray[np.float64], lag: int) -> bool:
+    """Whether `series` [n], a finer view of one with a cycle of `lag` of its points, repeats well before that.
+
+    Then the cycle is a false one: a pattern shorter than the coarse points beating against them.
+    """
+    rho = _unshrunk(_level(series))
+    below = np.flatnonzero(rho[: lag + 1] < 0)
+    first, last = int(below[0]) if below.size else lag, 3 * lag // 4
+    near = rho[math.floor(0.85 * lag) : math.ceil(1.15 * lag) + 1].max()
+    return first < last and bool(rho[first : last + 1].max() >= 0.7 * near)
+
+
+def _level(series: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`series` less its straight line."""
+    place = np.arange(series.size) - (series.size - 1) / 2
+    centred = series - series.mean()
+    return np.asarray(centred - place * float(place @ centred) / float(place @ place), dtype=np.float64)
+
+
+def _unshrunk(series: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Autocorrelation at lags 0 … n-1 per product: lag k has n - k of them, or slow cycles would seem weak."""
+    return np.asarray(autocorrelation(series) * series.size / np.arange(series.size, 0, -1), dtype=np.float64)
