@@ -1,0 +1,96 @@
+"""How one number or one foreign word is shown: value, interval beside it, and text that cannot do harm."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+from twinlens.record.estimate import Estimate
+from twinlens.units import digits, scale, show
+
+ABSENT = "–"
+_SYMMETRIC = 0.15  # sides that differ by less than this share of the larger are shown as one ±
+
+
+def clean(text: Any, most: int = 240) -> str:
+    """One line of printable text: control characters (terminal escapes, bidirectional marks) left out.
+
+    Whatever came from a file, a model name or a driver passes through here before anything shows it.
+    """
+    kept = "".join(
+        " " if character.isspace() else character
+        for character in str(text)
+        if character.isspace() or unicodedata.category(character)[0] != "C"
+    )
+    line = " ".join(kept.split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def value(estimate: Estimate | None, significant: int = 3) -> str:
+    """The value with its unit, or a dash."""
+    if estimate is None or estimate.value is None:
+        return ABSENT
+    return show(estimate.value, estimate.unit, significant)
+
+
+def bare(estimate: Estimate | None, significant: int = 3) -> str:
+    """The value alone, for a column whose head names the unit (rates, losses), or a dash."""
+    if estimate is None or estimate.value is None:
+        return ABSENT
+    return digits(estimate.value, significant)
+
+
+def spread(estimate: Estimate | None) -> str:
+    """The interval relative to the value: "±3.1%", or "−2 +9%" where the sides differ.
+
+    "" where there is none, and where it has no width (a count of bytes that was the same in every run).
+    """
+    if estimate is None or not estimate.value or estimate.low is None or estimate.high is None:
+        return ""
+    if estimate.low == estimate.high:
+        return ""
+    below = (estimate.value - estimate.low) / abs(estimate.value)
+    above = (estimate.high - estimate.value) / abs(estimate.value)
+    larger = max(below, above)
+    if abs(below - above) <= _SYMMETRIC * larger or larger < 0.001:
+        return f"±{_percent(larger)}%"
+    return f"−{_percent(below)} +{_percent(above)}%"
+
+
+def bounds(estimate: Estimate | None, significant: int = 3) -> str:
+    """The interval in the value's own unit: "1,190–1,280 tokens/s"; "" where there is none."""
+    if estimate is None or estimate.value is None or estimate.low is None or estimate.high is None:
+        return ""
+    divisor, name = scale(estimate.unit, estimate.value)
+    low, high = (digits(bound / divisor, significant) for bound in (estimate.low, estimate.high))
+    return f"{low}–{high}{'' if name in ('', '%') else ' '}{name}"
+
+
+def level(estimate: Estimate) -> str:
+    """What the interval is: "95%" confidence, "range" where none is claimed, or "" without interval."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f"{estimate.level:.0%}" if estimate.level is not None else "range"
+
+
+def times(ratio: Estimate) -> str:
+    """A ratio as "2.87×"."""
+    return ABSENT if ratio.value is None else f"{_factor(ratio.value)}×"
+
+
+def times_bounds(ratio: Estimate) -> str:
+    """A ratio's interval as "2.74–3.06×"; "" where there is none."""
+    if ratio.low is None or ratio.high is None:
+        return ""
+    return f"{_factor(ratio.low)}–{_factor(ratio.high)}×"
+
+
+def _factor(number: float) -> str:
+    return f"{number:.2f}" if abs(number) < 9.995 else digits(number, 3)
+
+
+def _percent(share: float) -> str:
+    number = 100 * share
+    if number < 0.05:
+        return "0" if number < 0.005 else f"{number:.2f}"
+    return f"{number:.1f}" if number < 9.95 else f"{number:,.0f}"

@@ -1,0 +1,153 @@
+"""Three sentences a person can use: what precision did for training, for inference, and that these are two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twinlens.record.estimate import Estimate
+from twinlens.report import cell
+from twinlens.report.gate import gate_word
+from twinlens.report.view import (
+    Lens,
+    headline,
+    in_order,
+    point_names,
+    precision_of,
+    runs_word,
+    why_not_ranked,
+)
+from twinlens.stats.group import Group
+from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.ratio import ratio_of_runs
+
+
+def sentences(training: Sequence[Group], inference: Sequence[Group]) -> tuple[str, str, str]:
+    """One sentence per lens and one that keeps them apart. Factors carry an interval or say they have none."""
+    both = {"training": in_order(training), "inference": in_order(inference)}
+    said = [f"{lens.capitalize()}: {_lens(groups)}" for lens, groups in both.items()]
+    return said[0], said[1], _apart(both["training"], both["inference"])
+
+
+def against(one: Group, reference: Group) -> Estimate | None:
+    """The ratio of two groups' headline rates over their ranked runs; None where either may not be ranked."""
+    if not (one.ranked and reference.ranked):
+        return None
+    sides = [_rates(group) for group in (one, reference)]
+    return ratio_of_runs(*sides) if all(sides) else None
+
+
+def reference_of(one: Group, groups: Sequence[Group]) -> Group | None:
+    """The fp32 group of the same model and settings, else the widest there; None where it is `one`."""
+    settings = _settings(one)
+    alike = [group for group in groups if group.model == one.model and _settings(group) == settings]
+    found = next((group for group in alike if precision_of(group) == "fp32"), alike[0] if alike else None)
+    return None if found is one else found
+
+
+def comparison(ratio: Estimate) -> str:
+    """A ratio in words: how much, its interval, or that there is no difference to be seen."""
+    interval = cell.times_bounds(ratio)
+    if not interval:
+        return f"{cell.times(ratio)} (no interval: fewer than 3 runs a side)"
+    if ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high:
+        return f"{cell.times(ratio)} ({interval}: no difference can be told)"
+    return f"{cell.times(ratio)} ({interval})"
+
+
+def _lens(groups: Sequence[Group]) -> str:
+    if not groups:
+        return "not measured."
+    names = dict(zip(map(id, groups), point_names(groups), strict=True))
+    ranked = [one for one in groups if one.ranked and headline(one)]
+    if not ranked:
+        reasons = "; ".join(f"{names[id(one)]}: {why_not_ranked(one)}" for one in groups[:3])
+        return f"nothing can be ranked ({reasons})."
+    pairs = [(one, reference_of(one, groups)) for one in ranked]
+    ratios = [(one, other, against(one, other)) for one, other in pairs if other is not None]
+    found = [
+        (one, other, ratio) for one, other, ratio in ratios if ratio is not None and ratio.value is not None
+    ]
+    if not found:
+        return f"{_alone(ranked[0], names[id(ranked[0])])}{_left_out(groups)}"
+    best = max(found, key=lambda pair: pair[2].value or 0.0)
+    passing = [pair for pair in found if gate_word(pair[0]) in ("go", "reference")]
+    text = _pair(*best, names) + _quality(*best[:2])
+    if best[0].lens == "inference" and gate_word(best[0]) == "no-go" and passing:
+        next_best = max(passing, key=lambda pair: pair[2].value or 0.0)
+        text += f"; the fastest that passes is {names[id(next_best[0])]} at {comparison(next_best[2])}"
+    return f"{text}.{_left_out(groups)}"
+
+
+def _pair(one: Group, other: Group, ratio: Estimate, names: dict[int, str]) -> str:
+    pair = headline(one)
+    rate = METRICS[pair[0]].label if pair else "rate"
+    return f"{names[id(one)]} sustains {comparison(ratio)} the {rate} of {names[id(other)]}"
+
+
+def _quality(one: Group, other: Group) -> str:
+    if one.lens == "inference":
+        word = gate_word(one)
+        agreement = one.metrics.get("top1_agreement")
+        shown = (
+            f" (top-1 agreement {cell.value(agreement)})" if agreement and agreement.value is not None else ""
+        )
+        if word == "no-go":
+            return f", but fails the fidelity gate{shown}"
+        return f" and passes the fidelity gate{shown}" if word == "go" else "; its fidelity was not measured"
+    losses = [group.metrics.get("final_loss") for group in (one, other)]
+    if any(loss is None or loss.value is None for loss in losses):
+        return ""
+    first, second = (loss for loss in losses if loss is not None)
+    shown = f"final loss {cell.bare(first)} and {cell.bare(second)} nats"
+    if None in (first.low, first.high, second.low, second.high):
+        return f" ({shown}, no interval)"
+    apart = first.low > second.high or second.low > first.high  # type: ignore[operator]
+    return f" at a different loss ({shown})" if apart else f" at a loss that cannot be told apart ({shown})"
+
+
+def _alone(one: Group, name: str) -> str:
+    pair = headline(one)
+    spread = cell.spread(pair[1]) if pair else ""
+    how = ", ".join(filter(None, (spread, runs_word(len(one.runs)))))
+    amount = cell.value(pair[1]) if pair else "no rate"
+    return f"{name} sustains {amount} ({how}); no other precision can be ranked beside it."
+
+
+def _left_out(groups: Sequence[Group]) -> str:
+    names = [precision_of(one) for one in groups if not one.ranked]
+    if not names:
+        return ""
+    return f" Not ranked: {', '.join(dict.fromkeys(names))}."
+
+
+def _apart(training: Sequence[Group], inference: Sequence[Group]) -> str:
+    if not (training and inference):
+        lens: Lens = "training" if training else "inference"
+        other = "inference" if training else "training"
+        return f"Only {lens} was measured: it says nothing about {other}."
+    for one in reversed(training):
+        twin = next((group for group in inference if precision_of(group) == precision_of(one)), None)
+        if twin is None:
+            continue
+        ratios = [_of_reference(one, training), _of_reference(twin, inference)]
+        if None not in ratios:
+            first, second = (cell.times(ratio) for ratio in ratios if ratio is not None)
+            return (
+                f"{precision_of(one)} is worth {first} in training and {second} in inference: "
+                "two different numbers, and neither predicts the other."
+            )
+    return "These are two different numbers: neither predicts the other."
+
+
+def _of_reference(one: Group, groups: Sequence[Group]) -> Estimate | None:
+    reference = reference_of(one, groups)
+    return against(one, reference) if reference is not None else None
+
+
+def _rates(group: Group) -> list[float]:
+    pairs = [headline(run) for run in group.runs if run.state == "finished"]
+    return [pair[1].value for pair in pairs if pair and pair[1].value]
+
+
+def _settings(one: Group) -> dict[str, object]:
+    return {key: value for key, value in one.point.items() if key != "precision"}

@@ -1,0 +1,200 @@
+"""Tables for a terminal of 80 columns: values that line up, intervals under them, reasons as footnotes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from io import StringIO
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.console import Group as Stack
+from rich.table import Table
+from rich.text import Text
+
+from twinlens.record.estimate import Estimate
+from twinlens.report import cell
+from twinlens.report.column import Column, columns
+from twinlens.report.gate import gate_word
+from twinlens.report.view import Lens, in_order, point_names, runs_word, why_not_ranked
+from twinlens.stats.group import Group, Summary
+from twinlens.stats.metrics.definition import METRICS
+
+WIDTH = 80
+_MARKS = "abcdefghijklmnopqrstuvwxyz"
+
+
+class _Footnotes:
+    """Sentences under a table, each with a letter; the same sentence keeps its letter."""
+
+    def __init__(self) -> None:
+        self.letters: dict[str, str] = {}
+
+    def mark(self, sentence: str) -> str:
+        if sentence not in self.letters:
+            count = len(self.letters)
+            self.letters[sentence] = _MARKS[count] if count < len(_MARKS) else f"{count + 1}"
+        return self.letters[sentence]
+
+
+def summary_table(groups: Sequence[Group], lens: Lens) -> RenderableType:
+    """One lens's operating points: sustained rate and what stands beside it, each with its interval.
+
+    One table a model. Groups that may not be ranked stand apart at its end, with the reason below. Fits 80
+    columns; what was not measured is a dash and a footnote.
+    """
+    chosen = in_order([one for one in groups if one.lens == lens])
+    if not chosen:
+        return Text(f"{lens.capitalize()}: not measured.")
+    models = dict.fromkeys(one.model for one in chosen)
+    return Stack(*(_of_model(lens, model, [one for one in chosen if one.model == model]) for model in models))
+
+
+def metric_table(summary: Summary) -> RenderableType:
+    """Every metric of one run: value, interval, n, origin, and method as a footnote. Absent ones say why."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for name, side in (
+        ("metric", "left"),
+        ("value", "right"),
+        ("interval", "right"),
+        ("n", "right"),
+        ("origin", "left"),
+    ):
+        table.add_column(name, justify=side, no_wrap=name != "metric")  # type: ignore[arg-type]
+    notes = _Footnotes()
+    last = None
+    for key in _in_table_order(summary.metrics):
+        known = METRICS.get(key)
+        if last is not None and known and known.group != last:
+            table.add_section()
+        last = known.group if known else last
+        _add_metric(table, known.label if known else cell.clean(key, 30), summary.metrics[key], notes)
+    head = f"{cell.clean(summary.run)}: {summary.state}, {summary.rows:,} rows, {summary.lens} lens"
+    lines = [Text(head, style="bold"), Text(_verdict(summary))]
+    warnings = [_hanging("! ", cell.clean(note, 600), "yellow") for note in summary.notes]
+    return Stack(*lines, table, *_listed(notes), *warnings)
+
+
+def plain(renderable: RenderableType, width: int = WIDTH) -> str:
+    """A renderable as plain text of at most `width` columns, without colour."""
+    out = StringIO()
+    console = Console(file=out, width=width, color_system=None, force_terminal=False, legacy_windows=False)
+    console.print(renderable)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def _of_model(lens: Lens, model: str, chosen: Sequence[Group]) -> RenderableType:
+    names = dict(zip(map(id, chosen), point_names(chosen), strict=True))
+    notes = _Footnotes()
+    ordered = sorted(chosen, key=lambda one: not one.ranked)
+    table = _empty(lens, chosen)
+    for before, one in zip([None, *ordered], ordered, strict=False):
+        if before is not None and before.ranked and not one.ranked:
+            table.add_section()
+        _add(table, one, names[id(one)], columns(lens, chosen), notes)
+    title = Text(cell.clean(f"{lens.capitalize()} · {model}", 78), style="bold")
+    unranked = [
+        _hanging("✗ ", f"{names[id(one)]} is not ranked: {why_not_ranked(one)}", "yellow")
+        for one in ordered
+        if not one.ranked
+    ]
+    return Stack(title, table, *unranked, *_listed(notes), _hanging("", _legend(chosen, lens), "dim"))
+
+
+def _empty(lens: Lens, groups: Sequence[Group]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=16)
+    for column in columns(lens, groups):
+        table.add_column(column.head.replace(" ", "\n"), justify="right", overflow="fold", max_width=10)
+        if lens == "inference" and column.head == "memory":
+            table.add_column("fidelity", justify="right")
+    return table
+
+
+def _add(table: Table, one: Group, name: str, shown: Sequence[Column], notes: _Footnotes) -> None:
+    style = "" if one.ranked else "dim"
+    lines = [*name.split(" · "), *([] if one.ranked else ["not ranked"])]
+    cells = [Text("\n".join(lines), style=style)]
+    for column in shown:
+        cells.append(_cell(column, one, notes, style))
+        if one.lens == "inference" and column.head == "memory":
+            cells.append(_fidelity(one, style))
+    table.add_row(*cells)
+
+
+def _cell(column: Column, one: Group, notes: _Footnotes, style: str) -> Text:
+    found = column.estimate(one)
+    if found is None or found[1].value is None:
+        letter = notes.mark(f"{column.head}: not measured: {column.reason(one)}")
+        return Text(f"{cell.ABSENT} {letter}", style=style)
+    estimate = found[1]
+    under = cell.spread(estimate)
+    if under and estimate.level is None:
+        under += " " + notes.mark(f"the range of {runs_word(estimate.n or 0)}; no confidence is claimed")
+    elif estimate.low is None and column.head not in ("memory", "energy"):
+        under = notes.mark(f"no interval: {cell.clean(estimate.method)}")
+    return Text(f"{column.text(one)}\n{under}", style=style)
+
+
+def _fidelity(one: Group, style: str) -> Text:
+    word = gate_word(one)
+    agreement = one.metrics.get("top1_agreement")
+    under = cell.value(agreement) if agreement is not None and agreement.value is not None else ""
+    colour = {"go": "green", "no-go": "red"}.get(word, style)
+    first = {"not measured": cell.ABSENT, "reference": "ref"}.get(word, word)
+    return Text(f"{first}\n{under}", style=colour)
+
+
+def _legend(groups: Sequence[Group], lens: Lens) -> str:
+    counts = sorted({len(one.runs) for one in groups})
+    runs = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
+    words = [
+        f"Each row: {runs} run{'s' if counts[-1] > 1 else ''} in fresh processes.",
+        "± is the 95% interval over runs.",
+        "keeps: sustained rate as a share of the peak.",
+    ]
+    if lens == "inference":
+        words.append("fidelity: the gate against fp32 (ref), and top-1 agreement.")
+    return " ".join(words)
+
+
+def _in_table_order(metrics: Mapping[str, Estimate]) -> list[str]:
+    order = list(METRICS)
+    groups = list(dict.fromkeys(metric.group for metric in METRICS.values()))
+
+    def place(key: str) -> tuple[int, int]:
+        return (groups.index(METRICS[key].group), order.index(key)) if key in METRICS else (len(groups), 0)
+
+    return sorted(metrics, key=place)
+
+
+def _verdict(summary: Summary) -> str:
+    verdict = summary.verdict
+    word = "ranked" if verdict.ranked and summary.state == "finished" else "not ranked"
+    window = (
+        f" Steady window {verdict.begin_s:.1f}–{verdict.end_s:.1f} s of the run." if verdict.ranked else ""
+    )
+    return f"{cell.clean(verdict.label)} ({word}): {cell.clean(verdict.reason)}.{window}"
+
+
+def _add_metric(table: Table, label: str, estimate: Estimate, notes: _Footnotes) -> None:
+    if estimate.value is None:
+        letter = notes.mark(f"not measured: {cell.clean(estimate.reason)}")
+        table.add_row(label, cell.ABSENT, "", "", f"– {letter}")
+        return
+    shown = cell.bounds(estimate) + ("" if estimate.level is not None or estimate.low is None else " (range)")
+    count = f"{estimate.n:,}" if estimate.n is not None else cell.ABSENT
+    origin = f"{estimate.origin} {notes.mark(cell.clean(estimate.method))}"
+    table.add_row(label, cell.value(estimate), shown or cell.ABSENT, count, origin)
+
+
+def _listed(notes: _Footnotes) -> list[RenderableType]:
+    return [_hanging(f"{letter}  ", sentence, "dim") for sentence, letter in notes.letters.items()]
+
+
+def _hanging(mark: str, sentence: str, style: str) -> RenderableType:
+    grid = Table.grid(padding=0)
+    grid.add_column(no_wrap=True, width=len(mark)) if mark else None
+    grid.add_column(overflow="fold")
+    text = Text(sentence, style=style)
+    grid.add_row(Text(mark, style=style), text) if mark else grid.add_row(text)
+    return grid

@@ -1,0 +1,167 @@
+"""The material of one report: runs put into groups, one lens at a time. Nothing here blends the two."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.run import Run
+from twinlens.report.cell import clean
+from twinlens.spec.precision import PRECISIONS
+from twinlens.stats.group import Group, Summary, group
+from twinlens.stats.metrics.definition import HEADLINE
+
+Lens = Literal["training", "inference"]
+LENSES: tuple[Lens, ...] = ("training", "inference")
+Material = tuple[Run, Summary]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One operating point: its name for people, its group of repeats, and the runs behind it."""
+
+    name: str
+    precision: str
+    group: Group
+    material: tuple[Material, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LensView:
+    """One lens: its entries in order (model, batch, then precision from wide to narrow)."""
+
+    lens: Lens
+    entries: tuple[Entry, ...]
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        return tuple(entry.group for entry in self.entries)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(entry.group.model for entry in self.entries))
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Everything one report shows. `lenses` holds those that were measured, training first."""
+
+    title: str
+    lenses: tuple[LensView, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def material(self) -> tuple[Material, ...]:
+        return tuple(one for lens in self.lenses for entry in lens.entries for one in entry.material)
+
+    def groups(self, lens: Lens) -> tuple[Group, ...]:
+        """The groups of one lens; none where it was not measured."""
+        return next((view.groups for view in self.lenses if view.lens == lens), ())
+
+
+def view(material: Sequence[Material], title: str | None = None) -> View:
+    """Put runs into lenses and groups. Raises ValueError when there is no run at all."""
+    if not material:
+        raise ValueError("a report needs at least one run")
+    lenses = tuple(
+        _lens(lens, [one for one in material if one[1].lens == lens])
+        for lens in LENSES
+        if any(summary.lens == lens for _, summary in material)
+    )
+    said = [
+        note
+        for run, summary in material
+        for note in (*(run.facts.notes if run.facts else ()), *summary.notes)
+    ]
+    names = list(dict.fromkeys(run.spec.name for run, _ in material))
+    return View(
+        title=clean(title or " and ".join(names[:3])),
+        lenses=lenses,
+        notes=tuple(dict.fromkeys(clean(note, 600) for note in said)),
+    )
+
+
+def in_order(groups: Sequence[Group]) -> tuple[Group, ...]:
+    """Groups by model, batch, microbatch, then precision from wide to narrow."""
+    models = list(dict.fromkeys(one.model for one in groups))
+    regimes = list(PRECISIONS)
+
+    def place(one: Group) -> tuple[int, int, int, int, str]:
+        name = precision_of(one)
+        rank = regimes.index(name) if name in regimes else len(regimes)
+        point = one.point
+        return models.index(one.model), point.get("batch") or 0, point.get("microbatch") or 0, rank, name
+
+    return tuple(sorted(groups, key=place))
+
+
+def precision_of(one: Group) -> str:
+    """The precision's name, safe to show."""
+    return clean(one.point.get("precision", "?"), 40)
+
+
+def point_names(groups: Sequence[Group]) -> tuple[str, ...]:
+    """A name per group: the precision, and whatever else differs between the groups."""
+    keys = [key for one in groups for key in one.point if key != "precision"]
+    varying = [key for key in dict.fromkeys(keys) if len({str(one.point.get(key)) for one in groups}) > 1]
+    several_models = len({one.model for one in groups}) > 1
+    names = []
+    for one in groups:
+        parts = [clean(one.model, 40)] if several_models else []
+        parts.append(precision_of(one))
+        parts += [
+            f"{clean(key, 20)} {clean(one.point[key], 20)}"
+            for key in varying
+            if one.point.get(key) is not None
+        ]
+        names.append(" · ".join(parts))
+    # Two stacks with the same settings still need two names.
+    twice = {name for name, count in Counter(names).items() if count > 1}
+    stacks = [clean(one.runs[0].executor, 24) for one in groups]
+    return tuple(
+        f"{name} · {stack}" if name in twice else name for name, stack in zip(names, stacks, strict=True)
+    )
+
+
+def headline(one: Group | Summary) -> tuple[str, Estimate] | None:
+    """The id and estimate of the sustained rate that stands first in this lens; None without one."""
+    present = [(key, one.metrics[key]) for key in HEADLINE[one.lens] if key in one.metrics]
+    return next((pair for pair in present if pair[1].value is not None), present[0] if present else None)
+
+
+def why_not_ranked(one: Group) -> str | None:
+    """Why a group is shown and not ranked, in words; None where it is ranked."""
+    if one.ranked:
+        return None
+    reasons: Counter[str] = Counter()
+    for run in one.runs:
+        if run.state != "finished":
+            reasons[f"unfinished ({clean(run.state)})"] += 1
+        elif not run.verdict.ranked:
+            reason = clean(run.verdict.reason)
+            label = clean(run.verdict.label)
+            reasons[f"{label}: {reason}" if reason and reason != label else label] += 1
+    if not reasons:
+        return clean(one.label)
+    count = len(one.runs)
+    if count == 1:
+        return next(iter(reasons))
+    return "; ".join(f"{text} ({times} of {count} runs)" for text, times in reasons.items())
+
+
+def runs_word(count: int) -> str:
+    """ "1 run", "3 runs"."""
+    return f"{count} run" + ("" if count == 1 else "s")
+
+
+def _lens(lens: Lens, material: Sequence[Material]) -> LensView:
+    groups = in_order(group(summary for _, summary in material))
+    by_summary = {id(summary): (run, summary) for run, summary in material}
+    entries = tuple(
+        Entry(name, precision_of(one), one, tuple(by_summary[id(summary)] for summary in one.runs))
+        for name, one in zip(point_names(groups), groups, strict=True)
+    )
+    return LensView(lens, entries)
