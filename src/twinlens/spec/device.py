@@ -1,4 +1,4 @@
-"""Accelerators and what their makers say of them: dense rates, memory, bandwidth and power, each with its source.
+"""Accelerators and what their makers say of them: dense rates, memory, bandwidth, power, with sources.
 
 A datasheet figure is a quoted ceiling. A measured one replaces it wherever there is one.
 """
@@ -18,8 +18,8 @@ from twinlens.spec.frozen import Spec
 class DenseRates(Spec):
     """Matrix rates in FLOP/s (int8 in operations/s) without structured sparsity. None where none is certain.
 
-    `fp32` is the rate of plain fp32 arithmetic, `tf32` of fp32 data through the matrix engines. 16-bit and fp8 rates
-    accumulate in fp32, which halves them on GeForce parts.
+    `fp32` is the rate of plain fp32 arithmetic, `tf32` of fp32 data through the matrix engines. 16-bit
+    and fp8 rates accumulate in fp32, which halves them on GeForce parts.
     """
 
     fp32: PositiveFloat | None = None
@@ -34,7 +34,7 @@ class DenseRates(Spec):
 class Device(Spec):
     """One accelerator. `reported_names` are what its driver calls it, letter for letter.
 
-    `memory_bytes` is the nominal capacity; `memory_visible_bytes` is what the driver reports, None where unknown.
+    `memory_bytes` is the nominal capacity; `memory_visible_bytes` is the driver's, None where unknown.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Device(Spec):
     source: str
 
     def rate(self, number_format: str) -> float | None:
-        """Dense FLOP/s for matrix products in a format ("bf16", "fp8-e4m3"), or None when the catalogue has none."""
+        """Dense FLOP/s of matrix products in a format ("bf16", "fp8-e4m3"); None where it has none."""
         field = number_format.split("-")[0]
         if field not in DenseRates.model_fields:
             return None
@@ -70,7 +70,7 @@ def load_device(name: str) -> Device:
 
 
 def find_device(reported_name: str) -> Device | None:
-    """The device whose driver reports exactly this name. A name that is not known stays unknown, never guessed."""
+    """The device whose driver reports exactly this name; a name that is not known stays unknown."""
     wanted = " ".join(reported_name.split())
     return next((device for device in _devices() if wanted in device.reported_names), None)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.shape import DecoderShape, Experts, LatentAttention, ModelShape, ResnetShape, VitShape
 
@@ -24,9 +26,14 @@ def shape_from_config(config: Config) -> ModelShape:
         return READERS[kind](config)
     except KeyError as missing:
         raise BadInput(f"the {kind} config has no {missing}; add it", code="TL202") from None
+    except ValidationError as wrong:
+        first = wrong.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "its sizes"
+        raise BadInput(
+            f"the {kind} config describes no model: {where}: {first['msg']}", code="TL202"
+        ) from None
     except (ValueError, TypeError, ZeroDivisionError) as wrong:
-        reason = str(wrong).splitlines()[-1].strip()
-        raise BadInput(f"the {kind} config describes no model: {reason}", code="TL202") from None
+        raise BadInput(f"the {kind} config describes no model: {wrong}", code="TL202") from None
 
 
 def _attention(config: Config) -> dict[str, Any]:

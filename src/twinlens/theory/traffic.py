@@ -37,7 +37,7 @@ def decode_step_bytes(
     bits_per_weight: float = 16.0,
     kv_bytes_per_element: float = 2.0,
 ) -> float:
-    """Bytes of one decode step of `batch` sequences of `context` cached tokens: weights, KV read and write."""
+    """Bytes of one decode step of `batch` sequences of `context` cached tokens: weights, and KV both ways."""
     cache = kv_bytes(shape, context, kv_bytes_per_element, sequences=batch)
     written = batch * kv_bytes_per_token(shape, kv_bytes_per_element)
     return weights_read_bytes(shape, batch, bits_per_weight) + cache + written

@@ -1,0 +1,91 @@
+"""The device catalogue: dense, cited, and matched letter for letter."""
+
+from __future__ import annotations
+
+import pytest
+
+from twinlens.errors import BadInput
+from twinlens.spec.device import Device, find_device, list_devices, load_device
+
+ALL = [load_device(name) for name in list_devices()]
+
+
+@pytest.mark.parametrize(
+    ("reported", "name"),
+    [
+        ("NVIDIA H200", "h200-sxm-141gb"),
+        ("NVIDIA H100 80GB HBM3", "h100-sxm-80gb"),
+        ("NVIDIA H100 PCIe", "h100-pcie-80gb"),
+        ("NVIDIA L40S", "l40s"),
+        ("NVIDIA A100-SXM4-80GB", "a100-sxm-80gb"),
+        ("NVIDIA GeForce RTX 4090", "rtx-4090"),
+    ],
+)
+def test_a_driver_name_finds_its_device(reported: str, name: str) -> None:
+    found = find_device(reported)
+    assert found is not None
+    assert found.name == name
+
+
+@pytest.mark.parametrize(
+    "reported",
+    ["NVIDIA H100", "H200", "nvidia h200", "NVIDIA H200 MIG 1g.18gb", "NVIDIA H20", "NVIDIA L40", "", "cpu"],
+)
+def test_a_name_that_is_nearly_known_stays_unknown(reported: str) -> None:
+    assert find_device(reported) is None
+
+
+def test_no_two_devices_share_a_reported_name() -> None:
+    names = [name for device in ALL for name in device.reported_names]
+    assert len(names) == len(set(names))
+
+
+def test_an_unknown_catalogue_name_names_the_nearest() -> None:
+    with pytest.raises(BadInput, match="h200-sxm-141gb") as caught:
+        load_device("h200-sxm")
+    assert caught.value.code == "TL204"
+
+
+def test_rates_are_dense() -> None:
+    # The sparse figures for the same parts are 1 979, 624 and 4 500 TFLOP/s.
+    assert load_device("h100-sxm-80gb").rate("fp16") == 989.4e12
+    assert load_device("a100-sxm-80gb").rate("bf16") == 312e12
+    assert load_device("b200-sxm-180gb").rate("bf16") == 2250e12
+
+
+def test_a_dense_rate_implies_a_clock_the_part_can_run_at() -> None:
+    # H100 SXM: 132 multiprocessors with 4 matrix engines of 512 multiply-accumulates; at most 1.98 GHz.
+    rate = load_device("h100-sxm-80gb").rate("fp16")
+    assert rate is not None
+    assert 1.7e9 < rate / (132 * 4 * 512 * 2) < 1.98e9
+
+
+@pytest.mark.parametrize("device", ALL, ids=lambda device: device.name)
+def test_halving_the_bits_never_slows_the_matrix_engines(device: Device) -> None:
+    ladder = [device.rate(form) for form in ("fp32", "tf32", "bf16", "fp8", "fp4")]
+    known = [rate for rate in ladder if rate is not None]
+    assert known == sorted(known)
+    # Twice per halving of bits and no more: a sparse figure among dense ones would be four times.
+    sixteen, eight = device.rate("fp16"), device.rate("fp8")
+    assert eight is None or eight == pytest.approx(2 * sixteen, rel=0.03)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("device", ALL, ids=lambda device: device.name)
+def test_units_are_si_and_every_device_is_cited(device: Device) -> None:
+    assert 1e10 < device.memory_bytes < 1e12
+    assert 1e11 < device.bandwidth_bytes_per_s < 2e13
+    assert 1e13 < device.rate("fp16") < 1e16  # type: ignore[operator]
+    assert 50 < device.tdp_w < 2000
+    assert len(device.source) > 10
+
+
+def test_what_the_driver_shows_may_exceed_the_nominal_size() -> None:
+    h200 = load_device("h200-sxm-141gb")
+    assert h200.memory_bytes == 141_000_000_000
+    assert h200.memory_visible_bytes == 143771 * 2**20
+
+
+def test_a_format_the_part_has_no_figure_for_is_absent() -> None:
+    assert load_device("a100-sxm-80gb").rate("fp8-e4m3") is None
+    assert load_device("h100-sxm-80gb").rate("fp8-e4m3") == load_device("h100-sxm-80gb").rate("fp8-e5m2")
+    assert load_device("h100-sxm-80gb").rate("int2") is None
