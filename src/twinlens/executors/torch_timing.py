@@ -56,7 +56,8 @@ def rate(amount: float, seconds: Sequence[float], unit: str, method: str) -> Est
 
 def where(device: str) -> str:
     """What the rate was measured on, for an estimate's method."""
-    return f"{torch.get_num_threads()} threads" if device == "cpu" else device
+    count = torch.get_num_threads()
+    return f"{count} thread{'s' if count > 1 else ''}" if device == "cpu" else device
 
 
 def first_line(error: Exception) -> str:
