@@ -24,7 +24,7 @@ from twinlens.stats.levels import (
     is_line,
     noise,
 )
-from twinlens.stats.trend import period, repeats_sooner, theil_sen
+from twinlens.stats.trend import first_return, period, theil_sen
 from twinlens.units import RATIO
 
 Label = Literal["flat", "warm-up", "slowdown", "drift", "cyclic", "no steady state", "too short"]
@@ -78,7 +78,7 @@ class _Trace:
 def judge(
     time_s: NDArray[np.float64], log_time: NDArray[np.float64], after_tags: int, rule: SteadyRule
 ) -> Finding:
-    """The finding for row times [n] and their logs per work; the first `after_tags` rows belong to the start."""
+    """The finding for row times [n] and their logs per work; the first `after_tags` rows are the start."""
     begin = after_tags + leading_outliers(log_time[after_tags:], rule.delta)
     shortage = _shortage(time_s[begin:], max(2, rule.min_rows), rule.min_seconds)
     if shortage:
@@ -217,8 +217,9 @@ def _cycle(calm: NDArray[np.float64], starts: list[int], rule: SteadyRule) -> tu
             continue
         finer = min(rest.size, 4 * windows)
         fine_lag = round(found[0] * finer / windows)
-        if not repeats_sooner(group_means(rest, group_edges(rest.size, finer)), fine_lag):
-            return float(np.expm1(min(found[1], 700.0))), round(rest.size / windows * found[0])
+        turn = first_return(group_means(rest, group_edges(rest.size, finer)), fine_lag)
+        if turn * windows >= 2 * finer:
+            return float(np.expm1(min(found[1], 700.0))), round(rest.size / finer * turn)
     return None
 
 

@@ -28,16 +28,20 @@ def block_rows(series: NDArray[np.float64], points: int, fewest_blocks: int) -> 
     """Rows per block: few enough blocks to segment (`points`), each twice the autocorrelation time long where
     rows resemble their neighbours, but at least `fewest_blocks` of them.
 
-    Correlation is read from differences, φ = D2/D1 - 1 with D_k the median squared difference at lag k, which
-    levels and slow trends leave alone; the plain autocorrelation would take every warm-up for memory.
+    Correlation is read from differences, φ = D2/D1 - 1 with D_k the mean squared difference at lag k, which
+    slow trends leave alone and, with large differences clipped, so do changes of level; the plain
+    autocorrelation would take every warm-up for memory.
     """
     n = series.size
     rows = math.ceil(n / points)
     if n < 4:
         return rows
-    one, two = (float(np.median((series[lag:] - series[:-lag]) ** 2)) for lag in (1, 2))
-    phi = min(two / one - 1, 0.9) if one > 0 else 0.0
-    if phi > 0.2 + 1 / math.sqrt(n):
+    one, two = ((series[lag:] - series[:-lag]) ** 2 for lag in (1, 2))
+    most = 10 * float(np.median(two))
+    step = float(np.minimum(one, most).mean())
+    phi = min(float(np.minimum(two, most).mean()) / step - 1, 0.9) if step > 0 else 0.0
+    # φ of independent rows scatters by about 1/√n; only what stands clear of that is memory.
+    if phi > 0.2 + 2 / math.sqrt(n):
         rows = max(rows, min(math.ceil(2 * (1 + phi) / (1 - phi)), n // fewest_blocks))
     return max(1, rows)
 

@@ -50,16 +50,23 @@ def period(series: NDArray[np.float64], strength: float) -> tuple[int, float] | 
     return None
 
 
-def repeats_sooner(series: NDArray[np.float64], lag: int) -> bool:
-    """Whether `series` [n], a finer view of one with a cycle of `lag` of its points, repeats well before that.
+def first_return(series: NDArray[np.float64], lag: int) -> int:
+    """The first lag at which `series` [n] repeats about as well as at `lag`, or `lag` itself.
 
-    Then the cycle is a false one: a pattern shorter than the coarse points beating against them.
+    For a finer view of a series whose cycle was found in coarse points: a pattern shorter than these beats
+    against them and shows up as a false, longer cycle.
     """
     rho = _unshrunk(_level(series))
     below = np.flatnonzero(rho[: lag + 1] < 0)
     first, last = int(below[0]) if below.size else lag, 3 * lag // 4
     near = rho[math.floor(0.85 * lag) : math.ceil(1.15 * lag) + 1].max()
-    return first < last and bool(rho[first : last + 1].max() >= 0.7 * near)
+    sooner = np.flatnonzero(rho[first : last + 1] >= 0.7 * near)
+    if not sooner.size:
+        return lag
+    peak = first + int(sooner[0])
+    while peak < last and rho[peak + 1] > rho[peak]:
+        peak += 1
+    return peak
 
 
 def _level(series: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -70,5 +77,5 @@ def _level(series: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _unshrunk(series: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Autocorrelation at lags 0 … n-1 per product: lag k has n - k of them, or slow cycles would seem weak."""
+    """Autocorrelation per product, as lag k has only n - k of them: else slow cycles would seem weak."""
     return np.asarray(autocorrelation(series) * series.size / np.arange(series.size, 0, -1), dtype=np.float64)
