@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from twinlens.record.estimate import Estimate
@@ -12,12 +12,27 @@ Estimates = dict[str, Estimate]
 
 
 @dataclass(frozen=True, slots=True)
+class FidelityRow:
+    """One prompt seen by the lower precision and by fp32 with the same weights: counts and sums, nothing derived.
+
+    `tokens`: positions compared; `agreed`: those with the same most likely token; `kl_nats`: sum of KL(fp32 ‖ this);
+    `nll_nats`, `reference_nll_nats`: sums of the negative log likelihood of the text itself.
+    """
+
+    tokens: int
+    agreed: int
+    kl_nats: float
+    nll_nats: float
+    reference_nll_nats: float
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """Everything known before the first row.
 
     `work`: FLOP and bytes of one unit of work (step, prefill, decode), by convention. `ceilings`: measured rates of
-    this machine at this precision. `memory`: bytes by category. `fidelity`: distance from fp32 on the same prompts.
-    `notes`: sentences a reader must see beside the numbers.
+    this machine at this precision. `memory`: bytes by category. `fidelity`: one row per prompt, empty where there is
+    nothing to compare with. `entropy_rate_nats`: the least possible loss of the training data, if it is known. `notes`: sentences a reader must see beside the numbers.
     """
 
     executor: ExecutorRecord
@@ -25,7 +40,8 @@ class Facts:
     work: Estimates = field(default_factory=dict)
     ceilings: Estimates = field(default_factory=dict)
     memory: Estimates = field(default_factory=dict)
-    fidelity: Estimates = field(default_factory=dict)
+    fidelity: tuple[FidelityRow, ...] = ()
+    entropy_rate_nats: float | None = None
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -33,6 +49,8 @@ class Facts:
             "executor": self.executor.to_json(),
             "precision": [check.to_json() for check in self.precision],
             **{name: {k: e.to_json() for k, e in getattr(self, name).items()} for name in _GROUPS},
+            "fidelity": [asdict(row) for row in self.fidelity],
+            "entropy_rate_nats": self.entropy_rate_nats,
             "notes": list(self.notes),
         }
 
@@ -42,9 +60,11 @@ class Facts:
         return cls(
             executor=ExecutorRecord.from_json(data["executor"]),
             precision=tuple(PrecisionCheck.from_json(check) for check in data["precision"]),
+            fidelity=tuple(FidelityRow(**row) for row in data["fidelity"]),
+            entropy_rate_nats=data["entropy_rate_nats"],
             notes=tuple(data["notes"]),
             **{name: {k: Estimate.from_json(e) for k, e in data[name].items()} for name in _GROUPS},
         )
 
 
-_GROUPS = ("work", "ceilings", "memory", "fidelity")
+_GROUPS = ("work", "ceilings", "memory")

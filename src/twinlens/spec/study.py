@@ -30,7 +30,7 @@ class ExecutorSpec(Spec):
     threads: NonNegativeInt = 0
     graph: Literal["eager", "compiled"] = "eager"
     attention: Literal["sdpa", "eager"] = "sdpa"
-    layout: Literal["auto", "stored", "transposed"] = "auto"
+    layout: Literal["auto", "row", "column"] = "auto"
     options: dict[str, Any] = Field(default_factory=dict)
 
 

@@ -1,0 +1,169 @@
+"""A machine whose truth is known: laws instead of hardware, so that every layer above can be checked against them.
+
+Options (all optional, in `[executor.options]`):
+  training: `step_s` (0.1) split 5/30/55/10 over data/forward/backward/optimize; `warmup_steps` (0) decaying from
+  `warmup_factor` (3); `drift` (0: relative slow-down over 1000 steps); `throttle_at` (step) and `throttle_factor` (1.1);
+  `loss_from`, `loss_to`, `loss_steps` (an exponential).
+  inference: prefill `a_s + b_s·tokens`; one decode step `max(c_s, d_s·batch)`.
+  both: `noise` (0: CV of a lognormal), `stall_at` (row) and `stall_s`, `fail_at` (row: raises), `pace` (0: virtual
+  time; 1: really sleeps, for tests of interruption).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from twinlens.clock import Clock, MonotonicClock, VirtualClock
+from twinlens.errors import BadInput, ExecutorFailed, nearest
+from twinlens.executors.protocol import Rows, Say
+from twinlens.record.estimate import Estimate
+from twinlens.record.executor import ExecutorRecord, declared, observed
+from twinlens.record.facts import Facts
+from twinlens.record.request import Request
+from twinlens.record.step import Marks
+from twinlens.schedule.ask import Ask, Schedule
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload import InferenceWorkload, TrainingWorkload
+
+_DEFAULTS: dict[str, float] = {
+    "step_s": 0.1,
+    "warmup_steps": 0,
+    "warmup_factor": 3.0,
+    "drift": 0.0,
+    "throttle_at": math.inf,
+    "throttle_factor": 1.1,
+    "loss_from": 6.0,
+    "loss_to": 2.0,
+    "loss_steps": 100.0,
+    "a_s": 0.01,
+    "b_s": 1e-4,
+    "c_s": 0.01,
+    "d_s": 0.002,
+    "noise": 0.0,
+    "stall_at": math.inf,
+    "stall_s": 5.0,
+    "fail_at": math.inf,
+    "pace": 0,
+}
+_SPLIT = {"data": 0.05, "forward": 0.30, "backward": 0.55, "optimize": 0.10}
+
+
+class _Laws:
+    """The options, the noise and the clock both lenses share."""
+
+    def __init__(self, spec: RunSpec) -> None:
+        unknown = set(spec.executor.options) - set(_DEFAULTS)
+        if unknown:
+            word = sorted(unknown)[0]
+            raise BadInput(f"the fake executor has no option {word!r}; {nearest(word, _DEFAULTS)}", code="TL207")
+        self.law: dict[str, Any] = _DEFAULTS | spec.executor.options
+        self.clock: Clock = MonotonicClock() if self.law["pace"] else VirtualClock()
+        self.start_ns = self.clock.now_ns()
+        self.row = 0
+        self._rng = np.random.default_rng([spec.seed, 7])
+
+    def now_ns(self) -> int:
+        return self.clock.now_ns() - self.start_ns
+
+    def spend(self, seconds: float) -> int:
+        """Let a duration pass, with its noise, and say when it is over."""
+        if cv := self.law["noise"]:
+            sigma = math.sqrt(math.log1p(cv**2))
+            seconds *= float(self._rng.lognormal(-sigma * sigma / 2, sigma))
+        self.clock.sleep_until_ns(self.clock.now_ns() + round(seconds * 1e9))
+        return self.now_ns()
+
+    def begin_row(self) -> float:
+        """Count a row; the seconds it stalls. Raises ExecutorFailed where the law says so."""
+        row, self.row = self.row, self.row + 1
+        if row == self.law["fail_at"]:
+            raise ExecutorFailed(f"the fake executor fails at row {row}, as asked", code="TL302")
+        return float(self.law["stall_s"]) if row == self.law["stall_at"] else 0.0
+
+    def facts(self, spec: RunSpec) -> Facts:
+        said = {
+            "accelerator.product": observed("a fake with known laws", "executors/fake.py"),
+            "software.framework.name": declared("fake", "executors/fake.py"),
+        }
+        work = {"weights_bytes": Estimate(1e6, "bytes", "a law of the fake executor", "modelled", n=1)}
+        return Facts(ExecutorRecord(said), work=work, memory=work, notes=("A fake executor: laws, not hardware.",))
+
+
+class FakeTrainer:
+    """Steps that last what the laws say."""
+
+    def open(self, spec: RunSpec, say: Say) -> Facts:
+        assert isinstance(spec.workload, TrainingWorkload)
+        self._laws, self._workload = _Laws(spec), spec.workload
+        return self._laws.facts(spec)
+
+    def step(self) -> Marks:
+        laws, workload = self._laws, self._workload
+        index, begin_ns = laws.row, laws.now_ns()
+        stall_s = laws.begin_row()
+        at_ns, phases = begin_ns, {}
+        for name, share in _SPLIT.items():
+            end_ns = laws.spend(share * self._step_s(index) + (stall_s if name == "data" else 0.0))
+            phases[f"{name}_ns"], at_ns = end_ns - at_ns, end_ns
+        tokens = workload.global_batch * workload.seq_len
+        loss = laws.law["loss_to"] + (laws.law["loss_from"] - laws.law["loss_to"]) * math.exp(-index / laws.law["loss_steps"])
+        return Marks(begin_ns, at_ns, samples=workload.global_batch, tokens=tokens, loss=loss, **phases)
+
+    def close(self) -> None:
+        pass
+
+    def _step_s(self, index: int) -> float:
+        law = self._laws.law
+        seconds = law["step_s"] * (1 + law["drift"] * index / 1000)
+        if index < law["warmup_steps"]:
+            seconds *= 1 + (law["warmup_factor"] - 1) * (1 - index / law["warmup_steps"])
+        return float(seconds * (law["throttle_factor"] if index >= law["throttle_at"] else 1))
+
+
+class FakeServer:
+    """Batches whose prefill and decode last what the laws say."""
+
+    def open(self, spec: RunSpec, say: Say) -> Facts:
+        assert isinstance(spec.workload, InferenceWorkload)
+        self._laws = _Laws(spec)
+        return self._laws.facts(spec)
+
+    def play(self, schedule: Schedule, rows: Rows) -> None:
+        laws = self._laws
+        while True:
+            asks = schedule.due(laws.now_ns())
+            if asks:
+                for request in self._answer(asks):
+                    rows(request)
+                    schedule.done(request)
+            elif (due_ns := schedule.next_due_ns()) is not None:
+                laws.clock.sleep_until_ns(laws.start_ns + due_ns)
+            else:
+                return
+
+    def close(self) -> None:
+        pass
+
+    def _answer(self, asks: tuple[Ask, ...]) -> list[Request]:
+        laws, law = self._laws, self._laws.law
+        sent_ns = laws.now_ns()
+        stall_s = laws.begin_row()
+        times = [laws.spend(stall_s + law["a_s"] + law["b_s"] * sum(ask.input_tokens for ask in asks))]
+        longest = max(ask.output_tokens for ask in asks)
+        times += [laws.spend(max(law["c_s"], law["d_s"] * len(asks))) for _ in range(longest - 1)]
+        return [
+            Request(
+                group=ask.group,
+                intended_ns=ask.intended_ns,
+                sent_ns=sent_ns,
+                chunk_ns=tuple(times[: max(1, ask.output_tokens)]),
+                chunk_tokens=(1,) * ask.output_tokens or (0,),
+                end_ns=times[max(1, ask.output_tokens) - 1],
+                input_tokens=ask.input_tokens,
+                output_tokens=ask.output_tokens,
+            )
+            for ask in asks
+        ]

@@ -1,0 +1,69 @@
+"""Plays a recorded run again: one precious hour on a machine becomes a fixture for every layer above.
+
+`[executor.options]`: `run`, the folder of the recorded run. Rows, facts and times are those recorded; nothing is
+measured, so the record says that it is a replay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from twinlens.errors import BadInput
+from twinlens.executors.protocol import Rows, Say
+from twinlens.record.executor import ExecutorRecord
+from twinlens.record.facts import Facts
+from twinlens.record.request import Request
+from twinlens.record.run import Run
+from twinlens.record.step import Marks
+from twinlens.record.store import read_run
+from twinlens.schedule.ask import Schedule
+from twinlens.spec.study import RunSpec
+
+
+class ReplayTrainer:
+    """The recorded steps, one after another."""
+
+    def open(self, spec: RunSpec, say: Say) -> Facts:
+        run = _recorded(spec)
+        self._rows = iter(run.table.to_pylist())
+        return _facts(run)
+
+    def step(self) -> Marks:
+        return Marks(**next(self._rows))
+
+    def close(self) -> None:
+        pass
+
+
+class ReplayServer:
+    """The recorded requests, whatever the schedule asks: what was measured cannot be asked anew."""
+
+    def open(self, spec: RunSpec, say: Say) -> Facts:
+        run = _recorded(spec)
+        self._rows = iter(run.table.to_pylist())
+        return _facts(run)
+
+    def play(self, schedule: Schedule, rows: Rows) -> None:
+        for row in self._rows:
+            row |= {"chunk_ns": tuple(row["chunk_ns"]), "chunk_tokens": tuple(row["chunk_tokens"])}
+            rows(Request(**row))
+
+    def close(self) -> None:
+        pass
+
+
+def _recorded(spec: RunSpec) -> Run:
+    folder = spec.executor.options.get("run")
+    if not isinstance(folder, str):
+        raise BadInput('replay needs the recorded run: --set executor.options.run="runs/…"', code="TL207")
+    run = read_run(folder)
+    if run.lens != spec.lens:
+        raise BadInput(f"{folder} is a run of the {run.lens} lens; it cannot be replayed as {spec.lens}", code="TL207")
+    return run
+
+
+def _facts(run: Run) -> Facts:
+    note = f"Replayed from {run.id}, recorded {run.started_utc}; nothing was measured anew."
+    if run.facts is None:
+        return Facts(ExecutorRecord({}), notes=(note,))
+    return replace(run.facts, notes=(*run.facts.notes, note))

@@ -1,0 +1,114 @@
+"""Batches and prompts as tensors: from the synthetic language, a local text file read as bytes, or random images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from twinlens.errors import BadInput
+from twinlens.schedule.language import Language, language
+from twinlens.spec.model import ModelRef
+from twinlens.spec.workload import Data, Images, Markov, Text
+
+_LANGUAGE_SEED = 1  # one language for all runs: repeats differ in their sentences, not in their grammar
+_HELD_OUT = 10**6  # a random stream that no training batch uses
+_POOL_TOKENS = 1 << 17
+
+
+class TokenSource:
+    """Sequences of tokens for one model, by random stream. `entropy_rate_nats` is None where it is not known."""
+
+    def __init__(self, data: Data, ref: ModelRef) -> None:
+        vocab = ref.shape.vocab
+        self._language: Language | None = None
+        if isinstance(data, Markov):
+            symbols = min(data.symbols or vocab, vocab)
+            self._language = language(symbols, data.branches, data.exponent, _LANGUAGE_SEED)
+        elif isinstance(data, Text):
+            self._text = _read_bytes(data.path, vocab)
+        self.entropy_rate_nats = self._language.entropy_rate_nats if self._language else None
+
+    def sequences(self, rng: np.random.Generator, count: int, length: int, *, held_out: bool = False) -> torch.Tensor:
+        """(count, length) int64. Held-out text is the last tenth of a file; the language never repeats itself."""
+        if self._language:
+            return torch.from_numpy(self._language.sample(rng, count, length))
+        edge = len(self._text) * 9 // 10
+        text = self._text[edge:] if held_out else self._text[:edge]
+        if len(text) <= length:
+            raise BadInput(f"the text file is too short for sequences of {length} bytes; use a longer one", code="TL209")
+        starts = rng.integers(0, len(text) - length, count)
+        return torch.from_numpy(np.stack([text[s : s + length] for s in starts]).astype(np.int64))
+
+
+class Batches:
+    """Training batches: `next()` gives (inputs, targets) on the device, `held_out(i)` the i-th fixed evaluation batch.
+
+    Tokens: inputs and targets are (batch, seq_len). Images: (batch, channels, size, size) and (batch,).
+    """
+
+    def __init__(self, data: Data, ref: ModelRef, batch: int, seq_len: int, seed: int, device: torch.device) -> None:
+        check_data(data, ref)
+        self._batch, self._seq_len, self._seed, self._device = batch, seq_len, seed, device
+        self._rng = np.random.default_rng([seed, 0])
+        self._images = images(ref, batch * 4, device, seed) if isinstance(data, Images) else None
+        self._classes = ref.shape.labels if isinstance(data, Images) else 0
+        self._tokens = None if isinstance(data, Images) else TokenSource(data, ref)
+        self.entropy_rate_nats = self._tokens.entropy_rate_nats if self._tokens else None
+
+    def next(self) -> tuple[torch.Tensor, torch.Tensor]:
+        return self._draw(self._rng, held_out=False)
+
+    def held_out(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return self._draw(np.random.default_rng([_HELD_OUT, index]), held_out=True)
+
+    def _draw(self, rng: np.random.Generator, *, held_out: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        if self._tokens is None:
+            assert self._images is not None
+            chosen = torch.from_numpy(rng.integers(0, len(self._images), self._batch)).to(self._device)
+            labels = torch.from_numpy(rng.integers(0, self._classes, self._batch)).to(self._device)
+            return self._images[chosen], labels
+        text = self._tokens.sequences(rng, self._batch, self._seq_len + 1, held_out=held_out).to(self._device)
+        return text[:, :-1], text[:, 1:]
+
+
+class Prompts:
+    """Prompts cut from one long text made beforehand: making one costs microseconds, outside what is measured."""
+
+    def __init__(self, data: Data, ref: ModelRef, seed: int, longest: int) -> None:
+        check_data(data, ref)
+        length = max(_POOL_TOKENS, longest + 1)
+        rng = np.random.default_rng([seed, 1])
+        source = TokenSource(data, ref)
+        rows = max(1, length // 1024)
+        self._pool = source.sequences(rng, rows, -(-length // rows)).reshape(-1)
+
+    def batch(self, seeds: list[tuple[int, ...]], length: int) -> torch.Tensor:
+        """(len(seeds), length) int64; equal seeds give equal prompts."""
+        starts = [int(np.random.default_rng(seed).integers(0, len(self._pool) - length)) for seed in seeds]
+        return torch.stack([self._pool[start : start + length] for start in starts])
+
+
+def images(ref: ModelRef, count: int, device: torch.device, seed: int) -> torch.Tensor:
+    """(count, channels, size, size) standard normal pixels, fp32."""
+    generator = torch.Generator().manual_seed(seed)
+    size = (count, ref.shape.channels, ref.shape.image_size, ref.shape.image_size)
+    return torch.randn(size, generator=generator).to(device)
+
+
+def check_data(data: Data, ref: ModelRef) -> None:
+    """Raises BadInput when the data is not of the model's kind."""
+    vision = ref.shape.family != "decoder"
+    if vision != isinstance(data, Images):
+        wanted = 'data = { kind = "images" }' if vision else 'data = { kind = "markov" } or a text file'
+        raise BadInput(f"model {ref.name!r} and data of kind {data.kind!r} do not fit; it needs {wanted}", code="TL209")
+
+
+def _read_bytes(path: str, vocab: int) -> np.ndarray:
+    if vocab < 256:
+        raise BadInput(f"a text file needs a vocabulary of at least 256, the model's is {vocab}", code="TL209")
+    try:
+        return np.frombuffer(Path(path).read_bytes(), dtype=np.uint8)
+    except OSError as error:
+        raise BadInput(f"cannot read the text file {path!r}: {error.strerror}", code="TL209") from None

@@ -1,0 +1,111 @@
+"""Building a model: from a config with random weights, or from a local folder's safetensors. Never pickle, never code
+from a model folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import psutil
+import torch
+from torch import nn
+
+from twinlens.errors import BadInput
+from twinlens.spec.model import ModelRef
+from twinlens.spec.study import ExecutorSpec
+
+
+def choose_device(asked: str) -> torch.device:
+    """ "auto" is the first CUDA device, or the CPU. Raises BadInput for a device that is not here."""
+    if asked == "auto":
+        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+    kind, _, number = asked.partition(":")
+    if kind not in ("cpu", "cuda") or (number and not number.isdigit()):
+        raise BadInput(f"executor.device {asked!r} is not one of auto, cpu, cuda, cuda:N", code="TL208")
+    if kind == "cuda" and (not torch.cuda.is_available() or int(number or 0) >= torch.cuda.device_count()):
+        raise BadInput(
+            f"executor.device is {asked!r} but torch sees {torch.cuda.device_count()} CUDA devices; use cpu or auto",
+            code="TL208",
+        )
+    return torch.device("cuda", int(number or 0)) if kind == "cuda" else torch.device("cpu")
+
+
+def set_threads(asked: int) -> int:
+    """Pin the number of compute threads: one per physical core this process may use, unless asked otherwise."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = asked or min(allowed, psutil.cpu_count(logical=False) or allowed)
+    torch.set_num_threads(threads)
+    return threads
+
+
+def build_model(ref: ModelRef, executor: ExecutorSpec, seed: int, device: torch.device) -> nn.Module:
+    """The model in fp32 on `device`. Weights: the folder's safetensors, or random ones that `seed` decides."""
+    import transformers
+
+    vision = ref.shape.family != "decoder"
+    auto = transformers.AutoModelForImageClassification if vision else transformers.AutoModelForCausalLM
+    attention = {} if ref.shape.family == "resnet" else {"attn_implementation": executor.attention}
+    torch.manual_seed(seed)
+    if ref.folder is None:
+        config = transformers.AutoConfig.for_model(**_plain(ref.config))
+        with device:
+            model = auto.from_config(config, dtype=torch.float32, trust_remote_code=False, **attention)
+        return model.to(device)  # type: ignore[no-any-return]
+    try:
+        model = auto.from_pretrained(
+            ref.folder,
+            dtype=torch.float32,
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            **attention,
+        )
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            f"the weights in {ref.folder} cannot be loaded ({str(error).splitlines()[0]}); "
+            "it needs model.safetensors beside config.json",
+            code="TL201",
+        ) from None
+    return model.to(device)  # type: ignore[no-any-return]
+
+
+def weights_hash(ref: ModelRef, seed: int) -> str:
+    """Identifies the weights: the files' contents, or for random weights the config and the seed."""
+    digest = hashlib.sha256()
+    if ref.folder is None:
+        digest.update(json.dumps([_plain(ref.config), seed, "random"], sort_keys=True).encode())
+        return digest.hexdigest()[:16]
+    for path in sorted(Path(ref.folder).glob("*.safetensors")):
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:16]
+
+
+def linear_shapes(model: nn.Module) -> list[tuple[int, int]]:
+    """(out, in) of every matrix product that a token passes, in module order."""
+    return [(m.out_features, m.in_features) for m in model.modules() if isinstance(m, nn.Linear)]
+
+
+def transpose_storage(model: nn.Module) -> None:
+    """Store each linear weight column by column, same values and shape.
+
+    One row times W.T then reads memory in the order it lies in; on CPUs the fp32 product is up to 1.5 times as fast.
+    A weight shared with the embedding stays: looking up its rows would then stride.
+    """
+    shared = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    for module in model.modules():
+        if isinstance(module, nn.Linear) and id(module.weight) not in shared:
+            stored = module.weight.data.t().contiguous().t()
+            module.weight = nn.Parameter(stored, requires_grad=False)
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has done what it was given; the CPU always has."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _plain(config: dict[str, object]) -> dict[str, object]:
+    return {key: value for key, value in config.items() if not key.startswith("_") and key != "auto_map"}

@@ -1,0 +1,140 @@
+"""Lower-precision linear layers for inference, on kernels that torch itself ships.
+
+int8 and int4 weight-only use ATen's packed products, which on a CPU are several times as fast as torchao's eager path
+(measured in docs/decisions/quantised-kernels.md). `stored_format` on each class tells the executor record what the
+weights really are.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from twinlens.errors import BadInput
+
+_GROUP = 32
+
+
+class Int8WeightLinear(nn.Module):
+    """y = x · (q · s)ᵀ with int8 q and one scale per output channel; x in bf16, products accumulate in fp32."""
+
+    stored_format = "int8"
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        weight = linear.weight.data.float()
+        scale = weight.abs().amax(dim=1).clamp(min=1e-12) / 127
+        self.register_buffer("weight", (weight / scale[:, None]).round().clamp(-127, 127).to(torch.int8))
+        self.register_buffer("scale", scale.to(torch.bfloat16))
+        self.bias = linear.bias
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = x.reshape(-1, self.in_features)
+        if rows.shape[0] <= 32:
+            out = torch._weight_int8pack_mm(rows, self.weight, self.scale)
+        else:  # many rows: the packed kernel gains nothing over expanding the weights once and using the bf16 product
+            out = (rows @ self.weight.to(rows.dtype).t()) * self.scale
+        out = out.reshape(*x.shape[:-1], self.out_features)
+        return out if self.bias is None else out + self.bias
+
+
+class Int4WeightLinear(nn.Module):
+    """int4 weights in groups of 32 along the input, a bf16 scale and zero point each; x in bf16. CPU only."""
+
+    stored_format = "int4"
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        weight = linear.weight.data.float()
+        out_features, in_features = weight.shape
+        groups = weight.reshape(out_features, in_features // _GROUP, _GROUP)
+        low, high = groups.amin(dim=2), groups.amax(dim=2)
+        scale = ((high - low) / 15).clamp(min=1e-8)
+        codes = ((groups - low[..., None]) / scale[..., None]).round().clamp(0, 15).to(torch.int32)
+        # The kernel computes (code - 8) * scale + zero.
+        zero = low + 8 * scale
+        packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes.reshape(out_features, in_features), 1)
+        self.register_buffer("weight", packed)
+        self.register_buffer("scale_zero", torch.stack([scale, zero], dim=-1).to(torch.bfloat16).transpose(0, 1).contiguous())
+        self.bias = linear.bias
+        self.in_features, self.out_features = in_features, out_features
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = x.reshape(-1, self.in_features)
+        out = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self.weight, _GROUP, self.scale_zero)
+        out = out.reshape(*x.shape[:-1], self.out_features)
+        return out if self.bias is None else out + self.bias
+
+
+class Fp8Linear(nn.Module):
+    """e4m3 weights and activations with one scale per row, computed by the GPU's own fp8 product."""
+
+    stored_format = "fp8-e4m3"
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        weight, scale = _to_fp8(linear.weight.data.float())
+        self.register_buffer("weight", weight)
+        self.register_buffer("scale", scale)
+        self.bias = linear.bias
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows, row_scale = _to_fp8(x.reshape(-1, self.in_features).float())
+        out = torch._scaled_mm(
+            rows, self.weight.t(), scale_a=row_scale, scale_b=self.scale.t(), bias=self.bias, out_dtype=torch.bfloat16
+        )
+        return out.reshape(*x.shape[:-1], self.out_features)
+
+
+def apply_precision(model: nn.Module, name: str) -> nn.Module:
+    """The fp32 model made ready to run at a precision. Raises BadInput where this device or model cannot."""
+    if name in ("fp32", "tf32"):
+        return model
+    if name in ("bf16", "fp16"):
+        return model.to(torch.bfloat16 if name == "bf16" else torch.float16)
+    if not any(isinstance(m, nn.Linear) for m in model.modules()):
+        raise BadInput(f"precision {name!r} quantises linear layers and this model has none; use bf16", code="TL203")
+    if name == "int8-dynamic":
+        return _dynamic(model)
+    layer = {"int8-weight": Int8WeightLinear, "int4-weight": Int4WeightLinear, "fp8": Fp8Linear}[name]
+    _try(layer, name, next(model.parameters()).device)
+    return _replace_linears(model.to(torch.bfloat16), layer)
+
+
+def _dynamic(model: nn.Module) -> nn.Module:
+    if next(model.parameters()).device.type != "cpu":
+        raise BadInput("precision 'int8-dynamic' runs on the CPU only; on a GPU use int8-weight or fp8", code="TL203")
+    with warnings.catch_warnings():
+        # Deprecated in favour of torchao, whose eager dynamic int8 is several times slower on a CPU today.
+        warnings.simplefilter("ignore")
+        return torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def _replace_linears(model: nn.Module, layer: Callable[[nn.Linear], nn.Module]) -> nn.Module:
+    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            # A projection tied to the embedding stays in bf16: the embedding needs its rows as they are.
+            if isinstance(child, nn.Linear) and id(child.weight) not in embeddings and child.in_features % _GROUP == 0:
+                setattr(parent, name, layer(child))
+    return model
+
+
+def _try(layer: Callable[[nn.Linear], nn.Module], name: str, device: torch.device) -> None:
+    try:
+        trial = layer(nn.Linear(64, 64, bias=False).to(device, torch.bfloat16))
+        trial(torch.ones(1, 64, dtype=torch.bfloat16, device=device))
+    except (RuntimeError, NotImplementedError, AttributeError) as error:
+        cause = str(error).splitlines()[0][:120]
+        raise BadInput(f"precision {name!r} cannot run on {device.type} with this torch ({cause})", code="TL203") from None
+
+
+def _to_fp8(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    most = torch.finfo(torch.float8_e4m3fn).max
+    scale = rows.abs().amax(dim=1, keepdim=True).clamp(min=1e-12) / most
+    return (rows / scale).to(torch.float8_e4m3fn), scale

@@ -1,0 +1,178 @@
+"""The embedded trainer: a real loop on torch and transformers, CPU or CUDA, the same code."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from twinlens.errors import BadInput
+from twinlens.executors.protocol import Say
+from twinlens.executors.torch_data import Batches
+from twinlens.executors.torch_model import build_model, choose_device, set_threads, synchronize
+from twinlens.record.facts import Facts
+from twinlens.record.step import Marks
+from twinlens.spec.model import load_model
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload import TrainingWorkload
+
+_AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class TorchTrainer:
+    """AdamW on the whole model: fp32 weights, gradients and moments; the forward pass in the asked precision."""
+
+    def open(self, spec: RunSpec, say: Say) -> Facts:
+        assert isinstance(spec.workload, TrainingWorkload)
+        self.spec, self.workload = spec, spec.workload
+        self.device = choose_device(spec.executor.device)
+        refuse_unsupported(spec.point.precision, self.device)
+        self.threads = set_threads(spec.executor.threads)
+        self.microbatch = _microbatch(spec)
+        self.accumulate = self.workload.global_batch // self.microbatch
+        say("building the model")
+        self.ref = load_model(self.workload.model)
+        self.model = build_model(self.ref, spec.executor, spec.seed, self.device).train()
+        if self.workload.checkpointing:
+            self.model.gradient_checkpointing_enable()
+        if spec.point.precision == "fp8":
+            _convert_to_fp8(self.model)
+        self.is_vision = self.ref.shape.family != "decoder"
+        self.batches = Batches(
+            self.workload.data, self.ref, self.microbatch, self.workload.seq_len, spec.seed, self.device
+        )
+        torch.backends.cuda.matmul.allow_tf32 = spec.point.precision == "tf32"
+        torch.backends.cudnn.allow_tf32 = spec.point.precision == "tf32"
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=self.workload.learning_rate, fused=True)
+        self._scaler = torch.amp.GradScaler(self.device.type, enabled=spec.point.precision == "fp16")
+        self._forward = self.model
+        from twinlens.executors.torch_evidence import training_facts
+
+        facts = training_facts(self, say)
+        self.optimizer.state.clear()  # the evidence step had a learning rate of 0: only its moments would remain
+        if spec.executor.graph == "compiled":
+            say("compiling")
+            self._forward = torch.compile(self.model)
+        self._steps = self._looked_at = 0
+        self._origin_ns: int | None = None
+        return facts
+
+    def step(self) -> Marks:
+        if self._origin_ns is None:
+            self._origin_ns = time.monotonic_ns()
+        target = self.workload.until
+        if target and self._steps % target.every_steps == 0 and self._steps != self._looked_at:
+            self._looked_at = self._steps
+            return self._evaluate(target.batches)
+        self._steps += 1
+        return self._optimize(self._origin_ns)
+
+    def close(self) -> None:
+        pass
+
+    def save(self, folder: Path) -> None:
+        """Write the weights as a Hugging Face folder (config.json and safetensors)."""
+        self.model.save_pretrained(folder, safe_serialization=True)
+
+    def _optimize(self, origin_ns: int) -> Marks:
+        now, device, batches = time.monotonic_ns, self.device, self.batches
+        data_ns = forward_ns = backward_ns = 0
+        losses = []
+        begin_ns = at_ns = now()
+        for _ in range(self.accumulate):
+            inputs, targets = batches.next()
+            synchronize(device)
+            data_ns += (t := now()) - at_ns
+            loss = self.loss(inputs, targets)
+            synchronize(device)
+            forward_ns += (u := now()) - t
+            self._scaler.scale(loss / self.accumulate).backward()  # type: ignore[no-untyped-call]
+            losses.append(loss.detach())
+            synchronize(device)
+            at_ns = now()
+            backward_ns += at_ns - u
+        self._scaler.step(self.optimizer)
+        self._scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+        synchronize(device)
+        optimize_ns = now() - at_ns
+        loss_value = float(torch.stack(losses).mean())
+        return Marks(
+            begin_ns - origin_ns,
+            now() - origin_ns,
+            samples=self.workload.global_batch,
+            tokens=0 if self.is_vision else self.workload.global_batch * self.workload.seq_len,
+            loss=loss_value,
+            data_ns=data_ns,
+            forward_ns=forward_ns,
+            backward_ns=backward_ns,
+            optimize_ns=optimize_ns,
+            tag="compile" if self._steps == 1 and self.spec.executor.graph == "compiled" else None,
+        )
+
+    def _evaluate(self, batches: int) -> Marks:
+        assert self._origin_ns is not None
+        begin_ns = time.monotonic_ns()
+        with torch.no_grad():
+            losses = [float(self.loss(*self.batches.held_out(index))) for index in range(batches)]
+        synchronize(self.device)
+        rows = batches * self.microbatch
+        return Marks(
+            begin_ns - self._origin_ns,
+            time.monotonic_ns() - self._origin_ns,
+            samples=rows,
+            tokens=0 if self.is_vision else rows * self.workload.seq_len,
+            loss=sum(losses) / len(losses),
+            kind="evaluate",
+        )
+
+    def loss(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Mean cross-entropy in nats: per token, or per image."""
+        with self._autocast():
+            if self.is_vision:
+                logits = self._forward(pixel_values=inputs).logits
+            else:
+                logits = self._forward(input_ids=inputs, use_cache=False).logits.flatten(0, 1)
+        return F.cross_entropy(logits.float(), targets.flatten())
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        half = _AUTOCAST.get(self.spec.point.precision)
+        return torch.autocast(self.device.type, dtype=half) if half else nullcontext()
+
+
+def refuse_unsupported(name: str, device: torch.device) -> None:
+    """Raises BadInput for a precision this device cannot run at all."""
+    capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else (0, 0)
+    needs = {"tf32": (8, 0), "fp8": (8, 9)}.get(name)
+    if needs and capability < needs:
+        here = "the CPU" if device.type == "cpu" else f"a GPU of compute capability {capability[0]}.{capability[1]}"
+        raise BadInput(
+            f"precision {name!r} needs an NVIDIA GPU of compute capability {needs[0]}.{needs[1]} or later; this is {here}",
+            code="TL203",
+        )
+
+
+def _microbatch(spec: RunSpec) -> int:
+    assert isinstance(spec.workload, TrainingWorkload)
+    asked = spec.point.microbatch or spec.workload.global_batch
+    if spec.workload.global_batch % asked:
+        raise BadInput(
+            f"point.microbatch {asked} does not divide workload.global_batch {spec.workload.global_batch}", code="TL202"
+        )
+    return asked
+
+
+def _convert_to_fp8(model: nn.Module) -> None:
+    try:
+        from torchao.float8 import convert_to_float8_training
+    except ImportError:
+        raise BadInput("training in fp8 needs torchao: pip install torchao", code="TL203") from None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        convert_to_float8_training(model, module_filter_fn=lambda m, name: "lm_head" not in name)

@@ -1,0 +1,63 @@
+"""The closed loop of an engine-level run: `batch` requests start together, the next batch when all of them are done."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twinlens.record.request import Request
+from twinlens.schedule.ask import Ask
+from twinlens.schedule.length import sample_length
+from twinlens.spec.length import Length
+
+
+class Lockstep:
+    """Batches until `until_ns` has passed and at least `min_requests` are done.
+
+    Requests of one batch have the same lengths, drawn per batch: padding would be work that no request asked for.
+    """
+
+    def __init__(
+        self,
+        batch: int,
+        input_tokens: Length | None,
+        output_tokens: Length | None,
+        *,
+        until_ns: int,
+        min_requests: int,
+        seed: int,
+        first_group: int = 0,
+    ) -> None:
+        self._batch, self._input, self._output = batch, input_tokens, output_tokens
+        self._until_ns, self._min_requests, self._seed = until_ns, min_requests, seed
+        self._group = first_group
+        self._started = self._ended = 0
+        self._now_ns = 0
+
+    def due(self, now_ns: int) -> tuple[Ask, ...]:
+        if self._ended < self._started or self._is_over(now_ns):
+            return ()
+        rng = np.random.default_rng([self._seed, self._group])
+        lengths = [sample_length(length, rng) if length else 0 for length in (self._input, self._output)]
+        asks = tuple(
+            Ask(self._started + i, self._group, now_ns, *lengths, seed=(self._seed, self._group, i))
+            for i in range(self._batch)
+        )
+        self._started += self._batch
+        self._group += 1
+        return asks
+
+    def next_due_ns(self) -> int | None:
+        running = self._ended < self._started
+        return None if running or self._is_over(self._now_ns) else self._now_ns
+
+    def done(self, request: Request) -> None:
+        self._ended += 1
+        self._now_ns = max(self._now_ns, request.end_ns)
+
+    @property
+    def groups(self) -> int:
+        """Batches handed out so far, counted from `first_group`: where a continuation goes on."""
+        return self._group
+
+    def _is_over(self, now_ns: int) -> bool:
+        return now_ns >= self._until_ns and self._ended >= self._min_requests
