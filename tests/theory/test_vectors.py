@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from twinlens.spec.device import load_device
-from twinlens.spec.model import load_model
+from twinlens.spec.model import DecoderShape, load_model
 from twinlens.theory.flop import CONVENTIONS, parameters, training_flop_per_token
-from twinlens.theory.memory import LAYOUTS, activation_bytes, kv_bytes, weights_bytes
+from twinlens.theory.memory import LAYOUTS, korthikanti_bytes, kv_bytes, weights_bytes
 from twinlens.theory.roofline import batch_at_ridge, time_floor_s
 
 VECTORS = tomllib.loads((Path(__file__).parents[1] / "vectors" / "theory.toml").read_text())
@@ -54,7 +54,8 @@ def test_training_state_is_parameters_times_bytes(row: dict[str, Any]) -> None:
 @rows("activation_gb")
 def test_activations_follow_korthikanti(row: dict[str, Any]) -> None:
     shape = load_model("llama-3.1-70b").shape
-    found = activation_bytes(shape, 1, 4096, row["checkpointing"], "materialised")
+    assert isinstance(shape, DecoderShape)
+    found = korthikanti_bytes(shape, 1, 4096, row["checkpointing"], "materialised")
     assert found / 1e9 == pytest.approx(row["expected"], rel=ROUNDED)
 
 

@@ -14,13 +14,14 @@ _REDUCTION = 4  # a bottleneck narrows its 3x3 convolution by this
 class Convolution:
     """A square convolution with padding kernel // 2, no bias, and the batch norm that follows it.
 
-    `side` is the height and width of its output.
+    `side` is the height and width of its output. A `shortcut` has no activation of its own.
     """
 
     inputs: int
     outputs: int
     kernel: int
     side: int
+    shortcut: bool = False
 
     @property
     def weights(self) -> int:
@@ -56,7 +57,7 @@ def _walk(shape: ResnetShape, image_size: int) -> Iterator[Convolution]:
             strided = block == 0 and (stage > 0 or shape.downsample_in_first_stage)
             before, side = side, _half(side) if strided else side
             if inputs != outputs or strided:
-                yield Convolution(inputs, outputs, 1, side)
+                yield Convolution(inputs, outputs, 1, side, shortcut=True)
             yield from _block(shape, inputs, outputs, before, side)
             inputs = outputs
 

@@ -10,6 +10,7 @@ from twinlens.theory.activation import (
     Attention,
     Checkpointing,
     activation_bytes,
+    korthikanti_bytes,
     logits_bytes,
 )
 from twinlens.theory.layout import LAYOUTS, Layout, layout_of
@@ -25,6 +26,7 @@ __all__ = [
     "TrainingMemory",
     "activation_bytes",
     "inference_memory",
+    "korthikanti_bytes",
     "kv_bytes",
     "kv_bytes_per_token",
     "layout_of",
