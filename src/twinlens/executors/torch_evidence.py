@@ -28,7 +28,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.executor import ExecutorRecord, Fact, PrecisionCheck, declared, observed
 from twinlens.record.facts import Estimates, Facts, FidelityRow
 from twinlens.spec.model import ModelRef
-from twinlens.spec.precision import Precision, precision
+from twinlens.spec.precision import BITS, Precision, precision
 from twinlens.spec.study import RunSpec
 from twinlens.units import BYTES, COUNT, FLOP, RATIO
 
@@ -128,6 +128,10 @@ def inference_facts(
         "point.batch_achieved": observed(server.spec.point.batch, "lockstep"),
     }
     linears = _linear_sizes(server)
+    stored_bits = BITS[regime.classes("inference")["weights"]]
+    work["linear_bytes"] = Estimate(
+        sum(out * width for out, width in linears) * stored_bits / 8, BYTES, "weights of all linear layers", "derived", n=1
+    )
     rows = server.spec.point.batch * (1 if server.is_vision else server.spec.workload.input_tokens.max)  # type: ignore[union-attr]
     return Facts(
         ExecutorRecord(said),

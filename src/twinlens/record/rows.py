@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import time
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -37,6 +38,11 @@ class RowWriter:
         if len(self._pending) >= self._most or time.monotonic() - self._flushed_s >= _FLUSH_S:
             self.flush()
 
+    def add_all(self, rows: Iterable[Any]) -> None:
+        """Take several rows."""
+        for row in rows:
+            self.add(row)
+
     def flush(self) -> None:
         """Hand what is pending to the operating system. Raises ExecutorFailed when the disk is full."""
         pending, self._pending, self._flushed_s = self._pending, [], time.monotonic()
@@ -48,6 +54,12 @@ class RowWriter:
             self._file.flush()
         except OSError as error:
             raise _disk_error(self._path, error, self.count - len(pending)) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Flush and end the stream."""

@@ -18,6 +18,7 @@ from twinlens.record.request import REQUEST_SCHEMA
 from twinlens.record.rows import RowWriter
 from twinlens.record.run import RUN_SCHEMA, Run, State
 from twinlens.record.step import STEP_SCHEMA
+from twinlens.record.telemetry import TELEMETRY_SCHEMA
 from twinlens.spec.study import RunSpec, Study
 
 
@@ -67,6 +68,11 @@ def open_rows(folder: Path, spec: RunSpec) -> RowWriter:
     if spec.lens == "training":
         return RowWriter(folder / "steps.arrows", STEP_SCHEMA)
     return RowWriter(folder / "requests.arrows", REQUEST_SCHEMA)
+
+
+def open_telemetry(folder: Path) -> RowWriter:
+    """The writer of this run's telemetry."""
+    return RowWriter(folder / "telemetry.arrows", TELEMETRY_SCHEMA)
 
 
 def read_run(folder: str | Path) -> Run:

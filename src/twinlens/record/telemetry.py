@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
+import pyarrow as pa
+
 COLUMNS: dict[str, str] = {
     "time_ns": "ns",
     "source": "",
@@ -25,6 +27,13 @@ COLUMNS: dict[str, str] = {
     "throttle_bits": "",
 }
 """Column name to unit."""
+_REAL_UNITS = ("w", "c", "mhz", "1")
+TELEMETRY_SCHEMA = pa.schema(
+    [
+        (name, pa.string() if name == "source" else pa.float64() if unit in _REAL_UNITS else pa.int64())
+        for name, unit in COLUMNS.items()
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,62 @@
+"""Whether a run fits the memory of this machine, said before anything is allocated, with the arithmetic."""
+
+from __future__ import annotations
+
+import psutil
+
+from twinlens.errors import BadInput
+from twinlens.spec.study import RunSpec
+from twinlens.spec.model import load_model
+from twinlens.spec.precision import BITS, precision
+from twinlens.spec.shape import DecoderShape
+from twinlens.spec.workload import TrainingWorkload
+from twinlens.theory.memory import inference_memory, layout_of, training_memory
+from twinlens.units import BYTES, show
+
+_SLACK_BYTES = 600 * 2**20  # interpreter, torch and its workspaces, measured on an idle worker
+
+
+def needed(spec: RunSpec) -> tuple[float, str]:
+    """Bytes a run needs at its peak, and the sum in words. Modelled: workspaces are a flat allowance."""
+    ref, regime = load_model(spec.workload.model), precision(spec.point.precision)
+    if isinstance(spec.workload, TrainingWorkload):
+        microbatch = spec.point.microbatch or spec.workload.global_batch
+        seq_len = spec.workload.seq_len if isinstance(ref.shape, DecoderShape) else None
+        kept = "full" if spec.workload.checkpointing else "none"
+        found = training_memory(ref.shape, layout_of(regime), microbatch, seq_len, kept)
+        return found.total_bytes + _SLACK_BYTES, f"training {ref.name}: {found.arithmetic}"
+    classes = regime.classes("inference")
+    context = spec.workload.input_tokens.max + spec.workload.output_tokens.max
+    served = inference_memory(
+        ref.shape, regime.weight_bits("inference", 4096), BITS[classes["kv"]] / 8, spec.point.batch, context
+    )
+    # Weights are made in fp32 first and then cast or quantised, and the fp32 copy is what fidelity is compared with.
+    first = inference_memory(ref.shape, 32.0, 4.0, 1, 0).weights_bytes if regime.name != "fp32" else 0.0
+    words = f"serving {ref.name}: {served.arithmetic}" + (f", and {show(first, BYTES)} in fp32 while it is made" if first else "")
+    return served.total_bytes + first + _SLACK_BYTES, words
+
+
+def refuse_what_cannot_fit(spec: RunSpec, available_bytes: float | None = None) -> None:
+    """Raises BadInput (TL211) with the arithmetic when the run needs more memory than there is.
+
+    `available_bytes` None reads the host's; executors that are no part of this machine are not asked.
+    """
+    if spec.executor.kind != "torch":
+        return
+    there, where = (available_bytes, "this machine has free") if available_bytes else _available(spec)
+    bytes_needed, words = needed(spec)
+    if bytes_needed > there:
+        raise BadInput(
+            f"it does not fit: {words} + {show(_SLACK_BYTES, BYTES)} for the runtime = {show(bytes_needed, BYTES)}, "
+            f"and {where} {show(there, BYTES)}; take a smaller model, batch or precision",
+            code="TL211",
+        )
+
+
+def _available(spec: RunSpec) -> tuple[float, str]:
+    if spec.executor.device != "cpu":
+        from twinlens.measure.host import gpu_free_bytes
+
+        if (free := gpu_free_bytes()) is not None:
+            return free, "the GPU has free"
+    return float(psutil.virtual_memory().available), "this machine has free"

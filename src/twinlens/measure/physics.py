@@ -1,0 +1,96 @@
+"""FLOP and bytes of one unit of work by theory, put beside what the executor counted: each under its own name."""
+
+from __future__ import annotations
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.facts import Estimates
+from twinlens.spec.device import find_device
+from twinlens.spec.model import load_model
+from twinlens.spec.precision import BITS, Precision, precision
+from twinlens.spec.shape import DecoderShape, ModelShape
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload import InferenceWorkload, TrainingWorkload
+from twinlens.theory.flop import (
+    CONVENTIONS,
+    decode_flop,
+    forward_flop_per_image,
+    parameters,
+    prefill_flop,
+    training_flop_per_image,
+    training_flop_per_token,
+)
+from twinlens.theory.memory import layout_of
+from twinlens.theory.traffic import decode_step_bytes, prefill_bytes, training_step_bytes
+from twinlens.units import BYTES, BYTES_PER_S, COUNT, FLOP, FLOP_PER_S
+
+
+def theory_of(spec: RunSpec) -> Estimates:
+    """Work of one step, or of one prefill and one decode step of the whole batch; origin "modelled"."""
+    shape, regime = load_model(spec.workload.model).shape, precision(spec.point.precision)
+    count = parameters(shape)
+    found = {
+        "parameters": _modelled(count.total, COUNT, "exact count from the config"),
+        "active_parameters": _modelled(count.active, COUNT, "exact count from the config"),
+    }
+    if isinstance(spec.workload, TrainingWorkload):
+        return found | _training(spec, spec.workload, shape, regime)
+    return found | _inference(spec, spec.workload, shape, regime)
+
+
+def datasheet_of(product: str | None, regime: Precision) -> Estimates:
+    """The datasheet's dense rate and bandwidth for a device as the driver names it; empty for an unknown device."""
+    device = find_device(product or "")
+    if device is None:
+        return {}
+    rate = device.rate(regime.compute)
+    found = {"datasheet_bytes_per_s": _quoted(device.bandwidth_bytes_per_s, BYTES_PER_S, device.source)}
+    return found | ({"datasheet_flop_per_s": _quoted(rate, FLOP_PER_S, device.source)} if rate else {})
+
+
+def _training(spec: RunSpec, workload: TrainingWorkload, shape: ModelShape, regime: Precision) -> Estimates:
+    microbatch = spec.point.microbatch or workload.global_batch
+    accumulation = workload.global_batch // microbatch
+    if not isinstance(shape, DecoderShape):
+        flop = training_flop_per_image(shape) * workload.global_batch
+        moved = training_step_bytes(shape, layout_of(regime), microbatch, None, accumulation)
+        return _step({"causal": flop}, moved)
+    tokens = workload.global_batch * workload.seq_len
+    by_convention = {c: training_flop_per_token(shape, workload.seq_len, c) * tokens for c in CONVENTIONS}
+    moved = training_step_bytes(shape, layout_of(regime), microbatch, workload.seq_len, accumulation)
+    return _step(by_convention, moved)
+
+
+def _step(by_convention: dict[str, float], moved: float) -> Estimates:
+    found = {
+        f"step_flop_{name.replace('-', '_')}": _modelled(flop, FLOP, f"convention {name}")
+        for name, flop in by_convention.items()
+    }
+    found["step_flop"] = _modelled(by_convention["causal"], FLOP, "convention causal, recomputation not counted")
+    found["step_bytes"] = _modelled(moved, BYTES, "compulsory traffic: weights, gradients, state, kept activations")
+    return found
+
+
+def _inference(spec: RunSpec, workload: InferenceWorkload, shape: ModelShape, regime: Precision) -> Estimates:
+    batch = spec.point.batch
+    if not isinstance(shape, DecoderShape):
+        return {"image_flop": _modelled(forward_flop_per_image(shape) * batch, FLOP, "forward pass of the batch")}
+    bits = regime.weight_bits("inference", shape.hidden)
+    kv = BITS[regime.classes("inference")["kv"]] / 8
+    length, answer = workload.input_tokens.max, workload.output_tokens.max
+    context = length + answer // 2
+    return {
+        "prefill_flop": _modelled(prefill_flop(shape, length) * batch, FLOP, "convention causal, longest prompt"),
+        "prefill_bytes": _modelled(prefill_bytes(shape, length, batch, bits, kv), BYTES, "weights once, KV written"),
+        "decode_flop": _modelled(decode_flop(shape, context) * batch, FLOP, f"one step at {context} tokens of context"),
+        "decode_bytes": _modelled(
+            decode_step_bytes(shape, context, batch, bits, kv), BYTES, f"weights and KV at {context} tokens of context"
+        ),
+    }
+
+
+def _modelled(value: float, unit: str, method: str) -> Estimate:
+    return Estimate(float(value), unit, method, "modelled", n=None)
+
+
+def _quoted(value: float, unit: str, source: str) -> Estimate:
+    return Estimate(float(value), unit, f"datasheet, dense: {source}", "quoted")

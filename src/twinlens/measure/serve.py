@@ -1,0 +1,43 @@
+"""The inference lens at engine level, in real time: lockstep batches until the time is up."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twinlens.executors.protocol import Server
+from twinlens.measure.train import Progress
+from twinlens.record.request import Request
+from twinlens.record.rows import RowWriter
+from twinlens.schedule.lockstep import Lockstep
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload import Images, InferenceWorkload
+from twinlens.stats.steady import segment
+
+
+def serve(server: Server, spec: RunSpec, rows: RowWriter, progress: Progress) -> None:
+    """Play batches. A run that has not settled when its time is up is doubled, `protocol.extend` times at most."""
+    workload, batch = spec.workload, spec.point.batch
+    assert isinstance(workload, InferenceWorkload)
+    vision = isinstance(workload.data, Images)
+    limit_s, first_group, ends = spec.protocol.duration_s, 0, [0]
+    for _ in range(spec.protocol.extend + 1):
+
+        def take(request: Request, limit_s: float = limit_s) -> None:
+            rows.add(request)
+            if request.end_ns != ends[-1]:
+                ends.append(request.end_ns)
+                progress(min(1.0, request.end_ns / 1e9 / limit_s), rows.count)
+
+        schedule = Lockstep(
+            batch,
+            None if vision else workload.input_tokens,
+            None if vision else workload.output_tokens,
+            until_ns=round(limit_s * 1e9),
+            min_requests=max(0, spec.protocol.min_rows * batch - rows.count),
+            seed=spec.seed,
+            first_group=first_group,
+        )
+        server.play(schedule, take)
+        first_group, limit_s = schedule.groups, limit_s * 2
+        if len(ends) > 1 and segment(np.diff(np.unique(ends)) / 1e9).ranked:
+            return

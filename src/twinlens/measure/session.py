@@ -1,0 +1,110 @@
+"""One run in this process: open the executor, write down who it is, take rows, say how it ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
+from twinlens.executors.protocol import Server, Trainer
+from twinlens.executors.registry import server, trainer
+from twinlens.measure.disclose import disclosed
+from twinlens.measure.fit import refuse_what_cannot_fit
+from twinlens.measure.host import capture_host, software_facts
+from twinlens.measure.physics import datasheet_of, theory_of
+from twinlens.measure.serve import serve
+from twinlens.measure.telemetry import Sampler
+from twinlens.measure.train import train
+from twinlens.record.executor import ExecutorRecord
+from twinlens.record.facts import Facts
+from twinlens.record.rows import RowWriter
+from twinlens.record.store import end_run, open_rows, open_telemetry, update_run
+from twinlens.spec.precision import precision
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload import TrainingWorkload
+
+Say = Callable[[str, float, int], None]
+"""Told what is going on, how far it is (0-1) and how many rows there are."""
+
+
+def run_here(folder: Path, spec: RunSpec, say: Say) -> None:
+    """Measure one run into `folder` (made by `create_run`).
+
+    Raises BadInput, ExecutorFailed or Interrupted after writing it into the folder; rows taken so far stay there.
+    """
+    try:
+        _measure(folder, spec, say)
+    except KeyboardInterrupt:
+        end_run(folder, "interrupted", "interrupted by the user")
+        raise Interrupted(f"interrupted; what was measured is kept in {folder}") from None
+    except TwinlensError as error:
+        _end_failed(folder, str(error))
+        raise
+    except MemoryError as error:
+        _end_failed(folder, "out of memory")
+        raise ExecutorFailed(f"out of memory in {folder}; take a smaller model or batch", code="TL302") from error
+    except Exception as error:
+        cause = f"{type(error).__name__}: {error}"
+        _end_failed(folder, cause)
+        raise ExecutorFailed(f"the executor failed ({cause.splitlines()[0][:300]}); see {folder / 'log.txt'}", code="TL302") from error
+    end_run(folder, "finished")
+
+
+def _measure(folder: Path, spec: RunSpec, say: Say) -> None:
+    refuse_what_cannot_fit(spec)
+    opened: Trainer | Server = trainer(spec.executor.kind) if spec.lens == "training" else server(spec.executor.kind)
+    rows: RowWriter | None = None
+    try:
+        facts = _whole(opened.open(spec, lambda phrase: say(phrase, 0.0, 0)), spec)
+        update_run(folder, facts=facts.to_json())
+        rows = open_rows(folder, spec)
+        with open_telemetry(folder) as readings, Sampler(readings.add_all, every_s=spec.protocol.telemetry_s):
+            _take(opened, spec, rows, say, facts)
+        if isinstance(spec.workload, TrainingWorkload) and spec.workload.save:
+            say("saving the weights", 1.0, rows.count)
+            _save(opened, folder / "weights")
+    finally:
+        if rows is not None:
+            rows.close()
+        opened.close()
+
+
+def _take(opened: Any, spec: RunSpec, rows: RowWriter, say: Say, facts: Facts) -> None:
+    told_s = 0.0
+
+    def progress(share: float, count: int) -> None:
+        nonlocal told_s
+        if (now_s := time.monotonic()) - told_s > 0.25:
+            told_s = now_s
+            say("measuring", share, count)
+
+    if spec.lens == "training":
+        train(opened, spec, rows, progress, facts.entropy_rate_nats)
+    else:
+        serve(opened, spec, rows, progress)
+
+
+def _whole(facts: Facts, spec: RunSpec) -> Facts:
+    """The executor's own facts, with the host's, the measuring layer's and what theory says of the work."""
+    if spec.executor.kind == "replay":
+        return facts  # the machine is the recorded one, not this one
+    record = ExecutorRecord(capture_host() | software_facts() | disclosed(spec)).merged(facts.executor)
+    sheet = datasheet_of(record.value("accelerator.product"), precision(spec.point.precision))
+    return replace(facts, executor=record, work=theory_of(spec) | facts.work, ceilings=facts.ceilings | sheet)
+
+
+def _save(opened: Any, folder: Path) -> None:
+    save = getattr(opened, "save", None)
+    if save is None:
+        raise BadInput("workload.save is set, but this executor cannot save weights", code="TL202")
+    save(folder)
+
+
+def _end_failed(folder: Path, sentence: str) -> None:
+    try:
+        end_run(folder, "failed", sentence)
+    except OSError:
+        pass  # the disk is full: run.json still says "running", and the run is visibly unfinished

@@ -1,0 +1,150 @@
+"""A study: its runs one after another, each in a fresh process, interleaved, resumable, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
+from twinlens.measure.fit import refuse_what_cannot_fit
+from twinlens.measure.session import run_here
+from twinlens.record.run import Run
+from twinlens.record.store import create_run, create_study, end_run, find_runs, read_run, read_study
+from twinlens.spec.study import RunSpec, Study
+
+_GRACE_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Where a study is: run `number` of `total` (from 1), what it does, how far it is (0-1), its rows so far."""
+
+    number: int
+    total: int
+    run: RunSpec
+    phrase: str
+    share: float
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A study folder and its runs. `failures` are the sentences of runs that the executor did not finish."""
+
+    folder: Path
+    runs: tuple[Run, ...]
+    resumed: int
+    failures: tuple[str, ...]
+
+
+Watch = Callable[[Event], None]
+
+
+def measure_study(study: Study, out: Path, watch: Watch = lambda event: None, *, fresh: bool = False) -> Outcome:
+    """Measure all runs of a study that are not there yet.
+
+    An unfinished study folder of the same spec under `out` is gone on with, unless `fresh`. A run that fails is
+    recorded and the others go on. Raises BadInput before or at the first run that cannot be run, and Interrupted.
+    """
+    planned = study.runs()
+    for spec in {run.fingerprint(): run for run in planned if run.repeat == 0}.values():
+        refuse_what_cannot_fit(spec)
+    folder = None if fresh else unfinished_study(study, out)
+    finished = _finished(folder) if folder else set()
+    folder = folder or create_study(out, study)
+    resumed, failures = len(finished), []
+    for number, spec in enumerate(planned, start=1):
+        if spec.fingerprint() in finished:
+            continue
+        try:
+            _one(folder, spec, lambda phrase, share, rows, n=number, s=spec: watch(Event(n, len(planned), s, phrase, share, rows)))
+        except ExecutorFailed as error:
+            failures.append(f"{spec.point.precision}, repeat {spec.repeat}: {error}")
+    return Outcome(folder, tuple(find_runs(folder)), resumed, tuple(failures))
+
+
+def unfinished_study(study: Study, out: Path) -> Path | None:
+    """The newest study folder under `out` that asks for the same and lacks runs; None when there is none."""
+    wanted = {run.fingerprint() for run in study.runs()}
+    for record in sorted(out.glob("*/study.json"), reverse=True):
+        try:
+            same = read_study(record.parent).fingerprint() == study.fingerprint()
+            if same and wanted - _finished(record.parent):
+                return record.parent
+        except BadInput:
+            continue  # a broken neighbour is no reason to stop
+        if same:
+            return None  # the newest of the same is complete: asking again means measuring again
+    return None
+
+
+def _finished(folder: Path) -> set[str]:
+    found = set()
+    for record in folder.glob("*/run.json"):
+        try:
+            run = read_run(record.parent)
+        except BadInput:
+            continue
+        if run.is_finished:
+            found.add(run.spec.fingerprint())
+    return found
+
+
+def _one(folder: Path, spec: RunSpec, say: Callable[[str, float, int], None]) -> None:
+    run = create_run(folder, spec)
+    if not spec.protocol.isolate:
+        run_here(run, spec, say)
+        return
+    with (run / "log.txt").open("wb") as log:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "twinlens.measure.worker", str(run)], stdout=subprocess.PIPE, stderr=log, text=True
+        )
+        try:
+            last = _listen(worker, say)
+            code = worker.wait()
+        except KeyboardInterrupt:
+            _stop(worker)
+            _say_interrupted(run)
+            raise Interrupted(f"interrupted; what was measured is kept in {folder}; run it again to go on") from None
+    _raise_for(code, last, run)
+
+
+def _listen(worker: subprocess.Popen[str], say: Callable[[str, float, int], None]) -> dict[str, Any]:
+    last: dict[str, Any] = {}
+    assert worker.stdout is not None
+    for line in worker.stdout:
+        last = json.loads(line)
+        if "say" in last:
+            say(last["say"], last["share"], last["rows"])
+    return last
+
+
+def _stop(worker: subprocess.Popen[str]) -> None:
+    """Let it write down that it was interrupted; a terminal has already told it, another caller may not have."""
+    worker.send_signal(signal.SIGTERM)
+    try:
+        worker.wait(_GRACE_S)
+    except subprocess.TimeoutExpired:
+        worker.kill()
+        worker.wait()
+
+
+def _say_interrupted(run: Path) -> None:
+    if read_run(run).state == "running":
+        end_run(run, "interrupted", "interrupted by the user")
+
+
+def _raise_for(code: int, last: dict[str, Any], run: Path) -> None:
+    if code == 0:
+        return
+    if "error" in last:
+        kinds: dict[int, type[TwinlensError]] = {2: BadInput, 130: Interrupted}
+        raise kinds.get(last["exit"], ExecutorFailed)(last["error"], code=last["code"])
+    how = f"was killed by signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"ended with code {code}"
+    raise ExecutorFailed(f"the worker {how}; its rows so far and its log are in {run}", code="TL302")

@@ -1,0 +1,59 @@
+"""The training lens in real time: steps until the time is up, the target is met, or there is nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from twinlens.executors.protocol import Trainer
+from twinlens.record.rows import RowWriter
+from twinlens.record.step import Marks
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload import TrainingWorkload
+from twinlens.stats.steady import segment
+
+Progress = Callable[[float, int], None]
+"""Told how far a run is (0-1) and how many rows there are."""
+
+
+def train(trainer: Trainer, spec: RunSpec, rows: RowWriter, progress: Progress, entropy_rate: float | None) -> None:
+    """Take steps. A run that has not settled when its time is up is doubled, `protocol.extend` times at most."""
+    assert isinstance(spec.workload, TrainingWorkload)
+    target_loss = target_nats(spec.workload, entropy_rate)
+    limit_s, extensions = spec.protocol.duration_s, spec.protocol.extend
+    durations: list[int] = []
+    while True:
+        try:
+            marks = trainer.step()
+        except StopIteration:
+            return
+        rows.add(marks)
+        if marks.kind == "step":
+            durations.append(marks.end_ns - marks.begin_ns)
+        elapsed_s = marks.end_ns / 1e9
+        progress(min(1.0, elapsed_s / limit_s), rows.count)
+        if _is_met(marks, target_loss):
+            return
+        if elapsed_s >= limit_s and len(durations) >= spec.protocol.min_rows:
+            if not extensions or target_loss is not None or _is_settled(durations):
+                return
+            extensions, limit_s = extensions - 1, limit_s * 2
+
+
+def target_nats(workload: TrainingWorkload, entropy_rate: float | None) -> float | None:
+    """The held-out loss at which training may stop, or None. A gap needs an entropy rate that is known."""
+    until = workload.until
+    if until is None:
+        return None
+    if until.loss_nats is not None:
+        return until.loss_nats
+    return entropy_rate + until.gap_nats if entropy_rate is not None and until.gap_nats is not None else None
+
+
+def _is_met(marks: Marks, target_loss: float | None) -> bool:
+    return marks.kind == "evaluate" and target_loss is not None and marks.loss is not None and marks.loss <= target_loss
+
+
+def _is_settled(durations_ns: list[int]) -> bool:
+    return segment(np.array(durations_ns) / 1e9).ranked

@@ -1,0 +1,56 @@
+"""A fresh process for one run: `python -m twinlens.measure.worker FOLDER`. Speaks JSON lines on stdout."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from twinlens.errors import TwinlensError
+from twinlens.record.store import read_run, update_run
+
+
+def main(folder: Path) -> int:
+    """Measure the run that `folder` asks for. Returns the exit code; the last line says an error, if any."""
+    _die_with_parent()
+    signal.signal(signal.SIGTERM, _interrupt)
+    channel = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what libraries print goes to the log and never between our lines
+
+    def tell(**message: Any) -> None:
+        try:
+            channel.write(json.dumps(message) + "\n")
+        except BrokenPipeError:
+            raise KeyboardInterrupt from None  # nobody waits for this run any more
+
+    try:
+        update_run(folder, pid=os.getpid())
+        spec = read_run(folder).spec
+        from twinlens.measure.session import run_here
+
+        run_here(folder, spec, lambda phrase, share, rows: tell(say=phrase, share=share, rows=rows))
+    except TwinlensError as error:
+        tell(error=str(error), code=error.code, exit=error.exit_code)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _die_with_parent() -> None:
+    """Ask Linux for SIGTERM when the parent is gone, so that a killed study leaves no process behind."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
