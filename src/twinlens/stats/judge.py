@@ -41,9 +41,7 @@ class SteadyRule:
     min_fraction: float = 1 / 3  # a last level shorter than this says how the run ended, not how it ran
     penalty: float = 15.0  # times ln n for a change point (Barrett et al. 2017)
     points: int = 400  # the search is quadratic in points; more show no more levels
-    transient_fraction: float = (
-        0.05  # a disturbance up to this is crossed, and an earlier level up to this ignored
-    )
+    transient_fraction: float = 0.05  # a disturbance this short is crossed, an earlier level ignored
     trend_blocks: int = 20  # enough for a slope, few enough that blocks are nearly independent
     trend_level: float = 0.99  # one steady run in a hundred may be called drifting
     cycle_strength: float = 0.4  # autocorrelation of a cycle with as much power as the noise is 0.5
@@ -53,6 +51,8 @@ class SteadyRule:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """A label, why, the first row it is about, and the slope from there on."""
+
     label: Label
     reason: str
     begin: int

@@ -15,8 +15,8 @@ _FEWEST_WINDOWS = 4  # a spread of fewer says nothing about what noise alone wou
 def peak_rate(steadiness: Steadiness, *, unit: str) -> Estimate:
     """The best rate any window of the run had, in work per second.
 
-    Without an interval: it was picked for being the highest, so its own rows would flatter it. Absent where the
-    run is one window, as peak and mean are then the same number.
+    Without an interval: it was picked for being the highest, so its own rows would flatter it. Absent where
+    the run is one window, as peak and mean are then the same number.
     """
     windows = len(steadiness.window_rate)
     if windows < 2:
@@ -27,7 +27,7 @@ def peak_rate(steadiness: Steadiness, *, unit: str) -> Estimate:
 
 
 def retention(sustained: Estimate, steadiness: Steadiness) -> Estimate:
-    """`sustained` / peak window rate, as a ratio; its interval is that of `sustained` with the peak held fixed.
+    """`sustained` / peak window rate, as a ratio, with the interval of `sustained` and the peak held fixed.
 
     The best of many windows beats the mean by noise alone; the method says by how much, so that only a
     retention clearly below it is read as throttling or warm-up.
@@ -55,7 +55,7 @@ def retention(sustained: Estimate, steadiness: Steadiness) -> Estimate:
 
 
 def _noise_alone(steadiness: Steadiness) -> float | None:
-    """Mean / expected best of as many normal windows (Blom 1958) with the spread seen inside the steady part."""
+    """Mean / expected best (Blom 1958) of as many normal windows as spread as those of the steady part."""
     edges = np.asarray(steadiness.windows)
     rates = np.asarray(steadiness.window_rate)
     inside = rates[(edges[:-1] >= steadiness.steady_begin) & (edges[1:] <= steadiness.steady_end)]
