@@ -1,0 +1,200 @@
+"""NVIDIA GPUs through NVML: who they are and what they read now. The one place that imports pynvml.
+
+Every query may be refused on some board, driver or partition; a refused one is None, never 0.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from twinlens.record.executor import Fact, observed, unknown
+
+Facts = dict[str, Fact]
+_OPENING = threading.Lock()
+_ARCHITECTURES = {5: "Volta", 6: "Turing", 7: "Ampere", 8: "Ada", 9: "Hopper", 10: "Blackwell"}  # nvml.h
+_LINKS = 18  # NVLINK_MAX_LINKS in nvml.h
+
+
+class Gpu:
+    """One device behind NVML (`library` is pynvml or recorded readings with its names)."""
+
+    def __init__(self, library: Any, handle: Any) -> None:
+        self._library, self._handle = library, handle
+        self.uuid = str(self.ask("nvmlDeviceGetUUID") or "not said")
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """One query by its NVML name, or None where this board or driver refuses it."""
+        query: Callable[..., Any] | None = getattr(self._library, name, None)
+        try:
+            return None if query is None else query(self._handle, *arguments)
+        except (self._library.NVMLError, TypeError):
+            return None
+
+    def ask_system(self, name: str) -> Any:
+        """One query that takes no device."""
+        try:
+            return getattr(self._library, name)()
+        except (self._library.NVMLError, AttributeError):
+            return None
+
+    def energy_mj(self) -> int | None:
+        """The board's running energy counter in millijoules since the driver was loaded (Volta and later)."""
+        found = self.ask("nvmlDeviceGetTotalEnergyConsumption")
+        return None if found is None else int(found)
+
+    def power_w(self) -> float | None:
+        """Board power in watts; on many boards an average over the last second, not a moment."""
+        found = self.ask("nvmlDeviceGetPowerUsage")
+        return None if found is None else found / 1e3
+
+    def process_ids(self) -> tuple[int, ...] | None:
+        """Processes that compute on this device, ours too."""
+        found = self.ask("nvmlDeviceGetComputeRunningProcesses")
+        return None if found is None else tuple(int(process.pid) for process in found)
+
+    def reading(self) -> dict[str, float | int | None]:
+        """Telemetry columns now: power, energy, temperature, clocks, activity, memory, throttle bits."""
+        activity, memory = self.ask("nvmlDeviceGetUtilizationRates"), self.ask("nvmlDeviceGetMemoryInfo")
+        bits = self.ask("nvmlDeviceGetCurrentClocksEventReasons")
+        return {
+            "power_w": self.power_w(),
+            "energy_mj": self.energy_mj(),
+            "temperature_c": self.ask("nvmlDeviceGetTemperature", 0),
+            "sm_mhz": self.ask("nvmlDeviceGetClockInfo", 1),
+            "mem_mhz": self.ask("nvmlDeviceGetClockInfo", 2),
+            "utilisation": None if activity is None else activity.gpu / 100,
+            "memory_used_bytes": None if memory is None else int(memory.used),
+            "throttle_bits": self.ask("nvmlDeviceGetCurrentClocksThrottleReasons") if bits is None else bits,
+        }
+
+
+def open_gpus(uuids: Sequence[str] | None = None) -> tuple[tuple[Gpu, ...], str | None]:
+    """The GPUs that NVML sees (only `uuids`, if given), or none and why. By UUID, never by CUDA's index."""
+    try:
+        import pynvml
+    except ImportError:
+        return (), "nvidia-ml-py is not installed (the nvidia extra)"
+    return gpus_of(pynvml, uuids)
+
+
+def gpus_of(library: Any, uuids: Sequence[str] | None = None) -> tuple[tuple[Gpu, ...], str | None]:
+    """The same over any object with NVML's names."""
+    try:
+        with _OPENING:  # NVML counts its openings; two threads may open it at once
+            library.nvmlInit()
+        found = tuple(
+            Gpu(library, library.nvmlDeviceGetHandleByIndex(i)) for i in range(library.nvmlDeviceGetCount())
+        )
+    except library.NVMLError as error:
+        return (), f"NVML: {error}"
+    if uuids is not None:
+        wanted = {uuid.removeprefix("GPU-") for uuid in uuids}
+        found = tuple(gpu for gpu in found if gpu.uuid.removeprefix("GPU-") in wanted)
+    return found, None if found else "NVML sees no such GPU"
+
+
+def gpu_facts(gpus: Sequence[Gpu], reason: str | None) -> Facts:
+    """Accelerator, link, power and driver facts of the first GPU, and how many there are like it.
+
+    Boards that differ in product are listed by product and count.
+    """
+    if not gpus:
+        return {name: unknown(reason or "no GPU") for name in ("accelerator.product", "accelerator.count")}
+    first = gpus[0]
+    products = [str(gpu.ask("nvmlDeviceGetName")) for gpu in gpus]
+    mixed = {product: products.count(product) for product in sorted(set(products))}
+    facts = {
+        "accelerator.vendor": observed("NVIDIA", "NVML"),
+        "accelerator.product": observed(products[0] if len(mixed) == 1 else mixed, "nvmlDeviceGetName"),
+        "accelerator.count": observed(len(gpus), "NVML"),
+        "accelerator.uuid": observed([gpu.uuid for gpu in gpus], "nvmlDeviceGetUUID"),
+        "accelerator.form_factor": _form_factor(products[0]),
+    }
+    return facts | _device(first) | _links(first) | _power(first) | _driver(first)
+
+
+def _fact(value: Any, source: str) -> Fact:
+    return (
+        unknown(f"{source} is refused on this board or driver") if value is None else observed(value, source)
+    )
+
+
+def _form_factor(product: str) -> Fact:
+    """NVML has no such field; the product's name says it on data-centre boards."""
+    word = next((name for name in ("SXM", "PCIe", "HGX", "NVL") if name.lower() in product.lower()), None)
+    return unknown("the product's name does not say") if word is None else observed(word, "product name")
+
+
+def _device(gpu: Gpu) -> Facts:
+    memory, ecc = gpu.ask("nvmlDeviceGetMemoryInfo"), gpu.ask("nvmlDeviceGetEccMode")
+    capability, mig = gpu.ask("nvmlDeviceGetCudaComputeCapability"), gpu.ask("nvmlDeviceGetMigMode")
+    family = _ARCHITECTURES.get(gpu.ask("nvmlDeviceGetArchitecture") or 0)
+    described = None if capability is None else f"compute capability {capability[0]}.{capability[1]}"
+    return {
+        "accelerator.architecture": _fact(
+            described and f"{described}{f' ({family})' if family else ''}",
+            "nvmlDeviceGetCudaComputeCapability",
+        ),
+        "accelerator.memory_bytes": _fact(
+            None if memory is None else int(memory.total), "nvmlDeviceGetMemoryInfo"
+        ),
+        "accelerator.memory_type": unknown("NVML does not name the memory type"),
+        "accelerator.ecc": _fact(None if ecc is None else bool(ecc[0]), "nvmlDeviceGetEccMode"),
+        "accelerator.partition": _fact(_partition(mig), "nvmlDeviceGetMigMode"),
+        "accelerator.firmware": _fact(gpu.ask("nvmlDeviceGetVbiosVersion"), "nvmlDeviceGetVbiosVersion"),
+    }
+
+
+def _partition(mig: Any) -> str | None:
+    return None if mig is None else "MIG" if mig[0] else "none"
+
+
+def _links(gpu: Gpu) -> Facts:
+    states = [gpu.ask("nvmlDeviceGetNvLinkState", link) for link in range(_LINKS)]
+    known = [state for state in states if state is not None]
+    return {
+        "interconnect.device_link": _fact(
+            f"NVLink, {sum(map(bool, known))} links active" if known else None, "nvmlDeviceGetNvLinkState"
+        ),
+        "interconnect.pcie_generation": _fact(
+            gpu.ask("nvmlDeviceGetMaxPcieLinkGeneration"), "nvmlDeviceGetMaxPcieLinkGeneration"
+        ),
+        "interconnect.pcie_lanes": _fact(
+            gpu.ask("nvmlDeviceGetCurrPcieLinkWidth"), "nvmlDeviceGetCurrPcieLinkWidth"
+        ),
+    }
+
+
+def _power(gpu: Gpu) -> Facts:
+    limit_mw, persistence = (
+        gpu.ask("nvmlDeviceGetEnforcedPowerLimit"),
+        gpu.ask("nvmlDeviceGetPersistenceMode"),
+    )
+    now = gpu.reading()
+    clocks = {name: now[name] for name in ("sm_mhz", "mem_mhz") if now[name] is not None}
+    return {
+        "power.limit_w": _fact(
+            None if limit_mw is None else limit_mw / 1e3, "nvmlDeviceGetEnforcedPowerLimit"
+        ),
+        "power.persistence": _fact(
+            None if persistence is None else bool(persistence), "nvmlDeviceGetPersistenceMode"
+        ),
+        "power.max_sm_mhz": _fact(gpu.ask("nvmlDeviceGetMaxClockInfo", 1), "nvmlDeviceGetMaxClockInfo"),
+        "power.clocks_now": _fact(clocks or None, "nvmlDeviceGetClockInfo"),
+        "thermal.temperature_c": _fact(now["temperature_c"], "nvmlDeviceGetTemperature"),
+        "thermal.throttle": _fact(now["throttle_bits"], "nvmlDeviceGetCurrentClocksEventReasons"),
+    }
+
+
+def _driver(gpu: Gpu) -> Facts:
+    driver, version = (
+        gpu.ask_system("nvmlSystemGetDriverVersion"),
+        gpu.ask_system("nvmlSystemGetCudaDriverVersion_v2"),
+    )
+    cuda = None if version is None else f"{version // 1000}.{version % 1000 // 10}"
+    return {
+        "software.driver.version": _fact(driver, "nvmlSystemGetDriverVersion"),
+        "software.cuda_driver.version": _fact(cuda, "nvmlSystemGetCudaDriverVersion"),
+    }

@@ -1,0 +1,100 @@
+"""Which software is here and really loaded: packages and their source, libraries mapped, environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+from collections.abc import Mapping
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+
+from twinlens.record.executor import Fact, observed, unknown
+
+PACKAGES = (
+    *("torch", "transformers", "numpy", "safetensors", "tokenizers", "torchao", "triton", "accelerate"),
+    *("flash-attn", "xformers", "vllm", "onnxruntime", "openvino", "nvidia-ml-py", "psutil", "twinlens"),
+)
+ENVIRONMENT = re.compile(
+    r"(OMP_|MKL_|KMP_|GOMP_|OPENBLAS_|BLIS_|VECLIB_|CUDA_|CUBLAS_|CUDNN_|NCCL_|TORCH|PYTORCH_|ATEN_|ONEDNN|DNNL_|MALLOC_"
+    r"|NVIDIA_TF32_OVERRIDE|TF32_|TOKENIZERS_|GLIBC_TUNABLES|LD_PRELOAD|DYLD_INSERT|HF_HUB_OFFLINE|XLA_|ROCM_|HIP_|HSA_).*"
+)
+_LIBRARIES = {
+    "mkl": r"libmkl",
+    "onednn": r"libdnnl|libmkldnn",
+    "openblas": r"openblas",
+    "openmp": r"libgomp|libiomp|libomp[.-]",
+    "cudart": r"libcudart",
+    "cudnn": r"libcudnn",
+    "cublas": r"libcublas[.-]",
+    "cublaslt": r"libcublasLt",
+    "nccl": r"libnccl",
+    "nvml": r"libnvidia-ml",
+    "jemalloc": r"jemalloc",
+    "tcmalloc": r"tcmalloc",
+    "torch": r"libtorch_c(pu|uda)\.",
+}
+
+
+def software_facts(maps: Path = Path("/proc/self/maps")) -> dict[str, Fact]:
+    """Python, packages, environment and libraries. Call it after a first run: libraries load when used."""
+    torch = _distribution("torch")
+    return {
+        "software.python.version": observed(platform.python_version(), "platform"),
+        "software.python.implementation": observed(platform.python_implementation(), "platform"),
+        "software.packages": observed(
+            {name: text for name in PACKAGES if (text := package(name))}, "importlib.metadata"
+        ),
+        "software.framework.source": unknown("torch is not installed")
+        if torch is None
+        else observed(wheel_source(torch), "importlib.metadata"),
+        "software.environment": observed(performance_environment(os.environ), "os.environ"),
+        "software.libraries": loaded_libraries(maps),
+    }
+
+
+def _distribution(name: str) -> Distribution | None:
+    try:
+        return distribution(name)
+    except PackageNotFoundError:
+        return None
+
+
+def package(name: str) -> str | None:
+    """The version installed, or None."""
+    found = _distribution(name)
+    return None if found is None else found.version
+
+
+def wheel_source(found: Distribution) -> str:
+    """Where a package came from: its build label, installer and address, as far as its metadata says."""
+    parts = [f"build {found.version.partition('+')[2]}"] if "+" in found.version else ["build unlabelled"]
+    installer = (found.read_text("INSTALLER") or "").strip()
+    parts.append(f"installed by {installer}" if installer else "installer not said")
+    direct = found.read_text("direct_url.json")
+    if direct:
+        url = str(json.loads(direct).get("url", ""))
+        parts.append("from a local path" if url.startswith("file:") else f"from {url}")
+    wheel = re.search(r"^Tag: (.*)$", found.read_text("WHEEL") or "", re.MULTILINE)
+    return ", ".join([*parts, wheel.group(1)] if wheel else parts)
+
+
+def performance_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that change speed, sorted; the home folder's name is left out."""
+    home = str(Path.home())
+    wanted = sorted(name for name in environment if ENVIRONMENT.fullmatch(name))
+    return {name: environment[name].replace(home, "~") for name in wanted}
+
+
+def loaded_libraries(maps: Path) -> Fact:
+    """Kernel libraries mapped into this process, by kind; two names under one kind are a shadowed copy."""
+    try:
+        text = maps.read_text(errors="replace")
+    except OSError:
+        return unknown("this system does not list the libraries of a process")
+    files = sorted({Path(path).name for path in re.findall(r"\s(/\S+\.so\S*)", text)})
+    found = {
+        kind: [name for name in files if re.search(pattern, name)] for kind, pattern in _LIBRARIES.items()
+    }
+    return observed({kind: names for kind, names in found.items() if names}, "/proc/self/maps")
