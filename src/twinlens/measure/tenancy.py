@@ -25,19 +25,22 @@ class CpuReading:
     own_s: float
 
 
-def read_cpu(process: psutil.Process | None = None) -> CpuReading:
-    """One reading; two of them give shares. Children are those alive now, and those already waited for."""
+def read_cpu(
+    process: psutil.Process | None = None, children: Sequence[psutil.Process] | None = None
+) -> CpuReading:
+    """One reading; two of them give shares. Ours are this process, `children` (None: all alive) and those ended."""
     times = psutil.cpu_times()
     total_s = float(sum(value for name, value in times._asdict().items() if not name.startswith("guest")))
     idle_s = float(times.idle + getattr(times, "iowait", 0.0))
     own = process or psutil.Process()
-    return CpuReading(total_s - idle_s, total_s, _own_s(own))
+    listed = own.children(recursive=True) if children is None else children
+    return CpuReading(total_s - idle_s, total_s, _own_s(own, listed))
 
 
-def _own_s(process: psutil.Process) -> float:
+def _own_s(process: psutil.Process, children: Sequence[psutil.Process]) -> float:
     spent = process.cpu_times()
     total_s = float(spent.user + spent.system + spent.children_user + spent.children_system)
-    for child in process.children(recursive=True):
+    for child in children:
         try:
             used = child.cpu_times()
         except psutil.Error:

@@ -1,0 +1,135 @@
+"""Sampling the machine while something runs, in a daemon thread that reports its own cost.
+
+Every source may be missing: its columns are then absent, and the run goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import psutil
+
+from twinlens.clock import Clock, MonotonicClock
+from twinlens.measure.energy import Meters
+from twinlens.measure.nvidia import Gpu
+from twinlens.measure.tenancy import CpuReading, read_cpu, shares
+from twinlens.record.estimate import Estimate
+from twinlens.record.telemetry import Sample
+from twinlens.units import RATIO
+
+Sink = Callable[[list[dict[str, Any]]], None]
+DEFAULT_PERIOD_S = 0.5
+_CHILDREN_EVERY = 20  # samples
+
+
+class Sampler:
+    """Reads host and GPUs every `period_s` and hands one row per source to `sink`, from its own thread.
+
+    Use it as a context manager around the run. `start_ns` is the run's start on `clock`; sample times count
+    from it. A sink that raises ends the sampling and `error` keeps why: telemetry never ends a run. Ratios
+    are over the interval since the sample before, so the first row has none.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        gpus: Sequence[Gpu] = (),
+        period_s: float = DEFAULT_PERIOD_S,
+        start_ns: int | None = None,
+        clock: Clock | None = None,
+        meters: Meters | None = None,
+    ) -> None:
+        self._clock = clock or MonotonicClock()
+        self._start_ns = self._clock.now_ns() if start_ns is None else start_ns
+        self._sink, self._gpus, self._period_s, self._meters = sink, tuple(gpus), period_s, meters
+        self._process = psutil.Process()
+        self._children: list[psutil.Process] = []
+        self._reads = 0
+        self._before: CpuReading | None = None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="telemetry", daemon=True)
+        self._spent_ns = 0
+        self._begin_ns = self._clock.now_ns()
+        self._end_ns: int | None = None
+        self.samples = 0
+        self.error: str | None = None
+
+    def __enter__(self) -> Self:
+        self._begin_ns = self._clock.now_ns()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join(timeout=5.0)
+        if not self._thread.is_alive() and self.error is None:
+            self._deliver()  # the interval since the last sample, so that the end of the run is covered
+        self._end_ns = self._clock.now_ns()
+
+    def read(self) -> list[dict[str, Any]]:
+        """One row per source now, as table rows; the intervals of ratios begin at the call before."""
+        now_ns = self._clock.now_ns() - self._start_ns
+        return [self._host(now_ns).to_row(), *(self._gpu(gpu, now_ns).to_row() for gpu in self._gpus)]
+
+    def cost(self) -> Estimate:
+        """Processor time of the sampling thread as a share of the time it was open: what observing cost."""
+        open_ns = (self._end_ns or self._clock.now_ns()) - self._begin_ns
+        if self.samples == 0 or open_ns <= 0:
+            return Estimate.absent(RATIO, "no sample was taken", "processor time of the sampler / wall time")
+        share = self._spent_ns / open_ns
+        return Estimate(share, RATIO, "processor time of the sampler / wall time", "measured", n=self.samples)
+
+    def _loop(self) -> None:
+        while not self._ended.is_set() and self.error is None:
+            self._deliver()
+            self._ended.wait(self._period_s)
+
+    def _deliver(self) -> None:
+        begin_ns = time.thread_time_ns()
+        try:
+            self._sink(self.read())
+            if self._meters:
+                self._meters.read()
+            self.samples += 1
+        except Exception as error:  # the boundary between an observer and what it observes
+            self.error = f"{type(error).__name__}: {error}"
+        self._spent_ns += time.thread_time_ns() - begin_ns
+
+    def _host(self, now_ns: int) -> Sample:
+        if self._reads % _CHILDREN_EVERY == 0:  # listing them walks every process of the host
+            self._children = self._process.children(recursive=True)
+        self._reads += 1
+        reading = read_cpu(self._process, self._children)
+        found = shares(self._before, reading) if self._before else None
+        if (
+            found or self._before is None
+        ):  # the kernel counts in ticks: keep the earlier reading until one has passed
+            self._before = reading
+        own, host, foreign = found or (None, None, None)
+        return Sample(
+            now_ns,
+            "host",
+            rss_bytes=int(self._process.memory_info().rss),
+            cpu_busy=own,
+            host_busy=host,
+            foreign_cpu=foreign,
+            cpu_mhz=_cpu_mhz(),
+            available_memory_bytes=int(psutil.virtual_memory().available),
+        )
+
+    def _gpu(self, gpu: Gpu, now_ns: int) -> Sample:
+        return Sample.from_row({"time_ns": now_ns, "source": f"gpu:{gpu.uuid}", **gpu.reading()})
+
+
+def _cpu_mhz() -> float | None:
+    try:
+        found = psutil.cpu_freq()
+    except (OSError, RuntimeError, AttributeError, NotImplementedError):
+        return None
+    return float(found.current) if found and found.current else None
