@@ -138,7 +138,8 @@ def _shortage(time_s: NDArray[np.float64], rows: int, seconds: float) -> str:
     """What a window lacks in rows or seconds, in words; empty where it lacks nothing."""
     if time_s.size < rows:
         return f"{time_s.size} rows where at least {rows} are asked for"
-    lasted = float(time_s.sum())
+    with np.errstate(over="ignore"):
+        lasted = float(time_s.sum())
     return f"{lasted:.3g} s where at least {seconds:g} s are asked for" if lasted < seconds else ""
 
 

@@ -69,7 +69,8 @@ def segment(
     log_time = np.log(time_s) - np.log(done)
     found = judge(time_s, log_time, after_tags, rule)
     edges = group_edges(time_s.size, window_count(time_s.size, rule))
-    rate = np.add.reduceat(done, edges[:-1]) / np.add.reduceat(time_s, edges[:-1])
+    with np.errstate(over="ignore", under="ignore"):  # absurd clocks give an infinite rate, never a failure
+        rate = np.add.reduceat(done, edges[:-1]) / np.add.reduceat(time_s, edges[:-1])
     return Steadiness(
         label=found.label,
         ranked=found.label in ("flat", "warm-up"),

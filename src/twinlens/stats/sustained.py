@@ -21,6 +21,8 @@ def peak_rate(steadiness: Steadiness, *, unit: str) -> Estimate:
     windows = len(steadiness.window_rate)
     if windows < 2:
         return Estimate.absent(unit, "a peak needs at least two windows, the run is too short for them")
+    if not np.isfinite(steadiness.peak_window_rate):
+        return Estimate.absent(unit, "the peak rate is too large to be said")
     rows = steadiness.windows[-1] / windows
     method = f"best of {windows} windows of about {rows:.3g} rows, no interval for a number picked as highest"
     return Estimate(steadiness.peak_window_rate, unit, method, "measured", n=windows)

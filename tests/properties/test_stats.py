@@ -1,0 +1,137 @@
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from twinlens.record.estimate import Estimate
+from twinlens.stats.autocorrelation import effective_n
+from twinlens.stats.bootstrap import rate_interval
+from twinlens.stats.interval import mean_interval
+from twinlens.stats.quantile import needed_for_quantile, quantile
+from twinlens.stats.ratio import ratio, ratio_of_runs
+from twinlens.stats.repeats import over_runs
+from twinlens.stats.steady import segment
+from twinlens.stats.sustained import peak_rate, retention
+
+numbers = st.floats(-1e9, 1e9, allow_nan=False, width=64)
+positive = st.floats(1e-9, 1e9, allow_nan=False, width=64)
+shares = st.floats(0.02, 0.98)
+
+
+def series(elements: st.SearchStrategy[float], least: int, most: int = 300) -> st.SearchStrategy[np.ndarray]:
+    return st.integers(least, most).flatmap(lambda n: arrays(np.float64, n, elements=elements))
+
+
+def holds(estimate: Estimate) -> bool:
+    """Whether an interval, if there is one, contains the value."""
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return True
+    return estimate.low <= estimate.value <= estimate.high
+
+
+@given(series(numbers, 0), shares, st.booleans())
+def test_a_quantile_lies_in_its_interval_or_is_absent_for_want_of_values(values, q, in_time_order):
+    estimate = quantile(values, q, unit="s", in_time_order=in_time_order)
+    assert holds(estimate)
+    if not in_time_order:
+        assert (estimate.value is None) == (values.size < needed_for_quantile(q))
+
+
+@given(series(numbers, 200), shares, shares)
+def test_a_quantile_and_its_bounds_grow_with_q(values, p, q):
+    low, high = (quantile(values, x, unit="s") for x in sorted((p, q)))
+    if low.value is not None and high.value is not None:
+        assert low.value <= high.value
+        assert low.low <= high.low
+        assert low.high <= high.high
+
+
+@given(series(numbers, 10), shares, st.randoms(use_true_random=False))
+def test_a_quantile_does_not_care_about_order(values, q, random):
+    shuffled = values.tolist()
+    random.shuffle(shuffled)
+    assert quantile(shuffled, q, unit="s") == quantile(values, q, unit="s")
+
+
+@given(series(numbers, 10), shares, st.integers(-20, 20))
+def test_a_quantile_scales_with_its_values(values, q, power):
+    one, other = quantile(values, q, unit="s"), quantile(values * 2.0**power, q, unit="s")
+    if one.value is not None:
+        expected = [x * 2.0**power for x in (one.low, one.value, one.high)]
+        assert np.allclose([other.low, other.value, other.high], expected, rtol=1e-12, atol=1e-300)
+
+
+@given(series(numbers, 1))
+def test_a_mean_lies_in_its_interval_and_is_worth_no_more_than_its_values(values):
+    estimate = mean_interval(values, unit="s")
+    assert holds(estimate)
+    assert 1 <= estimate.n <= values.size
+    assert 1 - 1e-9 <= effective_n(values) <= values.size
+
+
+@settings(max_examples=50)
+@given(series(st.floats(0, 1e6), 1, 60), st.integers(0, 2**32), st.data())
+def test_a_rate_lies_in_its_interval_and_is_work_over_wall(work, seed, data):
+    begin = np.sort(data.draw(arrays(np.int64, work.size, elements=st.integers(0, 10**12))))
+    end = begin + data.draw(arrays(np.int64, work.size, elements=st.integers(1, 10**11)))
+    estimate = rate_interval(work, begin, end, unit="tokens/s", seed=seed)
+    assert holds(estimate)
+    wall_s = (int(end.max()) - int(begin.min())) / 1e9
+    assert np.isclose(estimate.value * wall_s, work.sum(), rtol=1e-9)
+
+
+@given(st.lists(st.one_of(st.none(), positive), min_size=1, max_size=8))
+def test_runs_together_lie_in_their_interval_and_none_goes_unmentioned(values):
+    runs = [
+        Estimate.absent("s", "lost") if v is None else Estimate(v, "s", "mean", "measured") for v in values
+    ]
+    estimate = over_runs(runs)
+    assert holds(estimate)
+    lost = values.count(None)
+    said = f"{estimate.method} {estimate.reason}"
+    assert (f"{lost} of {len(values)} runs absent" in said) == (lost > 0)
+
+
+@given(series(positive, 1, 8), series(positive, 1, 8))
+def test_a_ratio_of_runs_lies_in_its_interval(a, b):
+    assert holds(ratio_of_runs(a, b))
+
+
+@given(positive, positive, st.floats(0, 0.9), st.floats(0, 0.9))
+def test_a_ratio_and_its_inverse_have_inverse_intervals(a, b, spread_a, spread_b):
+    one, other = (
+        Estimate(v, "s", "m", "measured", low=v * (1 - s), high=v * (1 + s), level=0.95)
+        for v, s in ((a, spread_a), (b, spread_b))
+    )
+    straight, inverse = ratio(one, other), ratio(other, one)
+    assert holds(straight)
+    assert holds(inverse)
+    assert np.isclose(straight.low * inverse.high, 1, rtol=1e-6)
+
+
+@given(series(positive, 1, 400))
+def test_any_run_gets_a_label_and_no_row_is_lost(times):
+    found = segment(times)
+    n = times.size
+    assert 0 <= found.steady_begin <= found.steady_end <= n
+    assert found.windows[0] == 0
+    assert found.windows[-1] == n
+    assert all(a < b for a, b in zip(found.windows[:-1], found.windows[1:], strict=True))
+    assert found.ranked == (found.label in ("flat", "warm-up"))
+    assert found.reason
+    assert found.peak_window_rate == max(found.window_rate)
+    kept = retention(peak_rate(found, unit="1/s"), found)
+    assert kept.value is None or kept.value == 1.0
+
+
+@given(series(st.floats(5e-324, 1.7e308), 1, 60), st.data())
+def test_a_run_of_absurd_times_gets_a_label_too(times, data):
+    tags = data.draw(st.lists(st.integers(0, times.size - 1), max_size=3))
+    found = segment(times, tagged_rows=tags)
+    assert max(tags, default=-1) < found.steady_begin <= times.size or not tags
+
+
+@given(series(st.floats(0.5, 2.0), 20, 200), st.integers(-30, 30))
+def test_the_clocks_unit_changes_no_label(times, power):
+    one, other = segment(times), segment(times * 2.0**power)
+    assert (one.label, one.steady_begin) == (other.label, other.steady_begin)

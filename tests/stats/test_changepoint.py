@@ -1,0 +1,128 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from twinlens.stats.changepoint import leading_outliers, partition, segment_cost, winsorised
+from twinlens.stats.levels import best_step, block_rows, find_levels, first_of_last, is_line
+from twinlens.stats.trend import period, theil_sen
+
+
+def cost(series: np.ndarray, ends: tuple[int, ...], penalty: float) -> float:
+    begins = (0, *ends[:-1])
+    return sum(segment_cost(series[b:e]) for b, e in zip(begins, ends, strict=True)) + penalty * len(ends)
+
+
+def test_a_partition_is_the_best_of_all_partitions():
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        series = rng.normal(0, 1, 12) + np.repeat(rng.normal(0, 4, 3), 4)
+        found = partition(series, 3.0)
+        every = (
+            (*cuts, 12)
+            for k in range(4)
+            for cuts in itertools.combinations(range(3, 10), k)
+            if all(b - a >= 3 for a, b in itertools.pairwise((*cuts, 12)))
+        )
+        assert cost(series, found, 3.0) == pytest.approx(min(cost(series, ends, 3.0) for ends in every))
+
+
+@pytest.mark.filterwarnings("ignore:New behaviour in v1.1.5")
+def test_a_partition_agrees_with_an_independent_pelt():
+    ruptures = pytest.importorskip("ruptures")
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        series = np.repeat(rng.normal(0, 0.1, 4), (30, 10, 25, 35)) + rng.normal(0, 0.02, 100)
+        expected = ruptures.Pelt(model="normal", min_size=3, jump=1).fit_predict(series, 40.0)
+        assert partition(series, 40.0) == tuple(expected)
+
+
+def test_a_change_of_spread_alone_is_a_change():
+    rng = np.random.default_rng(0)
+    series = np.concatenate((rng.normal(0, 0.01, 100), rng.normal(0, 0.1, 100)))
+    assert [abs(end - 100) <= 3 for end in partition(series, 80.0)[:-1]] == [True]
+
+
+def test_one_level_stays_one_level():
+    assert partition(np.zeros(50), 10.0) == (50,)
+    assert partition(np.arange(2.0), 10.0) == (2,)
+
+
+def test_outliers_are_brought_to_the_fence_and_nothing_else_is_touched():
+    series = np.tile([0.0, 1.0, 2.0, 3.0, 4.0], 20)
+    spiked = series.copy()
+    spiked[37] = 99.0
+    calm = winsorised(spiked)
+    # P10 = 0, P50 = 2, P90 = 4: the fence stands at 2 + 3 · 4.
+    assert calm[37] == 14.0
+    assert np.array_equal(np.delete(calm, 37), np.delete(series, 37))
+
+
+def test_the_last_rows_that_fill_no_window_are_fenced_too():
+    series = np.tile([0.0, 1.0, 2.0, 3.0, 4.0], 22)
+    series[-1] = 1000.0
+    assert winsorised(series)[-1] == 14.0
+
+
+def test_only_outliers_at_the_very_start_lead():
+    series = np.zeros(60) + np.random.default_rng(0).normal(0, 0.01, 60)
+    series[[0, 1, 30]] = 1.0
+    assert leading_outliers(series, 0.01) == 2
+    assert leading_outliers(series[2:], 0.01) == 0
+    assert leading_outliers(np.empty(0), 0.01) == 0
+
+
+def test_blocks_grow_with_the_memory_of_rows_but_not_with_levels():
+    rng = np.random.default_rng(1)
+    steps = rng.normal(size=2000)
+    remembering = np.zeros(2000)
+    for i in range(1, 2000):
+        remembering[i] = 0.6 * remembering[i - 1] + steps[i]
+    assert block_rows(steps, 2000, 20) == 1
+    assert block_rows(steps + np.repeat([0.0, 8.0], 1000), 2000, 20) == 1
+    assert 6 <= block_rows(remembering, 2000, 20) <= 10
+    assert block_rows(steps, 400, 20) == 5
+
+
+def test_walking_back_crosses_a_short_disturbance_but_not_a_long_one():
+    quiet, slow = np.zeros(40), np.ones(6)
+    jitter = np.random.default_rng(2).normal(0, 0.001, 86)
+    levels = find_levels(np.concatenate((quiet, slow, quiet)) + jitter, 15.0)
+    assert [level.begin for level in levels] == [0, 40, 46]
+    assert first_of_last(levels, 0.001, 0.01, 3.0, transient=6) == 0
+    assert first_of_last(levels, 0.001, 0.01, 3.0, transient=5) == 2
+
+
+def test_a_line_is_told_from_a_step():
+    noise = np.random.default_rng(3).normal(0, 0.01, 200)
+    line = np.linspace(0, 0.1, 200) + noise
+    step = np.repeat([0.0, 0.1], 100) + noise
+    assert is_line(line, find_levels(line, 15.0), 0.01)
+    assert not is_line(step, find_levels(step, 15.0), 0.01)
+    assert best_step(line) is None
+    assert best_step(step) == 100
+
+
+def test_the_slope_of_a_line_is_its_slope_whatever_one_point_does():
+    series = 0.5 * np.arange(10.0)
+    series[4] = 100.0
+    slope, low, high = theil_sen(series, 0.95)
+    assert slope == pytest.approx(0.5)
+    assert low <= 0.5 <= high
+
+
+def test_a_slope_interval_covers_nothing_as_often_as_it_says():
+    rng = np.random.default_rng(4)
+    found = [theil_sen(rng.normal(size=20), 0.95) for _ in range(1000)]
+    assert 0.93 <= sum(low <= 0 <= high for _, low, high in found) / 1000 <= 0.98
+
+
+def test_a_cycle_has_its_period_and_noise_has_none():
+    turn = np.sin(2 * np.pi * np.arange(60) / 10)
+    found = period(turn + np.random.default_rng(5).normal(0, 0.3, 60), 0.4)
+    assert found is not None
+    assert found[0] == 10
+    assert found[1] == pytest.approx(2.0, rel=0.15)
+    rng = np.random.default_rng(6)
+    assert sum(period(rng.normal(size=60), 0.4) is not None for _ in range(300)) <= 9
+    assert period(np.arange(5.0), 0.4) is None

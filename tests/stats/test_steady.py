@@ -1,0 +1,250 @@
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from twinlens.record.estimate import Estimate
+from twinlens.stats.bootstrap import rate_interval
+from twinlens.stats.steady import SteadyRule, segment
+from twinlens.stats.sustained import peak_rate, retention
+from twinlens.units import RATIO, TOKENS_PER_S
+
+TRACES = 40
+
+
+def noise(rng: np.random.Generator, n: int, cv: float) -> np.ndarray:
+    return np.exp(cv * rng.normal(size=n))
+
+
+def first_order(rng: np.random.Generator, n: int, cv: float) -> np.ndarray:
+    series = rng.normal(size=n)
+    for i in range(1, n):
+        series[i] = 0.5 * series[i - 1] + np.sqrt(0.75) * series[i]
+    return np.exp(cv * series)
+
+
+def share(n: int) -> np.ndarray:
+    return np.arange(n) / n
+
+
+def labels(make: Callable[[np.random.Generator], np.ndarray], traces: int = TRACES) -> Counter[str]:
+    return Counter(segment(make(np.random.default_rng(seed))).label for seed in range(traces))
+
+
+@pytest.mark.parametrize("cv", [0.01, 0.03, 0.1])
+@pytest.mark.parametrize("n", [40, 200, 1000])
+def test_independent_noise_is_flat(n, cv):
+    """Measured over 400 traces of each of the nine kinds: 98.5 to 100 % flat; most others are called drift."""
+    assert labels(lambda rng: noise(rng, n, cv))["flat"] >= 0.9 * TRACES
+
+
+@pytest.mark.parametrize("n", [200, 1000])
+def test_rows_that_resemble_their_neighbours_are_flat(n):
+    """Correlation 0.5, CV 3 %, 400 traces: 98 % flat at 200 rows and at 1,000 (92 % at 40)."""
+    assert labels(lambda rng: first_order(rng, n, 0.03))["flat"] >= 0.85 * TRACES
+
+
+@pytest.mark.parametrize(("cv", "least"), [(0.01, 0.95), (0.03, 0.9), (0.1, 0.85)])
+def test_an_exponential_warm_up_ends_before_the_steady_part(cv, least):
+    """From twice the time, decaying over 8 of 200 rows, 400 traces: 99, 97, 95 % at CV 1, 3, 10 %; else drift."""
+    found = labels(lambda rng: noise(rng, 200, cv) * (1 + np.exp(-np.arange(200) / 8)))
+    assert found["warm-up"] >= least * TRACES
+
+
+def test_the_warm_up_leaves_no_bias_in_the_steady_part():
+    """Mean bias over 40 traces: all rows +4.3 %, without the first ten +1.3 %, from the steady row +0.3 %."""
+    warm, fixed, steady = [], [], []
+    for seed in range(TRACES):
+        times = noise(np.random.default_rng(seed), 200, 0.03) * (1 + np.exp(-np.arange(200) / 8))
+        begin = segment(times).steady_begin
+        warm.append(times.mean() - 1)
+        fixed.append(times[10:].mean() - 1)
+        steady.append(times[begin:].mean() - 1)
+    assert np.mean(warm) > 0.03
+    assert abs(np.mean(steady)) < 0.005
+    assert abs(np.mean(steady)) < np.mean(fixed) / 2
+
+
+@pytest.mark.parametrize(("n", "cv"), [(200, 0.01), (200, 0.03), (1000, 0.03)])
+def test_a_throttle_of_six_percent_half_way_is_a_slowdown(n, cv):
+    """400 traces each: 99 % slowdown. CV 10 %: 200 rows 11 % (43 % drift, 47 % flat), 1,000 rows 81 %."""
+    found = labels(lambda rng: noise(rng, n, cv) * np.where(share(n) >= 0.5, 1.06, 1.0))
+    assert found["slowdown"] >= 0.95 * TRACES
+
+
+def test_a_slowdown_names_the_rows_and_the_size():
+    times = noise(np.random.default_rng(0), 200, 0.005) * np.where(share(200) >= 0.5, 1.06, 1.0)
+    found = segment(times)
+    assert (found.label, found.ranked, found.steady_begin) == ("slowdown", False, 100)
+    assert found.reason.startswith("rows from 100 on take ")
+    assert found.reason.endswith(" % longer than 0 to 99 did")
+
+
+def test_a_speed_up_is_a_warm_up_although_both_levels_are_long():
+    times = noise(np.random.default_rng(0), 200, 0.01) * np.where(share(200) < 0.3, 1.06, 1.0)
+    found = segment(times)
+    assert (found.label, found.ranked, found.steady_begin) == ("warm-up", True, 60)
+
+
+@pytest.mark.parametrize(("n", "cv"), [(200, 0.01), (200, 0.03), (1000, 0.03)])
+def test_a_drift_of_five_percent_is_a_drift(n, cv):
+    """400 traces each: 98 to 100 % drift. At CV 10 %: 17 % of 200 rows (else flat), 84 % of 1,000."""
+    found = labels(lambda rng: noise(rng, n, cv) * (1 + 0.05 * share(n)))
+    assert found["drift"] >= 0.95 * TRACES
+
+
+def test_a_drift_states_its_size_with_an_interval():
+    found = segment(noise(np.random.default_rng(1), 400, 0.01) * (1 + 0.05 * share(400)))
+    assert found.slope_ratio.value == pytest.approx(0.05, abs=0.01)
+    assert 0 < found.slope_ratio.low < 0.05 < found.slope_ratio.high
+    assert found.reason.startswith("row time grows by ")
+
+
+@pytest.mark.parametrize(("n", "cv"), [(200, 0.03), (1000, 0.03), (1000, 0.1)])
+def test_a_sinusoid_is_cyclic_and_its_period_is_told(n, cv):
+    """Five turns of ±10 %, 400 traces: 100 % cyclic (85 % at 200 rows and CV 10 %)."""
+    found = []
+    for seed in range(TRACES):
+        rng = np.random.default_rng(seed)
+        phase = rng.uniform(0, 2 * np.pi)
+        found.append(segment(noise(rng, n, cv) * (1 + 0.1 * np.sin(10 * np.pi * share(n) + phase))))
+    cyclic = [f for f in found if f.label == "cyclic"]
+    assert len(cyclic) >= 0.95 * TRACES
+    assert np.median([f.period_rows for f in cyclic]) == pytest.approx(n / 5, rel=0.1)
+
+
+def test_a_pattern_shorter_than_a_window_is_no_cycle_of_the_run():
+    every_seventh = np.where(np.arange(1000) % 7 == 3, 1.5, 1.0)
+    assert labels(lambda rng: noise(rng, 1000, 0.01) * every_seventh)["flat"] >= 0.95 * TRACES
+
+
+def test_a_random_walk_is_no_steady_state():
+    """Steps of 3 %, 400 traces: 61 % none, 30 to 33 % drift; ranked wrongly 5 % (200 rows), 7 % (1,000)."""
+    for n in (200, 1000):
+        found = labels(lambda rng, n=n: np.exp(0.03 * np.cumsum(rng.normal(size=n))))
+        assert found["flat"] + found["warm-up"] <= 0.25 * TRACES
+        assert found["no steady state"] >= 0.35 * TRACES
+
+
+def test_a_level_only_at_the_end_is_no_steady_state():
+    times = noise(np.random.default_rng(2), 200, 0.01) * np.where(share(200) >= 0.9, 1.1, 1.0)
+    found = segment(times)
+    assert (found.label, found.ranked, found.steady_begin) == ("no steady state", False, 0)
+    assert "the last level, from row 180 on, has 20 rows where at least 67" in found.reason
+
+
+def test_one_stall_in_the_middle_changes_no_label_and_stays_in_the_throughput():
+    assert (
+        labels(lambda rng: noise(rng, 200, 0.03) * np.where(np.arange(200) == 100, 30, 1))["flat"]
+        >= 0.9 * TRACES
+    )
+    times = noise(np.random.default_rng(3), 200, 0.01)
+    times[100] = 30.0
+    found = segment(times)
+    end_ns = np.cumsum(np.rint(times * 1e9)).astype(np.int64)
+    begin_ns = np.concatenate(([0], end_ns[:-1]))
+    inside = slice(found.steady_begin, found.steady_end)
+    rate = rate_interval(np.ones(200)[inside], begin_ns[inside], end_ns[inside], unit=TOKENS_PER_S)
+    assert rate.value == pytest.approx(200 / times.sum())
+    assert min(found.window_rate) < 0.3
+
+
+def test_a_stall_of_several_rows_stays_inside_the_steady_part():
+    hiccup = np.where((share(200) >= 0.5) & (share(200) < 0.53), 2.0, 1.0)
+    assert labels(lambda rng: noise(rng, 200, 0.01) * hiccup)["flat"] >= 0.95 * TRACES
+
+
+def test_spikes_change_no_label():
+    """Two rows in a hundred two to ten times as long, 400 traces: 95 % flat, 3 % warm-up (a spike at row 0)."""
+    found = labels(
+        lambda rng: noise(rng, 200, 0.03) * np.where(rng.random(200) < 0.02, rng.uniform(2, 10, 200), 1.0)
+    )
+    assert found["flat"] + found["warm-up"] >= 0.95 * TRACES
+
+
+def test_a_slow_first_row_is_a_warm_up_of_one_row():
+    times = noise(np.random.default_rng(4), 60, 0.03)
+    times[0] = 5.0
+    found = segment(times)
+    assert (found.label, found.steady_begin, found.ranked) == ("warm-up", 1, True)
+
+
+def test_tagged_rows_bound_the_steady_part_from_below():
+    found = segment(noise(np.random.default_rng(5), 100, 0.01), tagged_rows=[0, 7])
+    assert (found.label, found.steady_begin) == ("warm-up", 8)
+    late = segment(noise(np.random.default_rng(5), 100, 0.01), tagged_rows=[95])
+    assert (late.label, late.ranked, late.steady_begin) == ("too short", False, 96)
+
+
+def test_too_few_rows_or_seconds_are_too_short_and_say_what_is_asked_for():
+    found = segment(np.ones(12))
+    assert found.label == "too short"
+    assert found.reason == "of 12 rows, 12 rows where at least 20 are asked for after the start"
+    brief = segment(np.ones(30), rule=SteadyRule(min_seconds=60))
+    assert (brief.label, brief.ranked) == ("too short", False)
+    assert "30 s where at least 60 s" in brief.reason
+
+
+def test_work_per_row_makes_long_rows_of_much_work_no_disturbance():
+    rng = np.random.default_rng(6)
+    tokens = rng.integers(100, 1000, 200).astype(float)
+    times = tokens * 1e-3 * noise(rng, 200, 0.01)
+    found = segment(times, work=tokens)
+    assert found.label == "flat"
+    assert found.cv == pytest.approx(0.01, rel=0.2)
+    assert np.average(found.window_rate) == pytest.approx(1000, rel=0.01)
+
+
+def test_windows_tile_the_whole_run():
+    times = noise(np.random.default_rng(7), 1234, 0.02)
+    found = segment(times)
+    assert found.windows[0] == 0
+    assert found.windows[-1] == 1234
+    assert len(found.windows) == len(found.window_rate) + 1 == 61
+    lengths = [times[a:b].sum() for a, b in zip(found.windows[:-1], found.windows[1:], strict=True)]
+    assert np.dot(found.window_rate, lengths) == pytest.approx(1234)
+
+
+def test_rows_without_a_positive_finite_time_are_refused():
+    for bad in ([], [1.0, 0.0], [1.0, float("nan")], [-1.0]):
+        with pytest.raises(ValueError, match="positive"):
+            segment(bad)
+    with pytest.raises(ValueError, match="every row has its work"):
+        segment([1.0, 1.0], work=[1.0])
+    with pytest.raises(ValueError, match="tagged row"):
+        segment([1.0, 1.0], tagged_rows=[2])
+
+
+def test_a_million_rows_take_well_under_half_a_second():
+    times = noise(np.random.default_rng(8), 1_000_000, 0.03)
+    begin = time.perf_counter()
+    assert segment(times).label == "flat"
+    assert time.perf_counter() - begin < 0.5
+
+
+def test_the_peak_is_the_best_window_and_claims_no_interval():
+    found = segment(np.concatenate((np.full(50, 0.5), np.full(50, 1.0))))
+    peak = peak_rate(found, unit=TOKENS_PER_S)
+    assert (peak.value, peak.low, peak.n) == (2.0, None, 10)
+    assert peak_rate(segment(np.ones(12)), unit=TOKENS_PER_S).value is None
+
+
+def test_retention_is_sustained_over_peak():
+    found = segment(np.concatenate((np.full(50, 0.5), np.full(50, 1.0))))
+    sustained = Estimate(1.0, TOKENS_PER_S, "work / wall", "measured", low=0.9, high=1.1, level=0.95, n=50)
+    kept = retention(sustained, found)
+    assert (kept.value, kept.low, kept.high) == (0.5, 0.45, 0.55)
+    assert (kept.unit, kept.origin, kept.level) == (RATIO, "derived", 0.95)
+    assert retention(Estimate.absent(TOKENS_PER_S, "no rows"), found).value is None
+
+
+def test_retention_says_what_noise_alone_would_give():
+    times = noise(np.random.default_rng(9), 600, 0.1)
+    found = segment(times)
+    sustained = Estimate(600 / times.sum(), TOKENS_PER_S, "work / wall", "measured")
+    kept = retention(sustained, found)
+    told = float(kept.method.rsplit("about ", 1)[1])
+    assert kept.value < 0.97
+    assert told == pytest.approx(kept.value, abs=0.03)
