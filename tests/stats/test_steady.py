@@ -48,7 +48,7 @@ def test_rows_that_resemble_their_neighbours_are_flat(n):
 
 @pytest.mark.parametrize(("cv", "least"), [(0.01, 0.95), (0.03, 0.9), (0.1, 0.85)])
 def test_an_exponential_warm_up_ends_before_the_steady_part(cv, least):
-    """Twice the time at first, decaying over 8 rows, 400 traces: 99, 97, 95 % at CV 1, 3, 10 %; else drift."""
+    """Twice the time, decaying over 8 rows, 400 traces: 99, 97, 95 % at CV 1, 3, 10 %; else drift."""
     found = labels(lambda rng: noise(rng, 200, cv) * (1 + np.exp(-np.arange(200) / 8)))
     assert found["warm-up"] >= least * TRACES
 

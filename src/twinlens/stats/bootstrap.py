@@ -56,7 +56,7 @@ def rate_interval(
     return Estimate(
         rate,
         unit,
-        f"work / wall, moving-block bootstrap over {blocks} blocks of {work.size} rows{method_suffix}",
+        f"work / wall, moving-block bootstrap over {blocks} blocks cut from {work.size} rows{method_suffix}",
         "measured",
         low=min(low, rate),
         high=max(high, rate),
