@@ -27,7 +27,7 @@ _SCOPE_NAMES = {"gpu": "gpu board", "package": "processor package"}
 
 
 class Meter(Protocol):
-    """One energy counter; `scope` is like "gpu:UUID" or "package:0", `period_s` how often the counter moves."""
+    """One energy counter; `scope` is like "gpu:UUID" or "package:0", `period_s` how often it moves."""
 
     @property
     def scope(self) -> str: ...

@@ -88,7 +88,7 @@ def gpus_of(library: Any, uuids: Sequence[str] | None = None) -> tuple[tuple[Gpu
             Gpu(library, library.nvmlDeviceGetHandleByIndex(i)) for i in range(library.nvmlDeviceGetCount())
         )
     except library.NVMLError as error:
-        return (), f"NVML: {error}"
+        return (), str(error)
     if uuids is not None:
         wanted = {uuid.removeprefix("GPU-") for uuid in uuids}
         found = tuple(gpu for gpu in found if gpu.uuid.removeprefix("GPU-") in wanted)

@@ -28,7 +28,7 @@ class CpuReading:
 def read_cpu(
     process: psutil.Process | None = None, children: Sequence[psutil.Process] | None = None
 ) -> CpuReading:
-    """One reading; two of them give shares. Ours are this process, `children` (None: all alive) and those ended."""
+    """One reading; two give shares. Ours are this process, `children` (None: all alive) and ended ones."""
     times = psutil.cpu_times()
     total_s = float(sum(value for name, value in times._asdict().items() if not name.startswith("guest")))
     idle_s = float(times.idle + getattr(times, "iowait", 0.0))

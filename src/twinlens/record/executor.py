@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from types import MappingProxyType
 from typing import Any, Literal, Self
 
 from twinlens.errors import BadInput, nearest
@@ -102,7 +101,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorRecord:
-    """Facts by field id (read-only). Raises BadInput (TL210) on an id that is not in FIELDS."""
+    """Facts by field id. Raises BadInput (TL210) on an id that is not in FIELDS."""
 
     facts: Mapping[str, Fact]
 
@@ -110,7 +109,7 @@ class ExecutorRecord:
         for key in self.facts:
             if key not in FIELDS:
                 raise BadInput(f"unknown executor field {key!r}; {nearest(key, FIELDS)}", code="TL210")
-        object.__setattr__(self, "facts", MappingProxyType(dict(self.facts)))
+        object.__setattr__(self, "facts", dict(self.facts))  # ours: the caller may change theirs
 
     def value(self, key: str) -> Any:
         """The value of one field; None where it is unknown or absent."""
