@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from twinlens.clock import VirtualClock
+from twinlens.measure.energy import Meters
 from twinlens.measure.nvidia import Gpu
 from twinlens.measure.telemetry import Sampler
 from twinlens.record.telemetry import COLUMNS, Sample
@@ -36,6 +37,21 @@ def test_rows_of_the_host_and_of_each_gpu_have_every_column() -> None:
     assert host["rss_bytes"] > 2**20
     assert (gpu["source"], gpu["power_w"], gpu["energy_mj"]) == ("gpu:GPU-7", 250.0, 42)
     assert gpu["temperature_c"] is None  # never answered
+
+
+class Package:
+    """A package counter that has gone two joules."""
+
+    scope, period_s = "package:0", 0.001
+
+    def joules(self) -> float | None:
+        return 2.0
+
+
+def test_a_package_counter_has_a_row_of_its_own() -> None:
+    sampler = Sampler(lambda rows: None, meters=Meters((Package(),), {}))
+    _, package = sampler.read()
+    assert (package["source"], package["energy_mj"], package["rss_bytes"]) == ("package:0", 2000, None)
 
 
 def test_the_first_row_has_no_ratio_and_later_ones_are_ratios() -> None:

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import psutil
 
-from twinlens.measure.nvidia import gpu_facts, open_gpus
+from twinlens.measure.nvidia import gpu_facts, gpu_free_bytes, open_gpus
 from twinlens.measure.software import software_facts
 from twinlens.measure.tenancy import tenancy_facts
 from twinlens.record.executor import Fact, observed, unknown
 
-__all__ = ["capture_host", "host_facts", "software_facts"]
+__all__ = ["capture_host", "gpu_free_bytes", "host_facts", "software_facts"]
 
 Facts = dict[str, Fact]
 # What low-precision arithmetic runs on: x86 names, then Arm names.

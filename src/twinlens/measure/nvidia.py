@@ -95,6 +95,12 @@ def gpus_of(library: Any, uuids: Sequence[str] | None = None) -> tuple[tuple[Gpu
     return found, None if found else "NVML sees no such GPU"
 
 
+def gpu_free_bytes() -> float | None:
+    """Free memory of the GPU that has most of it, or None where NVML sees none."""
+    memories = [gpu.ask("nvmlDeviceGetMemoryInfo") for gpu in open_gpus()[0]]
+    return max((float(memory.free) for memory in memories if memory is not None), default=None)
+
+
 def gpu_facts(gpus: Sequence[Gpu], reason: str | None) -> Facts:
     """Accelerator, link, power and driver facts of the first GPU, and how many there are like it.
 

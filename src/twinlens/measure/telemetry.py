@@ -73,9 +73,19 @@ class Sampler:
         self._end_ns = self._clock.now_ns()
 
     def read(self) -> list[dict[str, Any]]:
-        """One row per source now, as table rows; the intervals of ratios begin at the call before."""
+        """One row per source now, as table rows; the intervals of ratios begin at the call before.
+
+        A meter that is no GPU's (a processor package) has a row of its own, with its counter since opening.
+        """
         now_ns = self._clock.now_ns() - self._start_ns
-        return [self._host(now_ns).to_row(), *(self._gpu(gpu, now_ns).to_row() for gpu in self._gpus)]
+        counters = self._meters.read().joules if self._meters else {}
+        packages = [
+            Sample(now_ns, scope, energy_mj=None if joules is None else round(joules * 1e3))
+            for scope, joules in counters.items()
+            if not scope.startswith("gpu:")
+        ]
+        samples = [self._host(now_ns), *(self._gpu(gpu, now_ns) for gpu in self._gpus), *packages]
+        return [sample.to_row() for sample in samples]
 
     def cost(self) -> Estimate:
         """Processor time of the sampling thread as a share of the time it was open: what observing cost."""
@@ -94,8 +104,6 @@ class Sampler:
         begin_ns = time.thread_time_ns()
         try:
             self._sink(self.read())
-            if self._meters:
-                self._meters.read()
             self.samples += 1
         except Exception as error:  # the boundary between an observer and what it observes
             self.error = f"{type(error).__name__}: {error}"
