@@ -75,14 +75,16 @@ class Sampler:
     def read(self) -> list[dict[str, Any]]:
         """One row per source now, as table rows; the intervals of ratios begin at the call before.
 
-        A meter that is no GPU's (a processor package) has a row of its own, with its counter since opening.
+        Processor packages have rows of their own, with their counters since opening, but only where no GPU
+        is sampled: one run's rows then hold counters of one scope, and whoever adds them up cannot add a
+        board to a package.
         """
         now_ns = self._clock.now_ns() - self._start_ns
         counters = self._meters.read().joules if self._meters else {}
         packages = [
             Sample(now_ns, scope, energy_mj=None if joules is None else round(joules * 1e3))
             for scope, joules in counters.items()
-            if not scope.startswith("gpu:")
+            if not self._gpus and not scope.startswith("gpu:")
         ]
         samples = [self._host(now_ns), *(self._gpu(gpu, now_ns) for gpu in self._gpus), *packages]
         return [sample.to_row() for sample in samples]
