@@ -1,7 +1,8 @@
-"""Real run folders with made-up rows whose truth is known, and summaries computed from them."""
+"""Real run folders with made-up rows whose truth is known, summarised as any run is."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,232 +11,219 @@ import numpy as np
 from twinlens import units
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor import ExecutorRecord, PrecisionCheck, declared, observed, unknown
-from twinlens.record.facts import Facts
+from twinlens.record.facts import Facts, FidelityRow
 from twinlens.record.request import Request
+from twinlens.record.rows import RowWriter
 from twinlens.record.run import Run
 from twinlens.record.step import Marks
 from twinlens.record.store import create_run, end_run, open_rows, read_run, update_run
+from twinlens.record.telemetry import TELEMETRY_SCHEMA, Sample
 from twinlens.spec.precision import precision
 from twinlens.spec.study import RunSpec
-from twinlens.stats.bootstrap import rate_interval
-from twinlens.stats.group import Summary, Verdict
-from twinlens.stats.quantile import quantile
+from twinlens.stats.group import Summary
+from twinlens.stats.summary import summarise
 
 MODEL = "demo-34m"
 PARAMETERS = 34_000_000
-STEP_S = {"fp32": 0.40, "bf16": 0.145, "fp16": 0.30}
+STEP_S = {"fp32": 0.40, "bf16": 0.145, "fp16": 0.62}
 TTFT_S = {"fp32": 0.060, "bf16": 0.022, "int8-dynamic": 0.035, "int8-weight": 0.024, "int4-weight": 0.045}
-TPOT_S = {
-    "fp32": 0.0100,
-    "bf16": 0.0058,
-    "int8-dynamic": 0.0062,
-    "int8-weight": 0.0052,
-    "int4-weight": 0.0110,
-}
-WARM_ROWS = 12
+TPOT_S = {"fp32": 0.0100, "bf16": 0.0058, "int8-dynamic": 0.0062, "int8-weight": 0.0052, "int4-weight": 0.011}
+AGREED = {"fp32": 100, "bf16": 99, "int8-dynamic": 96, "int8-weight": 98, "int4-weight": 88}
+ENTROPY_NATS = 2.05
+
+Pair = tuple[Run, Summary]
 
 
 def training_run(
-    parent: Path,
-    regime: str = "fp32",
-    repeat: int = 0,
-    *,
-    rows: int = 240,
-    label: str = "steady",
-    state: str = "finished",
-    model: str = MODEL,
-    notes: tuple[str, ...] = (),
-) -> tuple[Run, Summary]:
+    parent: Path, regime: str = "fp32", repeat: int = 0, *, rows: int = 240, **more: Any
+) -> Pair:
     """A training run: slow first rows, then steps with 2 % noise and rare stalls; loss falls to 2.10 nats."""
     workload = {
         "kind": "training",
-        "model": model,
+        "model": more.get("model", MODEL),
         "global_batch": 8,
-        "seq_len": 256,
         "until": {"gap_nats": 0.15},
     }
     random = np.random.default_rng([repeat, len(regime), 1])
     mean_s = STEP_S[regime] * (1 + 0.012 * random.standard_normal())
     now, marks = 0, []
+    rows = rows if regime == "fp32" else 2 * rows
     for row in range(rows):
-        took = mean_s * (1 + 0.02 * random.standard_normal()) * (1 + 3.0 * np.exp(-row / 2.5))
-        took *= 1.8 if random.random() < 0.01 else 1.0
-        if label == "slowdown":
-            took *= 1 + row / rows
-        took_ns = int(took * 1e9)
+        took_s = mean_s * (1 + 0.02 * random.standard_normal()) * (1 + 3.0 * np.exp(-row / 2.5))
+        took_s *= 1.8 if random.random() < 0.01 else 1.0
+        took_s *= 1 + 0.6 * (row > rows / 2) if more.get("slows") else 1
+        took = int(took_s * 1e9)
         loss = 2.10 + 6.0 * np.exp(-row / 28) + 0.03 * random.standard_normal()
-        split = [int(share * took_ns) for share in (0.01, 0.30, 0.55, 0.10)]
+        data, forward, backward, optimize = (int(share * took) for share in (0.01, 0.30, 0.55, 0.10))
+        tag = "compile" if row == 0 else None
         marks.append(
-            Marks(
-                now,
-                now + took_ns,
-                8,
-                2048,
-                loss,
-                split[0],
-                split[1],
-                split[2],
-                None,
-                split[3],
-                tag="compile" if row == 0 else None,
-            )
+            Marks(now, now + took, 8, 2048, loss, data, forward, backward, None, optimize, "step", tag)
         )
-        now += took_ns
+        now += took
         if row % 20 == 19:
-            held_out = 2.11 + 6.0 * np.exp(-row / 28)
-            marks.append(Marks(now, now + took_ns // 3, 8, 2048, held_out, kind="evaluate"))
-            now += took_ns // 3
-    run = _folder(parent, workload, regime, repeat, marks, _facts(regime, "training", notes), state)
-    return run, _training_summary(run, label, model, notes)
+            marks.append(
+                Marks(now, now + took // 3, 8, 2048, 2.11 + 6.0 * np.exp(-row / 28), kind="evaluate")
+            )
+            now += took // 3
+    return _run(parent, workload, regime, repeat, marks, {}, more)
 
 
 def inference_run(
-    parent: Path,
-    regime: str = "fp32",
-    repeat: int = 0,
-    *,
-    rows: int = 160,
-    label: str = "steady",
-    state: str = "finished",
-    model: str = MODEL,
-    notes: tuple[str, ...] = (),
-    batch: int = 1,
-) -> tuple[Run, Summary]:
-    """An inference run, closed loop, 256 in and 32 out, first rows slow, a tail of slow requests."""
-    workload = {"kind": "inference", "model": model}
+    parent: Path, regime: str = "fp32", repeat: int = 0, *, rows: int = 360, batch: int = 1, **more: Any
+) -> Pair:
+    """An inference run, closed loop, 256 tokens in and 32 out: slow first rows, a tail in first tokens."""
+    workload = {"kind": "inference", "model": more.get("model", MODEL)}
     random = np.random.default_rng([repeat, len(regime), 2])
-    faster = 1 + 0.012 * random.standard_normal()
+    speed = 1 + 0.012 * random.standard_normal()
     now, made = 0, []
     for row in range(rows):
         warm = 1 + 2.0 * np.exp(-row / 2.5)
-        tail = 1 + random.pareto(6.0) * 0.15
-        first = now + int(TTFT_S[regime] * faster * warm * tail * 1e9)
-        gaps = (
-            TPOT_S[regime] * faster * warm * (1 + 0.04 * random.standard_normal(31).clip(-3, 3)) * 1e9
-        ).astype(int)
-        chunks = (first, *(first + np.cumsum(gaps)).tolist())
+        warm *= 1 + 0.6 * (row > rows / 2) if more.get("slows") else 1
+        first = now + int(TTFT_S[regime] * speed * warm * (1 + random.pareto(6.0) * 0.15) * 1e9)
+        gaps_s = TPOT_S[regime] * speed * warm * (1 + 0.04 * random.standard_normal(31).clip(-3, 3))
+        chunks = (first, *(first + np.cumsum((gaps_s * 1e9).astype(int))).tolist())
         for _ in range(batch):
             made.append(Request(row, now, now + 20_000, chunks, (1,) * 32, chunks[-1], 256, 32))
         now = chunks[-1] + 100_000
-    facts = _facts(regime, "inference", notes)
-    run = _folder(parent, workload, regime, repeat, made, facts, state, batch=batch)
-    return run, _inference_summary(run, label, model, notes)
+    return _run(parent, workload, regime, repeat, made, {"batch": batch}, more)
 
 
-def study(parent: Path) -> list[tuple[Run, Summary]]:
-    """A whole demo: two precisions in training, four in inference, three repeats, one that slowed down."""
-    made = [training_run(parent, regime, repeat) for repeat in range(3) for regime in ("bf16", "fp32")]
-    labels = {("int4-weight", 1): "slowdown"}
-    for repeat in range(3):
+def image_run(parent: Path, regime: str = "fp32", repeat: int = 0, *, rows: int = 160, **more: Any) -> Pair:
+    """An image model: one chunk of no tokens per request."""
+    random = np.random.default_rng([repeat, len(regime), 3])
+    now, made = 0, []
+    for row in range(rows):
+        end = now + int(0.02 * (1 + 0.05 * random.random()) * 1e9)
+        made.append(Request(row, now, now, (end,), (0,), end, 0, 0))
+        now = end
+    workload = {"kind": "inference", "model": "resnet-tiny", "data": {"kind": "images"}}
+    return _run(parent, workload, regime, repeat, made, {}, more)
+
+
+def study(parent: Path, repeats: int = 3) -> list[Pair]:
+    """A whole demo: two precisions in training, four in inference; one inference run slows down."""
+    made = [training_run(parent, regime, repeat) for repeat in range(repeats) for regime in ("bf16", "fp32")]
+    for repeat in range(repeats):
         for regime in ("int8-weight", "fp32", "int4-weight", "bf16"):
-            label = labels.get((regime, repeat), "steady")
-            made.append(inference_run(parent, regime, repeat, label=label))
+            slows = regime == "int4-weight" and repeat == 1
+            made.append(inference_run(parent, regime, repeat, slows=slows))
     return made
 
 
 def estimate(value: float, unit: str, half: float = 0.0, n: int | None = None, **more: Any) -> Estimate:
     """A measured estimate with a symmetric 95 % interval."""
     bounds = {"low": value - half, "high": value + half, "level": 0.95} if half else {}
-    return Estimate(
-        value, unit, more.pop("method", "by hand"), more.pop("origin", "measured"), n=n, **bounds, **more
-    )
+    return Estimate(value, unit, more.pop("method", "by hand"), more.pop("origin", "measured"), n=n, **bounds)
 
 
-def _folder(
+def relabelled(pair: Pair, label: str, ranked: bool, reason: str = "as the test says") -> Pair:
+    """The same run under another verdict."""
+    run, summary = pair
+    return run, replace(summary, verdict=replace(summary.verdict, label=label, ranked=ranked, reason=reason))
+
+
+def _run(
     parent: Path,
     workload: dict[str, Any],
     regime: str,
     repeat: int,
     rows: list[Any],
-    facts: Facts,
-    state: str,
-    **point: Any,
-) -> Run:
-    asked = {
-        "schema": 1,
-        "name": "demo",
-        "workload": workload,
-        "point": {"precision": regime, **point},
-        "protocol": {"repeats": 3, "duration_s": 60.0},
-        "repeat": repeat,
-    }
-    spec = RunSpec.model_validate(asked)
+    point: dict[str, Any],
+    more: dict[str, Any],
+) -> Pair:
+    asked = {"schema": 1, "name": "demo", "workload": workload, "point": {"precision": regime, **point}}
+    spec = RunSpec.model_validate(asked | {"protocol": {"repeats": 3}, "repeat": repeat})
     folder = create_run(parent, spec)
-    update_run(folder, facts=facts.to_json())
+    if more.get("facts", True):
+        facts = facts_of(regime, spec.lens, tuple(more.get("notes", ())))
+        update_run(folder, facts=facts.to_json())
     writer = open_rows(folder, spec)
     for row in rows:
         writer.add(row)
     writer.close()
+    _sample(folder, 1.9e9 if regime == "fp32" else 1.4e9, repeat)
+    state = more.get("state", "finished")
     if state != "running":
-        end_run(folder, state)  # type: ignore[arg-type]
-    return read_run(folder)
+        end_run(folder, state, more.get("error"))
+    run = read_run(folder)
+    return run, summarise(run)
 
 
-def _facts(regime: str, lens: Any, notes: tuple[str, ...]) -> Facts:
-    classes = precision(regime).classes(lens)
+def _sample(folder: Path, rss: float, repeat: int) -> None:
+    writer = RowWriter(folder / "telemetry.arrows", TELEMETRY_SCHEMA)
+    for moment in range(20):
+        size = int(rss * (0.9 + 0.005 * moment)) + repeat * 100_000
+        writer.add(Sample(moment * 10**9, "host", rss_bytes=size, cpu_busy=0.97))
+    writer.close()
+
+
+def facts_of(regime: str, lens: Any, notes: tuple[str, ...] = ()) -> Facts:
+    """What an executor would say of itself on a small machine."""
     compute = precision(regime).compute
-    support = {"fp32": "native", "bf16": "native", "int8": "native", "fp16": "emulated"}.get(
-        compute, "unknown"
-    )
-    checks = [
-        PrecisionCheck(name, form, form, "agrees", support, "dtype in memory")
-        for name, form in classes.items()
-    ]
-    checks[-1] = PrecisionCheck(
-        checks[-1].tensor_class,
-        checks[-1].declared,
-        None,
-        "unknown",
-        "unknown",
-        "no kernel names on this device",
-    )
-    checks.append(
-        PrecisionCheck(
-            "compute",
-            compute,
-            "bf16" if regime == "int8-weight" else compute,
-            "agrees",
-            "storage-only" if "weight" in regime else support,
-            "kernel names of one step",
-        )
-    )
-    rate = {"fp32": 3.1e11, "bf16": 1.25e12, "fp16": 4e11, "int8": 1.9e12}[compute]
-    step = 6.0 * PARAMETERS * 2048
-    bits = precision(regime).weight_bits(lens, 512)
-    weights = PARAMETERS * bits / 8
-    work = (
-        {"step_flop": step, "step_bytes": 34 * 16.0 * 1e6 * 4}
-        if lens == "training"
-        else {
-            "prefill_flop": 2.0 * PARAMETERS * 256,
-            "prefill_bytes": weights + 3e7,
-            "decode_flop": 2.0 * PARAMETERS,
-            "decode_bytes": weights + 5e6,
+    rate = {"fp32": 1.5e12, "bf16": 4.1e12, "fp16": 9e11, "int8": 5.5e12}[compute]
+    weights = PARAMETERS * precision(regime).weight_bits(lens, 512) / 8
+    work: dict[str, float] = {"parameters": PARAMETERS}
+    memory = {"weights_bytes": weights, "kv_bytes": 7.1e6}
+    if lens == "training":
+        work |= {"step_flop": 6.0 * PARAMETERS * 2048, "step_bytes": 2.2e9}
+        kept = 11e8 if regime == "fp32" else 6e8
+        memory = {
+            "weights_bytes": 4.0 * PARAMETERS,
+            "gradients_bytes": 4.0 * PARAMETERS,
+            "optimizer_bytes": 8.0 * PARAMETERS,
+            "activations_bytes": kept,
         }
-    )
-    unit = {"flop": units.FLOP, "bytes": units.BYTES}
+    else:
+        work |= {"prefill_flop": 2.0 * PARAMETERS * 256, "prefill_bytes": weights + 3e7}
+        work |= {"decode_flop": 2.0 * PARAMETERS, "decode_bytes": weights + 5e6}
+    unit = {"flop": units.FLOP, "bytes": units.BYTES, "parameters": units.COUNT}
+    agreed = AGREED.get(regime, 100)
+    prompts = [
+        FidelityRow(100, min(100, agreed + i % 2), (100 - agreed) * 0.05, 210.2, 210.0) for i in range(8)
+    ]
     return Facts(
         executor=ExecutorRecord(_executor(regime)),
-        precision=tuple(checks),
+        precision=_checks(regime, lens),
         work={
-            key: estimate(value, unit[key.rsplit("_", 1)[1]], origin="derived") for key, value in work.items()
+            key: estimate(value, unit[key.rsplit("_", 1)[-1]], origin="modelled")
+            for key, value in work.items()
         },
         ceilings={
             "read_bytes_per_s": estimate(2.4e10, units.BYTES_PER_S, 4e8, 9),
             "matrix_flop_per_s": estimate(rate, units.FLOP_PER_S, rate / 60, 9),
         },
+        memory={key: estimate(value, units.BYTES) for key, value in memory.items()},
+        fidelity=tuple(prompts) if lens == "inference" and regime != "fp32" else (),
+        entropy_rate_nats=ENTROPY_NATS if lens == "training" else None,
         notes=notes,
     )
 
 
+def _checks(regime: str, lens: Any) -> tuple[PrecisionCheck, ...]:
+    compute = precision(regime).compute
+    support = {"fp32": "native", "bf16": "native", "int8": "native", "fp16": "emulated"}[compute]
+    looked = "element type in memory"
+    checks = [
+        PrecisionCheck(
+            name, form, form, "agrees", "storage-only" if form.startswith("int") else support, looked
+        )
+        for name, form in precision(regime).classes(lens).items()
+        if name != "accumulation"
+    ]
+    hidden = PrecisionCheck("accumulation", "fp32", None, "unknown", "unknown", "no kernel says how it adds")
+    ran = PrecisionCheck("compute", compute, compute, "agrees", support, "kernel names of one step")
+    return (*checks, hidden, ran)
+
+
 def _executor(regime: str) -> dict[str, Any]:
+    isa = ["avx2", "avx512f", "avx512_bf16", "avx512_vnni"]
     return {
-        "accelerator.product": observed("host processor", "no accelerator found"),
+        "accelerator.product": observed("AMD EPYC 9654 96-Core Processor", "/proc/cpuinfo"),
         "accelerator.count": observed(1, "host"),
         "accelerator.memory_bytes": unknown("a processor has no memory of its own"),
         "host.cpu.model": observed("AMD EPYC 9654 96-Core Processor", "/proc/cpuinfo"),
         "host.cpu.cores": observed(2, "affinity mask"),
-        "host.cpu.isa": observed(["avx2", "avx512f", "avx512_bf16", "avx512_vnni"], "/proc/cpuinfo"),
+        "host.cpu.isa": observed(isa, "/proc/cpuinfo"),
         "host.memory_bytes": observed(16 * 2**30, "/proc/meminfo"),
         "host.os": observed("Debian GNU/Linux 13", "/etc/os-release"),
         "power.source": unknown("no readable energy counter on this host"),
@@ -244,138 +232,7 @@ def _executor(regime: str) -> dict[str, Any]:
         "software.framework.threads": observed(2, "torch.get_num_threads()"),
         "compiler.name": observed("eager (no compiler)", "spec"),
         "precision.name": declared(regime, "spec"),
-        "precision.weights": observed("fp32" if regime == "fp32" else regime, "dtype in memory"),
+        "precision.weights": observed(precision(regime).inference["weights"], "element type in memory"),
         "model.id": declared(MODEL, "spec"),
         "tenancy.co_tenants": unknown("other processes of this host are not visible from a container"),
     }
-
-
-def _verdict(label: str, begin_ns: np.ndarray, end_ns: np.ndarray, begin_row: int) -> Verdict:
-    ranked = label == "steady"
-    reason = "mean level held over the window" if ranked else "the last third is 31 % slower than the first"
-    return Verdict(
-        label, ranked, reason, begin_row, len(end_ns), begin_ns[begin_row] / 1e9, float(end_ns[-1]) / 1e9
-    )
-
-
-def _training_summary(run: Run, label: str, model: str, notes: tuple[str, ...]) -> Summary:
-    steps = run.steps
-    begin = min(WARM_ROWS, max(0, len(steps) - 40))
-    chosen = np.arange(len(steps)) >= begin
-    kept = steps.where(chosen & (steps.kind == "step"))
-    took = (kept.end_ns - kept.begin_ns) / 1e9
-    rate = rate_interval(kept.tokens, kept.begin_ns, kept.end_ns, unit=units.TOKENS_PER_S)
-    peak = 2048 / float(np.quantile(took, 0.02))
-    regime = run.spec.point.precision
-    flop = 6.0 * PARAMETERS * 2048 / float(np.median(took))
-    ceiling = run.facts.ceilings["matrix_flop_per_s"].value  # type: ignore[union-attr]
-    held_out = steps.loss[steps.kind == "evaluate"][-1]
-    metrics = {
-        "training_tokens_per_s": rate,
-        "retention": estimate((rate.value or 0) / peak, units.RATIO, origin="derived"),
-        "step_s_p50": quantile(took, 0.5, unit=units.SECONDS, in_time_order=True),
-        "step_s_p90": quantile(took, 0.9, unit=units.SECONDS, in_time_order=True),
-        "step_s_p99": quantile(took, 0.99, unit=units.SECONDS, in_time_order=True),
-        "data_share": estimate(0.01, units.RATIO),
-        "forward_share": estimate(0.30, units.RATIO),
-        "backward_share": estimate(0.55, units.RATIO),
-        "communicate_share": Estimate.absent(units.RATIO, "there is one device"),
-        "optimize_share": estimate(0.10, units.RATIO),
-        "unattributed_share": estimate(0.04, units.RATIO, origin="derived"),
-        "flop_per_s": estimate(flop, units.FLOP_PER_S, origin="derived"),
-        "mfu": estimate(flop / ceiling, units.RATIO, origin="derived"),
-        "weights_bytes": estimate(4.0 * PARAMETERS, units.BYTES),
-        "gradients_bytes": estimate(4.0 * PARAMETERS, units.BYTES),
-        "optimizer_bytes": estimate(8.0 * PARAMETERS, units.BYTES),
-        "activations_bytes": estimate(11e8 if regime == "fp32" else 6e8, units.BYTES),
-        "bytes_per_parameter": estimate(16.0, units.BYTES, origin="derived"),
-        "peak_bytes": estimate(1.9e9 if regime == "fp32" else 1.4e9, units.BYTES),
-        "final_loss": estimate(float(held_out), units.NATS, 0.012, 4),
-        "loss_gap": estimate(float(held_out) - 2.05, units.NATS, 0.012, 4, origin="derived"),
-        "time_to_target_s": Estimate(
-            float(steps.end_ns[105]) / 1e9,
-            units.SECONDS,
-            "first evaluation below the target",
-            "measured",
-            low=float(steps.end_ns[84]) / 1e9,
-            high=float(steps.end_ns[105]) / 1e9,
-        ),
-        "energy_per_token_j": Estimate.absent(units.JOULES, "no readable energy counter on this host"),
-        "mean_power_w": Estimate.absent(units.WATTS, "no readable energy counter on this host"),
-    }
-    return _summary(
-        run, label, model, notes, _verdict(label, steps.begin_ns, steps.end_ns, begin), metrics, None
-    )
-
-
-def _inference_summary(run: Run, label: str, model: str, notes: tuple[str, ...]) -> Summary:
-    rows = run.requests
-    begin = min(WARM_ROWS, max(0, len(rows) - 40))
-    first, end = rows.first_chunk_ns()[begin:], rows.end_ns[begin:]
-    ttft, e2e = (first - rows.intended_ns[begin:]) / 1e9, (end - rows.intended_ns[begin:]) / 1e9
-    tpot = (end - first) / 31 / 1e9
-    rate = rate_interval(rows.output_tokens[begin:], rows.sent_ns[begin:], end, unit=units.TOKENS_PER_S)
-    regime = run.spec.point.precision
-    agreement, kl = {
-        "fp32": (1.0, 0.0),
-        "bf16": (0.994, 0.0008),
-        "int8-weight": (0.981, 0.004),
-        "int4-weight": (0.882, 0.121),
-        "int8-dynamic": (0.94, 0.03),
-    }[regime]
-    bits = precision(regime).weight_bits("inference", 512)
-    metrics = {
-        "output_tokens_per_s": rate,
-        "retention": estimate(0.93, units.RATIO, origin="derived"),
-        "mbu": estimate(
-            PARAMETERS * bits / 8 / float(np.median(tpot)) / 2.4e10, units.RATIO, origin="derived"
-        ),
-        "weights_bytes": estimate(PARAMETERS * bits / 8, units.BYTES),
-        "kv_bytes": estimate(7.1e6, units.BYTES),
-        "peak_bytes": estimate(PARAMETERS * bits / 8 + 9.1e7, units.BYTES),
-        "top1_agreement": estimate(agreement, units.RATIO, 0.006, 8),
-        "kl_nats": estimate(kl, units.NATS, kl / 5, 8),
-        "perplexity_change": estimate(kl * 1.2, units.RATIO, kl / 5, 8),
-        "energy_per_output_token_j": Estimate.absent(units.JOULES, "no readable energy counter on this host"),
-        "mean_power_w": Estimate.absent(units.WATTS, "no readable energy counter on this host"),
-    }
-    for name, values in (("ttft_s", ttft), ("tpot_s", tpot), ("e2e_latency_s", e2e)):
-        for share in (50, 90, 99):
-            metrics[f"{name}_p{share}"] = quantile(
-                values, share / 100, unit=units.SECONDS, in_time_order=True
-            )
-    gate = None
-    if regime != "fp32":
-        passed = agreement >= 0.95
-        gate = {
-            "verdict": "go" if passed else "no-go",
-            "reason": "within tolerance" if passed else f"top-1 agreement {agreement:.1%} is below 95 %",
-        }
-    return _summary(
-        run, label, model, notes, _verdict(label, rows.sent_ns, rows.end_ns, begin), metrics, gate
-    )
-
-
-def _summary(
-    run: Run,
-    label: str,
-    model: str,
-    notes: tuple[str, ...],
-    verdict: Verdict,
-    metrics: dict[str, Estimate],
-    gate: dict[str, Any] | None,
-) -> Summary:
-    return Summary(
-        run=run.id,
-        lens=run.lens,
-        state=run.state,
-        model=model,
-        executor="torch",
-        point=run.spec.point.model_dump(mode="json"),
-        repeat=run.spec.repeat,
-        rows=len(run.table),
-        verdict=verdict,
-        metrics=metrics,
-        gate=gate,
-        notes=notes,
-    )

@@ -52,7 +52,9 @@ def spread(estimate: Estimate | None) -> str:
     below = (estimate.value - estimate.low) / abs(estimate.value)
     above = (estimate.high - estimate.value) / abs(estimate.value)
     larger = max(below, above)
-    if abs(below - above) <= _SYMMETRIC * larger or larger < 0.001:
+    if larger < 0.0005:
+        return "±<0.1%"
+    if abs(below - above) <= _SYMMETRIC * larger:
         return f"±{_percent(larger)}%"
     return f"−{_percent(below)} +{_percent(above)}%"
 
@@ -92,5 +94,5 @@ def _factor(number: float) -> str:
 def _percent(share: float) -> str:
     number = 100 * share
     if number < 0.05:
-        return "0" if number < 0.005 else f"{number:.2f}"
+        return "0.0"
     return f"{number:.1f}" if number < 9.95 else f"{number:,.0f}"

@@ -11,14 +11,21 @@ from twinlens.report.view import Lens, headline
 from twinlens.stats.group import Group
 from twinlens.stats.metrics.definition import HEADLINE, METRICS
 
+_KEEPS = "keeps"  # "retention" is too wide for 80 columns
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. `ids` are tried in turn: the first with a value is shown. `bare`: the unit is in the head."""
+    """One column. `ids` are tried in turn: the first with a value is shown. `bare`: the head has the unit."""
 
     head: str
     ids: tuple[str, ...]
     bare: bool = False
+
+    @property
+    def label(self) -> str:
+        """The head where there is room for the metric's own name."""
+        return METRICS["retention"].label if self.head == _KEEPS else self.head
 
     def estimate(self, group: Group) -> tuple[str, Estimate] | None:
         """The metric's id and estimate for one group; None where it was never computed."""
@@ -52,7 +59,7 @@ def columns(lens: Lens, groups: Sequence[Group]) -> tuple[Column, ...]:
     rate_id = next((pair[0] for pair in map(headline, groups) if pair), HEADLINE[lens][0])
     first = (
         Column(METRICS[rate_id].label, HEADLINE[lens], bare=True),
-        Column("keeps", ("retention",)),
+        Column(_KEEPS, ("retention",)),
     )
     if lens == "training":
         return (

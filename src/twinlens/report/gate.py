@@ -6,6 +6,7 @@ from typing import Literal
 
 from twinlens.report.cell import clean
 from twinlens.stats.group import Group
+from twinlens.stats.metrics.definition import METRICS
 
 Word = Literal["go", "no-go", "reference", "not measured"]
 
@@ -27,8 +28,14 @@ def gate_reason(group: Group) -> str:
     for run in group.runs:
         for key in ("reason", "because", "sentence"):
             if run.gate and run.gate.get(key):
-                return clean(run.gate[key])
+                return clean(_in_words(str(run.gate[key])))
     return ""
+
+
+def _in_words(reason: str) -> str:
+    for id, metric in METRICS.items():
+        reason = reason.replace(id, metric.label)
+    return reason
 
 
 def _word(gate: dict[str, object]) -> Word:

@@ -1,4 +1,4 @@
-"""Three sentences a person can use: what precision did for training, for inference, and that these are two."""
+"""Three sentences a person can use: what precision did in training, in inference, and that these are two."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from twinlens.stats.ratio import ratio_of_runs
 
 
 def sentences(training: Sequence[Group], inference: Sequence[Group]) -> tuple[str, str, str]:
-    """One sentence per lens and one that keeps them apart. Factors carry an interval or say they have none."""
+    """One sentence per lens and one that keeps them apart. Factors have an interval or say they have none."""
     both = {"training": in_order(training), "inference": in_order(inference)}
     said = [f"{lens.capitalize()}: {_lens(groups)}" for lens, groups in both.items()]
     return said[0], said[1], _apart(both["training"], both["inference"])
@@ -94,15 +94,19 @@ def _quality(one: Group, other: Group) -> str:
         if word == "no-go":
             return f", but fails the fidelity gate{shown}"
         return f" and passes the fidelity gate{shown}" if word == "go" else "; its fidelity was not measured"
+    times = [group.metrics.get("time_to_target_s") for group in (one, other)]
+    if all(found is not None and found.value is not None for found in times):
+        first, second = (cell.value(found) for found in times)
+        return f" and meets the target loss after {first} against {second}"
     losses = [group.metrics.get("final_loss") for group in (one, other)]
     if any(loss is None or loss.value is None for loss in losses):
         return ""
-    first, second = (loss for loss in losses if loss is not None)
-    shown = f"final loss {cell.bare(first)} and {cell.bare(second)} nats"
-    if None in (first.low, first.high, second.low, second.high):
-        return f" ({shown}, no interval)"
-    apart = first.low > second.high or second.low > first.high  # type: ignore[operator]
-    return f" at a different loss ({shown})" if apart else f" at a loss that cannot be told apart ({shown})"
+    shown = " and ".join(cell.bare(loss, 4) for loss in losses)
+    low, high = ([getattr(loss, side) for loss in losses] for side in ("low", "high"))
+    if None in (*low, *high):
+        return f" (final loss {shown} nats, no interval)"
+    apart = low[0] > high[1] or low[1] > high[0]
+    return f", with a final loss that {'differs' if apart else 'cannot be told apart'} ({shown} nats)"
 
 
 def _alone(one: Group, name: str) -> str:

@@ -15,7 +15,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.report import cell
 from twinlens.report.column import Column, columns
 from twinlens.report.gate import gate_word
-from twinlens.report.view import Lens, in_order, point_names, runs_word, why_not_ranked
+from twinlens.report.view import Lens, in_order, point_names, runs_word, standing, why_not_ranked
 from twinlens.stats.group import Group, Summary
 from twinlens.stats.metrics.definition import METRICS
 
@@ -97,7 +97,8 @@ def _of_model(lens: Lens, model: str, chosen: Sequence[Group]) -> RenderableType
         for one in ordered
         if not one.ranked
     ]
-    return Stack(title, table, *unranked, *_listed(notes), _hanging("", _legend(chosen, lens), "dim"))
+    legend = _hanging("", _legend(chosen, lens), "dim")
+    return Stack(title, Text(""), table, Text(""), *unranked, *_listed(notes), legend, Text(""))
 
 
 def _empty(lens: Lens, groups: Sequence[Group]) -> Table:
@@ -106,7 +107,7 @@ def _empty(lens: Lens, groups: Sequence[Group]) -> Table:
     for column in columns(lens, groups):
         table.add_column(column.head.replace(" ", "\n"), justify="right", overflow="fold", max_width=10)
         if lens == "inference" and column.head == "memory":
-            table.add_column("fidelity", justify="right")
+            table.add_column("gate", justify="right")
     return table
 
 
@@ -153,7 +154,7 @@ def _legend(groups: Sequence[Group], lens: Lens) -> str:
         "keeps: sustained rate as a share of the peak.",
     ]
     if lens == "inference":
-        words.append("fidelity: the gate against fp32 (ref), and top-1 agreement.")
+        words.append("gate: fidelity against fp32 (ref) and top-1 agreement.")
     return " ".join(words)
 
 
@@ -173,7 +174,7 @@ def _verdict(summary: Summary) -> str:
     window = (
         f" Steady window {verdict.begin_s:.1f}–{verdict.end_s:.1f} s of the run." if verdict.ranked else ""
     )
-    return f"{cell.clean(verdict.label)} ({word}): {cell.clean(verdict.reason)}.{window}"
+    return f"{standing(verdict.label)} ({word}): {cell.clean(verdict.reason)}.{window}"
 
 
 def _add_metric(table: Table, label: str, estimate: Estimate, notes: _Footnotes) -> None:

@@ -136,20 +136,27 @@ def why_not_ranked(one: Group) -> str | None:
     """Why a group is shown and not ranked, in words; None where it is ranked."""
     if one.ranked:
         return None
-    reasons: Counter[str] = Counter()
+    reasons: dict[str, list[str]] = {}
     for run in one.runs:
         if run.state != "finished":
-            reasons[f"unfinished ({clean(run.state)})"] += 1
+            reasons.setdefault(f"unfinished ({clean(run.state)})", []).append("")
         elif not run.verdict.ranked:
-            reason = clean(run.verdict.reason)
-            label = clean(run.verdict.label)
-            reasons[f"{label}: {reason}" if reason and reason != label else label] += 1
+            reasons.setdefault(standing(run.verdict.label), []).append(clean(run.verdict.reason))
     if not reasons:
         return clean(one.label)
-    count = len(one.runs)
-    if count == 1:
-        return next(iter(reasons))
-    return "; ".join(f"{text} ({times} of {count} runs)" for text, times in reasons.items())
+    return "; ".join(_reason(label, said, len(one.runs)) for label, said in reasons.items())
+
+
+def _reason(label: str, said: Sequence[str], runs: int) -> str:
+    """ "slowdown in 2 of 3 runs (rows from 81 on take longer)": the reason is that of the first of them."""
+    often = "" if runs == 1 else f" in {len(said)} of {runs} runs"
+    return f"{label}{often} ({said[0]})" if said[0] and said[0] != label else f"{label}{often}"
+
+
+def standing(label: str) -> str:
+    """A label of the steady test in words: "warm-up" is a run that became steady after one."""
+    words = {"flat": "steady", "warm-up": "steady after warm-up"}
+    return " / ".join(dict.fromkeys(words.get(part, clean(part, 60)) for part in label.split(" / ")))
 
 
 def runs_word(count: int) -> str:

@@ -1,0 +1,58 @@
+"""All charts of one lens, in the order they are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlens.report.chart_loss import loss_chart
+from twinlens.report.chart_memory import memory_chart, phase_chart, rule_chart
+from twinlens.report.chart_rate import rate_chart, time_charts, timeline
+from twinlens.report.chart_roofline import place, roofline_chart
+from twinlens.report.figure import Figure
+from twinlens.report.view import LensView
+
+
+@dataclass(frozen=True, slots=True)
+class Charts:
+    """`main` stand beside the table, `timelines` below; `missing` says what could not be drawn and why."""
+
+    main: tuple[Figure, ...]
+    timelines: tuple[Figure, ...]
+    missing: tuple[str, ...]
+
+
+def charts(lens: LensView) -> tuple[Charts, ...]:
+    """One set of charts per model of the lens, in the view's order of models."""
+    return tuple(_of_model(lens, model, index) for index, model in enumerate(lens.models))
+
+
+def _of_model(lens: LensView, model: str, index: int) -> Charts:
+    entries = tuple(entry for entry in lens.entries if entry.group.model == model)
+    mark = f"{lens.lens}{index}"
+    drawn: list[Figure | None] = [
+        rate_chart(lens, entries, f"{mark}-rate"),
+        *time_charts(lens, entries, mark),
+    ]
+    if lens.lens == "training":
+        drawn += [loss_chart(entries, f"{mark}-loss"), phase_chart(entries, f"{mark}-phase")]
+    drawn.append(memory_chart(lens, entries, f"{mark}-memory"))
+    if lens.lens == "training":
+        drawn.append(rule_chart(entries, f"{mark}-rule"))
+    roof = roofline_chart(lens, entries, f"{mark}-roof")
+    missing = [] if roof is not None else _why_no_roofline(lens, model)
+    times = [timeline(entry, f"{mark}-time{place_}") for place_, entry in enumerate(entries)]
+    return Charts(
+        tuple(one for one in (*drawn, roof) if one is not None),
+        tuple(one for one in times if one is not None),
+        tuple(missing),
+    )
+
+
+def _why_no_roofline(lens: LensView, model: str) -> list[str]:
+    entries = tuple(entry for entry in lens.entries if entry.group.model == model)
+    placed, missing = place(lens, entries)
+    if placed:
+        return [
+            "No roofline: the ceilings of this machine were not measured (read bandwidth and matrix rate)."
+        ]
+    return [f"No roofline: {'; '.join(missing[:2])}."]

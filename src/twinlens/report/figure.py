@@ -1,0 +1,134 @@
+"""A chart as static SVG that is safe in a page: one look, colours by precision, no script, no network."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+from xml.etree import ElementTree
+
+import altair as alt
+import vl_convert
+
+WIDTH = 430  # of the plotting area: two charts stand side by side on a laptop, and one fits a telephone
+FONT = "Helvetica, Arial, sans-serif"
+SVG = "http://www.w3.org/2000/svg"
+
+# Okabe & Ito (2008): told apart with any common colour blindness. One precision, one colour, everywhere.
+PRECISION_COLOURS = {
+    "fp32": "#0072B2",
+    "bf16": "#E69F00",
+    "fp16": "#56B4E9",
+    "fp8": "#D55E00",
+    "int8-dynamic": "#009E73",
+    "int8-weight": "#CC79A7",
+    "int4-weight": "#4D4D4D",
+    "tf32": "#F0E442",
+}
+_OTHER_COLOUR = "#7F7F7F"
+# Parts of a whole (phases, memory) take Tol's muted scheme, so that no part looks like a precision.
+PART_COLOURS = ("#332288", "#88CCEE", "#44AA99", "#999933", "#DDCC77", "#CC6677", "#AA4499")
+REST_COLOUR = "#D0D0D0"
+INK, SOFT, WARM, STEADY = "#222222", "#767676", "#F3D9C4", "#D6E8F5"
+
+_ALLOWED = {
+    "svg",
+    "g",
+    "path",
+    "text",
+    "rect",
+    "line",
+    "circle",
+    "defs",
+    "clipPath",
+    "title",
+    "desc",
+    "tspan",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One chart. `title` is a sentence, `caption` says n and method, `alt` is for those who cannot see it."""
+
+    id: str
+    title: str
+    svg: str
+    caption: str
+    alt: str
+
+
+def colour(precision: str) -> str:
+    """The colour of one precision; grey for one that is not known."""
+    return PRECISION_COLOURS.get(precision, _OTHER_COLOUR)
+
+
+def colours(names: dict[str, str]) -> Any:
+    """An Altair colour scale from entry name to its precision's colour (`names`: entry name → precision)."""
+    return alt.Scale(domain=list(names), range=[colour(precision) for precision in names.values()])
+
+
+def data(rows: list[dict[str, Any]]) -> Any:
+    """Rows as inline Altair data."""
+    return alt.Data(values=rows)
+
+
+def figure(id: str, chart: Any, title: str, caption: str, alt_text: str | None = None) -> Figure:
+    """Draw an Altair chart. Its title stands in the page, not in the picture, so that it can wrap."""
+    text = alt_text or f"Chart: {title} {caption}"
+    return Figure(id, title, _safe(_svg(chart), id, text), caption, text)
+
+
+def _svg(chart: Any) -> str:
+    themed = chart.configure(
+        aria=False,
+        background="white",
+        font=FONT,
+        axis=alt.AxisConfig(
+            labelFontSize=12,
+            titleFontSize=12,
+            titleFontWeight="normal",
+            labelColor=INK,
+            titleColor=INK,
+            gridColor="#E6E6E6",
+            domainColor="#999999",
+            tickColor="#999999",
+            labelLimit=190,
+        ),
+        legend=alt.LegendConfig(
+            labelFontSize=12,
+            titleFontSize=12,
+            titleFontWeight="normal",
+            orient="bottom",
+            columns=3,
+            labelLimit=200,
+        ),
+        header=alt.HeaderConfig(labelFontSize=12, titleFontSize=12, labelFontWeight="normal"),
+        view=alt.ViewConfig(stroke=None),
+    )
+    return str(vl_convert.vegalite_to_svg(themed.to_dict()))
+
+
+def _safe(text: str, id: str, alt_text: str) -> str:
+    """The SVG with ids of its own, described, and only with elements that draw. ValueError otherwise."""
+    root = ElementTree.fromstring(text)
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(f"{{{SVG}}}")
+        if element.tag not in _ALLOWED:
+            raise ValueError(f"a chart draws with {sorted(_ALLOWED)}, not with {element.tag!r}")
+        for name, value in list(element.attrib.items()):
+            if name.lower().startswith("on") or "href" in name.lower():
+                raise ValueError(f"a chart carries no {name!r}")
+            if name in ("class", "role", "aria-roledescription", "aria-hidden"):
+                del element.attrib[name]  # one picture with one description, not a tree of unnamed parts
+            elif name == "id":
+                element.set(name, f"{id}-{value}")
+            elif "url(#" in value:
+                element.set(name, re.sub(r"url\(#", f"url(#{id}-", value))
+    width = root.attrib.pop("width")
+    root.attrib.pop("height")
+    root.set("xmlns", SVG)
+    root.set("role", "img")
+    root.set("aria-label", alt_text)
+    root.set("style", f"max-width:{float(width):.0f}px")
+    return ElementTree.tostring(root, encoding="unicode")

@@ -1,0 +1,71 @@
+"""One HTML file that shows everything and fetches nothing: styles, charts and definitions stand inside it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from twinlens import __version__
+from twinlens.errors import BadInput
+from twinlens.report import page
+from twinlens.report.chart import charts
+from twinlens.report.figure import colour
+from twinlens.report.method import again, definition
+from twinlens.report.sentence import sentences
+from twinlens.report.stack import LETTERS, machine, stack
+from twinlens.report.view import View
+from twinlens.stats.metrics.definition import METRICS
+
+
+def render(view: View) -> str:
+    """The whole report as one HTML document. Everything foreign is escaped; charts are static SVG."""
+    facts = stack(view)
+    parts = [
+        page.part(lens, model, drawn)
+        for lens in view.lenses
+        for model, drawn in zip(lens.models, charts(lens), strict=True)
+    ]
+    return _environment().get_template("report.html.j2").render(
+        view=view,
+        version=__version__,
+        what=page.what(view),
+        when=page.when(view),
+        machine=machine(view),
+        sentences=sentences(view.groups("training"), view.groups("inference")),
+        validity=page.validity(view, facts),
+        parts={lens.lens: [part for part in parts if part.lens == lens.lens] for lens in view.lenses},
+        stack=facts,
+        letters=LETTERS,
+        colour=colour,
+        methods=[again(lens) for lens in view.lenses],
+        definitions=[(METRICS[id], definition(id)) for id in page.metric_ids(parts)],
+    )  # fmt: skip
+
+
+def write(view: View, path: str | Path) -> Path:
+    """Write the report to `path`, making its folder. Raises BadInput when the disk refuses it."""
+    target = Path(path)
+    text = render(view)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"the report cannot be written to {target}: {error.strerror}", code="TL207") from None
+    return target
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("twinlens.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    # The only text that is not escaped: SVG that figure.py parsed and found to hold drawing alone.
+    made.filters["drawn"] = Markup
+    return made

@@ -1,0 +1,44 @@
+"""A small fragment of HTML for a notebook cell: one run, its verdict and its first numbers."""
+
+from __future__ import annotations
+
+from markupsafe import escape
+
+from twinlens.record.run import Run
+from twinlens.report import cell
+from twinlens.report.view import headline, standing
+from twinlens.stats.group import Summary
+from twinlens.stats.metrics.definition import METRICS
+
+_SHOWN = {
+    "training": ("retention", "step_s_p50", "mfu", "peak_bytes", "final_loss", "energy_per_token_j"),
+    "inference": ("retention", "ttft_s_p50", "tpot_s_p50", "mbu", "peak_bytes", "top1_agreement", "energy_per_output_token_j"),
+}  # fmt: skip
+_CELL = "text-align:{};padding:2px 12px 2px 0"
+
+
+def run_html(run: Run, summary: Summary) -> str:
+    """A fragment for `_repr_html_`: no style sheet, no script, everything foreign escaped."""
+    pair = headline(summary)
+    ids = [*([pair[0]] if pair else []), *(id for id in _SHOWN[summary.lens] if id in summary.metrics)]
+    rows = "".join(_row(id, summary) for id in ids)
+    verdict = summary.verdict
+    ranked = "ranked" if verdict.ranked and run.is_finished else "not ranked"
+    head = f"{cell.clean(summary.model)} · {cell.clean(run.spec.point.precision)} · {summary.lens}, repeat {summary.repeat + 1}"
+    under = f"{run.state}, {summary.rows:,} rows, {ranked}: {standing(verdict.label)} ({cell.clean(verdict.reason)})"
+    return (
+        f"<div><strong>{escape(head)}</strong><br><span>{escape(under)}</span>"
+        f"<table><caption>Numbers of run {escape(cell.clean(run.id))}, one run: intervals are within it</caption>"
+        f"<tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _row(id: str, summary: Summary) -> str:
+    estimate = summary.metrics[id]
+    shown = cell.value(estimate) if estimate.value is not None else "not measured"
+    beside = cell.bounds(estimate) if estimate.value is not None else cell.clean(estimate.reason)
+    return (
+        f'<tr><th scope="row" style="{_CELL.format("left")}">{escape(METRICS[id].label)}</th>'
+        f'<td style="{_CELL.format("right")}">{escape(shown)}</td>'
+        f'<td style="{_CELL.format("left")}">{escape(beside)}</td></tr>'
+    )

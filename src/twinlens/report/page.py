@@ -1,0 +1,213 @@
+"""What the page's templates are filled with: rows of text, nothing left to compute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.executor import PrecisionCheck
+from twinlens.report import cell
+from twinlens.report.chart import Charts
+from twinlens.report.column import Column, columns
+from twinlens.report.gate import Word, gate_reason, gate_word
+from twinlens.report.sentence import against, reference_of
+from twinlens.report.stack import Stack
+from twinlens.report.view import Entry, LensView, View, precision_of, runs_word, standing, why_not_ranked
+from twinlens.stats.group import Group
+from twinlens.stats.metrics.definition import METRICS
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A number with what stands under it. `why` is the reason of an absent one."""
+
+    text: str
+    under: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One operating point of a table."""
+
+    entry: Entry
+    cells: tuple[Cell, ...]
+    factor: Cell
+    fidelity: Word
+    fidelity_under: str
+    fidelity_why: str
+    why_not: str | None
+    runs: str
+    standing: str
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """One metric of one operating point, in full."""
+
+    id: str
+    label: str
+    value: str
+    interval: str
+    n: str
+    origin: str
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One model under one lens: its table, its charts and all its metrics."""
+
+    lens: str
+    model: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    reference: str
+    charts: Charts
+    details: tuple[tuple[str, tuple[Detail, ...]], ...]
+
+
+def part(lens: LensView, model: str, charts: Charts) -> Part:
+    """Fill one model's part. Ranked rows first, in the view's order."""
+    entries = [entry for entry in lens.entries if entry.group.model == model]
+    groups = [entry.group for entry in entries]
+    shown = columns(lens.lens, groups)
+    ordered = sorted(entries, key=lambda entry: not entry.group.ranked)
+    reference = next(
+        (precision_of(group) for group in groups if precision_of(group) == "fp32"), "the first row"
+    )
+    return Part(
+        lens.lens,
+        cell.clean(model, 60),
+        shown,
+        tuple(_row(entry, shown, groups) for entry in ordered),
+        reference,
+        charts,
+        tuple((entry.name, _details(entry.group)) for entry in entries),
+    )
+
+
+def validity(view: View, stack: Stack) -> tuple[str, ...]:
+    """What a reader must know before any number: not ranked, unfinished, not as declared, not recorded."""
+    found = []
+    for lens in view.lenses:
+        for entry in lens.entries:
+            if (reason := why_not_ranked(entry.group)) is not None:
+                found.append(f"{lens.lens.capitalize()}, {entry.name} is not ranked: {reason}.")
+            for run, _ in entry.material:
+                if run.error:
+                    found.append(f"{cell.clean(run.id, 80)} ended with an error: {cell.clean(run.error)}")
+    for name, checks in stack.checks:
+        found += [_differs(name, check) for check in checks if check.verdict == "differs"]
+    for who, verdict, missing in stack.wholes:
+        if verdict == "vendor-number":
+            found.append(f"{who}: too little is known of who ran; this is no better than a vendor's number.")
+        elif missing:
+            found.append(f"{who}: the executor is {verdict}; {len(missing)} facts are not known.")
+    found += [
+        f"{run} recorded no executor, so its numbers belong to no known stack." for run in stack.without
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _differs(name: str, check: PrecisionCheck) -> str:
+    kind, was, real = (cell.clean(text, 40) for text in (check.tensor_class, check.declared, check.observed))
+    return f"{name}: {kind} declared as {was} ran as {real} ({cell.clean(check.evidence)})."
+
+
+def metric_ids(parts: list[Part]) -> tuple[str, ...]:
+    """Every known metric that the page shows, in the order of the definitions."""
+    shown = {detail.id for one in parts for _, details in one.details for detail in details}
+    shown |= {id for one in parts for column in one.columns for id in column.ids[:1]}
+    return tuple(id for id in METRICS if id in shown)
+
+
+def _row(entry: Entry, shown: tuple[Column, ...], groups: list[Group]) -> Row:
+    one = entry.group
+    agreement = one.metrics.get("top1_agreement")
+    agrees = f"top-1 {cell.value(agreement)}" if agreement is not None and agreement.value is not None else ""
+    return Row(
+        entry,
+        tuple(_cell(column, one) for column in shown),
+        _factor(one, groups),
+        gate_word(one),
+        agrees,
+        gate_reason(one),
+        why_not_ranked(one),
+        runs_word(len(one.runs)),
+        standing(one.label),
+    )
+
+
+def _cell(column: Column, one: Group) -> Cell:
+    found = column.estimate(one)
+    if found is None or found[1].value is None:
+        return Cell("not measured", why=column.reason(one))
+    estimate = found[1]
+    if estimate.low is None:
+        return Cell(column.text(one), why=f"no interval: {cell.clean(estimate.method)}")
+    if estimate.low == estimate.high:
+        return Cell(column.text(one), "same in all runs")
+    kind = " (range)" if estimate.level is None else ""
+    # The first column is what people quote, so it carries its interval in its own unit too.
+    under = cell.bounds(estimate).replace(f" {estimate.unit}", "") if column.bare else cell.spread(estimate)
+    return Cell(column.text(one), f"{under}{kind}")
+
+
+def _factor(one: Group, groups: list[Group]) -> Cell:
+    reference = reference_of(one, groups)
+    if reference is None:
+        return Cell("1", "reference")
+    ratio = against(one, reference)
+    if ratio is None or ratio.value is None:
+        return Cell(cell.ABSENT, why="not ranked" if ratio is None else cell.clean(ratio.reason))
+    return Cell(cell.times(ratio), cell.times_bounds(ratio) or "no interval", cell.clean(ratio.method))
+
+
+def _details(one: Group) -> tuple[Detail, ...]:
+    order = [id for id in METRICS if id in one.metrics]
+    order += [id for id in one.metrics if id not in METRICS]
+    return tuple(_detail(id, one.metrics[id], one) for id in order)
+
+
+def _detail(id: str, estimate: Estimate, one: Group) -> Detail:
+    label = METRICS[id].label if id in METRICS else cell.clean(id, 40)
+    if estimate.value is None:
+        why = next(
+            (run.metrics[id].reason for run in one.runs if id in run.metrics and run.metrics[id].reason), ""
+        )
+        return Detail(id, label, "not measured", "", "", "", cell.clean(why or estimate.reason))
+    kind = {"": "", "range": " (range)"}.get(cell.level(estimate), f" ({cell.level(estimate)})")
+    count = f"{estimate.n:,}" if estimate.n is not None else cell.ABSENT
+    interval = (cell.bounds(estimate) or cell.ABSENT) + kind
+    return Detail(
+        id, label, cell.value(estimate), interval, count, estimate.origin, cell.clean(estimate.method)
+    )
+
+
+def when(view: View) -> str:
+    """From the first start to the last end, UTC."""
+    starts = sorted(run.started_utc for run, _ in view.material)
+    ends = sorted(run.ended_utc for run, _ in view.material if run.ended_utc)
+    if not ends:
+        return f"{_clock(starts[0])}, not ended"
+    return f"{_clock(starts[0])} to {_clock(ends[-1])}"
+
+
+def what(view: View) -> str:
+    """The numbers of runs and points in one line."""
+    counts = []
+    for lens in view.lenses:
+        runs = sum(len(entry.material) for entry in lens.entries)
+        points = len(lens.entries)
+        counts.append(f"{lens.lens}: {points} operating point{'s' if points > 1 else ''}, {runs_word(runs)}")
+    return "; ".join(counts)
+
+
+def _clock(stamp: str) -> str:
+    """ "2026-11-20T141200Z" as "2026-11-20 14:12:00 UTC"; anything else as it is."""
+    try:
+        return datetime.strptime(stamp, "%Y-%m-%dT%H%M%SZ").strftime("%Y-%m-%d %H:%M:%S UTC")
+    except ValueError:
+        return cell.clean(stamp, 40)
