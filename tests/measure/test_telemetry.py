@@ -54,9 +54,12 @@ def test_a_package_counter_has_a_row_of_its_own() -> None:
     assert (package["source"], package["energy_mj"], package["rss_bytes"]) == ("package:0", 2000, None)
 
 
-def test_counters_of_two_scopes_never_stand_in_the_rows_of_one_run() -> None:
-    rows = Sampler(lambda rows: None, [GPU], meters=Meters((Package(),), {})).read()
-    assert [row["source"] for row in rows if row["energy_mj"] is not None] == ["gpu:GPU-7"]
+def test_a_board_that_is_sampled_is_not_counted_twice() -> None:
+    class SameBoard(Package):
+        scope = "gpu:GPU-7"
+
+    rows = Sampler(lambda rows: None, [GPU], meters=Meters((Package(), SameBoard()), {})).read()
+    assert [row["source"] for row in rows if row["energy_mj"] is not None] == ["gpu:GPU-7", "package:0"]
 
 
 def test_the_first_row_has_no_ratio_and_later_ones_are_ratios() -> None:

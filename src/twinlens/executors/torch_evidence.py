@@ -70,7 +70,7 @@ def training_facts(trainer: TorchTrainer, say: Say) -> Facts:
     rows = inputs.shape[0] * (1 if trainer.is_vision else inputs.shape[1])
     shapes = [(rows, out, width) for out, width in linear_shapes(trainer.model)]
     say("measuring ceilings")
-    said = _software(trainer.spec, trainer.ref, kernels, regime, checks, trainer.spec.seed) | {
+    said = _software(trainer.spec, trainer.ref, kernels, regime, checks, trainer.spec.seed, trainer.device) | {
         "training.optimizer": observed(f"AdamW, fused, learning rate {rates[0]:g}", "torch.optim"),
         "training.accumulation_steps": observed(trainer.accumulate, "the loop"),
         "training.recompute": observed("all layers" if trainer.workload.checkpointing else "none", "the loop"),
@@ -114,7 +114,7 @@ def inference_facts(
         memory["kv_bytes"] = bytes_of(kv, "static KV cache as allocated")
     fidelity = _fidelity(server, sample, reference)
     say("measuring ceilings")
-    said = _software(server.spec, server.ref, kernels, regime, checks, server.spec.protocol.seed) | {
+    said = _software(server.spec, server.ref, kernels, regime, checks, server.spec.protocol.seed, server.device) | {
         "software.runtime.name": observed("torch with transformers, engine level", "executors/torch_infer.py"),
         "software.runtime.version": _transformers_version(),
         "serving.batching": observed("lockstep batches", "executors/torch_infer.py"),
@@ -238,6 +238,7 @@ def _software(
     regime: Precision,
     checks: Sequence[PrecisionCheck],
     weights_seed: int,
+    device: torch.device,
 ) -> dict[str, Fact]:
     compiled = spec.executor.graph == "compiled"
     facts = framework_facts() | {
@@ -260,6 +261,8 @@ def _software(
         facts[f"precision.{check.tensor_class}"] = (
             observed(check.observed, check.evidence) if check.observed else declared(check.declared, "not seen: " + check.evidence)
         )
+    if device.type == "cuda":
+        facts["accelerator.uuid"] = observed([f"GPU-{torch.cuda.get_device_properties(device).uuid}"], "torch.cuda")
     facts["precision.support"] = observed({c.tensor_class: c.support for c in checks}, "instruction set and kernels")
     return facts
 

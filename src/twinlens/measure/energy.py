@@ -6,22 +6,15 @@ counter that cannot be read gives a reason, never an estimate from nameplate pow
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
 from twinlens.measure.nvidia import Gpu, open_gpus
 from twinlens.measure.rapl import open_rapl
-from twinlens.record.estimate import Estimate
 from twinlens.record.executor import Fact, observed
-from twinlens.units import JOULES
 
-LEAST_PERIODS = 100
-"""Counter periods in the shortest window worth reading: one period is then at most 1 % of it."""
-CROSS_CHECK_LIMIT = 0.05
 NVML_PERIOD_S = 0.1  # the counter moves every 10 to 100 ms by board; the slowest is assumed
 _SCOPE_NAMES = {"gpu": "gpu board", "package": "processor package"}
 
@@ -39,25 +32,15 @@ class Meter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """Joules since opening by scope (None: that reading failed), at `time_ns` of the monotonic clock."""
-
-    time_ns: int
-    joules: Mapping[str, float | None]
-    period_s: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
 class Meters:
     """The meters that are open, and why others are not (`reasons` by source)."""
 
     meters: tuple[Meter, ...]
     reasons: Mapping[str, str]
 
-    def read(self) -> Reading:
-        """All counters now. RAPL counters wrap: read at least once a minute in a long run."""
-        values = {meter.scope: meter.joules() for meter in self.meters}
-        return Reading(time.monotonic_ns(), values, {meter.scope: meter.period_s for meter in self.meters})
+    def read(self) -> dict[str, float | None]:
+        """Joules since opening by scope. RAPL counters wrap: read at least once a minute in a long run."""
+        return {meter.scope: meter.joules() for meter in self.meters}
 
     def why(self) -> str:
         """One clause on what is missing."""
@@ -144,61 +127,6 @@ def _amd_meter(library: object, handle: object) -> AmdMeter:
         return float(count["energy_accumulator"]) * float(count["counter_resolution"])
 
     return AmdMeter(str(library.amdsmi_get_gpu_device_uuid(handle)), microjoules)  # type: ignore[attr-defined]
-
-
-def energy_between(
-    a: Reading,
-    b: Reading,
-    power_w: Mapping[str, Iterable[tuple[int, float]]] | None = None,
-    why: str = "no energy counter is readable here",
-) -> dict[str, Estimate]:
-    """Energy per scope from reading `a` to reading `b`; with no counter, one absent estimate under "none".
-
-    `power_w` gives (time_ns, watts) samples by scope, on the readings' clock: their integral is compared
-    with the counter and a gap above 5 % stands in the method. The interval is one counter period at each
-    edge, at mean power.
-    """
-    if not b.joules:
-        return {"none": Estimate.absent(JOULES, why, "energy counter")}
-    traces = power_w or {}
-    return {scope: _energy(scope, a, b, traces.get(scope)) for scope in b.joules}
-
-
-def _energy(scope: str, a: Reading, b: Reading, trace: Iterable[tuple[int, float]] | None) -> Estimate:
-    begin, end = a.joules.get(scope), b.joules[scope]
-    window_s, period_s = (b.time_ns - a.time_ns) / 1e9, b.period_s[scope]
-    method = f"{_name(scope)} energy counter over {window_s:.1f} s"
-    if begin is None or end is None:
-        return Estimate.absent(JOULES, "a reading of the counter failed or it was reset", method)
-    if window_s < LEAST_PERIODS * period_s:
-        least = f"{LEAST_PERIODS} counter periods ({LEAST_PERIODS * period_s:g} s)"
-        return Estimate.absent(JOULES, f"the window of {window_s:.2f} s is shorter than {least}", method)
-    spent = end - begin
-    if spent <= 0:
-        return Estimate.absent(JOULES, "the counter did not move", method)
-    edge = spent / window_s * period_s
-    method += _cross_check(spent, a.time_ns, b.time_ns, trace)
-    return Estimate(spent, JOULES, method, "measured", spent - edge, spent + edge, n=int(window_s / period_s))
-
-
-def _name(scope: str) -> str:
-    kind, _, which = scope.partition(":")
-    return f"{_SCOPE_NAMES.get(kind, kind)} {which}".strip()
-
-
-def _cross_check(spent: float, begin_ns: int, end_ns: int, trace: Iterable[tuple[int, float]] | None) -> str:
-    """A clause that compares the counter with the trapezoid integral of the power samples in the window."""
-    points = sorted((t, w) for t, w in trace or () if begin_ns <= t <= end_ns)
-    if len(points) < 2:
-        return ", not cross-checked against power"
-    area = sum((w0 + w1) / 2 * (t1 - t0) / 1e9 for (t0, w0), (t1, w1) in pairwise(points))
-    covered_s = (points[-1][0] - points[0][0]) / 1e9
-    integral = (
-        area / covered_s * (end_ns - begin_ns) / 1e9
-    )  # the edges outside the samples at their mean power
-    gap = integral / spent - 1
-    verdict = "DISAGREES with" if abs(gap) > CROSS_CHECK_LIMIT else "agrees with"
-    return f", {verdict} integrated power ({integral:.1f} J, {gap:+.1%})"
 
 
 def energy_facts(meters: Meters) -> dict[str, Fact]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import psutil
 
 from twinlens.errors import BadInput
+from twinlens.measure.nvidia import open_gpus
 from twinlens.spec.study import RunSpec
 from twinlens.spec.model import load_model
 from twinlens.spec.precision import BITS, precision
@@ -55,8 +56,8 @@ def refuse_what_cannot_fit(spec: RunSpec, available_bytes: float | None = None) 
 
 def _available(spec: RunSpec) -> tuple[float, str]:
     if spec.executor.device != "cpu":
-        from twinlens.measure.host import gpu_free_bytes
-
-        if (free := gpu_free_bytes()) is not None:
-            return free, "the GPU has free"
+        gpus, _ = open_gpus()
+        memory = gpus[0].ask("nvmlDeviceGetMemoryInfo") if gpus else None
+        if memory is not None:
+            return float(memory.free), "the GPU has free"
     return float(psutil.virtual_memory().available), "this machine has free"

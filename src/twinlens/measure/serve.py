@@ -11,7 +11,7 @@ from twinlens.record.rows import RowWriter
 from twinlens.schedule.lockstep import Lockstep
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload import Images, InferenceWorkload
-from twinlens.stats.steady import segment
+from twinlens.stats.steady import SteadyRule, segment
 
 
 def serve(server: Server, spec: RunSpec, rows: RowWriter, progress: Progress) -> None:
@@ -39,5 +39,6 @@ def serve(server: Server, spec: RunSpec, rows: RowWriter, progress: Progress) ->
         )
         server.play(schedule, take)
         first_group, limit_s = schedule.groups, limit_s * 2
-        if len(ends) > 1 and segment(np.diff(np.unique(ends)) / 1e9).ranked:
+        rule = SteadyRule(min_seconds=spec.protocol.steady_s)
+        if len(ends) > 1 and segment(np.diff(np.unique(ends)) / 1e9, rule=rule).ranked:
             return

@@ -13,7 +13,9 @@ from twinlens.executors.protocol import Server, Trainer
 from twinlens.executors.registry import server, trainer
 from twinlens.measure.disclose import disclosed
 from twinlens.measure.fit import refuse_what_cannot_fit
+from twinlens.measure.energy import energy_facts, open_meters
 from twinlens.measure.host import capture_host, software_facts
+from twinlens.measure.nvidia import open_gpus
 from twinlens.measure.physics import datasheet_of, theory_of
 from twinlens.measure.serve import serve
 from twinlens.measure.telemetry import Sampler
@@ -61,7 +63,13 @@ def _measure(folder: Path, spec: RunSpec, say: Say) -> None:
         facts = _whole(opened.open(spec, lambda phrase: say(phrase, 0.0, 0)), spec)
         update_run(folder, facts=facts.to_json())
         rows = open_rows(folder, spec)
-        with open_telemetry(folder) as readings, Sampler(readings.add_all, every_s=spec.protocol.telemetry_s):
+        # Only the boards this run uses: others draw power too, and it is not this run's.
+        used = facts.executor.value("accelerator.uuid")
+        gpus = open_gpus(used)[0] if used else ()
+        with (
+            open_telemetry(folder) as readings,
+            Sampler(readings.add_all, gpus, spec.protocol.telemetry_s, meters=open_meters(gpus)),
+        ):
             _take(opened, spec, rows, say, facts)
         if isinstance(spec.workload, TrainingWorkload) and spec.workload.save:
             say("saving the weights", 1.0, rows.count)
@@ -91,7 +99,10 @@ def _whole(facts: Facts, spec: RunSpec) -> Facts:
     """The executor's own facts, with the host's, the measuring layer's and what theory says of the work."""
     if spec.executor.kind == "replay":
         return facts  # the machine is the recorded one, not this one
-    record = ExecutorRecord(capture_host() | software_facts() | disclosed(spec)).merged(facts.executor)
+    used = facts.executor.value("accelerator.uuid")
+    host = capture_host("cuda" if used else "cpu", used)
+    power = energy_facts(open_meters(open_gpus(used)[0] if used else ()))
+    record = ExecutorRecord(host | software_facts() | power | disclosed(spec)).merged(facts.executor)
     sheet = datasheet_of(record.value("accelerator.product"), precision(spec.point.precision))
     return replace(facts, executor=record, work=theory_of(spec) | facts.work, ceilings=facts.ceilings | sheet)
 

@@ -75,18 +75,18 @@ class Sampler:
     def read(self) -> list[dict[str, Any]]:
         """One row per source now, as table rows; the intervals of ratios begin at the call before.
 
-        Processor packages have rows of their own, with their counters since opening, but only where no GPU
-        is sampled: one run's rows then hold counters of one scope, and whoever adds them up cannot add a
-        board to a package.
+        Counters that no GPU row holds (processor packages, other vendors' boards) have rows of their own, in
+        millijoules since opening.
         """
         now_ns = self._clock.now_ns() - self._start_ns
-        counters = self._meters.read().joules if self._meters else {}
-        packages = [
+        counters = self._meters.read() if self._meters else {}
+        sampled = {f"gpu:{gpu.uuid}" for gpu in self._gpus}
+        others = [
             Sample(now_ns, scope, energy_mj=None if joules is None else round(joules * 1e3))
             for scope, joules in counters.items()
-            if not self._gpus and not scope.startswith("gpu:")
+            if scope not in sampled
         ]
-        samples = [self._host(now_ns), *(self._gpu(gpu, now_ns) for gpu in self._gpus), *packages]
+        samples = [self._host(now_ns), *(self._gpu(gpu, now_ns) for gpu in self._gpus), *others]
         return [sample.to_row() for sample in samples]
 
     def cost(self) -> Estimate:

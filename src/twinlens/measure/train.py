@@ -11,7 +11,8 @@ from twinlens.record.rows import RowWriter
 from twinlens.record.step import Marks
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload import TrainingWorkload
-from twinlens.stats.steady import segment
+from twinlens.stats.metrics.quality import target_nats
+from twinlens.stats.steady import SteadyRule, segment
 
 Progress = Callable[[float, int], None]
 """Told how far a run is (0-1) and how many rows there are."""
@@ -36,24 +37,14 @@ def train(trainer: Trainer, spec: RunSpec, rows: RowWriter, progress: Progress, 
         if _is_met(marks, target_loss):
             return
         if elapsed_s >= limit_s and len(durations) >= spec.protocol.min_rows:
-            if not extensions or target_loss is not None or _is_settled(durations):
+            if not extensions or target_loss is not None or _is_settled(durations, spec.protocol.steady_s):
                 return
             extensions, limit_s = extensions - 1, limit_s * 2
-
-
-def target_nats(workload: TrainingWorkload, entropy_rate: float | None) -> float | None:
-    """The held-out loss at which training may stop, or None. A gap needs an entropy rate that is known."""
-    until = workload.until
-    if until is None:
-        return None
-    if until.loss_nats is not None:
-        return until.loss_nats
-    return entropy_rate + until.gap_nats if entropy_rate is not None and until.gap_nats is not None else None
 
 
 def _is_met(marks: Marks, target_loss: float | None) -> bool:
     return marks.kind == "evaluate" and target_loss is not None and marks.loss is not None and marks.loss <= target_loss
 
 
-def _is_settled(durations_ns: list[int]) -> bool:
-    return segment(np.array(durations_ns) / 1e9).ranked
+def _is_settled(durations_ns: list[int], steady_s: float) -> bool:
+    return segment(np.array(durations_ns) / 1e9, rule=SteadyRule(min_seconds=steady_s)).ranked

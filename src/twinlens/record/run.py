@@ -13,6 +13,7 @@ from twinlens.record.facts import Facts
 from twinlens.record.request import REQUEST_SCHEMA, Requests
 from twinlens.record.rows import read_rows
 from twinlens.record.step import STEP_SCHEMA, Steps
+from twinlens.record.telemetry import TELEMETRY_SCHEMA
 from twinlens.spec.study import RunSpec
 
 State = Literal["running", "finished", "interrupted", "failed"]
@@ -48,6 +49,11 @@ class Run:
         if self.lens == "training":
             return read_rows(self.folder / "steps.arrows", STEP_SCHEMA)
         return read_rows(self.folder / "requests.arrows", REQUEST_SCHEMA)
+
+    @cached_property
+    def telemetry(self) -> pa.Table:
+        """What the machine was doing meanwhile (TELEMETRY_SCHEMA); no rows where nothing was sampled."""
+        return read_rows(self.folder / "telemetry.arrows", TELEMETRY_SCHEMA)
 
     @cached_property
     def steps(self) -> Steps:

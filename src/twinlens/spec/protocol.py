@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from twinlens.spec.frozen import Spec
 
@@ -20,13 +20,15 @@ class Tolerance(Spec):
 class Protocol(Spec):
     """`duration_s`: how long rows are taken, warm-up included. `min_rows`: never fewer rows than that.
 
-    `extend`: how often a run that is not steady may be doubled. `repeats`: fresh processes per operating point.
+    `steady_s`: the shortest window that may be called
+    steady (heat and governors need minutes on a GPU: ask for 600 there). `extend`: how often a run that is not steady may be doubled. `repeats`: fresh processes per operating point.
     `isolate`: a process of its own for each run (False: in this process, for notebooks and tests).
     """
 
     warmup: Literal["auto"] = "auto"
     duration_s: PositiveFloat = 60.0
     min_rows: PositiveInt = 30
+    steady_s: NonNegativeFloat = 30.0
     extend: NonNegativeInt = 1
     repeats: PositiveInt = 3
     seed: NonNegativeInt = 0

@@ -1,0 +1,157 @@
+"""The inference lens at engine level: metrics as pure functions of request rows and of the facts beside them.
+
+Definitions (words.md): TTFT from the intended time to the first token; TPOT = (end - first token) / (tokens - 1), one
+value per request; ITL = gaps between consecutive tokens, pooled. Requests of one lockstep batch are one observation.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.facts import Facts
+from twinlens.record.request import Requests
+from twinlens.stats.bootstrap import rate_interval
+from twinlens.stats.metrics.memory import memory
+from twinlens.stats.metrics.quality import fidelity
+from twinlens.stats.quantile import quantile
+from twinlens.stats.ratio import ratio
+from twinlens.stats.scaled import inverse, scaled
+from twinlens.stats.steady import Steadiness, SteadyRule, segment
+from twinlens.stats.sustained import peak_rate, retention
+from twinlens.units import BYTES_PER_S, FLOP_PER_S, IMAGES_PER_S, RATIO, REQUESTS_PER_S, SECONDS, TOKENS_PER_S
+
+_QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+
+
+def inference_steadiness(
+    requests: Requests, rule: SteadyRule = SteadyRule()
+) -> tuple[np.ndarray, Steadiness | None]:
+    """The first row of each batch (indexes), and the verdict on the batches' time per unit of work."""
+    if not len(requests):
+        return np.zeros(0, int), None
+    _, heads = np.unique(requests.group, return_index=True)
+    heads = heads[np.argsort(requests.end_ns[heads], kind="stable")]
+    ends = requests.end_ns[heads]
+    durations = np.diff(ends, prepend=requests.intended_ns[heads[:1]]) / 1e9
+    # Prefill costs too: a batch's size in tokens is its input and its output, so uneven lengths are no noise.
+    size = np.maximum(1, requests.input_tokens[heads] + requests.output_tokens[heads])
+    even = np.all(size == size[0])
+    return heads, segment(np.maximum(durations, 1e-9), work=None if even else size, rule=rule)
+
+
+def inference_metrics(
+    requests: Requests, heads: np.ndarray, steadiness: Steadiness | None, facts: Facts | None
+) -> dict[str, Estimate]:
+    """All metrics of one inference run; `heads` and `steadiness` are those of `inference_steadiness`."""
+    found = dict(memory(facts.memory)) if facts else {}
+    found |= fidelity(facts.fidelity) if facts else {}
+    if steadiness is None:
+        return found
+    inside = heads[steadiness.steady_begin : steadiness.steady_end]
+    member = np.isin(requests.group, requests.group[inside])
+    found["failed_share"] = _failed(requests.outcome[member])
+    return found | _rates(requests, inside, steadiness, heads) | _times(requests, inside, facts)
+
+
+def _rates(requests: Requests, inside: np.ndarray, steadiness: Steadiness, heads: np.ndarray) -> dict[str, Estimate]:
+    """Rates over batches: the requests of one batch end together and are one observation."""
+    size = len(requests) / len(heads)
+    begin, end = requests.intended_ns[inside], requests.end_ns[inside]
+    served = _per_batch(requests, inside, np.ones(len(requests)))
+    if not requests.output_tokens.any():
+        rate = rate_interval(served, begin, end, unit=IMAGES_PER_S)
+        return {"inference_images_per_s": rate} | _kept(rate, "peak_inference_images_per_s", steadiness, size)
+    tokens = _per_batch(requests, inside, requests.output_tokens)
+    rate = rate_interval(tokens, begin, end, unit=TOKENS_PER_S)
+    found = {"output_tokens_per_s": rate, "requests_per_s": rate_interval(served, begin, end, unit=REQUESTS_PER_S)}
+    if np.ptp(requests.output_tokens[heads]) or np.ptp(requests.input_tokens[heads]):
+        uneven = "requests differ in length, so the best window would be the one of the shortest"
+        return found | {
+            "peak_output_tokens_per_s": Estimate.absent(TOKENS_PER_S, uneven),
+            "retention": Estimate.absent(RATIO, uneven),
+        }
+    return found | _kept(rate, "peak_output_tokens_per_s", steadiness, float(requests.output_tokens[heads[0]]) * size)
+
+
+def _kept(rate: Estimate, peak_name: str, steadiness: Steadiness, per_batch: float) -> dict[str, Estimate]:
+    """The peak beside the sustained rate, and what is retained. Windows count batches, `per_batch` units of work each."""
+    peak = peak_rate(steadiness, unit=rate.unit)
+    batches = scaled(rate, 1 / per_batch, rate.unit, "in batches", "measured")
+    return {
+        peak_name: scaled(peak, per_batch, rate.unit, "batches × work of one", "measured"),
+        "retention": retention(batches, steadiness),
+    }
+
+
+def _per_batch(requests: Requests, inside: np.ndarray, amount: np.ndarray) -> np.ndarray:
+    """Sum of `amount` over the answered requests of each batch whose first row is in `inside`."""
+    groups, member = np.unique(requests.group, return_inverse=True)
+    totals = np.bincount(member, np.where(requests.outcome == "ok", amount, 0), len(groups))
+    return np.asarray(totals[member[inside]])
+
+
+def _times(requests: Requests, inside: np.ndarray, facts: Facts | None) -> dict[str, Estimate]:
+    good = inside[requests.outcome[inside] == "ok"]
+    begin, end = requests.intended_ns[good], requests.end_ns[good]
+    found = _quantiles("e2e_latency_s", (end - begin) / 1e9, ("p50", "p90", "p99"))
+    if not requests.output_tokens.any() or not good.size:
+        return found
+    first, last = requests.first_chunk_ns()[good], requests.last_chunk_ns()[good]
+    tokens, batch = requests.output_tokens[good], len(requests) / len(np.unique(requests.group))
+    ttft = (first - begin) / 1e9
+    found |= _quantiles("ttft_s", ttft, ("p50", "p90", "p99"))
+    prompt_tokens = requests.input_tokens[good] * batch
+    found["prefill_tokens_per_s"] = _prefill_rate(prompt_tokens, found["ttft_s_p50"])
+    many = tokens > 1
+    if many.any():
+        tpot = ((last - first)[many] / (tokens[many] - 1)) / 1e9
+        found |= _quantiles("tpot_s", tpot, ("p50", "p90", "p99"))
+        found |= _quantiles("itl_s", _gaps_s(requests, good), ("p50", "p99"))
+        found["tokens_per_s_per_request"] = inverse(found["tpot_s_p50"], 1.0, TOKENS_PER_S, "1 / median TPOT")
+        found["decode_tokens_per_s"] = inverse(found["tpot_s_p50"], batch, TOKENS_PER_S, "batch / median TPOT")
+    return found | (_efficiency(found, facts) if facts else {})
+
+
+def _prefill_rate(tokens: np.ndarray, median: Estimate) -> Estimate:
+    """Prompt tokens of a batch over the time to its first token: prefill alone, whatever decode does after it."""
+    if len(np.unique(tokens)) > 1:
+        return Estimate.absent(TOKENS_PER_S, "prompts differ in length; see TTFT")
+    return inverse(median, float(tokens[0]), TOKENS_PER_S, "prompt tokens of the batch / median TTFT")
+
+
+def _efficiency(found: dict[str, Estimate], facts: Facts) -> dict[str, Estimate]:
+    """Bytes of a decode step over its time against the read bandwidth, and FLOP of a prefill against the matrix rate."""
+    work, ceilings, shares = facts.work, facts.ceilings, {}
+    if "tpot_s_p50" in found and "decode_bytes" in work and work["decode_bytes"].value:
+        moved = inverse(found["tpot_s_p50"], work["decode_bytes"].value, BYTES_PER_S, "modelled bytes of a decode step / median TPOT")
+        if "read_bytes_per_s" in ceilings:
+            shares["mbu"] = ratio(moved, ceilings["read_bytes_per_s"])
+    if "tpot_s_p50" in found and "linear_bytes" in work and work["linear_bytes"].value and "matvec_bytes_per_s" in ceilings:
+        read = inverse(found["tpot_s_p50"], work["linear_bytes"].value, BYTES_PER_S, "bytes of linear weights / median TPOT")
+        shares["matvec_share"] = ratio(read, ceilings["matvec_bytes_per_s"])
+    if "prefill_flop" in work and work["prefill_flop"].value and "matrix_flop_per_s" in ceilings:
+        done = inverse(found["ttft_s_p50"], work["prefill_flop"].value, FLOP_PER_S, "modelled FLOP of a prefill / median TTFT")
+        shares["prefill_mfu"] = ratio(done, ceilings["matrix_flop_per_s"])
+    return shares
+
+
+def _gaps_s(requests: Requests, rows: np.ndarray) -> np.ndarray:
+    """Gaps between consecutive tokens of the rows, pooled, in seconds."""
+    gaps = np.diff(requests.chunk_ns)
+    within = np.ones(len(gaps), bool)
+    edges = requests.offsets[1:-1] - 1
+    within[edges[(edges >= 0) & (edges < len(gaps))]] = False
+    row_of = np.repeat(np.arange(len(requests)), np.diff(requests.offsets))[:-1]
+    return gaps[within & np.isin(row_of, rows)] / 1e9
+
+
+def _quantiles(name: str, values: np.ndarray, wanted: tuple[str, ...]) -> dict[str, Estimate]:
+    if not values.size:
+        return {f"{name}_{q}": Estimate.absent(SECONDS, "no request of the window ended well") for q in wanted}
+    return {f"{name}_{q}": quantile(values, _QUANTILES[q], unit=SECONDS, in_time_order=True) for q in wanted}
+
+
+def _failed(outcomes: np.ndarray) -> Estimate:
+    share = float((outcomes != "ok").mean()) if len(outcomes) else 0.0
+    return Estimate(share, RATIO, "requests not answered in full / all requests of the window", "measured", n=len(outcomes))

@@ -1,0 +1,128 @@
+"""Quality beside speed: time to a target loss in training, distance from fp32 in inference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.facts import FidelityRow
+from twinlens.record.step import Steps
+from twinlens.spec.protocol import Tolerance
+from twinlens.spec.workload import TrainingWorkload
+from twinlens.stats.interval import mean_interval
+from twinlens.units import COUNT, NATS, RATIO, SECONDS, digits
+
+_CENSORED = "interval-censored at the evaluations: (last miss, first hit]; the value is the first hit"
+
+
+def target_nats(workload: TrainingWorkload, entropy_rate_nats: float | None) -> float | None:
+    """The held-out loss at which training may stop, or None. A gap needs an entropy rate that is known."""
+    until = workload.until
+    if until is None:
+        return None
+    if until.loss_nats is not None:
+        return until.loss_nats
+    known = entropy_rate_nats is not None and until.gap_nats is not None
+    return entropy_rate_nats + until.gap_nats if known else None  # type: ignore[operator]
+
+
+def training_quality(steps: Steps, workload: TrainingWorkload, entropy_rate_nats: float | None) -> dict[str, Estimate]:
+    """Final loss, its gap to the entropy rate, and what it took to reach the target."""
+    looked = np.flatnonzero(steps.kind == "evaluate")
+    found: dict[str, Estimate] = {"final_loss": _final_loss(steps, looked)}
+    if entropy_rate_nats is not None and found["final_loss"].value is not None:
+        found["loss_gap"] = _gap(found["final_loss"], entropy_rate_nats)
+    target = target_nats(workload, entropy_rate_nats)
+    if target is not None:
+        found |= _to_target(steps, looked, target)
+    return found
+
+
+def fidelity(rows: Sequence[FidelityRow]) -> dict[str, Estimate]:
+    """Top-1 agreement, KL per token and perplexity change over the prompts; intervals over prompt means."""
+    if not rows:
+        return {}
+    tokens = np.array([row.tokens for row in rows], float)
+    agreed = np.array([row.agreed for row in rows]) / tokens
+    found = {
+        "top1_agreement": _clip(mean_interval(agreed, unit=RATIO, method_suffix=", per prompt"), 0.0, 1.0),
+        "kl_nats": _clip(
+            mean_interval(np.array([r.kl_nats for r in rows]) / tokens, unit=NATS, method_suffix=", KL(fp32 || this) per prompt"),
+            0.0,
+            math.inf,
+        ),
+    }
+    if any(row.reference_nll_nats for row in rows):
+        change = np.array([(r.nll_nats - r.reference_nll_nats) / max(1, r.tokens - 1) for r in rows])
+        found["perplexity_change"] = _exponential(mean_interval(change, unit=RATIO, method_suffix=", per prompt"))
+    return found
+
+
+def gate(metrics: dict[str, Estimate], tolerance: Tolerance) -> dict[str, object] | None:
+    """Go or no-go of a lower precision, with the reason; None where nothing was compared."""
+    if "top1_agreement" not in metrics:
+        return None
+    limits = {
+        "top1_agreement": (tolerance.top1_agreement, True),
+        "kl_nats": (tolerance.kl_nats, False),
+        "perplexity_change": (tolerance.perplexity_change, False),
+    }
+    broken = []
+    for name, (limit, at_least) in limits.items():
+        value = metrics[name].value if name in metrics else None
+        if value is not None and (value < limit if at_least else value > limit):
+            broken.append(f"{name} {digits(value)} is {'below' if at_least else 'above'} {limit:g}")
+    return {"go": not broken, "reason": "; ".join(broken) or "within tolerance", "tolerance": tolerance.model_dump()}
+
+
+def _final_loss(steps: Steps, looked: np.ndarray) -> Estimate:
+    if looked.size:
+        return Estimate(float(steps.loss[looked[-1]]), NATS, "last evaluation on held-out batches", "measured", n=1)
+    recent = steps.loss[-max(5, len(steps) // 10) :]
+    recent = recent[np.isfinite(recent)]
+    if not recent.size:
+        return Estimate.absent(NATS, "no step recorded a loss")
+    return mean_interval(recent, unit=NATS, method_suffix=f", training loss of the last {recent.size} steps")
+
+
+def _gap(loss: Estimate, entropy_rate_nats: float) -> Estimate:
+    assert loss.value is not None
+    low, high = (None if b is None else b - entropy_rate_nats for b in (loss.low, loss.high))
+    method = f"final loss less the known entropy rate of {digits(entropy_rate_nats, 4)} nats"
+    return Estimate(loss.value - entropy_rate_nats, NATS, method, "derived", low, high, loss.level, loss.n)
+
+
+def _to_target(steps: Steps, looked: np.ndarray, target: float) -> dict[str, Estimate]:
+    hits = [row for row in looked if steps.loss[row] <= target]
+    if not hits:
+        best = f"best {digits(float(np.nanmin(steps.loss[looked])), 4)}" if looked.size else "never looked"
+        reason = f"target {digits(target, 4)} nats not reached ({best})"
+        return {"time_to_target_s": Estimate.absent(SECONDS, reason), "samples_to_target": Estimate.absent(COUNT, reason)}
+    hit = hits[0]
+    misses = looked[looked < hit]
+    trained = np.cumsum(np.where(steps.kind == "step", steps.samples, 0))
+    start_ns = steps.begin_ns[0]
+    before_s = float(steps.end_ns[misses[-1]] - start_ns) / 1e9 if misses.size else 0.0
+    before = float(trained[misses[-1]]) if misses.size else 0.0
+    after_s, after = float(steps.end_ns[hit] - start_ns) / 1e9, float(trained[hit])
+    return {
+        "time_to_target_s": Estimate(after_s, SECONDS, _CENSORED, "measured", before_s, after_s, n=1),
+        "samples_to_target": Estimate(after, COUNT, _CENSORED, "measured", before, after, n=1),
+    }
+
+
+def _clip(estimate: Estimate, least: float, most: float) -> Estimate:
+    low, high = (None if b is None else min(max(b, least), most) for b in (estimate.low, estimate.high))
+    return replace(estimate, low=low, high=high)
+
+
+def _exponential(log_change: Estimate) -> Estimate:
+    if log_change.value is None:
+        return log_change
+    value, low, high = (None if v is None else math.expm1(v) for v in (log_change.value, log_change.low, log_change.high))
+    method = f"exp(mean difference of log likelihood) - 1; {log_change.method}"
+    return Estimate(value, RATIO, method, "measured", low, high, log_change.level, log_change.n)

@@ -1,0 +1,123 @@
+"""The training lens: metrics as pure functions of step rows and of the facts recorded with them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.facts import Facts
+from twinlens.record.step import Steps
+from twinlens.spec.workload import TrainingWorkload
+from twinlens.stats.interval import mean_interval
+from twinlens.stats.metrics.memory import memory
+from twinlens.stats.metrics.quality import training_quality
+from twinlens.stats.bootstrap import rate_interval
+from twinlens.stats.quantile import quantile
+from twinlens.stats.ratio import ratio
+from twinlens.stats.scaled import scaled
+from twinlens.stats.steady import Steadiness, SteadyRule, segment
+from twinlens.stats.sustained import peak_rate, retention
+from twinlens.units import BYTES, FLOP_PER_S, IMAGES_PER_S, RATIO, SECONDS, TOKENS_PER_S
+
+_QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+
+
+def training_steadiness(steps: Steps, rule: SteadyRule = SteadyRule()) -> tuple[Steps, Steadiness | None]:
+    """The optimizer steps alone, with the time of evaluations between them taken out, and their verdict.
+
+    An evaluation trains nothing: leaving its time in would make the rate depend on how often one looks.
+    """
+    evaluated_ns = np.cumsum(np.where(steps.kind == "evaluate", steps.end_ns - steps.begin_ns, 0))
+    trained = steps.kind == "step"
+    only = steps.where(trained)
+    only.begin_ns[:] -= evaluated_ns[trained]
+    only.end_ns[:] -= evaluated_ns[trained]
+    if not len(only):
+        return only, None
+    tagged = np.flatnonzero(only.tag == "compile")
+    return only, segment(_durations_s(only), work=_work(only), tagged_rows=tagged, rule=rule)
+
+
+def training_metrics(
+    steps: Steps, only: Steps, steadiness: Steadiness | None, workload: TrainingWorkload, facts: Facts | None
+) -> dict[str, Estimate]:
+    """All metrics of one training run; `only` and `steadiness` are those of `training_steadiness`."""
+    known = facts.memory if facts else {}
+    found = dict(memory(known))
+    if facts and "parameters" in facts.work and "bytes_per_parameter" not in found:
+        found["bytes_per_parameter"] = _bytes_per_parameter(facts)
+    found |= training_quality(steps, workload, facts.entropy_rate_nats if facts else None)
+    if steadiness is None:
+        return found
+    window = only.where(slice(steadiness.steady_begin, steadiness.steady_end))
+    vision = not only.tokens.any()
+    what, unit = ("images", IMAGES_PER_S) if vision else ("tokens", TOKENS_PER_S)
+    rate = rate_interval(_work(window), window.begin_ns, window.end_ns, unit=unit)
+    durations = _durations_s(window)
+    return (
+        {
+            f"training_{what}_per_s": rate,
+            f"training_peak_{what}_per_s": peak_rate(steadiness, unit=unit),
+            "retention": retention(rate, steadiness),
+        }
+        | {f"step_s_{name}": quantile(durations, q, unit=SECONDS, in_time_order=True) for name, q in _QUANTILES.items()}
+        | _shares(window)
+        | (_efficiency(rate, _work(window).mean(), facts) if facts else {})
+        | found
+    )
+
+
+def _work(steps: Steps) -> np.ndarray:
+    return steps.tokens if steps.tokens.any() else steps.samples
+
+
+def _durations_s(steps: Steps) -> np.ndarray:
+    """Time from the end of the step before to this one's end: what lies between two steps belongs to the second."""
+    charged = np.diff(steps.end_ns, prepend=steps.begin_ns[:1]) if len(steps) else steps.end_ns
+    return np.asarray(charged, float) / 1e9
+
+
+def _shares(window: Steps) -> dict[str, Estimate]:
+    total = float((window.end_ns - window.begin_ns).sum())
+    shares, left = {}, 1.0
+    for phase, spent in window.phases_ns.items():
+        if np.isnan(spent).all():
+            continue  # a phase that does not exist here is absent, not 0
+        share = spent / (window.end_ns - window.begin_ns)
+        left -= float(np.nansum(spent)) / total
+        shares[f"{phase}_share"] = mean_interval(share[np.isfinite(share)], unit=RATIO, method_suffix=", share of each step")
+    shares["unattributed_share"] = Estimate(max(0.0, round(left, 12)), RATIO, "step time in no phase", "measured", n=len(window))
+    return shares
+
+
+def _efficiency(rate: Estimate, work_per_step: float, facts: Facts) -> dict[str, Estimate]:
+    """MFU and HFU against the measured matrix rate, and beside it at the model's own shapes and the datasheet."""
+    found: dict[str, Estimate] = {}
+    model = facts.work.get("step_flop")
+    executed = facts.work.get("counted_step_flop")
+    ceilings = facts.ceilings
+    if model and model.value:
+        found["flop_per_s"] = scaled(rate, model.value / work_per_step, FLOP_PER_S, model.method)
+        for name, ceiling in (
+            ("mfu", "matrix_flop_per_s"),
+            ("mfu_own_shapes", "matrix_flop_per_s_at"),
+            ("mfu_datasheet", "datasheet_flop_per_s"),
+        ):
+            if ceiling in ceilings:
+                found[name] = ratio(found["flop_per_s"], ceilings[ceiling])
+    if executed and executed.value and "matrix_flop_per_s" in ceilings:
+        done = scaled(rate, executed.value / work_per_step, FLOP_PER_S, "counted FLOP, recomputation included")
+        found["hfu"] = ratio(done, ceilings["matrix_flop_per_s"])
+    if "flop_coverage" in facts.work:
+        found["flop_coverage"] = facts.work["flop_coverage"]
+    return found
+
+
+def _bytes_per_parameter(facts: Facts) -> Estimate:
+    names = ("weights_bytes", "gradients_bytes", "optimizer_bytes")
+    parts = [facts.memory[name].value for name in names if name in facts.memory]
+    count = facts.work["parameters"].value
+    if len(parts) < len(names) or None in parts or not count:
+        return Estimate.absent(BYTES, "not every category was measured")
+    method = "weights + gradients + optimizer state, per parameter; activations excluded"
+    return Estimate(sum(p for p in parts if p is not None) / count, BYTES, method, "derived", n=1)

@@ -1,0 +1,125 @@
+"""What a run's rows come to: every metric, and the verdict on whether it was steady. Pure; rebuilt at will."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.run import Run
+from twinlens.spec.workload import InferenceWorkload, TrainingWorkload
+from twinlens.stats.group import Summary, Verdict
+from twinlens.stats.metrics.energy import energy
+from twinlens.stats.metrics.inference import inference_metrics, inference_steadiness
+from twinlens.stats.metrics.memory import peak_memory
+from twinlens.stats.metrics.quality import gate
+from twinlens.stats.metrics.training import training_metrics, training_steadiness
+from twinlens.stats.steady import Steadiness, SteadyRule
+
+SUMMARY_SCHEMA = 1
+
+
+def summarise(run: Run) -> Summary:
+    """The summary of a run in any state, with or without rows."""
+    metrics, verdict, units_of_work = _training(run) if run.lens == "training" else _inference(run)
+    metrics["peak_bytes"] = peak_memory(run.telemetry)
+    metrics |= energy(run.telemetry, verdict.begin_s, verdict.end_s, units_of_work, _why_no_energy(run))
+    return Summary(
+        run=run.id,
+        lens=run.lens,
+        state=run.state,
+        model=run.spec.workload.model,
+        executor=run.spec.executor.kind if run.spec.executor.graph == "eager" else f"{run.spec.executor.kind}, compiled",
+        point=_point(run),
+        repeat=run.spec.repeat,
+        rows=run.table.num_rows,
+        verdict=verdict,
+        metrics=metrics,
+        gate=gate(metrics, run.spec.protocol.tolerance) if run.lens == "inference" else None,
+        notes=run.facts.notes if run.facts else (),
+    )
+
+
+def to_json(summary: Summary) -> dict[str, Any]:
+    """A summary as plain data, schema first."""
+    data = {"schema": SUMMARY_SCHEMA} | asdict(replace(summary, metrics={}))
+    data["metrics"] = {name: estimate.to_json() for name, estimate in summary.metrics.items()}
+    return data
+
+
+def from_json(data: dict[str, Any]) -> Summary:
+    """The inverse of `to_json`. Raises KeyError or TypeError for anything else."""
+    rest = {key: value for key, value in data.items() if key not in ("schema", "metrics", "verdict", "notes")}
+    return Summary(
+        **rest,
+        verdict=Verdict(**data["verdict"]),
+        notes=tuple(data["notes"]),
+        metrics={name: Estimate.from_json(found) for name, found in data["metrics"].items()},
+    )
+
+
+def _training(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]]:
+    assert isinstance(run.spec.workload, TrainingWorkload)
+    only, steadiness = training_steadiness(run.steps, _rule(run))
+    metrics = training_metrics(run.steps, only, steadiness, run.spec.workload, run.facts)
+    if steadiness is None:
+        return metrics, _nothing(), {}
+    rows = np.flatnonzero(run.steps.kind == "step")[steadiness.steady_begin : steadiness.steady_end]
+    window = run.steps.where(rows)
+    work = {"energy_per_step_j": float(len(rows)), "energy_per_token_j": float(window.tokens.sum())}
+    return metrics, _verdict(steadiness, window.begin_ns, window.end_ns), work
+
+
+def _inference(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]]:
+    assert isinstance(run.spec.workload, InferenceWorkload)
+    requests = run.requests
+    heads, steadiness = inference_steadiness(requests, _rule(run))
+    metrics = inference_metrics(requests, heads, steadiness, run.facts)
+    if steadiness is None:
+        return metrics, _nothing(), {}
+    inside = np.isin(requests.group, requests.group[heads[steadiness.steady_begin : steadiness.steady_end]])
+    done = inside & (requests.outcome == "ok")
+    work = {
+        "energy_per_request_j": float(done.sum()),
+        "energy_per_output_token_j": float(requests.output_tokens[done].sum()),
+    }
+    return metrics, _verdict(steadiness, requests.intended_ns[inside], requests.end_ns[inside]), work
+
+
+def _rule(run: Run) -> SteadyRule:
+    return SteadyRule(min_seconds=run.spec.protocol.steady_s)
+
+
+def _verdict(steadiness: Steadiness, begin_ns: np.ndarray, end_ns: np.ndarray) -> Verdict:
+    return Verdict(
+        label=steadiness.label,
+        ranked=steadiness.ranked,
+        reason=steadiness.reason,
+        begin_row=steadiness.steady_begin,
+        end_row=steadiness.steady_end,
+        begin_s=float(begin_ns.min()) / 1e9,
+        end_s=float(end_ns.max()) / 1e9,
+    )
+
+
+def _why_no_energy(run: Run) -> str:
+    fact = run.facts.executor.facts.get("power.source") if run.facts else None
+    if fact is None:
+        return "the executor said nothing about energy counters"
+    return fact.reason or fact.source
+
+
+def _nothing() -> Verdict:
+    return Verdict("too short", False, "there are no rows", 0, 0, 0.0, 0.0)
+
+
+def _point(run: Run) -> dict[str, Any]:
+    point = run.spec.point.model_dump(mode="json", exclude_none=True)
+    if run.lens == "training":
+        point.pop("batch", None)  # the training workload says its own batch
+        workload = run.spec.workload
+        return point | {"global_batch": workload.global_batch, "seq_len": workload.seq_len}  # type: ignore[union-attr]
+    point.pop("microbatch", None)
+    return point

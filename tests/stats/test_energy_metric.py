@@ -1,0 +1,66 @@
+"""Energy per unit of work from telemetry rows whose joules are known."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from twinlens.record.telemetry import TELEMETRY_SCHEMA, Sample
+from twinlens.stats.metrics.energy import energy
+
+WORK = {"energy_per_step_j": 50.0}
+
+
+def telemetry(*samples: Sample) -> pa.Table:
+    return pa.Table.from_pylist([sample.to_row() for sample in samples], schema=TELEMETRY_SCHEMA)
+
+
+def board(watts: float, sampled_w: float | None = None, name: str = "gpu:GPU-7", seconds: int = 40) -> list[Sample]:
+    """One reading a second of a counter that gains `watts` millijoules × 1000 a second."""
+    return [
+        Sample(t * 10**9, name, energy_mj=round(7_000_000 + watts * 1000 * t), power_w=sampled_w)
+        for t in range(seconds)
+    ]
+
+
+def test_energy_over_a_window_by_hand() -> None:
+    found = energy(telemetry(*board(250.0)), 10.0, 30.0, WORK, "none")
+    assert found["energy_per_step_j"].value == pytest.approx(250.0 * 20 / 50)
+    assert found["energy_per_step_j"].low == pytest.approx((5000 - 25) / 50)  # one counter period of 0.1 s
+    assert found["mean_power_w"].value == pytest.approx(250.0)
+    assert "GPU board" in found["mean_power_w"].method
+
+
+def test_boards_are_added_and_a_package_is_never_added_to_a_board() -> None:
+    rows = [*board(250.0), *board(150.0, name="gpu:GPU-8"), *board(90.0, name="package:0")]
+    assert energy(telemetry(*rows), 10.0, 30.0, WORK, "none")["mean_power_w"].value == pytest.approx(400.0)
+
+
+def test_without_a_board_the_package_is_charged_and_named() -> None:
+    found = energy(telemetry(*board(90.0, name="package:0")), 10.0, 30.0, WORK, "none")
+    assert found["mean_power_w"].value == pytest.approx(90.0)
+    assert "processor package" in found["mean_power_w"].method
+
+
+@pytest.mark.parametrize(("sampled_w", "verdict"), [(260.0, "agrees with"), (270.0, "DISAGREES"), (None, "not cross-checked")])
+def test_the_counter_is_checked_against_sampled_power(sampled_w: float | None, verdict: str) -> None:
+    found = energy(telemetry(*board(250.0, sampled_w)), 10.0, 30.0, WORK, "none")
+    assert verdict in found["mean_power_w"].method
+
+
+def test_a_window_shorter_than_a_hundred_periods_is_not_measured() -> None:
+    found = energy(telemetry(*board(250.0)), 10.0, 19.9, WORK, "none")
+    assert found["energy_per_step_j"].value is None
+    assert "shorter than 100 counter periods" in (found["energy_per_step_j"].reason or "")
+
+
+@pytest.mark.parametrize("watts", [0.0, -250.0])
+def test_a_counter_that_stood_still_or_was_reset_is_not_measured(watts: float) -> None:
+    found = energy(telemetry(*board(watts)), 10.0, 30.0, WORK, "none")
+    assert "stood still, was reset" in (found["energy_per_step_j"].reason or "")
+
+
+def test_without_a_counter_the_reason_is_given_and_no_zero() -> None:
+    host = [Sample(t * 10**9, "host", cpu_busy=0.5) for t in range(40)]
+    found = energy(telemetry(*host), 10.0, 30.0, WORK, "RAPL: no powercap folder")
+    assert (found["mean_power_w"].value, found["mean_power_w"].reason) == (None, "RAPL: no powercap folder")
