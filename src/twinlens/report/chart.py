@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from twinlens.report.chart_loss import loss_chart
 from twinlens.report.chart_memory import memory_chart, phase_chart, rule_chart
-from twinlens.report.chart_rate import rate_chart, time_charts, timeline
+from twinlens.report.chart_rate import rate_chart, timeline
 from twinlens.report.chart_roofline import place, roofline_chart
+from twinlens.report.chart_time import time_charts
 from twinlens.report.figure import Figure
 from twinlens.report.view import LensView
 

@@ -1,4 +1,4 @@
-"""Charts of speed: the sustained rate of each point, how times are distributed, and how a run went."""
+"""Charts of speed: the sustained rate of each point, and how each run went."""
 
 from __future__ import annotations
 
@@ -10,20 +10,9 @@ import numpy as np
 from twinlens.report import cell
 from twinlens.report.figure import INK, SOFT, STEADY, WARM, WIDTH, Figure, colours, data, figure
 from twinlens.report.sentence import against, comparison, reference_of
-from twinlens.report.series import distribution, steady_times, thin, throughput
+from twinlens.report.series import thin, throughput
 from twinlens.report.view import Entry, LensView, headline, runs_word, standing
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.units import scale, show
-
-_TIMES = {
-    "training": (("step", "step time"),),
-    "inference": (
-        ("ttft", "time to first token (TTFT)"),
-        ("tpot", "time per output token (TPOT)"),
-        ("e2e", "latency of a request"),
-    ),
-}
-_ONE_CHUNK = (("e2e", "latency of a request"),)
 
 
 def rate_chart(lens: LensView, entries: tuple[Entry, ...], id: str) -> Figure | None:
@@ -71,15 +60,6 @@ def rate_chart(lens: LensView, entries: tuple[Entry, ...], id: str) -> Figure | 
     )
     chart = (bars + line + ticks + words).properties(width=WIDTH, height=alt.Step(44))
     return figure(id, chart, _rate_title(entries, unit), _rate_caption(shown))
-
-
-def time_charts(lens: LensView, entries: tuple[Entry, ...], id: str) -> list[Figure]:
-    """The distribution of steady rows' times, one chart a metric, one line an operating point."""
-    first = headline(entries[0].group)
-    is_image = lens.lens == "inference" and first is not None and "images" in first[0]
-    kinds = _ONE_CHUNK if is_image else _TIMES[lens.lens]
-    found = [_time_chart(entries, kind, label, f"{id}-{kind}") for kind, label in kinds]
-    return [one for one in found if one is not None]
 
 
 def timeline(entry: Entry, id: str) -> Figure | None:
@@ -141,49 +121,6 @@ def _panel(
         )
     )
     return alt.layer(*layers).properties(width=WIDTH, height=76)
-
-
-def _time_chart(entries: tuple[Entry, ...], kind: str, label: str, id: str) -> Figure | None:
-    values = [(entry, steady_times(entry.material, kind)) for entry in entries]
-    values = [(entry, times) for entry, times in values if times.size]
-    if not values:
-        return None
-    every = np.concatenate([times for _, times in values])
-    divisor, unit = scale("s", float(np.median(every)))
-    rows = []
-    for entry, times in values:
-        x, share = distribution(times / divisor)
-        rows += [
-            {"name": entry.name, "x": float(a), "share": float(b)} for a, b in zip(x, share, strict=True)
-        ]
-    has_tail = float(every.max()) > 4 * float(every.min()) > 0
-    x_scale = alt.Scale(type="log", nice=False) if has_tail else alt.Scale(zero=False)
-    names = {entry.name: entry.precision for entry, _ in values}
-    chart = alt.Chart(data(rows)).mark_line(interpolate="step-after", strokeWidth=2).encode(
-        x=alt.X("x:Q", title=f"{label} ({unit}{', log scale' if has_tail else ''})", scale=x_scale),
-        y=alt.Y("share:Q", title="share of rows at or below", axis=alt.Axis(format="%", tickCount=5)),
-        color=alt.Color("name:N", scale=colours(names), title=None, sort=list(names)),
-        strokeDash=alt.StrokeDash("name:N", sort=list(names), title=None,
-                                  scale=alt.Scale(domain=list(names), range=_dashes(len(names)))),
-    ).properties(width=WIDTH, height=210)  # fmt: skip
-    fastest = min(
-        [one for one in values if one[0].group.ranked] or values, key=lambda pair: float(np.median(pair[1]))
-    )
-    counts = ", ".join(f"{entry.name} {times.size:,}" for entry, times in values)
-    title = f"{fastest[0].name} has the shortest median {label}: {_median(fastest[1])}."
-    if len(values) == 1:
-        title = f"The median {label} of {values[0][0].name} is {_median(values[0][1])}."
-    caption = f"Empirical distribution of steady rows, all repeats together (n: {counts}). Left is better."
-    return figure(id, chart, title, caption)
-
-
-def _median(times: Any) -> str:
-    return show(float(np.median(times)), "s")
-
-
-def _dashes(count: int) -> list[list[int]]:
-    patterns = [[1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [4, 4], [12, 4]]
-    return [patterns[index % len(patterns)] for index in range(count)]
 
 
 def _rate_title(entries: tuple[Entry, ...], unit: str) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
-
-import tomli_w
 
 from twinlens.record.run import Run
 from twinlens.report.cell import clean
 from twinlens.report.view import LensView
+from twinlens.spec.load import dump
+from twinlens.spec.study import Study
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.units import RATIO, show
 
@@ -72,11 +71,4 @@ def _toml(runs: list[Run]) -> str:
     }
     if swept:
         asked["sweep"] = swept
-    return tomli_w.dumps(_known(asked))
-
-
-def _known(data: Any) -> Any:
-    """TOML has no null: what was left open is left out, which means the same."""
-    if isinstance(data, Mapping):
-        return {key: _known(value) for key, value in data.items() if value is not None}
-    return [_known(value) for value in data] if isinstance(data, list | tuple) else data
+    return dump(Study.model_validate_json(json.dumps(asked)))

@@ -12,8 +12,8 @@ from twinlens.stats.metrics.definition import METRICS
 
 _SHOWN = {
     "training": ("retention", "step_s_p50", "mfu", "peak_bytes", "final_loss", "energy_per_token_j"),
-    "inference": ("retention", "ttft_s_p50", "tpot_s_p50", "mbu", "peak_bytes", "top1_agreement", "energy_per_output_token_j"),
-}  # fmt: skip
+    "inference": ("retention", "ttft_s_p50", "tpot_s_p50", "mbu", "peak_bytes", "top1_agreement"),
+}
 _CELL = "text-align:{};padding:2px 12px 2px 0"
 
 
@@ -24,11 +24,12 @@ def run_html(run: Run, summary: Summary) -> str:
     rows = "".join(_row(id, summary) for id in ids)
     verdict = summary.verdict
     ranked = "ranked" if verdict.ranked and run.is_finished else "not ranked"
-    head = f"{cell.clean(summary.model)} · {cell.clean(run.spec.point.precision)} · {summary.lens}, repeat {summary.repeat + 1}"
-    under = f"{run.state}, {summary.rows:,} rows, {ranked}: {standing(verdict.label)} ({cell.clean(verdict.reason)})"
+    said = f"{standing(verdict.label)} ({cell.clean(verdict.reason)})"
+    head = f"{cell.clean(summary.model)} · {cell.clean(run.spec.point.precision)} · {summary.lens}"
+    under = f"repeat {summary.repeat + 1}, {run.state}, {summary.rows:,} rows, {ranked}: {said}"
     return (
         f"<div><strong>{escape(head)}</strong><br><span>{escape(under)}</span>"
-        f"<table><caption>Numbers of run {escape(cell.clean(run.id))}, one run: intervals are within it</caption>"
+        f"<table><caption>{escape(cell.clean(run.id))}; intervals are within this one run</caption>"
         f"<tbody>{rows}</tbody></table></div>"
     )
 

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# The material of the report's tests serves here too.
+sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
+
+_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+_NO_BROWSER = "TWINLENS_NO_BROWSER"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A real Chromium, headless. Its absence fails the tests unless somebody says that there is none."""
+    if os.environ.get(_NO_BROWSER) == "1":
+        pytest.skip(f"{_NO_BROWSER}=1 says that this machine has no browser")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        pytest.fail(f"playwright is missing: install the dev extra, or set {_NO_BROWSER}=1 to go without")
+    with sync_playwright() as driver:
+        path = shutil.which("chromium") or shutil.which("google-chrome") or driver.chromium.executable_path
+        if not Path(path).exists():
+            pytest.fail(
+                "no Chromium was found: apt-get install chromium or playwright install chromium, "
+                f"or set {_NO_BROWSER}=1 to say that this machine has none"
+            )
+        opened = driver.chromium.launch(executable_path=path, headless=True, args=_ARGUMENTS)
+        yield opened
+        opened.close()
