@@ -2,7 +2,7 @@
 
 Options (all optional, in `[executor.options]`):
   training: `step_s` (0.1) split 5/30/55/10 over data/forward/backward/optimize; `warmup_steps` (0) decaying from
-  `warmup_factor` (3); `drift` (0: relative slow-down over 1000 steps); `throttle_at` (step) and `throttle_factor` (1.1);
+  `warmup_factor` (3); `drift` (0: relative slow-down over 1000 steps); `throttle_at` (step), `throttle_factor` (1.1);
   `loss_from`, `loss_to`, `loss_steps` (an exponential).
   inference: prefill `a_s + b_s·tokens`; one decode step `max(c_s, d_s·batch)`.
   both: `noise` (0: CV of a lognormal), `stall_at` (row) and `stall_s`, `fail_at` (row: raises), `pace` (0: virtual
@@ -104,13 +104,15 @@ class FakeTrainer:
         laws, workload = self._laws, self._workload
         index, begin_ns = laws.row, laws.now_ns()
         stall_s = laws.begin_row()
-        at_ns, phases = begin_ns, {}
+        at_ns, phases = begin_ns, dict[str, int]()
         for name, share in _SPLIT.items():
             end_ns = laws.spend(share * self._step_s(index) + (stall_s if name == "data" else 0.0))
             phases[f"{name}_ns"], at_ns = end_ns - at_ns, end_ns
         tokens = workload.global_batch * workload.seq_len
-        loss = laws.law["loss_to"] + (laws.law["loss_from"] - laws.law["loss_to"]) * math.exp(-index / laws.law["loss_steps"])
-        return Marks(begin_ns, at_ns, samples=workload.global_batch, tokens=tokens, loss=loss, **phases)
+        loss = laws.law["loss_to"] + (laws.law["loss_from"] - laws.law["loss_to"]) * math.exp(
+            -index / laws.law["loss_steps"]
+        )
+        return Marks(begin_ns, at_ns, samples=workload.global_batch, tokens=tokens, loss=loss, **phases)  # type: ignore[arg-type]
 
     def close(self) -> None:
         pass

@@ -56,9 +56,7 @@ def buffer_bytes(device: str = "cpu") -> int:
     return min(wanted, int(free) // 4) // 4096 * 4096
 
 
-def copy_bytes_per_s(
-    device: str = "cpu", threads: int | None = None, buffer: torch.Tensor | None = None
-) -> Estimate:
+def copy_bytes_per_s(device: str = "cpu", threads: int | None = None, buffer: torch.Tensor | None = None) -> Estimate:
     """Copying half a buffer to the other; bytes read and bytes written both count (STREAM's convention)."""
     data = pattern(buffer_bytes(device), device) if buffer is None else buffer
     half = data.numel() // 2
@@ -69,9 +67,7 @@ def copy_bytes_per_s(
     return rate(2 * half, seconds, BYTES_PER_S, method)
 
 
-def read_bytes_per_s(
-    device: str = "cpu", threads: int | None = None, buffer: torch.Tensor | None = None
-) -> Estimate:
+def read_bytes_per_s(device: str = "cpu", threads: int | None = None, buffer: torch.Tensor | None = None) -> Estimate:
     """Summing a buffer well beyond the caches, in fp32."""
     data = (pattern(buffer_bytes(device), device) if buffer is None else buffer).view(torch.float32)
     with setting(threads):
@@ -111,9 +107,7 @@ def matvec_bytes_per_s(
     return rate(size_bytes, seconds, BYTES_PER_S, method)
 
 
-def matrix_flop_per_s(
-    format: str, device: str = "cpu", threads: int | None = None, budget_s: float = 0.4
-) -> Estimate:
+def matrix_flop_per_s(format: str, device: str = "cpu", threads: int | None = None, budget_s: float = 0.4) -> Estimate:
     """Square products in growing sizes while the budget lasts: the median of repeats at the fastest size."""
     best: Estimate | None = None
     seen: list[str] = []

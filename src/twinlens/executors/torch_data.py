@@ -9,7 +9,7 @@ import torch
 
 from twinlens.errors import BadInput
 from twinlens.schedule.language import Language, language
-from twinlens.spec.model import ModelRef
+from twinlens.spec.model import DecoderShape, ModelRef
 from twinlens.spec.workload import Data, Images, Markov, Text
 
 _LANGUAGE_SEED = 1  # one language for all runs: repeats differ in their sentences, not in their grammar
@@ -21,6 +21,7 @@ class TokenSource:
     """Sequences of tokens for one model, by random stream. `entropy_rate_nats` is None where it is not known."""
 
     def __init__(self, data: Data, ref: ModelRef) -> None:
+        assert isinstance(ref.shape, DecoderShape)
         vocab = ref.shape.vocab
         self._language: Language | None = None
         if isinstance(data, Markov):
@@ -37,7 +38,9 @@ class TokenSource:
         edge = len(self._text) * 9 // 10
         text = self._text[edge:] if held_out else self._text[:edge]
         if len(text) <= length:
-            raise BadInput(f"the text file is too short for sequences of {length} bytes; use a longer one", code="TL209")
+            raise BadInput(
+                f"the text file is too short for sequences of {length} bytes; use a longer one", code="TL209"
+            )
         starts = rng.integers(0, len(text) - length, count)
         return torch.from_numpy(np.stack([text[s : s + length] for s in starts]).astype(np.int64))
 
@@ -53,7 +56,7 @@ class Batches:
         self._batch, self._seq_len, self._seed, self._device = batch, seq_len, seed, device
         self._rng = np.random.default_rng([seed, 0])
         self._images = images(ref, batch * 4, device, seed) if isinstance(data, Images) else None
-        self._classes = ref.shape.labels if isinstance(data, Images) else 0
+        self._classes = 0 if isinstance(ref.shape, DecoderShape) else ref.shape.labels
         self._tokens = None if isinstance(data, Images) else TokenSource(data, ref)
         self.entropy_rate_nats = self._tokens.entropy_rate_nats if self._tokens else None
 
@@ -92,6 +95,7 @@ class Prompts:
 
 def images(ref: ModelRef, count: int, device: torch.device, seed: int) -> torch.Tensor:
     """(count, channels, size, size) standard normal pixels, fp32."""
+    assert not isinstance(ref.shape, DecoderShape)
     generator = torch.Generator().manual_seed(seed)
     size = (count, ref.shape.channels, ref.shape.image_size, ref.shape.image_size)
     return torch.randn(size, generator=generator).to(device)

@@ -18,7 +18,6 @@ from twinlens.executors.torch_facts import (
     check_precision,
     framework_facts,
     kernels_seen,
-    observed_compute_format,
     resident_formats,
 )
 from twinlens.executors.torch_flop import counted_flop, flop_coverage
@@ -49,16 +48,20 @@ def training_facts(trainer: TorchTrainer, say: Say) -> Facts:
     with saved_activations(trainer.model) as saved:
         loss = trainer.loss(inputs, targets)
         activations = Estimate(
-            float(sum(saved.values())), BYTES, "storages saved for the backward pass of one microbatch", "measured", n=1
+            float(sum(saved.values())),
+            BYTES,
+            "storages saved for the backward pass of one microbatch",
+            "measured",
+            n=1,
         )
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     trainer.optimizer.step()
     memory = state_memory(trainer.model, trainer.optimizer) | {"activations_bytes": activations}
     resident = resident_formats(trainer.model, trainer.optimizer)
     trainer.optimizer.zero_grad(set_to_none=True)
 
     def one_pass() -> None:
-        trainer.loss(inputs, targets).backward()  # type: ignore[no-untyped-call]
+        trainer.loss(inputs, targets).backward()
         synchronize(trainer.device)
 
     flop = counted_flop(one_pass)
@@ -130,7 +133,11 @@ def inference_facts(
     linears = _linear_sizes(server)
     stored_bits = BITS[regime.classes("inference")["weights"]]
     work["linear_bytes"] = Estimate(
-        sum(out * width for out, width in linears) * stored_bits / 8, BYTES, "weights of all linear layers", "derived", n=1
+        sum(out * width for out, width in linears) * stored_bits / 8,
+        BYTES,
+        "weights of all linear layers",
+        "derived",
+        n=1,
     )
     rows = server.spec.point.batch * (1 if server.is_vision else server.spec.workload.input_tokens.max)  # type: ignore[union-attr]
     return Facts(
@@ -138,7 +145,12 @@ def inference_facts(
         checks,
         work=work,
         ceilings=_ceilings(
-            server.spec, server.device, regime, linears, [(rows, out, width) for out, width in linears], server.layout
+            server.spec,
+            server.device,
+            regime,
+            linears,
+            [(rows, out, width) for out, width in linears],
+            server.layout,
         ),
         memory=memory,
         fidelity=fidelity,
@@ -161,7 +173,13 @@ def _fidelity(
     with torch.inference_mode():
         for prompt, expected in zip(sample, reference, strict=True):
             given = prompt[None].to(server.dtype) if server.is_vision else prompt[None]
-            rows.append(_compare(_log_probabilities(server.model, given).cpu(), expected, None if server.is_vision else prompt))
+            rows.append(
+                _compare(
+                    _log_probabilities(server.model, given).cpu(),
+                    expected,
+                    None if server.is_vision else prompt,
+                )
+            )
     return tuple(rows)
 
 
@@ -178,8 +196,8 @@ def _compare(seen: torch.Tensor, expected: torch.Tensor, tokens: torch.Tensor | 
 
 def _log_probabilities(model: torch.nn.Module, batch: torch.Tensor) -> torch.Tensor:
     if batch.is_floating_point():
-        return model(pixel_values=batch).logits.float().log_softmax(-1)  # type: ignore[no-any-return]
-    return model(input_ids=batch, use_cache=False).logits[0].float().log_softmax(-1)  # type: ignore[no-any-return]
+        return model(pixel_values=batch).logits.float().log_softmax(-1)
+    return model(input_ids=batch, use_cache=False).logits[0].float().log_softmax(-1)
 
 
 def _phases(server: TorchServer) -> dict[str, Callable[[], Any]]:
@@ -201,11 +219,23 @@ def _phases(server: TorchServer) -> dict[str, Callable[[], Any]]:
 def _counted(amount: int, name: str, kernels: Sequence[Kernel], model: torch.nn.Module) -> Estimates:
     parameters = sum(p.numel() for p in model.parameters())
     return {
-        name: Estimate(float(amount), FLOP, "counted on one real pass (torch FlopCounterMode, CPU attention added)", "measured", n=1),
-        "flop_coverage": Estimate(
-            flop_coverage(kernels), RATIO, "share of profiled operator time in operators with a FLOP formula", "measured", n=1
+        name: Estimate(
+            float(amount),
+            FLOP,
+            "counted on one real pass (torch FlopCounterMode, CPU attention added)",
+            "measured",
+            n=1,
         ),
-        "resident_parameters": Estimate(float(parameters), COUNT, "unquantised parameters in the model", "measured", n=1),
+        "flop_coverage": Estimate(
+            flop_coverage(kernels),
+            RATIO,
+            "share of profiled operator time in operators with a FLOP formula",
+            "measured",
+            n=1,
+        ),
+        "resident_parameters": Estimate(
+            float(parameters), COUNT, "unquantised parameters in the model", "measured", n=1
+        ),
     }
 
 
@@ -253,13 +283,17 @@ def _software(
         "precision.method": declared(regime.method, "spec/precision.py"),
         "precision.calibration": declared("none needed", "spec/precision.py"),
         "precision.detail": declared(
-            f"group {regime.group or 'per channel'}, scales of {regime.scale_bits} bits" if regime.quantised else "plain",
+            f"group {regime.group or 'per channel'}, scales of {regime.scale_bits} bits"
+            if regime.quantised
+            else "plain",
             "spec/precision.py",
         ),
     }
     for check in checks:
         facts[f"precision.{check.tensor_class}"] = (
-            observed(check.observed, check.evidence) if check.observed else declared(check.declared, "not seen: " + check.evidence)
+            observed(check.observed, check.evidence)
+            if check.observed
+            else declared(check.declared, "not seen: " + check.evidence)
         )
     if device.type == "cuda":
         facts["accelerator.uuid"] = observed([f"GPU-{torch.cuda.get_device_properties(device).uuid}"], "torch.cuda")
@@ -285,7 +319,9 @@ def _linear_sizes(server: TorchServer) -> list[tuple[int, int]]:
 
 def _held(model: torch.nn.Module) -> list[torch.Tensor]:
     """Parameters, buffers and the packed weights that torch's own quantised modules hide."""
-    packed = [m.weight() for m in model.modules() if hasattr(m, "_packed_params") and callable(getattr(m, "weight", None))]
+    packed = [
+        m.weight() for m in model.modules() if hasattr(m, "_packed_params") and callable(getattr(m, "weight", None))
+    ]
     return [*model.parameters(), *model.buffers(), *packed]
 
 
@@ -304,6 +340,3 @@ def _notes(ref: ModelRef, regime: Precision, device: torch.device) -> list[str]:
     if regime.name == "fp16" and device.type == "cpu":
         notes.append("fp16 on this CPU is emulated: expect it to be slower than fp32.")
     return notes
-
-
-

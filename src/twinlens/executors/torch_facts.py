@@ -50,9 +50,7 @@ def framework_facts() -> dict[str, Fact]:
         key + "cpu_capability": observed(
             torch.backends.cpu.get_cpu_capability(), "torch.backends.cpu.get_cpu_capability"
         ),
-        key + "deterministic": observed(
-            _deterministic(), "torch.are_deterministic_algorithms_enabled, cudnn"
-        ),
+        key + "deterministic": observed(_deterministic(), "torch.are_deterministic_algorithms_enabled, cudnn"),
         key + "matmul_precision": observed(_matmul_precision(), "torch.backends"),
         key + "onednn": _library("MKL-DNN", torch.backends.mkldnn.is_available()),
         key + "mkl": _library("Math Kernel Library", torch.backends.mkl.is_available()),

@@ -18,8 +18,19 @@ from twinlens.executors.torch_facts import Kernel
 
 # Operators and device kernels that have a formula, by how their names begin or what they contain.
 _COUNTED_OPERATORS = (
-    "mm", "addmm", "bmm", "baddbmm", "convolution", "mkldnn_convolution", "_scaled_dot_product", "_weight_int",
-    "_scaled_mm", "_int_mm", "quantized::linear_dynamic", "mkldnn::_linear_pointwise", "cudnn_convolution",
+    "mm",
+    "addmm",
+    "bmm",
+    "baddbmm",
+    "convolution",
+    "mkldnn_convolution",
+    "_scaled_dot_product",
+    "_weight_int",
+    "_scaled_mm",
+    "_int_mm",
+    "quantized::linear_dynamic",
+    "mkldnn::_linear_pointwise",
+    "cudnn_convolution",
 )
 _COUNTED_KERNELS = ("gemm", "cutlass", "nvjet", "flash", "fmha", "conv", "wgrad", "dgrad")
 
@@ -62,7 +73,7 @@ def _attention(products: int, shift: int) -> Callable[..., int]:
         batch, heads, length, width = query
         causal = any(value is True for value in shapes) and length == key[-2]
         full = 2 * products * batch * heads * length * key[-2] * width
-        return full // 2 if causal else full
+        return int(full // 2 if causal else full)
 
     return flop
 

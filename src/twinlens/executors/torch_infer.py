@@ -30,6 +30,7 @@ from twinlens.spec.model import load_model
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload import InferenceWorkload
 
+
 class TorchServer:
     """Answers the requests that are due together as one batch."""
 
@@ -98,7 +99,7 @@ class TorchServer:
             for ask in asks
         ]
 
-    @torch.inference_mode()
+    @torch.inference_mode()  # type: ignore[untyped-decorator]
     def _classify(self, asks: tuple[Ask, ...]) -> tuple[int, list[int]]:
         first = asks[0].number % max(1, len(self.images) - len(asks) + 1)
         pixels = self.images[first : first + len(asks)].to(self.dtype)
@@ -131,7 +132,8 @@ class Generation:
         limit = getattr(config, "max_position_embeddings", None)
         if limit and self._context > limit:
             raise BadInput(
-                f"input_tokens and output_tokens come to {self._context}, the model's context ends at {limit}", code="TL202"
+                f"input_tokens and output_tokens come to {self._context}, the model's context ends at {limit}",
+                code="TL202",
             )
         self.cache = StaticCache(config=config, max_cache_len=self._context)
         self._positions = torch.arange(self._context, device=device)[:, None]
@@ -140,7 +142,7 @@ class Generation:
         self._no_grad = torch.no_grad if spec.executor.graph == "compiled" else torch.inference_mode
 
     def run(self, prompts: torch.Tensor, tokens: int) -> tuple[int, list[int]]:
-        """Answer (batch, length) prompts with `tokens` tokens each. Returns when it began and each token's time (ns)."""
+        """Answer (batch, length) prompts with `tokens` tokens each. Returns its begin and each token's time, in ns."""
         now, stamps = time.monotonic_ns, []
         with self._no_grad():
             self.cache.reset()
@@ -158,7 +160,7 @@ class Generation:
     def prefill(self, prompts: torch.Tensor) -> torch.Tensor:
         """Fill the cache and give the first token, (batch, 1)."""
         out = self._model(input_ids=prompts, past_key_values=self.cache, use_cache=True, logits_to_keep=1)
-        return out.logits[:, -1:].argmax(-1)  # type: ignore[no-any-return]
+        return out.logits[:, -1:].argmax(-1)
 
     def decode(self, newest: torch.Tensor, position: int) -> torch.Tensor:
         """One more token for each sequence, (batch, 1); `position` is that of `newest`."""
@@ -171,7 +173,7 @@ class Generation:
     def _one_more(self, model: Any, newest: torch.Tensor, position: int) -> torch.Tensor:
         ids = self._positions[position].expand(newest.shape[0], 1)
         out = model(input_ids=newest, position_ids=ids, past_key_values=self.cache, use_cache=True)
-        return out.logits[:, -1:].argmax(-1)  # type: ignore[no-any-return]
+        return out.logits[:, -1:].argmax(-1)
 
     def cache_tensors(self) -> list[torch.Tensor]:
         """The keys and values as they are resident (after the first prefill)."""

@@ -29,9 +29,7 @@ LAYOUTS: dict[str, tuple[str, ...]] = {
 }
 """Weight layouts a matrix-vector product is measured in, the one most models use first."""
 _INT4_GROUP = 32
-_PATTERN = (
-    0x3C  # repeated bytes that are an ordinary number in every format: no denormals, no overflow, no zeros
-)
+_PATTERN = 0x3C  # repeated bytes that are an ordinary number in every format: no denormals, no overflow, no zeros
 
 Call = Callable[[], Any]
 
@@ -85,9 +83,7 @@ def _int8_product(m: int, n: int, k: int, device: str) -> tuple[Call, str]:
     return lambda: torch._int_mm(x, w.t()), "torch._int_mm"
 
 
-def walk(
-    fmt: str, shapes: Sequence[tuple[int, int]], layout: str, buffer: torch.Tensor
-) -> tuple[Call, int, int, str]:
+def walk(fmt: str, shapes: Sequence[tuple[int, int]], layout: str, buffer: torch.Tensor) -> tuple[Call, int, int, str]:
     """A call that multiplies one row by each weight (out, in) in order, as one decode step does.
 
     Returns the call, the weight bytes it reads, how many of `shapes` fit in `buffer` (uint8), and the
@@ -108,9 +104,7 @@ def walk(
         offset += -(-size // 64) * 64  # each weight starts on a cache line, as an allocator would place it
     if not calls:
         raise Unsupported("no weight fits in the memory allowed")
-    weight_bytes = sum(
-        r * c // 2 if fmt == "int4" else r * c * DTYPES[fmt].itemsize for r, c in shapes[: len(calls)]
-    )
+    weight_bytes = sum(r * c // 2 if fmt == "int4" else r * c * DTYPES[fmt].itemsize for r, c in shapes[: len(calls)])
 
     def step() -> None:
         for call in calls:

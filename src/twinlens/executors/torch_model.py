@@ -52,7 +52,7 @@ def build_model(ref: ModelRef, executor: ExecutorSpec, seed: int, device: torch.
         config = transformers.AutoConfig.for_model(**_plain(ref.config))
         with device:
             model = auto.from_config(config, dtype=torch.float32, trust_remote_code=False, **attention)
-        return model.to(device)  # type: ignore[no-any-return]
+        return model.to(device)
     try:
         model = auto.from_pretrained(
             ref.folder,
@@ -68,7 +68,7 @@ def build_model(ref: ModelRef, executor: ExecutorSpec, seed: int, device: torch.
             "it needs model.safetensors beside config.json",
             code="TL201",
         ) from None
-    return model.to(device)  # type: ignore[no-any-return]
+    return model.to(device)
 
 
 def weights_hash(ref: ModelRef, seed: int) -> str:

@@ -18,7 +18,7 @@ from twinlens.errors import BadInput
 _GROUP = 32
 
 
-class Int8WeightLinear(nn.Module):
+class Int8WeightLinear(nn.Module):  # type: ignore[misc]  # torch is not followed by the type checker
     """y = x · (q · s)ᵀ with int8 q and one scale per output channel; x in bf16, products accumulate in fp32."""
 
     stored_format = "int8"
@@ -42,7 +42,7 @@ class Int8WeightLinear(nn.Module):
         return out if self.bias is None else out + self.bias
 
 
-class Int4WeightLinear(nn.Module):
+class Int4WeightLinear(nn.Module):  # type: ignore[misc]  # torch is not followed by the type checker
     """int4 weights in groups of 32 along the input, a bf16 scale and zero point each; x in bf16. CPU only."""
 
     stored_format = "int4"
@@ -59,7 +59,9 @@ class Int4WeightLinear(nn.Module):
         zero = low + 8 * scale
         packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes.reshape(out_features, in_features), 1)
         self.register_buffer("weight", packed)
-        self.register_buffer("scale_zero", torch.stack([scale, zero], dim=-1).to(torch.bfloat16).transpose(0, 1).contiguous())
+        self.register_buffer(
+            "scale_zero", torch.stack([scale, zero], dim=-1).to(torch.bfloat16).transpose(0, 1).contiguous()
+        )
         self.bias = linear.bias
         self.in_features, self.out_features = in_features, out_features
 
@@ -70,7 +72,7 @@ class Int4WeightLinear(nn.Module):
         return out if self.bias is None else out + self.bias
 
 
-class Fp8Linear(nn.Module):
+class Fp8Linear(nn.Module):  # type: ignore[misc]  # torch is not followed by the type checker
     """e4m3 weights and activations with one scale per row, computed by the GPU's own fp8 product."""
 
     stored_format = "fp8-e4m3"
@@ -86,7 +88,12 @@ class Fp8Linear(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         rows, row_scale = _to_fp8(x.reshape(-1, self.in_features).float())
         out = torch._scaled_mm(
-            rows, self.weight.t(), scale_a=row_scale, scale_b=self.scale.t(), bias=self.bias, out_dtype=torch.bfloat16
+            rows,
+            self.weight.t(),
+            scale_a=row_scale,
+            scale_b=self.scale.t(),
+            bias=self.bias,
+            out_dtype=torch.bfloat16,
         )
         return out.reshape(*x.shape[:-1], self.out_features)
 
@@ -112,7 +119,7 @@ def _dynamic(model: nn.Module) -> nn.Module:
     with warnings.catch_warnings():
         # Deprecated in favour of torchao, whose eager dynamic int8 is several times slower on a CPU today.
         warnings.simplefilter("ignore")
-        return torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)  # type: ignore[no-any-return, no-untyped-call]
+        return torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)
 
 
 def _replace_linears(model: nn.Module, layer: Callable[[nn.Linear], nn.Module]) -> nn.Module:
@@ -131,7 +138,9 @@ def _try(layer: Callable[[nn.Linear], nn.Module], name: str, device: torch.devic
         trial(torch.ones(1, 64, dtype=torch.bfloat16, device=device))
     except (RuntimeError, NotImplementedError, AttributeError) as error:
         cause = str(error).splitlines()[0][:120]
-        raise BadInput(f"precision {name!r} cannot run on {device.type} with this torch ({cause})", code="TL203") from None
+        raise BadInput(
+            f"precision {name!r} cannot run on {device.type} with this torch ({cause})", code="TL203"
+        ) from None
 
 
 def _to_fp8(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

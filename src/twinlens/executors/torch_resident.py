@@ -132,10 +132,7 @@ def processor_formats(flags: Mapping[str, Any]) -> dict[str, str]:
         "fp16": ("avx512_fp16", "amx_fp16"),
         "fp8-e4m3": ("avx10_2",),
     }
-    found = {
-        fmt: "native" if any(flags.get(flag) for flag in names) else "emulated"
-        for fmt, names in needs.items()
-    }
+    found = {fmt: "native" if any(flags.get(flag) for flag in names) else "emulated" for fmt, names in needs.items()}
     return {"fp32": "native", **found, "fp8-e5m2": found["fp8-e4m3"]}
 
 

@@ -49,9 +49,7 @@ def rate(amount: float, seconds: Sequence[float], unit: str, method: str) -> Est
     """Amount per second as an estimate: median, slowest and best of the repeats."""
     rates = sorted(amount / s for s in seconds)
     level = 1.0 - 2.0 ** (1 - len(rates)) if len(rates) > 1 else None
-    return Estimate(
-        statistics.median(rates), unit, method, "measured", rates[0], rates[-1], level, len(rates)
-    )
+    return Estimate(statistics.median(rates), unit, method, "measured", rates[0], rates[-1], level, len(rates))
 
 
 def where(device: str) -> str:

@@ -55,9 +55,7 @@ _TYPES = {
     "unsigned char": "uint8",
     "int": "int32",
 }
-_AGREES = (
-    0.75  # of the elements or of the time: a model may keep a sensitive layer high, and the evidence says so
-)
+_AGREES = 0.75  # of the elements or of the time: a model may keep a sensitive layer high, and the evidence says so
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,41 +152,28 @@ def _check(
         missing = "no matrix product was seen by the profiler"
     else:
         shares, what = _element_shares(resident.get(name, {})), "elements held"
-        missing = (
-            f"{name} cannot be seen from outside the kernel" if name == "accumulation" else f"no {name} held"
-        )
+        missing = f"{name} cannot be seen from outside the kernel" if name == "accumulation" else f"no {name} held"
     if not shares:
-        return PrecisionCheck(
-            name, declared, None, "unknown", _support(name, declared, computed, support), missing
-        )
+        return PrecisionCheck(name, declared, None, "unknown", _support(name, declared, computed, support), missing)
     found = max(shares, key=lambda fmt: shares[fmt])
     agrees = shares.get(declared, 0.0) >= _AGREES
     seen = ", ".join(f"{fmt} {share:.0%}" for fmt, share in sorted(shares.items(), key=lambda item: -item[1]))
     kind = _support(name, declared if agrees else found, computed, support)
     mixed = ", ".join(fmt for fmt, share in shares.items() if share >= 0.05)
     observed = declared if agrees else found if found != declared else mixed
-    return PrecisionCheck(
-        name, declared, observed, "agrees" if agrees else "differs", kind, f"{what}: {seen}"
-    )
+    return PrecisionCheck(name, declared, observed, "agrees" if agrees else "differs", kind, f"{what}: {seen}")
 
 
 def _element_shares(formats: Mapping[str, int]) -> dict[str, float]:
     """Shares by elements, so that the narrow formats are not counted small for being narrow."""
-    elements = {
-        fmt: 8.0 * size / BITS.get(fmt, 64 if fmt.endswith("64") else 8) for fmt, size in formats.items()
-    }
+    elements = {fmt: 8.0 * size / BITS.get(fmt, 64 if fmt.endswith("64") else 8) for fmt, size in formats.items()}
     total = math.fsum(elements.values())
     return {fmt: count / total for fmt, count in elements.items()} if total else {}
 
 
 def _support(name: str, fmt: str, computed: str | None, support: Mapping[str, str]) -> Support:
     """Storage-only: held narrower than the products compute, so every use converts."""
-    if (
-        name in ("weights", "kv")
-        and computed
-        and fmt != computed
-        and BITS.get(fmt, 64) < BITS.get(computed, 0)
-    ):
+    if name in ("weights", "kv") and computed and fmt != computed and BITS.get(fmt, 64) < BITS.get(computed, 0):
         return "storage-only"
     if fmt == "int4":
         return "storage-only"

@@ -92,7 +92,7 @@ class TorchTrainer:
             loss = self.loss(inputs, targets)
             synchronize(device)
             forward_ns += (u := now()) - t
-            self._scaler.scale(loss / self.accumulate).backward()  # type: ignore[no-untyped-call]
+            self._scaler.scale(loss / self.accumulate).backward()
             losses.append(loss.detach())
             synchronize(device)
             at_ns = now()
@@ -153,7 +153,8 @@ def refuse_unsupported(name: str, device: torch.device) -> None:
     if needs and capability < needs:
         here = "the CPU" if device.type == "cpu" else f"a GPU of compute capability {capability[0]}.{capability[1]}"
         raise BadInput(
-            f"precision {name!r} needs an NVIDIA GPU of compute capability {needs[0]}.{needs[1]} or later; this is {here}",
+            f"precision {name!r} needs an NVIDIA GPU of compute capability {needs[0]}.{needs[1]} or later; "
+            f"this is {here}",
             code="TL203",
         )
 
@@ -163,7 +164,8 @@ def _microbatch(spec: RunSpec) -> int:
     asked = spec.point.microbatch or spec.workload.global_batch
     if spec.workload.global_batch % asked:
         raise BadInput(
-            f"point.microbatch {asked} does not divide workload.global_batch {spec.workload.global_batch}", code="TL202"
+            f"point.microbatch {asked} does not divide workload.global_batch {spec.workload.global_batch}",
+            code="TL202",
         )
     return asked
 

@@ -7,12 +7,12 @@ import shlex
 import sys
 from datetime import UTC, datetime
 
-from twinlens import __version__
 from twinlens.record.executor import Fact, declared, observed, unknown
 from twinlens.spec.model import load_model
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload import InferenceWorkload, TrainingWorkload
 from twinlens.theory.flop import parameters
+from twinlens.version import __version__
 
 
 def disclosed(spec: RunSpec) -> dict[str, Fact]:
@@ -70,14 +70,20 @@ def _workload(spec: RunSpec) -> dict[str, Fact]:
 
 def _protocol(spec: RunSpec) -> dict[str, Fact]:
     where = "measure/session.py"
-    timed = "data, forward, backward, optimizer" if spec.lens == "training" else "prefill and decode; prompts made before"
+    timed = (
+        "data, forward, backward, optimizer" if spec.lens == "training" else "prefill and decode; prompts made before"
+    )
     return {
         "protocol.timed": observed(timed + "; not loading, compiling ahead or counting", where),
         "protocol.warmup": declared(spec.protocol.warmup, "the spec"),
         "protocol.steady": observed("change points, drift and cycle tests (stats/steady.py)", where),
-        "protocol.window": declared(f"{spec.protocol.duration_s:g} s, at least {spec.protocol.min_rows} rows", "the spec"),
+        "protocol.window": declared(
+            f"{spec.protocol.duration_s:g} s, at least {spec.protocol.min_rows} rows", "the spec"
+        ),
         "protocol.repeats": declared(spec.protocol.repeats, "the spec"),
-        "protocol.interval_method": observed("t interval over run means; within a run, order statistics and blocks", where),
+        "protocol.interval_method": observed(
+            "t interval over run means; within a run, order statistics and blocks", where
+        ),
         "protocol.timer": observed("CLOCK_MONOTONIC" if platform.system() == "Linux" else "time.monotonic_ns", where),
         "protocol.profiler": observed("off while timed", where),
         "protocol.tier": declared("B0 stock: defaults, and the weight layout named in compiler.flags", "the spec"),

@@ -44,9 +44,7 @@ class Meters:
 
     def why(self) -> str:
         """One clause on what is missing."""
-        return (
-            "; ".join(f"{source}: {reason}" for source, reason in self.reasons.items()) or "no energy counter"
-        )
+        return "; ".join(f"{source}: {reason}" for source, reason in self.reasons.items()) or "no energy counter"
 
 
 class GpuMeter:

@@ -6,12 +6,12 @@ import psutil
 
 from twinlens.errors import BadInput
 from twinlens.measure.nvidia import open_gpus
-from twinlens.spec.study import RunSpec
 from twinlens.spec.model import load_model
 from twinlens.spec.precision import BITS, precision
 from twinlens.spec.shape import DecoderShape
+from twinlens.spec.study import RunSpec
 from twinlens.spec.workload import TrainingWorkload
-from twinlens.theory.memory import inference_memory, layout_of, training_memory
+from twinlens.theory.memory import Checkpointing, inference_memory, layout_of, training_memory
 from twinlens.units import BYTES, show
 
 _SLACK_BYTES = 600 * 2**20  # interpreter, torch and its workspaces, measured on an idle worker
@@ -23,7 +23,7 @@ def needed(spec: RunSpec) -> tuple[float, str]:
     if isinstance(spec.workload, TrainingWorkload):
         microbatch = spec.point.microbatch or spec.workload.global_batch
         seq_len = spec.workload.seq_len if isinstance(ref.shape, DecoderShape) else None
-        kept = "full" if spec.workload.checkpointing else "none"
+        kept: Checkpointing = "full" if spec.workload.checkpointing else "none"
         found = training_memory(ref.shape, layout_of(regime), microbatch, seq_len, kept)
         return found.total_bytes + _SLACK_BYTES, f"training {ref.name}: {found.arithmetic}"
     classes = regime.classes("inference")
@@ -33,7 +33,9 @@ def needed(spec: RunSpec) -> tuple[float, str]:
     )
     # Weights are made in fp32 first and then cast or quantised, and the fp32 copy is what fidelity is compared with.
     first = inference_memory(ref.shape, 32.0, 4.0, 1, 0).weights_bytes if regime.name != "fp32" else 0.0
-    words = f"serving {ref.name}: {served.arithmetic}" + (f", and {show(first, BYTES)} in fp32 while it is made" if first else "")
+    words = f"serving {ref.name}: {served.arithmetic}" + (
+        f", and {show(first, BYTES)} in fp32 while it is made" if first else ""
+    )
     return served.total_bytes + first + _SLACK_BYTES, words
 
 

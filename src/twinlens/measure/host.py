@@ -145,9 +145,7 @@ def _memory(root: Path) -> Facts:
         "host.memory_bytes": observed(int(memory.total), "psutil.virtual_memory"),
         "host.memory_available_bytes": observed(int(memory.available), "psutil.virtual_memory"),
         "host.memory_speed": unknown("memory modules are described only to the superuser"),
-        "host.storage": _fact(
-            _storage(), "psutil.disk_partitions", "the working folder is on no listed device"
-        ),
+        "host.storage": _fact(_storage(), "psutil.disk_partitions", "the working folder is on no listed device"),
     }
 
 
@@ -165,9 +163,7 @@ def _limits(root: Path) -> Facts:
     inside = {names: path.lstrip("/") for _, names, path in (line for line in lines if len(line) == 3)}
     group = root / "sys/fs/cgroup"
     reason = "no control group is visible"
-    quota = _first(
-        group, inside, ("", "cpu.max"), ("cpu", "cpu.cfs_quota_us"), ("cpu,cpuacct", "cpu.cfs_quota_us")
-    )
+    quota = _first(group, inside, ("", "cpu.max"), ("cpu", "cpu.cfs_quota_us"), ("cpu,cpuacct", "cpu.cfs_quota_us"))
     period = _first(group, inside, ("cpu", "cpu.cfs_period_us"), ("cpu,cpuacct", "cpu.cfs_period_us"))
     memory = _first(group, inside, ("", "memory.max"), ("memory", "memory.limit_in_bytes"))
     return {
@@ -200,9 +196,7 @@ def _memory_limit(limit: str | None) -> int | str | None:
 
 
 def _system(root: Path) -> Facts:
-    release = dict(
-        line.split("=", 1) for line in (_text(root / "etc/os-release") or "").splitlines() if "=" in line
-    )
+    release = dict(line.split("=", 1) for line in (_text(root / "etc/os-release") or "").splitlines() if "=" in line)
     name = release.get("PRETTY_NAME", "").strip('"') or f"{platform.system()} {platform.mac_ver()[0]}".strip()
     return {
         "host.os": observed(name, "/etc/os-release" if release else "platform"),
@@ -217,9 +211,7 @@ def _virtualisation(root: Path) -> Fact:
     flags = _cpuinfo(root, "flags")
     if flags and "hypervisor" in flags.split():
         kind = _text(root / "sys/hypervisor/type")
-        return observed(
-            f"virtual machine ({kind or vendor or 'kind not said'})", "/proc/cpuinfo, hypervisor flag"
-        )
+        return observed(f"virtual machine ({kind or vendor or 'kind not said'})", "/proc/cpuinfo, hypervisor flag")
     if _sysctl("kern.hv_vmm_present") == "1":
         return observed("virtual machine (kind not said)", "sysctl kern.hv_vmm_present")
     if flags or _sysctl("kern.hv_vmm_present") == "0":
@@ -240,9 +232,7 @@ def _container(root: Path) -> Facts:
     reason = "no container" if kind == "none seen" else f"{kind} does not tell a container its image"
     return {
         "host.container": observed(kind, "container marks in the file system and control groups"),
-        "host.container_digest": _fact(
-            f"sha256:{image.group(1)}" if image else None, "/run/.containerenv", reason
-        ),
+        "host.container_digest": _fact(f"sha256:{image.group(1)}" if image else None, "/run/.containerenv", reason),
     }
 
 
@@ -259,6 +249,4 @@ def _processor_as_accelerator(host: Facts) -> Facts:
         else observed([platform.machine(), *isa.value], isa.source),
         "power.limit_w": unknown("the package power limit is readable only through powercap"),
     }
-    return facts | dict.fromkeys(
-        ("accelerator.memory_bytes", "accelerator.memory_type", "accelerator.ecc"), own
-    )
+    return facts | dict.fromkeys(("accelerator.memory_bytes", "accelerator.memory_type", "accelerator.ecc"), own)

@@ -84,9 +84,7 @@ def gpus_of(library: Any, uuids: Sequence[str] | None = None) -> tuple[tuple[Gpu
     try:
         with _OPENING:  # NVML counts its openings; two threads may open it at once
             library.nvmlInit()
-        found = tuple(
-            Gpu(library, library.nvmlDeviceGetHandleByIndex(i)) for i in range(library.nvmlDeviceGetCount())
-        )
+        found = tuple(Gpu(library, library.nvmlDeviceGetHandleByIndex(i)) for i in range(library.nvmlDeviceGetCount()))
     except library.NVMLError as error:
         return (), str(error)
     if uuids is not None:
@@ -122,9 +120,7 @@ def gpu_facts(gpus: Sequence[Gpu], reason: str | None) -> Facts:
 
 
 def _fact(value: Any, source: str) -> Fact:
-    return (
-        unknown(f"{source} is refused on this board or driver") if value is None else observed(value, source)
-    )
+    return unknown(f"{source} is refused on this board or driver") if value is None else observed(value, source)
 
 
 def _form_factor(product: str) -> Fact:
@@ -143,9 +139,7 @@ def _device(gpu: Gpu) -> Facts:
             described and f"{described}{f' ({family})' if family else ''}",
             "nvmlDeviceGetCudaComputeCapability",
         ),
-        "accelerator.memory_bytes": _fact(
-            None if memory is None else int(memory.total), "nvmlDeviceGetMemoryInfo"
-        ),
+        "accelerator.memory_bytes": _fact(None if memory is None else int(memory.total), "nvmlDeviceGetMemoryInfo"),
         "accelerator.memory_type": unknown("NVML does not name the memory type"),
         "accelerator.ecc": _fact(None if ecc is None else bool(ecc[0]), "nvmlDeviceGetEccMode"),
         "accelerator.partition": _fact(_partition(mig), "nvmlDeviceGetMigMode"),
@@ -167,9 +161,7 @@ def _links(gpu: Gpu) -> Facts:
         "interconnect.pcie_generation": _fact(
             gpu.ask("nvmlDeviceGetMaxPcieLinkGeneration"), "nvmlDeviceGetMaxPcieLinkGeneration"
         ),
-        "interconnect.pcie_lanes": _fact(
-            gpu.ask("nvmlDeviceGetCurrPcieLinkWidth"), "nvmlDeviceGetCurrPcieLinkWidth"
-        ),
+        "interconnect.pcie_lanes": _fact(gpu.ask("nvmlDeviceGetCurrPcieLinkWidth"), "nvmlDeviceGetCurrPcieLinkWidth"),
     }
 
 
@@ -181,12 +173,8 @@ def _power(gpu: Gpu) -> Facts:
     now = gpu.reading()
     clocks = {name: now[name] for name in ("sm_mhz", "mem_mhz") if now[name] is not None}
     return {
-        "power.limit_w": _fact(
-            None if limit_mw is None else limit_mw / 1e3, "nvmlDeviceGetEnforcedPowerLimit"
-        ),
-        "power.persistence": _fact(
-            None if persistence is None else bool(persistence), "nvmlDeviceGetPersistenceMode"
-        ),
+        "power.limit_w": _fact(None if limit_mw is None else limit_mw / 1e3, "nvmlDeviceGetEnforcedPowerLimit"),
+        "power.persistence": _fact(None if persistence is None else bool(persistence), "nvmlDeviceGetPersistenceMode"),
         "power.max_sm_mhz": _fact(gpu.ask("nvmlDeviceGetMaxClockInfo", 1), "nvmlDeviceGetMaxClockInfo"),
         "power.clocks_now": _fact(clocks or None, "nvmlDeviceGetClockInfo"),
         "thermal.temperature_c": _fact(now["temperature_c"], "nvmlDeviceGetTemperature"),

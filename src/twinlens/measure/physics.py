@@ -55,7 +55,9 @@ def _training(spec: RunSpec, workload: TrainingWorkload, shape: ModelShape, regi
         moved = training_step_bytes(shape, layout_of(regime), microbatch, None, accumulation)
         return _step({"causal": flop}, moved)
     tokens = workload.global_batch * workload.seq_len
-    by_convention = {c: training_flop_per_token(shape, workload.seq_len, c) * tokens for c in CONVENTIONS}
+    by_convention: dict[str, float] = {
+        c: training_flop_per_token(shape, workload.seq_len, c) * tokens for c in CONVENTIONS
+    }
     moved = training_step_bytes(shape, layout_of(regime), microbatch, workload.seq_len, accumulation)
     return _step(by_convention, moved)
 
@@ -83,7 +85,9 @@ def _inference(spec: RunSpec, workload: InferenceWorkload, shape: ModelShape, re
         "prefill_bytes": _modelled(prefill_bytes(shape, length, batch, bits, kv), BYTES, "weights once, KV written"),
         "decode_flop": _modelled(decode_flop(shape, context) * batch, FLOP, f"one step at {context} tokens of context"),
         "decode_bytes": _modelled(
-            decode_step_bytes(shape, context, batch, bits, kv), BYTES, f"weights and KV at {context} tokens of context"
+            decode_step_bytes(shape, context, batch, bits, kv),
+            BYTES,
+            f"weights and KV at {context} tokens of context",
         ),
     }
 

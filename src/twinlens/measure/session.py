@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,8 +13,8 @@ from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
 from twinlens.executors.protocol import Server, Trainer
 from twinlens.executors.registry import server, trainer
 from twinlens.measure.disclose import disclosed
-from twinlens.measure.fit import refuse_what_cannot_fit
 from twinlens.measure.energy import energy_facts, open_meters
+from twinlens.measure.fit import refuse_what_cannot_fit
 from twinlens.measure.host import capture_host, software_facts
 from twinlens.measure.nvidia import open_gpus
 from twinlens.measure.physics import datasheet_of, theory_of
@@ -51,7 +52,9 @@ def run_here(folder: Path, spec: RunSpec, say: Say) -> None:
     except Exception as error:
         cause = f"{type(error).__name__}: {error}"
         _end_failed(folder, cause)
-        raise ExecutorFailed(f"the executor failed ({cause.splitlines()[0][:300]}); see {folder / 'log.txt'}", code="TL302") from error
+        raise ExecutorFailed(
+            f"the executor failed ({cause.splitlines()[0][:300]}); see {folder / 'log.txt'}", code="TL302"
+        ) from error
     end_run(folder, "finished")
 
 
@@ -115,7 +118,5 @@ def _save(opened: Any, folder: Path) -> None:
 
 
 def _end_failed(folder: Path, sentence: str) -> None:
-    try:
+    with contextlib.suppress(OSError):  # a full disk: run.json still says "running", the run is visibly unfinished
         end_run(folder, "failed", sentence)
-    except OSError:
-        pass  # the disk is full: run.json still says "running", and the run is visibly unfinished

@@ -94,7 +94,5 @@ def loaded_libraries(maps: Path) -> Fact:
     except OSError:
         return unknown("this system does not list the libraries of a process")
     files = sorted({Path(path).name for path in re.findall(r"\s(/\S+\.so\S*)", text)})
-    found = {
-        kind: [name for name in files if re.search(pattern, name)] for kind, pattern in _LIBRARIES.items()
-    }
+    found = {kind: [name for name in files if re.search(pattern, name)] for kind, pattern in _LIBRARIES.items()}
     return observed({kind: names for kind, names in found.items() if names}, "/proc/self/maps")

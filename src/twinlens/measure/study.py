@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def measure_study(study: Study, out: Path, watch: Watch = lambda event: None, *,
     recorded and the others go on. Raises BadInput before or at the first run that cannot be run, and Interrupted.
     """
     planned = study.runs()
-    for spec in {run.fingerprint(): run for run in planned if run.repeat == 0}.values():
+    for spec in study.point_runs():
         refuse_what_cannot_fit(spec)
     folder = None if fresh else unfinished_study(study, out)
     finished = _finished(folder) if folder else set()
@@ -63,10 +64,14 @@ def measure_study(study: Study, out: Path, watch: Watch = lambda event: None, *,
         if spec.fingerprint() in finished:
             continue
         try:
-            _one(folder, spec, lambda phrase, share, rows, n=number, s=spec: watch(Event(n, len(planned), s, phrase, share, rows)))
+            _one(folder, spec, partial(_watched, watch, number, len(planned), spec))
         except ExecutorFailed as error:
             failures.append(f"{spec.point.precision}, repeat {spec.repeat}: {error}")
     return Outcome(folder, tuple(find_runs(folder)), resumed, tuple(failures))
+
+
+def _watched(watch: Watch, number: int, total: int, spec: RunSpec, phrase: str, share: float, rows: int) -> None:
+    watch(Event(number, total, spec, phrase, share, rows))
 
 
 def unfinished_study(study: Study, out: Path) -> Path | None:
@@ -103,7 +108,10 @@ def _one(folder: Path, spec: RunSpec, say: Callable[[str, float, int], None]) ->
         return
     with (run / "log.txt").open("wb") as log:
         worker = subprocess.Popen(
-            [sys.executable, "-m", "twinlens.measure.worker", str(run)], stdout=subprocess.PIPE, stderr=log, text=True
+            [sys.executable, "-m", "twinlens.measure.worker", str(run)],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
         )
         try:
             last = _listen(worker, say)

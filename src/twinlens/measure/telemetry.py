@@ -117,9 +117,7 @@ class Sampler:
         self._reads += 1
         reading = read_cpu(self._process, self._children)
         found = shares(self._before, reading) if self._before else None
-        if (
-            found or self._before is None
-        ):  # the kernel counts in ticks: keep the earlier reading until one has passed
+        if found or self._before is None:  # the kernel counts in ticks: keep the earlier reading until one has passed
             self._before = reading
         own, host, foreign = found or (None, None, None)
         return Sample(

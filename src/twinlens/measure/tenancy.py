@@ -25,9 +25,7 @@ class CpuReading:
     own_s: float
 
 
-def read_cpu(
-    process: psutil.Process | None = None, children: Sequence[psutil.Process] | None = None
-) -> CpuReading:
+def read_cpu(process: psutil.Process | None = None, children: Sequence[psutil.Process] | None = None) -> CpuReading:
     """One reading; two give shares. Ours are this process, `children` (None: all alive) and ended ones."""
     times = psutil.cpu_times()
     total_s = float(sum(value for name, value in times._asdict().items() if not name.startswith("guest")))
@@ -77,9 +75,7 @@ def tenancy_facts(gpus: Sequence[Gpu] = (), window_s: float = 0.15) -> dict[str,
     found = shares(before, read_cpu())
     foreign_gpu = foreign_processes(gpus)
     facts: dict[str, Fact] = {
-        "tenancy.load_average": observed(
-            [round(load, 2) for load in psutil.getloadavg()], "psutil.getloadavg"
-        ),
+        "tenancy.load_average": observed([round(load, 2) for load in psutil.getloadavg()], "psutil.getloadavg"),
         "tenancy.foreign_cpu_ratio": unknown("the processor clock did not advance")
         if found is None
         else observed(round(found[2], 3), f"psutil.cpu_times over {window_s} s"),
@@ -89,9 +85,7 @@ def tenancy_facts(gpus: Sequence[Gpu] = (), window_s: float = 0.15) -> dict[str,
         if foreign_gpu is None
         else observed(foreign_gpu, "nvmlDeviceGetComputeRunningProcesses"),
     }
-    return facts | {
-        "tenancy.co_tenants": co_tenants(found[2] if found else None, foreign_gpu if gpus else None)
-    }
+    return facts | {"tenancy.co_tenants": co_tenants(found[2] if found else None, foreign_gpu if gpus else None)}
 
 
 def co_tenants(foreign_cpu: float | None, foreign_gpu: int | None) -> Fact:

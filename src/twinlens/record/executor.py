@@ -136,9 +136,7 @@ class ExecutorRecord:
     def hash(self) -> str:
         """sha256 over the known identity values, sorted: one stack, one hash, however captured."""
         identity = {
-            key: fact.value
-            for key, fact in self.facts.items()
-            if FIELDS[key].identity and fact.value is not None
+            key: fact.value for key, fact in self.facts.items() if FIELDS[key].identity and fact.value is not None
         }
         text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
@@ -148,9 +146,7 @@ class ExecutorRecord:
         known = {key for key, fact in self.facts.items() if fact.value is not None}
         required = [group for group in _NAMED if known.isdisjoint(group)]
         missing = {group[0] for group in required} | {
-            key
-            for key, f in FIELDS.items()
-            if f.role == "M" and f.lens in ("both", lens) and key not in known
+            key for key, f in FIELDS.items() if f.role == "M" and f.lens in ("both", lens) and key not in known
         }
         ordered = tuple(key for key in FIELDS if key in missing)
         if known.isdisjoint(_SOFTWARE):
@@ -165,9 +161,7 @@ def differences(a: ExecutorRecord, b: ExecutorRecord) -> tuple[Difference, ...]:
     """
     order = list(FIELDS)
     found = [
-        Difference(key, FIELDS[key].role, a.value(key), b.value(key))
-        for key in order
-        if a.value(key) != b.value(key)
+        Difference(key, FIELDS[key].role, a.value(key), b.value(key)) for key in order if a.value(key) != b.value(key)
     ]
     return tuple(sorted(found, key=lambda difference: "MVQC".index(difference.role)))
 

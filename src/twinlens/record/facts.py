@@ -32,7 +32,8 @@ class Facts:
 
     `work`: FLOP and bytes of one unit of work (step, prefill, decode), by convention. `ceilings`: measured rates of
     this machine at this precision. `memory`: bytes by category. `fidelity`: one row per prompt, empty where there is
-    nothing to compare with. `entropy_rate_nats`: the least possible loss of the training data, if it is known. `notes`: sentences a reader must see beside the numbers.
+    nothing to compare with. `entropy_rate_nats`: the least possible loss of the training data, if it is known.
+    `notes`: sentences a reader must see beside the numbers.
     """
 
     executor: ExecutorRecord

@@ -11,7 +11,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from twinlens import __version__
 from twinlens.errors import BadInput
 from twinlens.record.facts import Facts
 from twinlens.record.request import REQUEST_SCHEMA
@@ -20,6 +19,7 @@ from twinlens.record.run import RUN_SCHEMA, Run, State
 from twinlens.record.step import STEP_SCHEMA
 from twinlens.record.telemetry import TELEMETRY_SCHEMA
 from twinlens.spec.study import RunSpec, Study
+from twinlens.version import __version__
 
 
 def now_utc() -> str:
@@ -82,7 +82,8 @@ def read_run(folder: str | Path) -> Run:
     schema = data.get("schema")
     if not isinstance(schema, int) or schema > RUN_SCHEMA:
         raise BadInput(
-            f"{path} has schema {schema!r} and this version reads up to {RUN_SCHEMA}; update twinlens", code="TL206"
+            f"{path} has schema {schema!r} and this version reads up to {RUN_SCHEMA}; update twinlens",
+            code="TL206",
         )
     try:
         return Run(
@@ -99,7 +100,9 @@ def read_run(folder: str | Path) -> Run:
         )
     except (KeyError, TypeError, ValueError, ValidationError) as error:
         cause = str(error).splitlines()[0]
-        raise BadInput(f"{path / 'run.json'} is not a run record ({cause}); restore it or measure again", code="TL205") from None
+        raise BadInput(
+            f"{path / 'run.json'} is not a run record ({cause}); restore it or measure again", code="TL205"
+        ) from None
 
 
 def create_study(parent: Path, study: Study) -> Path:
@@ -108,7 +111,13 @@ def create_study(parent: Path, study: Study) -> Path:
     folder.mkdir(parents=True)
     write_json(
         folder / "study.json",
-        {"schema": RUN_SCHEMA, "twinlens": __version__, "id": folder.name, "fingerprint": study.fingerprint(), "asked": study.to_dict()},
+        {
+            "schema": RUN_SCHEMA,
+            "twinlens": __version__,
+            "id": folder.name,
+            "fingerprint": study.fingerprint(),
+            "asked": study.to_dict(),
+        },
     )
     return folder
 
@@ -119,7 +128,9 @@ def read_study(folder: Path) -> Study:
     try:
         return Study.model_validate_json(json.dumps(data["asked"]))
     except (KeyError, ValidationError) as error:
-        raise BadInput(f"{folder / 'study.json'} is not a study record: {str(error).splitlines()[0]}", code="TL205") from None
+        raise BadInput(
+            f"{folder / 'study.json'} is not a study record: {str(error).splitlines()[0]}", code="TL205"
+        ) from None
 
 
 def find_runs(path: str | Path) -> list[Run]:
@@ -131,7 +142,10 @@ def find_runs(path: str | Path) -> list[Run]:
         raise BadInput(f"there is no run folder {str(path)!r}; `twinlens list runs` names those here", code="TL205")
     found = [read_run(record.parent) for record in sorted(root.glob("**/run.json"))]
     if not found:
-        raise BadInput(f"{str(path)!r} holds no run (no run.json in it); `twinlens list runs` names those here", code="TL205")
+        raise BadInput(
+            f"{str(path)!r} holds no run (no run.json in it); `twinlens list runs` names those here",
+            code="TL205",
+        )
     return found
 
 

@@ -45,9 +45,7 @@ def language(symbols: int, branches: int, exponent: float, seed: int) -> Languag
     rng = np.random.default_rng([seed, symbols, branches])
     # Gumbel top-k draws `branches` distinct successors with Zipf weights, a block of rows at a time to bound memory.
     log_weight = -np.log(np.arange(1, symbols + 1, dtype=float))
-    rows = [
-        _distinct(rng, log_weight, min(1024, symbols - first), branches) for first in range(0, symbols, 1024)
-    ]
+    rows = [_distinct(rng, log_weight, min(1024, symbols - first), branches) for first in range(0, symbols, 1024)]
     return Language(np.concatenate(rows), weights / weights.sum())
 
 

@@ -37,9 +37,9 @@ class Lockstep:
         if self._ended < self._started or self._is_over(now_ns):
             return ()
         rng = np.random.default_rng([self._seed, self._group])
-        lengths = [sample_length(length, rng) if length else 0 for length in (self._input, self._output)]
+        input_tokens, output_tokens = (sample_length(n, rng) if n else 0 for n in (self._input, self._output))
         asks = tuple(
-            Ask(self._started + i, self._group, now_ns, *lengths, seed=(self._seed, self._group, i))
+            Ask(self._started + i, self._group, now_ns, input_tokens, output_tokens, seed=(self._seed, self._group, i))
             for i in range(self._batch)
         )
         self._started += self._batch

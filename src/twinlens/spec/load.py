@@ -22,7 +22,8 @@ def load(path: str | Path, settings: Iterable[str] = ()) -> Study:
     try:
         data = tomllib.loads(source.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise BadInput(f"there is no spec file {str(path)!r}; `twinlens list examples` names some", code="TL202") from None
+        sentence = f"there is no spec file {str(path)!r}; `twinlens list examples` names some"
+        raise BadInput(sentence, code="TL202") from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"cannot read the spec file {str(path)!r}: {error}", code="TL202") from None
     except tomllib.TOMLDecodeError as error:
@@ -96,7 +97,9 @@ def _fields_at(location: list[str]) -> list[str]:
         if part in _TAGS:
             models = [m for m in models if _tag(m) == part] or models
             continue
-        models = [found for m in models if part in m.model_fields for found in _models_in(m.model_fields[part].annotation)]
+        models = [
+            found for m in models if part in m.model_fields for found in _models_in(m.model_fields[part].annotation)
+        ]
     return sorted({field.alias or name for m in models for name, field in m.model_fields.items()})
 
 

@@ -54,9 +54,7 @@ class ModelRef(Spec):
 def list_models() -> tuple[str, ...]:
     """Names in the catalogue, sorted."""
     entries = _catalogue().iterdir()
-    return tuple(
-        sorted(entry.name.removesuffix(".json") for entry in entries if entry.name.endswith(".json"))
-    )
+    return tuple(sorted(entry.name.removesuffix(".json") for entry in entries if entry.name.endswith(".json")))
 
 
 def load_model(name_or_path: str) -> ModelRef:
@@ -112,9 +110,7 @@ def _read_config(path: Path, asked: str) -> dict[str, Any]:
             raise BadInput(f"{path.name} of {asked!r} is too large to be a model config", code="TL202")
         config = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise BadInput(
-            f"the folder {asked!r} has no config.json; name a Hugging Face folder", code="TL201"
-        ) from None
+        raise BadInput(f"the folder {asked!r} has no config.json; name a Hugging Face folder", code="TL201") from None
     except (OSError, ValueError, RecursionError) as wrong:
         raise BadInput(f"{path.name} of {asked!r} cannot be read as JSON ({wrong})", code="TL202") from None
     if not isinstance(config, dict):

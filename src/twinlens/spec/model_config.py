@@ -29,9 +29,7 @@ def shape_from_config(config: Config) -> ModelShape:
     except ValidationError as wrong:
         first = wrong.errors()[0]
         where = ".".join(map(str, first["loc"])) or "its sizes"
-        raise BadInput(
-            f"the {kind} config describes no model: {where}: {first['msg']}", code="TL202"
-        ) from None
+        raise BadInput(f"the {kind} config describes no model: {where}: {first['msg']}", code="TL202") from None
     except (ValueError, TypeError, ZeroDivisionError) as wrong:
         raise BadInput(f"the {kind} config describes no model: {wrong}", code="TL202") from None
 

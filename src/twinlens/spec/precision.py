@@ -17,7 +17,17 @@ TENSOR_CLASSES: dict[Lens, tuple[str, ...]] = {
     "training": ("weights", "activations", "accumulation", "master", "gradients", "optimizer"),
     "inference": ("weights", "activations", "kv", "accumulation"),
 }
-BITS = {"fp32": 32, "tf32": 32, "bf16": 16, "fp16": 16, "fp8-e4m3": 8, "fp8-e5m2": 8, "int8": 8, "int4": 4, "int32": 32}
+BITS = {
+    "fp32": 32,
+    "tf32": 32,
+    "bf16": 16,
+    "fp16": 16,
+    "fp8-e4m3": 8,
+    "fp8-e5m2": 8,
+    "int8": 8,
+    "int4": 4,
+    "int32": 32,
+}
 """Bits an element takes in memory (tf32 is a compute format: it is stored in 32)."""
 
 
@@ -96,7 +106,12 @@ PRECISIONS: dict[str, Precision] = {
             name="fp8",
             lenses=("training", "inference"),
             compute="fp8-e4m3",
-            inference={"weights": "fp8-e4m3", "activations": "fp8-e4m3", "kv": "bf16", "accumulation": "fp32"},
+            inference={
+                "weights": "fp8-e4m3",
+                "activations": "fp8-e4m3",
+                "kv": "bf16",
+                "accumulation": "fp32",
+            },
             training={
                 "weights": "fp32",
                 "activations": "fp8-e4m3",

@@ -20,9 +20,10 @@ class Tolerance(Spec):
 class Protocol(Spec):
     """`duration_s`: how long rows are taken, warm-up included. `min_rows`: never fewer rows than that.
 
-    `steady_s`: the shortest window that may be called
-    steady (heat and governors need minutes on a GPU: ask for 600 there). `extend`: how often a run that is not steady may be doubled. `repeats`: fresh processes per operating point.
-    `isolate`: a process of its own for each run (False: in this process, for notebooks and tests).
+    `steady_s`: the shortest window that may be called steady (heat and governors need minutes on a GPU: ask for 600
+    there). `extend`: how often a run that is not steady may be doubled. `repeats`: fresh processes per operating
+    point. `isolate`: a process of its own for each run (False: in this process, for notebooks and tests).
+    `telemetry_s`: time between samples of the machine. `ceilings`: measure this machine's rates beside each run.
     """
 
     warmup: Literal["auto"] = "auto"

@@ -15,7 +15,7 @@ from twinlens.spec.point import Point
 from twinlens.spec.protocol import Protocol
 from twinlens.spec.workload import Workload
 
-SCHEMA = 1
+SCHEMA: Literal[1] = 1
 
 
 class ExecutorSpec(Spec):
@@ -110,6 +110,10 @@ class Study(Spec):
             random.Random(f"{self.protocol.seed}/{repeat}").shuffle(specs)
             planned += specs
         return planned
+
+    def point_runs(self) -> list[RunSpec]:
+        """One run per operating point (the first repeat), in the order in which the spec names them."""
+        return [self._run_at(point, 0) for point in self.points()]
 
     def _run_at(self, point: dict[str, Any], repeat: int) -> RunSpec:
         data = self.to_dict()

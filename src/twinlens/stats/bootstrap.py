@@ -97,9 +97,7 @@ def _block_length(excess: NDArray[np.float64]) -> int:
     return min(excess.size, math.ceil(2 * tau))
 
 
-def _resample(
-    work: NDArray[np.float64], time_s: NDArray[np.float64], length: int, seed: int
-) -> NDArray[np.float64]:
+def _resample(work: NDArray[np.float64], time_s: NDArray[np.float64], length: int, seed: int) -> NDArray[np.float64]:
     """Rates [resamples] of windows put together from blocks of `length` groups, drawn with replacement."""
     n = work.size
     wrapped = np.arange(n)[:, None] + np.arange(length)[None, :]

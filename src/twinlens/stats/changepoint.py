@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-FEWEST_POINTS = (
-    3  # a mean and a spread of two points fit them exactly, so pairs would always look like segments
-)
+FEWEST_POINTS = 3  # a mean and a spread of two points fit them exactly, so pairs would always look like segments
 # Variance added to every segment: changes of log duration far below 0.1 % are the clock's grain, not
 # levels.
 GRAIN = 1e-6

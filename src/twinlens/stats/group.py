@@ -26,7 +26,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What one run's rows come to. Derived: it can be deleted and rebuilt from the run folder."""
+    """What one run's rows come to. Derived: it can be deleted and rebuilt from the run folder.
+
+    `identity` is equal for runs that are repeats of each other: all that was asked but the repeat, and who ran it.
+    """
 
     run: str
     lens: Literal["training", "inference"]
@@ -40,6 +43,7 @@ class Summary:
     metrics: dict[str, Estimate]
     gate: dict[str, Any] | None = None
     notes: tuple[str, ...] = ()
+    identity: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ def group(summaries: Iterable[Summary]) -> tuple[Group, ...]:
     """Groups in order of first appearance. Unfinished runs stay in and keep their group from being ranked."""
     members: dict[str, list[Summary]] = {}
     for summary in summaries:
-        identity = [summary.lens, summary.model, summary.executor, summary.point]
+        identity = [summary.lens, summary.model, summary.executor, summary.point, summary.identity]
         members.setdefault(json.dumps(identity, sort_keys=True), []).append(summary)
     return tuple(_one(runs) for runs in members.values())
 

@@ -75,9 +75,7 @@ class _Trace:
         return int(self.edges[point])
 
 
-def judge(
-    time_s: NDArray[np.float64], log_time: NDArray[np.float64], after_tags: int, rule: SteadyRule
-) -> Finding:
+def judge(time_s: NDArray[np.float64], log_time: NDArray[np.float64], after_tags: int, rule: SteadyRule) -> Finding:
     """The finding for row times [n] and their logs per work; the first `after_tags` rows are the start."""
     begin = after_tags + leading_outliers(log_time[after_tags:], rule.delta)
     shortage = _shortage(time_s[begin:], max(2, rule.min_rows), rule.min_seconds)
@@ -117,9 +115,7 @@ def _settle(trace: _Trace, levels: tuple[Level, ...], rule: SteadyRule, refined:
         step = None if refined else best_step(points[begin:])
         if step is None:
             return _drift(trace, row, rule)
-        halves = tuple(
-            Level(b, e, float(points[b:e].mean())) for b, e in ((begin, begin + step), (begin + step, size))
-        )
+        halves = tuple(Level(b, e, float(points[b:e].mean())) for b, e in ((begin, begin + step), (begin + step, size)))
         return _settle(trace, (*levels[:at], *halves), rule, refined=True)
     memory = _memory(points[begin:], rule)
     if memory:
@@ -155,9 +151,7 @@ def _memory(points: NDArray[np.float64], rule: SteadyRule) -> str:
     )
 
 
-def _faster(
-    levels: tuple[Level, ...], last: Level, spread: float, transient: int, rule: SteadyRule
-) -> Level | None:
+def _faster(levels: tuple[Level, ...], last: Level, spread: float, transient: int, rule: SteadyRule) -> Level | None:
     """The fastest earlier level that lasted and that the last one has fallen behind."""
     lasting = [level for level in levels if level.size > transient and level.mean < last.mean]
     behind = [level for level in lasting if differ(level, last, spread, rule.delta, rule.errors)]
@@ -167,9 +161,7 @@ def _faster(
 def _slowdown_reason(trace: _Trace, faster: Level, last: Level) -> str:
     longer = 100 * float(np.expm1(min(last.mean - faster.mean, 700.0)))
     before = f"{trace.skipped + trace.row(faster.begin)} to {trace.skipped + trace.row(faster.end) - 1}"
-    return (
-        f"rows from {trace.skipped + trace.row(last.begin)} on take {longer:.3g} % longer than {before} did"
-    )
+    return f"rows from {trace.skipped + trace.row(last.begin)} on take {longer:.3g} % longer than {before} did"
 
 
 def _drift(trace: _Trace, row: int, rule: SteadyRule) -> Finding:

@@ -78,9 +78,7 @@ def differ(a: Level, b: Level, spread: float, delta: float, errors: float) -> bo
     return abs(a.mean - b.mean) > max(math.log1p(delta), allowed)
 
 
-def first_of_last(
-    levels: tuple[Level, ...], spread: float, delta: float, errors: float, transient: int
-) -> int:
+def first_of_last(levels: tuple[Level, ...], spread: float, delta: float, errors: float, transient: int) -> int:
     """The index of the level where the last one began: walking back while levels agree with the last.
 
     A passing disturbance of at most `transient` points is crossed when the level before it agrees again, so

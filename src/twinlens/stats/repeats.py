@@ -32,9 +32,7 @@ def over_runs(estimates: Sequence[Estimate], *, level: float = 0.95) -> Estimate
     if not present:
         return Estimate.absent(unit, f"absent in every run{missing}")
     if len(present) == 1:
-        return replace(
-            present[0], method=f"{present[0].method}; within one run; not comparable across runs{missing}"
-        )
+        return replace(present[0], method=f"{present[0].method}; within one run; not comparable across runs{missing}")
     mean = float(np.clip(values.mean(), values.min(), values.max()))
     origin = weakest(*(e.origin for e in present))
     runs = len(present)

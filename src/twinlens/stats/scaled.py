@@ -29,4 +29,12 @@ def inverse(estimate: Estimate, factor: float, unit: str, method: str) -> Estima
     if not estimate.value:
         return Estimate.absent(unit, estimate.reason or "the divisor is 0")
     low, high = (factor / bound if bound else None for bound in (estimate.high, estimate.low))
-    return replace(estimate, value=factor / estimate.value, low=low, high=high, unit=unit, method=method, origin="derived")
+    return replace(
+        estimate,
+        value=factor / estimate.value,
+        low=low,
+        high=high,
+        unit=unit,
+        method=method,
+        origin="derived",
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -31,14 +33,17 @@ def summarise(run: Run) -> Summary:
         lens=run.lens,
         state=run.state,
         model=run.spec.workload.model,
-        executor=run.spec.executor.kind if run.spec.executor.graph == "eager" else f"{run.spec.executor.kind}, compiled",
+        executor=run.spec.executor.kind
+        if run.spec.executor.graph == "eager"
+        else f"{run.spec.executor.kind}, compiled",
         point=_point(run),
         repeat=run.spec.repeat,
         rows=run.table.num_rows,
         verdict=verdict,
         metrics=metrics,
         gate=gate(metrics, run.spec.protocol.tolerance) if run.lens == "inference" else None,
-        notes=run.facts.notes if run.facts else (),
+        notes=(*(run.facts.notes if run.facts else ()), *_impossible(metrics)),
+        identity=_identity(run),
     )
 
 
@@ -86,6 +91,25 @@ def _inference(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]
         "energy_per_output_token_j": float(requests.output_tokens[done].sum()),
     }
     return metrics, _verdict(steadiness, requests.intended_ns[inside], requests.end_ns[inside]), work
+
+
+def _identity(run: Run) -> str:
+    """What repeats share: everything that was asked but the repeat and the name, and the executor's hash."""
+    asked = run.spec.to_dict() | {"repeat": 0, "name": ""}
+    text = json.dumps(asked, sort_keys=True)
+    who = run.facts.executor.hash() if run.facts else "unknown"
+    return hashlib.sha256(f"{text}/{who}".encode()).hexdigest()[:12]
+
+
+def _impossible(metrics: dict[str, Estimate]) -> list[str]:
+    """Sentences on figures that cannot be true, so that nobody has to notice them unaided."""
+    shares = ("mfu", "hfu", "mfu_datasheet", "mfu_own_shapes", "prefill_mfu", "mbu", "matvec_share")
+    above = [name for name in shares if name in metrics and (metrics[name].value or 0.0) > 1.0]
+    return [
+        f"{name} is above 100 %: its ceiling was measured lower than this run went (a busy neighbour, or a cache); "
+        "do not read it as efficiency."
+        for name in above
+    ]
 
 
 def _rule(run: Run) -> SteadyRule:

@@ -96,9 +96,7 @@ def forward_flop_per_image(shape: VisionShape, image_size: int | None = None) ->
     _positive(image_size=side)
     if isinstance(shape, VitShape):
         return _vit_flop(shape, side)
-    return 2.0 * (
-        sum(layer.macs for layer in convolutions(shape, side)) + shape.hidden_sizes[-1] * shape.labels
-    )
+    return 2.0 * (sum(layer.macs for layer in convolutions(shape, side)) + shape.hidden_sizes[-1] * shape.labels)
 
 
 def training_flop_per_image(shape: VisionShape, image_size: int | None = None) -> float:

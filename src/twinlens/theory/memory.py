@@ -61,9 +61,7 @@ class InferenceMemory:
     arithmetic: str
 
 
-def weights_bytes(
-    shape: ModelShape, bits_per_weight: float = 16.0, embedding_bits: float | None = None
-) -> float:
+def weights_bytes(shape: ModelShape, bits_per_weight: float = 16.0, embedding_bits: float | None = None) -> float:
     """Bytes of all weights. `bits_per_weight` includes the quantisation scales.
 
     `embedding_bits` is for the token table and the output head where those are left wider; None means the

@@ -24,9 +24,7 @@ def weights_read_bytes(shape: DecoderShape, tokens: int = 1, bits_per_weight: fl
         routed, chosen = shape.experts.count, shape.experts.per_token
         touched = routed * (1 - (1 - chosen / routed) ** tokens)
         dense_only = dense - shape.expert_layers * expert_weights(shape) * routed
-        return (
-            (dense_only + shape.expert_layers * expert_weights(shape) * touched + rows) * bits_per_weight / 8
-        )
+        return (dense_only + shape.expert_layers * expert_weights(shape) * touched + rows) * bits_per_weight / 8
     return (dense + rows) * bits_per_weight / 8
 
 

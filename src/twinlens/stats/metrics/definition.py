@@ -7,6 +7,8 @@ from typing import Literal
 
 from twinlens import units
 
+Lens = Literal["training", "inference", "both"]
+
 
 @dataclass(frozen=True, slots=True)
 class Metric:
@@ -15,48 +17,48 @@ class Metric:
     id: str
     label: str
     unit: str
-    lens: Literal["training", "inference", "both"]
+    lens: Lens
     group: Literal["sustained", "time", "efficiency", "memory", "quality", "energy", "share"]
     better: Literal["more", "less", "none"] = "none"
 
 
 def _training() -> list[Metric]:
-    both = "training"
+    lens: Lens = "training"
     return [
-        Metric("training_tokens_per_s", "tokens/s", units.TOKENS_PER_S, both, "sustained", "more"),
-        Metric("training_images_per_s", "images/s", units.IMAGES_PER_S, both, "sustained", "more"),
-        Metric("training_peak_tokens_per_s", "peak tokens/s", units.TOKENS_PER_S, both, "sustained"),
-        Metric("training_peak_images_per_s", "peak images/s", units.IMAGES_PER_S, both, "sustained"),
-        Metric("step_s_p50", "step p50", units.SECONDS, both, "time", "less"),
-        Metric("step_s_p90", "step p90", units.SECONDS, both, "time", "less"),
-        Metric("step_s_p99", "step p99", units.SECONDS, both, "time", "less"),
-        Metric("data_share", "data", units.RATIO, both, "share"),
-        Metric("forward_share", "forward", units.RATIO, both, "share"),
-        Metric("backward_share", "backward", units.RATIO, both, "share"),
-        Metric("communicate_share", "communicate", units.RATIO, both, "share"),
-        Metric("optimize_share", "optimizer", units.RATIO, both, "share"),
-        Metric("unattributed_share", "unattributed", units.RATIO, both, "share"),
-        Metric("mfu", "MFU", units.RATIO, both, "efficiency", "more"),
-        Metric("hfu", "HFU", units.RATIO, both, "efficiency", "more"),
-        Metric("mfu_datasheet", "MFU of datasheet", units.RATIO, both, "efficiency", "more"),
-        Metric("mfu_own_shapes", "MFU at own shapes", units.RATIO, both, "efficiency", "more"),
-        Metric("flop_per_s", "model FLOP/s", units.FLOP_PER_S, both, "efficiency", "more"),
-        Metric("flop_coverage", "FLOP coverage", units.RATIO, both, "efficiency", "more"),
-        Metric("gradients_bytes", "gradients", units.BYTES, both, "memory", "less"),
-        Metric("optimizer_bytes", "optimizer state", units.BYTES, both, "memory", "less"),
-        Metric("activations_bytes", "activations", units.BYTES, both, "memory", "less"),
-        Metric("bytes_per_parameter", "bytes/parameter", units.BYTES, both, "memory", "less"),
-        Metric("final_loss", "final loss", units.NATS, both, "quality", "less"),
-        Metric("loss_gap", "gap to entropy rate", units.NATS, both, "quality", "less"),
-        Metric("time_to_target_s", "time to target", units.SECONDS, both, "quality", "less"),
-        Metric("samples_to_target", "samples to target", units.COUNT, both, "quality", "less"),
-        Metric("energy_per_step_j", "energy/step", units.JOULES, both, "energy", "less"),
-        Metric("energy_per_token_j", "energy/token", units.JOULES, both, "energy", "less"),
+        Metric("training_tokens_per_s", "tokens/s", units.TOKENS_PER_S, lens, "sustained", "more"),
+        Metric("training_images_per_s", "images/s", units.IMAGES_PER_S, lens, "sustained", "more"),
+        Metric("training_peak_tokens_per_s", "peak tokens/s", units.TOKENS_PER_S, lens, "sustained"),
+        Metric("training_peak_images_per_s", "peak images/s", units.IMAGES_PER_S, lens, "sustained"),
+        Metric("step_s_p50", "step p50", units.SECONDS, lens, "time", "less"),
+        Metric("step_s_p90", "step p90", units.SECONDS, lens, "time", "less"),
+        Metric("step_s_p99", "step p99", units.SECONDS, lens, "time", "less"),
+        Metric("data_share", "data", units.RATIO, lens, "share"),
+        Metric("forward_share", "forward", units.RATIO, lens, "share"),
+        Metric("backward_share", "backward", units.RATIO, lens, "share"),
+        Metric("communicate_share", "communicate", units.RATIO, lens, "share"),
+        Metric("optimize_share", "optimizer", units.RATIO, lens, "share"),
+        Metric("unattributed_share", "unattributed", units.RATIO, lens, "share"),
+        Metric("mfu", "MFU", units.RATIO, lens, "efficiency", "more"),
+        Metric("hfu", "HFU", units.RATIO, lens, "efficiency", "more"),
+        Metric("mfu_datasheet", "MFU of datasheet", units.RATIO, lens, "efficiency", "more"),
+        Metric("mfu_own_shapes", "MFU at own shapes", units.RATIO, lens, "efficiency", "more"),
+        Metric("flop_per_s", "model FLOP/s", units.FLOP_PER_S, lens, "efficiency", "more"),
+        Metric("flop_coverage", "FLOP coverage", units.RATIO, lens, "efficiency", "more"),
+        Metric("gradients_bytes", "gradients", units.BYTES, lens, "memory", "less"),
+        Metric("optimizer_bytes", "optimizer state", units.BYTES, lens, "memory", "less"),
+        Metric("activations_bytes", "activations", units.BYTES, lens, "memory", "less"),
+        Metric("bytes_per_parameter", "bytes/parameter", units.BYTES, lens, "memory", "less"),
+        Metric("final_loss", "final loss", units.NATS, lens, "quality", "less"),
+        Metric("loss_gap", "gap to entropy rate", units.NATS, lens, "quality", "less"),
+        Metric("time_to_target_s", "time to target", units.SECONDS, lens, "quality", "less"),
+        Metric("samples_to_target", "samples to target", units.COUNT, lens, "quality", "less"),
+        Metric("energy_per_step_j", "energy/step", units.JOULES, lens, "energy", "less"),
+        Metric("energy_per_token_j", "energy/token", units.JOULES, lens, "energy", "less"),
     ]
 
 
 def _inference() -> list[Metric]:
-    lens = "inference"
+    lens: Lens = "inference"
     return [
         Metric("output_tokens_per_s", "output tokens/s", units.TOKENS_PER_S, lens, "sustained", "more"),
         Metric("peak_output_tokens_per_s", "peak tokens/s", units.TOKENS_PER_S, lens, "sustained"),

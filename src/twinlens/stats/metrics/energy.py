@@ -16,7 +16,10 @@ from twinlens.units import JOULES, WATTS
 
 LEAST_PERIODS = 100  # counter periods in the shortest window worth reading: one is then at most 1 % of it
 CROSS_CHECK_LIMIT = 0.05
-_PERIOD_S = {"gpu": 0.1, "package": 0.001}  # NVML counters move every 10 to 100 ms by board; RAPL every millisecond
+_PERIOD_S = {
+    "gpu": 0.1,
+    "package": 0.001,
+}  # NVML counters move every 10 to 100 ms by board; RAPL every millisecond
 _SCOPES = {"gpu": "GPU board", "package": "processor package"}
 
 
@@ -82,7 +85,7 @@ def _counters(telemetry: pa.Table, begin_s: float, end_s: float) -> dict[str, _C
     power_w = telemetry.column("power_w").to_numpy(zero_copy_only=False).astype(float)
     readable = np.isfinite(joules)
     inside = readable & (time_s >= begin_s) & (time_s <= end_s)
-    names = np.unique(source[readable]) if readable.any() else []
+    names = sorted(set(source[readable]))
     return {
         str(name): _Counter(*(column[inside & (source == name)] for column in (time_s, joules, power_w)))
         for name in names

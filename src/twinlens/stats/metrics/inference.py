@@ -24,9 +24,7 @@ from twinlens.units import BYTES_PER_S, FLOP_PER_S, IMAGES_PER_S, RATIO, REQUEST
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
-def inference_steadiness(
-    requests: Requests, rule: SteadyRule = SteadyRule()
-) -> tuple[np.ndarray, Steadiness | None]:
+def inference_steadiness(requests: Requests, rule: SteadyRule = SteadyRule()) -> tuple[np.ndarray, Steadiness | None]:
     """The first row of each batch (indexes), and the verdict on the batches' time per unit of work."""
     if not len(requests):
         return np.zeros(0, int), None
@@ -64,7 +62,10 @@ def _rates(requests: Requests, inside: np.ndarray, steadiness: Steadiness, heads
         return {"inference_images_per_s": rate} | _kept(rate, "peak_inference_images_per_s", steadiness, size)
     tokens = _per_batch(requests, inside, requests.output_tokens)
     rate = rate_interval(tokens, begin, end, unit=TOKENS_PER_S)
-    found = {"output_tokens_per_s": rate, "requests_per_s": rate_interval(served, begin, end, unit=REQUESTS_PER_S)}
+    found = {
+        "output_tokens_per_s": rate,
+        "requests_per_s": rate_interval(served, begin, end, unit=REQUESTS_PER_S),
+    }
     if np.ptp(requests.output_tokens[heads]) or np.ptp(requests.input_tokens[heads]):
         uneven = "requests differ in length, so the best window would be the one of the shortest"
         return found | {
@@ -75,7 +76,7 @@ def _rates(requests: Requests, inside: np.ndarray, steadiness: Steadiness, heads
 
 
 def _kept(rate: Estimate, peak_name: str, steadiness: Steadiness, per_batch: float) -> dict[str, Estimate]:
-    """The peak beside the sustained rate, and what is retained. Windows count batches, `per_batch` units of work each."""
+    """The peak beside the sustained rate, and what is retained. Windows count batches of `per_batch` units of work."""
     peak = peak_rate(steadiness, unit=rate.unit)
     batches = scaled(rate, 1 / per_batch, rate.unit, "in batches", "measured")
     return {
@@ -121,17 +122,37 @@ def _prefill_rate(tokens: np.ndarray, median: Estimate) -> Estimate:
 
 
 def _efficiency(found: dict[str, Estimate], facts: Facts) -> dict[str, Estimate]:
-    """Bytes of a decode step over its time against the read bandwidth, and FLOP of a prefill against the matrix rate."""
+    """Decode bytes over time against the read bandwidth; prefill FLOP over time against the matrix rate."""
     work, ceilings, shares = facts.work, facts.ceilings, {}
     if "tpot_s_p50" in found and "decode_bytes" in work and work["decode_bytes"].value:
-        moved = inverse(found["tpot_s_p50"], work["decode_bytes"].value, BYTES_PER_S, "modelled bytes of a decode step / median TPOT")
+        moved = inverse(
+            found["tpot_s_p50"],
+            work["decode_bytes"].value,
+            BYTES_PER_S,
+            "modelled bytes of a decode step / median TPOT",
+        )
         if "read_bytes_per_s" in ceilings:
             shares["mbu"] = ratio(moved, ceilings["read_bytes_per_s"])
-    if "tpot_s_p50" in found and "linear_bytes" in work and work["linear_bytes"].value and "matvec_bytes_per_s" in ceilings:
-        read = inverse(found["tpot_s_p50"], work["linear_bytes"].value, BYTES_PER_S, "bytes of linear weights / median TPOT")
+    if (
+        "tpot_s_p50" in found
+        and "linear_bytes" in work
+        and work["linear_bytes"].value
+        and "matvec_bytes_per_s" in ceilings
+    ):
+        read = inverse(
+            found["tpot_s_p50"],
+            work["linear_bytes"].value,
+            BYTES_PER_S,
+            "bytes of linear weights / median TPOT",
+        )
         shares["matvec_share"] = ratio(read, ceilings["matvec_bytes_per_s"])
     if "prefill_flop" in work and work["prefill_flop"].value and "matrix_flop_per_s" in ceilings:
-        done = inverse(found["ttft_s_p50"], work["prefill_flop"].value, FLOP_PER_S, "modelled FLOP of a prefill / median TTFT")
+        done = inverse(
+            found["ttft_s_p50"],
+            work["prefill_flop"].value,
+            FLOP_PER_S,
+            "modelled FLOP of a prefill / median TTFT",
+        )
         shares["prefill_mfu"] = ratio(done, ceilings["matrix_flop_per_s"])
     return shares
 
@@ -154,4 +175,10 @@ def _quantiles(name: str, values: np.ndarray, wanted: tuple[str, ...]) -> dict[s
 
 def _failed(outcomes: np.ndarray) -> Estimate:
     share = float((outcomes != "ok").mean()) if len(outcomes) else 0.0
-    return Estimate(share, RATIO, "requests not answered in full / all requests of the window", "measured", n=len(outcomes))
+    return Estimate(
+        share,
+        RATIO,
+        "requests not answered in full / all requests of the window",
+        "measured",
+        n=len(outcomes),
+    )

@@ -18,7 +18,10 @@ def memory(known: dict[str, Estimate]) -> dict[str, Estimate]:
 
 def peak_memory(telemetry: pa.Table) -> Estimate:
     """The largest sampled memory: of the accelerator where it was read, else of the process."""
-    for column, what in (("memory_used_bytes", "accelerator memory in use"), ("rss_bytes", "resident memory of the process")):
+    for column, what in (
+        ("memory_used_bytes", "accelerator memory in use"),
+        ("rss_bytes", "resident memory of the process"),
+    ):
         values = telemetry.column(column).drop_null()
         if len(values):
             method = f"largest of {len(values)} samples of {what}; a shorter peak between samples is not seen"

@@ -51,7 +51,11 @@ def fidelity(rows: Sequence[FidelityRow]) -> dict[str, Estimate]:
     found = {
         "top1_agreement": _clip(mean_interval(agreed, unit=RATIO, method_suffix=", per prompt"), 0.0, 1.0),
         "kl_nats": _clip(
-            mean_interval(np.array([r.kl_nats for r in rows]) / tokens, unit=NATS, method_suffix=", KL(fp32 || this) per prompt"),
+            mean_interval(
+                np.array([r.kl_nats for r in rows]) / tokens,
+                unit=NATS,
+                method_suffix=", KL(fp32 || this) per prompt",
+            ),
             0.0,
             math.inf,
         ),
@@ -76,7 +80,11 @@ def gate(metrics: dict[str, Estimate], tolerance: Tolerance) -> dict[str, object
         value = metrics[name].value if name in metrics else None
         if value is not None and (value < limit if at_least else value > limit):
             broken.append(f"{name} {digits(value)} is {'below' if at_least else 'above'} {limit:g}")
-    return {"go": not broken, "reason": "; ".join(broken) or "within tolerance", "tolerance": tolerance.model_dump()}
+    return {
+        "go": not broken,
+        "reason": "; ".join(broken) or "within tolerance",
+        "tolerance": tolerance.model_dump(),
+    }
 
 
 def _final_loss(steps: Steps, looked: np.ndarray) -> Estimate:
@@ -101,7 +109,10 @@ def _to_target(steps: Steps, looked: np.ndarray, target: float) -> dict[str, Est
     if not hits:
         best = f"best {digits(float(np.nanmin(steps.loss[looked])), 4)}" if looked.size else "never looked"
         reason = f"target {digits(target, 4)} nats not reached ({best})"
-        return {"time_to_target_s": Estimate.absent(SECONDS, reason), "samples_to_target": Estimate.absent(COUNT, reason)}
+        return {
+            "time_to_target_s": Estimate.absent(SECONDS, reason),
+            "samples_to_target": Estimate.absent(COUNT, reason),
+        }
     hit = hits[0]
     misses = looked[looked < hit]
     trained = np.cumsum(np.where(steps.kind == "step", steps.samples, 0))
@@ -123,6 +134,8 @@ def _clip(estimate: Estimate, least: float, most: float) -> Estimate:
 def _exponential(log_change: Estimate) -> Estimate:
     if log_change.value is None:
         return log_change
-    value, low, high = (None if v is None else math.expm1(v) for v in (log_change.value, log_change.low, log_change.high))
+    value, low, high = (
+        None if v is None else math.expm1(v) for v in (log_change.value, log_change.low, log_change.high)
+    )
     method = f"exp(mean difference of log likelihood) - 1; {log_change.method}"
     return Estimate(value, RATIO, method, "measured", low, high, log_change.level, log_change.n)

@@ -8,10 +8,10 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.facts import Facts
 from twinlens.record.step import Steps
 from twinlens.spec.workload import TrainingWorkload
+from twinlens.stats.bootstrap import rate_interval
 from twinlens.stats.interval import mean_interval
 from twinlens.stats.metrics.memory import memory
 from twinlens.stats.metrics.quality import training_quality
-from twinlens.stats.bootstrap import rate_interval
 from twinlens.stats.quantile import quantile
 from twinlens.stats.ratio import ratio
 from twinlens.stats.scaled import scaled
@@ -49,7 +49,7 @@ def training_metrics(
     found |= training_quality(steps, workload, facts.entropy_rate_nats if facts else None)
     if steadiness is None:
         return found
-    window = only.where(slice(steadiness.steady_begin, steadiness.steady_end))
+    window = only.where(np.arange(steadiness.steady_begin, steadiness.steady_end))
     vision = not only.tokens.any()
     what, unit = ("images", IMAGES_PER_S) if vision else ("tokens", TOKENS_PER_S)
     rate = rate_interval(_work(window), window.begin_ns, window.end_ns, unit=unit)
@@ -85,8 +85,12 @@ def _shares(window: Steps) -> dict[str, Estimate]:
             continue  # a phase that does not exist here is absent, not 0
         share = spent / (window.end_ns - window.begin_ns)
         left -= float(np.nansum(spent)) / total
-        shares[f"{phase}_share"] = mean_interval(share[np.isfinite(share)], unit=RATIO, method_suffix=", share of each step")
-    shares["unattributed_share"] = Estimate(max(0.0, round(left, 12)), RATIO, "step time in no phase", "measured", n=len(window))
+        shares[f"{phase}_share"] = mean_interval(
+            share[np.isfinite(share)], unit=RATIO, method_suffix=", share of each step"
+        )
+    shares["unattributed_share"] = Estimate(
+        max(0.0, round(left, 12)), RATIO, "step time in no phase", "measured", n=len(window)
+    )
     return shares
 
 

@@ -1,0 +1,73 @@
+"""`twinlens check`: the spec resolved, what it stands for, and what theory says of it; nothing is touched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from twinlens.cli.screen import out, planned_s, print_json, sentences
+from twinlens.cli.sweep import as_settings
+from twinlens.errors import BadInput, nearest
+from twinlens.executors.registry import executor_names
+from twinlens.measure.fit import needed, refuse_what_cannot_fit
+from twinlens.measure.physics import theory_of
+from twinlens.spec.load import dump, load
+from twinlens.spec.study import RunSpec, Study
+from twinlens.units import show
+
+
+def run(path: Path, settings: list[str], at: list[str], json: bool) -> None:
+    with sentences():
+        study = load(path, [*as_settings(at), *settings])
+        if study.executor.kind not in executor_names(study.lens):
+            known = nearest(study.executor.kind, executor_names(study.lens))
+            raise BadInput(f"unknown executor {study.executor.kind!r} for {study.lens}; {known}", code="TL207")
+        points = study.point_runs()
+        if json:
+            print_json(
+                {
+                    "study": study.to_dict(),
+                    "runs": len(study.runs()),
+                    "points": [_predicted(p) for p in points],
+                }
+            )
+        else:
+            _print(study, points)
+        for spec in points:
+            refuse_what_cannot_fit(spec)
+
+
+def _print(study: Study, points: list[RunSpec]) -> None:
+    console = out()
+    console.print(dump(study), markup=False)
+    console.print(f"{len(study.runs())} runs, about {show(planned_s(study), 's')} once installed\n")
+    table = Table(
+        title="What theory says (modelled, not measured)",
+        title_justify="left",
+        box=None,
+        padding=(0, 2, 0, 0),
+    )
+    for head in ("point", "quantity", "value"):
+        table.add_column(head, justify="right" if head == "value" else "left", overflow="fold")
+    for spec in points:
+        bytes_needed, words = needed(spec)
+        name = f"{spec.point.precision}, batch {spec.point.batch}" if spec.lens == "inference" else spec.point.precision
+        for quantity, estimate in theory_of(spec).items():
+            table.add_row(name, quantity, show(estimate.value, estimate.unit))
+            name = ""
+        table.add_row("", "memory needed", show(bytes_needed, "bytes"))
+        table.add_row("", words, "")
+    console.print(table)
+
+
+def _predicted(spec: RunSpec) -> dict[str, Any]:
+    bytes_needed, words = needed(spec)
+    theory = {name: estimate.to_json() for name, estimate in theory_of(spec).items()}
+    return {
+        "point": spec.point.model_dump(mode="json"),
+        "memory_bytes": bytes_needed,
+        "memory": words,
+        "theory": theory,
+    }

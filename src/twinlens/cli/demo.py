@@ -1,0 +1,47 @@
+"""`twinlens demo`: the main job on an embedded default, both lenses, and a report at the end."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+from twinlens.cli.measure import fail_if_any, measure_with_progress
+from twinlens.cli.report import write_report
+from twinlens.cli.screen import err, out, print_json, sentences
+from twinlens.cli.show import show_runs, summaries_json
+from twinlens.measure.summary_file import summary_of
+from twinlens.report.sentence import sentences as words
+from twinlens.spec.load import load
+from twinlens.spec.study import Study
+from twinlens.stats.group import group
+
+STUDIES = ("training", "inference", "quality")
+
+
+def run(folder: Path, json: bool, quiet: bool, fresh: bool) -> None:
+    with sentences():
+        outcomes = [measure_with_progress(study, folder, quiet, fresh) for study in demo_studies()]
+        runs = [one for outcome in outcomes for one in outcome.runs]
+        report = folder / f"{outcomes[0].folder.name}.html"
+        write_report(runs, report, "Twinlens demo")
+        if json:
+            print_json(summaries_json(runs))
+        else:
+            show_runs(runs)
+            groups = group(summary_of(one) for one in runs)
+            console = out()
+            for sentence in words(
+                [g for g in groups if g.lens == "training"], [g for g in groups if g.lens == "inference"]
+            ):
+                console.print(sentence)
+            console.print()
+        err().print(f"report: {report.resolve()}", soft_wrap=True)
+        for outcome in outcomes:
+            fail_if_any(outcome)
+
+
+def demo_studies() -> tuple[Study, ...]:
+    """The bundled studies, in the order they are measured."""
+    folder = resources.files("twinlens.spec") / "catalog" / "demo"
+    with resources.as_file(folder) as path:
+        return tuple(load(path / f"{name}.toml") for name in STUDIES)

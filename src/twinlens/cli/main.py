@@ -1,0 +1,138 @@
+"""The command line: one thin function per verb. What it needs is imported when it is called: `--help` is quick."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from twinlens.version import __version__
+
+app = typer.Typer(
+    name="twinlens",
+    help="Two lenses on AI performance, training and inference, never averaged.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+Set = Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a field of the spec.")]
+At = Annotated[
+    list[str] | None, typer.Option("--at", metavar="FIELD=V,V", help="Sweep a field of the operating point.")
+]
+Out = Annotated[Path, typer.Option("--out", help="Where run folders go.")]
+Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew instead of going on with an unfinished study.")]
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, study folders, or folders of them.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"twinlens {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(out: Out = Path("runs"), json: Json = False, quiet: Quiet = False, fresh: Fresh = False) -> None:
+    """Train and serve a small model on this machine, at several precisions, and report the two as two."""
+    from twinlens.cli.demo import run
+
+    run(out, json, quiet, fresh)
+
+
+@app.command()
+def probe(
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Who is this machine: what it says of itself, and measured ceilings per precision."""
+    from twinlens.cli.probe import run
+
+    run(device, json, quiet)
+
+
+@app.command()
+def check(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC")], set_: Set = None, at: At = None, json: Json = False
+) -> None:
+    """Check a spec, print it resolved, and what theory predicts. Touches nothing."""
+    from twinlens.cli.check import run
+
+    run(spec, set_ or [], at or [], json)
+
+
+@app.command()
+def measure(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC")],
+    set_: Set = None,
+    at: At = None,
+    out: Out = Path("runs"),
+    json: Json = False,
+    quiet: Quiet = False,
+    fresh: Fresh = False,
+) -> None:
+    """Run a spec: every operating point, every repeat in a fresh process. Goes on where it was interrupted."""
+    from twinlens.cli.measure import run
+
+    run(spec, set_ or [], at or [], out, json, quiet, fresh)
+
+
+@app.command()
+def show(runs: Runs, json: Json = False) -> None:
+    """The metric table of a run, or of all runs of a study."""
+    from twinlens.cli.show import run
+
+    run(runs, json)
+
+
+@app.command()
+def report(
+    runs: Runs,
+    file: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.html")] = Path("report.html"),
+) -> None:
+    """One self-contained HTML file."""
+    from twinlens.cli.report import run
+
+    run(runs, file)
+
+
+@app.command()
+def explain(word: Annotated[str, typer.Argument(metavar="WORD")]) -> None:
+    """What a metric, label, error or term means, and how it is computed."""
+    from twinlens.cli.explain import run
+
+    run(word)
+
+
+@app.command("list")
+def list_(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="models, precisions, executors, metrics, …")] = "kinds",
+    out: Out = Path("runs"),
+    json: Json = False,
+) -> None:
+    """What is available here."""
+    from twinlens.cli.listing import run
+
+    run(kind, out, json)
+
+
+def main() -> None:
+    """Entry point of the `twinlens` command."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

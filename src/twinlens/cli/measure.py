@@ -1,0 +1,45 @@
+"""`twinlens measure`: run a study, say where it went, show what it came to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from twinlens.cli.screen import StudyProgress, err, planned_s, print_json, sentences
+from twinlens.cli.show import show_runs, summaries_json
+from twinlens.cli.sweep import as_settings
+from twinlens.errors import ExecutorFailed
+from twinlens.measure.study import Outcome, measure_study, unfinished_study
+from twinlens.measure.summary_file import summary_of
+from twinlens.spec.load import load
+from twinlens.spec.study import Study
+
+
+def run(spec: Path, settings: list[str], at: list[str], out: Path, json: bool, quiet: bool, fresh: bool) -> None:
+    with sentences():
+        study = load(spec, [*as_settings(at), *settings])
+        outcome = measure_with_progress(study, out, quiet, fresh)
+        if json:
+            print_json(summaries_json(outcome.runs))
+        else:
+            show_runs(outcome.runs)
+            err().print(f"\nruns: {outcome.folder}", soft_wrap=True)
+        fail_if_any(outcome)
+
+
+def measure_with_progress(study: Study, out: Path, quiet: bool, fresh: bool) -> Outcome:
+    """Measure with a progress bar on stderr, saying first if an unfinished study is gone on with."""
+    unfinished = None if fresh else unfinished_study(study, out)
+    if unfinished and not quiet:
+        err().print(f"going on with {unfinished} (--fresh begins anew)", soft_wrap=True)
+    with StudyProgress(study.name, planned_s(study), quiet) as progress:
+        outcome = measure_study(study, out, progress, fresh=fresh)
+    for one in outcome.runs:
+        summary_of(one)  # written beside each run while we are here
+    return outcome
+
+
+def fail_if_any(outcome: Outcome) -> None:
+    """Raises ExecutorFailed naming the runs that did not finish, after everything else was shown."""
+    if outcome.failures:
+        more = f" (and {len(outcome.failures) - 1} more)" if len(outcome.failures) > 1 else ""
+        raise ExecutorFailed(f"a run failed: {outcome.failures[0]}{more}", code="TL302")

@@ -1,0 +1,75 @@
+"""`twinlens probe`: the machine as it says of itself, and its measured ceilings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from twinlens.cli.screen import err, out, print_json, sentences
+from twinlens.measure.probe import CeilingRow, Probe, probe
+from twinlens.record.executor import FIELDS
+from twinlens.units import show
+
+_SHOWN = (
+    "accelerator.product", "accelerator.count", "accelerator.memory_bytes", "host.cpu.model", "host.cpu.cores",
+    "host.cpu.isa", "host.memory_bytes", "host.os", "host.kernel", "host.virtualisation",
+    "power.limit_w", "power.source", "thermal.throttle", "tenancy.co_tenants", "software.driver.version", "software.python.version",
+    "software.framework.version", "software.framework.source", "software.framework.threads",
+    "software.framework.cpu_capability", "software.framework.onednn",
+)  # fmt: skip
+
+
+def run(device: str, json: bool, quiet: bool) -> None:
+    with sentences():
+        if not quiet and not json:
+            err().print("measuring ceilings, about ten seconds …")
+        found = probe(device)
+        if json:
+            print_json(found.to_json())
+            return
+        console = out()
+        console.print(_facts(found))
+        console.print(
+            _ceilings(found.ceilings) if found.ceilings else f"Ceilings: not measured ({found.why_no_ceilings})"
+        )
+        console.print(f"executor record {found.record.hash()[:16]}; all {len(found.record.facts)} facts: --json")
+
+
+def _facts(found: Probe) -> Table:
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for key in _SHOWN:
+        fact = found.record.facts.get(key)
+        if fact is None:
+            continue
+        value = f"unknown ({fact.reason})" if fact.value is None else _text(key, fact.value)
+        table.add_row(FIELDS[key].label, value)
+    return table
+
+
+def _text(key: str, value: object) -> str:
+    if key.endswith("_bytes") and isinstance(value, int | float):
+        return show(value, "bytes")
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+def _ceilings(rows: Sequence[CeilingRow]) -> Table:
+    """One line per kind and format, one column per number of threads."""
+    threads = sorted({row.threads for row in rows})
+    table = Table(title="Measured ceilings", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    table.add_column("rate")
+    table.add_column("format")
+    for count in threads:
+        table.add_column(f"{count} thread{'s' if count > 1 else ''}", justify="right")
+    lines: dict[tuple[str, str], dict[int, str]] = {}
+    for row in rows:
+        name = f"{row.format} {row.layout}".strip() or "–"
+        absent = "not here" if row.estimate.value is None else show(row.estimate.value, row.estimate.unit)
+        lines.setdefault((row.kind, name), {})[row.threads] = absent
+    for (kind, name), cells in lines.items():
+        table.add_row(kind, name, *(cells.get(count, "–") for count in threads))
+    return table

@@ -1,0 +1,107 @@
+"""What every verb shares: data on stdout, people's words on stderr, errors as one sentence and an exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from twinlens.errors import TwinlensError
+
+_OVERHEAD_S = 9.0  # what a run costs beside its rows, until this study's own runs have told
+
+
+def out(width: int | None = None) -> Console:
+    """The console for data. 80 columns where the terminal does not say otherwise."""
+    wide = None if sys.stdout.isatty() else (width or int(os.environ.get("COLUMNS", "80")))
+    return Console(width=wide, highlight=False, soft_wrap=False)
+
+
+def err() -> Console:
+    """The console for progress and warnings."""
+    return Console(stderr=True, highlight=False)
+
+
+def print_json(data: Any) -> None:
+    """Plain JSON on stdout, as it is written on disk."""
+    sys.stdout.write(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+@contextmanager
+def sentences() -> Iterator[None]:
+    """Turn errors into one sentence on stderr and the exit code of their kind; no traceback for bad input."""
+    try:
+        yield
+    except TwinlensError as error:
+        err().print(
+            f"[bold red]twinlens:[/] {_escaped(str(error))} [dim](twinlens explain {error.code})[/]",
+            soft_wrap=True,
+        )
+        raise SystemExit(error.exit_code) from None
+    except KeyboardInterrupt:
+        err().print("twinlens: interrupted", soft_wrap=True)
+        raise SystemExit(130) from None
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has gone (`| head`): say nothing more
+        raise SystemExit(0) from None
+    except OSError as error:
+        err().print(f"[bold red]twinlens:[/] {_escaped(str(error))}", soft_wrap=True)
+        raise SystemExit(3) from None
+
+
+class StudyProgress:
+    """One bar over the runs of a study, with what the current one does and the time that is left."""
+
+    def __init__(self, title: str, total_s: float, quiet: bool) -> None:
+        self._begin_s, self._planned_s = time.monotonic(), total_s
+        self._first: int | None = None
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=16),
+            TextColumn("{task.fields[left]}"),
+            TimeElapsedColumn(),
+        )
+        self._bar = Progress(*columns, console=err(), transient=True, disable=quiet)
+        self._task = self._bar.add_task(title, total=1.0, left="")
+        self._title = title
+        self._said = ""
+        self._quiet = quiet
+
+    def __enter__(self) -> StudyProgress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, event: Any) -> None:
+        """Take an Event of a study."""
+        self._first = self._first or event.number
+        done = (event.number - 1 + event.share) / event.total
+        here = (event.number - self._first + event.share) / max(1, event.total - self._first + 1)
+        spent_s = time.monotonic() - self._begin_s
+        left_s = spent_s * (1 - here) / here if here > 0.15 else max(0.0, self._planned_s * (1 - here))
+        what = f"{self._title} {event.number}/{event.total} {event.run.point.precision}: {event.phrase}"
+        self._bar.update(self._task, completed=done, description=what, left=f"about {left_s:.0f} s left")
+        if not self._quiet and not self._bar.console.is_terminal and (line := what) != self._said:
+            self._said = line
+            self._bar.console.print(line, soft_wrap=True)
+
+
+def planned_s(study: Any) -> float:
+    """Seconds a study is expected to take: its durations and what each run costs beside them."""
+    return float(len(study.runs()) * (study.protocol.duration_s + _OVERHEAD_S))
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

@@ -1,0 +1,44 @@
+"""`twinlens show`: the metric table of one run, or of several by lens; or what is on disk, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from twinlens.cli.screen import out, print_json, sentences
+from twinlens.measure.summary_file import summary_of
+from twinlens.record.run import Run
+from twinlens.record.store import find_runs
+from twinlens.report.table import metric_table, summary_table
+from twinlens.stats.group import group
+from twinlens.stats.summary import to_json
+
+
+def run(paths: list[Path], json: bool) -> None:
+    with sentences():
+        runs = [found for path in paths for found in find_runs(path)]
+        if json:
+            print_json(summaries_json(runs))
+        else:
+            show_runs(runs)
+
+
+def show_runs(runs: Sequence[Run]) -> None:
+    """Tables on stdout: everything of one run, or one row per operating point of several."""
+    console = out()
+    if len(runs) == 1:
+        console.print(metric_table(summary_of(runs[0])))
+        return
+    groups = group(summary_of(one) for one in runs)
+    for lens in ("training", "inference"):
+        if any(one.lens == lens for one in groups):
+            console.print(summary_table(groups, lens))
+
+
+def summaries_json(runs: Sequence[Run]) -> Any:
+    """The summary of one run, or a list of several: what summary.json holds."""
+    from twinlens.version import __version__
+
+    found = [{"twinlens": __version__} | to_json(summary_of(one)) for one in runs]
+    return found[0] if len(found) == 1 else found

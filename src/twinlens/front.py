@@ -1,0 +1,90 @@
+"""The verbs as Python functions, under the same names as on the command line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from twinlens.measure.fit import needed, refuse_what_cannot_fit
+from twinlens.measure.physics import theory_of
+from twinlens.measure.probe import Probe
+from twinlens.measure.probe import probe as _probe
+from twinlens.measure.study import Outcome, Watch, measure_study
+from twinlens.measure.summary_file import summary_of
+from twinlens.pages import find
+from twinlens.record.run import Run
+from twinlens.record.store import find_runs
+from twinlens.report.html import write
+from twinlens.report.notebook import register
+from twinlens.report.table import metric_table, plain, summary_table
+from twinlens.report.view import view
+from twinlens.spec.study import Study
+from twinlens.stats.group import Summary, group
+
+if "IPython" in sys.modules:
+    register()  # runs show themselves in a notebook
+
+
+def measure(
+    study: Study, out: str | Path = "runs", *, watch: Watch = lambda event: None, fresh: bool = False
+) -> Outcome:
+    """Run a study: every operating point, every repeat in a fresh process, going on where it was interrupted.
+
+    Raises BadInput for what cannot be run, Interrupted; runs that failed are named in the outcome.
+    """
+    return measure_study(study, Path(out), watch, fresh=fresh)
+
+
+def check(study: Study) -> list[dict[str, Any]]:
+    """What theory says of each operating point; touches nothing. Raises BadInput for a run that cannot fit."""
+    found = []
+    for spec in study.point_runs():
+        refuse_what_cannot_fit(spec)
+        memory_bytes, arithmetic = needed(spec)
+        found.append(
+            {
+                "point": spec.point,
+                "memory_bytes": memory_bytes,
+                "memory": arithmetic,
+                "theory": theory_of(spec),
+            }
+        )
+    return found
+
+
+def probe(device: str = "auto") -> Probe:
+    """Who is this machine: captured facts and measured ceilings."""
+    return _probe(device)
+
+
+def read(*paths: str | Path) -> list[Run]:
+    """The runs in run folders, study folders, or folders of them. Raises BadInput."""
+    return [run for path in paths for run in find_runs(path)]
+
+
+def summary(run: Run) -> Summary:
+    """Every metric of a run, and whether it was steady."""
+    return summary_of(run)
+
+
+def show(*runs: Run) -> str:
+    """The table that `twinlens show` prints, as text of 80 columns."""
+    if len(runs) == 1:
+        return plain(metric_table(summary_of(runs[0])))
+    groups = group(summary_of(run) for run in runs)
+    lenses = [lens for lens in ("training", "inference") if any(one.lens == lens for one in groups)]
+    return "\n".join(plain(summary_table(groups, lens)) for lens in lenses)  # type: ignore[arg-type]
+
+
+def report(runs: Sequence[Run], to: str | Path, title: str | None = None) -> Path:
+    """Write one self-contained HTML file. Returns its path."""
+    path = Path(to)
+    write(view([(run, summary_of(run)) for run in runs], title), path)
+    return path
+
+
+def explain(word: str) -> str:
+    """The page of a metric, label, error or term, as Markdown. Raises BadInput with the nearest word."""
+    return find(word).text
