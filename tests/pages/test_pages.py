@@ -1,0 +1,185 @@
+"""Every printed number, verdict and error has a page, and the pages agree with the code."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from importlib import resources
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import pytest
+
+import twinlens
+from twinlens import errors, units
+from twinlens.errors import BadInput
+from twinlens.pages import KINDS, Page, find, first_paragraph, names
+from twinlens.record.estimate import Origin
+from twinlens.record.executor import Completeness, Support
+from twinlens.record.run import State
+from twinlens.report.gate import Word
+from twinlens.spec.precision import PRECISIONS, TENSOR_CLASSES
+from twinlens.stats.judge import Label
+from twinlens.stats.metrics.definition import METRICS
+from twinlens.theory.flop import CONVENTIONS
+
+PACKAGE = Path(twinlens.__file__).parent
+PAGES: dict[tuple[str, str], Page] = {(kind, name): find(name) for kind in KINDS for name in names(kind)}
+LINK = re.compile(r"\]\(([^)]+)\)")
+CODE = re.compile(r"\bTL\d{3}\b")
+
+
+def _raised_codes() -> set[str]:
+    return {code for path in PACKAGE.rglob("*.py") for code in CODE.findall(path.read_text(encoding="utf-8"))}
+
+
+@pytest.mark.parametrize("metric", METRICS.values(), ids=lambda metric: metric.id)
+def test_every_metric_has_a_page_under_its_id_and_its_label(metric) -> None:
+    assert find(metric.id).kind == "metrics"
+    # The words that mean something else as well: both lenses have images, "failed" is a state, a cache is a term.
+    shared = {"inference_images_per_s", "failed_share", "kv_bytes"}
+    assert (find(metric.label).name == find(metric.id).name) == (metric.id not in shared)
+
+
+@pytest.mark.parametrize("metric", METRICS.values(), ids=lambda metric: metric.id)
+def test_a_metric_page_names_the_unit_that_tables_show(metric) -> None:
+    line = next(line for line in find(metric.id).text.splitlines() if line.startswith("Unit: "))
+    _, shown = units.scale(metric.unit, 1.0)
+    assert (shown or "none") in re.split(r"[ ,()]+", line)
+
+
+@pytest.mark.parametrize("name", names("metrics"))
+def test_a_metric_page_says_what_how_and_how_sure(name: str) -> None:
+    text = PAGES["metrics", name].text
+    heads = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
+    assert heads == ["Definition", "How it is measured here", "Interval and n", "Traps"]
+    assert "See also: " in text
+
+
+def test_no_metric_page_is_left_over_from_a_metric_that_is_gone() -> None:
+    assert set(names("metrics")) == {find(id).name for id in METRICS}
+
+
+def test_every_error_code_in_the_source_has_a_page_and_every_page_a_code() -> None:
+    assert _raised_codes() == set(names("errors"))
+
+
+@pytest.mark.parametrize("code", names("errors"))
+def test_an_error_page_says_the_exit_code_and_what_to_do(code: str) -> None:
+    text = PAGES["errors", code].text
+    exits = re.search(r"Exit code (\d+)\.", text)
+    assert exits is not None
+    family = {"1": errors.Interrupted, "2": errors.BadInput, "3": errors.TwinlensError}[code[2]]
+    assert int(exits[1]) == family.exit_code
+    assert "## What to do" in text
+
+
+@pytest.mark.parametrize("label", [*get_args(Label), "inconsistent", "unfinished", "not measured"])
+def test_every_verdict_on_a_run_has_a_page(label: str) -> None:
+    assert find(label).kind == "labels"
+
+
+STATES = [state for state in get_args(State) if state != "finished"]  # a finished run is what the verdicts are about
+
+
+@pytest.mark.parametrize("word", [*STATES, *get_args(Word)])
+def test_every_state_and_every_word_of_the_gate_has_a_page(word: str) -> None:
+    assert find(word).kind == "labels"
+
+
+@pytest.mark.parametrize("word", [*PRECISIONS, *get_args(Support)[:3], *get_args(Origin), *CONVENTIONS])
+def test_every_precision_support_origin_and_convention_has_a_page(word: str) -> None:
+    assert find(word).kind == "terms"
+
+
+def test_every_verdict_on_a_record_has_a_page() -> None:
+    verdicts = get_args(get_type_hints(Completeness)["verdict"])
+    assert len(verdicts) == 3
+    assert {find(verdict).name for verdict in verdicts} == {"completeness"}
+
+
+def test_the_page_on_precision_names_every_regime_and_class() -> None:
+    text = find("precision").text
+    assert all(f"]({name}.md)" in text for name in PRECISIONS)
+    assert all(f"{name.split('-')[0]}" in text.lower() for group in TENSOR_CLASSES.values() for name in group)
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=lambda page: f"{page.kind}-{page.name}")
+def test_every_link_of_a_page_leads_to_a_page(page: Page) -> None:
+    here = PACKAGE / "pages" / page.kind
+    for target in LINK.findall(page.text):
+        assert (here / target).resolve().is_file(), target
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=lambda page: f"{page.kind}-{page.name}")
+def test_every_source_file_that_a_page_names_exists(page: Page) -> None:
+    for name in re.findall(r"`([a-z_]+/[a-z_/]+\.(?:py|toml))`", page.text):
+        assert (PACKAGE / name).is_file(), name
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=lambda page: f"{page.kind}-{page.name}")
+def test_a_page_is_short_and_opens_with_one_plain_paragraph(page: Page) -> None:
+    assert len(page.text.splitlines()) <= 60
+    first = first_paragraph(page)
+    assert first.endswith(".")
+    assert "](" not in first
+    assert "\n" not in first
+
+
+def test_no_two_pages_have_one_name_and_no_word_belongs_to_two() -> None:
+    assert len({name for _, name in PAGES}) == len(PAGES)
+    words = Counter(word.casefold() for page in PAGES.values() for word in page.also)
+    assert [word for word, count in words.items() if count > 1] == []
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("mfu", "mfu"),
+        ("MFU", "mfu"),
+        ("step_s_p99", "step_s"),
+        ("No Steady State", "no-steady-state"),
+        ("tl203", "TL203"),
+        ("  ridge   point ", "ridge-point"),
+        ("int8-weight", "int8-weight"),
+        ("Time to first token (TTFT)", "ttft_s"),
+    ],
+)
+def test_a_page_is_found_by_id_by_word_and_by_title(word: str, name: str) -> None:
+    assert find(word).name == name
+
+
+@pytest.mark.parametrize(("word", "near"), [("mfuu", "'mfu'"), ("slowdwn", "'slowdown'"), ("rooflin", "'roofline'")])
+def test_an_unknown_word_is_refused_with_the_nearest_one(word: str, near: str) -> None:
+    with pytest.raises(BadInput, match=near) as caught:
+        find(word)
+    assert caught.value.code == "TL212"
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("word", ["", "../errors/TL200", "\x1b[2J" * 100])
+def test_a_word_is_never_a_path_and_may_be_rubbish(word: str) -> None:
+    with pytest.raises(BadInput):
+        find(word)
+
+
+def test_a_first_paragraph_is_one_line_without_markup() -> None:
+    page = Page("terms", "x", "X", "# X\n\nOne `two`\n**three**.\n\nMore.\n")
+    assert first_paragraph(page) == "One two three."
+
+
+def test_pages_are_found_through_the_package_and_not_the_source_tree() -> None:
+    entry = resources.files("twinlens.pages") / "metrics" / "mfu.md"
+    assert entry.read_text(encoding="utf-8").startswith("---\n")
+
+
+def test_reading_pages_loads_nothing_heavy() -> None:
+    script = (
+        "import sys; from twinlens.pages import find; find('mfu');"
+        "heavy = {'torch', 'numpy', 'pyarrow', 'pydantic', 'scipy', 'altair', 'rich'} & set(sys.modules);"
+        "sys.exit(f'{heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
