@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from twinlens.clock import Clock, MonotonicClock, VirtualClock
-from twinlens.errors import BadInput, ExecutorFailed, nearest
+from twinlens.errors import ExecutorFailed
+from twinlens.executors.options import refuse_unknown_options
 from twinlens.executors.protocol import Rows, Say
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor import ExecutorRecord, declared, observed
@@ -26,7 +27,7 @@ from twinlens.record.request import Request
 from twinlens.record.step import Marks
 from twinlens.schedule.ask import Ask, Schedule
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload import InferenceWorkload, TrainingWorkload
+from twinlens.spec.workload import Images, InferenceWorkload, TrainingWorkload
 
 _DEFAULTS: dict[str, float] = {
     "step_s": 0.1,
@@ -55,10 +56,7 @@ class _Laws:
     """The options, the noise and the clock both lenses share."""
 
     def __init__(self, spec: RunSpec) -> None:
-        unknown = set(spec.executor.options) - set(_DEFAULTS)
-        if unknown:
-            word = sorted(unknown)[0]
-            raise BadInput(f"the fake executor has no option {word!r}; {nearest(word, _DEFAULTS)}", code="TL207")
+        refuse_unknown_options("fake", spec.executor.options, _DEFAULTS)
         self.law: dict[str, Any] = _DEFAULTS | spec.executor.options
         self.clock: Clock = MonotonicClock() if self.law["pace"] else VirtualClock()
         self.start_ns = self.clock.now_ns()
@@ -108,7 +106,7 @@ class FakeTrainer:
         for name, share in _SPLIT.items():
             end_ns = laws.spend(share * self._step_s(index) + (stall_s if name == "data" else 0.0))
             phases[f"{name}_ns"], at_ns = end_ns - at_ns, end_ns
-        tokens = workload.global_batch * workload.seq_len
+        tokens = 0 if isinstance(workload.data, Images) else workload.global_batch * workload.seq_len
         loss = laws.law["loss_to"] + (laws.law["loss_from"] - laws.law["loss_to"]) * math.exp(
             -index / laws.law["loss_steps"]
         )

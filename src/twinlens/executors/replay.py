@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from twinlens.errors import BadInput
+from twinlens.executors.options import refuse_unknown_options
 from twinlens.executors.protocol import Rows, Say
 from twinlens.record.executor import ExecutorRecord
 from twinlens.record.facts import Facts
@@ -53,6 +54,7 @@ class ReplayServer:
 
 
 def _recorded(spec: RunSpec) -> Run:
+    refuse_unknown_options("replay", spec.executor.options, ("run",))
     folder = spec.executor.options.get("run")
     if not isinstance(folder, str):
         raise BadInput('replay needs the recorded run: --set executor.options.run="runs/…"', code="TL207")

@@ -11,7 +11,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from twinlens.clock import MonotonicClock
 from twinlens.errors import BadInput
+from twinlens.executors.options import refuse_unknown_options
 from twinlens.executors.protocol import Rows, Say
 from twinlens.executors.torch_data import Prompts, images
 from twinlens.executors.torch_model import (
@@ -36,6 +38,7 @@ class TorchServer:
 
     def open(self, spec: RunSpec, say: Say) -> Facts:
         assert isinstance(spec.workload, InferenceWorkload)
+        refuse_unknown_options("torch", spec.executor.options)
         self.spec, workload = spec, spec.workload
         self.device = choose_device(spec.executor.device)
         refuse_unsupported(spec.point.precision, self.device)
@@ -69,10 +72,16 @@ class TorchServer:
         if self._origin_ns is None:
             self._origin_ns = time.monotonic_ns()
         origin_ns = self._origin_ns
-        while asks := schedule.due(time.monotonic_ns() - origin_ns):
-            for request in self._answer(asks, origin_ns):
-                rows(request)
-                schedule.done(request)
+        clock = MonotonicClock()
+        while True:
+            if asks := schedule.due(clock.now_ns() - origin_ns):
+                for request in self._answer(asks, origin_ns):
+                    rows(request)
+                    schedule.done(request)
+            elif (due_ns := schedule.next_due_ns()) is not None:
+                clock.sleep_until_ns(origin_ns + due_ns)
+            else:
+                return
 
     def close(self) -> None:
         pass

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from twinlens.errors import BadInput
+from twinlens.executors.options import refuse_unknown_options
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch_data import Batches
 from twinlens.executors.torch_model import build_model, choose_device, set_threads, synchronize
@@ -30,6 +31,7 @@ class TorchTrainer:
 
     def open(self, spec: RunSpec, say: Say) -> Facts:
         assert isinstance(spec.workload, TrainingWorkload)
+        refuse_unknown_options("torch", spec.executor.options)
         self.spec, self.workload = spec, spec.workload
         self.device = choose_device(spec.executor.device)
         refuse_unsupported(spec.point.precision, self.device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -23,6 +24,8 @@ def train(trainer: Trainer, spec: RunSpec, rows: RowWriter, progress: Progress, 
     assert isinstance(spec.workload, TrainingWorkload)
     target_loss = target_nats(spec.workload, entropy_rate)
     limit_s, extensions = spec.protocol.duration_s, spec.protocol.extend
+    if spec.executor.kind == "replay":
+        limit_s = math.inf  # it ends where the recording ends
     durations: list[int] = []
     while True:
         try:

@@ -1,0 +1,16 @@
+"""`[executor.options]`: settings that only one executor knows, checked like every other field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from twinlens.errors import BadInput, nearest
+
+
+def refuse_unknown_options(kind: str, options: Mapping[str, Any], known: Iterable[str] = ()) -> None:
+    """Raises BadInput (TL207) for an option this executor does not have: a misspelt one is never ignored."""
+    names = tuple(known)
+    for word in sorted(set(options) - set(names)):
+        hint = nearest(word, names) if names else "it has none"
+        raise BadInput(f"the {kind} executor has no option {word!r}; {hint}", code="TL207")

@@ -1,0 +1,21 @@
+"""What all tests share: this folder is importable, and a test of a GPU says why it is skipped."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    wanting = [item for item in items if item.get_closest_marker("gpu")]
+    reason = _no_gpu() if wanting else None
+    for item in wanting:
+        if reason:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _no_gpu() -> str | None:
+    try:
+        import torch
+    except ImportError:
+        return "needs the torch extra"
+    return None if torch.cuda.is_available() else "needs an NVIDIA GPU, and torch sees none here"

@@ -1,0 +1,128 @@
+"""Specs, runs and command lines that many tests need: small, real, and on the CPU whatever the machine has."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from twinlens.measure.session import run_here
+from twinlens.record.request import Request
+from twinlens.record.run import Run
+from twinlens.record.store import create_run, read_run
+from twinlens.schedule.ask import Ask, Schedule
+from twinlens.spec.load import parse
+from twinlens.spec.study import RunSpec, Study
+
+IMAGES = {"kind": "images"}
+
+
+def fixed(tokens: int) -> dict[str, Any]:
+    return {"kind": "fixed", "value": tokens}
+
+
+def training(kind: str = "torch", model: str = "tiny", **parts: Any) -> dict[str, Any]:
+    """Spec data of a small training run. `parts` are whole tables (point, protocol, options) or workload fields."""
+    data = {"data": IMAGES} if model in ("vit-tiny", "resnet-tiny") else {}
+    asked = {"kind": "training", "model": model, "global_batch": 4, "seq_len": 32} | data
+    return _spec(kind, asked, parts)
+
+
+def inference(kind: str = "torch", model: str = "tiny", **parts: Any) -> dict[str, Any]:
+    """Spec data of a small inference run."""
+    data = {"data": IMAGES} if model in ("vit-tiny", "resnet-tiny") else {}
+    asked = {"kind": "inference", "model": model, "input_tokens": fixed(16), "output_tokens": fixed(6)} | data
+    return _spec(kind, asked, parts)
+
+
+def _spec(kind: str, workload: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
+    protocol = {"ceilings": False, "isolate": False, "repeats": 1, "duration_s": 0.1, "min_rows": 5, "extend": 0}
+    protocol |= {"steady_s": 0.0, "telemetry_s": 0.1}
+    executor = {"kind": kind, "device": "cpu", "threads": 1, "options": parts.pop("options", {})}
+    return {
+        "name": "small",
+        "executor": executor | parts.pop("executor", {}),
+        "point": parts.pop("point", {}),
+        "sweep": parts.pop("sweep", {}),
+        "protocol": protocol | parts.pop("protocol", {}),
+        "workload": workload | parts,
+    }
+
+
+def study_of(data: dict[str, Any], *settings: str) -> Study:
+    return parse(data, settings)
+
+
+def spec_of(data: dict[str, Any], *settings: str) -> RunSpec:
+    """The first run of a spec."""
+    return parse(data, settings).runs()[0]
+
+
+def measured(parent: Path, data: dict[str, Any]) -> Run:
+    """One run, measured here and read back."""
+    spec = spec_of(data)
+    folder = create_run(parent, spec)
+    run_here(folder, spec, lambda phrase, share, rows: None)
+    return read_run(folder)
+
+
+def quiet(phrase: str) -> None:
+    """Where an executor's words to people go."""
+
+
+class Watched:
+    """A schedule that remembers what it handed out and what it was told is done."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self.asked: list[Ask] = []
+        self.done_with: list[Request] = []
+
+    def due(self, now_ns: int) -> tuple[Ask, ...]:
+        asks = self._schedule.due(now_ns)
+        self.asked += asks
+        return asks
+
+    def next_due_ns(self) -> int | None:
+        return self._schedule.next_due_ns()
+
+    def done(self, request: Request) -> None:
+        self.done_with.append(request)
+        self._schedule.done(request)
+
+
+class Timed:
+    """Asks due at given times, one after another: nothing is due in between, and yet it is not over."""
+
+    def __init__(self, due_ns: Sequence[int], input_tokens: int, output_tokens: int) -> None:
+        self._left = [
+            Ask(number, number, at_ns, input_tokens, output_tokens, (9, number)) for number, at_ns in enumerate(due_ns)
+        ]
+        self._running = False
+
+    def due(self, now_ns: int) -> tuple[Ask, ...]:
+        if self._running or not self._left or now_ns < self._left[0].intended_ns:
+            return ()
+        self._running = True
+        return (self._left.pop(0),)
+
+    def next_due_ns(self) -> int | None:
+        return self._left[0].intended_ns if self._left and not self._running else None
+
+    def done(self, request: Request) -> None:
+        self._running = False
+
+
+def command(*words: str | Path) -> list[str]:
+    """The command line as a process of its own."""
+    return [sys.executable, "-m", "twinlens.cli.main", *map(str, words)]
+
+
+def twinlens(*words: str | Path, cwd: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a verb to its end."""
+    return subprocess.run(
+        command(*words), capture_output=True, text=True, cwd=cwd, env={**os.environ, **variables}, timeout=120
+    )
