@@ -13,10 +13,7 @@ from twinlens.report.html import write
 from twinlens.report.view import view
 
 pytestmark = pytest.mark.browser
-HOSTILE = (
-    "<script>document.title='owned'</script>"
-    "<img src=x onerror=\"document.title='owned'\"><svg onload=alert(1)>"
-)
+HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"><svg onload=alert(1)>"
 # Per chart: width, height, least height of its words, number of shapes.
 _BOXES = """[...document.querySelectorAll('figure svg')].map(svg => {
     const box = svg.getBoundingClientRect();
@@ -51,9 +48,7 @@ class Opened:
 
 
 @pytest.mark.parametrize("width", [400, 768, 1280, 1600])
-def test_the_page_opens_offline_quietly_and_never_scrolls_sideways(
-    browser: Any, report: Path, width: int
-) -> None:
+def test_the_page_opens_offline_quietly_and_never_scrolls_sideways(browser: Any, report: Path, width: int) -> None:
     opened = Opened(browser, report, width)
     assert opened.requests == [report.as_uri()]
     assert opened.complaints == []

@@ -34,9 +34,7 @@ ENTROPY_NATS = 2.05
 Pair = tuple[Run, Summary]
 
 
-def training_run(
-    parent: Path, regime: str = "fp32", repeat: int = 0, *, rows: int = 240, **more: Any
-) -> Pair:
+def training_run(parent: Path, regime: str = "fp32", repeat: int = 0, *, rows: int = 240, **more: Any) -> Pair:
     """A training run: slow first rows, then steps with 2 % noise and rare stalls; loss falls to 2.10 nats."""
     workload = {
         "kind": "training",
@@ -56,14 +54,10 @@ def training_run(
         loss = 2.10 + 6.0 * np.exp(-row / 28) + 0.03 * random.standard_normal()
         data, forward, backward, optimize = (int(share * took) for share in (0.01, 0.30, 0.55, 0.10))
         tag = "compile" if row == 0 else None
-        marks.append(
-            Marks(now, now + took, 8, 2048, loss, data, forward, backward, None, optimize, "step", tag)
-        )
+        marks.append(Marks(now, now + took, 8, 2048, loss, data, forward, backward, None, optimize, "step", tag))
         now += took
         if row % 20 == 19:
-            marks.append(
-                Marks(now, now + took // 3, 8, 2048, 2.11 + 6.0 * np.exp(-row / 28), kind="evaluate")
-            )
+            marks.append(Marks(now, now + took // 3, 8, 2048, 2.11 + 6.0 * np.exp(-row / 28), kind="evaluate"))
             now += took // 3
     return _run(parent, workload, regime, repeat, marks, {}, more)
 
@@ -178,16 +172,11 @@ def facts_of(regime: str, lens: Any, notes: tuple[str, ...] = ()) -> Facts:
         work |= {"decode_flop": 2.0 * PARAMETERS, "decode_bytes": weights + 5e6}
     unit = {"flop": units.FLOP, "bytes": units.BYTES, "parameters": units.COUNT}
     agreed = AGREED.get(regime, 100)
-    prompts = [
-        FidelityRow(100, min(100, agreed + i % 2), (100 - agreed) * 0.05, 210.2, 210.0) for i in range(8)
-    ]
+    prompts = [FidelityRow(100, min(100, agreed + i % 2), (100 - agreed) * 0.05, 210.2, 210.0) for i in range(8)]
     return Facts(
         executor=ExecutorRecord(_executor(regime)),
         precision=_checks(regime, lens),
-        work={
-            key: estimate(value, unit[key.rsplit("_", 1)[-1]], origin="modelled")
-            for key, value in work.items()
-        },
+        work={key: estimate(value, unit[key.rsplit("_", 1)[-1]], origin="modelled") for key, value in work.items()},
         ceilings={
             "read_bytes_per_s": estimate(2.4e10, units.BYTES_PER_S, 4e8, 9),
             "matrix_flop_per_s": estimate(rate, units.FLOP_PER_S, rate / 60, 9),
@@ -204,9 +193,7 @@ def _checks(regime: str, lens: Any) -> tuple[PrecisionCheck, ...]:
     support = {"fp32": "native", "bf16": "native", "int8": "native", "fp16": "emulated"}[compute]
     looked = "element type in memory"
     checks = [
-        PrecisionCheck(
-            name, form, form, "agrees", "storage-only" if form.startswith("int") else support, looked
-        )
+        PrecisionCheck(name, form, form, "agrees", "storage-only" if form.startswith("int") else support, looked)
         for name, form in precision(regime).classes(lens).items()
         if name != "accumulation"
     ]

@@ -16,7 +16,7 @@ from twinlens.report.view import view
 
 @pytest.fixture(scope="module")
 def drawn(demo: list[Pair]) -> dict[str, Charts]:
-    return {lens.lens: charts(lens)[0] for lens in view(demo).lenses}
+    return {lens.lens: charts(lens, checked=True)[0] for lens in view(demo).lenses}
 
 
 def test_each_lens_has_its_charts(drawn: dict[str, Charts]) -> None:
@@ -45,9 +45,7 @@ def test_ids_of_two_charts_never_meet(drawn: dict[str, Charts]) -> None:
     ]
     assert ids
     assert len(ids) == len(set(ids))
-    used = {
-        id for found in drawn.values() for one in found.main for id in re.findall(r"url\(#([^)]+)\)", one.svg)
-    }
+    used = {id for found in drawn.values() for one in found.main for id in re.findall(r"url\(#([^)]+)\)", one.svg)}
     assert used <= set(ids)
 
 

@@ -10,7 +10,7 @@ from report_material import Pair, image_run, inference_run, study, training_run
 
 from twinlens.errors import BadInput
 from twinlens.report.html import render, write
-from twinlens.report.notebook import run_html
+from twinlens.report.notebook import register, run_html
 from twinlens.report.view import view
 from twinlens.spec.load import load
 
@@ -155,3 +155,15 @@ def test_a_notebook_shows_one_run_with_its_verdict(demo: list[Pair]) -> None:
     assert "ranked: steady after warm-up" in page.text
     assert "step p50" in page.text
     assert "no readable energy counter on this host" in page.text
+
+
+def test_a_notebook_session_shows_runs_by_itself(demo: list[Pair]) -> None:
+    shell = pytest.importorskip("IPython.core.interactiveshell", reason="IPython is not installed")
+    register()  # no session yet: nothing happens
+    session = shell.InteractiveShell.instance()
+    try:
+        register()
+        shown, _ = session.display_formatter.format(demo[0][0], include=["text/html"])
+        assert "step p50" in shown["text/html"]
+    finally:
+        shell.InteractiveShell.clear_instance()

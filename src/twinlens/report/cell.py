@@ -40,8 +40,10 @@ def bare(estimate: Estimate | None, significant: int = 3) -> str:
     return digits(estimate.value, significant)
 
 
-def spread(estimate: Estimate | None) -> str:
+def spread(estimate: Estimate | None, *, narrow: bool = False) -> str:
     """The interval relative to the value: "±3.1%", or "−2 +9%" where the sides differ.
+
+    `narrow` shows one number in either case, that of the wider side.
 
     "" where there is none, and where it has no width (a count of bytes that was the same in every run).
     """
@@ -54,7 +56,7 @@ def spread(estimate: Estimate | None) -> str:
     larger = max(below, above)
     if larger < 0.0005:
         return "±<0.1%"
-    if abs(below - above) <= _SYMMETRIC * larger:
+    if narrow or abs(below - above) <= _SYMMETRIC * larger:
         return f"±{_percent(larger)}%"
     return f"−{_percent(below)} +{_percent(above)}%"
 

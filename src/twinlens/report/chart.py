@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from altair.utils import schemapi
+
 from twinlens.report.chart_loss import loss_chart
 from twinlens.report.chart_memory import memory_chart, phase_chart, rule_chart
 from twinlens.report.chart_rate import rate_chart, timeline
@@ -22,9 +24,13 @@ class Charts:
     missing: tuple[str, ...]
 
 
-def charts(lens: LensView) -> tuple[Charts, ...]:
-    """One set of charts per model of the lens, in the view's order of models."""
-    return tuple(_of_model(lens, model, index) for index, model in enumerate(lens.models))
+def charts(lens: LensView, *, checked: bool = False) -> tuple[Charts, ...]:
+    """One set of charts per model of the lens, in the view's order of models.
+
+    Altair's own checks against its schema take longer than the drawing. They are a matter for tests.
+    """
+    with schemapi.debug_mode(checked):
+        return tuple(_of_model(lens, model, index) for index, model in enumerate(lens.models))
 
 
 def _of_model(lens: LensView, model: str, index: int) -> Charts:
@@ -53,7 +59,5 @@ def _why_no_roofline(lens: LensView, model: str) -> list[str]:
     entries = tuple(entry for entry in lens.entries if entry.group.model == model)
     placed, missing = place(lens, entries)
     if placed:
-        return [
-            "No roofline: the ceilings of this machine were not measured (read bandwidth and matrix rate)."
-        ]
+        return ["No roofline: the ceilings of this machine were not measured (read bandwidth and matrix rate)."]
     return [f"No roofline: {'; '.join(missing[:2])}."]

@@ -49,9 +49,7 @@ def loss_chart(entries: tuple[Entry, ...], id: str) -> Figure | None:
     thin_line = alt.Chart(data(lines)).mark_line(strokeWidth=1, opacity=0.45, clip=True)
     layers = [thin_line.encode(x=x, y=y, color=hue)]
     if dots:
-        held_out = alt.Chart(data(dots)).mark_line(
-            strokeWidth=2, clip=True, point=alt.OverlayMarkDef(size=30)
-        )
+        held_out = alt.Chart(data(dots)).mark_line(strokeWidth=2, clip=True, point=alt.OverlayMarkDef(size=30))
         layers.append(held_out.encode(x=x, y=y, color=hue))
     if bound is not None:
         layers += _rule(bound, f"entropy rate {digits(bound)}", [5, 4], y, above=False)
@@ -96,8 +94,8 @@ def _rule(level: float, words: str, dash: list[int], y: Any, *, above: bool) -> 
     rows = data([{"loss": level, "text": words}])
     line = alt.Chart(rows).mark_rule(color=INK, strokeDash=dash, strokeWidth=1).encode(y=y)
     side = {"baseline": "bottom", "dy": -4} if above else {"baseline": "top", "dy": 4}
-    text = alt.Chart(rows).mark_text(align="right", fontSize=11, color=INK, **side)
-    return [line, text.encode(y=y, x=alt.value(WIDTH), text="text:N")]
+    text = alt.Chart(rows).mark_text(align="left", fontSize=11, color=INK, **side)
+    return [line, text.encode(y=y, x=alt.value(5), text="text:N")]
 
 
 def _title(entries: tuple[Entry, ...], hits: list[dict[str, Any]], target: float | None) -> str:

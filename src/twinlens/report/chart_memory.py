@@ -74,9 +74,9 @@ def rule_chart(entries: tuple[Entry, ...], id: str) -> Figure | None:
     words = alt.Chart(data([row | {"text": f"{row['value']:.3g}"} for row in rows])).mark_text(
         align="left", dx=10, color=INK, fontSize=12
     )
-    chart = (
-        band.encode(x=alt.X("low:Q"), x2="high:Q") + dots + words.encode(x=x, y=y, text="text:N")
-    ).properties(width=WIDTH, height=alt.Step(40))
+    chart = (band.encode(x=alt.X("low:Q"), x2="high:Q") + dots + words.encode(x=x, y=y, text="text:N")).properties(
+        width=WIDTH, height=alt.Step(40)
+    )
     low, high = RULE_BYTES
     outside = [str(row["name"]) for row in rows if not low <= float(row["value"]) <= high]  # type: ignore[arg-type]
     title = (

@@ -17,9 +17,7 @@ from twinlens.stats.metrics.definition import METRICS
 
 def rate_chart(lens: LensView, entries: tuple[Entry, ...], id: str) -> Figure | None:
     """Sustained rate by operating point from zero, with interval and single runs; hollow where not ranked."""
-    shown = [
-        (entry, pair) for entry in entries if (pair := headline(entry.group)) and pair[1].value is not None
-    ]
+    shown = [(entry, pair) for entry in entries if (pair := headline(entry.group)) and pair[1].value is not None]
     if not shown:
         return None
     unit = METRICS[shown[0][1][0]].label
@@ -53,11 +51,7 @@ def rate_chart(lens: LensView, entries: tuple[Entry, ...], id: str) -> Figure | 
     )
     line = base.mark_rule(color=INK, strokeWidth=2).encode(x="low:Q", x2="high:Q")
     words = base.mark_text(align="left", dx=8, fontSize=12, color=INK).encode(x="high:Q", text="text:N")
-    ticks = (
-        alt.Chart(data(runs))
-        .mark_circle(color=INK, size=16, opacity=0.8, yOffset=12)
-        .encode(x="value:Q", y=y)
-    )
+    ticks = alt.Chart(data(runs)).mark_circle(color=INK, size=16, opacity=0.8, yOffset=12).encode(x="value:Q", y=y)
     chart = (bars + line + ticks + words).properties(width=WIDTH, height=alt.Step(44))
     return figure(id, chart, _rate_title(entries, unit), _rate_caption(shown))
 
@@ -77,34 +71,31 @@ def timeline(entry: Entry, id: str) -> Figure | None:
         panels.append(_panel(entry, summary, x, y, title, most, last, index == len(series)))
     chart = alt.vconcat(*panels, spacing=14).resolve_scale(x="shared", color="shared")
     rows = sum(one[2].size for one in series)
-    words = (
-        f"{rows:,} rows of {runs_word(len(series))}; the least and the greatest of each stretch are kept. "
-        "Orange: before the steady window (warm-up). Blue: the steady window, where every number is from. "
-        "Dashed: the sustained rate, stalls included."
-    )
+    words = f"{rows:,} rows of {runs_word(len(series))}; the least and the greatest of each stretch are kept. "
+    if any(summary.verdict.ranked for _, summary, *_ in series):
+        words += (
+            "Orange: before the steady window (warm-up). Blue: the steady window, where every number is from. "
+            "Dashed: the sustained rate, stalls included."
+        )
+    else:
+        words += "No run has a steady window."
     state = "held its rate" if entry.group.ranked else f"is not ranked: {standing(entry.group.label)}"
     return figure(id, chart, f"{entry.name} {state}.", words)
 
 
-def _panel(
-    entry: Entry, summary: Any, x: Any, y: Any, title: str, most: float, last: float, is_last: bool
-) -> Any:
+def _panel(entry: Entry, summary: Any, x: Any, y: Any, title: str, most: float, last: float, is_last: bool) -> Any:
     begin_s, end_s = summary.verdict.begin_s, summary.verdict.end_s
     spans = [{"from": 0.0, "to": begin_s, "what": "before"}]
     if summary.verdict.ranked:
         spans.append({"from": begin_s, "to": end_s, "what": "steady window"})
-    hue = alt.Color(
-        "what:N", scale=alt.Scale(domain=["before", "steady window"], range=[WARM, STEADY]), legend=None
-    )
+    hue = alt.Color("what:N", scale=alt.Scale(domain=["before", "steady window"], range=[WARM, STEADY]), legend=None)
     at = alt.X(
         "s:Q",
         title="time since the start (s)" if is_last else None,
         scale=alt.Scale(domain=[0, last], nice=False),
         axis=alt.Axis(labels=is_last, ticks=is_last, grid=False),
     )
-    high = alt.Y(
-        "rate:Q", title=title, scale=alt.Scale(domain=[0, most], nice=False), axis=alt.Axis(tickCount=3)
-    )
+    high = alt.Y("rate:Q", title=title, scale=alt.Scale(domain=[0, most], nice=False), axis=alt.Axis(tickCount=3))
     shade = alt.Chart(data(spans)).mark_rect(opacity=0.8).encode(x=alt.X("from:Q"), x2="to:Q", color=hue)
     points = [{"s": float(a), "rate": float(b)} for a, b in zip(x, y, strict=True)]
     line = alt.Chart(data(points)).mark_line(color=INK, strokeWidth=1, clip=True).encode(x=at, y=high)

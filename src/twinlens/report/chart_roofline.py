@@ -69,9 +69,7 @@ def roofline_chart(lens: LensView, entries: tuple[Entry, ...], id: str) -> Figur
         {"name": point.entry, "kind": point.kind, "x": point.flop_per_byte, "y": point.flop_per_s / 1e9}
         for point in placed
     ]
-    shape = alt.Shape(
-        "kind:N", title=None, scale=alt.Scale(domain=kinds, range=["circle", "square"][: len(kinds)])
-    )
+    shape = alt.Shape("kind:N", title=None, scale=alt.Scale(domain=kinds, range=["circle", "square"][: len(kinds)]))
     grid = alt.Axis(tickCount=5, format="~g")
     roof_lines = alt.Chart(data(lines)).mark_line(strokeWidth=2).encode(
         x=x.axis(grid), y=y.axis(grid), color=hue, detail="name:N"

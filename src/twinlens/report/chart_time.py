@@ -42,9 +42,7 @@ def _time_chart(entries: tuple[Entry, ...], kind: str, label: str, id: str) -> F
     rows = []
     for entry, times in values:
         x, share = distribution(times / divisor)
-        rows += [
-            {"name": entry.name, "x": float(a), "share": float(b)} for a, b in zip(x, share, strict=True)
-        ]
+        rows += [{"name": entry.name, "x": float(a), "share": float(b)} for a, b in zip(x, share, strict=True)]
     has_tail = float(every.max()) > 4 * float(every.min()) > 0
     x_scale = alt.Scale(type="log", nice=False) if has_tail else alt.Scale(zero=False)
     names = {entry.name: entry.precision for entry, _ in values}
@@ -55,12 +53,12 @@ def _time_chart(entries: tuple[Entry, ...], kind: str, label: str, id: str) -> F
         strokeDash=alt.StrokeDash("name:N", sort=list(names), title=None,
                                   scale=alt.Scale(domain=list(names), range=_dashes(len(names)))),
     ).properties(width=WIDTH, height=210)  # fmt: skip
-    fastest = min(
-        [one for one in values if one[0].group.ranked] or values, key=lambda pair: float(np.median(pair[1]))
-    )
+    fastest = min([one for one in values if one[0].group.ranked] or values, key=lambda pair: float(np.median(pair[1])))
     counts = ", ".join(f"{entry.name} {times.size:,}" for entry, times in values)
     title = f"{fastest[0].name} has the shortest median {label}: {_median(fastest[1])}."
-    if len(values) == 1:
+    if not any(entry.group.ranked for entry, _ in values):
+        title = f"How the {label} is distributed; none of this is ranked."
+    elif len(values) == 1:
         title = f"The median {label} of {values[0][0].name} is {_median(values[0][1])}."
     caption = f"Empirical distribution of steady rows, all repeats together (n: {counts}). Left is better."
     return figure(id, chart, title, caption)

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import altair as alt
 import vl_convert
+from altair.utils import schemapi
 
 WIDTH = 430  # of the plotting area: two charts stand side by side on a laptop, and one fits a telephone
 FONT = "Helvetica, Arial, sans-serif"
@@ -106,7 +107,7 @@ def _svg(chart: Any) -> str:
         header=alt.HeaderConfig(labelFontSize=12, titleFontSize=12, labelFontWeight="normal"),
         view=alt.ViewConfig(stroke=None),
     )
-    return str(vl_convert.vegalite_to_svg(themed.to_dict()))
+    return str(vl_convert.vegalite_to_svg(themed.to_dict(validate=schemapi.DEBUG_MODE)))
 
 
 def _safe(text: str, id: str, alt_text: str) -> str:

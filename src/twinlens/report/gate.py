@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from twinlens.report.cell import clean
+from twinlens.report.view import in_words
 from twinlens.stats.group import Group
-from twinlens.stats.metrics.definition import METRICS
 
 Word = Literal["go", "no-go", "reference", "not measured"]
 
@@ -28,14 +28,8 @@ def gate_reason(group: Group) -> str:
     for run in group.runs:
         for key in ("reason", "because", "sentence"):
             if run.gate and run.gate.get(key):
-                return clean(_in_words(str(run.gate[key])))
+                return clean(in_words(str(run.gate[key])))
     return ""
-
-
-def _in_words(reason: str) -> str:
-    for id, metric in METRICS.items():
-        reason = reason.replace(id, metric.label)
-    return reason
 
 
 def _word(gate: dict[str, object]) -> Word:

@@ -8,16 +8,15 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from twinlens import __version__
 from twinlens.errors import BadInput
 from twinlens.report import page
 from twinlens.report.chart import charts
 from twinlens.report.figure import colour
-from twinlens.report.method import again, definition
+from twinlens.report.method import again, definitions
 from twinlens.report.sentence import sentences
 from twinlens.report.stack import LETTERS, machine, stack
 from twinlens.report.view import View
-from twinlens.stats.metrics.definition import METRICS
+from twinlens.version import __version__
 
 
 def render(view: View) -> str:
@@ -41,7 +40,7 @@ def render(view: View) -> str:
         letters=LETTERS,
         colour=colour,
         methods=[again(lens) for lens in view.lenses],
-        definitions=[(METRICS[id], definition(id)) for id in page.metric_ids(parts)],
+        definitions=definitions(page.metric_ids(parts)),
     )  # fmt: skip
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 
+from twinlens.errors import BadInput
+from twinlens.pages import find, first_paragraph
 from twinlens.record.run import Run
 from twinlens.report.cell import clean
 from twinlens.report.view import LensView
 from twinlens.spec.load import dump
 from twinlens.spec.study import Study
-from twinlens.stats.metrics.definition import METRICS
-from twinlens.units import RATIO, show
+from twinlens.stats.metrics.definition import METRICS, Metric
+from twinlens.units import show
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +50,19 @@ def again(lens: LensView) -> Again:
 
 def definition(id: str) -> str:
     """What a metric means: the first paragraph of its page, or its name and unit where it has no page."""
-    metric = METRICS.get(id)
-    plain = f"{metric.label}, {'a ratio' if metric.unit == RATIO else f'in {metric.unit}'}" if metric else id
     try:
-        page = resources.files("twinlens.pages") / "metrics" / f"{id}.md"
-        text = page.read_text(encoding="utf-8")
-    except (FileNotFoundError, ModuleNotFoundError, NotADirectoryError, OSError):
-        return f"{plain}. The command twinlens explain {id} says more."
-    paragraphs = (" ".join(part.split()) for part in text.split("\n\n"))
-    said = next((part for part in paragraphs if part and not part.startswith(("#", "---", "|"))), plain)
-    return said.replace("`", "").replace("**", "")
+        return first_paragraph(find(id))
+    except BadInput:
+        metric = METRICS.get(id)
+        return f"{metric.label}, in {metric.unit}" if metric else id
+
+
+def definitions(ids: Sequence[str]) -> tuple[tuple[tuple[Metric, ...], str], ...]:
+    """Metrics with what they mean, those of one page together."""
+    together: dict[str, list[Metric]] = {}
+    for id in ids:
+        together.setdefault(definition(id), []).append(METRICS[id])
+    return tuple((tuple(metrics), text) for text, metrics in together.items())
 
 
 def _toml(runs: list[Run]) -> str:

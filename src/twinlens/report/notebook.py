@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 from markupsafe import escape
 
+from twinlens.measure.summary_file import summary_of
 from twinlens.record.run import Run
 from twinlens.report import cell
 from twinlens.report.view import headline, standing
@@ -32,6 +36,18 @@ def run_html(run: Run, summary: Summary) -> str:
         f"<table><caption>{escape(cell.clean(run.id))}; intervals are within this one run</caption>"
         f"<tbody>{rows}</tbody></table></div>"
     )
+
+
+def register() -> None:
+    """Let IPython show a `Run` as this fragment. Does nothing where no IPython session runs."""
+    ipython: Any = sys.modules.get("IPython")
+    session = ipython.get_ipython() if ipython is not None else None
+    if session is not None:
+        session.display_formatter.formatters["text/html"].for_type(Run, _shown)
+
+
+def _shown(run: Run) -> str:
+    return run_html(run, summary_of(run))
 
 
 def _row(id: str, summary: Summary) -> str:

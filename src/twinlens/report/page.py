@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -64,6 +65,7 @@ class Part:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     reference: str
+    intervals: str
     charts: Charts
     details: tuple[tuple[str, tuple[Detail, ...]], ...]
 
@@ -74,15 +76,14 @@ def part(lens: LensView, model: str, charts: Charts) -> Part:
     groups = [entry.group for entry in entries]
     shown = columns(lens.lens, groups)
     ordered = sorted(entries, key=lambda entry: not entry.group.ranked)
-    reference = next(
-        (precision_of(group) for group in groups if precision_of(group) == "fp32"), "the first row"
-    )
+    reference = next((precision_of(group) for group in groups if precision_of(group) == "fp32"), "the first row")
     return Part(
         lens.lens,
         cell.clean(model, 60),
         shown,
         tuple(_row(entry, shown, groups) for entry in ordered),
         reference,
+        _intervals(groups, shown),
         charts,
         tuple((entry.name, _details(entry.group)) for entry in entries),
     )
@@ -105,9 +106,7 @@ def validity(view: View, stack: Stack) -> tuple[str, ...]:
             found.append(f"{who}: too little is known of who ran; this is no better than a vendor's number.")
         elif missing:
             found.append(f"{who}: the executor is {verdict}; {len(missing)} facts are not known.")
-    found += [
-        f"{run} recorded no executor, so its numbers belong to no known stack." for run in stack.without
-    ]
+    found += [f"{run} recorded no executor, so its numbers belong to no known stack." for run in stack.without]
     return tuple(dict.fromkeys(found))
 
 
@@ -121,6 +120,16 @@ def metric_ids(parts: list[Part]) -> tuple[str, ...]:
     shown = {detail.id for one in parts for _, details in one.details for detail in details}
     shown |= {id for one in parts for column in one.columns for id in column.ids[:1]}
     return tuple(id for id in METRICS if id in shown)
+
+
+def _intervals(groups: Sequence[Group], shown: Sequence[Column]) -> str:
+    found = [pair[1] for column in shown for one in groups if (pair := column.estimate(one)) is not None]
+    levels = {estimate.level for estimate in found if estimate.low is not None}
+    if levels == {None}:
+        return "Under each number stands the range of its two runs: no confidence is claimed."
+    if len({len(one.runs) for one in groups}) == 1 and len(groups[0].runs) == 1:
+        return "Under each number stands its 95% interval within the one run, which says nothing of other runs."
+    return "Under each number stands its 95% interval over runs, where there is one."
 
 
 def _row(entry: Entry, shown: tuple[Column, ...], groups: list[Group]) -> Row:
@@ -149,7 +158,7 @@ def _cell(column: Column, one: Group) -> Cell:
         return Cell(column.text(one), why=f"no interval: {cell.clean(estimate.method)}")
     if estimate.low == estimate.high:
         return Cell(column.text(one), "same in all runs")
-    kind = " (range)" if estimate.level is None else ""
+    kind = " (range)" if estimate.level is None and len(one.runs) > 2 else ""
     # The first column is what people quote, so it carries its interval in its own unit too.
     under = cell.bounds(estimate).replace(f" {estimate.unit}", "") if column.bare else cell.spread(estimate)
     return Cell(column.text(one), f"{under}{kind}")
@@ -158,7 +167,7 @@ def _cell(column: Column, one: Group) -> Cell:
 def _factor(one: Group, groups: list[Group]) -> Cell:
     reference = reference_of(one, groups)
     if reference is None:
-        return Cell("1", "reference")
+        return Cell("1", "reference") if one.ranked else Cell(cell.ABSENT, why="not ranked")
     ratio = against(one, reference)
     if ratio is None or ratio.value is None:
         return Cell(cell.ABSENT, why="not ranked" if ratio is None else cell.clean(ratio.reason))
@@ -174,16 +183,12 @@ def _details(one: Group) -> tuple[Detail, ...]:
 def _detail(id: str, estimate: Estimate, one: Group) -> Detail:
     label = METRICS[id].label if id in METRICS else cell.clean(id, 40)
     if estimate.value is None:
-        why = next(
-            (run.metrics[id].reason for run in one.runs if id in run.metrics and run.metrics[id].reason), ""
-        )
+        why = next((run.metrics[id].reason for run in one.runs if id in run.metrics and run.metrics[id].reason), "")
         return Detail(id, label, "not measured", "", "", "", cell.clean(why or estimate.reason))
     kind = {"": "", "range": " (range)"}.get(cell.level(estimate), f" ({cell.level(estimate)})")
     count = f"{estimate.n:,}" if estimate.n is not None else cell.ABSENT
     interval = (cell.bounds(estimate) or cell.ABSENT) + kind
-    return Detail(
-        id, label, cell.value(estimate), interval, count, estimate.origin, cell.clean(estimate.method)
-    )
+    return Detail(id, label, cell.value(estimate), interval, count, estimate.origin, cell.clean(estimate.method))
 
 
 def when(view: View) -> str:

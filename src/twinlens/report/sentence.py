@@ -14,7 +14,7 @@ from twinlens.report.view import (
     point_names,
     precision_of,
     runs_word,
-    why_not_ranked,
+    standing,
 )
 from twinlens.stats.group import Group
 from twinlens.stats.metrics.definition import METRICS
@@ -60,13 +60,11 @@ def _lens(groups: Sequence[Group]) -> str:
     names = dict(zip(map(id, groups), point_names(groups), strict=True))
     ranked = [one for one in groups if one.ranked and headline(one)]
     if not ranked:
-        reasons = "; ".join(f"{names[id(one)]}: {why_not_ranked(one)}" for one in groups[:3])
+        reasons = "; ".join(f"{names[id(one)]}: {_state(one)}" for one in groups[:4])
         return f"nothing can be ranked ({reasons})."
     pairs = [(one, reference_of(one, groups)) for one in ranked]
     ratios = [(one, other, against(one, other)) for one, other in pairs if other is not None]
-    found = [
-        (one, other, ratio) for one, other, ratio in ratios if ratio is not None and ratio.value is not None
-    ]
+    found = [(one, other, ratio) for one, other, ratio in ratios if ratio is not None and ratio.value is not None]
     if not found:
         return f"{_alone(ranked[0], names[id(ranked[0])])}{_left_out(groups)}"
     best = max(found, key=lambda pair: pair[2].value or 0.0)
@@ -76,6 +74,11 @@ def _lens(groups: Sequence[Group]) -> str:
         next_best = max(passing, key=lambda pair: pair[2].value or 0.0)
         text += f"; the fastest that passes is {names[id(next_best[0])]} at {comparison(next_best[2])}"
     return f"{text}.{_left_out(groups)}"
+
+
+def _state(one: Group) -> str:
+    unfinished = [run for run in one.runs if run.state != "finished"]
+    return f"unfinished ({cell.clean(unfinished[0].state)})" if unfinished else standing(one.label)
 
 
 def _pair(one: Group, other: Group, ratio: Estimate, names: dict[int, str]) -> str:
@@ -88,9 +91,7 @@ def _quality(one: Group, other: Group) -> str:
     if one.lens == "inference":
         word = gate_word(one)
         agreement = one.metrics.get("top1_agreement")
-        shown = (
-            f" (top-1 agreement {cell.value(agreement)})" if agreement and agreement.value is not None else ""
-        )
+        shown = f" (top-1 agreement {cell.value(agreement)})" if agreement and agreement.value is not None else ""
         if word == "no-go":
             return f", but fails the fidelity gate{shown}"
         return f" and passes the fidelity gate{shown}" if word == "go" else "; its fidelity was not measured"

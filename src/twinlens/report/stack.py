@@ -90,17 +90,13 @@ def stack(view: View) -> Stack:
         if len(texts) == 1:
             shared.append(_line(key, min(facts, key=_strength)))
         else:
-            varying.append(
-                Varying(FIELDS[key].label, tuple(_several(key, records[name]) for name in columns))
-            )
+            varying.append(Varying(FIELDS[key].label, tuple(_several(key, records[name]) for name in columns)))
     return Stack(
         columns,
         tuple(shared),
         tuple(varying),
         tuple((name, found) for name, _, entry in named if (found := _checks(entry))),
-        _wholes(
-            [(entry.name, lens.lens, record) for _, lens, entry in named for record in _records(entry)[:1]]
-        ),
+        _wholes([(entry.name, lens.lens, record) for _, lens, entry in named for record in _records(entry)[:1]]),
         tuple(clean(run.id) for run, _ in view.material if run.facts is None),
     )
 
@@ -160,9 +156,7 @@ def _wholes(records: list[tuple[str, Lens, ExecutorRecord]]) -> tuple[tuple[str,
 
 def _line(key: str, fact: Fact) -> Line:
     field = FIELDS[key]
-    return Line(
-        field.letter[0], field.label, _text(key, fact), fact.capture, clean(fact.source), key in _SHORT
-    )
+    return Line(field.letter[0], field.label, _text(key, fact), fact.capture, clean(fact.source), key in _SHORT)
 
 
 def _text(key: str, fact: Fact) -> str:

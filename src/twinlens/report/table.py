@@ -15,11 +15,16 @@ from twinlens.record.estimate import Estimate
 from twinlens.report import cell
 from twinlens.report.column import Column, columns
 from twinlens.report.gate import gate_word
-from twinlens.report.view import Lens, in_order, point_names, runs_word, standing, why_not_ranked
+from twinlens.report.view import Lens, in_order, in_words, point_names, standing, why_not_ranked
 from twinlens.stats.group import Group, Summary
 from twinlens.stats.metrics.definition import METRICS
 
 WIDTH = 80
+_INTERVALS = {
+    1: "± of one run is the wider side of its own 95% interval, which says nothing of other runs.",
+    2: "± of two runs is their range: no confidence is claimed.",
+    3: "± is the 95% interval over runs.",
+}
 _MARKS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -70,7 +75,7 @@ def metric_table(summary: Summary) -> RenderableType:
         _add_metric(table, known.label if known else cell.clean(key, 30), summary.metrics[key], notes)
     head = f"{cell.clean(summary.run)}: {summary.state}, {summary.rows:,} rows, {summary.lens} lens"
     lines = [Text(head, style="bold"), Text(_verdict(summary))]
-    warnings = [_hanging("! ", cell.clean(note, 600), "yellow") for note in summary.notes]
+    warnings = [_hanging("! ", cell.clean(in_words(note), 600), "yellow") for note in summary.notes]
     return Stack(*lines, table, *_listed(notes), *warnings)
 
 
@@ -103,11 +108,11 @@ def _of_model(lens: Lens, model: str, chosen: Sequence[Group]) -> RenderableType
 
 def _empty(lens: Lens, groups: Sequence[Group]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=16)
+    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=15)
     for column in columns(lens, groups):
-        table.add_column(column.head.replace(" ", "\n"), justify="right", overflow="fold", max_width=10)
+        table.add_column(column.head.replace(" ", "\n"), justify="right", no_wrap=True)
         if lens == "inference" and column.head == "memory":
-            table.add_column("gate", justify="right")
+            table.add_column("gate", justify="right", no_wrap=True)
     return table
 
 
@@ -128,10 +133,8 @@ def _cell(column: Column, one: Group, notes: _Footnotes, style: str) -> Text:
         letter = notes.mark(f"{column.head}: not measured: {column.reason(one)}")
         return Text(f"{cell.ABSENT} {letter}", style=style)
     estimate = found[1]
-    under = cell.spread(estimate)
-    if under and estimate.level is None:
-        under += " " + notes.mark(f"the range of {runs_word(estimate.n or 0)}; no confidence is claimed")
-    elif estimate.low is None and column.head not in ("memory", "energy"):
+    under = cell.spread(estimate, narrow=True)
+    if estimate.low is None and column.head not in ("memory", "energy"):
         under = notes.mark(f"no interval: {cell.clean(estimate.method)}")
     return Text(f"{column.text(one)}\n{under}", style=style)
 
@@ -150,7 +153,7 @@ def _legend(groups: Sequence[Group], lens: Lens) -> str:
     runs = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
     words = [
         f"Each row: {runs} run{'s' if counts[-1] > 1 else ''} in fresh processes.",
-        "± is the 95% interval over runs.",
+        *(_INTERVALS[count] for count in sorted({min(count, 3) for count in counts})),
         "keeps: sustained rate as a share of the peak.",
     ]
     if lens == "inference":
@@ -171,9 +174,7 @@ def _in_table_order(metrics: Mapping[str, Estimate]) -> list[str]:
 def _verdict(summary: Summary) -> str:
     verdict = summary.verdict
     word = "ranked" if verdict.ranked and summary.state == "finished" else "not ranked"
-    window = (
-        f" Steady window {verdict.begin_s:.1f}–{verdict.end_s:.1f} s of the run." if verdict.ranked else ""
-    )
+    window = f" Steady window {verdict.begin_s:.1f}–{verdict.end_s:.1f} s of the run." if verdict.ranked else ""
     return f"{standing(verdict.label)} ({word}): {cell.clean(verdict.reason)}.{window}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +13,12 @@ from twinlens.record.run import Run
 from twinlens.report.cell import clean
 from twinlens.spec.precision import PRECISIONS
 from twinlens.stats.group import Group, Summary, group
-from twinlens.stats.metrics.definition import HEADLINE
+from twinlens.stats.metrics.definition import HEADLINE, METRICS
 
 Lens = Literal["training", "inference"]
 LENSES: tuple[Lens, ...] = ("training", "inference")
 Material = tuple[Run, Summary]
+_IDS = re.compile(rf"\b({'|'.join(sorted(METRICS, key=len, reverse=True))})\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +73,12 @@ def view(material: Sequence[Material], title: str | None = None) -> View:
         for lens in LENSES
         if any(summary.lens == lens for _, summary in material)
     )
-    said = [
-        note
-        for run, summary in material
-        for note in (*(run.facts.notes if run.facts else ()), *summary.notes)
-    ]
+    said = [note for run, summary in material for note in (*(run.facts.notes if run.facts else ()), *summary.notes)]
     names = list(dict.fromkeys(run.spec.name for run, _ in material))
     return View(
         title=clean(title or " and ".join(names[:3])),
         lenses=lenses,
-        notes=tuple(dict.fromkeys(clean(note, 600) for note in said)),
+        notes=tuple(dict.fromkeys(clean(in_words(note), 600) for note in said)),
     )
 
 
@@ -112,18 +110,12 @@ def point_names(groups: Sequence[Group]) -> tuple[str, ...]:
     for one in groups:
         parts = [clean(one.model, 40)] if several_models else []
         parts.append(precision_of(one))
-        parts += [
-            f"{clean(key, 20)} {clean(one.point[key], 20)}"
-            for key in varying
-            if one.point.get(key) is not None
-        ]
+        parts += [f"{clean(key, 20)} {clean(one.point[key], 20)}" for key in varying if one.point.get(key) is not None]
         names.append(" · ".join(parts))
     # Two stacks with the same settings still need two names.
     twice = {name for name, count in Counter(names).items() if count > 1}
     stacks = [clean(one.runs[0].executor, 24) for one in groups]
-    return tuple(
-        f"{name} · {stack}" if name in twice else name for name, stack in zip(names, stacks, strict=True)
-    )
+    return tuple(f"{name} · {stack}" if name in twice else name for name, stack in zip(names, stacks, strict=True))
 
 
 def headline(one: Group | Summary) -> tuple[str, Estimate] | None:
@@ -157,6 +149,11 @@ def standing(label: str) -> str:
     """A label of the steady test in words: "warm-up" is a run that became steady after one."""
     words = {"flat": "steady", "warm-up": "steady after warm-up"}
     return " / ".join(dict.fromkeys(words.get(part, clean(part, 60)) for part in label.split(" / ")))
+
+
+def in_words(text: str) -> str:
+    """A sentence of the statistics with metric ids replaced by their labels."""
+    return _IDS.sub(lambda found: METRICS[found.group()].label, text)
 
 
 def runs_word(count: int) -> str:
