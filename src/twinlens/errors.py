@@ -32,6 +32,15 @@ class ExecutorFailed(TwinlensError):
     """What ran failed; the partial run is kept (exit code 3)."""
 
 
+class GateFailed(TwinlensError):
+    """What was measured is there, and it is not good enough for what was asked (exit code 1)."""
+
+    exit_code = 1
+
+    def __init__(self, sentence: str, *, code: str = "TL100") -> None:
+        super().__init__(sentence, code=code)
+
+
 class Interrupted(TwinlensError):
     """Stopped by the user; what was measured is kept (exit code 130)."""
 

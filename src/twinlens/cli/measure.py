@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from twinlens.cli.screen import StudyProgress, err, planned_s, print_json, sentences
 from twinlens.cli.show import show_runs, summaries_json
 from twinlens.cli.sweep import as_settings
-from twinlens.errors import ExecutorFailed
+from twinlens.errors import ExecutorFailed, GateFailed
 from twinlens.measure.study import Outcome, measure_study, unfinished_study
 from twinlens.measure.summary_file import summary_of
 from twinlens.spec.load import load
 from twinlens.spec.study import Study
 
 
-def run(spec: Path, settings: list[str], at: list[str], out: Path, json: bool, quiet: bool, fresh: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Switches:
+    """The yes-or-no options of `measure`."""
+
+    json: bool
+    quiet: bool
+    fresh: bool
+    gate: bool
+
+
+def run(spec: Path, settings: list[str], at: list[str], out: Path, switches: Switches) -> None:
     with sentences():
         study = load(spec, [*as_settings(at), *settings])
-        outcome = measure_with_progress(study, out, quiet, fresh)
-        if json:
+        outcome = measure_with_progress(study, out, switches.quiet, switches.fresh)
+        if switches.json:
             print_json(summaries_json(outcome.runs))
         else:
             show_runs(outcome.runs)
             err().print(f"\nruns: {outcome.folder}", soft_wrap=True)
         fail_if_any(outcome)
+        if switches.gate:
+            fail_the_gate(outcome)
+
 
 
 def measure_with_progress(study: Study, out: Path, quiet: bool, fresh: bool) -> Outcome:
@@ -36,6 +50,19 @@ def measure_with_progress(study: Study, out: Path, quiet: bool, fresh: bool) -> 
     for one in outcome.runs:
         summary_of(one)  # written beside each run while we are here
     return outcome
+
+
+def fail_the_gate(outcome: Outcome) -> None:
+    """Raises GateFailed naming the first run that is not steady, missed its target, or is a no-go."""
+    for one in outcome.runs:
+        summary = summary_of(one)
+        target = summary.metrics.get("time_to_target_s")
+        if not summary.verdict.ranked:
+            raise GateFailed(f"{one.id} is not steady: {summary.verdict.label} ({summary.verdict.reason})")
+        if target is not None and target.value is None:
+            raise GateFailed(f"{one.id} missed its target: {target.reason}")
+        if summary.gate is not None and not summary.gate["go"]:
+            raise GateFailed(f"{one.id} is a no-go: {summary.gate['reason']}")
 
 
 def fail_if_any(outcome: Outcome) -> None:

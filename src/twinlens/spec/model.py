@@ -66,7 +66,10 @@ def load_model(name_or_path: str) -> ModelRef:
         return _from_catalogue(name_or_path)
     path = Path(name_or_path).expanduser()
     if path.is_dir():
-        return _from_file(path / "config.json", name_or_path, weights=_has_weights(path))
+        weights = _has_weights(path)
+        if not weights:
+            _refuse_pickles(path, name_or_path)
+        return _from_file(path / "config.json", name_or_path, weights=weights)
     if path.is_file():
         return _from_file(path, name_or_path, weights=False)
     raise BadInput(
@@ -92,6 +95,17 @@ def _from_catalogue(name: str) -> ModelRef:
 
 def _has_weights(folder: Path) -> bool:
     return any(folder.glob("*.safetensors"))
+
+
+def _refuse_pickles(folder: Path, asked: str) -> None:
+    """Random weights in place of those that lie there would be a lie, and unpickling runs whatever they hold."""
+    found = sorted(file.name for kind in ("*.bin", "*.pt", "*.pth") for file in folder.glob(kind))
+    if found:
+        raise BadInput(
+            f"the weights of {asked!r} are pickled ({found[0]}), and loading a pickle runs the code in it; "
+            "convert them to safetensors",
+            code="TL201",
+        )
 
 
 def _from_file(path: Path, asked: str, *, weights: bool) -> ModelRef:

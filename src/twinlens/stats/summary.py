@@ -13,6 +13,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
 from twinlens.spec.workload import InferenceWorkload, TrainingWorkload
 from twinlens.stats.group import Summary, Verdict
+from twinlens.stats.metrics.disturbance import disturbances
 from twinlens.stats.metrics.energy import energy
 from twinlens.stats.metrics.inference import inference_metrics, inference_steadiness
 from twinlens.stats.metrics.memory import peak_memory
@@ -42,7 +43,11 @@ def summarise(run: Run) -> Summary:
         verdict=verdict,
         metrics=metrics,
         gate=gate(metrics, run.spec.protocol.tolerance) if run.lens == "inference" else None,
-        notes=(*(run.facts.notes if run.facts else ()), *_impossible(metrics)),
+        notes=(
+            *(run.facts.notes if run.facts else ()),
+            *_impossible(metrics),
+            *disturbances(run.telemetry, verdict.begin_s, verdict.end_s),
+        ),
         identity=_identity(run),
     )
 
