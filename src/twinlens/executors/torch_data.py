@@ -48,31 +48,38 @@ class TokenSource:
 class Batches:
     """Training batches: `next()` gives (inputs, targets) on the device, `held_out(i)` the i-th fixed evaluation batch.
 
+    `batch` rows at a time, cut from `together` rows drawn at once, so that accumulation sees the data of whole batches.
     Tokens: inputs and targets are (batch, seq_len). Images: (batch, channels, size, size) and (batch,).
     """
 
-    def __init__(self, data: Data, ref: ModelRef, batch: int, seq_len: int, seed: int, device: torch.device) -> None:
+    def __init__(
+        self, data: Data, ref: ModelRef, batch: int, seq_len: int, seed: int, device: torch.device, together: int
+    ) -> None:
         check_data(data, ref)
-        self._batch, self._seq_len, self._seed, self._device = batch, seq_len, seed, device
+        self._batch, self._together, self._seq_len, self._device = batch, together, seq_len, device
         self._rng = np.random.default_rng([seed, 0])
-        self._images = images(ref, batch * 4, device, seed) if isinstance(data, Images) else None
+        self._drawn: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._images = images(ref, together * 4, device, seed) if isinstance(data, Images) else None
         self._classes = 0 if isinstance(ref.shape, DecoderShape) else ref.shape.labels
         self._tokens = None if isinstance(data, Images) else TokenSource(data, ref)
         self.entropy_rate_nats = self._tokens.entropy_rate_nats if self._tokens else None
 
     def next(self) -> tuple[torch.Tensor, torch.Tensor]:
-        return self._draw(self._rng, held_out=False)
+        if not self._drawn:
+            inputs, targets = self._draw(self._rng, self._together, held_out=False)
+            self._drawn = list(zip(inputs.split(self._batch), targets.split(self._batch), strict=True))
+        return self._drawn.pop(0)
 
     def held_out(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
-        return self._draw(np.random.default_rng([_HELD_OUT, index]), held_out=True)
+        return self._draw(np.random.default_rng([_HELD_OUT, index]), self._batch, held_out=True)
 
-    def _draw(self, rng: np.random.Generator, *, held_out: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    def _draw(self, rng: np.random.Generator, rows: int, *, held_out: bool) -> tuple[torch.Tensor, torch.Tensor]:
         if self._tokens is None:
             assert self._images is not None
-            chosen = torch.from_numpy(rng.integers(0, len(self._images), self._batch)).to(self._device)
-            labels = torch.from_numpy(rng.integers(0, self._classes, self._batch)).to(self._device)
+            chosen = torch.from_numpy(rng.integers(0, len(self._images), rows)).to(self._device)
+            labels = torch.from_numpy(rng.integers(0, self._classes, rows)).to(self._device)
             return self._images[chosen], labels
-        text = self._tokens.sequences(rng, self._batch, self._seq_len + 1, held_out=held_out).to(self._device)
+        text = self._tokens.sequences(rng, rows, self._seq_len + 1, held_out=held_out).to(self._device)
         return text[:, :-1], text[:, 1:]
 
 

@@ -8,6 +8,7 @@ have a formula: below 0.9, a count is a lower bound.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -63,6 +64,7 @@ def _formulas() -> dict[Any, Callable[..., int]]:
     for name in ("_weight_int8pack_mm", "_weight_int4pack_mm_for_cpu"):
         if (operator := getattr(aten, name, None)) is not None:
             found[operator] = _packed
+    found[torch.ops.quantized.linear_dynamic] = _dynamic
     return found
 
 
@@ -76,6 +78,11 @@ def _attention(products: int, shift: int) -> Callable[..., int]:
         return int(full // 2 if causal else full)
 
     return flop
+
+
+def _dynamic(activations: Any, *_: Any, out_shape: Any = None, **__: Any) -> int:
+    """The packed weights are no tensor: the sizes are those of what goes in and what comes out."""
+    return int(2 * math.prod(activations) * out_shape[-1])
 
 
 def _packed(activations: Any, weights: Any, *_: Any, out_shape: Any = None, **__: Any) -> int:

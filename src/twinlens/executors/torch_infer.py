@@ -15,7 +15,7 @@ from twinlens.clock import MonotonicClock
 from twinlens.errors import BadInput
 from twinlens.executors.options import refuse_unknown_options
 from twinlens.executors.protocol import Rows, Say
-from twinlens.executors.torch_data import Prompts, images
+from twinlens.executors.torch_data import Prompts, check_data, images
 from twinlens.executors.torch_model import (
     build_model,
     choose_device,
@@ -46,6 +46,7 @@ class TorchServer:
         self._origin_ns: int | None = None
         say("building the model")
         ref = load_model(workload.model)
+        check_data(workload.data, ref)
         self.is_vision = ref.shape.family != "decoder"
         model = build_model(ref, spec.executor, spec.protocol.seed, self.device).eval()
         torch.backends.cuda.matmul.allow_tf32 = spec.point.precision == "tf32"

@@ -47,7 +47,13 @@ class TorchTrainer:
             _convert_to_fp8(self.model)
         self.is_vision = self.ref.shape.family != "decoder"
         self.batches = Batches(
-            self.workload.data, self.ref, self.microbatch, self.workload.seq_len, spec.seed, self.device
+            self.workload.data,
+            self.ref,
+            self.microbatch,
+            self.workload.seq_len,
+            spec.seed,
+            self.device,
+            self.workload.global_batch,
         )
         torch.backends.cuda.matmul.allow_tf32 = spec.point.precision == "tf32"
         torch.backends.cudnn.allow_tf32 = spec.point.precision == "tf32"
@@ -121,8 +127,10 @@ class TorchTrainer:
     def _evaluate(self, batches: int) -> Marks:
         assert self._origin_ns is not None
         begin_ns = time.monotonic_ns()
+        self.model.eval()  # no dropout, and the running statistics of a normalisation rather than this batch's
         with torch.no_grad():
             losses = [float(self.loss(*self.batches.held_out(index))) for index in range(batches)]
+        self.model.train()
         synchronize(self.device)
         rows = batches * self.microbatch
         return Marks(

@@ -46,7 +46,7 @@ def refuse_what_cannot_fit(spec: RunSpec, available_bytes: float | None = None) 
     """
     if spec.executor.kind != "torch":
         return
-    there, where = (available_bytes, "this machine has free") if available_bytes else _available(spec)
+    there, where = (available_bytes, "this machine has free") if available_bytes is not None else _available(spec)
     bytes_needed, words = needed(spec)
     if bytes_needed > there:
         raise BadInput(
