@@ -101,7 +101,8 @@ def inference_facts(
     say("taking evidence")
     regime = precision(server.spec.point.precision)
     phases = _phases(server)
-    with torch.inference_mode():
+    # The cache is allocated in here: in the mode that the run itself uses, or the run could not write to it.
+    with server.generation.no_grad() if server.generation else torch.inference_mode():
         for call in phases.values():
             call()
         flop = {f"counted_{name}_flop": counted_flop(call) for name, call in phases.items()}

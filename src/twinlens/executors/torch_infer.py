@@ -149,12 +149,12 @@ class Generation:
         self._positions = torch.arange(self._context, device=device)[:, None]
         self._decode = _compiled(model, device) if spec.executor.graph == "compiled" else model
         # Freezing for the compiled graph wants plain tensors; inference mode's are not.
-        self._no_grad = torch.no_grad if spec.executor.graph == "compiled" else torch.inference_mode
+        self.no_grad = torch.no_grad if spec.executor.graph == "compiled" else torch.inference_mode
 
     def run(self, prompts: torch.Tensor, tokens: int) -> tuple[int, list[int]]:
         """Answer (batch, length) prompts with `tokens` tokens each. Returns its begin and each token's time, in ns."""
         now, stamps = time.monotonic_ns, []
-        with self._no_grad():
+        with self.no_grad():
             self.cache.reset()
             synchronize(self._device)
             begin_ns = now()

@@ -1,0 +1,69 @@
+"""Every example is a test: it loads, theory can say what it needs, and cut short it really runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from twinlens.measure.physics import theory_of
+from twinlens.measure.study import measure_study
+from twinlens.measure.summary_file import summary_of
+from twinlens.spec.load import dump, load, parse
+from twinlens.stats.metrics.definition import HEADLINE, METRICS
+
+FOLDER = Path(__file__).parents[2] / "examples"
+EXAMPLES = sorted(FOLDER.glob("*.toml"))
+SHORT = (
+    "protocol.duration_s=0.3", "protocol.min_rows=3", "protocol.repeats=1", "protocol.extend=0",
+    "protocol.steady_s=0", "protocol.isolate=false", "protocol.ceilings=false",
+)  # fmt: skip
+SMALLER = {"resnet-50": "resnet-tiny", "vit-base": "vit-tiny"}
+
+
+def test_there_are_at_least_ten_examples() -> None:
+    assert len(EXAMPLES) >= 10
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_loads_and_theory_knows_its_work(path: Path) -> None:
+    study = load(path)
+    assert study.name == path.stem
+    for spec in study.point_runs():
+        assert theory_of(spec)["parameters"].value
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("path", [p for p in EXAMPLES if not p.stem.startswith("gpu-")], ids=lambda path: path.stem)
+def test_an_example_cut_short_runs_on_this_machine(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FOLDER.parent)  # text.toml names the README
+    model = load(path).workload.model
+    settings = [*SHORT, f"workload.model={SMALLER.get(model, 'tiny')}"]
+    if path.stem == "decode":
+        settings += ["sweep.precision=['fp32']"]  # every precision has its own test; here it is the batch
+    study = load(path, settings)
+    outcome = measure_study(study, tmp_path)
+    assert not outcome.failures
+    assert len(outcome.runs) == len(study.runs())
+    for run in outcome.runs:
+        summary = summary_of(run)
+        assert set(summary.metrics) <= set(METRICS)
+        assert any((summary.metrics[name].value or 0) > 0 for name in HEADLINE[run.lens] if name in summary.metrics)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["gpu-training", "gpu-inference"])
+def test_a_gpu_example_cut_short_runs_on_a_gpu(name: str, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("needs an NVIDIA GPU, and there is none here")
+    outcome = measure_study(load(FOLDER / f"{name}.toml", [*SHORT, "workload.model=tiny"]), tmp_path)
+    assert not outcome.failures
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_written_back_is_the_same_study(path: Path) -> None:
+    import tomllib
+
+    study = load(path)
+    assert parse(tomllib.loads(dump(study))) == study
