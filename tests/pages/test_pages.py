@@ -71,8 +71,9 @@ def test_an_error_page_says_the_exit_code_and_what_to_do(code: str) -> None:
     text = PAGES["errors", code].text
     exits = re.search(r"Exit code (\d+)\.", text)
     assert exits is not None
-    family = {"1": errors.Interrupted, "2": errors.BadInput, "3": errors.TwinlensError}[code[2]]
-    assert int(exits[1]) == family.exit_code
+    kinds = {"TL100": errors.GateFailed, "TL130": errors.Interrupted}
+    kind = kinds.get(code, errors.BadInput if code.startswith("TL2") else errors.ExecutorFailed)
+    assert int(exits[1]) == kind.exit_code
     assert "## What to do" in text
 
 

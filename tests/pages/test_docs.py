@@ -1,0 +1,84 @@
+"""The written docs: links lead somewhere, specs are valid, and what is named exists."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from twinlens.cli.main import app
+from twinlens.executors.protocol import Server, Trainer
+from twinlens.pages import find
+from twinlens.record.request import REQUEST_SCHEMA
+from twinlens.record.step import STEP_SCHEMA
+from twinlens.record.telemetry import COLUMNS
+from twinlens.spec.load import parse
+
+ROOT = Path(__file__).parents[2]
+DOCS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
+FENCE = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+VERBS = {command.name or command.callback.__name__ for command in app.registered_commands}  # type: ignore[union-attr]
+
+
+def _fenced(text: str, language: str) -> list[str]:
+    return [body for kind, body in FENCE.findall(text) if kind == language]
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_link_of_the_docs_leads_to_a_file(path: Path) -> None:
+    for target in LINK.findall(path.read_text(encoding="utf-8")):
+        assert (path.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_the_docs_name_only_verbs_that_exist(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    named = set(re.findall(r"[`$] ?twinlens ([a-z]+)", text))
+    assert named <= VERBS
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_word_the_docs_ask_to_explain_has_a_page(path: Path) -> None:
+    for word in re.findall(r'twinlens explain ("[^"]+"|[\w-]+)', path.read_text(encoding="utf-8")):
+        if word != "WORD":
+            assert find(word.strip('"')).text
+
+
+@pytest.mark.parametrize("text", _fenced(TUTORIAL, "toml"))
+def test_the_specs_of_the_tutorial_are_valid_and_small(text: str) -> None:
+    study = parse(tomllib.loads(text))
+    assert len(study.runs()) <= 9
+    assert study.protocol.steady_s < study.protocol.duration_s
+
+
+def test_the_tutorial_shows_the_error_that_the_program_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("first.toml").write_text(_fenced(TUTORIAL, "toml")[0], encoding="utf-8")
+    lines = next(body for body in _fenced(TUTORIAL, "console") if "modle" in body).splitlines()
+    result = CliRunner().invoke(app, lines[0].removeprefix("$ twinlens ").split())
+    assert result.exit_code == 2
+    assert result.stderr.strip() == lines[1]
+
+
+def test_the_page_on_formats_names_every_column_on_disk() -> None:
+    text = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
+    for name in (*STEP_SCHEMA.names, *REQUEST_SCHEMA.names, *COLUMNS):
+        assert f"`{name}`" in text, name
+
+
+@pytest.mark.parametrize("protocol", [Server, Trainer])
+def test_the_page_on_executors_shows_the_protocols_as_they_are(protocol: type) -> None:
+    text = (ROOT / "docs" / "writing-an-executor.md").read_text(encoding="utf-8")
+    shown = text.split(f"class {protocol.__name__}(Protocol):\n")[1].split("\n\n")[0]
+    methods = {name for name in vars(protocol) if not name.startswith("_")}
+    assert set(re.findall(r"def (\w+)\(", shown)) == methods
+
+
+@pytest.mark.parametrize("text", [body for path in DOCS for body in _fenced(path.read_text("utf-8"), "python")])
+def test_the_python_of_the_docs_is_python(text: str) -> None:
+    assert compile(text, "docs", "exec")
