@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from material import Timed, Watched, inference, measured, quiet, spec_of, training
 
+from material import Timed, Watched, inference, measured, quiet, spec_of, training
 from twinlens.errors import BadInput
 from twinlens.executors.registry import executor_names, server, trainer
 from twinlens.record.facts import Facts
