@@ -35,7 +35,7 @@ def test_a_new_run_says_what_was_asked_and_that_it_is_not_finished(run: Path) ->
     assert (found.state, found.is_finished, found.facts, found.ended_utc) == ("running", False, None, None)
     assert found.raw["pid"] == os.getpid()
     assert found.table.num_rows == 0
-    assert list(json.loads((run / "run.json").read_text()))[0] == "schema"
+    assert next(iter(json.loads((run / "run.json").read_text()))) == "schema"
 
 
 def test_a_finished_run_is_read_back_whole(tmp_path: Path) -> None:
