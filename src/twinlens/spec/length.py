@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, model_validator
 
 from twinlens.spec.frozen import Spec
 
@@ -26,6 +26,12 @@ class Uniform(Spec):
     kind: Literal["uniform"]
     min: PositiveInt
     max: PositiveInt
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.min > self.max:
+            raise ValueError(f"min {self.min} is above max {self.max}")
+        return self
 
 
 class Lognormal(Spec):

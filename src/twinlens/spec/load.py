@@ -38,16 +38,17 @@ def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec
         _apply(data, setting)
     if data.get("schema", SCHEMA) != SCHEMA:
         raise BadInput(
-            f"{where}: schema {data['schema']!r} is not {SCHEMA}, the one this version reads; update twinlens or the file",
+            f"{where}: schema {data['schema']!r} is not the {SCHEMA} this version reads; update twinlens or the file",
             code="TL202",
         )
     try:
-        study = Study.model_validate_json(json.dumps(data))
+        study = Study.model_validate_json(json.dumps(data, default=str))  # TOML's dates are words here
         for run in study.runs():
             precision(run.point.precision).classes(run.lens)
+            json.dumps(run.to_dict(), allow_nan=False)
     except ValidationError as error:
         raise BadInput(f"{where}: {_sentence(error)}", code="TL202") from None
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise BadInput(f"{where}: {error}", code="TL202") from None
     return study
 
@@ -69,8 +70,10 @@ def _apply(data: dict[str, Any], setting: str) -> None:
         place(data, path.strip(), value)
     except TypeError as error:
         raise BadInput(f"--set {setting}: {error}", code="TL204") from None
-    if path.startswith("point."):  # what is set is what runs: it replaces a sweep over the same field
-        data.get("sweep", {}).pop(path.removeprefix("point."), None)
+    if path.startswith("point.") and isinstance(
+        data.get("sweep"), dict
+    ):  # what is set is what runs: it replaces a sweep over the same field
+        data["sweep"].pop(path.removeprefix("point."), None)
 
 
 def _without_none(value: Any) -> Any:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import random
 from itertools import product
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, NonNegativeInt
 
@@ -71,7 +71,7 @@ class Study(Spec):
     executor: ExecutorSpec = ExecutorSpec()
     workload: Workload
     point: Point = Point()
-    sweep: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
+    sweep: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = Field(default_factory=dict)
     protocol: Protocol = Protocol()
 
     @property
