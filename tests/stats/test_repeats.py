@@ -8,9 +8,7 @@ from twinlens.units import JOULES, RATIO, TOKENS_PER_S
 
 
 def run(value: float, half: float = 0.5, origin="measured") -> Estimate:
-    return Estimate(
-        value, TOKENS_PER_S, "work / wall", origin, low=value - half, high=value + half, level=0.95, n=40
-    )
+    return Estimate(value, TOKENS_PER_S, "work / wall", origin, low=value - half, high=value + half, level=0.95, n=40)
 
 
 ABSENT = Estimate.absent(TOKENS_PER_S, "the device was lost")

@@ -16,6 +16,7 @@ from twinlens.errors import BadInput
 from twinlens.executors.options import refuse_unknown_options
 from twinlens.executors.protocol import Rows, Say
 from twinlens.executors.torch_data import Prompts, check_data, images
+from twinlens.executors.torch_fidelity import reference_logits
 from twinlens.executors.torch_model import (
     build_model,
     choose_device,
@@ -55,7 +56,7 @@ class TorchServer:
         else:
             longest = workload.input_tokens.max
             self.prompts = Prompts(workload.data, ref, spec.seed, longest)
-        from twinlens.executors.torch_evidence import inference_facts, reference_logits
+        from twinlens.executors.torch_evidence import inference_facts
 
         sample = self._fidelity_sample(workload)
         reference = reference_logits(model, sample) if sample is not None else None
