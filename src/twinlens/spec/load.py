@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -41,14 +42,15 @@ def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec
             f"{where}: schema {data['schema']!r} is not the {SCHEMA} this version reads; update twinlens or the file",
             code="TL202",
         )
+    for path, number in _not_finite(data, ""):
+        raise BadInput(f"{where}: field {path!r} is {number}; give a finite number", code="TL202")
     try:
         study = Study.model_validate_json(json.dumps(data, default=str))  # TOML's dates are words here
         for run in study.runs():
             precision(run.point.precision).classes(run.lens)
-            json.dumps(run.to_dict(), allow_nan=False)
     except ValidationError as error:
         raise BadInput(f"{where}: {_sentence(error)}", code="TL202") from None
-    except (TypeError, ValueError) as error:
+    except TypeError as error:
         raise BadInput(f"{where}: {error}", code="TL202") from None
     return study
 
@@ -74,6 +76,18 @@ def _apply(data: dict[str, Any], setting: str) -> None:
         data.get("sweep"), dict
     ):  # what is set is what runs: it replaces a sweep over the same field
         data["sweep"].pop(path.removeprefix("point."), None)
+
+
+def _not_finite(value: Any, path: str) -> Iterator[tuple[str, float]]:
+    """Paths of infinite and undefined numbers, which JSON cannot hold, wherever they stand (options too)."""
+    if isinstance(value, float) and not math.isfinite(value):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _not_finite(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _not_finite(item, path)
 
 
 def _without_none(value: Any) -> Any:
