@@ -54,9 +54,7 @@ def _fixed(tokens: int) -> dict[str, Any]:
     return {"kind": "fixed", "value": tokens}
 
 
-def _spec(
-    workload: dict[str, Any], precision: str, threads: int, graph: str, protocol: dict[str, Any]
-) -> RunSpec:
+def _spec(workload: dict[str, Any], precision: str, threads: int, graph: str, protocol: dict[str, Any]) -> RunSpec:
     quick = {"ceilings": False, "extend": 0, "duration_s": 1e-9, "min_rows": 1, "repeats": 1} | protocol
     data = {
         "name": "benchmark",

@@ -194,8 +194,10 @@ class Generation:
 def _compiled(model: nn.Module, device: torch.device) -> Any:
     if device.type == "cuda":
         return torch.compile(model, dynamic=False, mode="reduce-overhead")
-    # Freezing packs the weights for oneDNN: bf16 decode is 1.5 times as fast as without on an AVX-512 machine.
-    return torch.compile(model, dynamic=False, options={"freezing": True})
+    # Freezing packs the weights for oneDNN. It has to be set for the process: given as an option of one compilation,
+    # Dynamo still passes the weights in as arguments and nothing is packed (torch 2.13, seen in benchmarks/decode).
+    torch._inductor.config.freezing = True
+    return torch.compile(model, dynamic=False)
 
 
 def _layout(spec: RunSpec, device: torch.device) -> str:
