@@ -15,8 +15,11 @@ from twinlens.spec.workload import TrainingWorkload
 from twinlens.stats.metrics.quality import target_nats
 from twinlens.stats.steady import SteadyRule, segment
 
-PATIENCE = 3.0
-"""A run that has not its least number of rows after so many durations ends without: it is too short, and says so."""
+
+def give_up_s(limit_s: float) -> float:
+    """When a run ends without its least number of rows: it is too short, and says so, but holds up no study."""
+    return 3 * limit_s + 10.0
+
 
 Progress = Callable[[float, int], None]
 """Told how far a run is (0-1) and how many rows there are."""
@@ -42,7 +45,7 @@ def train(trainer: Trainer, spec: RunSpec, rows: RowWriter, progress: Progress, 
         progress(min(1.0, elapsed_s / limit_s), rows.count)
         if _is_met(marks, target_loss):
             return
-        is_enough = len(durations) >= spec.protocol.min_rows or elapsed_s >= limit_s * PATIENCE
+        is_enough = len(durations) >= spec.protocol.min_rows or elapsed_s >= give_up_s(limit_s)
         if elapsed_s >= limit_s and is_enough:
             if not extensions or target_loss is not None or _is_settled(durations, spec.protocol.steady_s):
                 return
