@@ -13,7 +13,7 @@ import pytest
 from typer.main import get_command
 
 import twinlens as tl
-from material import inference, study_of, training, twinlens
+from material import for_rows, inference, study_of, training, twinlens
 from twinlens.cli.main import app
 from twinlens.errors import BadInput
 from twinlens.spec.load import dump
@@ -61,7 +61,7 @@ def test_a_verb_is_never_hidden_by_the_subpackage_of_its_name() -> None:
 
 def test_the_whole_way_in_python(tmp_path: Path) -> None:
     file = tmp_path / "pretrain.toml"
-    file.write_text(dump(study_of(training("fake", protocol={"min_rows": 60}))))
+    file.write_text(dump(study_of(training("fake", protocol=for_rows(60)))))
     study = tl.load(file)
     (predicted,) = tl.check(study)
     assert predicted["theory"]["parameters"].value == 1016448
@@ -83,7 +83,7 @@ def test_the_whole_way_in_python(tmp_path: Path) -> None:
 
 def test_show_is_what_the_command_prints(tmp_path: Path) -> None:
     for make in (training, inference):
-        tl.measure(study_of(make("fake", protocol={"min_rows": 60})), out=tmp_path)
+        tl.measure(study_of(make("fake", protocol=for_rows(60))), out=tmp_path)
     printed = twinlens("show", tmp_path).stdout
     shown = tl.show(*tl.read(tmp_path))
     assert printed.split() == shown.split()

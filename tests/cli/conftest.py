@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from material import inference, measured, study_of, training
+from material import for_rows, inference, measured, study_of, training
 from twinlens.measure.study import measure_study
 from twinlens.spec.load import dump
 
@@ -21,7 +21,7 @@ def spec(tmp_path: Path) -> Path:
 def measured_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a training study of two points and two repeats, and one inference run."""
     out = tmp_path_factory.mktemp("runs")
-    protocol = {"repeats": 2, "min_rows": 60}
+    protocol = {"repeats": 2} | for_rows(60)
     measure_study(study_of(training("fake", sweep={"precision": ["fp32", "bf16"]}, protocol=protocol)), out)
-    measured(out, inference("fake", protocol={"min_rows": 60}))
+    measured(out, inference("fake", protocol=for_rows(60)))
     return out

@@ -150,7 +150,7 @@ def test_measure_runs_shows_and_keeps_what_it_came_to(tmp_path: Path, lens: Any)
     done = call("measure", file, "--out", tmp_path / "out", "-q")
     assert done.exit_code == 0
     (run,) = find_runs(tmp_path / "out")
-    assert f"finished, 5 rows, {run.lens} lens" in done.stdout
+    assert f"finished, {run.table.num_rows} rows, {run.lens} lens" in done.stdout
     assert done.stderr.strip() == f"runs: {run.folder.parent}"
     assert {path.name for path in run.folder.iterdir()} >= {"run.json", "summary.json", "telemetry.arrows"}
 
@@ -190,7 +190,7 @@ def test_a_failing_run_is_exit_3_after_everything_else_was_shown(tmp_path: Path,
 
 
 def test_a_gate_fails_with_1_and_says_why(tmp_path: Path, spec: Path) -> None:
-    good = ("--set", "protocol.min_rows=100")
+    good = ("--set", "protocol.min_rows=100", "--set", "protocol.duration_s=10")
     assert call("measure", spec, "--out", tmp_path / "a", "-q", "--gate", *good).exit_code == 0
     done = call(
         "measure", spec, "--out", tmp_path / "b", "-q", "--gate", *good, "--set", "executor.options={drift=9.0}"

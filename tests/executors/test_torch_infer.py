@@ -80,7 +80,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> str:
     data = {"kind": "markov", "symbols": 16, "branches": 4}
     run = measured(
         tmp_path_factory.mktemp("trained"),
-        training(data=data, global_batch=8, seq_len=32, learning_rate=4e-3, save=True, protocol={"min_rows": 30}),
+        training(data=data, global_batch=8, seq_len=32, learning_rate=4e-3, save=True, protocol={"duration_s": 1.5}),
     )
     return str(run.folder / "weights")
 

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from material import command, inference, study_of, training
+from material import command, for_rows, inference, study_of, training
 from twinlens.errors import BadInput, Interrupted
 from twinlens.measure.study import Event, measure_study, unfinished_study
 from twinlens.measure.summary_file import summary_of
@@ -215,7 +215,7 @@ def test_repeats_have_seeds_of_their_own(tmp_path: Path) -> None:
 
 def test_a_resumed_study_ranks_by_its_finished_runs(tmp_path: Path) -> None:
     """The half of a run that was interrupted is kept, but what replaced it is what counts."""
-    study = study_of(training("fake", protocol={"repeats": 2, "min_rows": 60}))
+    study = study_of(training("fake", protocol={"repeats": 2} | for_rows(60)))
 
     def stop_in_the_middle(event: Event) -> None:
         if event.number == 2 and event.rows:
