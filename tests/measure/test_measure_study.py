@@ -158,7 +158,7 @@ def test_a_run_that_fails_is_kept_and_the_others_go_on(tmp_path: Path) -> None:
     states = sorted((run.state, run.table.num_rows) for run in outcome.runs)
     assert states == [("failed", 3), ("failed", 3), ("finished", 5), ("finished", 5)]
     assert len(outcome.failures) == 2
-    assert "fails at row 3, as asked" in outcome.failures[0]
+    assert "fails at row 3, as asked" in str(outcome.failures[0])
     failed = next(run for run in outcome.runs if run.state == "failed")
     assert failed.error == "the fake executor fails at row 3, as asked"
 

@@ -45,6 +45,7 @@ def training_facts(trainer: TorchTrainer, say: Say) -> Facts:
     inputs, targets = trainer.batches.held_out(0)
     rates = [group["lr"] for group in trainer.optimizer.param_groups]
     _set_rates(trainer.optimizer, [0.0] * len(rates))
+    buffers = [buffer.clone() for buffer in trainer.model.buffers()]  # a normalisation's statistics move in any forward
     with saved_activations(trainer.model) as saved:
         loss = trainer.loss(inputs, targets)
         activations = Estimate(
@@ -68,6 +69,8 @@ def training_facts(trainer: TorchTrainer, say: Say) -> Facts:
     kernels = kernels_seen(one_pass)
     trainer.optimizer.zero_grad(set_to_none=True)
     _set_rates(trainer.optimizer, rates)
+    for buffer, before in zip(trainer.model.buffers(), buffers, strict=True):
+        buffer.copy_(before)
     regime = precision(trainer.spec.point.precision)
     checks = _checks(regime, "training", resident, kernels, trainer.device)
     rows = inputs.shape[0] * (1 if trainer.is_vision else inputs.shape[1])

@@ -43,7 +43,8 @@ class TorchTrainer:
         _refuse_too_long(self.ref, self.workload.seq_len)
         self.model = build_model(self.ref, spec.executor, spec.seed, self.device).train()
         if self.workload.checkpointing:
-            self.model.gradient_checkpointing_enable()
+            enable = getattr(self.model, "activation_checkpointing_enable", None)  # the name from transformers 5.23 on
+            (enable or self.model.gradient_checkpointing_enable)()
         if spec.point.precision == "fp8":
             _convert_to_fp8(self.model)
         self.is_vision = self.ref.shape.family != "decoder"

@@ -70,6 +70,10 @@ def _apply(data: dict[str, Any], setting: str) -> None:
         value = text  # a bare word is a string: --set point.precision=bf16
     try:
         place(data, path.strip(), value)
+        for union, kind in _DEFAULT_KINDS.items():  # a field of a table that the file leaves out: of its default kind
+            if path.startswith(f"{union}."):
+                table = data["workload"][union.partition(".")[2]]
+                table.setdefault("kind", kind)
     except TypeError as error:
         raise BadInput(f"--set {setting}: {error}", code="TL204") from None
     if path.startswith("point.") and isinstance(
@@ -131,4 +135,5 @@ def _tag(model: type[BaseModel]) -> str | None:
     return get_args(kind.annotation)[0] if kind and get_args(kind.annotation) else None
 
 
+_DEFAULT_KINDS = {"workload.data": "markov", "workload.input_tokens": "fixed", "workload.output_tokens": "fixed"}
 _TAGS = {"training", "inference", "markov", "text", "images", "fixed", "uniform", "lognormal"}
