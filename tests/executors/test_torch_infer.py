@@ -80,7 +80,15 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> str:
     data = {"kind": "markov", "symbols": 16, "branches": 4}
     run = measured(
         tmp_path_factory.mktemp("trained"),
-        training(data=data, global_batch=8, seq_len=32, learning_rate=4e-3, save=True, protocol={"duration_s": 1.5}),
+        training(
+            data=data,
+            global_batch=8,
+            seq_len=32,
+            learning_rate=4e-3,
+            save=True,
+            until={"gap_nats": 0.2, "every_steps": 10},  # to a loss, not for a time: a busy machine learns as much
+            protocol={"duration_s": 60},
+        ),
     )
     return str(run.folder / "weights")
 
@@ -159,10 +167,15 @@ def test_a_wrong_scale_would_be_noticed(trained: str, precision: str, monkeypatc
 
     def wrong(self: Any, linear: nn.Linear) -> None:
         make(self, linear)
-        getattr(self, name).mul_(1.3)
+        getattr(self, name).mul_(2.0)
 
     monkeypatch.setattr(layer, "__init__", wrong)
-    _, facts = opened(model=trained, data={"kind": "markov", "symbols": 16}, point={"precision": precision})
+    _, facts = opened(
+        model=trained,
+        data={"kind": "markov", "symbols": 16, "branches": 4},
+        point={"precision": precision},
+        input_tokens=fixed(64),
+    )
     found = fidelity(facts.fidelity)
     assert found["kl_nats"].value > LOWER[precision][1]  # type: ignore[operator]
 
