@@ -15,7 +15,7 @@ import torch
 
 from benchmarks.finding import Finding, watched, with_neighbours
 from benchmarks.interleave import bracketed, median_of
-from benchmarks.profile import operator_profile
+from benchmarks.operators import operator_profile
 from benchmarks.setup import ANSWER, PROMPT, inference, opened_server, requests
 from twinlens.errors import TwinlensError
 from twinlens.executors.torch_ceiling import buffer_bytes, matvec_bytes_per_s, read_bytes_per_s

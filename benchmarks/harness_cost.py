@@ -101,43 +101,56 @@ def _findings(what: str, turns: Turns, sampler: float) -> list[Finding]:
 
 
 def _training_blocks(spec: RunSpec) -> Blocks:
-    trainer: TorchTrainer = opened_trainer(spec)
-    model, optimizer, batches = trainer.model, trainer.optimizer, trainer.batches
+    trainer = opened_trainer(spec)
 
     def measured(rows: RowWriter) -> None:
         train(trainer, spec, rows, lambda share, count: None, None)  # one step: its time has always passed
 
+    return measured, bare_step(trainer)
+
+
+def bare_step(trainer: TorchTrainer) -> Callable[[], None]:
+    """One training step over the trainer's own model, optimizer and batches, without the trainer."""
+    model, optimizer, batches = trainer.model, trainer.optimizer, trainer.batches
+
     def bare() -> None:
         inputs, targets = batches.next()
-        with _autocast(spec.point.precision):
+        with _autocast(trainer.spec.point.precision):
             logits = model(input_ids=inputs, use_cache=False).logits.flatten(0, 1)
         F.cross_entropy(logits.float(), targets.flatten()).backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
-    return measured, bare
+    return bare
 
 
 def _inference_blocks(spec: RunSpec) -> Blocks:
-    server: TorchServer = opened_server(spec)
-    assert server.generation is not None
-    model, cache = server.model, server.generation.cache
-    prompts = server.prompts.batch([(0, 0, 0)], PROMPT)
-    positions = [torch.tensor([[position]]) for position in range(PROMPT, PROMPT + ANSWER - 1)]
+    server = opened_server(spec)
+    answer = bare_answer(server)
 
     def measured(rows: RowWriter) -> None:
         server.play(requests(1), rows.add)
 
+    return measured, lambda: answer(ANSWER)
+
+
+def bare_answer(server: TorchServer) -> Callable[[int], None]:
+    """Greedy generation of some tokens over the server's own model and static cache, without the server."""
+    assert server.generation is not None
+    model, cache = server.model, server.generation.cache
+    prompts = server.prompts.batch([(0, 0, 0)], PROMPT)
+    positions = [torch.tensor([[position]]) for position in range(PROMPT, PROMPT + ANSWER)]
+
     @torch.inference_mode()
-    def bare() -> None:
+    def bare(tokens: int) -> None:
         cache.reset()
         out = model(input_ids=prompts, past_key_values=cache, use_cache=True, logits_to_keep=1)
         newest = out.logits[:, -1:].argmax(-1)
-        for position in positions:
+        for position in positions[: tokens - 1]:
             out = model(input_ids=newest, position_ids=position, past_key_values=cache, use_cache=True)
             newest = out.logits[:, -1:].argmax(-1)
 
-    return measured, bare
+    return bare
 
 
 def _autocast(precision: str) -> contextlib.AbstractContextManager[object]:

@@ -15,7 +15,7 @@ import torch
 
 from benchmarks.finding import Finding, watched, with_neighbours
 from benchmarks.interleave import bracketed, median_of
-from benchmarks.profile import operator_profile
+from benchmarks.operators import operator_profile
 from benchmarks.setup import opened_trainer, training
 from twinlens.errors import TwinlensError
 from twinlens.executors.torch_ceiling import matrix_flop_per_s, matrix_flop_per_s_at
