@@ -16,7 +16,7 @@ import torch
 from benchmarks.finding import Finding, watched, with_neighbours
 from benchmarks.interleave import bracketed, median_of
 from benchmarks.operators import operator_profile
-from benchmarks.setup import ANSWER, PROMPT, inference, opened_server, requests
+from benchmarks.setup import ANSWER, PROMPT, in_fresh_process, inference, opened_server, requests
 from twinlens.errors import TwinlensError
 from twinlens.executors.torch_ceiling import buffer_bytes, matvec_bytes_per_s, read_bytes_per_s
 from twinlens.executors.torch_evidence import _linear_sizes
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> tuple[list[Finding], list[str]]:
     for model in options.models:
         for name in options.precisions:
             for graph in options.graphs:
-                findings, note = _configuration(model, name, graph, options)
+                findings, note = in_fresh_process(_configuration, model, name, graph, options)
                 found += findings
                 notes += [note] if note else []
     return found, notes
@@ -67,7 +67,6 @@ def run(options: argparse.Namespace) -> tuple[list[Finding], list[str]]:
 
 def _configuration(model: str, name: str, graph: str, options: argparse.Namespace) -> tuple[list[Finding], str | None]:
     what = f"{model} {name} {graph}"
-    torch._dynamo.reset()
     try:
         server = opened_server(inference(model, name, options.threads, graph))
         with watched() as seen:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any, TypeVar
 
 from twinlens.executors.torch_infer import TorchServer
 from twinlens.executors.torch_train import TorchTrainer
@@ -12,6 +15,7 @@ from twinlens.spec.load import parse
 from twinlens.spec.study import RunSpec
 
 PROMPT, ANSWER = 256, 32
+Found = TypeVar("Found")
 
 
 def training(
@@ -48,6 +52,12 @@ def requests(count: int) -> Lockstep:
     """`count` requests, one after the other."""
     lengths = Fixed(value=PROMPT), Fixed(value=ANSWER)
     return Lockstep(1, *lengths, until_ns=0, min_requests=count, seed=0)
+
+
+def in_fresh_process(call: Callable[..., Found], *given: Any) -> Found:
+    """`call(*given)` in its own process: compiled graphs keep their frozen weights as long as one lives."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(call, *given).result()
 
 
 def _fixed(tokens: int) -> dict[str, Any]:

@@ -11,12 +11,10 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-import torch
-
 from benchmarks.finding import Finding, watched, with_neighbours
 from benchmarks.interleave import bracketed, median_of
 from benchmarks.operators import operator_profile
-from benchmarks.setup import opened_trainer, training
+from benchmarks.setup import in_fresh_process, opened_trainer, training
 from twinlens.errors import TwinlensError
 from twinlens.executors.torch_ceiling import matrix_flop_per_s, matrix_flop_per_s_at
 from twinlens.executors.torch_model import linear_shapes
@@ -57,7 +55,7 @@ def run(options: argparse.Namespace) -> tuple[list[Finding], list[str]]:
     for precision in options.precisions:
         for batch in options.batches:
             for graph in options.graphs:
-                findings, note = _configuration(precision, batch, graph, options)
+                findings, note = in_fresh_process(_configuration, precision, batch, graph, options)
                 found += findings
                 notes += [note] if note else []
     return found, notes
@@ -67,7 +65,6 @@ def _configuration(
     precision: str, batch: int, graph: str, options: argparse.Namespace
 ) -> tuple[list[Finding], str | None]:
     what = f"{options.model} {precision} {batch}×{SEQ_LEN} {graph}"
-    torch._dynamo.reset()
     spec = training(options.model, precision, batch, SEQ_LEN, options.threads, graph)
     try:
         trainer = opened_trainer(spec)
