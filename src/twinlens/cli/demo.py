@@ -20,7 +20,8 @@ STUDIES = ("training", "inference", "quality")
 
 def run(folder: Path, json: bool, quiet: bool, fresh: bool) -> None:
     with sentences():
-        outcomes = [measure_with_progress(study, folder, quiet, fresh) for study in demo_studies()]
+        studies = demo_studies()
+        outcomes = [measure_with_progress(study, folder, quiet, fresh) for study in studies]
         runs = [one for outcome in outcomes for one in outcome.runs]
         report = folder / f"{outcomes[0].folder.name}.html"
         write_report(runs, report, "Twinlens demo")
@@ -28,11 +29,10 @@ def run(folder: Path, json: bool, quiet: bool, fresh: bool) -> None:
             print_json(summaries_json(runs))
         else:
             show_runs(runs)
-            groups = group(summary_of(one) for one in runs)
+            # The sentences are about the one model that both lenses saw.
+            groups = [one for one in group(map(summary_of, runs)) if one.model == studies[0].workload.model]
             console = out()
-            for sentence in words(
-                [g for g in groups if g.lens == "training"], [g for g in groups if g.lens == "inference"]
-            ):
+            for sentence in words(*([one for one in groups if one.lens == lens] for lens in ("training", "inference"))):
                 console.print(sentence)
             console.print()
         err().print(f"report: {report.resolve()}", soft_wrap=True)

@@ -65,7 +65,10 @@ def columns(lens: Lens, groups: Sequence[Group]) -> tuple[Column, ...]:
         return (
             *first,
             Column("step p50", ("step_s_p50",)),
-            Column("MFU", ("mfu", "mfu_own_shapes")),
+            # Runs to a target are small and short: how long it took says more of them than how busy they were.
+            Column("to target", ("time_to_target_s",))
+            if any("time_to_target_s" in one.metrics for one in groups)
+            else Column("MFU", ("mfu", "mfu_own_shapes")),
             Column("memory", ("peak_bytes",)),
             Column("loss", ("final_loss",), bare=True),
             Column("energy", _ENERGY[lens]),
