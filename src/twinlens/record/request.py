@@ -21,6 +21,11 @@ REQUEST_SCHEMA = pa.schema(
         ("input_tokens", pa.int64()),
         ("output_tokens", pa.int64()),
         ("outcome", pa.string()),
+        ("status", pa.int32()),
+        ("error", pa.string()),
+        ("lag_ns", pa.int64()),
+        ("merged_reads", pa.int32()),
+        ("reasoning_chunks", pa.int32()),
     ]
 )
 
@@ -32,6 +37,10 @@ class Request:
     `group`: requests issued together as one batch share it; they are one observation, not many.
     `chunk_ns[i]`: when chunk i, holding `chunk_tokens[i]` output tokens, was there. An image has one chunk of 0 tokens.
     `outcome`: ok, refused (never started), failed, or cut_off (fewer tokens than asked).
+    What only a client over a network knows, None elsewhere: `status`, the HTTP status; `error`, why it is not ok;
+    `lag_ns`, the longest time that bytes of this answer lay in this machine before the client took them;
+    `merged_reads`, reads that took several chunks at once, whose chunks share the last one's time; `reasoning_chunks`,
+    how many of the chunks, the first ones, hold reasoning rather than the answer.
     """
 
     group: int
@@ -43,6 +52,11 @@ class Request:
     input_tokens: int
     output_tokens: int
     outcome: Outcome = "ok"
+    status: int | None = None
+    error: str | None = None
+    lag_ns: int | None = None
+    merged_reads: int | None = None
+    reasoning_chunks: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
