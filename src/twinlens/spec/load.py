@@ -12,6 +12,8 @@ import tomli_w
 from pydantic import BaseModel, ValidationError
 
 from twinlens.errors import BadInput, nearest
+from twinlens.spec.length_file import lengths_seen
+from twinlens.spec.pairing import refuse_unpaired
 from twinlens.spec.precision import precision
 from twinlens.spec.study import SCHEMA, Study, place
 
@@ -37,18 +39,20 @@ def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec
     for setting in settings:
         _apply(data, setting)
     if data.get("schema", SCHEMA) != SCHEMA:
-        raise BadInput(
-            f"{where}: schema {data['schema']!r} is not {SCHEMA}, the one this version reads; update twinlens or the file",
-            code="TL202",
-        )
+        sentence = f"schema {data['schema']!r} is not {SCHEMA}, the one this version reads; update twinlens or the file"
+        raise BadInput(f"{where}: {sentence}", code="TL202")
     try:
+        _read_lengths(data)
         study = Study.model_validate_json(json.dumps(data))
         for run in study.runs():
             precision(run.point.precision).classes(run.lens)
+            refuse_unpaired(run.workload, run.point)
     except ValidationError as error:
         raise BadInput(f"{where}: {_sentence(error)}", code="TL202") from None
     except TypeError as error:
         raise BadInput(f"{where}: {error}", code="TL202") from None
+    except BadInput as error:
+        raise BadInput(f"{where}: {error}", code=error.code) from None
     return study
 
 
@@ -73,6 +77,16 @@ def _apply(data: dict[str, Any], setting: str) -> None:
         data.get("sweep", {}).pop(path.removeprefix("point."), None)
 
 
+def _read_lengths(data: dict[str, Any]) -> None:
+    """Put the values in place of each empirical length's file, so that the run says itself what it drew from."""
+    workload = data.get("workload")
+    for field in ("input_tokens", "output_tokens") if isinstance(workload, dict) else ():
+        length = workload.get(field)  # type: ignore[union-attr]
+        if isinstance(length, dict) and length.get("kind") == "empirical" and "path" in length:
+            path, column = length.pop("path"), length.pop("column", field)
+            length |= lengths_seen(str(path), str(column))
+
+
 def _without_none(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_none(item) for key, item in value.items() if item is not None}
@@ -88,7 +102,8 @@ def _sentence(error: ValidationError) -> str:
         return f"unknown field {shown!r}; {nearest(location[-1], _fields_at(location[:-1]))}"
     if first["type"] == "missing":
         return f"field {shown!r} is missing"
-    return f"field {shown!r}: {first['msg'][0].lower()}{first['msg'][1:]} (got {first.get('input')!r})"
+    message = first["msg"].removeprefix("Value error, ")
+    return f"field {shown!r}: {message[0].lower()}{message[1:]} (got {first.get('input')!r})"
 
 
 def _fields_at(location: list[str]) -> list[str]:
@@ -114,4 +129,6 @@ def _tag(model: type[BaseModel]) -> str | None:
     return get_args(kind.annotation)[0] if kind and get_args(kind.annotation) else None
 
 
-_TAGS = {"training", "inference", "markov", "text", "images", "fixed", "uniform", "lognormal"}
+_TAGS = {"training", "inference", "markov", "text", "images", "fixed", "uniform", "lognormal", "empirical"}
+_TAGS |= {"lockstep", "constant", "poisson", "gamma", "ramp", "trace", "closed", "single-stream", "offline"}
+_TAGS |= {"synthetic", "file"}
