@@ -11,7 +11,6 @@ import csv
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
@@ -22,7 +21,7 @@ from twinlens.schedule.plan import Plan
 from twinlens.schedule.trace_row import COLUMNS, MAKERS, TraceRow, Wrong
 from twinlens.spec.arrival import Trace
 
-_DISORDER_S = 60.0  # rows may be this much out of order; one that is later than that ends the reading
+_DISORDER_NS = 60 * 10**9  # rows may be this much out of order; one that is later than that ends the reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,53 +38,54 @@ def read_trace(trace: Trace, duration_s: float, *, prompt_seed: int, first: int 
     Time zero is the first row of the file, or `start_s` after it. Raises BadInput (TL213) naming file, line and field.
     """
     begin_ns, length_ns = round(trace.start_s * 1e9), round(duration_s * 1e9 * trace.speedup)
-    times, inputs, outputs, offsets, blocks = (array("q") for _ in range(5))
-    offsets.append(0)
-    unusable, zero_ns = 0, None
+    columns, unusable, zero_ns = _Columns(), 0, None
     for row in _rows(Path(trace.path), trace.format):
         zero_ns = row.time_ns if zero_ns is None else zero_ns
         at_ns = row.time_ns - zero_ns - begin_ns
-        if at_ns >= length_ns + _DISORDER_S * 1e9:
+        if at_ns >= length_ns + _DISORDER_NS:
             break
         if at_ns >= length_ns or (at_ns < 0 and begin_ns):
             continue
-        if not row.input_tokens or not row.output_tokens:
+        if row.input_tokens and row.output_tokens:
+            columns.add(at_ns, row)
+        else:
             unusable += 1
-            continue
-        times.append(at_ns)
-        inputs.append(row.input_tokens)
-        outputs.append(row.output_tokens)
-        blocks.extend(row.blocks)
-        offsets.append(len(blocks))
-    if not times:
+    if not columns.times:
         raise BadInput(f"{trace.path}: no request within {duration_s:g} s from {trace.start_s:g} s on", code="TL213")
-    return Recorded(_plan(times, inputs, outputs, offsets, blocks, trace.speedup, prompt_seed, first), unusable)
+    return Recorded(columns.plan(length_ns, trace.speedup, prompt_seed, first), unusable)
 
 
-def _plan(
-    times: array[int],
-    inputs: array[int],
-    outputs: array[int],
-    offsets: array[int],
-    blocks: array[int],
-    speedup: float,
-    prompt_seed: int,
-    first: int,
-) -> Plan:
-    at_ns, ends = np.array(times), np.array(offsets)
-    order = np.argsort(at_ns, kind="stable")
-    at_ns = at_ns[order] - min(0, int(at_ns.min()))
-    sizes = np.diff(ends)[order]
-    taken = [range(ends[i], ends[i + 1]) for i in order] if blocks else []
-    return Plan(
-        prompt_seed,
-        np.rint(at_ns / speedup).astype(np.int64),
-        np.array(inputs)[order],
-        np.array(outputs)[order],
-        first_number=first,
-        block_offsets=np.concatenate([[0], np.cumsum(sizes)]) if blocks else None,
-        block_ids=np.array(blocks)[list(chain.from_iterable(taken))] if blocks else None,
-    )
+class _Columns:
+    """Rows as they are read, eight bytes a number."""
+
+    def __init__(self) -> None:
+        self.times, self._inputs, self._outputs, self._offsets, self._blocks = (array("q") for _ in range(5))
+        self._offsets.append(0)
+
+    def add(self, at_ns: int, row: TraceRow) -> None:
+        self.times.append(at_ns)
+        self._inputs.append(row.input_tokens)
+        self._outputs.append(row.output_tokens)
+        self._blocks.extend(row.blocks)
+        self._offsets.append(len(self._blocks))
+
+    def plan(self, length_ns: int, speedup: float, prompt_seed: int, first: int) -> Plan:
+        """The rows in the order of their times. Where some lie before the file's first row, the earliest is zero."""
+        at_ns = np.array(self.times)
+        at_ns -= min(0, int(at_ns.min()))
+        order = np.argsort(at_ns, kind="stable")
+        order = order[at_ns[order] < length_ns]
+        ends, ids = np.array(self._offsets), np.array(self._blocks)
+        taken = np.concatenate([np.arange(ends[i], ends[i + 1]) for i in order]) if len(ids) else ids
+        return Plan(
+            prompt_seed,
+            np.floor(at_ns[order] / speedup).astype(np.int64),
+            np.array(self._inputs)[order],
+            np.array(self._outputs)[order],
+            first_number=first,
+            block_offsets=np.concatenate([[0], np.cumsum(np.diff(ends)[order])]) if len(ids) else None,
+            block_ids=ids[taken] if len(ids) else None,
+        )
 
 
 def _rows(path: Path, kind: str) -> Iterator[TraceRow]:
@@ -114,9 +114,12 @@ def _csv(file: TextIO, path: str, columns: tuple[str, ...]) -> Iterator[tuple[in
         if column.casefold() not in header:
             raise BadInput(f"{path}, line 1: no column {column!r}; {nearest(column, header)}", code="TL213")
     places = [header.index(column.casefold()) for column in columns]
-    for row in reader:
-        if row:
-            yield reader.line_num, [row[place] if place < len(row) else "" for place in places]
+    try:
+        for row in reader:
+            if row:
+                yield reader.line_num, [row[place] if place < len(row) else "" for place in places]
+    except csv.Error as error:
+        raise BadInput(f"{path}, line {reader.line_num}: {error}", code="TL213") from None
 
 
 def _json(file: TextIO) -> Iterator[tuple[int, str]]:

@@ -88,7 +88,10 @@ def count_of(value: Any, field: str) -> int:
 
 
 def _scaled_ns(value: Any, field: str, scale: float) -> int:
-    return round(_number(value, field) * scale)
+    scaled = _number(value, field) * scale
+    if abs(scaled) >= 2**62:
+        raise Wrong(f"{field} is {value!r}, beyond any time")
+    return round(scaled)
 
 
 def _number(value: Any, field: str) -> float:
