@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,8 @@ from twinlens.spec.load import parse
 from twinlens.spec.prompt import Prefix, PromptFile, Sessions, Synthetic
 from twinlens.spec.workload import InferenceWorkload
 
-PASSAGE = "It was the best of times, it was the worst of times, it was the age of wisdom …".split()
+TEXT = "It was the best of times, it was the worst of times, it was the age of wisdom …"
+PASSAGE = TEXT.split()
 
 
 @pytest.fixture(params=["synthetic", "file"])
@@ -111,7 +113,7 @@ def test_each_turns_prompt_begins_with_the_one_before(words: Words) -> None:
     talks = workload(sessions=Sessions(turns=Fixed(value=4)), prefix=Prefix(tokens=10))
     first, second, *rest = session_asks(talks, np.zeros(2, dtype=np.int64), seed=1, prompt_seed=5)
     texts = [prompt_text(ask, words) for ask in (first, second, *rest)]
-    assert all(later.startswith(earlier + " ") for earlier, later in zip(texts[:3], texts[1:4], strict=True))
+    assert all(later.startswith(earlier + " ") for earlier, later in pairwise(texts[:4]))
     assert [len(text.split()) for text in texts[:4]] == [50, 98, 146, 194]
     assert texts[4].split()[:10] == texts[0].split()[:10]  # the other session has the prefix and nothing else of it
     assert texts[4].split()[10:14] != texts[0].split()[10:14]

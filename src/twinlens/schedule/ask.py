@@ -61,7 +61,10 @@ class Schedule(Protocol):
         ...
 
     def next_due_ns(self) -> int | None:
-        """When the next ask is due; None when that depends on something being done first, or it is over."""
+        """When the next ask is due; None when that depends on something being done first, or it is over.
+
+        Behind a gate it may be the moment of an arrival that the gate then holds back: nothing is due, look again.
+        """
         ...
 
     def done(self, request: Request) -> None:

@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count as counting
+from itertools import pairwise
 
 import numpy as np
 
@@ -171,5 +172,5 @@ def _sessions(plan: Plan) -> Iterator[_Session]:
     if plan.session is None or plan.turn is None:
         raise ValueError("a plan without sessions cannot be played as conversations")
     begins = np.flatnonzero(plan.turn == 0).tolist()
-    for begin, stop in zip(begins, [*begins[1:], len(plan)], strict=True):
+    for begin, stop in pairwise([*begins, len(plan)]):
         yield _Session(int(plan.session[begin]), begin, stop, plan)
