@@ -1,8 +1,8 @@
 """The highest rate that still meets an SLO: first bracketed, then refined. Pure: it asks for a rate or says it is done.
 
-    rule, history = SearchRule(start=1.0), []
-    while not isinstance(ask := next_rate(history, rule), Done):
-        history.append(Trial(ask, standing(measure(ask), slo)))
+rule, history = SearchRule(start=1.0), []
+while not isinstance(ask := next_rate(history, rule), Done):
+    history.append(Trial(ask, standing(measure(ask), slo)))
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from twinlens.stats.metrics.goodput import Standing
@@ -98,7 +99,9 @@ def _verdicts(history: Sequence[Trial]) -> dict[float, Standing]:
     for trial in history:
         step = {"pass": 1, "fail": -1, "inconclusive": 0}[trial.standing]
         balance[trial.rate_per_s] = balance.get(trial.rate_per_s, 0) + step
-    return {rate: "pass" if sum_ > 0 else "fail" if sum_ < 0 else "inconclusive" for rate, sum_ in sorted(balance.items())}
+    return {
+        rate: "pass" if sum_ > 0 else "fail" if sum_ < 0 else "inconclusive" for rate, sum_ in sorted(balance.items())
+    }
 
 
 def _bracket(rates: dict[float, Standing]) -> tuple[float | None, float | None]:
@@ -128,9 +131,11 @@ def _fresh(rates: dict[float, Standing], low: float | None, high: float | None, 
         return min(rule.most, top * rule.factor) if top < rule.most else ("all" if low == top else "unclear")
     if low is None:
         bottom = min(rates)
-        return max(rule.least, bottom / rule.factor) if bottom > rule.least else ("none" if high == bottom else "unclear")
+        return (
+            max(rule.least, bottom / rule.factor) if bottom > rule.least else ("none" if high == bottom else "unclear")
+        )
     marks = [rate for rate in rates if low <= rate <= high]
-    gaps = [(upper / lower, lower, upper) for lower, upper in zip(marks, marks[1:], strict=False)]
+    gaps = [(upper / lower, lower, upper) for lower, upper in pairwise(marks)]
     ratio, lower, upper = max(gaps)
     if ratio > 1 + rule.width:
         return math.sqrt(lower * upper)

@@ -37,7 +37,9 @@ def within(latency: Latency, slo: Slo) -> dict[str, np.ndarray]:
     return {name: latency.ok & (times[name] <= limit) for name, limit in slo.limits().items()}
 
 
-def goodput(latency: Latency, slo: Slo | None, intended_ns: np.ndarray, begin_ns: int, end_ns: int) -> dict[str, Estimate]:
+def goodput(
+    latency: Latency, slo: Slo | None, intended_ns: np.ndarray, begin_ns: int, end_ns: int
+) -> dict[str, Estimate]:
     """Good requests per second of the window, the share of requests that are good, and the share within each limit.
 
     `intended_ns` are the requests' own, in order; a request counts at the moment it was intended.
@@ -77,9 +79,7 @@ def share(hits: np.ndarray, method: str, level: float = 0.95) -> Estimate:
     missed = independent - successes
     high = float(betaincinv(successes + 1, missed, 1 - tail)) if missed > 0 else 1.0
     named = f"{method}, exact binomial interval, {int(independent)} independent of {n}"
-    return Estimate(
-        value, RATIO, named, "measured", min(low, value), max(high, value), level, n=int(independent)
-    )
+    return Estimate(value, RATIO, named, "measured", min(low, value), max(high, value), level, n=int(independent))
 
 
 def standing(metrics: dict[str, Estimate], slo: Slo) -> Standing:

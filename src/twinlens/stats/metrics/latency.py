@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from twinlens.record.request import Requests
-from twinlens.stats.metrics.window import released_ns
+from twinlens.stats.metrics.overload import released_ns
 
 # Up to one token in a thousand may share its chunk: a tenth of what p99 of the gaps looks at.
 MOST_MERGED = 0.001
@@ -26,7 +26,7 @@ class Latency:
 
     `tpot_s` is NaN for answers of one token. `longest_gap_s` is the longest wait between two chunks, 0 for one chunk.
     `held_s` is what an admission policy kept it (NaN without one), `client_s` what the client was late after that,
-    `lag_s` both together: these are known of failed requests too.
+    `lag_s` both together: these are known of failed requests too (NaN where nothing was ever sent).
     """
 
     ok: np.ndarray
@@ -50,6 +50,8 @@ def latency(requests: Requests, rows: np.ndarray) -> Latency:
     with np.errstate(divide="ignore", invalid="ignore"):
         tpot_s = np.where(tokens > 1, (last_ns - first_ns) / (tokens - 1) / 1e9, np.nan)
     released = released_ns(requests)[rows]
+    # A connection that never came about has no time of sending; its row holds one from before the run.
+    was_sent = np.where(sent < intended, np.nan, 1.0)
     return Latency(
         ok=ok,
         ttft_s=_or_never(ok, (first_ns - intended) / 1e9),
@@ -59,8 +61,8 @@ def latency(requests: Requests, rows: np.ndarray) -> Latency:
         e2e_s=_or_never(ok, (end - intended) / 1e9),
         e2e_from_send_s=_or_never(ok, (end - sent) / 1e9),
         held_s=np.where(np.isnan(requests.released_ns[rows]), np.nan, (released - intended) / 1e9),
-        client_s=(sent - released) / 1e9,
-        lag_s=(sent - intended) / 1e9,
+        client_s=was_sent * (sent - released) / 1e9,
+        lag_s=was_sent * (sent - intended) / 1e9,
     )
 
 

@@ -18,10 +18,11 @@ from twinlens.stats.interval import mean_interval
 from twinlens.stats.metrics.goodput import fluidity, goodput, share
 from twinlens.stats.metrics.latency import Latency, chunking, gaps_s, latency
 from twinlens.stats.metrics.memory import memory
-from twinlens.stats.metrics.window import Window, in_flight
+from twinlens.stats.metrics.overload import in_flight
+from twinlens.stats.metrics.window import Window
 from twinlens.stats.quantile import quantile
 from twinlens.stats.scaled import inverse, scaled
-from twinlens.units import COUNT, RATIO, REQUESTS_PER_S, SECONDS, TOKENS_PER_S
+from twinlens.units import COUNT, REQUESTS_PER_S, SECONDS, TOKENS_PER_S
 
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 _ALL, _ENDS = ("p50", "p90", "p99"), ("p50", "p99")
@@ -82,15 +83,16 @@ def _gaps(requests: Requests, rows: np.ndarray) -> dict[str, Estimate]:
 
 def _lags(times: Latency) -> dict[str, Estimate]:
     """What lies between intended and sent, and which part of it was policy. The client may be early by a clock tick."""
-    found = {
-        f"{name}_{q}": quantile(np.maximum(values, 0.0), _QUANTILES[q], unit=SECONDS, in_time_order=True)
-        for name, values in (("schedule_lag_s", times.lag_s), ("client_lag_s", times.client_s))
-        for q in _ENDS
-    }
-    if np.isnan(times.held_s).all():
-        return found | _absent("hold_s", _ENDS, _NO_POLICY)
-    held = np.maximum(times.held_s[~np.isnan(times.held_s)], 0.0)
-    return found | {f"hold_s_{q}": quantile(held, _QUANTILES[q], unit=SECONDS, in_time_order=True) for q in _ENDS}
+    found = _known("schedule_lag_s", times.lag_s, "nothing was sent")
+    found |= _known("client_lag_s", times.client_s, "nothing was sent")
+    return found | _known("hold_s", times.held_s, _NO_POLICY)
+
+
+def _known(name: str, values: np.ndarray, why_not: str) -> dict[str, Estimate]:
+    known = np.maximum(values[~np.isnan(values)], 0.0)
+    if not known.size:
+        return _absent(name, _ENDS, why_not)
+    return {f"{name}_{q}": quantile(known, _QUANTILES[q], unit=SECONDS, in_time_order=True) for q in _ENDS}
 
 
 def _rates(requests: Requests, window: Window) -> dict[str, Estimate]:
@@ -130,7 +132,9 @@ def _token_rates(requests: Requests, window: Window, devices: int | None) -> dic
     # Chunks say how tokens are spread over an answer, the server's usage how many there were.
     share_of = np.divide(requests.output_tokens, carried, out=np.zeros(len(requests)), where=carried > 0)
     weights = requests.chunk_tokens * (share_of * done)[row]
-    output = _flow(requests.chunk_ns, weights, edges, TOKENS_PER_S, "tokens of answered requests that came in the window")
+    output = _flow(
+        requests.chunk_ns, weights, edges, TOKENS_PER_S, "tokens of answered requests that came in the window"
+    )
     heard = done & (counts > 0)
     times = np.concatenate([requests.chunk_ns, requests.chunk_ns[requests.offsets[:-1][heard]]])
     both = np.concatenate([weights, requests.input_tokens[heard]])
@@ -166,9 +170,7 @@ def _edges(window: Window) -> np.ndarray:
 
 
 def _quantiles(name: str, values: np.ndarray, wanted: tuple[str, ...]) -> dict[str, Estimate]:
-    return {
-        f"{name}_{q}": censored_quantile(values, _QUANTILES[q], unit=SECONDS, what="requests") for q in wanted
-    }
+    return {f"{name}_{q}": censored_quantile(values, _QUANTILES[q], unit=SECONDS, what="requests") for q in wanted}
 
 
 def _absent(name: str, wanted: tuple[str, ...], reason: str) -> dict[str, Estimate]:
