@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from twinlens.errors import BadInput
+from twinlens.pages import find
 from twinlens.schedule.admission import Batches, Continuous
 from twinlens.schedule.build import load_of
 from twinlens.schedule.closed_loop import ClosedLoop
@@ -121,6 +122,16 @@ def test_mlperf_limits_go_by_name() -> None:
     assert workload.slo == Slo(name="mlperf-llama3.1-8b-interactive", ttft_s=0.5, tpot_s=0.03, quantile=0.99)
     assert workload.slo.limits() == {"ttft_s": 0.5, "tpot_s": 0.03}
     assert len(list_slos()) == 10
+
+
+def test_the_page_on_slos_shows_the_limits_that_are_used() -> None:
+    rows = [line.strip("| ").split(" | ") for line in find("slo").text.splitlines() if line.startswith("| mlperf-")]
+    shown = {name + suffix: limits for name, *both in rows for suffix, limits in zip(SUFFIXES, both, strict=True)}
+    used = {name: Slo.model_validate(name).limits() for name in list_slos()}
+    assert shown == {name: f"{of['ttft_s'] * 1000:g} / {of['tpot_s'] * 1000:g}" for name, of in used.items()}
+
+
+SUFFIXES = ("", "-interactive")
 
 
 def test_a_spec_with_all_of_it_survives_being_written_and_read(tmp_path: Path) -> None:
