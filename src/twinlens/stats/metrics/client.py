@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinlens.record.estimate import Estimate
+from twinlens.stats.censored import censored_quantile
 from twinlens.stats.metrics.arrivals import ArrivalFit
 from twinlens.stats.metrics.observed import Observed
-from twinlens.stats.quantile import quantile
 from twinlens.units import COUNT, RATIO, SECONDS, digits, show
 
 # Above 70 % of what it can take a client queues by itself: at that load an M/M/1 queue is 2.3 long on average.
@@ -166,7 +166,7 @@ def _p99(values: np.ndarray, why_not: str) -> Estimate:
     known = np.maximum(values[np.isfinite(values)], 0.0)
     if not known.size:
         return Estimate.absent(SECONDS, why_not)
-    found = quantile(known, 0.99, unit=SECONDS, in_time_order=True)
+    found = censored_quantile(known, 0.99, unit=SECONDS, what="requests")
     if found.value is not None:
         return found
     method = "the largest value, as there are too few for a p99"

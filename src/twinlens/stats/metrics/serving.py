@@ -20,7 +20,6 @@ from twinlens.stats.metrics.latency import Latency, chunking, gaps_s, latency
 from twinlens.stats.metrics.memory import memory
 from twinlens.stats.metrics.overload import in_flight
 from twinlens.stats.metrics.window import Window
-from twinlens.stats.quantile import quantile
 from twinlens.stats.scaled import inverse, scaled
 from twinlens.units import COUNT, REQUESTS_PER_S, SECONDS, TOKENS_PER_S
 
@@ -92,7 +91,7 @@ def _known(name: str, values: np.ndarray, why_not: str) -> dict[str, Estimate]:
     known = np.maximum(values[~np.isnan(values)], 0.0)
     if not known.size:
         return _absent(name, _ENDS, why_not)
-    return {f"{name}_{q}": quantile(known, _QUANTILES[q], unit=SECONDS, in_time_order=True) for q in _ENDS}
+    return {f"{name}_{q}": censored_quantile(known, _QUANTILES[q], unit=SECONDS, what="requests") for q in _ENDS}
 
 
 def _rates(requests: Requests, window: Window) -> dict[str, Estimate]:

@@ -6,7 +6,7 @@ with the last intended request, so what is left to drain afterwards lowers no ra
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -99,26 +99,36 @@ def _steady(requests: Requests, order: np.ndarray, fill: int, rule: SteadyRule) 
         return _window(requests, order, 0, "too short", reason)
     size = -(-at.size // _POINTS)
     heads = at[::size]
-    rows = order[at]
-    stay_ns = (requests.end_ns - requests.intended_ns)[rows].astype(np.float64)
-    firsts = np.arange(0, at.size, size)
-    tokens = np.add.reduceat(np.maximum(1, requests.output_tokens[rows]), firsts)
-    per_token = np.maximum(np.add.reduceat(stay_ns, firsts), 1.0) / tokens
+    per_token = _stay_per_token(requests, order[at], size)
     times = requests.intended_ns[order[heads]]
     spans_s = np.maximum(np.diff(times, append=requests.intended_ns[order[-1]]) / 1e9, 1e-9)
     early = np.flatnonzero(heads < fill)
     if early.size >= heads.size - 1:
         early = early[:0]
-    serving = SteadyRule(
-        min_rows=min(rule.min_rows, heads.size),
-        min_seconds=rule.min_seconds,
-        delta=SERVING_DELTA,
-        cycle_strength=_NO_CYCLES,
-    )
+    serving = replace(rule, min_rows=min(rule.min_rows, heads.size), delta=SERVING_DELTA, cycle_strength=_NO_CYCLES)
     found = segment(spans_s, work=spans_s / per_token, tagged_rows=early, rule=serving)
-    reason = found.reason.replace("row time", "latency per token").replace("rows", "points").replace("row", "point")
-    first = int(heads[found.steady_begin]) if found.steady_begin < heads.size else 0
-    return _window(requests, order, first if first > size else 0, found.label, reason)
+    # From the first request, unless what was answered there was warm-up: a failure alone never ends one.
+    first = int(heads[found.steady_begin]) if 0 < found.steady_begin < heads.size else 0
+    failed = first - int(np.searchsorted(at, first))
+    reason = _in_requests(found.reason, size)
+    if failed:
+        reason = f"{reason}; of the {first} requests before it {failed} failed"
+    return _window(requests, order, first, found.label, reason)
+
+
+def _stay_per_token(requests: Requests, rows: np.ndarray, size: int) -> np.ndarray:
+    """Time from intent to end over output tokens, summed over `size` neighbours each; above 0."""
+    stay_ns = (requests.end_ns - requests.intended_ns)[rows].astype(np.float64)
+    firsts = np.arange(0, rows.size, size)
+    tokens = np.add.reduceat(np.maximum(1, requests.output_tokens[rows]), firsts)
+    return np.asarray(np.maximum(np.add.reduceat(stay_ns, firsts), 1.0) / tokens)
+
+
+def _in_requests(reason: str, size: int) -> str:
+    """The reason of the steady test, whose rows are here `size` requests each."""
+    word = "request" if size == 1 else "point"
+    text = reason.replace("row time", "latency per token").replace("rows", f"{word}s").replace("row", word)
+    return text if size == 1 else f"{text} (a point is {size} requests)"
 
 
 def _window(
