@@ -110,7 +110,7 @@ def _longest_gap_s(requests: Requests) -> np.ndarray:
     longest = np.zeros(len(requests))
     many = np.flatnonzero(np.diff(requests.offsets) > 1)
     if many.size:
-        gaps = np.diff(requests.chunk_ns).astype(np.float64)
+        gaps = np.diff(requests.chunk_ns)
         # A segment runs from a row's first gap to its last; the gap to the next row's first chunk is not one.
         firsts, ends = requests.offsets[:-1][many], requests.offsets[1:][many] - 1
         edges = np.stack([firsts, np.minimum(ends, gaps.size - 1)], axis=1).ravel()

@@ -26,6 +26,7 @@ from twinlens.units import COUNT, REQUESTS_PER_S, SECONDS, TOKENS_PER_S
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 _ALL, _ENDS = ("p50", "p90", "p99"), ("p50", "p99")
 _BINS = 200  # of time, over which rates are resampled: as many as the bootstrap takes
+_CHUNKS_AT_ONCE = 1 << 20
 _NO_POLICY = "no admission policy held requests back"
 
 
@@ -109,11 +110,12 @@ def _rates(requests: Requests, window: Window) -> dict[str, Estimate]:
             "mean_in_flight": Estimate.absent(COUNT, why),
         }
     edges = _edges(window)
-    done = requests.outcome == "ok"
+    ended_ns = requests.end_ns[requests.outcome == "ok"]
+    answers = _amount_in(ended_ns, np.ones(ended_ns.size), edges)
     level = in_flight(requests.intended_ns, requests.end_ns, edges)
     suffix = "; intended and not yet ended, over time"
     return found | {
-        "requests_per_s": _flow(requests.end_ns[done], None, edges, REQUESTS_PER_S, "answers that ended in the window"),
+        "requests_per_s": _flow(answers, edges, REQUESTS_PER_S, "answers that ended in the window"),
         "mean_in_flight": _not_negative(mean_interval(level, unit=COUNT, method_suffix=suffix)),
     }
 
@@ -124,20 +126,12 @@ def _token_rates(requests: Requests, window: Window, devices: int | None) -> dic
     if window.end_ns <= window.begin_ns:
         return {name: Estimate.absent(TOKENS_PER_S, "the window has no length") for name in names}
     edges = _edges(window)
-    done = requests.outcome == "ok"
-    counts = np.diff(requests.offsets)
-    row = np.repeat(np.arange(len(requests)), counts)
-    carried = np.bincount(row, requests.chunk_tokens, len(requests))
-    # Chunks say how tokens are spread over an answer, the server's usage how many there were.
-    share_of = np.divide(requests.output_tokens, carried, out=np.zeros(len(requests)), where=carried > 0)
-    weights = requests.chunk_tokens * (share_of * done)[row]
-    output = _flow(
-        requests.chunk_ns, weights, edges, TOKENS_PER_S, "tokens of answered requests that came in the window"
-    )
-    heard = done & (counts > 0)
-    times = np.concatenate([requests.chunk_ns, requests.chunk_ns[requests.offsets[:-1][heard]]])
-    both = np.concatenate([weights, requests.input_tokens[heard]])
-    total = _flow(times, both, edges, TOKENS_PER_S, "output tokens, and input tokens at the moment of the first one")
+    heard = (requests.outcome == "ok") & (np.diff(requests.offsets) > 0)
+    first_ns = requests.chunk_ns[requests.offsets[:-1][heard]]
+    put_out = _tokens_in(requests, heard, edges)
+    both = put_out + _amount_in(first_ns, requests.input_tokens[heard], edges)
+    output = _flow(put_out, edges, TOKENS_PER_S, "tokens of answered requests that came in the window")
+    total = _flow(both, edges, TOKENS_PER_S, "output tokens, and input tokens at the moment of the first one")
     found = dict(zip(names, (output, total), strict=True))
     if devices is None:
         why = "how many devices served it is not known"
@@ -148,9 +142,36 @@ def _token_rates(requests: Requests, window: Window, devices: int | None) -> dic
     }
 
 
-def _flow(times_ns: np.ndarray, weights: np.ndarray | None, edges: np.ndarray, unit: str, what: str) -> Estimate:
-    counts = np.histogram(times_ns, edges, weights=weights)[0]
-    return rate_interval(counts, edges[:-1], edges[1:], unit=unit, method_suffix=f"; {what}")
+def _tokens_in(requests: Requests, heard: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Output tokens of the rows `heard` [rows] in each interval of `edges` [k + 1]. Shape: (k,).
+
+    Chunks say how tokens are spread over an answer, the server's usage how many there were. Some rows at a time: a
+    million answers are a gigabyte of chunks, and only their sums are wanted.
+    """
+    found = np.zeros(len(edges) - 1)
+    offsets, rows = requests.offsets, len(requests)
+    step = max(1, int(_CHUNKS_AT_ONCE * rows / max(1, requests.chunk_ns.size)))
+    for begin in range(0, rows, step):
+        end = min(rows, begin + step)
+        part = slice(int(offsets[begin]), int(offsets[end]))
+        tokens = requests.chunk_tokens[part].astype(np.float64)
+        row = np.repeat(np.arange(end - begin), np.diff(offsets[begin : end + 1]))
+        carried = np.bincount(row, tokens, end - begin)
+        real = np.where(heard[begin:end], requests.output_tokens[begin:end], 0)
+        scale = np.divide(real, carried, out=np.zeros(end - begin), where=carried > 0)
+        found += _amount_in(requests.chunk_ns[part], tokens * scale[row], edges)
+    return found
+
+
+def _amount_in(times_ns: np.ndarray, weights: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """The sum of `weights` in each interval of `edges` [k + 1]; the last one holds its right edge. Shape: (k,)."""
+    place = np.searchsorted(edges, times_ns, side="right")
+    place[times_ns == edges[-1]] = len(edges) - 1
+    return np.asarray(np.bincount(place, weights, len(edges) + 1)[1 : len(edges)])
+
+
+def _flow(amounts: np.ndarray, edges: np.ndarray, unit: str, what: str) -> Estimate:
+    return rate_interval(amounts, edges[:-1], edges[1:], unit=unit, method_suffix=f"; {what}")
 
 
 def _offered(intended_ns: np.ndarray, window: Window) -> Estimate:

@@ -190,8 +190,7 @@ def _answered(requests: Requests) -> _Answered:
     within = np.ones(max(0, len(requests.chunk_ns) - 1), bool)
     edges = requests.offsets[1:-1] - 1
     within[edges[(edges >= 0) & (edges < within.size)]] = False
-    row = np.repeat(np.arange(len(requests)), np.diff(requests.offsets))[:-1]
-    done = requests.outcome == "ok"
+    within &= np.repeat(requests.outcome == "ok", np.diff(requests.offsets))[:-1]
     last_ns = int(requests.end_ns.max())
     was_sent = requests.sent_ns >= requests.intended_ns
     first_sent = int(requests.sent_ns[was_sent].min()) if was_sent.any() else int(requests.intended_ns.min())
@@ -203,7 +202,7 @@ def _answered(requests: Requests) -> _Answered:
         end_s=requests.end_ns[ok] / 1e9,
         output=requests.output_tokens[ok],
         input=requests.input_tokens[ok],
-        gaps_s=np.diff(requests.chunk_ns)[within & done[row]] / 1e9,
+        gaps_s=np.diff(requests.chunk_ns)[within] / 1e9,
         wall_s=(last_ns - int(requests.intended_ns.min())) / 1e9,
         client_wall_s=(last_ns - first_sent) / 1e9,
     )
