@@ -10,29 +10,19 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-
-import numpy as np
+from bisect import bisect_left
+from itertools import accumulate
 
 from twinlens.executors.answer import Answer
-from twinlens.executors.http_reply import Malformed
 
 _CHUNKED = re.compile(rb"([0-9a-fA-F]{1,6})\r\n(data: (\{[^\r\n]*\})(\r?\n\r?\n))\r\n")
 _PLAIN = re.compile(rb"()(data: (\{[^\r\n]*\})(\r?\n\r?\n))")
 _TEXT = re.compile(rb'"(?:content|text)"\s*:\s*"')
 _UNFIT = re.compile(rb'[\x00-\x1f"]')
 _SIMPLE = re.compile(rb'[^"\\\x00-\x1f]*')
-_PROBE = "twinlens"
+_OTHER_SPEECH = (b'"refusal":"', b'"tool_calls":[')
 _MOST_ATTEMPTS = 6
 _WORTH = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Events found in a row: where each ends in the wire bytes, of those that hold text; and that text."""
-
-    ends: np.ndarray
-    text: str
 
 
 class _Fronts(dict[int, bytes]):
@@ -64,111 +54,100 @@ class Bulk:
         self._fronts: dict[int, bytes] | None = None
         self._front = self._after = b""
 
-    def read(self, wire: bytes, at: int, ends: np.ndarray, first: int, answer: Answer) -> int:
+    def read(self, wire: bytes, at: int, ends: list[int], first: int, answer: Answer) -> int:
         """Take whole events of `wire` from `at`, a boundary of events; returns where it stopped.
 
         `ends`: where each read ended in the wire, the first of which is read number `first`. Raises Malformed.
         """
         while True:
-            if self._after and (found := self._many(wire, at)):
-                end, run = found
-                if len(run.ends):
-                    answer.reads.extend((np.searchsorted(ends, run.ends, "left") + first).tolist())
-                    answer.parts.append(run.text)
-                at = end
+            if self._after:
+                at = self._many(wire, at, ends, first, answer)
             event = self._one.match(wire, at)
             if event is None or (self._chunked and int(event[1], 16) != len(event[2])):
                 return at
-            read = int(np.searchsorted(ends, event.end(2), "left")) + first
-            if answer.take(event[3], read):
-                self._learn(event)
+            if answer.take(event[3], bisect_left(ends, event.end(2)) + first):
+                self._learn(event, answer)
             at = event.end()
 
-    def _learn(self, event: re.Match[bytes]) -> None:
-        """Take this event as the template, if its text can be told from the rest."""
+    def _learn(self, event: re.Match[bytes], answer: Answer) -> None:
+        """Take this event, which `answer` has just taken, as the template, if its text can be told from the rest.
+
+        A quote inside a JSON string is escaped, so what looks like a key is one. If it is the only one that can hold
+        text, and its text is what the event said, then other bytes in its place are another text and nothing else.
+        """
         if self._attempts >= _MOST_ATTEMPTS:
             self._after = b""  # no two events are alike here
             return
+        self._attempts += 1
         data = event[3]
         places = list(_TEXT.finditer(data))
-        if len(places) != 1:
+        if len(places) != 1 or (answer.finish, answer.usage, answer.error) != (None, None, None):
             return
-        self._attempts += 1
         begin = places[0].end()
         text = _SIMPLE.match(data, begin)
         assert text is not None
-        head, tail = data[:begin], data[text.end() :]
-        if not tail.startswith(b'"') or not _is_template(head, tail):
+        head, tail = b"data: " + data[:begin], data[text.end() :]
+        if tail[:1] != b'"' or text[0] != answer.parts[-1].encode() or any(key in data for key in _OTHER_SPEECH):
             return
-        head = b"data: " + head
-        self._after = tail + event[4] + (b"\r\n" if self._chunked else b"")
         self._front, self._fronts = head, None
         if self._chunked:
             size = event[1].decode()
             case = next((case for case in ("x", "X") if format(int(size, 16), case) == size), None)
             if case is None:  # zeros in front, maybe: not worth a second way
-                self._after = b""
                 return
             self._fronts = _Fronts(head, len(tail) + len(event[4]), case)
+        self._after = tail + event[4] + (b"\r\n" if self._chunked else b"")
 
-    def _many(self, wire: bytes, at: int) -> tuple[int, Found] | None:
+    def _many(self, wire: bytes, at: int, ends: list[int], first: int, answer: Answer) -> int:
         pieces = wire[at:].split(self._after)
         pieces.pop()
         texts = self._texts(pieces)
         joined = b"".join(texts)
-        if _UNFIT.search(joined) or b"\\" in joined:
-            texts = _fitting(texts)
-            text = "".join(json.loads(b'"%b"' % piece) for piece in texts)
-        else:
-            try:
+        try:
+            if b"\\" in joined or _UNFIT.search(joined):
+                texts = _fitting(texts)
+                text = "".join(json.loads(b'"%b"' % piece) for piece in texts)
+            else:
                 text = joined.decode()
-            except UnicodeDecodeError:
-                return None
+        except UnicodeDecodeError:
+            return at
         if not texts:
-            return None
+            return at
         if len(texts) >= _WORTH:
             self._attempts = 0
-        lengths = np.fromiter(map(len, pieces[: len(texts)]), np.int64, len(texts)) + len(self._after)
-        ends = at + np.cumsum(lengths)
-        end = int(ends[-1])
-        if b"" in texts:
-            ends = ends[np.fromiter(map(bool, texts), bool, len(texts))]
-        return end, Found(ends - (2 if self._chunked else 0), text)
+        after = len(self._after)
+        stops = list(accumulate([len(piece) + after for piece in pieces[: len(texts)]], initial=at))[1:]
+        answer.parts.append(text)
+        answer.reads.extend(self._reads(stops, texts, ends, first))
+        return stops[-1]
+
+    def _reads(self, stops: list[int], texts: list[bytes], ends: list[int], first: int) -> list[int] | range:
+        """The read with which each event that holds text was complete."""
+        if b"" not in texts:
+            begin = bisect_left(ends, stops[0])
+            if ends[begin : begin + len(stops)] == stops:  # each in a read of its own: so it is nearly always
+                return range(first + begin, first + begin + len(stops))
+        cut = 2 if self._chunked else 0  # the line end after a chunk is not part of the event
+        return [bisect_left(ends, stop - cut) + first for stop, text in zip(stops, texts, strict=True) if text]
 
     def _texts(self, pieces: list[bytes]) -> list[bytes]:
         """The text in each piece, as far as they fit the template."""
-        texts: list[bytes] = []
         fronts, front = self._fronts, self._front
-        for piece in pieces:
-            if fronts is not None:
-                front = fronts[len(piece)]
-            if not piece.startswith(front):
-                break
-            texts.append(piece[len(front) :])
-        return texts
+        if fronts is None:
+            texts = [piece[len(front) :] for piece in pieces if piece.startswith(front)]
+        else:
+            texts = [piece[len(f) :] for piece in pieces if piece.startswith(f := fronts[len(piece)])]
+        if len(texts) == len(pieces):
+            return texts
+        fit = next(i for i, piece in enumerate(pieces) if not piece.startswith(fronts[len(piece)] if fronts else front))
+        return texts[:fit]
 
 
 def _fitting(texts: list[bytes]) -> list[bytes]:
     """The first of the texts that are whole JSON strings."""
     for index, text in enumerate(texts):
-        if b"\\" in text or _UNFIT.search(text):
-            try:
-                if not isinstance(json.loads(b'"%b"' % text), str):
-                    return texts[:index]
-            except ValueError:
-                return texts[:index]
+        try:
+            json.loads(b'"%b"' % text)
+        except ValueError:
+            return texts[:index]
     return texts
-
-
-def _is_template(head: bytes, tail: bytes) -> bool:
-    """Whether a text between these bytes is the answer's text and nothing else happens in such an event."""
-    trial = Answer()
-    try:
-        return (
-            trial.take(head + _PROBE.encode() + tail, 0)
-            and trial.text == _PROBE
-            and not trial.reasoning
-            and (trial.finish, trial.usage, trial.error) == (None, None, None)
-        )
-    except Malformed:
-        return False

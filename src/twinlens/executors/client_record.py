@@ -9,30 +9,45 @@ import numpy as np
 
 _PER_OCTAVE = 8
 _BUCKETS = 64 * _PER_OCTAVE
+_AT_ONCE = 64
 
 
 class LagCount:
-    """A histogram of lags: eight buckets an octave, so a quantile is right within 9 per cent, and memory stands still."""
+    """A histogram of lags in ns: eight buckets an octave, so a quantile is right within 9 %, and memory stands still."""
 
     def __init__(self) -> None:
-        self.counts = np.zeros(_BUCKETS, np.int64)
-        self.max_ns: int | None = None
+        self._counts = np.zeros(_BUCKETS, np.int64)
+        self._max_ns = 0
+        self._waiting: list[np.ndarray] = []
 
     def add(self, lags_ns: np.ndarray) -> None:
         """Count lags in nanoseconds."""
-        if not len(lags_ns):
-            return
-        bucket = np.log2(np.maximum(lags_ns, 1)) * _PER_OCTAVE
-        self.counts += np.bincount(bucket.astype(np.int64), minlength=_BUCKETS)
-        self.max_ns = max(self.max_ns or 0, int(lags_ns.max()))
+        self._waiting.append(lags_ns)
+        if len(self._waiting) >= _AT_ONCE:
+            self._count()
+
+    @property
+    def max_ns(self) -> int | None:
+        """The largest; None without lags."""
+        self._count()
+        return self._max_ns if self._counts.any() else None
 
     def quantile_ns(self, share: float) -> int | None:
         """The upper edge of the bucket in which the quantile lies, and never above the maximum; None without lags."""
-        total = int(self.counts.sum())
-        if not total or self.max_ns is None:
+        self._count()
+        total = int(self._counts.sum())
+        if not total:
             return None
-        bucket = int(np.searchsorted(np.cumsum(self.counts), share * total))
-        return min(self.max_ns, round(2 ** ((bucket + 1) / _PER_OCTAVE)))
+        bucket = int(np.searchsorted(np.cumsum(self._counts), share * total))
+        return min(self._max_ns, round(2 ** ((bucket + 1) / _PER_OCTAVE)))
+
+    def _count(self) -> None:
+        lags_ns = np.concatenate([*self._waiting, np.empty(0, np.int64)])
+        self._waiting = []
+        if len(lags_ns):
+            bucket = np.log2(np.maximum(lags_ns, 1)) * _PER_OCTAVE
+            self._counts += np.bincount(bucket.astype(np.int64), minlength=_BUCKETS)
+            self._max_ns = max(self._max_ns, int(lags_ns.max()))
 
 
 @dataclass(frozen=True, slots=True)

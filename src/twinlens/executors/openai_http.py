@@ -32,6 +32,7 @@ from twinlens.spec.workload import Images, InferenceWorkload
 
 _AHEAD_NS = 5_000_000
 _SWITCH_S = 0.0005
+_GARBAGE = 50_000
 
 
 class OpenAIServer:
@@ -157,10 +158,13 @@ def _undisturbed() -> Iterator[None]:
     """Other threads hand the interpreter back soon, and collecting garbage does not walk over what was there before."""
     switch_s = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_S)
+    thresholds = gc.get_threshold()
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_GARBAGE, *thresholds[1:])
     try:
         yield
     finally:
+        gc.set_threshold(*thresholds)
         gc.unfreeze()
         sys.setswitchinterval(switch_s)

@@ -18,9 +18,9 @@ from twinlens.executors.deadline import Alarm
 from twinlens.executors.exchange import Ended, Exchange
 from twinlens.executors.line import OUT_OF, Address, Line
 from twinlens.executors.poller import READABLE, WRITABLE, poller
-from twinlens.executors.stamp import ANCILLARY_BYTES, NO_STAMP, WallOffset
+from twinlens.executors.stamp import ANCILLARY_BYTES, NO_STAMP, WallOffset, stamp_keeper
 
-_READ_BYTES = 65536
+_READ_BYTES = 4096
 _MOST_EVENTS = 256
 _END = b"\r\n\r\n"
 
@@ -59,6 +59,7 @@ class Loop:
         self._poller: Any = poller()
         self._alarm = Alarm()
         self._alarm_ns: int | None = None
+        self._keeper = stamp_keeper() if stamps else None
         if self._alarm.fd is not None:
             self._poller.register(self._alarm.fd, READABLE)
         self._lines: dict[int, Line] = {}
@@ -111,6 +112,8 @@ class Loop:
         self._running.clear()
         self._alarm.close()
         self._poller.close()
+        if self._keeper is not None:
+            self._keeper.close()
 
     def _receive(self, until_ns: int | None) -> None:
         """The hot path. Each line of it is paid for once per token."""
@@ -130,8 +133,9 @@ class Loop:
                     self._writable(line)
                     if events == WRITABLE or lines.get(fd) is not line:
                         continue
+                receive = line.recvmsg  # a call of a slot's value is slower than a call of a name
                 try:
-                    data, ancillary, _, _ = line.recvmsg(read_bytes, ancillary_bytes)
+                    data, ancillary, _, _ = receive(read_bytes, ancillary_bytes)
                 except BlockingIOError:
                     continue
                 except OSError as error:
@@ -148,16 +152,17 @@ class Loop:
                         continue
                 reads += 1
                 exchange.read_ns.append(now)
-                exchange.stamps += ancillary[0][2] if ancillary else NO_STAMP
-                wire = exchange.wire
-                wire += data
-                size = len(wire)
-                exchange.ends.append(size)
-                if (size >= exchange.look_at or data[-4:] == _END or len(data) < 4) and not exchange.is_queued:
+                exchange.stamps.append(ancillary[0][2] if ancillary else NO_STAMP)
+                parts = exchange.parts
+                parts.append(data)
+                if (
+                    len(parts) >= exchange.look_at or data[-4:] == _END or not 4 <= len(data) < read_bytes
+                ) and not exchange.is_queued:
                     exchange.is_queued = True
                     queue.append((line, exchange))
             now = now_ns()
-            offset.watch(now)
+            if now >= offset.next_ns:
+                offset.watch(now)
             if queue:
                 self._look(*queue.popleft())
             if self._timeouts and now >= self._timeouts[0][0]:

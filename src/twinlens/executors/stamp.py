@@ -10,7 +10,6 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from array import array
 from bisect import bisect_right
 from collections.abc import Callable
 
@@ -34,6 +33,13 @@ def ask_for_stamps(sock: socket.socket) -> bool:
         return False
 
 
+def stamp_keeper() -> socket.socket:
+    """A socket that only has stamps on: the kernel stamps packets while any socket asks for it, and starts late."""
+    keeper = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    ask_for_stamps(keeper)
+    return keeper
+
+
 class WallOffset:
     """Wall clock minus monotonic clock in ns, with the moments at which it changed.
 
@@ -50,7 +56,7 @@ class WallOffset:
         first, _ = self._measure()
         self.since_ns = [0]
         self.offset_ns = [first]
-        self._next_ns = monotonic_ns() + _REMEASURE_NS
+        self.next_ns = monotonic_ns() + _REMEASURE_NS
 
     @property
     def steps(self) -> int:
@@ -58,15 +64,13 @@ class WallOffset:
         return len(self.offset_ns) - 1
 
     def watch(self, now_ns: int) -> None:
-        """Measure again if the last time is over 10 ms ago; cheap enough to call at every wake-up."""
-        if now_ns < self._next_ns:
-            return
+        """Measure again; to be called once it is `next_ns`, 10 ms after the last time."""
         offset, width = self._measure()
         # A measurement that was itself interrupted proves nothing: its width bounds its error.
         if abs(offset - self.offset_ns[-1]) > max(_STEP_NS, width):
             self.since_ns.append(now_ns)
             self.offset_ns.append(offset)
-        self._next_ns = now_ns + _REMEASURE_NS
+        self.next_ns = now_ns + _REMEASURE_NS
 
     def candidates(self, from_ns: int, to_ns: int) -> tuple[int, ...]:
         """The offsets that may hold for stamps read between two moments: those in force, and the one before."""
@@ -84,7 +88,7 @@ class WallOffset:
         return best, width
 
 
-def arrival_ns(stamps: bytes | bytearray, read_ns: array[int], offset: WallOffset, floor_ns: int) -> np.ndarray:
+def arrival_ns(stamps: bytes, read_ns: np.ndarray, offset: WallOffset, floor_ns: int) -> np.ndarray:
     """When each read's last segment arrived, int64 on the monotonic clock; shape (reads,).
 
     `stamps`: 16 bytes a read, seconds and nanoseconds (all zero: none). `read_ns`: when each read returned.
@@ -92,17 +96,20 @@ def arrival_ns(stamps: bytes | bytearray, read_ns: array[int], offset: WallOffse
     before its read, and a wrong offset shifts it by a whole step. Without a stamp, the read itself counts. Times never
     fall, and none lies before `floor_ns`, when the request was sent.
     """
-    read = np.frombuffer(read_ns, dtype=np.int64)
+    read = read_ns
     if not len(read):
         return read
-    parts = np.frombuffer(bytes(stamps), dtype=np.int64).reshape(-1, 2)
+    parts = np.frombuffer(stamps, dtype=np.int64).reshape(-1, 2)
     wall = parts[:, 0] * 1_000_000_000 + parts[:, 1]
     found = offset.candidates(int(read[0]), int(read[-1]))
     arrived = wall - found[-1]
-    if len(found) > 1 or arrived[-1] > read[-1]:
+    if len(found) > 1:
         lags = read - (wall - np.array(found)[:, None])
         lags[lags < -_STEP_NS] = 1 << 62
         best = lags.min(axis=0)
         arrived = np.where(best < 1 << 61, read - best, read)
-    arrived = np.where(wall == 0, read, np.minimum(arrived, read))
-    return np.maximum.accumulate(np.maximum(arrived, floor_ns))
+    if NO_STAMP in stamps:
+        arrived = np.where(wall == 0, read, arrived)
+    arrived = np.minimum(arrived, read)
+    arrived[0] = max(arrived[0], floor_ns)
+    return np.maximum.accumulate(arrived)
