@@ -24,6 +24,11 @@ def fixed(tokens: int) -> dict[str, Any]:
     return {"kind": "fixed", "value": tokens}
 
 
+def for_rows(count: int) -> dict[str, Any]:
+    """The protocol for so many steps of the fake executor, which take a tenth of a virtual second each."""
+    return {"duration_s": count / 10, "min_rows": count}
+
+
 def training(kind: str = "torch", model: str = "tiny", **parts: Any) -> dict[str, Any]:
     """Spec data of a small training run. `parts` are whole tables (point, protocol, options) or workload fields."""
     data = {"data": IMAGES} if model in ("vit-tiny", "resnet-tiny") else {}
@@ -39,8 +44,8 @@ def inference(kind: str = "torch", model: str = "tiny", **parts: Any) -> dict[st
 
 
 def _spec(kind: str, workload: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
-    protocol = {"ceilings": False, "isolate": False, "repeats": 1, "duration_s": 0.1, "min_rows": 5, "extend": 0}
-    protocol |= {"steady_s": 0.0, "telemetry_s": 0.1}
+    protocol = {"ceilings": False, "isolate": False, "repeats": 1, "extend": 0, "steady_s": 0.0, "telemetry_s": 0.1}
+    protocol |= for_rows(5) if kind == "fake" else {"duration_s": 0.1, "min_rows": 5}
     executor = {"kind": kind, "device": "cpu", "threads": 1, "options": parts.pop("options", {})}
     return {
         "name": "small",

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from material import Timed, Watched, inference, measured, quiet, spec_of, training
 
+from material import Timed, Watched, for_rows, inference, measured, quiet, spec_of, training
 from twinlens.errors import BadInput
 from twinlens.executors.registry import executor_names, server, trainer
 from twinlens.record.facts import Facts
@@ -34,7 +34,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str]
     folder = tmp_path_factory.mktemp("recorded")
     kinds = {"training": training, "inference": inference}
     return {
-        (lens, model): measured(folder, make("fake", model, protocol={"min_rows": 24, "duration_s": 0.01})).folder
+        (lens, model): measured(folder, make("fake", model, protocol=for_rows(24))).folder
         for lens, make in kinds.items()
         for model in MODELS
     }

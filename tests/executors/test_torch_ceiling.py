@@ -39,9 +39,7 @@ def test_the_ceilings_of_a_run_are_whole_and_take_little_time(regime: tuple[str,
     begin = time.perf_counter()
     found = ceilings_for(regime[0], SHAPES, [(32, 256, 128)], weights=regime[1])
     assert time.perf_counter() - begin < 6  # about half a second alone; the machine may be shared
-    assert all(
-        estimate.value and estimate.low <= estimate.value <= estimate.high for estimate in found.values()
-    )
+    assert all(estimate.value and estimate.low <= estimate.value <= estimate.high for estimate in found.values())
     best = found["matvec_best_bytes_per_s"].value
     assert best is not None
     assert best >= found["matvec_bytes_per_s"].value

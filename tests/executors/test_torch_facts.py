@@ -44,9 +44,7 @@ def model(dtype: torch.dtype = torch.float32) -> nn.Module:
 def checks(regime: str, module: nn.Module, x: torch.Tensor) -> dict[str, str]:
     declared = {**precision(regime).classes("inference"), "compute": precision(regime).compute}
     with torch.inference_mode():
-        found = check_precision(
-            declared, resident_formats(module), kernels_seen(lambda: module(x)), hardware=ZEN5
-        )
+        found = check_precision(declared, resident_formats(module), kernels_seen(lambda: module(x)), hardware=ZEN5)
     return {check.tensor_class: check.verdict for check in found}
 
 
@@ -138,9 +136,7 @@ def test_weight_only_int8_stores_int8_and_computes_bf16() -> None:
     declared = {**regime.classes("inference"), "compute": regime.compute}
     with torch.inference_mode():
         kernels = kernels_seen(lambda: module(x))
-    found = {
-        c.tensor_class: c for c in check_precision(declared, resident_formats(module), kernels, hardware=ZEN5)
-    }
+    found = {c.tensor_class: c for c in check_precision(declared, resident_formats(module), kernels, hardware=ZEN5)}
     assert (found["weights"].verdict, found["weights"].support) == ("agrees", "storage-only")
     assert (found["compute"].observed, found["compute"].support) == ("bf16", "native")
 
@@ -163,9 +159,7 @@ def test_a_model_that_keeps_a_third_high_is_mixed_and_differs() -> None:
 
 
 def test_no_product_seen_is_unknown() -> None:
-    (check,) = check_precision(
-        {"compute": "bf16"}, {}, kernels_seen(lambda: torch.ones(3).add(1)), hardware=ZEN5
-    )
+    (check,) = check_precision({"compute": "bf16"}, {}, kernels_seen(lambda: torch.ones(3).add(1)), hardware=ZEN5)
     assert (check.verdict, check.observed) == ("unknown", None)
 
 
@@ -176,9 +170,7 @@ def test_a_tf32_device_kernel_makes_fp32_operands_tf32() -> None:
     )
     assert observed_compute_format(kernels) == "tf32"
     declared = {"weights": "fp32", "activations": "fp32", "compute": "tf32"}
-    found = check_precision(
-        declared, {"weights": {"fp32": 8}}, kernels, hardware={"fp32": "native", "tf32": "native"}
-    )
+    found = check_precision(declared, {"weights": {"fp32": 8}}, kernels, hardware={"fp32": "native", "tf32": "native"})
     assert [check.verdict for check in found] == ["agrees"] * 3
 
 

@@ -78,9 +78,7 @@ def test_a_counter_that_wraps_goes_on_counting(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.integers(0, 900_000), max_size=20))
-def test_any_steps_shorter_than_the_range_add_up(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[int]
-) -> None:
+def test_any_steps_shorter_than_the_range_add_up(tmp_path_factory: pytest.TempPathFactory, steps: list[int]) -> None:
     domain = Domain(tmp_path_factory.mktemp("powercap") / "intel-rapl:0", "package-0", 0, range_uj=1_000_000)
     (meter,), _ = open_rapl(domain.folder.parent)
     place, found = 0, 0.0

@@ -82,9 +82,7 @@ def test_a_rate_lies_in_its_interval_and_is_work_over_wall(work, seed, data):
 
 @given(st.lists(st.one_of(st.none(), positive), min_size=1, max_size=8))
 def test_runs_together_lie_in_their_interval_and_none_goes_unmentioned(values):
-    runs = [
-        Estimate.absent("s", "lost") if v is None else Estimate(v, "s", "mean", "measured") for v in values
-    ]
+    runs = [Estimate.absent("s", "lost") if v is None else Estimate(v, "s", "mean", "measured") for v in values]
     estimate = over_runs(runs)
     assert holds(estimate)
     lost = values.count(None)

@@ -23,9 +23,7 @@ from twinlens.record.executor import (
 from twinlens.record.telemetry import COLUMNS, Sample
 from twinlens.spec.precision import TENSOR_CLASSES, Lens
 
-SCALARS = st.one_of(
-    st.text(max_size=5), st.integers(), st.booleans(), st.floats(allow_nan=False, allow_infinity=False)
-)
+SCALARS = st.one_of(st.text(max_size=5), st.integers(), st.booleans(), st.floats(allow_nan=False, allow_infinity=False))
 FACTS = st.one_of(
     st.builds(observed, SCALARS, st.just("here")),
     st.builds(declared, SCALARS, st.just("spec")),
@@ -57,9 +55,7 @@ def test_every_tensor_class_of_a_lens_must_match(lens: Lens) -> None:
 def test_what_belongs_to_the_moment_is_not_identity() -> None:
     assert not any(field.identity for field in FIELDS.values() if field.role == "C")
     assert not any(
-        field.identity
-        for key, field in FIELDS.items()
-        if key.startswith(("tenancy.", "protocol.", "workload."))
+        field.identity for key, field in FIELDS.items() if key.startswith(("tenancy.", "protocol.", "workload."))
     )
 
 
@@ -95,9 +91,7 @@ def test_only_identity_fields_move_the_hash(record: ExecutorRecord, key: str, va
 
 
 def test_the_hash_of_a_small_record_is_the_sha256_of_its_canonical_json() -> None:
-    record = ExecutorRecord(
-        {"compiler.name": observed("none", "x"), "tenancy.load_average": observed(3.0, "x")}
-    )
+    record = ExecutorRecord({"compiler.name": observed("none", "x"), "tenancy.load_average": observed(3.0, "x")})
     assert record.hash() == hashlib.sha256(b'{"compiler.name":"none"}').hexdigest()
 
 

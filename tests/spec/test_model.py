@@ -63,9 +63,7 @@ def test_parameters_are_those_of_the_real_module(name: str) -> None:
 
 
 def test_the_catalogue_holds_what_the_documents_name() -> None:
-    assert {"tiny", "small", "demo-34m", "demo-134m", "llama-3.1-70b", "resnet-50", "vit-base"} <= set(
-        list_models()
-    )
+    assert {"tiny", "small", "demo-34m", "demo-134m", "llama-3.1-70b", "resnet-50", "vit-base"} <= set(list_models())
 
 
 @pytest.mark.parametrize("name", list_models())

@@ -42,7 +42,9 @@ def test_without_a_board_the_package_is_charged_and_named() -> None:
     assert "processor package" in found["mean_power_w"].method
 
 
-@pytest.mark.parametrize(("sampled_w", "verdict"), [(260.0, "agrees with"), (270.0, "DISAGREES"), (None, "not cross-checked")])
+@pytest.mark.parametrize(
+    ("sampled_w", "verdict"), [(260.0, "agrees with"), (270.0, "DISAGREES"), (None, "not cross-checked")]
+)
 def test_the_counter_is_checked_against_sampled_power(sampled_w: float | None, verdict: str) -> None:
     found = energy(telemetry(*board(250.0, sampled_w)), 10.0, 30.0, WORK, "none")
     assert verdict in found["mean_power_w"].method

@@ -8,9 +8,7 @@ from twinlens.units import JOULES, RATIO, TOKENS_PER_S
 
 
 def run(value: float, half: float = 0.5, origin="measured") -> Estimate:
-    return Estimate(
-        value, TOKENS_PER_S, "work / wall", origin, low=value - half, high=value + half, level=0.95, n=40
-    )
+    return Estimate(value, TOKENS_PER_S, "work / wall", origin, low=value - half, high=value + half, level=0.95, n=40)
 
 
 ABSENT = Estimate.absent(TOKENS_PER_S, "the device was lost")
@@ -116,9 +114,12 @@ def test_a_ratio_over_a_number_not_clear_of_zero_has_no_interval():
     assert (estimate.value, estimate.low, estimate.level) == (10, None, None)
 
 
-def test_levels_are_not_mixed_in_a_ratio():
+def test_a_ratio_never_claims_more_than_its_denominator_can_bear():
     loose = Estimate(5.0, TOKENS_PER_S, "x", "measured", low=4.0, high=6.0, level=0.9)
-    assert "levels differ" in ratio(run(10), loose).method
+    assert "below 0.95" in ratio(run(10), loose).method
+    assert ratio(run(10), loose).low is None
+    strict = Estimate(5.0, TOKENS_PER_S, "x", "measured", low=4.0, high=6.0, level=0.99)
+    assert ratio(run(10), strict).level == 0.95
 
 
 def test_a_ratio_of_runs_needs_three_a_side_for_an_interval():

@@ -136,10 +136,7 @@ def test_a_level_only_at_the_end_is_no_steady_state():
 
 
 def test_one_stall_in_the_middle_changes_no_label_and_stays_in_the_throughput():
-    assert (
-        labels(lambda rng: noise(rng, 200, 0.03) * np.where(np.arange(200) == 100, 30, 1))["flat"]
-        >= 0.9 * TRACES
-    )
+    assert labels(lambda rng: noise(rng, 200, 0.03) * np.where(np.arange(200) == 100, 30, 1))["flat"] >= 0.9 * TRACES
     times = noise(np.random.default_rng(3), 200, 0.01)
     times[100] = 30.0
     found = segment(times)
@@ -158,9 +155,7 @@ def test_a_stall_of_several_rows_stays_inside_the_steady_part():
 
 def test_spikes_change_no_label():
     """Two rows in a hundred two to ten times as long, 400 traces: 95 % flat, 3 % warm-up (spike at row 0)."""
-    found = labels(
-        lambda rng: noise(rng, 200, 0.03) * np.where(rng.random(200) < 0.02, rng.uniform(2, 10, 200), 1.0)
-    )
+    found = labels(lambda rng: noise(rng, 200, 0.03) * np.where(rng.random(200) < 0.02, rng.uniform(2, 10, 200), 1.0))
     assert found["flat"] + found["warm-up"] >= 0.95 * TRACES
 
 

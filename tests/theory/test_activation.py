@@ -36,11 +36,7 @@ def saved_bytes(config: dict[str, Any], dtype: str, attention: Attention, seq_le
     kind = transformers.AutoModelForImageClassification if vision else transformers.AutoModelForCausalLM
     plain = {key: value for key, value in config.items() if key != "dtype"}
     extra = {} if config["model_type"] == "resnet" else {"attn_implementation": ATTENTION[attention]}
-    model = (
-        kind.from_config(transformers.AutoConfig.for_model(**plain), **extra)
-        .to(getattr(torch, dtype))
-        .train()
-    )
+    model = kind.from_config(transformers.AutoConfig.for_model(**plain), **extra).to(getattr(torch, dtype)).train()
     own = {tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers())}
     kept: dict[int, Any] = {}
 
@@ -64,9 +60,7 @@ ATTENTION = {"fused": "sdpa", "materialised": "eager"}
 
 @pytest.mark.torch
 @pytest.mark.parametrize(("config", "dtype", "attention"), CASES)
-def test_activations_are_what_autograd_saves(
-    config: dict[str, Any], dtype: str, attention: Attention
-) -> None:
+def test_activations_are_what_autograd_saves(config: dict[str, Any], dtype: str, attention: Attention) -> None:
     size = 4 if dtype == "float32" else 2
     ours = activation_bytes(shape_from_config(config), 2, 192, attention=attention, bytes_per_element=size)
     assert ours == pytest.approx(saved_bytes(config, dtype, attention, 192), rel=0.05)

@@ -54,16 +54,10 @@ def counted(config: dict[str, Any], image_size: int | None = None, *, train: boo
     transformers = pytest.importorskip("transformers")
     from torch.utils.flop_counter import FlopCounterMode
 
-    kind = (
-        transformers.AutoModelForCausalLM
-        if image_size is None
-        else transformers.AutoModelForImageClassification
-    )
+    kind = transformers.AutoModelForCausalLM if image_size is None else transformers.AutoModelForImageClassification
     config = {key: value for key, value in config.items() if key != "dtype"}
     with torch.device("meta"):
-        model = kind.from_config(
-            transformers.AutoConfig.for_model(**config), attn_implementation="eager"
-        ).train(train)
+        model = kind.from_config(transformers.AutoConfig.for_model(**config), attn_implementation="eager").train(train)
         if image_size is None:
             # A whole mask is given, since making one reads values, which the meta device has not.
             mask = torch.zeros(2, 1, 48, 48)
@@ -100,9 +94,7 @@ def test_an_image_is_what_torch_counts(name: str, size: int) -> None:
 
 @pytest.mark.torch
 def test_a_training_step_is_what_torch_counts() -> None:
-    assert 2 * 48 * training_flop_per_token(TINY, 48, "palm-full") == counted(
-        load_model("tiny").config, train=True
-    )
+    assert 2 * 48 * training_flop_per_token(TINY, 48, "palm-full") == counted(load_model("tiny").config, train=True)
 
 
 def test_resnet_50_is_the_published_four_gigamacs() -> None:

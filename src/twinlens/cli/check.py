@@ -40,6 +40,7 @@ def run(path: Path, settings: list[str], at: list[str], json: bool) -> None:
 
 
 def _print(study: Study, points: list[RunSpec]) -> None:
+    predicted = [(spec, needed(spec), theory_of(spec)) for spec in points]  # refused before anything is printed
     console = out()
     console.print(dump(study), markup=False)
     console.print(f"{len(study.runs())} runs, about {show(planned_s(study), 's')} once installed\n")
@@ -51,10 +52,9 @@ def _print(study: Study, points: list[RunSpec]) -> None:
     )
     for head in ("point", "quantity", "value"):
         table.add_column(head, justify="right" if head == "value" else "left", overflow="fold")
-    for spec in points:
-        bytes_needed, words = needed(spec)
+    for spec, (bytes_needed, words), theory in predicted:
         name = f"{spec.point.precision}, batch {spec.point.batch}" if spec.lens == "inference" else spec.point.precision
-        for quantity, estimate in theory_of(spec).items():
+        for quantity, estimate in theory.items():
             table.add_row(name, quantity, show(estimate.value, estimate.unit))
             name = ""
         table.add_row("", "memory needed", show(bytes_needed, "bytes"))

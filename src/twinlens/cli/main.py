@@ -26,9 +26,7 @@ Out = Annotated[Path, typer.Option("--out", help="Where run folders go.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew instead of going on with an unfinished study.")]
-Gate = Annotated[
-    bool, typer.Option("--gate", help="Exit 1 if a run is not steady, misses its target, or is a no-go.")
-]
+Gate = Annotated[bool, typer.Option("--gate", help="Exit 1 if a run is not steady, misses its target, or is a no-go.")]
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, study folders, or folders of them.")]
 
 

@@ -39,7 +39,6 @@ def run(spec: Path, settings: list[str], at: list[str], out: Path, switches: Swi
             fail_the_gate(outcome)
 
 
-
 def measure_with_progress(study: Study, out: Path, quiet: bool, fresh: bool) -> Outcome:
     """Measure with a progress bar on stderr, saying first if an unfinished study is gone on with."""
     unfinished = None if fresh else unfinished_study(study, out)
@@ -69,4 +68,4 @@ def fail_if_any(outcome: Outcome) -> None:
     """Raises ExecutorFailed naming the runs that did not finish, after everything else was shown."""
     if outcome.failures:
         more = f" (and {len(outcome.failures) - 1} more)" if len(outcome.failures) > 1 else ""
-        raise ExecutorFailed(f"a run failed: {outcome.failures[0]}{more}", code="TL302")
+        raise ExecutorFailed(f"a run failed: {outcome.failures[0]}{more}", code=outcome.failures[0].code)

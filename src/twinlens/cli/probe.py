@@ -14,7 +14,8 @@ from twinlens.units import show
 _SHOWN = (
     "accelerator.product", "accelerator.count", "accelerator.memory_bytes", "host.cpu.model", "host.cpu.cores",
     "host.cpu.isa", "host.memory_bytes", "host.os", "host.kernel", "host.virtualisation",
-    "power.limit_w", "power.source", "thermal.throttle", "tenancy.co_tenants", "software.driver.version", "software.python.version",
+    "power.limit_w", "power.source", "thermal.throttle", "tenancy.co_tenants",
+    "software.driver.version", "software.python.version",
     "software.framework.version", "software.framework.source", "software.framework.threads",
     "software.framework.cpu_capability", "software.framework.onednn",
 )  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from twinlens.errors import TwinlensError
 
@@ -21,12 +22,13 @@ _OVERHEAD_S = 9.0  # what a run costs beside its rows, until this study's own ru
 def out(width: int | None = None) -> Console:
     """The console for data. 80 columns where the terminal does not say otherwise."""
     wide = None if sys.stdout.isatty() else (width or int(os.environ.get("COLUMNS", "80")))
-    return Console(width=wide, highlight=False, soft_wrap=False)
+    # Names and reasons are shown as they are: square brackets in them are not markup.
+    return Console(width=wide, highlight=False, markup=False, emoji=False, soft_wrap=False)
 
 
 def err() -> Console:
     """The console for progress and warnings."""
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def print_json(data: Any) -> None:
@@ -40,10 +42,7 @@ def sentences() -> Iterator[None]:
     try:
         yield
     except TwinlensError as error:
-        err().print(
-            f"[bold red]twinlens:[/] {_escaped(str(error))} [dim](twinlens explain {error.code})[/]",
-            soft_wrap=True,
-        )
+        _complain(str(error), f"twinlens explain {error.code}")
         raise SystemExit(error.exit_code) from None
     except KeyboardInterrupt:
         err().print("twinlens: interrupted", soft_wrap=True)
@@ -52,8 +51,13 @@ def sentences() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has gone (`| head`): say nothing more
         raise SystemExit(0) from None
     except OSError as error:
-        err().print(f"[bold red]twinlens:[/] {_escaped(str(error))}", soft_wrap=True)
+        _complain(str(error))
         raise SystemExit(3) from None
+
+
+def _complain(sentence: str, more: str = "") -> None:
+    words = Text.assemble(("twinlens:", "bold red"), " ", sentence, (f" ({more})" if more else "", "dim"))
+    err().print(words, soft_wrap=True)
 
 
 class StudyProgress:
@@ -64,9 +68,9 @@ class StudyProgress:
         self._first: int | None = None
         columns = (
             SpinnerColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=16),
-            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.fields[left]}", markup=False),
             TimeElapsedColumn(),
         )
         self._bar = Progress(*columns, console=err(), transient=True, disable=quiet)
@@ -99,9 +103,3 @@ class StudyProgress:
 def planned_s(study: Any) -> float:
     """Seconds a study is expected to take: its durations and what each run costs beside them."""
     return float(len(study.runs()) * (study.protocol.duration_s + _OVERHEAD_S))
-
-
-def _escaped(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-import torch.nn.functional as F
 
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch_ceiling import ceilings_for
@@ -20,12 +19,13 @@ from twinlens.executors.torch_facts import (
     kernels_seen,
     resident_formats,
 )
+from twinlens.executors.torch_fidelity import fidelity_rows
 from twinlens.executors.torch_flop import counted_flop, flop_coverage
 from twinlens.executors.torch_memory import bytes_of, saved_activations, state_memory
 from twinlens.executors.torch_model import linear_shapes, synchronize, weights_hash
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor import ExecutorRecord, Fact, PrecisionCheck, declared, observed
-from twinlens.record.facts import Estimates, Facts, FidelityRow
+from twinlens.record.facts import Estimates, Facts
 from twinlens.spec.model import ModelRef
 from twinlens.spec.precision import BITS, Precision, precision
 from twinlens.spec.study import RunSpec
@@ -45,6 +45,7 @@ def training_facts(trainer: TorchTrainer, say: Say) -> Facts:
     inputs, targets = trainer.batches.held_out(0)
     rates = [group["lr"] for group in trainer.optimizer.param_groups]
     _set_rates(trainer.optimizer, [0.0] * len(rates))
+    buffers = [buffer.clone() for buffer in trainer.model.buffers()]  # a normalisation's statistics move in any forward
     with saved_activations(trainer.model) as saved:
         loss = trainer.loss(inputs, targets)
         activations = Estimate(
@@ -68,6 +69,8 @@ def training_facts(trainer: TorchTrainer, say: Say) -> Facts:
     kernels = kernels_seen(one_pass)
     trainer.optimizer.zero_grad(set_to_none=True)
     _set_rates(trainer.optimizer, rates)
+    for buffer, before in zip(trainer.model.buffers(), buffers, strict=True):
+        buffer.copy_(before)
     regime = precision(trainer.spec.point.precision)
     checks = _checks(regime, "training", resident, kernels, trainer.device)
     rows = inputs.shape[0] * (1 if trainer.is_vision else inputs.shape[1])
@@ -116,7 +119,7 @@ def inference_facts(
     memory = {"weights_bytes": bytes_of(_held(server.model), "resident parameters and buffers, packed ones included")}
     if kv:
         memory["kv_bytes"] = bytes_of(kv, "static KV cache as allocated")
-    fidelity = _fidelity(server, sample, reference)
+    fidelity = fidelity_rows(server.model, server.dtype, sample, reference)
     say("measuring ceilings")
     said = _software(server.spec, server.ref, kernels, regime, checks, server.spec.protocol.seed, server.device) | {
         "software.runtime.name": observed("torch with transformers, engine level", "executors/torch_infer.py"),
@@ -157,48 +160,6 @@ def inference_facts(
         fidelity=fidelity,
         notes=tuple(_notes(server.ref, regime, server.device)),
     )
-
-
-def reference_logits(model: torch.nn.Module, sample: torch.Tensor) -> list[torch.Tensor]:
-    """fp32 log probabilities of each prompt of the sample, on the CPU: (positions, vocabulary) or (1, classes)."""
-    with torch.inference_mode():
-        return [_log_probabilities(model, row[None]).cpu() for row in sample]
-
-
-def _fidelity(
-    server: TorchServer, sample: torch.Tensor | None, reference: list[torch.Tensor] | None
-) -> tuple[FidelityRow, ...]:
-    if sample is None or reference is None:
-        return ()
-    rows = []
-    with torch.inference_mode():
-        for prompt, expected in zip(sample, reference, strict=True):
-            given = prompt[None].to(server.dtype) if server.is_vision else prompt[None]
-            rows.append(
-                _compare(
-                    _log_probabilities(server.model, given).cpu(),
-                    expected,
-                    None if server.is_vision else prompt,
-                )
-            )
-    return tuple(rows)
-
-
-def _compare(seen: torch.Tensor, expected: torch.Tensor, tokens: torch.Tensor | None) -> FidelityRow:
-    agreed = int((seen.argmax(-1) == expected.argmax(-1)).sum())
-    kl = float(F.kl_div(seen, expected, reduction="sum", log_target=True))
-    nll = reference_nll = 0.0
-    if tokens is not None:
-        following = tokens[1:, None].cpu()
-        nll = -float(seen[:-1].gather(1, following).sum())
-        reference_nll = -float(expected[:-1].gather(1, following).sum())
-    return FidelityRow(len(seen), agreed, max(0.0, kl), nll, reference_nll)
-
-
-def _log_probabilities(model: torch.nn.Module, batch: torch.Tensor) -> torch.Tensor:
-    if batch.is_floating_point():
-        return model(pixel_values=batch).logits.float().log_softmax(-1)
-    return model(input_ids=batch, use_cache=False).logits[0].float().log_softmax(-1)
 
 
 def _phases(server: TorchServer) -> dict[str, Callable[[], Any]]:

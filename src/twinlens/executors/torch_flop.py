@@ -31,6 +31,7 @@ _COUNTED_OPERATORS = (
     "_int_mm",
     "quantized::linear_dynamic",
     "mkldnn::_linear_pointwise",
+    "mkl::_mkl_linear",
     "cudnn_convolution",
 )
 _COUNTED_KERNELS = ("gemm", "cutlass", "nvjet", "flash", "fmha", "conv", "wgrad", "dgrad")

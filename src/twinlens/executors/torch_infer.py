@@ -16,6 +16,7 @@ from twinlens.errors import BadInput
 from twinlens.executors.options import refuse_unknown_options
 from twinlens.executors.protocol import Rows, Say
 from twinlens.executors.torch_data import Prompts, check_data, images
+from twinlens.executors.torch_fidelity import reference_logits
 from twinlens.executors.torch_model import (
     build_model,
     choose_device,
@@ -55,7 +56,7 @@ class TorchServer:
         else:
             longest = workload.input_tokens.max
             self.prompts = Prompts(workload.data, ref, spec.seed, longest)
-        from twinlens.executors.torch_evidence import inference_facts, reference_logits
+        from twinlens.executors.torch_evidence import inference_facts
 
         sample = self._fidelity_sample(workload)
         reference = reference_logits(model, sample) if sample is not None else None
@@ -193,8 +194,10 @@ class Generation:
 def _compiled(model: nn.Module, device: torch.device) -> Any:
     if device.type == "cuda":
         return torch.compile(model, dynamic=False, mode="reduce-overhead")
-    # Freezing packs the weights for oneDNN: bf16 decode is 1.5 times as fast as without on an AVX-512 machine.
-    return torch.compile(model, dynamic=False, options={"freezing": True})
+    # Freezing packs the weights for oneDNN. It has to be set for the process: given as an option of one compilation,
+    # Dynamo still passes the weights in as arguments and nothing is packed (torch 2.13, seen in benchmarks/decode).
+    torch._inductor.config.freezing = True
+    return torch.compile(model, dynamic=False)
 
 
 def _layout(spec: RunSpec, device: torch.device) -> str:

@@ -43,6 +43,7 @@ def set_threads(asked: int) -> int:
 def build_model(ref: ModelRef, executor: ExecutorSpec, seed: int, device: torch.device) -> nn.Module:
     """The model in fp32 on `device`. Weights: the folder's safetensors, or random ones that `seed` decides."""
     import transformers
+    from safetensors import SafetensorError
 
     vision = ref.shape.family != "decoder"
     auto = transformers.AutoModelForImageClassification if vision else transformers.AutoModelForCausalLM
@@ -62,7 +63,7 @@ def build_model(ref: ModelRef, executor: ExecutorSpec, seed: int, device: torch.
             trust_remote_code=False,
             **attention,
         )
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         raise BadInput(
             f"the weights in {ref.folder} cannot be loaded ({str(error).splitlines()[0]}); "
             "it needs model.safetensors beside config.json",

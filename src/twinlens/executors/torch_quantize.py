@@ -67,7 +67,8 @@ class Int4WeightLinear(nn.Module):  # type: ignore[misc]  # torch is not followe
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         rows = x.reshape(-1, self.in_features)
-        out = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self.weight, _GROUP, self.scale_zero)
+        # The last token of each of several prompts is a strided slice, and the kernel refuses one.
+        out = torch.ops.aten._weight_int4pack_mm_for_cpu(rows.contiguous(), self.weight, _GROUP, self.scale_zero)
         out = out.reshape(*x.shape[:-1], self.out_features)
         return out if self.bias is None else out + self.bias
 
@@ -103,14 +104,26 @@ def apply_precision(model: nn.Module, name: str) -> nn.Module:
     if name in ("fp32", "tf32"):
         return model
     if name in ("bf16", "fp16"):
-        return model.to(torch.bfloat16 if name == "bf16" else torch.float16)
+        return _cast(model, torch.bfloat16 if name == "bf16" else torch.float16)
     if not any(isinstance(m, nn.Linear) for m in model.modules()):
         raise BadInput(f"precision {name!r} quantises linear layers and this model has none; use bf16", code="TL203")
     if name == "int8-dynamic":
         return _dynamic(model)
     layer = {"int8-weight": Int8WeightLinear, "int4-weight": Int4WeightLinear, "fp8": Fp8Linear}[name]
     _try(layer, name, next(model.parameters()).device)
-    return _replace_linears(model.to(torch.bfloat16), layer)
+    return _replace_linears(_cast(model, torch.bfloat16), layer)
+
+
+def _cast(model: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """The model in 16 bits, but for tables that are computed and not learned, as `from_pretrained` leaves them.
+
+    Rotary frequencies rounded to bf16 would turn a thousandth token's angle by radians.
+    """
+    tables = [(m, name, m._buffers[name]) for m in model.modules() for name in m._non_persistent_buffers_set]
+    model.to(dtype)
+    for module, name, table in tables:
+        module._buffers[name] = table
+    return model
 
 
 def _dynamic(model: nn.Module) -> nn.Module:

@@ -19,7 +19,7 @@ from twinlens.executors.torch_data import Batches
 from twinlens.executors.torch_model import build_model, choose_device, set_threads, synchronize
 from twinlens.record.facts import Facts
 from twinlens.record.step import Marks
-from twinlens.spec.model import load_model
+from twinlens.spec.model import DecoderShape, ModelRef, load_model
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload import TrainingWorkload
 
@@ -40,9 +40,11 @@ class TorchTrainer:
         self.accumulate = self.workload.global_batch // self.microbatch
         say("building the model")
         self.ref = load_model(self.workload.model)
+        _refuse_too_long(self.ref, self.workload.seq_len)
         self.model = build_model(self.ref, spec.executor, spec.seed, self.device).train()
         if self.workload.checkpointing:
-            self.model.gradient_checkpointing_enable()
+            enable = getattr(self.model, "activation_checkpointing_enable", None)  # the name from transformers 5.23 on
+            (enable or self.model.gradient_checkpointing_enable)()
         if spec.point.precision == "fp8":
             _convert_to_fp8(self.model)
         self.is_vision = self.ref.shape.family != "decoder"
@@ -178,6 +180,13 @@ def _microbatch(spec: RunSpec) -> int:
             code="TL202",
         )
     return asked
+
+
+def _refuse_too_long(ref: ModelRef, seq_len: int) -> None:
+    if isinstance(ref.shape, DecoderShape) and seq_len > ref.shape.max_context:
+        raise BadInput(
+            f"workload.seq_len is {seq_len}, the model's context ends at {ref.shape.max_context}", code="TL202"
+        )
 
 
 def _convert_to_fp8(model: nn.Module) -> None:

@@ -95,6 +95,6 @@ def _provenance() -> dict[str, Fact]:
     return {
         "provenance.tool_version": observed(__version__, "twinlens"),
         "provenance.date": observed(datetime.now(UTC).date().isoformat(), "system clock"),
-        "provenance.command": observed(shlex.join(["twinlens", *sys.argv[1:]]), "sys.argv"),
+        "provenance.command": observed(shlex.join(sys.orig_argv), "sys.orig_argv"),
         "provenance.measured_by": unknown("nobody said; the spec has no field for it yet"),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from twinlens.executors.protocol import Server
-from twinlens.measure.train import Progress
+from twinlens.measure.train import Progress, give_up_s
 from twinlens.record.request import Request
 from twinlens.record.rows import RowWriter
 from twinlens.schedule.lockstep import Lockstep
@@ -34,6 +34,7 @@ def serve(server: Server, spec: RunSpec, rows: RowWriter, progress: Progress) ->
             None if vision else workload.output_tokens,
             until_ns=round(limit_s * 1e9),
             min_requests=max(0, spec.protocol.min_rows * batch - rows.count),
+            give_up_ns=round(give_up_s(limit_s) * 1e9),
             seed=spec.seed,
             first_group=first_group,
         )

@@ -36,12 +36,12 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A study folder and its runs. `failures` are the sentences of runs that the executor did not finish."""
+    """A study folder and its runs. `failures`: what kept runs from finishing."""
 
     folder: Path
     runs: tuple[Run, ...]
     resumed: int
-    failures: tuple[str, ...]
+    failures: tuple[ExecutorFailed, ...]
 
 
 Watch = Callable[[Event], None]
@@ -59,14 +59,14 @@ def measure_study(study: Study, out: Path, watch: Watch = lambda event: None, *,
     folder = None if fresh else unfinished_study(study, out)
     finished = _finished(folder) if folder else set()
     folder = folder or create_study(out, study)
-    resumed, failures = len(finished), []
+    resumed, failures = len(finished), list[ExecutorFailed]()
     for number, spec in enumerate(planned, start=1):
         if spec.fingerprint() in finished:
             continue
         try:
             _one(folder, spec, partial(_watched, watch, number, len(planned), spec))
         except ExecutorFailed as error:
-            failures.append(f"{spec.point.precision}, repeat {spec.repeat}: {error}")
+            failures.append(ExecutorFailed(f"{spec.point.precision}, repeat {spec.repeat}: {error}", code=error.code))
     return Outcome(folder, tuple(find_runs(folder)), resumed, tuple(failures))
 
 
@@ -155,4 +155,7 @@ def _raise_for(code: int, last: dict[str, Any], run: Path) -> None:
         kinds: dict[int, type[TwinlensError]] = {2: BadInput, 130: Interrupted}
         raise kinds.get(last["exit"], ExecutorFailed)(last["error"], code=last["code"])
     how = f"was killed by signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"ended with code {code}"
-    raise ExecutorFailed(f"the worker {how}; its rows so far and its log are in {run}", code="TL302")
+    sentence = f"the worker {how}; its rows so far and its log are in {run}"
+    if read_run(run).state == "running":  # it had no time to say so itself
+        end_run(run, "failed", sentence)
+    raise ExecutorFailed(sentence, code="TL302")

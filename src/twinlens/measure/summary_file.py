@@ -33,5 +33,5 @@ def _stored(run: Run) -> Summary | None:
         if data.pop("twinlens") != __version__ or data["schema"] != SUMMARY_SCHEMA or data["state"] != run.state:
             return None
         return from_json(data)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, AttributeError, ValueError, KeyError, TypeError):
         return None

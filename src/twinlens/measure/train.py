@@ -15,6 +15,12 @@ from twinlens.spec.workload import TrainingWorkload
 from twinlens.stats.metrics.quality import target_nats
 from twinlens.stats.steady import SteadyRule, segment
 
+
+def give_up_s(limit_s: float) -> float:
+    """When a run ends without its least number of rows: it is too short, and says so, but holds up no study."""
+    return 3 * limit_s + 10.0
+
+
 Progress = Callable[[float, int], None]
 """Told how far a run is (0-1) and how many rows there are."""
 
@@ -39,7 +45,8 @@ def train(trainer: Trainer, spec: RunSpec, rows: RowWriter, progress: Progress, 
         progress(min(1.0, elapsed_s / limit_s), rows.count)
         if _is_met(marks, target_loss):
             return
-        if elapsed_s >= limit_s and len(durations) >= spec.protocol.min_rows:
+        is_enough = len(durations) >= spec.protocol.min_rows or elapsed_s >= give_up_s(limit_s)
+        if elapsed_s >= limit_s and is_enough:
             if not extensions or target_loss is not None or _is_settled(durations, spec.protocol.steady_s):
                 return
             extensions, limit_s = extensions - 1, limit_s * 2

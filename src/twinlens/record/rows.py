@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import time
 from collections.abc import Iterable
@@ -29,6 +30,7 @@ class RowWriter:
         self._flushed_s = time.monotonic()
         self._file = path.open("ab")
         self._writer = pa.ipc.new_stream(self._file, schema)
+        self._failed = False
         self.count = 0
 
     def add(self, row: Any) -> None:
@@ -53,6 +55,7 @@ class RowWriter:
             self._writer.write_batch(batch)
             self._file.flush()
         except OSError as error:
+            self._failed = True
             raise _disk_error(self._path, error, self.count - len(pending)) from error
 
     def __enter__(self) -> Self:
@@ -62,12 +65,21 @@ class RowWriter:
         self.close()
 
     def close(self) -> None:
-        """Flush and end the stream."""
+        """Flush and end the stream. Raises ExecutorFailed when the disk is full, unless a flush has said so before."""
         try:
-            self.flush()
-            self._writer.close()
+            if not self._failed:
+                self.flush()
+                self._end()
         finally:
-            self._file.close()
+            with contextlib.suppress(OSError):  # what could not be written cannot be written now
+                self._file.close()
+
+    def _end(self) -> None:
+        try:
+            self._writer.close()
+            self._file.flush()
+        except OSError as error:
+            raise _disk_error(self._path, error, self.count) from error
 
 
 def read_rows(path: Path, schema: pa.Schema) -> pa.Table:

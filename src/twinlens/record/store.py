@@ -7,7 +7,7 @@ import os
 import secrets
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
@@ -89,7 +89,7 @@ def read_run(folder: str | Path) -> Run:
         return Run(
             folder=path,
             id=data["id"],
-            state=data["state"],
+            state=_state(data["state"]),
             spec=RunSpec.model_validate_json(json.dumps(data["asked"])),
             facts=Facts.from_json(data["facts"]) if data["facts"] else None,
             started_utc=data["started_utc"],
@@ -98,11 +98,17 @@ def read_run(folder: str | Path) -> Run:
             version=data["twinlens"],
             raw=data,
         )
-    except (KeyError, TypeError, ValueError, ValidationError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, ValidationError) as error:
         cause = str(error).splitlines()[0]
         raise BadInput(
             f"{path / 'run.json'} is not a run record ({cause}); restore it or measure again", code="TL205"
         ) from None
+
+
+def _state(word: Any) -> State:
+    if word not in get_args(State):
+        raise ValueError(f"unknown state {word!r}")
+    return word  # type: ignore[no-any-return]
 
 
 def create_study(parent: Path, study: Study) -> Path:

@@ -73,7 +73,10 @@ def metric_table(summary: Summary) -> RenderableType:
             table.add_section()
         last = known.group if known else last
         _add_metric(table, known.label if known else cell.clean(key, 30), summary.metrics[key], notes)
-    head = f"{cell.clean(summary.run)}: {summary.state}, {summary.rows:,} rows, {summary.lens} lens"
+    head = (
+        f"{cell.clean(summary.run)}: {summary.state}, {summary.rows:,} rows, {summary.lens} lens, "
+        f"{cell.clean(summary.model)}"
+    )
     lines = [Text(head, style="bold"), Text(_verdict(summary))]
     warnings = [_hanging("! ", cell.clean(in_words(note), 600), "yellow") for note in summary.notes]
     return Stack(*lines, table, *_listed(notes), *warnings)

@@ -11,7 +11,7 @@ from twinlens.spec.length import Length
 
 
 class Lockstep:
-    """Batches until `until_ns` has passed and at least `min_requests` are done.
+    """Batches until `until_ns` has passed and at least `min_requests` are done, or `give_up_ns` has passed.
 
     Requests of one batch have the same lengths, drawn per batch: padding would be work that no request asked for.
     """
@@ -24,11 +24,13 @@ class Lockstep:
         *,
         until_ns: int,
         min_requests: int,
+        give_up_ns: int | None = None,
         seed: int,
         first_group: int = 0,
     ) -> None:
         self._batch, self._input, self._output = batch, input_tokens, output_tokens
         self._until_ns, self._min_requests, self._seed = until_ns, min_requests, seed
+        self._give_up_ns = give_up_ns
         self._group = first_group
         self._started = self._ended = 0
         self._now_ns = 0
@@ -60,4 +62,6 @@ class Lockstep:
         return self._group
 
     def _is_over(self, now_ns: int) -> bool:
+        if self._give_up_ns is not None and now_ns >= self._give_up_ns:
+            return True
         return now_ns >= self._until_ns and self._ended >= self._min_requests

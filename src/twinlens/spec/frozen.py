@@ -8,4 +8,4 @@ from pydantic import BaseModel, ConfigDict
 class Spec(BaseModel):
     """A value from a spec file. Unknown fields are refused, types are not coerced, nothing can be reassigned."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)

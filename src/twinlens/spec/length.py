@@ -27,6 +27,12 @@ class Uniform(Spec):
     min: PositiveInt
     max: PositiveInt
 
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.min > self.max:
+            raise ValueError(f"min {self.min} is above max {self.max}")
+        return self
+
 
 class Lognormal(Spec):
     """Lognormal with the given mean (tokens) and coefficient of variation, cut at 1 and `max`."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -39,11 +40,13 @@ def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec
     for setting in settings:
         _apply(data, setting)
     if data.get("schema", SCHEMA) != SCHEMA:
-        sentence = f"schema {data['schema']!r} is not {SCHEMA}, the one this version reads; update twinlens or the file"
+        sentence = f"schema {data['schema']!r} is not the {SCHEMA} this version reads; update twinlens or the file"
         raise BadInput(f"{where}: {sentence}", code="TL202")
+    for path, number in _not_finite(data, ""):
+        raise BadInput(f"{where}: field {path!r} is {number}; give a finite number", code="TL202")
     try:
         _read_lengths(data)
-        study = Study.model_validate_json(json.dumps(data))
+        study = Study.model_validate_json(json.dumps(data, default=str))  # TOML's dates are words here
         for run in study.runs():
             precision(run.point.precision).classes(run.lens)
             refuse_unpaired(run.workload, run.point)
@@ -71,10 +74,28 @@ def _apply(data: dict[str, Any], setting: str) -> None:
         value = text  # a bare word is a string: --set point.precision=bf16
     try:
         place(data, path.strip(), value)
+        for union, kind in _DEFAULT_KINDS.items():  # a field of a table that the file leaves out: of its default kind
+            if path.startswith(f"{union}."):
+                table = data["workload"][union.partition(".")[2]]
+                table.setdefault("kind", kind)
     except TypeError as error:
         raise BadInput(f"--set {setting}: {error}", code="TL204") from None
-    if path.startswith("point."):  # what is set is what runs: it replaces a sweep over the same field
-        data.get("sweep", {}).pop(path.removeprefix("point."), None)
+    if path.startswith("point.") and isinstance(
+        data.get("sweep"), dict
+    ):  # what is set is what runs: it replaces a sweep over the same field
+        data["sweep"].pop(path.removeprefix("point."), None)
+
+
+def _not_finite(value: Any, path: str) -> Iterator[tuple[str, float]]:
+    """Paths of infinite and undefined numbers, which JSON cannot hold, wherever they stand (options too)."""
+    if isinstance(value, float) and not math.isfinite(value):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _not_finite(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _not_finite(item, path)
 
 
 def _read_lengths(data: dict[str, Any]) -> None:
@@ -129,6 +150,6 @@ def _tag(model: type[BaseModel]) -> str | None:
     return get_args(kind.annotation)[0] if kind and get_args(kind.annotation) else None
 
 
+_DEFAULT_KINDS = {"workload.data": "markov", "workload.input_tokens": "fixed", "workload.output_tokens": "fixed"}
 _TAGS = {"training", "inference", "markov", "text", "images", "fixed", "uniform", "lognormal", "empirical"}
 _TAGS |= {"lockstep", "constant", "poisson", "gamma", "ramp", "trace", "closed", "single-stream", "offline"}
-_TAGS |= {"synthetic", "file"}

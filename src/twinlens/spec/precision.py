@@ -121,6 +121,7 @@ PRECISIONS: dict[str, Precision] = {
                 "optimizer": "fp32",
             },
             method="dynamic row-wise scale",
+            scale_bits=32,
             quantised=True,
         ),
         Precision(

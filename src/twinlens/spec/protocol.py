@@ -18,7 +18,8 @@ class Tolerance(Spec):
 
 
 class Protocol(Spec):
-    """`duration_s`: how long rows are taken, warm-up included. `min_rows`: never fewer rows than that.
+    """`duration_s`: how long rows are taken, warm-up included. `min_rows`: go on for up to
+    three durations and ten seconds until there are as many rows.
 
     `steady_s`: the shortest window that may be called steady (heat and governors need minutes on a GPU: ask for 600
     there). `extend`: how often a run that is not steady may be doubled. `repeats`: fresh processes per operating

@@ -6,10 +6,11 @@ import hashlib
 import json
 import random
 from itertools import product
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, NonNegativeInt
+from pydantic import Field, NonNegativeInt, ValidationError
 
+from twinlens.errors import BadInput, nearest
 from twinlens.spec.frozen import Spec
 from twinlens.spec.point import Point
 from twinlens.spec.protocol import Protocol
@@ -79,7 +80,7 @@ class Study(Spec):
     executor: ExecutorSpec = ExecutorSpec()
     workload: Workload
     point: Point = Point()
-    sweep: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
+    sweep: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = Field(default_factory=dict)
     protocol: Protocol = Protocol()
 
     @property
@@ -95,12 +96,22 @@ class Study(Spec):
         return _fingerprint(self.to_dict())
 
     def at(self, **point: Any) -> Self:
-        """The same study at another operating point: `study.at(precision="bf16")`."""
+        """The same study at another operating point: `study.at(precision="bf16")`. Raises BadInput."""
+        for name in set(point) - set(Point.model_fields):
+            raise BadInput(
+                f"an operating point has no field {name!r}; {nearest(name, Point.model_fields)}", code="TL202"
+            )
         data = self.to_dict()
         data["point"] |= point
         for key in point:
             data["sweep"].pop(key, None)
-        return type(self).model_validate_json(json.dumps(data))
+        try:
+            return type(self).model_validate_json(json.dumps(data))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise BadInput(
+                f"operating point: {'.'.join(map(str, first['loc']))}: {first['msg']}", code="TL202"
+            ) from None
 
     def points(self) -> list[dict[str, Any]]:
         """Every combination of the sweep, as path → value; one empty mapping when nothing is swept."""

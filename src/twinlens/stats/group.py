@@ -67,12 +67,18 @@ class Group:
 
 
 def group(summaries: Iterable[Summary]) -> tuple[Group, ...]:
-    """Groups in order of first appearance. Unfinished runs stay in and keep their group from being ranked."""
+    """Groups in order of first appearance. Unfinished runs stay in and keep their group from being ranked, unless
+    the same repeat was finished later: an interrupted study that was gone on with is as good as one in one go."""
     members: dict[str, list[Summary]] = {}
     for summary in summaries:
         identity = [summary.lens, summary.model, summary.executor, summary.point, summary.identity]
         members.setdefault(json.dumps(identity, sort_keys=True), []).append(summary)
-    return tuple(_one(runs) for runs in members.values())
+    return tuple(_one(_not_replaced(runs)) for runs in members.values())
+
+
+def _not_replaced(runs: list[Summary]) -> list[Summary]:
+    finished = {run.repeat for run in runs if run.state == "finished"}
+    return [run for run in runs if run.state == "finished" or run.repeat not in finished]
 
 
 def _one(runs: list[Summary]) -> Group:

@@ -18,7 +18,8 @@ def ratio(a: Estimate, b: Estimate, *, unit: str | None = None) -> Estimate:
     """`a` / `b` for two independent estimates; unit 1 when theirs agree, else "a/b" of theirs or `unit`.
 
     The interval recovers both uncertainties (MOVER-R, Donner & Zou 2012, equation 9), which for symmetric
-    intervals is Fieller's. There is none unless both carry one at the same level and b's clears 0. The
+    intervals is Fieller's. It has a's level; there is none unless both carry one, b's at that level or a
+    higher one (a wider interval is still one at the lower level), and b's clears 0. The
     origin is derived, or weaker where an input is. Two numbers from the same rows are not independent: do
     not divide them here.
     """
@@ -72,8 +73,8 @@ def ratio_of_runs(values_a: ArrayLike, values_b: ArrayLike, *, level: float = 0.
 def _recover(a: Estimate, b: Estimate) -> tuple[tuple[float, float] | None, str]:
     if a.level is None or b.level is None:
         return None, "ratio; no interval, as an input has none"
-    if a.level != b.level:
-        return None, f"ratio; no interval, as the inputs' levels differ ({a.level:g} and {b.level:g})"
+    if b.level < a.level:
+        return None, f"ratio; no interval, as the denominator's level of {b.level:g} is below {a.level:g}"
     triples = [(e.low, e.value, e.high) for e in (a, b)]
     bounds = _mover(*triples)
     if bounds is None:

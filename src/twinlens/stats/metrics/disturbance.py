@@ -31,7 +31,8 @@ def _throttled(window: pa.Table) -> list[str]:
     for bit, reason in _REASONS.items():
         share = float(((bits.astype(np.int64) & bit) != 0).mean()) if len(bits) else 0.0
         if share:
-            sentences.append(f"The accelerator was throttled ({reason}) in {digits(100 * share)} % of the steady window.")
+            percent = digits(100 * share)
+            sentences.append(f"The accelerator was throttled ({reason}) in {percent} % of the steady window.")
     return sentences
 
 

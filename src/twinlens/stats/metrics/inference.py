@@ -49,7 +49,7 @@ def inference_metrics(
     inside = heads[steadiness.steady_begin : steadiness.steady_end]
     member = np.isin(requests.group, requests.group[inside])
     found["failed_share"] = _failed(requests.outcome[member])
-    return found | _rates(requests, inside, steadiness, heads) | _times(requests, inside, facts)
+    return found | _rates(requests, inside, steadiness, heads) | _times(requests, inside, heads, facts)
 
 
 def _rates(requests: Requests, inside: np.ndarray, steadiness: Steadiness, heads: np.ndarray) -> dict[str, Estimate]:
@@ -92,14 +92,14 @@ def _per_batch(requests: Requests, inside: np.ndarray, amount: np.ndarray) -> np
     return np.asarray(totals[member[inside]])
 
 
-def _times(requests: Requests, inside: np.ndarray, facts: Facts | None) -> dict[str, Estimate]:
+def _times(requests: Requests, inside: np.ndarray, heads: np.ndarray, facts: Facts | None) -> dict[str, Estimate]:
     good = inside[requests.outcome[inside] == "ok"]
     begin, end = requests.intended_ns[good], requests.end_ns[good]
     found = _quantiles("e2e_latency_s", (end - begin) / 1e9, ("p50", "p90", "p99"))
     if not requests.output_tokens.any() or not good.size:
         return found
     first, last = requests.first_chunk_ns()[good], requests.last_chunk_ns()[good]
-    tokens, batch = requests.output_tokens[good], len(requests) / len(np.unique(requests.group))
+    tokens, batch = requests.output_tokens[good], len(requests) / len(heads)
     ttft = (first - begin) / 1e9
     found |= _quantiles("ttft_s", ttft, ("p50", "p90", "p99"))
     prompt_tokens = requests.input_tokens[good] * batch
@@ -163,8 +163,9 @@ def _gaps_s(requests: Requests, rows: np.ndarray) -> np.ndarray:
     within = np.ones(len(gaps), bool)
     edges = requests.offsets[1:-1] - 1
     within[edges[(edges >= 0) & (edges < len(gaps))]] = False
-    row_of = np.repeat(np.arange(len(requests)), np.diff(requests.offsets))[:-1]
-    return gaps[within & np.isin(row_of, rows)] / 1e9
+    chosen = np.zeros(len(requests), bool)
+    chosen[rows] = True
+    return np.asarray(gaps[within & np.repeat(chosen, np.diff(requests.offsets))[:-1]] / 1e9)
 
 
 def _quantiles(name: str, values: np.ndarray, wanted: tuple[str, ...]) -> dict[str, Estimate]:

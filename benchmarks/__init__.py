@@ -1,0 +1,1 @@
+"""How fast and how right the embedded executor is: ratios, each from one interleaved run. See README.md here."""

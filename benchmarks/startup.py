@@ -1,0 +1,131 @@
+"""How long people wait: `twinlens --help`, and `twinlens show` of a run with a million rows and no summary."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.finding import Finding, watched, with_neighbours
+from benchmarks.interleave import median_of
+from twinlens.measure.session import run_here
+from twinlens.record.request import REQUEST_SCHEMA
+from twinlens.record.step import STEP_SCHEMA
+from twinlens.record.store import create_run
+from twinlens.spec.load import parse
+from twinlens.units import SECONDS
+
+HELP_S, SHOW_S = 0.25, 2.0
+CHUNKS = 8
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks startup", description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rows-per-batch", type=int, default=1000, help="as a run writes them: five batches a second")
+    parser.add_argument("--repeats", type=int, default=7)
+    return parser
+
+
+def run(options: argparse.Namespace) -> tuple[list[Finding], list[str]]:
+    """CPU time of the help, wall time of the tables; each process is fresh."""
+    with watched() as seen, tempfile.TemporaryDirectory() as folder:
+        helped = [_spent(["--help"])[1] for _ in range(options.repeats + 4)]
+        found = [Finding("twinlens --help: CPU time", median_of(helped, "median", SECONDS), HELP_S)]
+        for lens in ("inference", "training"):
+            path = recorded(Path(folder), lens, options.rows, options.rows_per_batch)
+            shown = [_shown(path) for _ in range(options.repeats)]
+            what = f"twinlens show, {options.rows:,} {'requests of 8 chunks' if lens == 'inference' else 'steps'}"
+            megabytes = sum(file.stat().st_size for file in path.glob("*.arrows")) / 1e6
+            wall, cpu = (median_of([pair[i] for pair in shown], "median", SECONDS) for i in (0, 1))
+            found += [
+                Finding(f"{what}: wall time", wall, SHOW_S, note=f"{megabytes:.0f} MB of rows"),
+                Finding(f"{what}: CPU time", cpu),
+            ]
+    return with_neighbours(found, seen), []
+
+
+def recorded(parent: Path, lens: str, rows: int, per_batch: int) -> Path:
+    """A finished run folder, whole but for its summary: facts of the fake executor, rows made here."""
+    shape: dict[str, Any] = {"kind": lens, "model": "tiny"}
+    shape |= {"global_batch": 4, "seq_len": 64} if lens == "training" else {}
+    data = {
+        "name": "million",
+        "executor": {"kind": "fake"},
+        "workload": shape,
+        "protocol": {"duration_s": 0.01, "min_rows": 1, "extend": 0, "isolate": False},
+    }
+    spec = parse(data).runs()[0]
+    folder = create_run(parent, spec)
+    run_here(folder, spec, lambda phrase, share, count: None)
+    name, schema = ("steps", STEP_SCHEMA) if lens == "training" else ("requests", REQUEST_SCHEMA)
+    columns = _steps(rows) if lens == "training" else _requests(rows)
+    with (
+        (folder / f"{name}.arrows").open("wb") as file,
+        pa.ipc.new_stream(file, schema) as writer,
+    ):
+        table = pa.table(columns, schema=schema)
+        for batch in table.to_batches(max_chunksize=per_batch):
+            writer.write_batch(batch)
+    return folder
+
+
+def _requests(rows: int) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    gaps_ns = rng.lognormal(np.log(2e6), 0.1, (rows, CHUNKS + 1)).astype(np.int64)
+    within_ns = np.cumsum(gaps_ns, axis=1)
+    begin_ns = np.concatenate([[0], np.cumsum(within_ns[:, -1])[:-1]])
+    times = begin_ns[:, None] + within_ns[:, :CHUNKS]
+    offsets = np.arange(0, rows * CHUNKS + 1, CHUNKS, dtype=np.int32)
+    return {
+        "group": np.arange(rows),
+        "intended_ns": begin_ns,
+        "sent_ns": begin_ns + 1000,
+        "chunk_ns": pa.ListArray.from_arrays(offsets, times.ravel()),
+        "chunk_tokens": pa.ListArray.from_arrays(offsets, np.ones(rows * CHUNKS, dtype=np.int32)),
+        "end_ns": times[:, -1],
+        "input_tokens": np.full(rows, 256),
+        "output_tokens": np.full(rows, CHUNKS),
+        "outcome": np.full(rows, "ok"),
+    }
+
+
+def _steps(rows: int) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    lasted_ns = rng.lognormal(np.log(5e6), 0.05, rows).astype(np.int64)
+    end_ns = np.cumsum(lasted_ns)
+    shares = {"data_ns": 0.05, "forward_ns": 0.3, "backward_ns": 0.55, "optimize_ns": 0.1}
+    columns: dict[str, Any] = {name: (lasted_ns * share).astype(np.int64) for name, share in shares.items()}
+    return columns | {
+        "kind": np.full(rows, "step"),
+        "begin_ns": end_ns - lasted_ns,
+        "communicate_ns": pa.nulls(rows, pa.int64()),
+        "end_ns": end_ns,
+        "samples": np.full(rows, 4),
+        "tokens": np.full(rows, 256),
+        "loss": 2 + 4 * np.exp(-np.arange(rows) / 1e5),
+        "tag": pa.nulls(rows, pa.string()),
+    }
+
+
+def _shown(folder: Path) -> tuple[float, float]:
+    (folder / "summary.json").unlink(missing_ok=True)
+    return _spent(["show", str(folder)])
+
+
+def _spent(words: list[str]) -> tuple[float, float]:
+    """Wall and CPU seconds of a fresh process, its start included."""
+    program = Path(sys.executable).with_name("twinlens")
+    before, begin_s = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run([program, *words], stdout=subprocess.DEVNULL, check=True, env=os.environ)
+    wall_s, after = time.perf_counter() - begin_s, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall_s, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

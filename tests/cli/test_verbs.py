@@ -1,0 +1,321 @@
+"""Every verb as people call it: data on stdout, words on stderr, JSON that parses, exit codes that mean something."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from material import command, fixed, inference, study_of, training, twinlens
+from twinlens.cli.main import app
+from twinlens.record.store import find_runs
+from twinlens.spec.load import dump
+from twinlens.version import __version__
+
+VERBS = ("demo", "probe", "check", "measure", "show", "report", "explain", "list")
+
+
+def call(*words: str | Path) -> Result:
+    """A verb in this process: as quick as a function, stdout and stderr apart."""
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def loaded(*words: str) -> set[str]:
+    """Top-level modules that a command line loads, seen by the interpreter itself."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", *words], capture_output=True, text=True, check=True, timeout=60
+    )
+    names = re.findall(r"^import time: *\d+ \| *\d+ \| *([\w.]+)$", done.stderr, re.MULTILINE)
+    return {name.split(".")[0] for name in names} | set(names)
+
+
+HEAVY = {"numpy", "scipy", "torch", "transformers", "pyarrow", "pandas", "altair", "vl_convert", "jinja2", "psutil"}
+
+
+def test_help_and_version_load_nothing_heavy() -> None:
+    for word in ("--help", "--version"):
+        seen = loaded("-m", "twinlens.cli.main", word)
+        assert not seen & HEAVY, word
+        assert not seen & {"pydantic", "rich.progress", "rich.table", "rich.markdown"}, word
+        assert "typer" in seen
+
+
+def test_importing_the_package_loads_nothing_but_itself() -> None:
+    seen = loaded("-c", "import twinlens")
+    assert not seen & (HEAVY | {"pydantic", "typer", "rich"})
+    assert "twinlens.version" in seen
+
+
+def test_listing_does_not_load_torch() -> None:
+    for kind in ("models", "executors", "precisions", "runs"):
+        assert not loaded("-m", "twinlens.cli.main", "list", kind) & {"torch", "transformers"}, kind
+
+
+def test_help_names_every_verb_and_each_explains_itself() -> None:
+    whole = call("--help")
+    assert whole.exit_code == 0
+    assert set(re.findall(r"^  (\w+) +[A-Z]", whole.stdout, re.MULTILINE)) == set(VERBS)
+    for verb in VERBS:
+        shown = call(verb, "--help")
+        assert shown.exit_code == 0
+        assert shown.stdout.startswith("Usage: ")
+        assert shown.stderr == ""
+
+
+def test_the_version_is_the_packages_own() -> None:
+    assert call("--version").stdout == f"twinlens {__version__}\n"
+
+
+def test_no_verb_shows_help_and_a_wrong_one_is_an_error() -> None:
+    assert "Commands:" in call().output
+    wrong = call("mesure")
+    assert wrong.exit_code == 2
+    assert wrong.stdout == ""
+    assert "No such command 'mesure'" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    "kind", ["kinds", "models", "precisions", "executors", "metrics", "devices", "examples", "runs"]
+)
+def test_list_prints_a_table_and_the_same_as_json(kind: str, measured_runs: Path) -> None:
+    shown, data = call("list", kind, "--out", measured_runs), call("list", kind, "--out", measured_runs, "--json")
+    assert (shown.exit_code, shown.stderr, data.stderr) == (0, "", "")
+    rows = json.loads(data.stdout)
+    assert rows
+    for row in rows:
+        first = str(next(iter(row.values())))
+        assert first[:20] in shown.stdout, "the first column is never cut away"
+
+
+def test_list_without_a_kind_names_the_kinds_and_a_wrong_one_the_nearest(tmp_path: Path) -> None:
+    assert "precisions" in call("list").stdout
+    wrong = call("list", "modles")
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert "did you mean 'models'?" in wrong.stderr
+    assert call("list", "runs", "--out", tmp_path).stdout == "no runs here\n"
+
+
+def test_list_runs_shows_unfinished_and_unreadable_ones(tmp_path: Path) -> None:
+    from material import spec_of
+    from twinlens.record.store import create_run
+
+    create_run(tmp_path, spec_of(training("fake")))
+    broken = create_run(tmp_path, spec_of(training("fake")))
+    (broken / "run.json").write_text("{")
+    rows = json.loads(call("list", "runs", "--out", tmp_path, "--json").stdout)
+    assert sorted(row["state"] for row in rows) == ["unfinished", "unreadable"]
+
+
+def test_check_prints_the_spec_and_what_theory_says_and_touches_nothing(spec: Path) -> None:
+    before = sorted(spec.parent.rglob("*"))
+    shown, data = call("check", spec), call("check", spec, "--json")
+    assert (shown.exit_code, shown.stderr) == (0, "")
+    assert 'model = "tiny"' in shown.stdout
+    assert "step_flop" in shown.stdout
+    found = json.loads(data.stdout)
+    assert found["runs"] == 1
+    assert found["study"]["workload"]["model"] == "tiny"
+    assert found["points"][0]["theory"]["parameters"]["value"] == 1016448
+    assert sorted(spec.parent.rglob("*")) == before
+
+
+def test_check_resolves_settings_and_sweeps(spec: Path) -> None:
+    words = ("check", spec, "--set", "workload.global_batch=8", "--at", "precision=fp32,bf16", "--at", "microbatch=4,8")
+    found = json.loads(call(*words, "--json").stdout)
+    assert found["study"]["workload"]["global_batch"] == 8
+    assert [(p["point"]["precision"], p["point"]["microbatch"]) for p in found["points"]] == [
+        ("fp32", 4), ("fp32", 8), ("bf16", 4), ("bf16", 8),
+    ]  # fmt: skip
+    assert found["runs"] == 4
+
+
+def test_what_is_set_replaces_a_sweep_over_it(tmp_path: Path) -> None:
+    file = tmp_path / "swept.toml"
+    file.write_text(dump(study_of(training("fake", sweep={"precision": ["fp32", "bf16"]}))))
+    assert json.loads(call("check", file, "--json").stdout)["runs"] == 2
+    assert json.loads(call("check", file, "--set", "point.precision=bf16", "--json").stdout)["runs"] == 1
+
+
+@pytest.mark.parametrize("lens", [training, inference])
+def test_measure_runs_shows_and_keeps_what_it_came_to(tmp_path: Path, lens: Any) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text(dump(study_of(lens("fake"))))
+    done = call("measure", file, "--out", tmp_path / "out", "-q")
+    assert done.exit_code == 0
+    (run,) = find_runs(tmp_path / "out")
+    assert f"finished, {run.table.num_rows} rows, {run.lens} lens" in done.stdout
+    assert done.stderr.strip() == f"runs: {run.folder.parent}"
+    assert {path.name for path in run.folder.iterdir()} >= {"run.json", "summary.json", "telemetry.arrows"}
+
+
+def test_measure_json_is_what_is_on_disk(tmp_path: Path, spec: Path) -> None:
+    done = call("measure", spec, "--out", tmp_path / "out", "--json", "-q")
+    (run,) = find_runs(tmp_path / "out")
+    assert done.stdout == (run.folder / "summary.json").read_text()
+    assert done.stderr == ""
+
+
+def test_measure_tells_its_progress_on_stderr_only(tmp_path: Path, spec: Path) -> None:
+    done = call("measure", spec, "--out", tmp_path / "out", "--json")
+    json.loads(done.stdout)
+    assert "1/1 fp32" in done.stderr
+
+
+def test_measure_as_a_process_of_its_own_uses_fresh_processes(tmp_path: Path) -> None:
+    file = tmp_path / "isolated.toml"
+    file.write_text(dump(study_of(training("fake", protocol={"isolate": True}))))
+    done = twinlens("measure", file, "--out", "out", "-q", "--json", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["state"] == "finished"
+    (run,) = find_runs(tmp_path / "out")
+    assert run.raw["pid"] != os.getpid()
+    assert (run.folder / "log.txt").exists()
+
+
+def test_a_failing_run_is_exit_3_after_everything_else_was_shown(tmp_path: Path, spec: Path) -> None:
+    words = ("--set", "executor.options={fail_at=3}", "--at", "precision=fp32,bf16", "--json", "-q")
+    done = call("measure", spec, "--out", tmp_path / "out", *words)
+    assert done.exit_code == 3
+    assert [one["state"] for one in json.loads(done.stdout)] == ["failed", "failed"]
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "fails at row 3" in done.stderr
+    assert "(and 1 more)" in done.stderr
+
+
+def test_a_gate_fails_with_1_and_says_why(tmp_path: Path, spec: Path) -> None:
+    good = ("--set", "protocol.min_rows=100", "--set", "protocol.duration_s=10")
+    assert call("measure", spec, "--out", tmp_path / "a", "-q", "--gate", *good).exit_code == 0
+    done = call(
+        "measure", spec, "--out", tmp_path / "b", "-q", "--gate", *good, "--set", "executor.options={drift=9.0}"
+    )
+    assert done.exit_code == 1
+    assert "is not steady: drift" in done.stderr
+    missed = call(
+        "measure", spec, "--out", tmp_path / "c", "-q", "--gate", *good, "--set", "workload.until={loss_nats=0.1}"
+    )
+    assert missed.exit_code == 1
+    assert "missed its target" in missed.stderr
+
+
+def test_fresh_begins_anew(tmp_path: Path, spec: Path) -> None:
+    out = tmp_path / "out"
+    assert call("measure", spec, "--out", out, "-q", "--set", "executor.options={fail_at=1}").exit_code == 3
+    assert len(list(out.glob("*/study.json"))) == 1
+    again = call("measure", spec, "--out", out, "--set", "executor.options={fail_at=1}")
+    assert "going on with" in again.stderr
+    assert len(list(out.glob("*/study.json"))) == 1
+    call("measure", spec, "--out", out, "-q", "--fresh", "--set", "executor.options={fail_at=1}")
+    assert len(list(out.glob("*/study.json"))) == 2
+
+
+def test_show_prints_one_run_or_many_and_json_as_on_disk(measured_runs: Path) -> None:
+    runs = find_runs(measured_runs)
+    for run in runs:
+        shown, data = call("show", run.folder), call("show", run.folder, "--json")
+        assert (shown.exit_code, shown.stderr) == (0, "")
+        assert data.stdout == (run.folder / "summary.json").read_text()
+    whole = call("show", measured_runs)
+    assert "bf16" in whole.stdout
+    assert len(json.loads(call("show", measured_runs, "--json").stdout)) == len(runs) == 5
+
+
+def test_show_rebuilds_a_deleted_summary_as_it_was(measured_runs: Path) -> None:
+    run = find_runs(measured_runs)[0]
+    first = call("show", run.folder, "--json").stdout
+    (run.folder / "summary.json").unlink()
+    assert call("show", run.folder, "--json").stdout == first
+    assert (run.folder / "summary.json").read_text() == first
+
+
+def test_show_fits_eighty_columns(measured_runs: Path) -> None:
+    assert max(len(line) for line in call("show", measured_runs).stdout.splitlines()) <= 80
+
+
+def test_report_writes_one_file_and_says_where(measured_runs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "new" / "report.html"
+    done = call("report", measured_runs, "-o", file)
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr.strip() == f"report: {file}"
+    assert file.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert [path.name for path in file.parent.iterdir()] == ["report.html"]
+
+
+def test_a_report_that_cannot_be_written_is_one_sentence(measured_runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = call("report", measured_runs, "-o", tmp_path / "file" / "report.html")
+    assert done.exit_code == 3
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("word", ["mfu", "drift", "TL211", "operating point"])
+def test_explain_prints_the_page(word: str) -> None:
+    done = call("explain", word)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert len(done.stdout.splitlines()) > 3
+
+
+def test_explain_of_an_unknown_word_names_the_nearest() -> None:
+    done = call("explain", "retension")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "retention" in done.stderr
+
+
+@pytest.mark.torch
+def test_probe_says_who_the_machine_is_and_how_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    ceiling = pytest.importorskip("twinlens.executors.torch_ceiling")
+    found = ceiling.Ceiling("read", "", "", 1, ceiling.copy_bytes_per_s("cpu", 1, ceiling.pattern(2**22, "cpu")))
+    monkeypatch.setattr(ceiling, "all_ceilings", lambda device: (found,))  # all of them take ten seconds
+    shown, data = call("probe", "--device", "cpu", "-q"), call("probe", "--device", "cpu", "--json")
+    assert (shown.exit_code, shown.stderr, data.stderr) == (0, "", "")
+    assert "Measured ceilings" in shown.stdout
+    whole = json.loads(data.stdout)
+    assert whole["hash"][:16] in shown.stdout
+    assert whole["ceilings"][0]["unit"] == "bytes/s"
+    assert whole["executor"]["software.framework.version"]["capture"] == "observed"
+
+
+def test_probe_of_a_device_that_is_not_here_is_bad_input() -> None:
+    pytest.importorskip("torch", reason="needs the torch extra")
+    done = call("probe", "--device", "cuda:99", "-q")
+    assert done.exit_code == 2
+    assert "CUDA devices" in done.stderr
+
+
+def test_demo_measures_both_lenses_and_writes_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bundled studies, on the fake executor: what is measured for real is held in tests/executors."""
+    from twinlens.cli import demo
+
+    quick = ("executor.kind=fake", "protocol.isolate=false", "protocol.repeats=1")
+    studies = tuple(study_of(study.to_dict(), *quick) for study in demo.demo_studies())
+    assert [study.lens for study in studies] == ["training", "inference", "training"]
+    monkeypatch.setattr(demo, "demo_studies", lambda: studies)
+    out = tmp_path / "runs"
+    done = call("demo", "--out", out, "-q")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.index("training") < done.stdout.index("inference")
+    (report,) = out.glob("*.html")
+    assert done.stderr.strip() == f"report: {report}"
+    assert len(find_runs(out)) == sum(len(study.runs()) for study in studies) == 8
+    data = call("demo", "--out", tmp_path / "again", "-q", "--json")
+    assert len(json.loads(data.stdout)) == 8
+
+
+def test_a_reader_that_goes_away_is_no_error(measured_runs: Path) -> None:
+    line = " ".join([*command("list", "metrics", "--json"), "| head -1; echo ${PIPESTATUS[0]}"])
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines() == ["[", "0"]
+    assert done.stderr == ""
+
+
+def test_inference_settings_reach_the_run(tmp_path: Path) -> None:
+    file = tmp_path / "serve.toml"
+    file.write_text(dump(study_of(inference("fake", output_tokens=fixed(2)))))
+    done = call("measure", file, "--out", tmp_path / "out", "--at", "batch=1,4", "--json", "-q")
+    assert sorted(one["point"]["batch"] for one in json.loads(done.stdout)) == [1, 4]

@@ -1,0 +1,95 @@
+"""The same executors on an NVIDIA GPU. Skipped, with the reason, where torch sees none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from material import inference, measured, quiet, spec_of, training
+
+torch = pytest.importorskip("torch", reason="needs the torch extra")
+
+from twinlens.errors import BadInput  # noqa: E402
+from twinlens.executors.torch_infer import TorchServer  # noqa: E402
+from twinlens.executors.torch_train import TorchTrainer  # noqa: E402
+from twinlens.measure.summary_file import summary_of  # noqa: E402
+from twinlens.stats.metrics.quality import fidelity  # noqa: E402
+
+pytestmark = [pytest.mark.gpu, pytest.mark.torch]
+CUDA = {"device": "cuda"}
+SHORT = {"duration_s": 2.0, "min_rows": 30, "telemetry_s": 0.1}
+
+
+def supported(precision: str) -> None:
+    least = {"tf32": (8, 0), "bf16": (8, 0), "fp8": (8, 9)}.get(precision, (0, 0))
+    if torch.cuda.get_device_capability() < least:
+        pytest.skip(f"{precision} needs compute capability {least[0]}.{least[1]}")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16", "fp16"])
+def test_a_gpu_trains_as_the_processor_does(precision: str) -> None:
+    supported(precision)
+    on_cpu, on_gpu = TorchTrainer(), TorchTrainer()
+    on_cpu.open(spec_of(training("torch")), quiet)
+    facts = on_gpu.open(spec_of(training("torch", executor=CUDA, point={"precision": precision})), quiet)
+    losses = [[one.step().loss or 0.0 for _ in range(20)] for one in (on_cpu, on_gpu)]
+    # Weights are drawn on the device, so the two start apart: both begin near ln 512 and both fall.
+    for seen in losses:
+        assert seen[0] == pytest.approx(6.24, abs=0.3)
+        assert seen[-1] < seen[0] - 0.3
+    seen_formats = {check.tensor_class: check for check in facts.precision}
+    assert seen_formats["compute"].verdict in ("agrees", "unknown"), seen_formats["compute"]
+    assert facts.executor.value("accelerator.uuid")[0].startswith("GPU-")
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16", "fp16", "int8-weight", "fp8"])
+def test_a_lower_precision_on_a_gpu_is_near_fp32(precision: str) -> None:
+    supported(precision)
+    server = TorchServer()
+    try:
+        facts = server.open(spec_of(inference("torch", executor=CUDA, point={"precision": precision})), quiet)
+    except BadInput as refused:
+        if precision not in ("int8-weight", "fp8"):  # kernels that this build of torch may lack
+            raise
+        pytest.skip(str(refused))
+    agreement = fidelity(facts.fidelity)["top1_agreement"].value
+    assert agreement is not None
+    assert agreement >= (0.75 if precision == "fp8" else 0.9)
+
+
+@pytest.mark.parametrize("make", [training, inference])
+@pytest.mark.parametrize("model", ["tiny", "vit-tiny"])
+def test_both_lenses_are_measured_with_the_board_they_ran_on(tmp_path: Path, make: Any, model: str) -> None:
+    run = measured(tmp_path, make("torch", model, executor=CUDA, protocol=SHORT))
+    assert run.facts is not None
+    assert run.facts.executor.value("accelerator.product") == torch.cuda.get_device_name()
+    found = summary_of(run).metrics
+    assert found["peak_bytes"].value
+    assert "accelerator memory" in found["peak_bytes"].method
+
+
+def test_energy_is_read_from_the_board_or_its_absence_has_a_reason(tmp_path: Path) -> None:
+    run = measured(tmp_path, training("torch", executor=CUDA, protocol=SHORT | {"steady_s": 0.5}))
+    energy = summary_of(run).metrics["energy_per_step_j"]
+    if energy.value is None:
+        assert energy.reason
+        return
+    mean_w = summary_of(run).metrics["mean_power_w"].value
+    assert mean_w is not None
+    assert 5 < mean_w < 3000
+    assert 0 < energy.value < 3000
+
+
+def test_int8_dynamic_is_refused_on_a_gpu() -> None:
+    with pytest.raises(BadInput, match="runs on the CPU only"):
+        TorchServer().open(spec_of(inference("torch", executor=CUDA, point={"precision": "int8-dynamic"})), quiet)
+
+
+def test_every_byte_of_fp32_adamw_is_counted_on_the_board_too() -> None:
+    trainer = TorchTrainer()
+    facts = trainer.open(spec_of(training("torch", executor=CUDA)), quiet)
+    count = sum(parameter.numel() for parameter in trainer.model.parameters())
+    assert facts.memory["gradients_bytes"].value == 4 * count
+    assert facts.memory["optimizer_bytes"].value == pytest.approx(8 * count, rel=1e-3)

@@ -1,0 +1,260 @@
+"""The embedded server against transformers' own generation, and its lower precisions against fp32."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from material import Timed, fixed, inference, measured, quiet, spec_of, training
+
+torch = pytest.importorskip("torch", reason="needs the torch extra")
+from torch import nn  # noqa: E402
+
+from twinlens.errors import BadInput  # noqa: E402
+from twinlens.executors.torch_infer import Generation, TorchServer  # noqa: E402
+from twinlens.executors.torch_quantize import Int4WeightLinear, Int8WeightLinear  # noqa: E402
+from twinlens.measure.physics import theory_of  # noqa: E402
+from twinlens.record.facts import Facts  # noqa: E402
+from twinlens.record.request import Request  # noqa: E402
+from twinlens.spec.model import load_model  # noqa: E402
+from twinlens.stats.metrics.quality import fidelity  # noqa: E402
+from twinlens.theory.flop import decode_flop, forward_flop, parameters  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+def opened(**parts: Any) -> tuple[TorchServer, Facts]:
+    server = TorchServer()
+    return server, server.open(spec_of(inference(**parts)), quiet)
+
+
+def answer(server: TorchServer, length: int = 16, tokens: int = 6) -> list[list[int]]:
+    """The tokens themselves, by the calls that `play` makes."""
+    generation = server.generation
+    assert isinstance(generation, Generation)
+    prompts = server.prompts.batch([(1, i) for i in range(server.spec.point.batch)], length)
+    with generation.no_grad():
+        generation.cache.reset()
+        said = [generation.prefill(prompts)]
+        for position in range(length, length + tokens - 1):
+            said.append(generation.decode(said[-1], position))
+    return torch.cat(said, dim=1).tolist()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_generation_with_the_static_cache_is_that_of_transformers(precision: str) -> None:
+    server, _ = opened(point={"precision": precision, "batch": 2}, executor={"layout": "row"})
+    prompts = server.prompts.batch([(1, 0), (1, 1)], 16)
+    with torch.inference_mode():
+        whole = server.model.generate(
+            prompts, attention_mask=torch.ones_like(prompts), max_new_tokens=6, do_sample=False,
+            eos_token_id=None, pad_token_id=0,
+        )  # fmt: skip
+    ours = answer(server)
+    assert ours == whole[:, 16:].tolist()
+    assert answer(server) == ours, "a cache that is reset holds nothing of the last answer"
+    assert answer(server, length=9, tokens=4) == [row[:4] for row in answer(server, length=9, tokens=6)]
+
+
+def test_weights_stored_by_columns_give_the_same_tokens() -> None:
+    by_row, by_column = (opened(executor={"layout": layout})[0] for layout in ("row", "column"))
+    assert (by_row.layout, by_column.layout) == ("row", "column")
+    strides = [
+        next(m.weight.stride() for m in s.model.modules() if isinstance(m, nn.Linear)) for s in (by_row, by_column)
+    ]
+    assert [stride[0] == 1 for stride in strides] == [False, True]
+    assert answer(by_row) == answer(by_column)
+
+
+def test_a_compiled_graph_gives_the_same_tokens(one_layer: str) -> None:
+    eager, compiled = (opened(model=one_layer, executor={"graph": graph})[0] for graph in ("eager", "compiled"))
+    assert answer(eager) == answer(compiled)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder with real weights: a model that has learned something, so that its answers differ by more than noise."""
+    data = {"kind": "markov", "symbols": 16, "branches": 4}
+    run = measured(
+        tmp_path_factory.mktemp("trained"),
+        training(
+            data=data,
+            global_batch=8,
+            seq_len=32,
+            learning_rate=4e-3,
+            save=True,
+            until={"gap_nats": 0.2, "every_steps": 10},  # to a loss, not for a time: a busy machine learns as much
+            protocol={"duration_s": 60},
+        ),
+    )
+    return str(run.folder / "weights")
+
+
+def test_a_trained_model_is_saved_and_served_with_its_own_weights(trained: str) -> None:
+    from safetensors.torch import load_file
+
+    names = {path.name for path in Path(trained).iterdir()}
+    assert {"config.json", "model.safetensors"} <= names
+    assert not [name for name in names if name.endswith((".bin", ".pt", ".pth"))]
+    server, facts = opened(model=trained)
+    stored = load_file(Path(trained) / "model.safetensors")
+    for name, held in server.model.state_dict().items():
+        assert torch.equal(held, stored[name]), name
+    assert not any("random weights" in note for note in facts.notes)
+    fresh, random = opened()
+    assert answer(server) != answer(fresh)
+    assert facts.executor.value("model.weights_hash") != random.executor.value("model.weights_hash")
+
+
+def test_bf16_is_bit_for_bit_what_transformers_loads_as_bf16(trained: str) -> None:
+    from transformers import AutoModelForCausalLM
+
+    server, _ = opened(model=trained, point={"precision": "bf16"})
+    theirs = AutoModelForCausalLM.from_pretrained(trained, dtype=torch.bfloat16, attn_implementation="sdpa").eval()
+    prompts = server.prompts.batch([(1, 0)], 128)
+    with torch.inference_mode():
+        assert torch.equal(server.model(input_ids=prompts).logits, theirs(input_ids=prompts).logits)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt"])
+def test_pickled_weights_are_refused_and_never_opened(tmp_path: Path, name: str) -> None:
+    import pickle
+
+    class Evil:
+        def __reduce__(self) -> Any:
+            return (Path(tmp_path / "ran").write_text, ("code from a model folder",))
+
+    config = load_model("tiny").config
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / name).write_bytes(pickle.dumps(Evil()))
+    with pytest.raises(BadInput, match="safetensors") as refused:
+        opened(model=str(tmp_path))
+    assert refused.value.code == "TL201"
+    assert not (tmp_path / "ran").exists()
+
+
+def test_weights_that_are_no_safetensors_are_refused_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(load_model("tiny").config))
+    (tmp_path / "model.safetensors").write_bytes(b"not a safetensors file")
+    with pytest.raises(BadInput, match="cannot be loaded") as refused:
+        opened(model=str(tmp_path))
+    assert "\n" not in str(refused.value)
+
+
+LOWER = {"bf16": (0.95, 0.001), "int8-weight": (0.95, 0.002), "int8-dynamic": (0.85, 0.02), "int4-weight": (0.80, 0.05)}
+
+
+@pytest.mark.parametrize("precision", LOWER)
+def test_a_lower_precision_is_near_fp32(trained: str, precision: str) -> None:
+    data = {"kind": "markov", "symbols": 16, "branches": 4}
+    _, facts = opened(model=trained, data=data, point={"precision": precision}, input_tokens=fixed(64))
+    found = fidelity(facts.fidelity)
+    least, most = LOWER[precision]
+    assert found["top1_agreement"].value >= least  # type: ignore[operator]
+    assert 0 < found["kl_nats"].value < most  # type: ignore[operator]
+    assert abs(found["perplexity_change"].value) < 10 * most  # type: ignore[arg-type]
+    assert len(facts.fidelity) == 8
+    assert all(row.tokens == 64 for row in facts.fidelity)
+
+
+@pytest.mark.parametrize("precision", ["int8-weight", "int4-weight"])
+def test_a_wrong_scale_would_be_noticed(trained: str, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, name = (Int8WeightLinear, "scale") if precision == "int8-weight" else (Int4WeightLinear, "scale_zero")
+    make = layer.__init__
+
+    def wrong(self: Any, linear: nn.Linear) -> None:
+        make(self, linear)
+        getattr(self, name).mul_(2.0)
+
+    monkeypatch.setattr(layer, "__init__", wrong)
+    _, facts = opened(
+        model=trained,
+        data={"kind": "markov", "symbols": 16, "branches": 4},
+        point={"precision": precision},
+        input_tokens=fixed(64),
+    )
+    found = fidelity(facts.fidelity)
+    assert found["kl_nats"].value > LOWER[precision][1]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("layer", "worst"), [(Int8WeightLinear, 0.02), (Int4WeightLinear, 0.2)])
+@pytest.mark.parametrize("rows", [1, 3, 33])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_quantised_layer_multiplies_as_the_layer_it_replaces(layer: Any, worst: float, rows: int, bias: bool) -> None:
+    torch.manual_seed(rows)
+    linear = nn.Linear(64, 96, bias=bias).to(torch.bfloat16)
+    x = torch.randn(2, rows, 64, dtype=torch.bfloat16)
+    with torch.inference_mode():
+        exact, near = linear(x).float(), layer(linear)(x).float()
+    assert near.shape == exact.shape
+    assert float((near - exact).norm() / exact.norm()) < worst
+
+
+def test_int8_scales_and_codes_are_those_worked_by_hand() -> None:
+    linear = nn.Linear(4, 2, bias=False)
+    linear.weight.data = torch.tensor([[1.0, -2.0, 0.5, 0.0], [127.0, 64.0, -1.0, 0.4]])
+    layer = Int8WeightLinear(linear)
+    assert layer.weight.tolist() == [[64, -127, 32, 0], [127, 64, -1, 0]]  # 63.5 and 31.75 round to even and up
+    assert layer.scale.tolist() == pytest.approx([2 / 127, 1.0], rel=0.004)
+
+
+def test_a_precision_holds_as_many_bytes_as_it_says() -> None:
+    held, tables = {}, 0
+    for precision in ("fp32", "bf16", "int8-weight", "int4-weight"):
+        server, facts = opened(point={"precision": precision})
+        held[precision] = facts.memory["weights_bytes"].value
+        tables = sum(m._buffers[n].nbytes for m in server.model.modules() for n in m._non_persistent_buffers_set)
+    count = parameters(load_model("tiny").shape).total
+    linears = [(512, 128)] + 2 * [(128, 128), (64, 128), (64, 128), (128, 128), (1024, 128), (1024, 128), (128, 1024)]
+    weights, outputs = sum(out * width for out, width in linears), sum(out for out, _ in linears)
+    rest = 2 * (count - weights) + tables  # the embedding and the norms stay in bf16
+    assert held == {
+        "fp32": 4 * count + tables,
+        "bf16": 2 * count + tables,
+        "int8-weight": weights + 2 * outputs + rest,  # a bf16 scale per output
+        "int4-weight": weights / 2 + 4 * weights / 32 + rest,  # a bf16 scale and zero per 32
+    }
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8-dynamic", "int8-weight", "int4-weight"])
+def test_counted_flop_of_both_phases_are_theorys(precision: str) -> None:
+    server, facts = opened(executor={"attention": "eager"}, point={"precision": precision, "batch": 2})
+    shape = load_model("tiny").shape
+    whole_cache = 16 + 6
+    prefill = forward_flop(shape, 16, whole_cache - 16, "palm-full", logits="last")  # type: ignore[arg-type]
+    assert facts.work["counted_prefill_flop"].value == 2 * prefill, "a static cache is multiplied whole"
+    assert facts.work["counted_decode_flop"].value == 2 * decode_flop(shape, whole_cache - 1)  # type: ignore[arg-type]
+    assert prefill == pytest.approx((theory_of(server.spec)["prefill_flop"].value or 0) / 2, rel=0.03)
+
+
+@pytest.mark.parametrize("model", ["vit-tiny", "resnet-tiny"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_vision_model_answers_a_batch_of_images(model: str, precision: str) -> None:
+    server, facts = opened(model=model, point={"precision": precision, "batch": 3})
+    assert facts.work["counted_image_flop"].value == theory_of(server.spec)["image_flop"].value
+    assert len(facts.fidelity) == (8 if precision == "bf16" else 0)
+    assert "kv_bytes" not in facts.memory
+
+
+def test_images_and_words_are_not_mixed_up() -> None:
+    for parts in ({"model": "tiny", "data": {"kind": "images"}}, {"model": "vit-tiny", "data": {"kind": "markov"}}):
+        with pytest.raises(BadInput, match="do not fit") as refused:
+            opened(**parts)
+        assert refused.value.code == "TL209"
+
+
+def test_a_context_that_is_too_long_is_refused() -> None:
+    with pytest.raises(BadInput, match="come to 522, the model's context ends at 512"):
+        opened(input_tokens=fixed(512), output_tokens=fixed(10))
+
+
+def test_each_token_has_its_own_time() -> None:
+    server, _ = opened()
+    rows: list[Request] = []
+    server.play(Timed([0], 16, 6), rows.append)
+    (row,) = rows
+    assert len(set(row.chunk_ns)) == 6
+    assert row.chunk_tokens == (1,) * 6

@@ -1,0 +1,158 @@
+"""Rows on disk: what goes in comes out, and what a crash or a full disk leaves is readable."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from twinlens.errors import ExecutorFailed
+from twinlens.record.request import REQUEST_SCHEMA, Outcome, Request, Requests
+from twinlens.record.rows import RowWriter, read_rows
+from twinlens.record.step import STEP_SCHEMA, Marks, Steps
+
+ns = st.integers(0, 2**62)
+counts = st.integers(0, 2**31 - 1)
+phase = st.none() | st.integers(0, 2**53)  # columns of phases are floats, exact up to 104 days
+marks = st.builds(
+    Marks, ns, ns, counts, counts, st.none() | st.floats(allow_nan=False), phase, phase, phase, phase, phase,
+    st.sampled_from(["step", "evaluate"]), st.none() | st.text(max_size=9),
+)  # fmt: skip
+chunks = st.lists(st.tuples(ns, counts), max_size=5).map(lambda pairs: tuple(zip(*pairs, strict=True)) or ((), ()))
+requests = st.builds(
+    lambda group, times, chunk, lengths, outcome: Request(group, *times[:2], *chunk, times[2], *lengths, outcome),
+    ns, st.tuples(ns, ns, ns), chunks, st.tuples(counts, counts), st.sampled_from(get_args(Outcome)),
+)  # fmt: skip
+
+
+@contextmanager
+def a_file() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder) / "rows.arrows"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(marks, max_size=40), st.integers(1, 9))
+def test_steps_come_back_as_they_were_written(rows: list[Marks], most: int) -> None:
+    with a_file() as path:
+        with RowWriter(path, STEP_SCHEMA, most) as writer:
+            writer.add_all(rows)
+        table = read_rows(path, STEP_SCHEMA)
+        assert [Marks(**row) for row in table.to_pylist()] == rows
+        columns = Steps.from_table(table)
+        assert columns.begin_ns.tolist() == [row.begin_ns for row in rows]
+        assert columns.tag.tolist() == [row.tag for row in rows]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(requests, max_size=40), st.integers(1, 9))
+def test_requests_come_back_as_they_were_written(rows: list[Request], most: int) -> None:
+    with a_file() as path:
+        with RowWriter(path, REQUEST_SCHEMA, most) as writer:
+            writer.add_all(rows)
+        table = read_rows(path, REQUEST_SCHEMA)
+        back = [Request(**r | {k: tuple(r[k]) for k in ("chunk_ns", "chunk_tokens")}) for r in table.to_pylist()]
+        assert back == rows
+        columns = Requests.from_table(table)
+        for i, row in enumerate(rows):
+            assert tuple(columns.chunk_ns[columns.offsets[i] : columns.offsets[i + 1]].tolist()) == row.chunk_ns
+            assert columns.outcome[i] == row.outcome
+
+
+def step(number: int) -> Marks:
+    return Marks(number * 10, number * 10 + 9, 4, 128, 1.0)
+
+
+def test_rows_are_readable_before_the_writer_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "steps.arrows"
+    writer = RowWriter(path, STEP_SCHEMA, most=2)
+    writer.add_all(map(step, range(5)))
+    assert read_rows(path, STEP_SCHEMA).num_rows == 4
+    writer.flush()
+    assert read_rows(path, STEP_SCHEMA).num_rows == 5
+    writer.close()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_wherever_the_end_is_torn_off_whole_batches_are_left(data: st.DataObject) -> None:
+    with a_file() as path:
+        ends = []
+        with RowWriter(path, STEP_SCHEMA, most=3) as writer:
+            for number in range(12):
+                writer.add(step(number))
+                if number % 3 == 2:
+                    ends.append(path.stat().st_size)
+        whole = path.read_bytes()
+        cut = data.draw(st.integers(0, len(whole)))
+        path.write_bytes(whole[:cut])
+        kept = 3 * sum(end <= cut for end in ends)
+        found = read_rows(path, STEP_SCHEMA)
+        assert found.num_rows == kept
+        assert [Marks(**row) for row in found.to_pylist()] == [step(n) for n in range(kept)]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"not an Arrow stream", bytes(64)])
+def test_a_file_that_is_missing_empty_or_garbage_has_no_rows(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "steps.arrows"
+    if content is not None:
+        path.write_bytes(content)
+    table = read_rows(path, STEP_SCHEMA)
+    assert table.num_rows == 0
+    assert len(Steps.from_table(table)) == 0
+
+
+@contextmanager
+def no_more_than(size_bytes: int) -> Iterator[None]:
+    """Every write past this size fails, as on a full disk."""
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_when_nothing_more_can_be_written_earlier_rows_are_kept_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "steps.arrows"
+    writer = RowWriter(path, STEP_SCHEMA, most=100)
+    rows = list(map(step, range(20_000)))
+    with no_more_than(64 * 1024):
+        with pytest.raises(ExecutorFailed, match=r"cannot write .*rows are kept") as failed:
+            writer.add_all(rows)
+        writer.close()  # must not raise again: the first sentence is the one that says what happened
+    assert failed.value.code == "TL301"
+    assert "\n" not in str(failed.value)
+    kept = read_rows(path, STEP_SCHEMA).num_rows
+    assert 0 < kept < len(rows)
+    assert f"; {kept} rows are kept" in str(failed.value)
+
+
+def test_a_full_disk_is_named_as_one(tmp_path: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("this system has no /dev/full")
+    writer = RowWriter(full, STEP_SCHEMA)
+    writer.add(step(0))
+    with pytest.raises(ExecutorFailed, match=r"the disk is full.*0 rows are kept: free some space"):
+        writer.flush()
+    writer.close()
+
+
+def test_an_errno_of_its_own_is_said_as_the_system_says_it() -> None:
+    from twinlens.record.rows import _disk_error
+
+    failed = _disk_error(Path("rows"), OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)), 7)
+    assert "7 rows are kept" in str(failed)
+    assert "uota" in str(failed)

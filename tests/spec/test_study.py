@@ -1,0 +1,69 @@
+"""A study's runs: which, in what order, with which seeds."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from material import inference, study_of, training
+from twinlens.spec.study import place
+
+
+def swept(repeats: int, seed: int = 0) -> list[tuple[str, int, int]]:
+    sweep = {"precision": ["fp32", "bf16", "fp16"], "batch": [1, 4]}
+    study = study_of(inference("fake", sweep=sweep, protocol={"repeats": repeats, "seed": seed}))
+    return [(run.point.precision, run.point.batch, run.repeat) for run in study.runs()]
+
+
+@given(st.integers(1, 5), st.integers(0, 99))
+def test_every_point_is_measured_once_in_every_repeat(repeats: int, seed: int) -> None:
+    order = swept(repeats, seed)
+    assert len(set(order)) == len(order) == 6 * repeats
+    assert [repeat for *_, repeat in order] == sorted(repeat for *_, repeat in order)
+    assert order == swept(repeats, seed), "the same seed, the same order"
+
+
+def test_no_point_always_goes_first() -> None:
+    first = Counter(swept(1, seed)[0][:2] for seed in range(300))
+    assert len(first) == 6
+    assert max(first.values()) < 90  # 50 expected, standard deviation 6.5
+
+
+def test_the_points_themselves_stay_in_the_order_of_the_file() -> None:
+    study = study_of(inference("fake", sweep={"batch": [4, 1], "precision": ["bf16", "fp32"]}))
+    assert [(r.point.batch, r.point.precision) for r in study.point_runs()] == [
+        (4, "bf16"), (4, "fp32"), (1, "bf16"), (1, "fp32"),
+    ]  # fmt: skip
+
+
+def test_a_sweep_may_name_any_field() -> None:
+    study = study_of(training("fake", sweep={"workload.global_batch": [2, 4], "executor.graph": ["eager", "compiled"]}))
+    found = {(run.workload.global_batch, run.executor.graph) for run in study.runs()}  # type: ignore[union-attr]
+    assert found == {(2, "eager"), (2, "compiled"), (4, "eager"), (4, "compiled")}
+
+
+def test_a_study_at_another_point_is_no_longer_swept_over_it() -> None:
+    study = study_of(training("fake", sweep={"precision": ["fp32", "bf16"], "microbatch": [2, 4]}))
+    assert [run.point.microbatch for run in study.at(precision="bf16").point_runs()] == [2, 4]
+    assert study.at(precision="bf16").point.precision == "bf16"
+    assert len(study.point_runs()) == 4, "the first is as it was"
+
+
+def test_seeds_differ_between_repeats_and_between_seeds() -> None:
+    seeds = {
+        run.seed
+        for seed in range(5)
+        for run in study_of(training("fake", protocol={"repeats": 9, "seed": seed})).runs()
+    }
+    assert len(seeds) == 45
+
+
+def test_placing_makes_the_tables_between_and_breaks_no_value() -> None:
+    data: dict[str, object] = {"a": {"b": 1}}
+    place(data, "a.c.d", 2)
+    assert data == {"a": {"b": 1, "c": {"d": 2}}}
+    with pytest.raises(TypeError, match="holds a value"):
+        place(data, "a.b.x", 3)

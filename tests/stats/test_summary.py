@@ -1,0 +1,94 @@
+"""A run's summary: whole, repeatable, and honest about what cannot be."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from material import inference, measured, spec_of, training
+from twinlens.record.estimate import Estimate
+from twinlens.record.facts import Facts
+from twinlens.record.run import Run
+from twinlens.record.store import create_run, read_run
+from twinlens.stats.group import group
+from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.summary import from_json, summarise, to_json
+
+LONG = {"duration_s": 30.0, "min_rows": 100}
+
+
+@pytest.fixture(params=["training", "inference"])
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
+    make = training if request.param == "training" else inference
+    return measured(tmp_path, make("fake", options={"noise": 0.02}, protocol=LONG))
+
+
+def test_a_summary_is_the_same_every_time_and_survives_json(run: Run) -> None:
+    first = summarise(run)
+    assert summarise(read_run(run.folder)) == first
+    assert from_json(json.loads(json.dumps(to_json(first), allow_nan=False))) == first
+    assert list(to_json(first))[:2] == ["schema", "run"]
+
+
+def test_every_metric_is_a_known_one_with_its_unit_and_lens(run: Run) -> None:
+    summary = summarise(run)
+    for name, estimate in summary.metrics.items():
+        assert name in METRICS, name
+        assert METRICS[name].unit == estimate.unit, name
+        assert METRICS[name].lens in ("both", summary.lens), name
+        assert estimate.method, name
+        assert estimate.value is not None or estimate.reason, name
+
+
+def test_an_interval_contains_its_value(run: Run) -> None:
+    for name, estimate in summarise(run).metrics.items():
+        if None not in (estimate.low, estimate.value, estimate.high):
+            assert estimate.low <= estimate.value <= estimate.high, name  # type: ignore[operator]
+
+
+def test_repeats_share_an_identity_and_other_points_do_not(tmp_path: Path) -> None:
+    def identity(repeat: int = 0, **parts: object) -> str:
+        spec = spec_of(training("fake", **parts)).model_copy(update={"repeat": repeat})
+        return summarise(read_run(create_run(tmp_path, spec))).identity
+
+    assert identity(0) == identity(1)
+    assert len({identity(), identity(seq_len=16), identity(point={"precision": "bf16"})}) == 3
+
+
+def test_what_was_interrupted_keeps_its_group_from_being_ranked_until_it_is_done_again(tmp_path: Path) -> None:
+    run = measured(tmp_path, training("fake", options={"noise": 0.02}, protocol=LONG))
+    whole = summarise(run)
+    half = replace(whole, state="interrupted", run="half")
+    other = replace(whole, repeat=1, run="other")
+    assert group([whole])[0].ranked
+    assert not group([half])[0].ranked
+    assert not group([half, other])[0].ranked, "another repeat does not stand for it"
+    (again,) = group([half, whole, other])
+    assert again.ranked
+    assert [one.run for one in again.runs] == [whole.run, "other"]
+
+
+def test_the_lenses_are_never_in_one_group(tmp_path: Path) -> None:
+    both = [summarise(measured(tmp_path, make("fake"))) for make in (training, inference)]
+    assert len(group(both)) == 2
+
+
+def test_an_efficiency_above_one_is_named_as_impossible(tmp_path: Path) -> None:
+    run = measured(tmp_path, training("fake", protocol=LONG))
+    assert run.facts is not None
+    slow = {"matrix_flop_per_s": Estimate(1.0, "flop/s", "a busy neighbour", "measured")}
+    summary = summarise(replace(run, facts=replace(run.facts, ceilings=slow)))
+    assert summary.metrics["mfu"].value is not None
+    assert summary.metrics["mfu"].value > 1
+    assert any(note.startswith("mfu is above 100 %") for note in summary.notes)
+
+
+def test_energy_that_cannot_be_read_says_why(tmp_path: Path) -> None:
+    run = measured(tmp_path, training("fake", protocol=LONG))
+    energy = summarise(replace(run, facts=None)).metrics["energy_per_step_j"]
+    assert energy.value is None
+    assert energy.reason
+    assert isinstance(run.facts, Facts)

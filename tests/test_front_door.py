@@ -1,0 +1,131 @@
+"""The verbs as Python functions: the same names, the same results as on the command line."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+import twinlens as tl
+from material import for_rows, inference, study_of, training, twinlens
+from twinlens.cli.main import app
+from twinlens.errors import BadInput
+from twinlens.spec.load import dump
+
+
+def test_everything_that_is_offered_is_there() -> None:
+    assert dir(tl) == sorted(tl.__all__)
+    for name in tl.__all__:
+        assert getattr(tl, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'mesure'"):
+        _ = tl.mesure
+
+
+def test_verbs_have_the_same_names_in_both_places() -> None:
+    verbs = set(get_command(app).commands)  # type: ignore[attr-defined]
+    assert verbs - set(tl.__all__) == {"demo", "list"}, "a command for people, and a word that Python has taken"
+
+
+LIGHT = """
+import sys, twinlens
+twinlens.Estimate
+print(sorted({"numpy", "torch", "pyarrow", "pydantic"} & set(sys.modules)))
+"""
+SHADOWED = """
+import twinlens.measure.study, twinlens.report.html
+import twinlens as tl
+for name in tl.__all__:
+    getattr(tl, name)
+print(tl.measure.__module__, tl.report.__module__, tl.measure.__module__)
+"""
+
+
+def said(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout
+
+
+def test_a_name_that_is_used_costs_only_its_own() -> None:
+    assert said(LIGHT) == "[]\n"
+
+
+def test_a_verb_is_never_hidden_by_the_subpackage_of_its_name() -> None:
+    assert said(SHADOWED) == "twinlens.front twinlens.front twinlens.front\n"
+
+
+def test_the_whole_way_in_python(tmp_path: Path) -> None:
+    file = tmp_path / "pretrain.toml"
+    file.write_text(dump(study_of(training("fake", protocol=for_rows(60)))))
+    study = tl.load(file)
+    (predicted,) = tl.check(study)
+    assert predicted["theory"]["parameters"].value == 1016448
+    assert predicted["memory_bytes"] > 16 * 1016448
+    events: list[Any] = []
+    outcome = tl.measure(study.at(precision="bf16"), out=tmp_path / "runs", watch=events.append)
+    (run,) = outcome.runs
+    assert events
+    assert run.spec.point.precision == "bf16"
+    assert run.steps.tokens.sum() == run.table.num_rows * 128
+    found = tl.summary(run)
+    assert isinstance(found.metrics["training_tokens_per_s"], tl.Estimate)
+    assert found.metrics["training_tokens_per_s"].value == pytest.approx(1280)
+    assert tl.read(tmp_path / "runs")[0].id == run.id
+    assert "training" in tl.show(run)
+    page = tl.report(outcome.runs, to=tmp_path / "report.html")
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_show_is_what_the_command_prints(tmp_path: Path) -> None:
+    for make in (training, inference):
+        tl.measure(study_of(make("fake", protocol=for_rows(60))), out=tmp_path)
+    printed = twinlens("show", tmp_path).stdout
+    shown = tl.show(*tl.read(tmp_path))
+    assert printed.split() == shown.split()
+    assert max(len(line) for line in shown.splitlines()) <= 80
+
+
+def test_a_parsed_spec_is_the_one_of_the_file(tmp_path: Path) -> None:
+    data = training("fake")
+    file = tmp_path / "small.toml"
+    file.write_text(dump(study_of(data)))
+    assert tl.parse(data) == tl.load(file)
+
+
+def test_explain_gives_the_page_and_names_the_nearest() -> None:
+    assert "MFU" in tl.explain("mfu")
+    with pytest.raises(BadInput, match="mfu"):
+        tl.explain("mfuu")
+
+
+def test_what_cannot_run_is_refused_here_too(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="does not fit"):
+        tl.check(study_of(training("torch", "llama-3.1-70b")))
+    with pytest.raises(BadInput, match="no run folder"):
+        tl.read(tmp_path / "none")
+
+
+def test_every_entry_point_can_be_imported() -> None:
+    from importlib.metadata import entry_points
+
+    for group in ("twinlens.trainers", "twinlens.servers"):
+        for entry in entry_points(group=group):
+            module, _, name = entry.value.partition(":")
+            if "torch" in module:
+                pytest.importorskip("torch", reason="needs the torch extra")
+            assert callable(getattr(importlib.import_module(module), name))
+
+
+def test_a_summary_on_disk_is_the_summary(tmp_path: Path) -> None:
+    (run,) = tl.measure(study_of(inference("fake")), out=tmp_path).runs
+    from twinlens.stats.summary import to_json
+
+    found = to_json(tl.summary(run))
+    on_disk = json.loads((run.folder / "summary.json").read_text())
+    assert on_disk.pop("twinlens") == tl.__version__
+    assert on_disk == json.loads(json.dumps(found))
