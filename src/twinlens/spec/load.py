@@ -153,3 +153,4 @@ def _tag(model: type[BaseModel]) -> str | None:
 _DEFAULT_KINDS = {"workload.data": "markov", "workload.input_tokens": "fixed", "workload.output_tokens": "fixed"}
 _TAGS = {"training", "inference", "markov", "text", "images", "fixed", "uniform", "lognormal", "empirical"}
 _TAGS |= {"lockstep", "constant", "poisson", "gamma", "ramp", "trace", "closed", "single-stream", "offline"}
+_TAGS |= {"synthetic", "file"}
