@@ -132,8 +132,12 @@ def compare(folder: Path, streams: int, repeats: int, realtime: bool) -> None:
     for repeat in range(repeats):
         for client in clients if repeat % 2 == 0 else clients[::-1]:
             found[client].append(closed(folder, client, streams, requests, realtime))
-    print(f"\n{streams} streams, {requests} requests of {TOKENS} tokens, {repeats} repeats, load {os.getloadavg()[0]:.1f}")
-    print("| client | µs CPU/token | ÷ C | TTFT error p50 / p99 ms | ITL error p99 ms | peak MB | lag p99 ms | merged |")
+    print(
+        f"\n{streams} streams, {requests} requests of {TOKENS} tokens, {repeats} repeats, load {os.getloadavg()[0]:.1f}"
+    )
+    print(
+        "| client | µs CPU/token | ÷ C | TTFT error p50 / p99 ms | ITL error p99 ms | peak MB | lag p99 ms | merged |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     base = [result.us_per_token for result in found["C"]]
     for client, results in found.items():

@@ -13,7 +13,7 @@ _AT_ONCE = 64
 
 
 class LagCount:
-    """A histogram of lags in ns: eight buckets an octave, so a quantile is right within 9 %, and memory stands still."""
+    """A histogram of lags in ns: eight buckets an octave, so a quantile is right within 9 % and memory stands still."""
 
     def __init__(self) -> None:
         self._counts = np.zeros(_BUCKETS, np.int64)

@@ -169,8 +169,11 @@ class Exchange:
             return
         raw = self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
         ends = list(accumulate(map(len, self.parts)))
-        at = self._stream(raw, ends, whole)
-        self._keep(raw, at, ends)
+        at = len(raw)  # where an error ends the reading, what came before it still counts
+        try:
+            at = self._stream(raw, ends, whole)
+        finally:
+            self._keep(raw, at, ends)
 
     def _stream(self, raw: bytes, ends: list[int], whole: bool) -> int:
         reply, at, size = self._reply, 0, len(raw)

@@ -78,6 +78,7 @@ class Reply:
         """Body bytes that bulk.py has taken care of."""
         if self.frame == "length":
             self._left -= count
+            self.is_over = self._left == 0
 
     def _head(self, data: bytes) -> bytes | None:
         while True:

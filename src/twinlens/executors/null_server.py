@@ -32,7 +32,7 @@ _SPAWN = multiprocessing.get_context("spawn")
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The truth about one answer: when the request was read whole, and when each token left, ns of the monotonic clock."""
+    """The truth about one answer: when the request was read whole and when each token left, ns, monotonic clock."""
 
     request_ns: int
     token_ns: np.ndarray
