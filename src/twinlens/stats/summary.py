@@ -22,6 +22,7 @@ from twinlens.stats.metrics.quality import gate
 from twinlens.stats.metrics.training import training_metrics, training_steadiness
 from twinlens.stats.served import is_served, nothing, served
 from twinlens.stats.steady import Steadiness, SteadyRule
+from twinlens.units import BYTES
 
 SUMMARY_SCHEMA = 1
 
@@ -33,7 +34,11 @@ def summarise(run: Run) -> Summary:
         metrics, verdict, units_of_work, client = served(run, _rule(run))
     else:
         metrics, verdict, units_of_work = _training(run) if run.lens == "training" else _inference(run)
-    metrics["peak_bytes"] = peak_memory(run.telemetry)
+    metrics["peak_bytes"] = (
+        Estimate.absent(BYTES, "the memory of a server cannot be seen from its client")
+        if run.raw.get("client")
+        else peak_memory(run.telemetry)
+    )
     metrics |= energy(run.telemetry, verdict.begin_s, verdict.end_s, units_of_work, _why_no_energy(run))
     return Summary(
         run=run.id,
