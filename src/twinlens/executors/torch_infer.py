@@ -39,9 +39,9 @@ class TorchServer:
 
     def open(self, spec: RunSpec, say: Say) -> Facts:
         assert isinstance(spec.workload, InferenceWorkload)
-        if spec.workload.arrival.kind != "lockstep":
+        if (kind := spec.workload.arrival.kind) != "lockstep":
             raise BadInput(
-                f"the embedded engine answers batches in lockstep, not arrivals of kind {spec.workload.arrival.kind!r}; "
+                f"the embedded engine answers batches in lockstep, not arrivals of kind {kind!r}; "
                 "take a server (executor.kind = 'openai-http')",
                 code="TL202",
             )
