@@ -25,7 +25,7 @@ from twinlens.record.executor import ExecutorRecord, declared, observed
 from twinlens.record.facts import Facts
 from twinlens.record.request import Request
 from twinlens.record.step import Marks
-from twinlens.schedule.ask import Ask, Schedule
+from twinlens.schedule.ask import Ask, Schedule, answered
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload import Images, InferenceWorkload, TrainingWorkload
 
@@ -155,15 +155,12 @@ class FakeServer:
         longest = max(ask.output_tokens for ask in asks)
         times += [laws.spend(max(law["c_s"], law["d_s"] * len(asks))) for _ in range(longest - 1)]
         return [
-            Request(
-                group=ask.group,
-                intended_ns=ask.intended_ns,
+            answered(
+                ask,
                 sent_ns=sent_ns,
                 chunk_ns=tuple(times[: max(1, ask.output_tokens)]),
                 chunk_tokens=(1,) * ask.output_tokens or (0,),
                 end_ns=times[max(1, ask.output_tokens) - 1],
-                input_tokens=ask.input_tokens,
-                output_tokens=ask.output_tokens,
             )
             for ask in asks
         ]

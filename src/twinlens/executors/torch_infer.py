@@ -39,6 +39,12 @@ class TorchServer:
 
     def open(self, spec: RunSpec, say: Say) -> Facts:
         assert isinstance(spec.workload, InferenceWorkload)
+        if (kind := spec.workload.arrival.kind) != "lockstep":
+            raise BadInput(
+                f"the embedded engine answers batches in lockstep, not arrivals of kind {kind!r}; "
+                "take a server (executor.kind = 'openai-http')",
+                code="TL202",
+            )
         refuse_unknown_options("torch", spec.executor.options)
         self.spec, workload = spec, spec.workload
         self.device = choose_device(spec.executor.device)

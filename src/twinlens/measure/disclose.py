@@ -21,6 +21,8 @@ def disclosed(spec: RunSpec) -> dict[str, Fact]:
 
 
 def _model(spec: RunSpec) -> dict[str, Fact]:
+    if spec.executor.kind == "openai-http":  # a server's model is what it serves under that name; it need not be here
+        return {"model.id": declared(spec.workload.model, "the spec")}
     ref = load_model(spec.workload.model)
     count = parameters(ref.shape)
     return {
@@ -59,9 +61,9 @@ def _workload(spec: RunSpec) -> dict[str, Fact]:
         "decoding.stop": declared("forced length", where),
         "decoding.system_prompt": declared("none", where),
         "decoding.cache_hit_ratio": declared(0.0, where),
-        "arrival.process": declared("closed loop, lockstep batches", where),
-        "arrival.level": declared(spec.point.batch, where),
-        "point.target": declared("none: the highest rate at this batch", where),
+        "arrival.process": declared(workload.arrival.model_dump(mode="json", exclude_none=True), where),
+        "arrival.level": declared(spec.point.rate_per_s or spec.point.concurrency or spec.point.batch, where),
+        "point.target": declared(workload.slo.limits() if workload.slo else "none", where),
         "quality.metric": declared("top-1 agreement, KL and perplexity against fp32", where),
         "quality.reference": declared("fp32, same weights, same prompts", where),
         "quality.tolerance": declared(tolerance, where),

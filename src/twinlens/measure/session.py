@@ -6,17 +6,19 @@ import contextlib
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
 from twinlens.executors.protocol import Server, Trainer
 from twinlens.executors.registry import server, trainer
+from twinlens.measure.calibrate import calibrate
 from twinlens.measure.disclose import disclosed
 from twinlens.measure.energy import energy_facts, open_meters
 from twinlens.measure.fit import refuse_what_cannot_fit
 from twinlens.measure.host import capture_host, software_facts
+from twinlens.measure.load import play_load
 from twinlens.measure.nvidia import open_gpus
 from twinlens.measure.physics import datasheet_of, theory_of
 from twinlens.measure.serve import serve
@@ -28,7 +30,7 @@ from twinlens.record.rows import RowWriter
 from twinlens.record.store import end_run, open_rows, open_telemetry, update_run
 from twinlens.spec.precision import precision
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload import TrainingWorkload
+from twinlens.spec.workload import InferenceWorkload, TrainingWorkload
 
 Say = Callable[[str, float, int], None]
 """Told what is going on, how far it is (0-1) and how many rows there are."""
@@ -97,14 +99,22 @@ def _take(opened: Any, spec: RunSpec, rows: RowWriter, say: Say, facts: Facts) -
 
     if spec.lens == "training":
         train(opened, spec, rows, progress, facts.entropy_rate_nats)
-    else:
+    elif isinstance(spec.workload, InferenceWorkload) and spec.workload.arrival.kind == "lockstep":
         serve(opened, spec, rows, progress)
+    else:
+        if hasattr(opened, "client"):
+            say("calibrating the client", 0.0, 0)
+            update_run(rows.folder, calibration=asdict(calibrate(spec.point.rate_per_s)))
+        play_load(opened, spec, rows.folder, rows, progress)
 
 
 def _whole(facts: Facts, spec: RunSpec) -> Facts:
     """The executor's own facts, with the host's, the measuring layer's and what theory says of the work."""
     if spec.executor.kind == "replay":
         return facts  # the machine is the recorded one, not this one
+    if spec.executor.kind == "openai-http":
+        # Where that server runs is its own to say: this machine is only the client's.
+        return replace(facts, executor=ExecutorRecord(disclosed(spec)).merged(facts.executor))
     used = facts.executor.value("accelerator.uuid")
     host = capture_host("cuda" if used else "cpu", used)
     power = energy_facts(open_meters(open_gpus(used)[0] if used else ()))

@@ -21,6 +21,15 @@ REQUEST_SCHEMA = pa.schema(
         ("input_tokens", pa.int64()),
         ("output_tokens", pa.int64()),
         ("outcome", pa.string()),
+        ("asked_tokens", pa.int64()),
+        ("released_ns", pa.int64()),
+        ("session", pa.int64()),
+        ("turn", pa.int64()),
+        ("status", pa.int32()),
+        ("error", pa.string()),
+        ("lag_ns", pa.int64()),
+        ("merged_reads", pa.int32()),
+        ("reasoning_chunks", pa.int32()),
     ]
 )
 
@@ -32,6 +41,12 @@ class Request:
     `group`: requests issued together as one batch share it; they are one observation, not many.
     `chunk_ns[i]`: when chunk i, holding `chunk_tokens[i]` output tokens, was there. An image has one chunk of 0 tokens.
     `outcome`: ok, refused (never started), failed, or cut_off (fewer tokens than asked).
+    What the schedule knew, None where it says nothing: `asked_tokens`, the answer's length as asked; `released_ns`,
+    when an admission policy let it go; `session` and `turn`, its place in a conversation.
+    What only a client over a network knows, None elsewhere: `status`, the HTTP status; `error`, why it is not ok;
+    `lag_ns`, the longest time that bytes of this answer lay in this machine before the client took them;
+    `merged_reads`, reads that took several chunks at once, whose chunks share the last one's time; `reasoning_chunks`,
+    how many of the chunks, the first ones, hold reasoning rather than the answer.
     """
 
     group: int
@@ -43,11 +58,23 @@ class Request:
     input_tokens: int
     output_tokens: int
     outcome: Outcome = "ok"
+    asked_tokens: int | None = None
+    released_ns: int | None = None
+    session: int | None = None
+    turn: int | None = None
+    status: int | None = None
+    error: str | None = None
+    lag_ns: int | None = None
+    merged_reads: int | None = None
+    reasoning_chunks: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """The rows of an inference run as columns. Chunks of row i are `chunk_*[offsets[i]:offsets[i + 1]]`."""
+    """The rows of an inference run as columns. Chunks of row i are `chunk_*[offsets[i]:offsets[i + 1]]`.
+
+    `asked_tokens`, `released_ns`, `session` and `turn` are floats, NaN where a row says nothing.
+    """
 
     group: np.ndarray
     intended_ns: np.ndarray
@@ -59,6 +86,10 @@ class Requests:
     offsets: np.ndarray
     chunk_ns: np.ndarray
     chunk_tokens: np.ndarray
+    asked_tokens: np.ndarray
+    released_ns: np.ndarray
+    session: np.ndarray
+    turn: np.ndarray
 
     def __len__(self) -> int:
         return len(self.intended_ns)
@@ -81,6 +112,7 @@ class Requests:
             chunk_ns=chunk_ns,
             chunk_tokens=chunk_tokens,
             **plain,
+            **{name: _nullable(table, name) for name in ("asked_tokens", "released_ns", "session", "turn")},
         )
 
     def first_chunk_ns(self) -> np.ndarray:
@@ -96,6 +128,13 @@ class Requests:
         found = np.full(len(self), np.nan)
         found[has] = self.chunk_ns[positions[has]]
         return found
+
+
+def _nullable(table: pa.Table, name: str) -> np.ndarray:
+    """A column as floats, NaN where null or where the run is older than the column. Exact up to 2^53."""
+    if name not in table.column_names:
+        return np.full(len(table), np.nan)
+    return np.asarray(table.column(name).to_numpy(), dtype=float)
 
 
 def _flat(column: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -32,6 +32,7 @@ class RowWriter:
         self._writer = pa.ipc.new_stream(self._file, schema)
         self._failed = False
         self.count = 0
+        self.folder = path.parent
 
     def add(self, row: Any) -> None:
         """Take a dataclass or a mapping with the schema's fields (missing ones are null)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from twinlens.record.request import Request
 
@@ -12,7 +12,11 @@ from twinlens.record.request import Request
 class Ask:
     """`number`: position in the schedule. `group`: asks that start together share it. Lengths in tokens (0 for images).
 
-    `seed` decides the prompt, so that no two asks of a run, and no two runs, share one.
+    `seed` decides the prompt's own words, so that no two asks of a run, and no two runs, share one; its first number
+    is the whole schedule's. `input_tokens` is the whole prompt: first `prefix_tokens` of the shared prefix
+    `prefix_id`, then what is its own. Turns of one `session` share a seed: each prompt goes on where the one before
+    ended, and `history` holds the tokens of what was said: user, answer, user, …, user. `blocks` are the ids of the
+    512-token blocks that a trace says the prompt begins with. `released_ns`: when an admission policy let it go.
     """
 
     number: int
@@ -21,6 +25,32 @@ class Ask:
     input_tokens: int
     output_tokens: int
     seed: tuple[int, ...]
+    prefix_tokens: int = 0
+    prefix_id: int | None = None
+    session: int | None = None
+    turn: int | None = None
+    history: tuple[int, ...] = ()
+    blocks: tuple[int, ...] = ()
+    released_ns: int | None = None
+
+
+def answered(ask: Ask, **observed: Any) -> Request:
+    """The row of an ask: what it was comes from the ask, what happened (`sent_ns`, `chunk_ns`, …) from `observed`.
+
+    `input_tokens` and `output_tokens` are those asked for unless the server said otherwise. A schedule knows its own
+    again by this row, so an executor makes rows with it and nothing is forgotten.
+    """
+    asked = {
+        "group": ask.group,
+        "intended_ns": ask.intended_ns,
+        "input_tokens": ask.input_tokens,
+        "output_tokens": ask.output_tokens,
+        "asked_tokens": ask.output_tokens,
+        "released_ns": ask.released_ns,
+        "session": ask.session,
+        "turn": ask.turn,
+    }
+    return Request(**(asked | observed))
 
 
 class Schedule(Protocol):
@@ -31,7 +61,10 @@ class Schedule(Protocol):
         ...
 
     def next_due_ns(self) -> int | None:
-        """When the next ask is due; None when that depends on something being done first, or it is over."""
+        """When the next ask is due; None when that depends on something being done first, or it is over.
+
+        Behind a gate it may be the moment of an arrival that the gate then holds back: nothing is due, look again.
+        """
         ...
 
     def done(self, request: Request) -> None:

@@ -6,15 +6,46 @@ import math
 
 import numpy as np
 
-from twinlens.spec.length import Fixed, Length, Uniform
+from twinlens.spec.length import Empirical, Fixed, Length, Lognormal, Uniform
 
 
 def sample_length(length: Length, rng: np.random.Generator) -> int:
     """One length in tokens, between 1 and the length's maximum."""
+    return int(sample_lengths(length, rng, 1)[0])
+
+
+def sample_lengths(length: Length, rng: np.random.Generator, count: int) -> np.ndarray:
+    """Independent lengths in tokens, shape (count,), int64, between 1 and the length's maximum."""
     if isinstance(length, Fixed):
-        return length.value
+        return np.full(count, length.value, dtype=np.int64)
     if isinstance(length, Uniform):
-        return int(rng.integers(length.min, length.max, endpoint=True))
-    sigma_squared = math.log1p(length.cv**2)  # so that the untruncated mean and cv are those asked for
-    drawn = rng.lognormal(math.log(length.mean) - sigma_squared / 2, math.sqrt(sigma_squared))
-    return min(length.max, max(1, round(drawn)))
+        return rng.integers(length.min, length.max, count, endpoint=True)
+    if isinstance(length, Empirical):
+        return rng.choice(np.array(length.values, dtype=np.int64), count, p=_shares(length))
+    drawn = rng.lognormal(*_law(length), count)
+    return np.clip(np.rint(drawn), 1, length.max).astype(np.int64)
+
+
+def mean_length(length: Length) -> float:
+    """The exact mean of what `sample_lengths` draws, in tokens: rounding and cuts included."""
+    if isinstance(length, Fixed):
+        return float(length.value)
+    if isinstance(length, Uniform):
+        return (length.min + length.max) / 2
+    if isinstance(length, Empirical):
+        return float(np.dot(length.values, _shares(length)))
+    mu, sigma = _law(length)
+    # The mean of a whole number that is at least 1 is the sum over k of P(N >= k), and N >= k where X > k - 1/2.
+    tails = (math.erfc((math.log(k - 0.5) - mu) / (sigma * math.sqrt(2))) / 2 for k in range(2, length.max + 1))
+    return 1 + math.fsum(tails)
+
+
+def _law(length: Lognormal) -> tuple[float, float]:
+    """Mean and deviation of the logarithm, so that the untruncated mean and cv are those asked for."""
+    sigma_squared = math.log1p(length.cv**2)
+    return math.log(length.mean) - sigma_squared / 2, math.sqrt(sigma_squared)
+
+
+def _shares(length: Empirical) -> np.ndarray:
+    counts = np.array(length.counts or (1,) * len(length.values), dtype=float)
+    return np.asarray(counts / counts.sum())

@@ -43,4 +43,26 @@ class Lognormal(Spec):
     max: PositiveInt
 
 
-Length = Annotated[Fixed | Uniform | Lognormal, Field(discriminator="kind")]
+class Empirical(Spec):
+    """Drawn from lengths that were seen: `values`, each as often as `counts` says (None: all alike).
+
+    In a spec file `path` and `column` of a CSV may stand in place of the values; loading reads them. Input and output
+    are drawn independently of each other: only a trace keeps which belonged together.
+    """
+
+    kind: Literal["empirical"]
+    values: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+    counts: tuple[PositiveInt, ...] | None = None
+
+    @model_validator(mode="after")
+    def _paired(self) -> Self:
+        if self.counts is not None and len(self.counts) != len(self.values):
+            raise ValueError(f"{len(self.counts)} counts for {len(self.values)} values")
+        return self
+
+    @property
+    def max(self) -> int:
+        return max(self.values)
+
+
+Length = Annotated[Fixed | Uniform | Lognormal | Empirical, Field(discriminator="kind")]

@@ -13,6 +13,8 @@ import tomli_w
 from pydantic import BaseModel, ValidationError
 
 from twinlens.errors import BadInput, nearest
+from twinlens.spec.length_file import lengths_seen
+from twinlens.spec.pairing import refuse_unpaired
 from twinlens.spec.precision import precision
 from twinlens.spec.study import SCHEMA, Study, place
 
@@ -38,20 +40,22 @@ def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec
     for setting in settings:
         _apply(data, setting)
     if data.get("schema", SCHEMA) != SCHEMA:
-        raise BadInput(
-            f"{where}: schema {data['schema']!r} is not the {SCHEMA} this version reads; update twinlens or the file",
-            code="TL202",
-        )
+        sentence = f"schema {data['schema']!r} is not the {SCHEMA} this version reads; update twinlens or the file"
+        raise BadInput(f"{where}: {sentence}", code="TL202")
     for path, number in _not_finite(data, ""):
         raise BadInput(f"{where}: field {path!r} is {number}; give a finite number", code="TL202")
     try:
+        _read_lengths(data)
         study = Study.model_validate_json(json.dumps(data, default=str))  # TOML's dates are words here
         for run in study.runs():
             precision(run.point.precision).classes(run.lens)
+            refuse_unpaired(run.workload, run.point)
     except ValidationError as error:
         raise BadInput(f"{where}: {_sentence(error)}", code="TL202") from None
     except TypeError as error:
         raise BadInput(f"{where}: {error}", code="TL202") from None
+    except BadInput as error:
+        raise BadInput(f"{where}: {error}", code=error.code) from None
     return study
 
 
@@ -94,6 +98,16 @@ def _not_finite(value: Any, path: str) -> Iterator[tuple[str, float]]:
             yield from _not_finite(item, path)
 
 
+def _read_lengths(data: dict[str, Any]) -> None:
+    """Put the values in place of each empirical length's file, so that the run says itself what it drew from."""
+    workload = data.get("workload")
+    for field in ("input_tokens", "output_tokens") if isinstance(workload, dict) else ():
+        length = workload.get(field)  # type: ignore[union-attr]
+        if isinstance(length, dict) and length.get("kind") == "empirical" and "path" in length:
+            path, column = length.pop("path"), length.pop("column", field)
+            length |= lengths_seen(str(path), str(column))
+
+
 def _without_none(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_none(item) for key, item in value.items() if item is not None}
@@ -109,7 +123,8 @@ def _sentence(error: ValidationError) -> str:
         return f"unknown field {shown!r}; {nearest(location[-1], _fields_at(location[:-1]))}"
     if first["type"] == "missing":
         return f"field {shown!r} is missing"
-    return f"field {shown!r}: {first['msg'][0].lower()}{first['msg'][1:]} (got {first.get('input')!r})"
+    message = first["msg"].removeprefix("Value error, ")
+    return f"field {shown!r}: {message[0].lower()}{message[1:]} (got {first.get('input')!r})"
 
 
 def _fields_at(location: list[str]) -> list[str]:
@@ -136,4 +151,6 @@ def _tag(model: type[BaseModel]) -> str | None:
 
 
 _DEFAULT_KINDS = {"workload.data": "markov", "workload.input_tokens": "fixed", "workload.output_tokens": "fixed"}
-_TAGS = {"training", "inference", "markov", "text", "images", "fixed", "uniform", "lognormal"}
+_TAGS = {"training", "inference", "markov", "text", "images", "fixed", "uniform", "lognormal", "empirical"}
+_TAGS |= {"lockstep", "constant", "poisson", "gamma", "ramp", "trace", "closed", "single-stream", "offline"}
+_TAGS |= {"synthetic", "file"}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import PositiveInt
+from typing import Literal
+
+from pydantic import PositiveFloat, PositiveInt
 
 from twinlens.spec.frozen import Spec
 
@@ -12,8 +14,18 @@ class Point(Spec):
 
     `batch`: requests run together (inference). `microbatch`: sequences or images per forward pass (training; None:
     the whole global batch at once; smaller means gradient accumulation).
+
+    `rate_per_s`: arrivals per second of an open loop (of sessions, where the workload has them). `concurrency`:
+    requests in flight of a closed loop. `admission`: how requests are held back in front of the server, to compare
+    ways of batching: "static" (wait for `batch` of them, then for all their answers), "dynamic" (the same, but wait
+    at most `timeout_s` for a batch to fill) or "continuous" (send at once, at most `in_flight` at a time).
     """
 
     precision: str = "fp32"
     batch: PositiveInt = 1
     microbatch: PositiveInt | None = None
+    rate_per_s: PositiveFloat | None = None
+    concurrency: PositiveInt | None = None
+    admission: Literal["static", "dynamic", "continuous"] | None = None
+    timeout_s: PositiveFloat | None = None
+    in_flight: PositiveInt | None = None

@@ -51,6 +51,14 @@ class RunSpec(Spec):
         """A new seed for each repeat, so that no two runs see the same data or prompts."""
         return self.protocol.seed * 1000 + self.repeat
 
+    def prompt_seed(self, salt: int = 0) -> int:
+        """The seed of the prompts' words, 62 bits: new for every point and repeat, so that none meets another's cache.
+
+        It does not depend on the executor: all servers get the same prompts. `salt` makes others of the same point.
+        """
+        asked = {"seed": self.seed, "point": self.point.model_dump(mode="json", exclude_none=True), "salt": salt}
+        return int(_digest(asked)[:16], 16) >> 2
+
     @property
     def lens(self) -> Literal["training", "inference"]:
         return self.workload.kind
@@ -146,5 +154,9 @@ def place(data: dict[str, Any], path: str, value: Any) -> None:
 
 
 def _fingerprint(data: dict[str, Any]) -> str:
+    return _digest(data)[:12]
+
+
+def _digest(data: dict[str, Any]) -> str:
     canonical = json.dumps(data, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+    return hashlib.sha256(canonical.encode()).hexdigest()

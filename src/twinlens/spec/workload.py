@@ -6,8 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
+from twinlens.spec.arrival import Arrival, Lockstep
 from twinlens.spec.frozen import Spec
 from twinlens.spec.length import Fixed, Length
+from twinlens.spec.prompt import Prefix, Prompts, Sessions, Synthetic
+from twinlens.spec.slo import Slo
 
 
 class Markov(Spec):
@@ -76,6 +79,9 @@ class InferenceWorkload(Spec):
     Lengths are drawn from `input_tokens` and `output_tokens` (not for images); decoding is greedy and the answer's
     length is forced, so that every executor does the same work. `fidelity_prompts`: prompts used to compare a lower
     precision with fp32 (0: not compared).
+
+    `arrival`: when requests are due; the default is the engine-level lockstep. `slo`: what a good answer meets.
+    `sessions`, `prefix`, `prompts`: turns, shared beginnings and words of what is sent to a server over HTTP.
     """
 
     kind: Literal["inference"]
@@ -84,6 +90,11 @@ class InferenceWorkload(Spec):
     output_tokens: Length = Fixed(value=32)
     data: Data = Markov()
     fidelity_prompts: Annotated[int, Field(ge=0)] = 8
+    arrival: Arrival = Lockstep()
+    slo: Slo | None = None
+    sessions: Sessions | None = None
+    prefix: Prefix | None = None
+    prompts: Prompts = Synthetic()
 
 
 Workload = Annotated[TrainingWorkload | InferenceWorkload, Field(discriminator="kind")]

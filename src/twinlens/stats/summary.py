@@ -13,21 +13,32 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
 from twinlens.spec.workload import InferenceWorkload, TrainingWorkload
 from twinlens.stats.group import Summary, Verdict
+from twinlens.stats.metrics.client import ClientVerdict
 from twinlens.stats.metrics.disturbance import disturbances
 from twinlens.stats.metrics.energy import energy
 from twinlens.stats.metrics.inference import inference_metrics, inference_steadiness
 from twinlens.stats.metrics.memory import peak_memory
 from twinlens.stats.metrics.quality import gate
 from twinlens.stats.metrics.training import training_metrics, training_steadiness
+from twinlens.stats.served import is_served, nothing, served
 from twinlens.stats.steady import Steadiness, SteadyRule
+from twinlens.units import BYTES
 
 SUMMARY_SCHEMA = 1
 
 
 def summarise(run: Run) -> Summary:
     """The summary of a run in any state, with or without rows."""
-    metrics, verdict, units_of_work = _training(run) if run.lens == "training" else _inference(run)
-    metrics["peak_bytes"] = peak_memory(run.telemetry)
+    client: ClientVerdict | None = None
+    if is_served(run):
+        metrics, verdict, units_of_work, client = served(run, _rule(run))
+    else:
+        metrics, verdict, units_of_work = _training(run) if run.lens == "training" else _inference(run)
+    metrics["peak_bytes"] = (
+        Estimate.absent(BYTES, "the memory of a server cannot be seen from its client")
+        if run.raw.get("client")
+        else peak_memory(run.telemetry)
+    )
     metrics |= energy(run.telemetry, verdict.begin_s, verdict.end_s, units_of_work, _why_no_energy(run))
     return Summary(
         run=run.id,
@@ -46,6 +57,7 @@ def summarise(run: Run) -> Summary:
         notes=(
             *(run.facts.notes if run.facts else ()),
             *_impossible(metrics),
+            *(client.reasons + client.notes if client else ()),
             *disturbances(run.telemetry, verdict.begin_s, verdict.end_s),
         ),
         identity=_identity(run),
@@ -75,7 +87,7 @@ def _training(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]]
     only, steadiness = training_steadiness(run.steps, _rule(run))
     metrics = training_metrics(run.steps, only, steadiness, run.spec.workload, run.facts)
     if steadiness is None:
-        return metrics, _nothing(), {}
+        return metrics, nothing(), {}
     rows = np.flatnonzero(run.steps.kind == "step")[steadiness.steady_begin : steadiness.steady_end]
     window = run.steps.where(rows)
     work = {"energy_per_step_j": float(len(rows)), "energy_per_token_j": float(window.tokens.sum())}
@@ -88,7 +100,7 @@ def _inference(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]
     heads, steadiness = inference_steadiness(requests, _rule(run))
     metrics = inference_metrics(requests, heads, steadiness, run.facts)
     if steadiness is None:
-        return metrics, _nothing(), {}
+        return metrics, nothing(), {}
     inside = np.isin(requests.group, requests.group[heads[steadiness.steady_begin : steadiness.steady_end]])
     done = inside & (requests.outcome == "ok")
     work = {
@@ -138,10 +150,6 @@ def _why_no_energy(run: Run) -> str:
     if fact is None:
         return "the executor said nothing about energy counters"
     return fact.reason or fact.source
-
-
-def _nothing() -> Verdict:
-    return Verdict("too short", False, "there are no rows", 0, 0, 0.0, 0.0)
 
 
 def _point(run: Run) -> dict[str, Any]:

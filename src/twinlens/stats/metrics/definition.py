@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from twinlens import units
+from twinlens.stats.metrics.peer_name import peer_names
 
 Lens = Literal["training", "inference", "both"]
 
@@ -18,7 +19,7 @@ class Metric:
     label: str
     unit: str
     lens: Lens
-    group: Literal["sustained", "time", "efficiency", "memory", "quality", "energy", "share"]
+    group: Literal["sustained", "time", "efficiency", "memory", "quality", "energy", "share", "client", "peer"]
     better: Literal["more", "less", "none"] = "none"
 
 
@@ -91,6 +92,44 @@ def _inference() -> list[Metric]:
     ]
 
 
+def _serving() -> list[Metric]:
+    """What only a run under load has, beside most of the above."""
+    lens: Lens = "inference"
+    return [
+        Metric("offered_requests_per_s", "offered requests/s", units.REQUESTS_PER_S, lens, "sustained"),
+        Metric("goodput_per_s", "goodput", units.REQUESTS_PER_S, lens, "sustained", "more"),
+        Metric("total_tokens_per_s", "total tokens/s", units.TOKENS_PER_S, lens, "sustained", "more"),
+        Metric(
+            "output_tokens_per_s_per_device", "output tokens/s/device", units.TOKENS_PER_S, lens, "sustained", "more"
+        ),
+        Metric("total_tokens_per_s_per_device", "total tokens/s/device", units.TOKENS_PER_S, lens, "sustained", "more"),
+        Metric("slow_tokens_per_s_per_request", "slow tokens/s/request", units.TOKENS_PER_S, lens, "sustained", "more"),
+        Metric("mean_in_flight", "in flight", units.COUNT, lens, "sustained"),
+        *_times("ttft_from_send_s", "TTFT from send", ("p50", "p90", "p99")),
+        *_times("e2e_from_send_s", "latency from send", ("p50", "p90", "p99")),
+        *_times("icl_s", "ICL", ("p50", "p99")),
+        *_times("hold_s", "hold", ("p50", "p99")),
+        Metric("slo_attainment", "SLO attainment", units.RATIO, lens, "share", "more"),
+        Metric("ttft_s_within", "TTFT within limit", units.RATIO, lens, "share", "more"),
+        Metric("tpot_s_within", "TPOT within limit", units.RATIO, lens, "share", "more"),
+        Metric("itl_s_within", "ITL within limit", units.RATIO, lens, "share", "more"),
+        Metric("e2e_latency_s_within", "latency within limit", units.RATIO, lens, "share", "more"),
+        Metric("fluidity_index", "fluidity index", units.RATIO, lens, "share", "more"),
+        Metric("fluid_share", "fluid answers", units.RATIO, lens, "share", "more"),
+        *_times("schedule_lag_s", "schedule lag", ("p50", "p99"), "client"),
+        *_times("client_lag_s", "client lag", ("p50", "p99"), "client"),
+        *_times("read_lag_s", "read lag", ("p99",), "client"),
+        Metric("client_load", "client load", units.RATIO, lens, "client", "less"),
+        Metric("merged_share", "merged reads", units.RATIO, lens, "client", "less"),
+        Metric("arrival_distance", "arrival distance", units.RATIO, lens, "client", "less"),
+        Metric("arrival_dispersion", "arrival dispersion", units.COUNT, lens, "client"),
+    ]
+
+
+def _times(name: str, label: str, wanted: tuple[str, ...], group: Literal["time", "client"] = "time") -> list[Metric]:
+    return [Metric(f"{name}_{q}", f"{label} {q}", units.SECONDS, "inference", group, "less") for q in wanted]
+
+
 def _both() -> list[Metric]:
     return [
         Metric("retention", "retention", units.RATIO, "both", "sustained", "more"),
@@ -101,7 +140,14 @@ def _both() -> list[Metric]:
     ]
 
 
-METRICS: dict[str, Metric] = {metric.id: metric for metric in _training() + _inference() + _both()}
+def _peers() -> list[Metric]:
+    """Other tools' names: computed on demand (`peers`), never beside our own in a table."""
+    return [Metric(id, label, unit, "inference", "peer") for id, (label, unit) in peer_names().items()]
+
+
+METRICS: dict[str, Metric] = {
+    metric.id: metric for metric in _training() + _inference() + _serving() + _both() + _peers()
+}
 HEADLINE = {
     "training": ("training_tokens_per_s", "training_images_per_s"),
     "inference": ("output_tokens_per_s", "inference_images_per_s"),

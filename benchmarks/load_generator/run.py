@@ -1,0 +1,201 @@
+"""Our client beside the C floor (and peers whose commands are here), interleaved, on a server that knows the truth.
+
+    python benchmarks/load_generator/run.py [--streams 64,256,1000] [--rates 40,400,3000] [--repeats 3] [--realtime]
+
+Closed loops give CPU per token and the errors of TTFT and ITL against the server's own stamps; open loops give lateness
+and whether the achieved gaps are those planned. CPU of ours is that of playing, start-up apart; the floor's is whole.
+Another program on the machine makes errors larger and, as reads merge, CPU per token smaller: ratios of one run count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).parent
+TOKENS, TTFT_US, ITL_US = 128, 20_000, 10_000
+Rows = dict[int, np.ndarray]
+"""By the server's number of the request: when it was read or sent, then each token's time, in ns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One client in one repeat. Errors in ms, against the truth of the same request."""
+
+    client: str
+    us_per_token: float
+    peak_mb: float
+    ttft_error_ms: np.ndarray
+    itl_error_ms: np.ndarray
+    said: dict[str, Any]
+
+
+def build(folder: Path) -> None:
+    """Compile the C programs."""
+    for name in ("truth_server", "floor_client"):
+        subprocess.run(["cc", "-O2", "-o", folder / name, HERE / f"{name}.c"], check=True)
+
+
+@contextlib.contextmanager
+def truth(folder: Path, ttft_us: int, itl_us: int, realtime: bool) -> Iterator[str]:
+    """A running truth server; gives its port. Its rows are in truth.rows once it has stopped."""
+    words = [str(folder / "truth_server"), str(ttft_us), str(itl_us), str(folder / "truth.rows")]
+    if realtime and shutil.which("chrt"):
+        words = ["chrt", "--rr", "1", *words]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait(10)
+
+
+def read_rows(path: Path) -> Rows:
+    """What the C programs write."""
+    data, at, rows = np.fromfile(path, np.int64), 0, Rows()
+    while at < len(data):
+        number, begin, count = data[at : at + 3]
+        rows[int(number)] = np.concatenate([[begin], data[at + 3 : at + 3 + count]])
+        at += 3 + int(count)
+    return rows
+
+
+def our_rows(folder: Path) -> Rows:
+    """What ours.py writes."""
+    chunks = np.load(folder / "ours_chunks.npz")
+    return {int(n): chunks[f"arr_{i}"] for i, n in enumerate(np.load(folder / "ours_numbers.npy"))}
+
+
+def errors_ms(said: Rows, true: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """TTFT and ITL, said less true. Raises ValueError where a request or a token is missing."""
+    ttft, itl = [], []
+    for number, row in said.items():
+        if len(row) != len(true[number]):
+            raise ValueError(f"request {number}: {len(row) - 1} tokens said, {len(true[number]) - 1} sent")
+        ttft.append((row[1] - row[0]) - (true[number][1] - true[number][0]))
+        itl.append(np.diff(row[1:]) - np.diff(true[number][1:]))
+    return np.array(ttft) / 1e6, np.concatenate(itl) / 1e6
+
+
+def floor(folder: Path, port: str, streams: int, requests: int, stamps: bool) -> Result:
+    """The C client once."""
+    words = [str(folder / "floor_client"), port, str(streams), str(requests), str(TOKENS), str(int(stamps))]
+    out = subprocess.run([*words, str(folder / "floor.rows")], capture_output=True, text=True, check=True).stdout
+    cpu_s, wall_s, peak_kib = map(float, out.split())
+    name = "C, kernel stamps" if stamps else "C"
+    return Result(name, cpu_s * 1e6 / requests / TOKENS, peak_kib / 1024, *([np.empty(0)] * 2), {"wall_s": wall_s})
+
+
+def ours(folder: Path, port: str, load: str, tokens: int, stamps: bool = True) -> dict[str, Any]:
+    """Our client once; what it prints."""
+    words = [sys.executable, str(HERE / "ours.py"), port, load, str(tokens), str(folder), str(int(stamps))]
+    out = subprocess.run(words, capture_output=True, text=True)
+    if out.returncode:
+        raise RuntimeError(out.stderr[-2000:])
+    return dict(json.loads(out.stdout))
+
+
+def closed(folder: Path, client: str, streams: int, requests: int, realtime: bool) -> Result:
+    """One client against a fresh server in a closed loop."""
+    with truth(folder, TTFT_US, ITL_US, realtime) as port:
+        if client.startswith("C"):
+            result = floor(folder, port, streams, requests, client != "C")
+        else:
+            said = ours(folder, port, f"closed:{streams}:{requests}", TOKENS, client == "ours")
+            per_token = said["cpu_s"] * 1e6 / requests / TOKENS
+            result = Result(client, per_token, said["peak_kib"] / 1024, *([np.empty(0)] * 2), said)
+    rows = read_rows(folder / "floor.rows") if client.startswith("C") else our_rows(folder)
+    ttft, itl = errors_ms(rows, read_rows(folder / "truth.rows"))
+    return Result(client, result.us_per_token, result.peak_mb, ttft, itl, result.said)
+
+
+def compare(folder: Path, streams: int, repeats: int, realtime: bool) -> None:
+    """All clients in turn, `repeats` times, and their table."""
+    requests = max(512, 4 * streams)
+    clients = ("C", "C, kernel stamps", "ours", "ours, no stamps")
+    found: dict[str, list[Result]] = {client: [] for client in clients}
+    for repeat in range(repeats):
+        for client in clients if repeat % 2 == 0 else clients[::-1]:
+            found[client].append(closed(folder, client, streams, requests, realtime))
+    print(
+        f"\n{streams} streams, {requests} requests of {TOKENS} tokens, {repeats} repeats, load {os.getloadavg()[0]:.1f}"
+    )
+    print(
+        "| client | µs CPU/token | ÷ C | TTFT error p50 / p99 ms | ITL error p99 ms | peak MB | lag p99 ms | merged |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    base = [result.us_per_token for result in found["C"]]
+    for client, results in found.items():
+        ratio = statistics.median(r.us_per_token / b for r, b in zip(results, base, strict=True))
+        ttft = np.abs(np.concatenate([r.ttft_error_ms for r in results]))
+        itl = np.abs(np.concatenate([r.itl_error_ms for r in results]))
+        p50, p99 = np.percentile(ttft, [50, 99])
+        said = results[-1].said.get("client", {})
+        lag = f"{(said.get('lag_p99_ns') or 0) / 1e6:.2f}" if said else ""
+        print(
+            f"| {client} | {statistics.median(r.us_per_token for r in results):.1f} | {ratio:.2f} | {p50:.3f} / {p99:.3f} "
+            f"| {np.percentile(itl, 99):.3f} | {max(r.peak_mb for r in results):.0f} | {lag} | {said.get('merged_reads', '')} |"
+        )
+    starts = [r.said["start_cpu_s"] for r in found["ours"]]
+    print(f"start-up of ours: {statistics.median(starts):.2f} s CPU (imports and the first question included)")
+
+
+def lateness(folder: Path, rate: float, realtime: bool) -> None:
+    """Ours in an open loop: how late, and whether the gaps are those planned."""
+    seconds, tokens = min(20.0, 8000 / rate), 128 if rate <= 40 else 16
+    with truth(folder, TTFT_US, ITL_US, realtime) as port:
+        said = ours(folder, port, f"open:{rate}:{seconds}", tokens)
+    ttft, itl = errors_ms(our_rows(folder), read_rows(folder / "truth.rows"))
+    late = np.array(said["late_ns"]) / 1e6
+    planned, sent = (np.diff(np.sort(said[key])) for key in ("intended_ns", "sent_ns"))
+    both = np.sort(np.concatenate([planned, sent]))
+    gaps = [np.searchsorted(np.sort(part), both, "right") / len(part) for part in (planned, sent)]
+    p50, p99, worst = np.percentile(late, [50, 99, 100])
+    print(
+        f"| {rate:g} | {said['requests']} | {p50:.3f} / {p99:.3f} / {worst:.3f} | {np.abs(gaps[0] - gaps[1]).max():.3f} "
+        f"| {np.std(sent) / np.mean(sent):.2f} ({np.std(planned) / np.mean(planned):.2f}) "
+        f"| {np.percentile(np.abs(ttft), 50):.3f} / {np.percentile(np.abs(ttft), 99):.3f} "
+        f"| {np.percentile(np.abs(itl), 99):.3f} | {','.join(said['outcomes'])} |"
+    )
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--streams", default="64,256,1000")
+    parser.add_argument("--rates", default="40,400,3000")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--realtime", action="store_true", help="run the server under SCHED_RR, where that is allowed")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        build(folder)
+        for streams in filter(None, asked.streams.split(",")):
+            compare(folder, int(streams), asked.repeats, asked.realtime)
+        rates = list(filter(None, asked.rates.split(",")))
+        if rates:
+            print("\nours, open loop, Poisson")
+            print("| requests/s | requests | lateness p50 / p99 / max ms | KS of gaps | CV of gaps (planned) "
+                  "| TTFT error p50 / p99 ms | ITL error p99 ms | outcomes |")  # fmt: skip
+            print("|---|---|---|---|---|---|---|---|")
+        for rate in rates:
+            lateness(folder, float(rate), asked.realtime)
+
+
+if __name__ == "__main__":
+    main()

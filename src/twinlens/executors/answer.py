@@ -1,0 +1,102 @@
+"""What the events of one answer say: which chunks hold tokens, what the server counted, how it ended."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from twinlens.executors.http_reply import Malformed
+
+REASONING = ("reasoning_content", "reasoning")
+_SPOKEN = ("content", "text", "refusal")
+
+
+class Answer:
+    """Takes the data of events in order. `reads[i]`: the read with which chunk i was complete.
+
+    `reasoning`: how many chunks before the first of content hold reasoning. `usage`, `finish`: as the server said.
+    """
+
+    def __init__(self) -> None:
+        self.reads: list[int] = []
+        self.parts: list[str] = []
+        self.reasoning = 0
+        self.usage: dict[str, Any] | None = None
+        self.finish: str | None = None
+        self.is_done = False
+        self.error: str | None = None
+
+    def take(self, data: bytes, read: int) -> bool:
+        """One event's data; whether it was a chunk of content. Raises Malformed."""
+        if data.strip() == b"[DONE]":
+            self.is_done = True
+            return False
+        if not data.strip():
+            return False
+        return self._chunk(_parsed(data), read)
+
+    def take_whole(self, body: bytes, read: int) -> None:
+        """An answer that was not streamed: everything comes with one read. Raises Malformed."""
+        said = _parsed(body)
+        for choice in _choices(said):
+            message = choice.get("message")
+            choice["delta"] = message if isinstance(message, dict) else {}
+        self._chunk(said, read)
+
+    @property
+    def text(self) -> str:
+        """The content, without reasoning."""
+        return "".join(self.parts)
+
+    def _chunk(self, said: dict[str, Any], read: int) -> bool:
+        if isinstance(said.get("usage"), dict):
+            self.usage = said["usage"]
+        if said.get("error"):
+            self.error = f"the server says: {_sentence(said['error'])}"
+        spoken, thought = "", False
+        for choice in _choices(said):
+            delta = choice.get("delta")
+            spoken += _spoken(delta if isinstance(delta, dict) else choice)
+            thought = thought or (isinstance(delta, dict) and any(_word(delta.get(key)) for key in REASONING))
+            if isinstance(choice.get("finish_reason"), str):
+                self.finish = choice["finish_reason"]
+        if spoken:
+            self.parts.append(spoken)
+        elif thought and self.reasoning == len(self.reads):
+            self.reasoning += 1
+        if spoken or thought:
+            self.reads.append(read)
+        return bool(spoken)
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    try:
+        said = json.loads(data)
+    except (ValueError, RecursionError) as wrong:
+        raise Malformed(f"an event is not JSON ({str(wrong)[:80]})") from None
+    if not isinstance(said, dict):
+        raise Malformed(f"an event is JSON but no object: {data[:40]!r}")
+    return said
+
+
+def _choices(said: dict[str, Any]) -> list[dict[str, Any]]:
+    choices = said.get("choices")
+    return [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
+
+
+def _spoken(delta: dict[str, Any]) -> str:
+    text = "".join(_word(delta.get(key)) for key in _SPOKEN)
+    calls = delta.get("tool_calls")
+    if isinstance(calls, list):
+        functions = [call.get("function") for call in calls if isinstance(call, dict)]
+        text += "".join(_word(f.get("name")) + _word(f.get("arguments")) for f in functions if isinstance(f, dict))
+    return text
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _sentence(error: Any) -> str:
+    said = error.get("message", error) if isinstance(error, dict) else error
+    return " ".join(str(said).split())[:200]

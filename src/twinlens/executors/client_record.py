@@ -1,0 +1,73 @@
+"""How the client itself did: what a reader needs to know whether it was the limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+_PER_OCTAVE = 8
+_BUCKETS = 64 * _PER_OCTAVE
+_AT_ONCE = 64
+
+
+class LagCount:
+    """A histogram of lags in ns: eight buckets an octave, so a quantile is right within 9 % and memory stands still."""
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(_BUCKETS, np.int64)
+        self._max_ns = 0
+        self._waiting: list[np.ndarray] = []
+
+    def add(self, lags_ns: np.ndarray) -> None:
+        """Count lags in nanoseconds."""
+        self._waiting.append(lags_ns)
+        if len(self._waiting) >= _AT_ONCE:
+            self._count()
+
+    @property
+    def max_ns(self) -> int | None:
+        """The largest; None without lags."""
+        self._count()
+        return self._max_ns if self._counts.any() else None
+
+    def quantile_ns(self, share: float) -> int | None:
+        """The upper edge of the bucket in which the quantile lies, and never above the maximum; None without lags."""
+        self._count()
+        total = int(self._counts.sum())
+        if not total:
+            return None
+        bucket = int(np.searchsorted(np.cumsum(self._counts), share * total))
+        return min(self._max_ns, round(2 ** ((bucket + 1) / _PER_OCTAVE)))
+
+    def _count(self) -> None:
+        lags_ns = np.concatenate([*self._waiting, np.empty(0, np.int64)])
+        self._waiting = []
+        if len(lags_ns):
+            bucket = np.log2(np.maximum(lags_ns, 1)) * _PER_OCTAVE
+            self._counts += np.bincount(bucket.astype(np.int64), minlength=_BUCKETS)
+            self._max_ns = max(self._max_ns, int(lags_ns.max()))
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRecord:
+    """`stamps`: whose clock reading a chunk's time is. `merged_reads`: reads that completed several chunks.
+
+    `retries`: requests sent again because the server had just closed an idle connection. `clock_steps`: how often the
+    wall clock was set meanwhile. `lags`: how long bytes lay in this machine before they were read.
+    """
+
+    stamps: Literal["kernel", "client"]
+    reads: int
+    merged_reads: int
+    connects: int
+    retries: int
+    clock_steps: int
+    lags: LagCount = field(default_factory=LagCount)
+
+    def to_json(self) -> dict[str, Any]:
+        """Counts, and the lag's quantiles in ns."""
+        plain = {name: getattr(self, name) for name in self.__slots__ if name != "lags"}
+        lags = {f"lag_p{share * 100:g}_ns": self.lags.quantile_ns(share) for share in (0.5, 0.99, 0.999)}
+        return plain | lags | {"lag_max_ns": self.lags.max_ns}

@@ -1,0 +1,236 @@
+"""What a server that is already up says of itself, and what it accepts: asked once, before anything is measured.
+
+All of it is declared: an HTTP server cannot be looked into. `/v1/models`, `/version` (vLLM), `/server_info` (vLLM,
+SGLang), `/get_server_info` (SGLang), `/props` (llama.cpp), `/info` (TGI), the Server header, and one short answer.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from twinlens.errors import ExecutorFailed
+from twinlens.executors.exchange import Ended
+from twinlens.executors.http_row import row_of
+from twinlens.executors.http_target import Requests, Target
+from twinlens.executors.line import Address
+from twinlens.executors.receive import Loop
+from twinlens.record.executor import ExecutorRecord, Fact, declared, observed, unknown
+from twinlens.record.facts import Facts
+from twinlens.record.request import Request
+from twinlens.schedule.ask import Ask
+from twinlens.schedule.prompt import Words
+from twinlens.spec.study import RunSpec
+
+_ABOUT = ("/version", "/server_info", "/get_server_info", "/props", "/info")
+_PATIENCE_S = 5.0
+_MOST_BYTES = 2**20
+_PROBE = Ask(0, 0, 0, input_tokens=8, output_tokens=4, seed=(0x7717, 0))
+_UNFIT = (400, 422)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """`about`: JSON answers by path. `row`: that of the one request asked before, None where none was."""
+
+    address: Address
+    model: str
+    forces_length: bool
+    takes_stream_options: bool
+    about: Mapping[str, Any] = field(default_factory=dict)
+    server_header: str = ""
+    row: Request | None = None
+    has_usage: bool = False
+    has_stamps: bool = False
+
+
+def find_out(target: Target, words: Words, spec: RunSpec) -> Found:
+    """Connect, read what the server says of itself, and try which fields it takes. Raises ExecutorFailed (TL302)."""
+    address = _reachable(target)
+    about, server = _about(target)
+    model = target.model or _first_model(about) or spec.workload.model
+    plain = Found(address, model, target.force_length is True, True, about, server)
+    return _tried(target, words, plain) if target.probe else plain
+
+
+def facts_of(target: Target, found: Found, spec: RunSpec) -> Facts:
+    """What is known of the server, and what a reader must see."""
+    name, version = _runtime(found)
+    said: dict[str, Fact] = {
+        "software.framework.name": unknown("a server over HTTP does not say what it computes with"),
+        "model.id": declared(found.model, f"{target.path}/models"),
+        "software.runtime.name": name or unknown("the server does not say who it is"),
+        "software.runtime.version": version or unknown("the server does not say its version"),
+        "protocol.timer": observed(
+            "monotonic clock; receive stamps of the kernel" if found.has_stamps else "monotonic clock", "http_facts.py"
+        ),
+        "decoding.strategy": declared("greedy (temperature 0)", "request"),
+        "decoding.stop": declared(
+            "length forced (ignore_eos, min_tokens)" if found.forces_length else "the model's own, or the limit",
+            "request",
+        ),
+    }
+    for key, value in _settings(found.about).items():
+        said[key] = declared(value, "/server_info")
+    return Facts(ExecutorRecord(said), notes=_notes(found))
+
+
+def _reachable(target: Target) -> Address:
+    why = ""
+    for address in target.addresses():
+        try:
+            with socket.socket(address.family, socket.SOCK_STREAM) as sock:
+                sock.settimeout(_PATIENCE_S)
+                sock.connect(address.sockaddr)
+            return address
+        except OSError as error:
+            why = str(error)
+    raise ExecutorFailed(f"no server answers at {target.url} ({why}); start it, or correct the url", code="TL302")
+
+
+def _about(target: Target) -> tuple[dict[str, Any], str]:
+    status, header, models = _get(target, target.path + "/models")
+    if status in (401, 403):
+        raise ExecutorFailed(
+            f"{target.url} wants a key (HTTP {status}): put it into an environment variable and name that in "
+            "executor.options.api_key_env",
+            code="TL302",
+        )
+    about = {"/models": models} if models is not None else {}
+    for path in _ABOUT:
+        status, _, said = _get(target, path)
+        if status == 200 and said is not None:
+            about[path] = said
+    return about, header
+
+
+def _get(target: Target, path: str) -> tuple[int, str, Any]:
+    """Status (0: none), Server header and JSON (None: none) of one page."""
+    context = target.tls()
+    connection = (
+        http.client.HTTPSConnection(target.host, target.port, timeout=_PATIENCE_S, context=context)
+        if context
+        else http.client.HTTPConnection(target.host, target.port, timeout=_PATIENCE_S)
+    )
+    headers = {key: value for key, value in target.headers().items() if key not in ("Host", "Content-Type", "Accept")}
+    try:
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        body = answer.read(_MOST_BYTES)
+        said = json.loads(body) if answer.status == 200 else None
+        return answer.status, answer.headers.get("server", ""), said
+    except ValueError:
+        return 200, "", None
+    except (OSError, http.client.HTTPException):
+        return 0, "", None
+    finally:
+        connection.close()
+
+
+def _first_model(about: Mapping[str, Any]) -> str:
+    listed = about.get("/models")
+    entries = listed.get("data") if isinstance(listed, dict) else None
+    if isinstance(entries, list) and entries and isinstance(entries[0], dict):
+        return str(entries[0].get("id", ""))
+    return ""
+
+
+def _tried(target: Target, words: Words, plain: Found) -> Found:
+    """Ask once, with as many of the useful fields as the server takes."""
+    force = [True, False] if target.force_length is None else [target.force_length]
+    ways = [(forced, True) for forced in force] + [(force[-1], False)]
+    for forced, usage in ways:
+        requests = Requests(target, words, plain.model, force_length=forced, with_usage=usage)
+        ended, has_stamps = _ask(target, plain.address, requests.of(_PROBE))
+        row = row_of(_PROBE, ended, ended.sent_ns)
+        if row.outcome in ("ok", "cut_off"):
+            counted = ended.answer.usage is not None
+            return Found(plain.address, plain.model, forced, usage, plain.about, plain.server_header, row, counted,
+                         has_stamps)  # fmt: skip
+        if ended.status not in _UNFIT:
+            break
+    raise ExecutorFailed(f"{target.url} does not answer a short request: {row.error}", code="TL302")
+
+
+def _ask(target: Target, address: Address, payload: bytes) -> tuple[Ended, bool]:
+    loop = Loop(address, timeout_ns=round(target.timeout_s * 1e9), stamps=target.kernel_stamps)
+    try:
+        loop.start(1, payload)
+        while not (ended := loop.wait(None)):
+            pass
+        return ended[0], loop.counts.unstamped_lines == 0
+    finally:
+        loop.close()
+
+
+def _runtime(found: Found) -> tuple[Fact | None, Fact | None]:
+    about, header = found.about, found.server_header
+    entries = (about.get("/models") or {}).get("data") if isinstance(about.get("/models"), dict) else None
+    owner = entries[0].get("owned_by") if isinstance(entries, list) and entries and isinstance(entries[0], dict) else ""
+    for path, key, name in (
+        ("/version", "version", str(owner or "")),
+        ("/get_server_info", "version", "sglang"),
+        ("/server_info", "version", str(owner or "")),
+        ("/props", "build_info", "llama.cpp"),
+        ("/info", "version", "text-generation-inference"),
+    ):
+        said = about.get(path)
+        if isinstance(said, dict) and isinstance(said.get(key), str):
+            known = declared(name, "/models" if name == owner else path) if name else None
+            return known or _header(header), declared(said[key], path)
+    return (declared(str(owner), "/models") if owner else _header(header)), None
+
+
+def _header(header: str) -> Fact | None:
+    return declared(header[:100], "Server header") if header else None
+
+
+def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Limits and switches under the names they have in vLLM's and SGLang's /server_info."""
+    flat: dict[str, Any] = {}
+    for path in ("/server_info", "/get_server_info"):
+        _flatten(about.get(path), flat)
+    names = {
+        "serving.max_sequences": ("max_num_seqs", "max_running_requests"),
+        "serving.max_batched_tokens": ("max_num_batched_tokens", "chunked_prefill_size"),
+        "serving.chunked_prefill": ("enable_chunked_prefill",),
+        "serving.prefix_cache": ("enable_prefix_caching",),
+        "serving.kv_block_tokens": ("block_size", "page_size"),
+        "serving.attention": ("attention_backend",),
+        "precision.weights": ("dtype",),
+        "precision.kv": ("kv_cache_dtype",),
+    }
+    found = {
+        field: next((flat[key] for key in keys if flat.get(key) is not None), None) for field, keys in names.items()
+    }
+    return {field: value for field, value in found.items() if value is not None}
+
+
+def _flatten(said: Any, into: dict[str, Any]) -> None:
+    if isinstance(said, dict):
+        for key, value in said.items():
+            if isinstance(value, dict):
+                _flatten(value, into)
+            elif isinstance(value, str | int | float | bool):
+                into.setdefault(str(key), value)
+
+
+def _notes(found: Found) -> tuple[str, ...]:
+    notes = [] if found.row is None else [_length_note(found)]
+    if found.row is not None and not found.has_usage:
+        notes.append(
+            "The server sends no usage while it streams: tokens are counted by chunks, or by the limit reached."
+        )
+    if found.row is not None and not found.has_stamps:
+        notes.append("No receive stamps of the kernel here: times are those at which the client read.")
+    return tuple(notes)
+
+
+def _length_note(found: Found) -> str:
+    if found.forces_length:
+        return "The length of answers is forced: requests carry ignore_eos and min_tokens, and the server takes them."
+    return "The server forbids forced lengths: an answer that ends by itself before its limit counts as cut off."

@@ -1,0 +1,89 @@
+"""From an exchange that has ended to a row: what counts as ok, refused, failed or cut off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from twinlens.executors.answer import Answer
+from twinlens.executors.exchange import Ended
+from twinlens.record.request import Outcome, Request
+from twinlens.schedule.ask import Ask, answered
+
+_REFUSED = (429, 503)
+_MOST_WORDS = 200
+
+
+def row_of(ask: Ask, ended: Ended, origin_ns: int) -> Request:
+    """The row of an ask. Times count from `origin_ns`.
+
+    `output_tokens` is the server's `usage`; where it says none, the asked number if it stopped for length, else one a
+    chunk. `end_ns` is the last chunk's time for what ended well, else when that was known: a failure is never quick.
+    Where `usage` and the number of chunks differ, nobody knows which chunk held how many: the tokens are spread evenly
+    over the chunks, so that their sum is right, and a chunk that does not hold one token says that no gap is an ITL.
+    """
+    tokens = _tokens(ask, ended)
+    outcome, error = _outcome(ask, ended, tokens)
+    chunk_ns = ended.chunk_ns - origin_ns
+    return answered(
+        ask,
+        sent_ns=ended.sent_ns - origin_ns,
+        chunk_ns=tuple(chunk_ns.tolist()),
+        chunk_tokens=_spread(tokens, len(chunk_ns)),
+        end_ns=ended.end_ns - origin_ns,
+        input_tokens=_count(ended.answer, "prompt_tokens") or ask.input_tokens,
+        output_tokens=tokens,
+        outcome=outcome,
+        status=ended.status or None,
+        error=error,
+        lag_ns=int(ended.lags_ns.max()) if len(ended.lags_ns) else None,
+        merged_reads=ended.merged,
+        reasoning_chunks=ended.answer.reasoning,
+    )
+
+
+def _tokens(ask: Ask, ended: Ended) -> int:
+    chunks = len(ended.chunk_ns)
+    counted = _count(ended.answer, "completion_tokens")
+    if counted is not None and chunks:
+        return counted
+    if ended.fault is None and ended.answer.finish == "length" and chunks:
+        return ask.output_tokens
+    return chunks
+
+
+def _outcome(ask: Ask, ended: Ended, tokens: int) -> tuple[Outcome, str | None]:
+    answer = ended.answer
+    if ended.fault is not None:
+        return ("refused" if ended.fault.startswith("cannot connect") else "failed"), ended.fault
+    if ended.status != 200:
+        return ("refused" if ended.status in _REFUSED else "failed"), _http_error(ended)
+    if answer.error:
+        return "failed", answer.error
+    if not len(ended.chunk_ns):
+        kind = ended.headers.get("content-type", "none")
+        if kind.lower().startswith(("text/event-stream", "application/json")):
+            return "failed", "the answer holds no token"
+        return "failed", f"the answer has the content type {kind[:60]}, not text/event-stream"
+    if tokens < ask.output_tokens:
+        why = f"finish_reason {answer.finish}" if answer.finish else "no finish_reason"
+        return "cut_off", f"{tokens} of {ask.output_tokens} tokens, {why}"
+    return "ok", None
+
+
+def _http_error(ended: Ended) -> str:
+    after = ended.headers.get("retry-after")
+    words = " ".join(ended.body[:2000].decode("utf-8", "replace").split())[:_MOST_WORDS]
+    return f"HTTP {ended.status}" + (f", Retry-After {after[:40]}" if after else "") + (f": {words}" if words else "")
+
+
+def _count(answer: Answer, name: str) -> int | None:
+    counted: Any = (answer.usage or {}).get(name)
+    return counted if isinstance(counted, int) and not isinstance(counted, bool) and counted >= 0 else None
+
+
+def _spread(tokens: int, chunks: int) -> tuple[int, ...]:
+    if tokens == chunks:
+        return (1,) * chunks
+    return tuple(np.diff(np.arange(chunks + 1) * tokens // chunks).tolist()) if chunks else ()

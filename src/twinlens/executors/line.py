@@ -1,0 +1,129 @@
+"""One connection: a non-blocking socket, with TLS or without, that carries one exchange at a time."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import ssl
+from dataclasses import dataclass
+from typing import Any
+
+from twinlens.executors.exchange import Exchange
+from twinlens.executors.stamp import ask_for_stamps
+
+OUT_OF = {errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS}
+"""Errors that say that this machine, not the server, can open no more connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to connect. `tls`: the settings, or None for plain TCP; `host`: the name its certificate must bear."""
+
+    family: int
+    sockaddr: Any
+    host: str
+    tls: ssl.SSLContext | None = None
+
+
+class Line:
+    """`out`: bytes that the socket has not taken yet. `is_used`: it has carried an answer before.
+
+    `payload`: the request it carries, kept for the case that the server closed an idle connection just then.
+    """
+
+    __slots__ = ("exchange", "fd", "has_stamps", "is_connecting", "is_used", "out", "payload", "recvmsg", "sock", "tls")
+
+    def __init__(self, address: Address, *, stamps: bool) -> None:
+        self.sock = socket.socket(address.family, socket.SOCK_STREAM | getattr(socket, "SOCK_CLOEXEC", 0))
+        self.sock.setblocking(False)
+        self.fd = self.sock.fileno()
+        if address.family in (socket.AF_INET, socket.AF_INET6):
+            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.has_stamps = stamps and ask_for_stamps(self.sock)
+        self.recvmsg = self.sock.recvmsg
+        self.tls = Tls(address.tls, address.host) if address.tls else None
+        self.exchange: Exchange | None = None
+        self.payload = self.out = b""
+        self.is_used = False
+        self.is_connecting = True
+
+    def connect(self, address: Address) -> str | None:
+        """Begin; why it cannot be, or None. Raises OSError where this machine has run out of something."""
+        code = self.sock.connect_ex(address.sockaddr)
+        if code in OUT_OF:
+            self.close()
+            raise OSError(code, os.strerror(code))
+        return None if code in (0, errno.EINPROGRESS, errno.EAGAIN) else _why(code)
+
+    def connected(self) -> str | None:
+        """The socket has become writable: why it is not connected after all, or None."""
+        self.is_connecting = False
+        code = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        return _why(code) if code else None
+
+    def queue(self, payload: bytes) -> None:
+        """Have a request to send; `push` sends it."""
+        self.payload = payload
+        self.out += self.tls.write(payload) if self.tls else payload
+
+    def push(self) -> bool:
+        """Send what the socket takes; whether that was all. Raises OSError."""
+        try:
+            while self.out:
+                sent = self.sock.send(self.out)
+                self.is_connecting = False
+                self.out = self.out[sent:]
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError as error:
+            if error.errno != errno.ENOTCONN:  # still connecting
+                raise
+            return False
+        return True
+
+    def close(self) -> None:
+        self.sock.close()
+
+
+class Tls:
+    """TLS in memory: ciphertext comes and goes by us, so that it is the ciphertext whose arrival is stamped."""
+
+    def __init__(self, context: ssl.SSLContext, host: str) -> None:
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._ssl = context.wrap_bio(self._in, self._out, server_hostname=host)
+        self._is_open = False
+        self._waiting = b""
+
+    def write(self, plain: bytes) -> bytes:
+        """Ciphertext to send: that of `plain`, or of the handshake that comes before it."""
+        self._waiting += plain
+        return self._advance()
+
+    def read(self, cipher: bytes) -> tuple[bytes, bytes]:
+        """The plain bytes in it, and ciphertext to send. Raises ssl.SSLError."""
+        self._in.write(cipher)
+        out, plain = self._advance(), []
+        if self._is_open:
+            try:
+                while part := self._ssl.read(65536):
+                    plain.append(part)
+            except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
+                pass
+        return b"".join(plain), out + self._out.read()
+
+    def _advance(self) -> bytes:
+        if not self._is_open:
+            try:
+                self._ssl.do_handshake()
+                self._is_open = True
+            except ssl.SSLWantReadError:
+                return self._out.read()
+        if self._waiting:
+            self._ssl.write(self._waiting)
+            self._waiting = b""
+        return self._out.read()
+
+
+def _why(code: int) -> str:
+    return f"cannot connect: {os.strerror(code)}"

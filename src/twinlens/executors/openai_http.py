@@ -1,0 +1,170 @@
+"""A server that speaks the OpenAI API, already up somewhere: `executor.options.url`.
+
+One row for every ask, whatever happens, and nothing is asked twice. The loop is in receive.py, what counts as an answer
+in http_row.py, what the server says of itself in http_facts.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+
+from twinlens.errors import BadInput
+from twinlens.executors.client_limit import refuse_too_many, too_many
+from twinlens.executors.client_record import ClientRecord, LagCount
+from twinlens.executors.exchange import Ended
+from twinlens.executors.http_facts import facts_of, find_out
+from twinlens.executors.http_row import row_of
+from twinlens.executors.http_target import Requests, Target, target_of
+from twinlens.executors.protocol import Rows, Say
+from twinlens.executors.receive import Loop, OutOfResources
+from twinlens.record.facts import Facts
+from twinlens.record.request import Request
+from twinlens.schedule.ask import Ask, Schedule
+from twinlens.schedule.open_loop import OpenLoop
+from twinlens.schedule.prompt import words_of
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload import Images, InferenceWorkload
+
+_AHEAD_NS = 5_000_000
+_SWITCH_S = 0.0005
+_GARBAGE = 50_000
+
+
+class OpenAIServer:
+    """`open` for a spec with the url in its options; a launcher that knows its server uses `attach`."""
+
+    def __init__(self) -> None:
+        self._loop: Loop | None = None
+        self._origin_ns: int | None = None
+
+    def open(self, spec: RunSpec, say: Say) -> Facts:
+        return self.attach(target_of("openai-http", spec.executor.options), spec, say)
+
+    def attach(self, target: Target, spec: RunSpec, say: Say) -> Facts:
+        """Ask the server who it is and what it accepts, and get ready to play. Raises BadInput and ExecutorFailed."""
+        workload = spec.workload
+        assert isinstance(workload, InferenceWorkload)
+        if isinstance(workload.data, Images):
+            raise BadInput("images cannot be sent to an OpenAI server; take a language model", code="TL202")
+        refuse_too_many(max(spec.point.concurrency or 1, spec.point.in_flight or 1))
+        say("asking the server who it is")
+        words = words_of(workload.prompts)
+        found = find_out(target, words, spec)
+        self._requests = Requests(
+            target, words, found.model, force_length=found.forces_length, with_usage=found.takes_stream_options
+        )
+        self._loop = Loop(found.address, timeout_ns=round(target.timeout_s * 1e9), stamps=target.kernel_stamps)
+        self._lags, self._key = LagCount(), 0
+        self._asks: dict[int, Ask] = {}
+        self._said: dict[int, list[str]] = {}
+        self._merged = self._retried = 0
+        return facts_of(target, found, spec)
+
+    def play(self, schedule: Schedule, rows: Rows) -> None:
+        assert self._loop is not None
+        if self._origin_ns is None:
+            self._origin_ns = time.monotonic_ns()
+        with _undisturbed():
+            try:
+                self._play(self._loop, self._origin_ns, schedule, rows)
+            except OutOfResources as error:
+                self._give_up(self._loop, schedule, rows, "the client ran out of resources")
+                raise too_many(len(self._asks), str(error)) from error
+            except KeyboardInterrupt:
+                self._give_up(self._loop, schedule, rows, "the client was interrupted")
+                raise
+
+    def client(self) -> ClientRecord:
+        """How the client itself has done so far."""
+        assert self._loop is not None
+        counts = self._loop.counts
+        stamped = counts.unstamped_lines == 0 and counts.connects > 0
+        return ClientRecord(
+            stamps="kernel" if stamped else "client",
+            reads=counts.reads,
+            merged_reads=self._merged,
+            connects=counts.connects,
+            retries=counts.retries,
+            clock_steps=self._loop.offset.steps,
+            lags=self._lags,
+        )
+
+    def close(self) -> None:
+        if self._loop is not None:
+            self._loop.close()
+            self._loop = None
+
+    def _play(self, loop: Loop, origin_ns: int, schedule: Schedule, rows: Rows) -> None:
+        ahead_ns = _AHEAD_NS if isinstance(schedule, OpenLoop) else 0
+        ready: deque[tuple[Ask, bytes]] = deque()
+        now = time.monotonic_ns
+        while True:
+            while ready and ready[0][0].intended_ns <= now() - origin_ns:
+                self._start(loop, *ready.popleft())
+            for ask in schedule.due(now() - origin_ns):
+                self._start(loop, ask, self._payload(ask))
+            due_ns = schedule.next_due_ns()
+            if ready:
+                due_ns = ready[0][0].intended_ns
+            elif due_ns is None and not loop.in_flight:
+                return
+            # An open loop is settled beforehand: what is due soon is written out now, so that it leaves on time.
+            if due_ns is not None and ahead_ns and not ready and due_ns - (now() - origin_ns) <= ahead_ns:
+                ready.extend((ask, self._payload(ask)) for ask in schedule.due(due_ns))
+                continue
+            until_ns = None if due_ns is None else origin_ns + due_ns - (0 if ready else ahead_ns)
+            for ended in loop.wait(until_ns):
+                self._done(ended, origin_ns, schedule, rows)
+
+    def _payload(self, ask: Ask) -> bytes:
+        return self._requests.of(ask, self._said.get(ask.session, ()) if ask.session is not None else ())
+
+    def _start(self, loop: Loop, ask: Ask, payload: bytes) -> None:
+        self._key += 1
+        self._asks[self._key] = ask
+        loop.start(self._key, payload)
+
+    def _done(self, ended: Ended, origin_ns: int, schedule: Schedule, rows: Rows) -> None:
+        ask = self._asks.pop(ended.key)
+        row = row_of(ask, ended, origin_ns)
+        self._lags.add(ended.lags_ns)
+        self._merged += ended.merged
+        if ask.session is not None:
+            self._remember(ask, ended, row)
+        rows(row)
+        schedule.done(row)
+
+    def _remember(self, ask: Ask, ended: Ended, row: Request) -> None:
+        """What was really said goes into the next turn, where the server's cache may still hold it."""
+        assert ask.session is not None
+        said = self._said.setdefault(ask.session, [])
+        if row.outcome == "ok" and len(said) == (ask.turn or 0):
+            said.append(ended.answer.text.encode("utf-8", "replace").decode())
+
+    def _give_up(self, loop: Loop, schedule: Schedule, rows: Rows, why: str) -> None:
+        assert self._origin_ns is not None
+        for ended in loop.abandon(why):
+            if ended.key in self._asks:
+                self._done(ended, self._origin_ns, schedule, rows)
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Other threads hand the interpreter back soon, and collecting garbage does not walk over what was there before."""
+    switch_s = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_S)
+    thresholds = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GARBAGE, *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
+        sys.setswitchinterval(switch_s)

@@ -1,0 +1,48 @@
+"""Which sockets have something: epoll on Linux, else kqueue or select behind the same three calls."""
+
+from __future__ import annotations
+
+import select
+import selectors
+from typing import Any
+
+READABLE = 1
+WRITABLE = 4
+
+
+class _Poller:
+    """`selectors` with epoll's words."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+
+    def register(self, fd: int, events: int) -> None:
+        self._selector.register(fd, _to_selector(events))
+
+    def modify(self, fd: int, events: int) -> None:
+        self._selector.modify(fd, _to_selector(events))
+
+    def unregister(self, fd: int) -> None:
+        self._selector.unregister(fd)
+
+    def poll(self, timeout: float, most: int) -> list[tuple[int, int]]:
+        ready = self._selector.select(None if timeout < 0 else timeout)
+        return [(key.fd, _from_selector(events)) for key, events in ready]
+
+    def close(self) -> None:
+        self._selector.close()
+
+
+def poller() -> Any:
+    """The best one here: `register`, `modify`, `unregister`, `poll(timeout_s, most)` and `close`."""
+    if hasattr(select, "epoll") and (select.EPOLLIN, select.EPOLLOUT) == (READABLE, WRITABLE):
+        return select.epoll()
+    return _Poller()
+
+
+def _to_selector(events: int) -> int:
+    return (selectors.EVENT_READ if events & READABLE else 0) | (selectors.EVENT_WRITE if events & WRITABLE else 0)
+
+
+def _from_selector(events: int) -> int:
+    return (READABLE if events & selectors.EVENT_READ else 0) | (WRITABLE if events & selectors.EVENT_WRITE else 0)

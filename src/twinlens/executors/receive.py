@@ -1,0 +1,312 @@
+"""The loop: one thread, one epoll, sockets that never block, and stamps before anything is understood.
+
+For each read it keeps the bytes, the kernel's stamp and the time, and nothing else; what they mean is worked out later
+(exchange.py), one answer at a time, between two polls, so that no request that is due waits for it. Costs and errors
+are measured in benchmarks/load_generator.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic_ns
+from typing import Any
+
+from twinlens.executors.deadline import Alarm
+from twinlens.executors.exchange import Ended, Exchange
+from twinlens.executors.line import OUT_OF, Address, Line
+from twinlens.executors.poller import READABLE, WRITABLE, poller
+from twinlens.executors.stamp import ANCILLARY_BYTES, NO_STAMP, WallOffset, stamp_keeper
+
+_READ_BYTES = 4096
+_MOST_EVENTS = 256
+_END = b"\r\n\r\n"
+
+
+class OutOfResources(Exception):
+    """This machine cannot open another connection; the words say what ran out."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """What the loop has done so far. `retries`: requests sent again because an idle connection had just been closed."""
+
+    reads: int = 0
+    connects: int = 0
+    retries: int = 0
+    unstamped_lines: int = 0
+
+
+class Loop:
+    """Requests go in by `start`; what has ended comes out of `wait`.
+
+    `timeout_ns`: how long an exchange may take from when it was sent. `most_bytes`: how long an answer may be.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        timeout_ns: int,
+        most_bytes: int = 64 * 2**20,
+        stamps: bool = True,
+        now_ns: Callable[[], int] = monotonic_ns,
+    ) -> None:
+        self._address, self._timeout_ns, self._most_bytes, self._stamps = address, timeout_ns, most_bytes, stamps
+        self._now_ns = now_ns
+        self._poller: Any = poller()
+        self._alarm = Alarm()
+        self._alarm_ns: int | None = None
+        self._keeper = stamp_keeper() if stamps else None
+        if self._alarm.fd is not None:
+            self._poller.register(self._alarm.fd, READABLE)
+        self._lines: dict[int, Line] = {}
+        self._idle: list[Line] = []
+        self._running: dict[int, Line] = {}
+        self._timeouts: deque[tuple[int, int, Exchange]] = deque()
+        self._queue: deque[tuple[Line, Exchange]] = deque()
+        self._ended: list[Ended] = []
+        self.offset = WallOffset()
+        self.counts = Counts()
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that have been started and whose end has not been handed out."""
+        return len(self._running) + len(self._ended)
+
+    def start(self, key: int, payload: bytes) -> int:
+        """Send a request; returns when, in ns. Its end comes out of `wait` under its key, whatever happens.
+
+        Sent is the first thing done on the wire for it: `connect` for a new connection. Raises OutOfResources.
+        """
+        exchange = Exchange(key, self.offset, self._most_bytes)
+        line = self._idle.pop() if self._idle else None
+        exchange.sent_ns = now = self._now_ns()
+        self._timeouts.append((now + self._timeout_ns, key, exchange))
+        self._carry(line, exchange, payload)
+        return now
+
+    def wait(self, until_ns: int | None) -> list[Ended]:
+        """Receive until something has ended or it is `until_ns`."""
+        if not self._ended:
+            self._set_alarm(until_ns)
+            self._receive(until_ns)
+        ended, self._ended = self._ended, []
+        return ended
+
+    def abandon(self, why: str) -> list[Ended]:
+        """End everything that is still running, as it stands."""
+        for line in list(self._running.values()):
+            self._fail(line, why)
+        ended, self._ended = self._ended, []
+        return ended
+
+    def close(self) -> None:
+        """Close every connection; what still runs is lost (see `abandon`)."""
+        for line in self._lines.values():
+            line.close()
+        self._lines.clear()
+        self._idle.clear()
+        self._running.clear()
+        self._alarm.close()
+        self._poller.close()
+        if self._keeper is not None:
+            self._keeper.close()
+
+    def _receive(self, until_ns: int | None) -> None:
+        """The hot path. Each line of it is paid for once per token."""
+        poll, lines, queue, now_ns, offset = self._poller.poll, self._lines, self._queue, self._now_ns, self.offset
+        ended, read_bytes, ancillary_bytes, has_alarm = self._ended, _READ_BYTES, ANCILLARY_BYTES, self._alarm.fd
+        reads = 0
+        while not ended:
+            timeout = 0 if queue else -1 if has_alarm is not None else self._timeout_s(until_ns)
+            for fd, events in poll(timeout, _MOST_EVENTS):
+                line = lines.get(fd)
+                if line is None:
+                    if fd == has_alarm:
+                        self._alarm.heard()
+                        self._alarm_ns = None
+                    continue
+                if events & WRITABLE:
+                    self._writable(line)
+                    if events == WRITABLE or lines.get(fd) is not line:
+                        continue
+                receive = line.recvmsg  # a call of a slot's value is slower than a call of a name
+                try:
+                    data, ancillary, _, _ = receive(read_bytes, ancillary_bytes)
+                except BlockingIOError:
+                    continue
+                except OSError as error:
+                    self._lost(line, error)
+                    continue
+                exchange = line.exchange
+                if not data or exchange is None:
+                    self._closed(line)
+                    continue
+                now = now_ns()
+                if line.tls is not None:
+                    data = self._decrypt(line, data)
+                    if not data:
+                        continue
+                reads += 1
+                exchange.read_ns.append(now)
+                exchange.stamps.append(ancillary[0][2] if ancillary else NO_STAMP)
+                parts = exchange.parts
+                parts.append(data)
+                if (
+                    len(parts) >= exchange.look_at or data[-4:] == _END or not 4 <= len(data) < read_bytes
+                ) and not exchange.is_queued:
+                    exchange.is_queued = True
+                    queue.append((line, exchange))
+            now = now_ns()
+            if now >= offset.next_ns:
+                offset.watch(now)
+            if queue:
+                self._look(*queue.popleft())
+            if self._timeouts and now >= self._timeouts[0][0]:
+                self._time_out(now)
+            if until_ns is not None and now >= until_ns:
+                break
+            if self._alarm_ns is None:
+                self._set_alarm(until_ns)
+        self.counts.reads += reads
+
+    def _look(self, line: Line, exchange: Exchange) -> None:
+        exchange.is_queued = False
+        if line.exchange is exchange and exchange.look():
+            self._finish(line)
+
+    def _finish(self, line: Line, *, is_closed: bool = False) -> None:
+        """The exchange of this line is over; the line goes back to the idle ones if it can be used again."""
+        exchange, line.exchange = line.exchange, None
+        assert exchange is not None
+        self._running.pop(exchange.key, None)
+        self._ended.append(exchange.ended(self._now_ns()))
+        if exchange.keeps_alive and not line.out and not is_closed:
+            line.is_used = True
+            self._idle.append(line)
+        else:
+            self._drop(line)
+
+    def _fail(self, line: Line, why: str) -> None:
+        assert line.exchange is not None
+        line.exchange.fault = why
+        self._finish(line)
+
+    def _drop(self, line: Line) -> None:
+        if self._lines.get(line.fd) is line:
+            del self._lines[line.fd]
+            self._poller.unregister(line.fd)
+        if line in self._idle:
+            self._idle.remove(line)
+        line.close()
+
+    def _carry(self, line: Line | None, exchange: Exchange, payload: bytes) -> None:
+        why = None
+        if line is None:
+            line, why = self._connect()
+        self._running[exchange.key] = line
+        line.exchange = exchange
+        try:
+            if why is None:
+                line.queue(payload)
+                whole = line.push()
+                self._register(line, READABLE if whole else READABLE | WRITABLE)
+            else:
+                self._fail(line, why)
+        except OSError as error:
+            self._lost(line, error)
+
+    def _connect(self) -> tuple[Line, str | None]:
+        """A new connection, and why there can be none."""
+        try:
+            line = Line(self._address, stamps=self._stamps)
+            why = line.connect(self._address)
+        except OSError as error:
+            if error.errno in OUT_OF:
+                raise OutOfResources(error.strerror) from error
+            raise
+        self.counts.connects += 1
+        self.counts.unstamped_lines += not line.has_stamps
+        return line, why
+
+    def _register(self, line: Line, events: int) -> None:
+        if line.fd not in self._lines:
+            self._lines[line.fd] = line
+            self._poller.register(line.fd, events)
+        elif events != READABLE:
+            self._poller.modify(line.fd, events)
+
+    def _writable(self, line: Line) -> None:
+        if line.is_connecting and (why := line.connected()):
+            self._fail(line, why)
+            return
+        try:
+            if line.push():
+                self._poller.modify(line.fd, READABLE)
+        except OSError as error:
+            self._lost(line, error)
+
+    def _decrypt(self, line: Line, cipher: bytes) -> bytes:
+        assert line.tls is not None
+        try:
+            plain, out = line.tls.read(cipher)
+            line.out += out
+            if not line.push():
+                self._poller.modify(line.fd, READABLE | WRITABLE)
+        except (ssl.SSLError, OSError) as error:
+            self._lost(line, error)
+            return b""
+        return plain
+
+    def _closed(self, line: Line) -> None:
+        exchange = line.exchange
+        if exchange is None:
+            self._drop(line)
+        elif not self._again(line, exchange):
+            exchange.closed()
+            self._finish(line, is_closed=True)
+
+    def _lost(self, line: Line, error: OSError) -> None:
+        exchange = line.exchange
+        if exchange is None:
+            self._drop(line)
+        elif line.is_connecting:
+            self._fail(line, f"cannot connect: {error.strerror or error}")
+        elif not self._again(line, exchange):
+            self._fail(line, f"the connection broke: {error.strerror or error}")
+
+    def _again(self, line: Line, exchange: Exchange) -> bool:
+        """An idle connection may be closed by the server just as we use it: nobody's fault, so ask once more."""
+        if not line.is_used or exchange.has_begun:
+            return False
+        line.exchange = None
+        self._drop(line)
+        self.counts.retries += 1
+        self._carry(None, exchange, line.payload)
+        return True
+
+    def _time_out(self, now: int) -> None:
+        timeouts = self._timeouts
+        while timeouts and (now >= timeouts[0][0] or timeouts[0][1] not in self._running):
+            _, key, exchange = timeouts.popleft()
+            line = self._running.get(key)
+            if line is not None and line.exchange is exchange:
+                self._fail(line, f"no end after {self._timeout_ns / 1e9:g} s")
+
+    def _set_alarm(self, until_ns: int | None) -> None:
+        """An alarm that comes too early is only a wake-up; so it is moved forward at once, and back when it rings."""
+        timeouts = self._timeouts
+        while timeouts and timeouts[0][1] not in self._running:
+            timeouts.popleft()
+        times = [at for at in (until_ns, timeouts[0][0] if timeouts else None) if at is not None]
+        if times and (self._alarm_ns is None or min(times) < self._alarm_ns):
+            self._alarm_ns = min(times)
+            self._alarm.set(self._alarm_ns)
+
+    def _timeout_s(self, until_ns: int | None) -> float:
+        self._set_alarm(until_ns)
+        at_ns, self._alarm_ns = self._alarm_ns, None
+        return -1.0 if at_ns is None else max(0.0, (at_ns - self._now_ns()) / 1e9)

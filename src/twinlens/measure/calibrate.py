@@ -1,0 +1,74 @@
+"""The client proves itself before a run: against a null server on this machine, whose cost and times are known."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from twinlens.errors import ExecutorFailed
+from twinlens.executors.null_server import null_server
+from twinlens.executors.openai_http import OpenAIServer
+from twinlens.record.request import Request
+from twinlens.schedule.build import load_of
+from twinlens.spec.study import RunSpec
+from twinlens.stats.metrics.client import Calibration
+
+_CEILING_S, _STREAMS, _TOKENS = 1.0, 64, 128
+_PACED_S, _TTFT_S, _ITL_S = 1.5, 0.02, 0.01
+_MOST_RATE_PER_S = 400.0
+
+
+def calibrate(rate_per_s: float | None) -> Calibration:
+    """Two short runs of our client: as fast as it can take tokens, and paced at the rate of the run to come.
+
+    Takes about four seconds. Raises ExecutorFailed where the null server does not answer.
+    """
+    fastest = _played(0.0, 0.0, {"kind": "closed"}, {"concurrency": _STREAMS}, _CEILING_S)
+    rate = min(rate_per_s or 20.0, _MOST_RATE_PER_S)
+    paced = _played(_TTFT_S, _ITL_S, {"kind": "constant"}, {"rate_per_s": rate}, _PACED_S)
+    took_s = max(r.end_ns for r in fastest) / 1e9
+    ttft_s = np.array([(r.chunk_ns[0] - r.sent_ns) / 1e9 for r in paced])
+    late_s = np.array([(r.sent_ns - r.intended_ns) / 1e9 for r in paced])
+    return Calibration(
+        ceiling_tokens_per_s=sum(r.output_tokens for r in fastest) / took_s,
+        added_latency_s=max(0.0, float(np.median(ttft_s)) - _TTFT_S),
+        lag_s_p99=max(0.0, float(np.quantile(late_s, 0.99))),
+    )
+
+
+def _played(
+    ttft_s: float, itl_s: float, arrival: dict[str, Any], point: dict[str, Any], duration_s: float
+) -> list[Request]:
+    rows: list[Request] = []
+    with null_server(ttft_s, itl_s, life_s=60.0) as server:
+        spec = _spec(server.url, arrival, point, duration_s)
+        client = OpenAIServer()
+        try:
+            client.open(spec, lambda phrase: None)
+            client.play(load_of(spec).schedule, rows.append)
+        finally:
+            client.close()
+    answered = [row for row in rows if row.outcome == "ok" and row.chunk_ns]
+    if not answered:
+        raise ExecutorFailed("the client cannot be calibrated: its null server answered nothing", code="TL302")
+    return answered
+
+
+def _spec(url: str, arrival: dict[str, Any], point: dict[str, Any], duration_s: float) -> RunSpec:
+    data = {
+        "name": "calibration",
+        "executor": {"kind": "openai-http", "options": {"url": url}},
+        "workload": {
+            "kind": "inference",
+            "model": "tiny",
+            "arrival": arrival,
+            "input_tokens": {"kind": "fixed", "value": 32},
+            "output_tokens": {"kind": "fixed", "value": _TOKENS if arrival["kind"] == "closed" else 8},
+            "fidelity_prompts": 0,
+        },
+        "point": point,
+        "protocol": {"duration_s": duration_s, "min_rows": 1},
+    }
+    return RunSpec.model_validate_json(json.dumps(data))

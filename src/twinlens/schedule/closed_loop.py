@@ -1,0 +1,53 @@
+"""Closed loops: a fixed number of requests in flight, each end starts the next. Never on one axis with open loops."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from twinlens.record.request import Request
+from twinlens.schedule.ask import Ask
+
+
+class ClosedLoop:
+    """`concurrency` requests in flight; the next is intended at the very moment at which one ends.
+
+    Over when `asks` are, or when `until_ns` has passed and at least `min_requests` are done.
+    """
+
+    def __init__(
+        self,
+        concurrency: int,
+        asks: Iterable[Ask],
+        *,
+        start_ns: int = 0,
+        until_ns: int | None = None,
+        min_requests: int = 0,
+    ) -> None:
+        self._asks: Iterator[Ask] = iter(asks)
+        self._free_ns = [start_ns] * concurrency  # a heap: when each idle slot became free
+        self._until_ns, self._min_requests = until_ns, min_requests
+        self._ended = 0
+        self._next = next(self._asks, None)
+
+    def due(self, now_ns: int) -> tuple[Ask, ...]:
+        found: list[Ask] = []
+        while (at_ns := self.next_due_ns()) is not None and at_ns <= now_ns:
+            assert self._next is not None
+            heapq.heappop(self._free_ns)
+            found.append(replace(self._next, intended_ns=at_ns))
+            self._next = next(self._asks, None)
+        return tuple(found)
+
+    def next_due_ns(self) -> int | None:
+        if self._next is None or not self._free_ns or self._is_over(self._free_ns[0]):
+            return None
+        return self._free_ns[0]
+
+    def done(self, request: Request) -> None:
+        self._ended += 1
+        heapq.heappush(self._free_ns, request.end_ns)
+
+    def _is_over(self, now_ns: int) -> bool:
+        return self._until_ns is not None and now_ns >= self._until_ns and self._ended >= self._min_requests

@@ -1,0 +1,68 @@
+"""What requests hold, drawn from a seed: lengths and shared prefixes. The n-th is the same however many are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count as counting
+
+import numpy as np
+
+from twinlens.schedule.ask import Ask
+from twinlens.schedule.length import sample_lengths
+from twinlens.schedule.plan import Plan
+from twinlens.schedule.prefix import draw_prefixes
+from twinlens.spec.length import Length
+from twinlens.spec.prompt import Prefix
+from twinlens.spec.workload import Images, InferenceWorkload
+
+# Streams of random numbers, one per quantity, so that a change to one leaves the others as they were.
+_INPUT, _OUTPUT, _PREFIX = 2, 3, 4
+_CHUNK = 1024
+
+Draw = Callable[[np.random.Generator, int], np.ndarray]
+
+
+def drawn(draw: Draw, seed: int, stream: int, first: int, count: int) -> np.ndarray:
+    """Numbers `first` to `first + count` of a stream, shape (count,), int64.
+
+    Each chunk of the stream has a seed of its own, so any stretch can be drawn alone: a run that goes on continues.
+    """
+    begin, end = first // _CHUNK, -(-(first + count) // _CHUNK)
+    chunks = [draw(np.random.default_rng([seed, stream, chunk]), _CHUNK) for chunk in range(begin, end)]
+    return np.concatenate([np.empty(0, dtype=np.int64), *chunks])[first - begin * _CHUNK :][:count]
+
+
+def single_asks(
+    workload: InferenceWorkload, intended_ns: np.ndarray, *, seed: int, prompt_seed: int, first: int = 0
+) -> Plan:
+    """Requests at the given times, shape (asks,); the first of them has number `first`.
+
+    `seed` decides lengths and prefixes, `prompt_seed` the words.
+    """
+    count = len(intended_ns)
+    images = isinstance(workload.data, Images)
+    inputs, outputs = (
+        np.zeros(count, dtype=np.int64) if images else lengths(length, seed, stream, first, count)
+        for length, stream in ((workload.input_tokens, _INPUT), (workload.output_tokens, _OUTPUT))
+    )
+    plan = Plan(prompt_seed, intended_ns, inputs, outputs, first_number=first)
+    return plan if workload.prefix is None else plan.behind(*prefixes(workload.prefix, seed, first, count))
+
+
+def endless_asks(workload: InferenceWorkload, *, seed: int, prompt_seed: int, first: int = 0) -> Iterator[Ask]:
+    """Requests without end, for a closed loop, which decides their times itself."""
+    for begin in counting(first, _CHUNK):
+        yield from single_asks(
+            workload, np.zeros(_CHUNK, dtype=np.int64), seed=seed, prompt_seed=prompt_seed, first=begin
+        )
+
+
+def lengths(length: Length, seed: int, stream: int, first: int, count: int) -> np.ndarray:
+    """Numbers `first` to `first + count` of a stream of lengths in tokens, shape (count,)."""
+    return drawn(lambda rng, n: sample_lengths(length, rng, n), seed, stream, first, count)
+
+
+def prefixes(prefix: Prefix, seed: int, first: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which prefix each opens with (NONE: with none) and its tokens, both of shape (count,)."""
+    ids = drawn(lambda rng, n: draw_prefixes(prefix, rng, n), seed, _PREFIX, first, count)
+    return ids, np.where(ids >= 0, prefix.tokens, 0)

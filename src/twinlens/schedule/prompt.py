@@ -1,0 +1,123 @@
+"""Prompts as text, without a tokenizer: about as many tokens as asked for, and the server's `usage` tells the truth.
+
+A prompt is cut from streams of words, one stream per seed: a longer cut of the same stream begins with the shorter one,
+which makes the reuse of prefixes exact, and different seeds share nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from twinlens.errors import BadInput
+from twinlens.schedule.ask import Ask
+from twinlens.schedule.trace_row import BLOCK_TOKENS
+from twinlens.schedule.word import WORDS
+from twinlens.spec.prompt import PromptFile, Prompts
+
+_PREFIX, _BLOCK = 2, 3  # the second number of a stream's seed; an ask's own has 0 or 1
+_OPENING = 4  # synthetic words before a passage of a file, so that two passages never begin alike
+
+
+class Words(Protocol):
+    """Endless words, a stream per seed."""
+
+    def cut(self, seed: tuple[int, ...], tokens: int, skip: int = 0) -> str:
+        """The words of a stream worth about `tokens` tokens, after those worth `skip`."""
+        ...
+
+
+def words_of(prompts: Prompts) -> Words:
+    """Where a workload's words come from. Raises BadInput (TL213) where its file cannot be read or is empty."""
+    if isinstance(prompts, PromptFile):
+        return FileWords(Path(prompts.path), prompts.tokens_per_word)
+    return SyntheticWords(prompts.tokens_per_word)
+
+
+def prompt_text(ask: Ask, words: Words) -> str:
+    """The whole prompt of an ask in one piece, for an API that takes text."""
+    return " ".join(part for part in (*_shared(ask, words), words.cut(ask.seed, _own_tokens(ask))) if part)
+
+
+def messages(ask: Ask, words: Words, answers: Sequence[str] = ()) -> list[dict[str, str]]:
+    """The prompt as chat messages: the shared prefix as "system", then what was said in turns.
+
+    Earlier answers are words of the session's own stream, so that every server gets the same prompt; `answers`, one
+    per earlier turn, puts what the server really said in their place, which its cache may still hold.
+    """
+    shared = " ".join(_shared(ask, words))
+    said = ask.history or (_own_tokens(ask),)
+    found = [{"role": "system", "content": shared}] if shared else []
+    skip = 0
+    for i, tokens in enumerate(said):
+        is_answer = i % 2 == 1
+        content = answers[i // 2] if is_answer and i // 2 < len(answers) else words.cut(ask.seed, tokens, skip)
+        if content:
+            found.append({"role": "assistant" if is_answer else "user", "content": content})
+        skip += tokens
+    return found
+
+
+def _shared(ask: Ask, words: Words) -> list[str]:
+    """What an ask opens with and others may too: its prefix and the blocks of its trace."""
+    run = ask.seed[0]
+    parts = []
+    if ask.prefix_id is not None and ask.prefix_tokens:
+        parts.append(words.cut((run, _PREFIX, ask.prefix_id), ask.prefix_tokens))
+    for i, block in enumerate(ask.blocks):
+        left = ask.input_tokens - ask.prefix_tokens - i * BLOCK_TOKENS
+        parts.append(words.cut((run, _BLOCK, block), min(BLOCK_TOKENS, left)))
+    return parts
+
+
+def _own_tokens(ask: Ask) -> int:
+    return max(0, ask.input_tokens - ask.prefix_tokens - len(ask.blocks) * BLOCK_TOKENS)
+
+
+class SyntheticWords:
+    """Words drawn uniformly from a list of common ones: about 9 bits each, and nothing for a cache to recognise."""
+
+    def __init__(self, tokens_per_word: float = 1.0) -> None:
+        self._tokens_per_word = tokens_per_word
+
+    def cut(self, seed: tuple[int, ...], tokens: int, skip: int = 0) -> str:
+        first, last = (round(n / self._tokens_per_word) for n in (skip, skip + tokens))
+        return " ".join(_synthetic(seed, last)[first:])
+
+
+class FileWords:
+    """Passages of a text file, each from a place that the seed decides, going on from its beginning at its end."""
+
+    def __init__(self, path: Path, tokens_per_word: float = 1.3) -> None:
+        try:
+            self._words = path.read_text(encoding="utf-8").split()
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInput(f"cannot read the prompts {str(path)!r}: {error}", code="TL213") from None
+        if not self._words:
+            raise BadInput(f"the prompts {str(path)!r} hold no words", code="TL213")
+        self._tokens_per_word = tokens_per_word
+
+    def cut(self, seed: tuple[int, ...], tokens: int, skip: int = 0) -> str:
+        first, last = (round(n / self._tokens_per_word) for n in (skip, skip + tokens))
+        opening = _synthetic(seed, _OPENING)
+        place = int.from_bytes(_stream(seed, 2 * _OPENING + 8)[-8:], "little") % len(self._words)
+        wanted = range(first, last)
+        return " ".join(
+            opening[i] if i < _OPENING else self._words[(place + i - _OPENING) % len(self._words)] for i in wanted
+        )
+
+
+def _synthetic(seed: tuple[int, ...], count: int) -> list[str]:
+    if count <= 0:
+        return []
+    drawn = np.frombuffer(_stream(seed, 2 * count), dtype="<u2") % len(WORDS)
+    return [WORDS[i] for i in drawn.tolist()]
+
+
+def _stream(seed: tuple[int, ...], size: int) -> bytes:
+    """So many bytes that the seed decides. A longer stream begins with the shorter one; no library changes it."""
+    return hashlib.shake_128(repr(seed).encode()).digest(size)

@@ -1,0 +1,52 @@
+"""Whether a workload and an operating point say the same thing: what would have no effect is refused, never ignored."""
+
+from __future__ import annotations
+
+from twinlens.errors import BadInput
+from twinlens.spec.arrival import Closed, Constant, Gamma, Lockstep, Poisson, Trace
+from twinlens.spec.point import Point
+from twinlens.spec.workload import InferenceWorkload, Workload
+
+_ADMISSION_FIELDS = {"dynamic": "timeout_s", "continuous": "in_flight"}
+
+
+def refuse_unpaired(workload: Workload, point: Point) -> None:
+    """Raises BadInput (TL202) where arrival, sessions and point need something of each other that is not there."""
+    sentence = _arrival_problem(workload, point) or _admission_problem(workload, point) or _content_problem(workload)
+    if sentence:
+        raise BadInput(sentence, code="TL202")
+
+
+def _arrival_problem(workload: Workload, point: Point) -> str | None:
+    arrival = workload.arrival if isinstance(workload, InferenceWorkload) else Lockstep()
+    wants_rate, wants_concurrency = isinstance(arrival, Constant | Poisson | Gamma), isinstance(arrival, Closed)
+    if wants_rate and point.rate_per_s is None:
+        return f"{arrival.kind} arrivals need a rate: --at rate_per_s=1,2,4"
+    if wants_concurrency and point.concurrency is None:
+        return "a closed loop needs a concurrency: --at concurrency=1,8,64"
+    if point.rate_per_s is not None and not wants_rate:
+        return f'point.rate_per_s means nothing to {arrival.kind} arrivals; --set workload.arrival.kind="poisson"'
+    if point.concurrency is not None and not wants_concurrency:
+        return f'point.concurrency means nothing to {arrival.kind} arrivals; --set workload.arrival.kind="closed"'
+    return None
+
+
+def _admission_problem(workload: Workload, point: Point) -> str | None:
+    for policy, field in _ADMISSION_FIELDS.items():
+        if getattr(point, field) is not None and point.admission != policy:
+            return f'point.{field} means nothing without {policy} admission; --set point.admission="{policy}"'
+    if point.admission == "dynamic" and point.timeout_s is None:
+        return "dynamic admission needs a timeout: --set point.timeout_s=0.05"
+    if point.admission and (not isinstance(workload, InferenceWorkload) or isinstance(workload.arrival, Lockstep)):
+        return "lockstep has its batches already; admission policies need other arrivals, such as poisson"
+    return None
+
+
+def _content_problem(workload: Workload) -> str | None:
+    if not isinstance(workload, InferenceWorkload):
+        return None
+    if isinstance(workload.arrival, Lockstep | Trace):
+        for field in ("sessions", "prefix"):
+            if getattr(workload, field) is not None:
+                return f"workload.{field} means nothing to {workload.arrival.kind} arrivals"
+    return None

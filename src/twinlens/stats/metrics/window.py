@@ -1,0 +1,155 @@
+"""Which requests of a served run count, and whether the run held still: fill-up, warm-up, steadiness, overload.
+
+A request belongs to the window if it was *intended* inside it, however late it was sent or ended. The window ends
+with the last intended request, so what is left to drain afterwards lowers no rate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from twinlens.record.request import Requests
+from twinlens.stats.judge import Label, SteadyRule
+from twinlens.stats.metrics.overload import overload
+from twinlens.stats.steady import segment
+
+ServingLabel = Label | Literal["overload", "whole run"]
+Loop = Literal["open", "closed", "whole"]
+
+# Latency under load wanders by chance far more than the time of a step does: 1 % would call every queue unsteady.
+SERVING_DELTA = 0.05
+# A batching policy makes latency a saw-tooth by design, so a cycle is no fault: no correlation reaches this.
+_NO_CYCLES = 10.0
+_POINTS = 400  # latencies are averaged over neighbours beyond that: more show no more levels
+_FILL_TIMES = 2.0  # an empty server is full again after about two stays of a request
+_MOST_FILL = 1 / 3  # more than that for filling up leaves too little to look at
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The rows that count: `rows` are indexes in the order of intended time, [begin_ns, end_ns] the time they span.
+
+    `first`, `last` are positions of the window in that order (half open). `in_flight_slope_per_s`: how fast the
+    number of unanswered requests grew inside the window (Theil–Sen), None where it was not tested.
+    """
+
+    rows: np.ndarray
+    begin_ns: int
+    end_ns: int
+    first: int
+    last: int
+    label: ServingLabel
+    ranked: bool
+    reason: str
+    in_flight_slope_per_s: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        return (self.end_ns - self.begin_ns) / 1e9
+
+
+def find_window(requests: Requests, loop: Loop, rule: SteadyRule = SteadyRule()) -> Window | None:
+    """The window of a served run; None where there are no rows.
+
+    `loop`: "open" (arrivals do not wait for answers: may be overloaded), "closed" (they do), or "whole" for load that
+    changes by design (all at once, a ramp, a trace), where every row counts.
+    """
+    if not len(requests):
+        return None
+    order = np.argsort(requests.intended_ns, kind="stable")
+    if loop == "whole":
+        end_ns = int(requests.end_ns.max())
+        reason = "the load changes by design, so every request of the run counts"
+        return _window(requests, order, 0, "whole run", reason, end_ns=end_ns)
+    fill = _fill_rows(requests, order)
+    if fill is None:
+        reason = "the run is shorter than three stays of a request"
+        return _window(requests, order, 0, "too short", reason)
+    if loop == "open":
+        growing = overload(requests, order, fill)
+        if growing is not None:
+            slope_per_s, reason = growing
+            return _window(requests, order, fill, "overload", reason, slope_per_s=slope_per_s)
+    return _steady(requests, order, fill, rule)
+
+
+def _fill_rows(requests: Requests, order: np.ndarray) -> int | None:
+    """How many of the first rows came before the server had filled up; None where that is most of the run.
+
+    The stay is that of the first tenth of requests, which a growing queue has not reached yet.
+    """
+    intended = requests.intended_ns[order]
+    early = order[: max(1, len(order) // 10)]
+    stay_ns = float(np.median(requests.end_ns[early] - requests.intended_ns[early]))
+    span_ns = float(intended[-1] - intended[0])
+    if stay_ns > span_ns * _MOST_FILL:
+        return None
+    until = intended[0] + min(_FILL_TIMES * stay_ns, span_ns * _MOST_FILL)
+    return int(np.searchsorted(intended, until))
+
+
+def _steady(requests: Requests, order: np.ndarray, fill: int, rule: SteadyRule) -> Window:
+    """Levels of latency per output token over the answered requests, judged as row times are."""
+    at = np.flatnonzero(requests.outcome[order] == "ok")
+    if at.size < max(2, rule.min_rows):
+        reason = f"{at.size} of {len(order)} requests ended well, at least {rule.min_rows} are asked for"
+        return _window(requests, order, 0, "too short", reason)
+    size = -(-at.size // _POINTS)
+    heads = at[::size]
+    per_token = _stay_per_token(requests, order[at], size)
+    times = requests.intended_ns[order[heads]]
+    spans_s = np.maximum(np.diff(times, append=requests.intended_ns[order[-1]]) / 1e9, 1e-9)
+    early = np.flatnonzero(heads < fill)
+    if early.size >= heads.size - 1:
+        early = early[:0]
+    serving = replace(rule, min_rows=min(rule.min_rows, heads.size), delta=SERVING_DELTA, cycle_strength=_NO_CYCLES)
+    found = segment(spans_s, work=spans_s / per_token, tagged_rows=early, rule=serving)
+    # From the first request, unless what was answered there was warm-up: a failure alone never ends one.
+    first = int(heads[found.steady_begin]) if 0 < found.steady_begin < heads.size else 0
+    failed = first - int(np.searchsorted(at, first))
+    reason = _in_requests(found.reason, size)
+    if failed:
+        reason = f"{reason}; of the {first} requests before it {failed} failed"
+    return _window(requests, order, first, found.label, reason)
+
+
+def _stay_per_token(requests: Requests, rows: np.ndarray, size: int) -> np.ndarray:
+    """Time from intent to end over output tokens, summed over `size` neighbours each; above 0."""
+    stay_ns = (requests.end_ns - requests.intended_ns)[rows].astype(np.float64)
+    firsts = np.arange(0, rows.size, size)
+    tokens = np.add.reduceat(np.maximum(1, requests.output_tokens[rows]), firsts)
+    return np.asarray(np.maximum(np.add.reduceat(stay_ns, firsts), 1.0) / tokens)
+
+
+def _in_requests(reason: str, size: int) -> str:
+    """The reason of the steady test, whose rows are here `size` requests each."""
+    word = "request" if size == 1 else "point"
+    text = reason.replace("row time", "latency per token").replace("rows", f"{word}s").replace("row", word)
+    return text if size == 1 else f"{text} (a point is {size} requests)"
+
+
+def _window(
+    requests: Requests,
+    order: np.ndarray,
+    first: int,
+    label: ServingLabel,
+    reason: str,
+    *,
+    end_ns: int | None = None,
+    slope_per_s: float | None = None,
+) -> Window:
+    intended = requests.intended_ns[order]
+    return Window(
+        rows=order[first:],
+        begin_ns=int(intended[first]),
+        end_ns=int(intended[-1]) if end_ns is None else end_ns,
+        first=first,
+        last=len(order),
+        label=label,
+        ranked=label in ("flat", "warm-up", "whole run"),
+        reason=reason,
+        in_flight_slope_per_s=slope_per_s,
+    )

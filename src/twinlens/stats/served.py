@@ -1,0 +1,123 @@
+"""What the rows of a served run come to: its window, its metrics, the verdict on the server and that on the client."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.facts import Facts
+from twinlens.record.run import Run
+from twinlens.spec.workload import InferenceWorkload
+from twinlens.stats.group import Verdict
+from twinlens.stats.metrics.client import Calibration, ClientVerdict, client_verdict
+from twinlens.stats.metrics.observed import observe
+from twinlens.stats.metrics.quality import fidelity
+from twinlens.stats.metrics.serving import serving_metrics
+from twinlens.stats.metrics.variants import variants
+from twinlens.stats.metrics.window import Loop, Window, find_window
+from twinlens.stats.steady import SteadyRule
+
+_LOOPS: dict[str, Loop] = {
+    "constant": "open",
+    "poisson": "open",
+    "gamma": "open",
+    "closed": "closed",
+    "single-stream": "closed",
+    "offline": "whole",
+    "ramp": "whole",
+    "trace": "whole",
+}
+
+
+def is_served(run: Run) -> bool:
+    """Whether requests of this run came by a schedule rather than in lockstep."""
+    workload = run.spec.workload
+    return isinstance(workload, InferenceWorkload) and workload.arrival.kind in _LOOPS
+
+
+def served(run: Run, rule: SteadyRule) -> tuple[dict[str, Estimate], Verdict, dict[str, float], ClientVerdict | None]:
+    """Metrics, verdict, work done in the window (for energy), and the client's verdict where a client was recorded."""
+    workload = run.spec.workload
+    assert isinstance(workload, InferenceWorkload)
+    requests, loop = run.requests, _LOOPS[workload.arrival.kind]
+    window = find_window(requests, loop, rule)
+    metrics = serving_metrics(requests, window, workload.slo, run.facts, _devices(run.facts))
+    metrics |= fidelity(run.facts.fidelity) if run.facts else {}
+    if window is None:
+        return metrics, nothing(), {}, None
+    client = _client(run, window, metrics, loop)
+    metrics |= client.metrics if client else {}
+    ended = (requests.end_ns >= window.begin_ns) & (requests.end_ns <= window.end_ns)
+    done = ended & (requests.outcome == "ok")
+    work = {
+        "energy_per_request_j": float(done.sum()),
+        "energy_per_output_token_j": float(requests.output_tokens[done].sum()),
+    }
+    return metrics, _verdict(window, client), work, client
+
+
+def peers(run: Run) -> dict[str, Estimate]:
+    """A served run under other tools' definitions and names; empty for any other run."""
+    if not is_served(run):
+        return {}
+    workload = run.spec.workload
+    assert isinstance(workload, InferenceWorkload)
+    return variants(run.requests, workload.slo)
+
+
+def nothing() -> Verdict:
+    """The verdict on a run without rows."""
+    return Verdict("too short", False, "there are no rows", 0, 0, 0.0, 0.0)
+
+
+def _verdict(window: Window, client: ClientVerdict | None) -> Verdict:
+    found = Verdict(
+        label=window.label,
+        ranked=window.ranked,
+        reason=window.reason,
+        begin_row=window.first,
+        end_row=window.last,
+        begin_s=window.begin_ns / 1e9,
+        end_s=window.end_ns / 1e9,
+    )
+    if client is None or client.valid:
+        return found
+    # What the server did cannot be told from what the client did, so that comes first.
+    return replace(found, label="invalid", ranked=False, reason=" ".join(client.reasons))
+
+
+def _client(run: Run, window: Window, metrics: dict[str, Estimate], loop: Loop) -> ClientVerdict | None:
+    """None where no client over a network was recorded: an engine in this process has no lateness of its own.
+
+    `client` in run.json is what the client counted, `calibration` what it did against the null server.
+    """
+    record: dict[str, Any] | None = run.raw.get("client")
+    if record is None:
+        return None
+    known = run.raw.get("calibration")
+    calibration = Calibration(**known) if known else None
+    observed = observe(
+        run.requests,
+        window,
+        metrics,
+        loop=loop,
+        read_lag_ns=_column(run, "lag_ns"),
+        merged_reads=int(record.get("merged_reads", 0)),
+        stamped_by_kernel=record.get("stamps") == "kernel",
+    )
+    return client_verdict(observed, calibration)
+
+
+def _column(run: Run, name: str) -> np.ndarray:
+    """A column as floats, NaN where null or where the run is older than the column."""
+    if name not in run.table.column_names:
+        return np.full(run.table.num_rows, np.nan)
+    return np.asarray(run.table.column(name).to_numpy(), dtype=float)
+
+
+def _devices(facts: Facts | None) -> int | None:
+    fact = facts.executor.facts.get("accelerator.count") if facts else None
+    return fact.value if fact is not None and isinstance(fact.value, int) and fact.value > 0 else None

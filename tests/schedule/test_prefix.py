@@ -1,0 +1,87 @@
+"""Shared prefixes: what is expected of them by hand, and that what is drawn agrees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from twinlens.schedule.conversation import session_asks
+from twinlens.schedule.draw import single_asks
+from twinlens.schedule.prefix import expected_hit_share, prefix_probabilities, prefix_token_share, reusable_tokens
+from twinlens.schedule.trace import read_trace
+from twinlens.spec.arrival import Trace
+from twinlens.spec.length import Fixed, Lognormal
+from twinlens.spec.prompt import Prefix, Sessions
+from twinlens.spec.workload import InferenceWorkload
+
+SPREAD = Lognormal(kind="lognormal", mean=200.0, cv=1.0, max=2000)
+
+
+def planned(count: int, seed: int = 1, **fields: object):
+    workload = InferenceWorkload(kind="inference", model="tiny", **fields)  # type: ignore[arg-type]
+    return single_asks(workload, np.zeros(count, dtype=np.int64), seed=seed, prompt_seed=2)
+
+
+def test_zipf_gives_the_second_half_of_what_the_first_gets() -> None:
+    assert prefix_probabilities(Prefix(tokens=1, count=3, choice="zipf")) == pytest.approx([6 / 11, 3 / 11, 2 / 11])
+    assert prefix_probabilities(Prefix(tokens=1, count=4)) == pytest.approx([0.25] * 4)
+
+
+def test_the_share_of_prefix_tokens_by_hand() -> None:
+    # Half of the requests have 300 tokens before their 100: 150 of 250 on average.
+    assert prefix_token_share(Prefix(tokens=300, share=0.5), Fixed(value=100)) == pytest.approx(0.6)
+
+
+def test_the_share_of_prefix_tokens_is_that_of_what_is_drawn() -> None:
+    prefix = Prefix(tokens=150, count=5, choice="zipf", share=0.7)
+    plan = planned(50_000, input_tokens=SPREAD, prefix=prefix)
+    assert plan.prefix_tokens is not None
+    seen = plan.prefix_tokens.sum() / plan.input_tokens.sum()
+    assert seen == pytest.approx(prefix_token_share(prefix, SPREAD), abs=0.005)
+    ids = plan.prefix_id[plan.prefix_id >= 0]  # type: ignore[index]
+    assert np.bincount(ids) / len(ids) == pytest.approx(prefix_probabilities(prefix), abs=0.01)
+
+
+def test_expected_hits_by_hand() -> None:
+    # One prefix that everyone has: all but the first of four hit, 3 × 100 of 4 × 200 tokens.
+    assert expected_hit_share(Prefix(tokens=100), Fixed(value=100), 4) == pytest.approx(3 / 8)
+    # Two prefixes, two requests: the second hits in half of the cases, 0.5 × 100 of 2 × 200 tokens.
+    assert expected_hit_share(Prefix(tokens=100, count=2), Fixed(value=100), 2) == pytest.approx(1 / 8)
+    assert expected_hit_share(Prefix(tokens=100, share=0.0), Fixed(value=100), 9) == 0
+
+
+@pytest.mark.parametrize("choice", ["uniform", "zipf"])
+def test_expected_hits_are_those_of_what_is_drawn(choice: str) -> None:
+    prefix = Prefix(tokens=80, count=40, choice=choice, share=0.8)  # type: ignore[arg-type]
+    shares = []
+    for seed in range(60):
+        plan = planned(100, seed, input_tokens=Fixed(value=20), prefix=prefix)
+        shares.append(reusable_tokens(plan).sum() / plan.input_tokens.sum())
+    sure = 5 * np.std(shares) / np.sqrt(60)
+    assert np.mean(shares) == pytest.approx(expected_hit_share(prefix, Fixed(value=20), 100), abs=sure)
+
+
+def test_requests_without_prefixes_reuse_nothing() -> None:
+    assert reusable_tokens(planned(10)).tolist() == [0] * 10
+
+
+def test_a_later_turn_may_reuse_the_prompt_before_it() -> None:
+    workload = InferenceWorkload(
+        kind="inference",
+        model="tiny",
+        input_tokens=Fixed(value=10),
+        output_tokens=Fixed(value=5),
+        prefix=Prefix(tokens=100),
+        sessions=Sessions(turns=Fixed(value=3)),
+    )
+    plan = session_asks(workload, np.zeros(2, dtype=np.int64), seed=1, prompt_seed=2)
+    assert plan.input_tokens.tolist() == [110, 125, 140, 110, 125, 140]
+    assert reusable_tokens(plan).tolist() == [0, 110, 125, 100, 110, 125]
+
+
+def test_a_trace_reuses_the_blocks_that_lead_and_were_seen() -> None:
+    path = Path(__file__).parents[1] / "vectors" / "traces" / "mooncake.jsonl"
+    plan = read_trace(Trace(path=str(path), format="mooncake"), 60.0, prompt_seed=3).plan
+    assert reusable_tokens(plan).tolist() == [0, 1024, 0]

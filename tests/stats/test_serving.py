@@ -1,0 +1,417 @@
+"""Metrics of a served run, by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from served_rows import columns, failed, poisson, queue, row
+from twinlens.pages import find
+from twinlens.record.estimate import Estimate
+from twinlens.record.request import Requests
+from twinlens.spec.slo import Slo
+from twinlens.stats.censored import censored_quantile
+from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.metrics.goodput import fluidity_index, goodput, share, standing, within
+from twinlens.stats.metrics.latency import chunking, gaps_s, latency
+from twinlens.stats.metrics.overload import in_flight
+from twinlens.stats.metrics.serving import serving_metrics
+from twinlens.stats.metrics.window import Loop, ServingLabel, Window, find_window
+
+SLO = Slo(ttft_s=0.1, tpot_s=0.02)
+
+
+def whole(requests: Requests, loop: Loop = "whole") -> Window:
+    window = find_window(requests, loop)
+    assert window is not None
+    return window
+
+
+def metrics(requests: Requests, loop: Loop = "whole", slo: Slo | None = None, devices: int | None = None):
+    return serving_metrics(requests, whole(requests, loop), slo, None, devices)
+
+
+def every(requests: Requests) -> np.ndarray:
+    return np.arange(len(requests))
+
+
+def test_times_count_from_intent_and_those_from_send_stand_beside_them() -> None:
+    # Due at 100 ms, sent 30 ms late, first of 5 tokens at 180 ms, last at 220 ms, over at 225 ms.
+    one = columns([row(100, (180, 190, 200, 210, 220), sent_ms=130, end_ms=225)])
+    found = latency(one, every(one))
+    assert found.ttft_s == pytest.approx([0.080])
+    assert found.ttft_from_send_s == pytest.approx([0.050])
+    assert found.e2e_s == pytest.approx([0.125])
+    assert found.e2e_from_send_s == pytest.approx([0.095])
+    assert found.tpot_s == pytest.approx([0.010])
+    assert found.longest_gap_s == pytest.approx([0.010])
+    assert found.lag_s == pytest.approx([0.030])
+
+
+def test_a_wait_before_sending_is_split_into_policy_and_client() -> None:
+    held = columns([row(100, (200,), released_ms=140, sent_ms=143), row(100, (200,), sent_ms=102)])
+    found = latency(held, every(held))
+    assert found.held_s[0] == pytest.approx(0.040)
+    assert np.isnan(found.held_s[1])
+    assert found.client_s == pytest.approx([0.003, 0.002])
+    assert found.lag_s == pytest.approx([0.043, 0.002])
+
+
+def test_a_request_that_was_never_sent_has_no_lag() -> None:
+    refused = columns([failed(100, 101, sent_ms=-5000, outcome="refused")])
+    assert np.isnan(latency(refused, every(refused)).lag_s).all()
+    assert latency(refused, every(refused)).ttft_s[0] == np.inf
+
+
+def test_whatever_is_not_ok_took_for_ever_even_where_its_first_tokens_came() -> None:
+    rows = [failed(0, 50, (10, 20)), row(0, (10, 20), outcome="cut_off"), failed(0, 5, outcome="refused")]
+    found = latency(columns(rows), np.arange(3))
+    for name in ("ttft_s", "ttft_from_send_s", "tpot_s", "e2e_s", "e2e_from_send_s", "longest_gap_s"):
+        assert np.isinf(getattr(found, name)).all(), name
+
+
+def test_an_answer_of_one_token_has_no_time_per_output_token() -> None:
+    one = columns([row(0, (10,))])
+    assert np.isnan(latency(one, every(one)).tpot_s[0])
+    assert latency(one, every(one)).longest_gap_s[0] == 0
+
+
+def test_the_longest_gap_is_found_within_each_answer_only() -> None:
+    rows = columns([row(0, (10, 20, 50)), row(0, (900,)), row(0, (1000, 1005, 1007)), row(5, (9000, 9001))])
+    assert latency(rows, every(rows)).longest_gap_s == pytest.approx([0.030, 0.0, 0.005, 0.001])
+
+
+def test_gaps_are_pooled_within_answers_in_the_order_asked_for() -> None:
+    rows = columns([row(0, (10, 20, 50)), row(0, (900,)), row(0, (1000, 1005))])
+    assert gaps_s(rows, np.array([2, 1, 0])) == pytest.approx([0.005, 0.010, 0.030])
+
+
+def test_every_token_that_never_came_is_an_endless_gap() -> None:
+    # Asked for 6, got 2: four gaps are missing. A failure that owes nothing still counts once.
+    rows = columns([failed(0, 99, (10, 20), asked_tokens=6), failed(0, 99, (10, 20), asked_tokens=2)])
+    assert gaps_s(rows, np.array([0])).tolist() == pytest.approx([0.010, *[np.inf] * 4])
+    assert gaps_s(rows, np.array([1])).tolist() == pytest.approx([0.010, np.inf])
+    refused = columns([failed(0, 1, outcome="refused", asked_tokens=4)])
+    assert gaps_s(refused, np.array([0])).tolist() == [np.inf] * 3
+
+
+@pytest.mark.parametrize(
+    ("chunks", "tokens", "kind"),
+    [
+        ((1, 1, 1, 1), 4, "itl"),
+        ((1, 1, 1), 4, "itl"),  # the end-of-text token is counted by the server and sent to nobody
+        ((2, 2), 4, "icl"),
+        ((4,), 4, "icl"),
+    ],
+)
+def test_gaps_are_between_tokens_only_where_each_chunk_is_one(chunks, tokens, kind) -> None:
+    rows = columns([row(0, range(10, 10 + len(chunks)), tokens=chunks, output_tokens=tokens)] * 3)
+    assert chunking(rows, every(rows))[0] == kind
+
+
+def test_one_token_in_a_thousand_may_share_a_chunk_and_not_two() -> None:
+    exact = [row(0, range(10, 1010))] * 2
+    one_short = row(0, range(10, 1008), output_tokens=1000)
+    assert chunking(columns([*exact, one_short]), np.arange(3))[0] == "itl"
+    assert chunking(columns([exact[0], *[one_short] * 3]), np.arange(4))[0] == "icl"
+
+
+def test_itl_is_absent_and_says_why_where_chunks_carry_several_tokens() -> None:
+    lumps = columns([row(10 * i, (10 * i + 5, 10 * i + 9), tokens=(4, 4)) for i in range(400)])
+    found = metrics(lumps)
+    assert found["itl_s_p50"].value is None
+    assert "3200 tokens came in 800 chunks" in (found["itl_s_p50"].reason or "")
+    assert found["icl_s_p50"].value == pytest.approx(0.004)
+    plain = metrics(columns([row(10 * i, (10 * i + 5, 10 * i + 9)) for i in range(400)]))
+    assert plain["itl_s_p50"].value == pytest.approx(0.004)
+    assert "icl_s_p50" not in plain
+
+
+def test_wrk2s_example_a_second_of_stall_shows_from_intent_and_not_from_send() -> None:
+    """50 requests/s for a minute through one connection, each 10 ms long; the server stops for a second at 30 s.
+
+    The connection works off the 50 requests that waited in another second, so 100 requests wait 0 to 1 s, evenly,
+    and the 30 slowest of 3000 begin at 0.7 s. From send only one request was ever slow.
+    """
+    due = np.arange(3000) / 50
+    needs = np.full(3000, 0.010)
+    needs[1500] = 1.010
+    found = metrics(queue(due, needs, 1, tokens=2, late=True), "whole")
+    assert found["e2e_latency_s_p99"].value == pytest.approx(0.71, abs=0.03)
+    assert found["e2e_from_send_s_p99"].value == pytest.approx(0.010, abs=1e-6)
+    assert found["ttft_from_send_s_p99"].value == pytest.approx(0.005, abs=1e-6)
+    assert found["client_lag_s_p99"].value == pytest.approx(0.70, abs=0.03)
+    assert "no interval: p99 needs at least 368 independent values" in found["e2e_latency_s_p99"].method
+
+
+def test_a_quantile_among_failures_is_absent_and_counts_them() -> None:
+    values = np.full(1000, 0.5)
+    values[:8] = np.inf
+    found = censored_quantile(values, 0.99, unit="s", what="requests")
+    assert found.value == 0.5
+    values[:11] = np.inf
+    beyond = censored_quantile(values, 0.99, unit="s", what="requests")
+    assert beyond.value is None
+    assert beyond.reason == "p99 falls among the 11 of 1000 requests that failed"
+    assert censored_quantile(np.full(9, np.inf), 0.5, unit="s", what="requests").value is None
+
+
+def test_an_upper_bound_among_failures_is_left_open() -> None:
+    values = np.random.default_rng(1).permutation(np.r_[np.linspace(0.1, 1, 995), np.full(5, np.inf)])
+    found = censored_quantile(values, 0.99, unit="s", what="requests")
+    assert found.value is not None
+    assert found.low is not None
+    assert found.high is None
+    assert "the upper bound falls among them" in found.method
+
+
+@pytest.mark.parametrize("bad", [np.nan, -1.0])
+def test_a_censored_quantile_refuses_what_is_no_time(bad) -> None:
+    with pytest.raises(ValueError, match="from 0 up"):
+        censored_quantile([1.0, bad], 0.5, unit="s", what="requests")
+
+
+def test_a_good_request_keeps_every_limit_and_a_failed_one_none() -> None:
+    rows = [
+        row(0, (50, 60, 70)),  # good
+        row(0, (150, 160, 170)),  # first token late
+        row(0, (50, 60, 160)),  # (160 - 50) / 2 = 55 ms per token
+        row(0, (50,)),  # one token: no time per token to miss
+        failed(0, 20, (5, 6)),
+    ]
+    kept = within(latency(columns(rows), np.arange(5)), SLO)
+    assert kept["ttft_s"].tolist() == [True, False, True, True, False]
+    assert kept["tpot_s"].tolist() == [True, True, False, True, False]
+
+
+def test_goodput_is_good_requests_over_the_window_and_failures_stay_in_the_denominator() -> None:
+    # 100 requests in 10 s; of every ten, one is late and one fails.
+    first = {at: at + (150 if at % 1000 == 700 else 50) for at in range(0, 10_001, 100)}
+    rows = [failed(at, at + 5) if at % 1000 == 300 else row(at, (to, to + 10)) for at, to in first.items()]
+    requests = columns(rows)
+    window = whole(requests, "open")
+    found = goodput(latency(requests, np.arange(101)), SLO, requests.intended_ns, 0, 10_000_000_000)
+    assert found["goodput_per_s"].value == pytest.approx(8.1)
+    assert found["slo_attainment"].value == pytest.approx(81 / 101)
+    assert found["ttft_s_within"].value == pytest.approx(81 / 101)
+    assert found["tpot_s_within"].value == pytest.approx(91 / 101)
+    assert window.ranked
+    without = goodput(latency(requests, np.arange(101)), None, requests.intended_ns, 0, 1)
+    assert without["goodput_per_s"].reason == "the workload names no SLO"
+
+
+def test_a_share_has_the_exact_binomial_interval() -> None:
+    # Clopper & Pearson for 0 of 10: 1 - (0.025)^(1/10) = 0.3085; for 5 of 10: 0.1871 to 0.8129 (their tables).
+    assert share(np.zeros(10, bool), "x").high == pytest.approx(0.3085, abs=1e-4)
+    half = share(np.array([True, False, False, True, True, False, True, False, False, True]), "x")
+    assert (half.low, half.high) == (pytest.approx(0.1871, abs=1e-4), pytest.approx(0.8129, abs=1e-4))
+    assert share(np.ones(368, bool), "x").low >= 0.99
+    assert share(np.ones(367, bool), "x").low < 0.99
+
+
+def test_misses_that_come_together_are_worth_fewer_requests() -> None:
+    spread, bunched = np.ones(1000, bool), np.ones(1000, bool)
+    spread[::20] = False
+    bunched[300:350] = False
+    even, burst = share(spread, "x"), share(bunched, "x")
+    assert even.value == burst.value
+    assert burst.n < even.n / 5
+    assert burst.high - burst.low > even.high - even.low
+
+
+def test_a_run_meets_its_slo_only_beyond_doubt() -> None:
+    def of(low: float, high: float) -> dict[str, Estimate]:
+        return {"ttft_s_within": Estimate(low, "1", "m", "measured", low, high, 0.95)}
+
+    slo = Slo(ttft_s=0.1)
+    assert standing(of(0.991, 1.0), slo) == "pass"
+    assert standing(of(0.97, 0.989), slo) == "fail"
+    assert standing(of(0.98, 0.999), slo) == "inconclusive"
+    assert standing({}, slo) == "inconclusive"
+    both = of(0.991, 1.0) | {"tpot_s_within": Estimate(0.5, "1", "m", "measured", 0.4, 0.6, 0.95)}
+    assert standing(both, Slo(ttft_s=0.1, tpot_s=0.1)) == "fail"
+
+
+def test_in_flight_is_littles_law() -> None:
+    # Two requests: [0, 4) and [1, 3). Means over [0,2), [2,4), [4,6): (2 + 1)/2, (2 + 1)/2, 0.
+    begin, end = np.array([0, 1]), np.array([4, 3])
+    assert in_flight(begin, end, np.array([0, 2, 4, 6])).tolist() == [1.5, 1.5, 0.0]
+
+
+def test_tokens_count_when_they_came_whoever_asked_and_failed_answers_give_none() -> None:
+    # A token each 10 ms for a second from two answers, one of which fails: only one stream counts.
+    stream = np.arange(0, 1000, 10)
+    rows = [row(0, stream), failed(0, 1000, stream), *[row(at, (at + 1,)) for at in range(0, 1001, 100)]]
+    found = metrics(columns(rows), devices=2)
+    wall_s = 1.001
+    assert found["output_tokens_per_s"].value == pytest.approx(111 / wall_s)
+    assert found["total_tokens_per_s"].value == pytest.approx((111 + 12 * 10) / wall_s)
+    assert found["output_tokens_per_s_per_device"].value == pytest.approx(111 / wall_s / 2)
+    assert found["requests_per_s"].value == pytest.approx(12 / wall_s)
+    assert found["failed_share"].value == pytest.approx(1 / 13)
+    assert metrics(columns(rows))["output_tokens_per_s_per_device"].value is None
+
+
+def test_the_servers_count_of_tokens_is_spread_over_chunks() -> None:
+    rows = [row(0, (0, 1000), output_tokens=10), row(1000, (2000,), output_tokens=3)]
+    found = metrics(columns(rows))
+    assert found["output_tokens_per_s"].value == pytest.approx(13 / 2.0)
+
+
+def test_the_offered_rate_is_gaps_over_time() -> None:
+    found = metrics(columns([row(at, (at + 5, at + 6)) for at in range(0, 10_001, 250)]))
+    assert found["offered_requests_per_s"].value == pytest.approx(4.0)
+    at_once = metrics(columns([row(0, (5, 6 + i)) for i in range(50)]))
+    assert at_once["offered_requests_per_s"].reason == "all requests were due at one moment"
+
+
+def test_quantiles_are_given_only_where_n_affords_them() -> None:
+    found = metrics(columns([row(10 * i, (10 * i + 5, 10 * i + 6)) for i in range(100)]))
+    assert found["ttft_s_p90"].value == pytest.approx(0.005)
+    assert found["ttft_s_p99"].reason == "p99 needs at least 368 values, there are 100"
+
+
+def test_fluidity_tells_one_stall_from_a_slow_answer() -> None:
+    """Deadlines at 100 ms and each 20 ms after. Slack of early tokens carries over; a late one starts anew."""
+    steady = row(0, np.arange(100, 300, 20))  # ten tokens, each exactly on time
+    early = row(0, (10, 12, 14, 16, 160))  # 90 + 3·18 ms of slack and 20 ms more cover a gap of 144 ms
+    stall = row(0, (100, 120, 140, 201, 221))  # a gap of 61 ms misses the deadlines at 160, 180 and 200 ms
+    slow = row(0, np.arange(100, 100 + 25 * 5, 25))  # every gap of 25 ms misses one deadline
+    late_first = row(0, (145, 165))  # 45 ms late at 20 ms each: three deadlines missed
+    rows = columns([steady, early, stall, slow, late_first])
+    index = fluidity_index(rows, np.arange(5), 0.1, 0.02)
+    assert index == pytest.approx([1.0, 1.0, 4 / 7, 1 / 5, 1 / 4])
+
+
+def test_tokens_that_share_a_chunk_come_at_one_moment_and_leave_slack() -> None:
+    # 4 tokens each 80 ms at 20 ms per token: always just in time.
+    lumps = columns([row(0, (100, 180, 260), tokens=(4, 4, 4)), row(0, (100, 181, 260), tokens=(4, 4, 4))])
+    assert fluidity_index(lumps, np.arange(2), 0.1, 0.02) == pytest.approx([1.0, 11 / 12])
+
+
+def test_a_failed_answer_is_not_fluid_and_without_limits_there_is_no_index() -> None:
+    rows = [row(10 * i, (10 * i + 5, 10 * i + 6)) for i in range(50)] + [failed(i, 20, (3, 4)) for i in range(50)]
+    assert metrics(columns(rows), slo=SLO)["fluidity_index"].value == pytest.approx(0.5)
+    assert metrics(columns(rows), slo=SLO)["fluid_share"].value == pytest.approx(0.5)
+    assert "ttft_s and tpot_s" in (metrics(columns(rows), slo=Slo(ttft_s=1))["fluidity_index"].reason or "")
+
+
+def test_a_queue_below_capacity_is_steady_and_one_above_is_overloaded() -> None:
+    needs = np.random.default_rng(3).uniform(0.4, 0.6, 2000)
+    calm = whole(queue(poisson(8, 2000, 1), needs, 8), "open")  # half of capacity
+    assert calm.ranked
+    assert calm.in_flight_slope_per_s is None
+    rate_per_s = 24.0  # 8 slots of half a second take 16 a second: eight a second stay behind
+    growing = whole(queue(poisson(rate_per_s, 2000, 1), needs, 8), "open")
+    assert (growing.label, growing.ranked) == ("overload", False)
+    assert growing.in_flight_slope_per_s == pytest.approx(8.0, rel=0.15)
+    assert "the server does not keep up" in growing.reason
+
+
+def test_overload_says_when_it_is_the_clients_or_the_policys() -> None:
+    needs = np.full(2000, 0.5)
+    late = queue(poisson(24, 2000, 1), needs, 8, late=True)
+    assert "the client is overloaded, not the server" in whole(late, "open").reason
+    held = replace(late, released_ns=late.sent_ns.astype(float))
+    assert "in the admission policy" in whole(held, "open").reason
+
+
+@pytest.mark.parametrize("load", [0.3, 0.6, 0.9])
+def test_a_stable_queue_is_never_called_overloaded(load: float) -> None:
+    needs = np.random.default_rng(5).gamma(4, 0.125, 600)
+    labels = {whole(queue(poisson(16 * load, 600, seed), needs, 8), "open").label for seed in range(25)}
+    assert "overload" not in labels
+
+
+def test_one_stall_is_no_overload() -> None:
+    due = np.arange(3000) / 50
+    needs = np.full(3000, 0.010)
+    needs[1500] = 5.0
+    assert whole(queue(due, needs, 1), "open").label != "overload"
+
+
+def test_a_closed_loop_is_never_overloaded() -> None:
+    needs = np.random.default_rng(3).uniform(0.4, 0.6, 2000)
+    assert whole(queue(poisson(24, 2000, 1), needs, 8), "closed").label != "overload"
+
+
+def test_the_window_begins_when_the_server_has_filled_up_and_goes_by_intent() -> None:
+    needs = np.full(500, 1.0)
+    needs[:100] = 2.0  # a cold server
+    requests = queue(np.arange(500) / 10, needs, 100)
+    window = whole(requests, "open")
+    assert window.label == "warm-up"
+    assert 9.0e9 <= window.begin_ns <= 11.0e9
+    assert window.end_ns == requests.intended_ns[-1]
+    assert (requests.intended_ns[window.rows] >= window.begin_ns).all()
+    assert window.rows.size == 500 - window.first
+    found = serving_metrics(requests, window, None, None)
+    assert found["e2e_latency_s_p50"].value == pytest.approx(1.0)
+    assert found["output_tokens_per_s"].value == pytest.approx(80, rel=0.02)  # the drain lowers no rate
+
+
+def test_failures_at_the_start_stay_inside_the_window() -> None:
+    good = queue(np.arange(400) / 10, np.random.default_rng(1).uniform(0.09, 0.11, 400), 4)
+    outcome = good.outcome.copy()
+    outcome[:120] = "failed"
+    window = whole(replace(good, outcome=outcome), "open")
+    assert window.first == 0
+    assert serving_metrics(replace(good, outcome=outcome), window, None, None)["failed_share"].value == 0.3
+
+
+def test_failures_during_warm_up_are_named() -> None:
+    needs = np.full(500, 1.0)
+    needs[:100] = 2.0
+    good = queue(np.arange(500) / 10, needs, 100)
+    outcome = good.outcome.copy()
+    outcome[20:70] = "failed"
+    window = whole(replace(good, outcome=outcome), "open")
+    assert window.label == "warm-up"
+    assert "requests before it 50 failed" in window.reason
+
+
+def test_rows_may_lie_in_the_order_in_which_they_ended() -> None:
+    requests = queue(poisson(12, 800, 2), np.random.default_rng(1).gamma(2, 0.25, 800), 8)
+    order = np.argsort(requests.end_ns, kind="stable")
+    shuffled = replace(
+        requests,
+        **{
+            name: getattr(requests, name)[order]
+            for name in ("group", "intended_ns", "sent_ns", "end_ns", "input_tokens", "output_tokens", "outcome")
+        },
+        chunk_ns=requests.chunk_ns.reshape(800, 8)[order].ravel(),
+    )
+    one, other = metrics(requests, "open", SLO), metrics(shuffled, "open", SLO)
+    assert one.keys() == other.keys()
+    for name in one:
+        assert (one[name].value or 0.0) == pytest.approx(other[name].value or 0.0, rel=1e-9), name
+
+
+def test_too_few_or_too_short_is_said() -> None:
+    assert find_window(columns([]), "open") is None
+    assert whole(columns([row(0, (500, 900)), row(10, (600, 950))]), "open").label == "too short"
+    rows = [failed(10 * i, 10 * i + 1) for i in range(100)]
+    assert "0 of 100 requests ended well" in whole(columns(rows), "open").reason
+
+
+def test_load_that_changes_by_design_counts_whole() -> None:
+    window = whole(columns([row(0, (5, 6 + i)) for i in range(50)]), "whole")
+    assert (window.label, window.ranked, window.first, window.end_ns) == ("whole run", True, 0, 55_000_000)
+
+
+def test_every_metric_of_a_served_run_is_defined_and_every_label_explained() -> None:
+    found = metrics(queue(poisson(12, 500, 2), np.full(500, 0.4), 8), "open", SLO, 1)
+    assert set(found) <= set(METRICS)
+    for name, estimate in found.items():
+        assert estimate.unit == METRICS[name].unit, name
+    assert {find(label).kind for label in (*get_args(get_args(ServingLabel)[1]), "invalid")} == {"labels"}
+
+
+def test_images_have_no_tokens_and_keep_their_latency() -> None:
+    rows = [row(10 * i, (10 * i + 5,), tokens=(0,), output_tokens=0) for i in range(50)]
+    found = metrics(columns(rows))
+    assert found["e2e_latency_s_p50"].value == pytest.approx(0.005)
+    assert "ttft_s_p50" not in found
