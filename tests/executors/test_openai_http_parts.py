@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import struct
 from typing import Any
@@ -62,7 +63,7 @@ def exchanged(parts: list[bytes], *, look_each: bool = False) -> Ended:
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
     edges = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
-    return [data[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    return [data[a:b] for a, b in itertools.pairwise(edges)]
 
 
 def facts(ended: Ended) -> tuple[Any, ...]:
@@ -78,7 +79,9 @@ deltas = st.one_of(
     st.just(b": a comment\n\n"),
     st.just(said("stop")),
     st.text(max_size=4).map(lambda text: json.dumps(text)).map(
-        lambda text: f'data: {{"choices":[{{"delta":{{"content":{text}}}}}],"extra":"\\"content\\":\\"x\\""}}\n\n'.encode()
+        lambda text: (
+            f'data: {{"choices":[{{"delta":{{"content":{text}}}}}],"extra":"\\"content\\":\\"x\\""}}\n\n'.encode()
+        )
     ),
 )  # fmt: skip
 places = st.lists(st.integers(0, 10**6), max_size=30)
