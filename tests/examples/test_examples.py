@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from twinlens.executors.null_server import null_server
 from twinlens.measure.physics import theory_of
 from twinlens.measure.study import measure_study
 from twinlens.measure.summary_file import summary_of
@@ -34,7 +35,9 @@ def test_an_example_loads_and_theory_knows_its_work(path: Path) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("path", [p for p in EXAMPLES if not p.stem.startswith("gpu-")], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [p for p in EXAMPLES if not p.stem.startswith(("gpu-", "chat"))], ids=lambda path: path.stem
+)
 def test_an_example_cut_short_runs_on_this_machine(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FOLDER.parent)  # text.toml names the README
     model = load(path).workload.model
@@ -51,6 +54,23 @@ def test_an_example_cut_short_runs_on_this_machine(path: Path, tmp_path: Path, m
         summary = summary_of(run)
         assert set(summary.metrics) <= set(METRICS)
         assert any((summary.metrics[name].value or 0) > 0 for name in HEADLINE[run.lens] if name in summary.metrics)
+
+
+def test_the_serving_example_measures_a_server_that_is_up(tmp_path: Path) -> None:
+    with null_server(0.02, 0.005) as server:
+        settings = [f"executor.options.url={server.url}", "sweep.rate_per_s=[20, 40]", "protocol.steady_s=0"]
+        study = load(FOLDER / "chat.toml", [*settings, "protocol.duration_s=3", "protocol.repeats=1"])
+        outcome = measure_study(study, tmp_path)
+    assert not outcome.failures
+    for run in outcome.runs:
+        summary = summary_of(run)
+        assert set(summary.metrics) <= set(METRICS)
+        # The server answers after 20 ms: less would be a clock that lies, and much more a client that is late.
+        assert 0.0195 < (summary.metrics["ttft_from_send_s_p50"].value or 0) < 0.1
+        assert summary.metrics["failed_share"].value == 0
+        assert summary.metrics["peak_bytes"].value is None
+        assert {"client", "calibration"} <= set(run.raw)
+        assert (run.folder / "schedule.arrow").exists()
 
 
 @pytest.mark.gpu
