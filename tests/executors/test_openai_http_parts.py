@@ -223,7 +223,7 @@ def test_lag_quantiles_are_right_within_a_bucket(lags: list[int]) -> None:
     true = float(np.quantile(lags, 0.5, method="inverted_cdf"))
     said_ns = count.quantile_ns(0.5)
     assert said_ns is not None
-    assert true * 0.999 <= said_ns <= max(true * 1.1, 2)
+    assert true * 0.999 <= said_ns <= max(true * 1.1, true + 1)  # whole nanoseconds: the edge is rounded
     assert count.max_ns == max(lags)
 
 
