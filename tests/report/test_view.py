@@ -71,3 +71,10 @@ def test_labels_are_said_in_words() -> None:
 def test_notes_are_told_once(tmp_path: Path) -> None:
     pairs = [training_run(tmp_path, "fp32", repeat, rows=30, notes=("said twice",)) for repeat in range(2)]
     assert view(pairs).notes == ("said twice",)
+
+
+def test_notes_that_differ_only_in_a_share_are_said_once_with_the_largest() -> None:
+    from twinlens.report.view import _once
+
+    said = _once(["Other processes used 11 % of it.", "random weights", "Other processes used 38 % of it."])
+    assert said == ("Other processes used up to 38 % of it.", "random weights")

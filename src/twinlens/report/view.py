@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,7 +18,9 @@ from twinlens.stats.metrics.definition import HEADLINE, METRICS
 Lens = Literal["training", "inference"]
 LENSES: tuple[Lens, ...] = ("training", "inference")
 Material = tuple[Run, Summary]
-_IDS = re.compile(rf"\b({'|'.join(sorted(METRICS, key=len, reverse=True))})\b")
+_IDS = re.compile(rf"\b({'|'.join(map(re.escape, sorted(METRICS, key=len, reverse=True)))})\b")
+
+_SHARE = re.compile(r"\bused ([0-9.]+) %")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,20 @@ def view(material: Sequence[Material], title: str | None = None) -> View:
     return View(
         title=clean(title or " and ".join(names[:3])),
         lenses=lenses,
-        notes=tuple(dict.fromkeys(clean(in_words(note), 600) for note in said)),
+        notes=_once(clean(in_words(note), 600) for note in said),
     )
+
+
+def _once(notes: Iterable[str]) -> tuple[str, ...]:
+    """Each note once, in order; notes that differ only in a share of the machine become one, with the largest."""
+    found: dict[str, tuple[float, str]] = {}
+    for note in notes:
+        share = _SHARE.search(note)
+        size = float(share.group(1)) if share else 0.0
+        kind = _SHARE.sub("", note)
+        if kind not in found or size > found[kind][0]:
+            found[kind] = (size, note)
+    return tuple(_SHARE.sub(r"used up to \1 %", note) for _, note in found.values())
 
 
 def in_order(groups: Sequence[Group]) -> tuple[Group, ...]:
