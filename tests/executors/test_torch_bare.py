@@ -20,7 +20,7 @@ from twinlens.executors.torch_train import TorchTrainer  # noqa: E402
 from twinlens.record.request import Request  # noqa: E402
 
 pytestmark = pytest.mark.torch
-GENEROUS = 0.15
+GENEROUS = 0.3
 
 
 def agree(ours: Callable[[], float], bare: Callable[[], float], pairs: int, attempts: int = 3) -> None:
