@@ -357,9 +357,8 @@ def test_an_endless_stream_is_given_up_and_is_no_good_answer() -> None:
 
 
 def test_an_endless_stream_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        receive.Loop.__init__, "__kwdefaults__", receive.Loop.__init__.__kwdefaults__ | {"most_bytes": 10**6}
-    )
+    defaults = receive.Loop.__init__.__kwdefaults__
+    monkeypatch.setattr(receive.Loop.__init__, "__kwdefaults__", defaults | {"most_bytes": 10**6})
     row = rows_of(endless, burst(1))[0]
     assert row.error == "the answer does not end: over 1000000 bytes"
 

@@ -33,6 +33,7 @@ from twinlens.spec.workload import Images, InferenceWorkload
 _AHEAD_NS = 5_000_000
 _SWITCH_S = 0.0005
 _GARBAGE = 50_000
+_AT_ONCE = 8
 
 
 class OpenAIServer:
@@ -90,6 +91,7 @@ class OpenAIServer:
             merged_reads=self._merged,
             connects=counts.connects,
             retries=counts.retries,
+            gather_ns=counts.gather_ns,
             clock_steps=self._loop.offset.steps,
             lags=self._lags,
         )
@@ -106,8 +108,10 @@ class OpenAIServer:
         while True:
             while ready and ready[0][0].intended_ns <= now() - origin_ns:
                 self._start(loop, *ready.popleft())
-            for ask in schedule.due(now() - origin_ns):
+            for count, ask in enumerate(schedule.due(now() - origin_ns), 1):
                 self._start(loop, ask, self._payload(ask))
+                if count % _AT_ONCE == 0:  # connections that have come up meanwhile wait for their request
+                    self._take(loop.turn(), origin_ns, schedule, rows)
             due_ns = schedule.next_due_ns()
             if ready:
                 due_ns = ready[0][0].intended_ns
@@ -118,8 +122,11 @@ class OpenAIServer:
                 ready.extend((ask, self._payload(ask)) for ask in schedule.due(due_ns))
                 continue
             until_ns = None if due_ns is None else origin_ns + due_ns - (0 if ready else ahead_ns)
-            for ended in loop.wait(until_ns):
-                self._done(ended, origin_ns, schedule, rows)
+            self._take(loop.wait(until_ns), origin_ns, schedule, rows)
+
+    def _take(self, all_ended: list[Ended], origin_ns: int, schedule: Schedule, rows: Rows) -> None:
+        for ended in all_ended:
+            self._done(ended, origin_ns, schedule, rows)
 
     def _payload(self, ask: Ask) -> bytes:
         return self._requests.of(ask, self._said.get(ask.session, ()) if ask.session is not None else ())
@@ -148,9 +155,7 @@ class OpenAIServer:
 
     def _give_up(self, loop: Loop, schedule: Schedule, rows: Rows, why: str) -> None:
         assert self._origin_ns is not None
-        for ended in loop.abandon(why):
-            if ended.key in self._asks:
-                self._done(ended, self._origin_ns, schedule, rows)
+        self._take(loop.abandon(why), self._origin_ns, schedule, rows)
 
 
 @contextlib.contextmanager
