@@ -75,7 +75,7 @@ class Loop:
         self._lines: dict[int, Line] = {}
         self._idle: list[Line] = []
         self._running: dict[int, Line] = {}
-        self._timeouts: deque[tuple[int, int, Exchange]] = deque()
+        self._timeouts: deque[tuple[int, int]] = deque()
         self._queue: deque[tuple[Line, Exchange]] = deque()
         self._ended: list[Ended] = []
         self.offset = WallOffset()
@@ -87,14 +87,15 @@ class Loop:
         return len(self._running) + len(self._ended)
 
     def start(self, key: int, payload: bytes) -> int:
-        """Send a request; returns when, in ns. Its end comes out of `wait` under its key, whatever happens.
+        """Send a request under a key never used before; returns when, in ns.
 
-        Sent is the first thing done on the wire for it: `connect` for a new connection. Raises OutOfResources.
+        Its end comes out of `wait` under this key, whatever happens. Sent is the first thing done on the wire for it:
+        `connect` for a new connection. Raises OutOfResources.
         """
         exchange = Exchange(key, self.offset, self._most_bytes)
         line = self._idle.pop() if self._idle else None
         exchange.sent_ns = now = self._now_ns()
-        self._timeouts.append((now + self._timeout_ns, key, exchange))
+        self._timeouts.append((now + self._timeout_ns, key))
         self._carry(line, exchange, payload)
         return now
 
@@ -329,9 +330,8 @@ class Loop:
     def _time_out(self, now: int) -> None:
         timeouts = self._timeouts
         while timeouts and (now >= timeouts[0][0] or timeouts[0][1] not in self._running):
-            _, key, exchange = timeouts.popleft()
-            line = self._running.get(key)
-            if line is not None and line.exchange is exchange:
+            _, key = timeouts.popleft()
+            if (line := self._running.get(key)) is not None:
                 self._fail(line, f"no end after {self._timeout_ns / 1e9:g} s")
 
     def _set_alarm(self, until_ns: int | None) -> None:
