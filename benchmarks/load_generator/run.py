@@ -132,13 +132,18 @@ def compare(folder: Path, streams: int, repeats: int, realtime: bool) -> None:
     for repeat in range(repeats):
         for client in clients if repeat % 2 == 0 else clients[::-1]:
             found[client].append(closed(folder, client, streams, requests, realtime))
-    print(
-        f"\n{streams} streams, {requests} requests of {TOKENS} tokens, {repeats} repeats, load {os.getloadavg()[0]:.1f}"
+    busy = os.getloadavg()[0]
+    print(f"\n{streams} streams, {requests} requests of {TOKENS} tokens, {repeats} repeats, load {busy:.1f}")
+    head(
+        "client",
+        "µs CPU/token",
+        "÷ C",
+        "TTFT error p50 / p99 ms",
+        "ITL error p99 ms",
+        "peak MB",
+        "lag p99 ms",
+        "merged",
     )
-    print(
-        "| client | µs CPU/token | ÷ C | TTFT error p50 / p99 ms | ITL error p99 ms | peak MB | lag p99 ms | merged |"
-    )
-    print("|---|---|---|---|---|---|---|---|")
     base = [result.us_per_token for result in found["C"]]
     for client, results in found.items():
         ratio = statistics.median(r.us_per_token / b for r, b in zip(results, base, strict=True))
@@ -147,9 +152,15 @@ def compare(folder: Path, streams: int, repeats: int, realtime: bool) -> None:
         p50, p99 = np.percentile(ttft, [50, 99])
         said = results[-1].said.get("client", {})
         lag = f"{(said.get('lag_p99_ns') or 0) / 1e6:.2f}" if said else ""
-        print(
-            f"| {client} | {statistics.median(r.us_per_token for r in results):.1f} | {ratio:.2f} | {p50:.3f} / {p99:.3f} "
-            f"| {np.percentile(itl, 99):.3f} | {max(r.peak_mb for r in results):.0f} | {lag} | {said.get('merged_reads', '')} |"
+        line(
+            client,
+            f"{statistics.median(r.us_per_token for r in results):.1f}",
+            f"{ratio:.2f}",
+            f"{p50:.3f} / {p99:.3f}",
+            f"{np.percentile(itl, 99):.3f}",
+            f"{max(r.peak_mb for r in results):.0f}",
+            lag,
+            said.get("merged_reads", ""),
         )
     starts = [r.said["start_cpu_s"] for r in found["ours"]]
     print(f"start-up of ours: {statistics.median(starts):.2f} s CPU (imports and the first question included)")
@@ -157,7 +168,7 @@ def compare(folder: Path, streams: int, repeats: int, realtime: bool) -> None:
 
 def lateness(folder: Path, rate: float, realtime: bool) -> None:
     """Ours in an open loop: how late, and whether the gaps are those planned."""
-    seconds, tokens = min(20.0, 8000 / rate), 128 if rate <= 40 else 16
+    seconds, tokens = min(20.0, 8000 / rate), 128 if rate <= 400 else 4
     with truth(folder, TTFT_US, ITL_US, realtime) as port:
         said = ours(folder, port, f"open:{rate}:{seconds}", tokens)
     ttft, itl = errors_ms(our_rows(folder), read_rows(folder / "truth.rows"))
@@ -166,12 +177,28 @@ def lateness(folder: Path, rate: float, realtime: bool) -> None:
     both = np.sort(np.concatenate([planned, sent]))
     gaps = [np.searchsorted(np.sort(part), both, "right") / len(part) for part in (planned, sent)]
     p50, p99, worst = np.percentile(late, [50, 99, 100])
-    print(
-        f"| {rate:g} | {said['requests']} | {p50:.3f} / {p99:.3f} / {worst:.3f} | {np.abs(gaps[0] - gaps[1]).max():.3f} "
-        f"| {np.std(sent) / np.mean(sent):.2f} ({np.std(planned) / np.mean(planned):.2f}) "
-        f"| {np.percentile(np.abs(ttft), 50):.3f} / {np.percentile(np.abs(ttft), 99):.3f} "
-        f"| {np.percentile(np.abs(itl), 99):.3f} | {','.join(said['outcomes'])} |"
+    t50, t99 = np.percentile(np.abs(ttft), [50, 99])
+    line(
+        f"{rate:g}",
+        f"{said['requests']} x {tokens}",
+        f"{p50:.3f} / {p99:.3f} / {worst:.3f}",
+        f"{np.abs(gaps[0] - gaps[1]).max():.3f}",
+        f"{np.std(sent) / np.mean(sent):.2f} ({np.std(planned) / np.mean(planned):.2f})",
+        f"{t50:.3f} / {t99:.3f}",
+        f"{np.percentile(np.abs(itl), 99):.3f}",
+        ",".join(said["outcomes"]),
     )
+
+
+def head(*names: str) -> None:
+    """The head of a table."""
+    line(*names)
+    line(*["---"] * len(names))
+
+
+def line(*cells: object) -> None:
+    """One line of a table."""
+    print("| " + " | ".join(map(str, cells)) + " |", flush=True)
 
 
 def main() -> None:
@@ -190,9 +217,8 @@ def main() -> None:
         rates = list(filter(None, asked.rates.split(",")))
         if rates:
             print("\nours, open loop, Poisson")
-            print("| requests/s | requests | lateness p50 / p99 / max ms | KS of gaps | CV of gaps (planned) "
-                  "| TTFT error p50 / p99 ms | ITL error p99 ms | outcomes |")  # fmt: skip
-            print("|---|---|---|---|---|---|---|---|")
+            head("requests/s", "requests x tokens", "lateness p50 / p99 / max ms", "KS of gaps", "CV of gaps (planned)",
+                 "TTFT error p50 / p99 ms", "ITL error p99 ms", "outcomes")  # fmt: skip
         for rate in rates:
             lateness(folder, float(rate), asked.realtime)
 

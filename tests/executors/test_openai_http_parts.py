@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import struct
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -63,12 +64,17 @@ def exchanged(parts: list[bytes], *, look_each: bool = False) -> Ended:
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
     edges = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
-    return [data[a:b] for a, b in itertools.pairwise(edges)]
+    return [data[a:b] for a, b in pairwise(edges)]
 
 
 def facts(ended: Ended) -> tuple[Any, ...]:
     answer = ended.answer
     return answer.text, len(ended.chunk_ns), answer.usage, answer.finish, answer.reasoning, ended.fault, answer.is_done
+
+
+def odd(text: str) -> bytes:
+    """Content, beside a string that looks like it."""
+    return f'data: {{"choices":[{{"delta":{{"content":{text}}}}}],"extra":"\\"content\\":\\"x\\""}}\n\n'.encode()
 
 
 deltas = st.one_of(
@@ -78,12 +84,17 @@ deltas = st.one_of(
     st.just(said(content=None, tool_calls=[{"function": {"arguments": "{}"}}])),
     st.just(b": a comment\n\n"),
     st.just(said("stop")),
+<<<<<<< HEAD
     st.text(max_size=4).map(lambda text: json.dumps(text)).map(
         lambda text: (
             f'data: {{"choices":[{{"delta":{{"content":{text}}}}}],"extra":"\\"content\\":\\"x\\""}}\n\n'.encode()
         )
     ),
 )  # fmt: skip
+=======
+    st.text(max_size=4).map(lambda text: odd(json.dumps(text))),
+)
+>>>>>>> serving
 places = st.lists(st.integers(0, 10**6), max_size=30)
 
 

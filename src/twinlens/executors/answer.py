@@ -8,7 +8,7 @@ from typing import Any
 from twinlens.executors.http_reply import Malformed
 
 REASONING = ("reasoning_content", "reasoning")
-_SPOKEN = ("content", "text", "refusal")
+_DECODE = json.JSONDecoder().decode
 
 
 class Answer:
@@ -28,12 +28,13 @@ class Answer:
 
     def take(self, data: bytes, read: int) -> bool:
         """One event's data; whether it was a chunk of content. Raises Malformed."""
+        if data[:1] == b"{":
+            return self._chunk(_parsed(data), read)
         if data.strip() == b"[DONE]":
             self.is_done = True
-            return False
-        if not data.strip():
-            return False
-        return self._chunk(_parsed(data), read)
+        elif data.strip():
+            return self._chunk(_parsed(data), read)
+        return False
 
     def take_whole(self, body: bytes, read: int) -> None:
         """An answer that was not streamed: everything comes with one read. Raises Malformed."""
@@ -56,8 +57,14 @@ class Answer:
         spoken, thought = "", False
         for choice in _choices(said):
             delta = choice.get("delta")
-            spoken += _spoken(delta if isinstance(delta, dict) else choice)
-            thought = thought or (isinstance(delta, dict) and any(_word(delta.get(key)) for key in REASONING))
+            if not isinstance(delta, dict):
+                delta = choice
+            text = delta.get("content")
+            if text and isinstance(text, str):
+                spoken += text
+            else:
+                spoken += _rarely_spoken(delta)
+                thought = thought or any(_word(delta.get(key)) for key in REASONING)
             if isinstance(choice.get("finish_reason"), str):
                 self.finish = choice["finish_reason"]
         if spoken:
@@ -71,7 +78,7 @@ class Answer:
 
 def _parsed(data: bytes) -> dict[str, Any]:
     try:
-        said = json.loads(data)
+        said = _DECODE(data.decode())
     except (ValueError, RecursionError) as wrong:
         raise Malformed(f"an event is not JSON ({str(wrong)[:80]})") from None
     if not isinstance(said, dict):
@@ -84,8 +91,8 @@ def _choices(said: dict[str, Any]) -> list[dict[str, Any]]:
     return [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
 
 
-def _spoken(delta: dict[str, Any]) -> str:
-    text = "".join(_word(delta.get(key)) for key in _SPOKEN)
+def _rarely_spoken(delta: dict[str, Any]) -> str:
+    text = _word(delta.get("text")) or _word(delta.get("refusal"))
     calls = delta.get("tool_calls")
     if isinstance(calls, list):
         functions = [call.get("function") for call in calls if isinstance(call, dict)]

@@ -15,8 +15,8 @@ from itertools import accumulate
 
 from twinlens.executors.answer import Answer
 
-_CHUNKED = re.compile(rb"([0-9a-fA-F]{1,6})\r\n(data: (\{[^\r\n]*\})(\r?\n\r?\n))\r\n")
-_PLAIN = re.compile(rb"()(data: (\{[^\r\n]*\})(\r?\n\r?\n))")
+_CHUNKED = re.compile(rb"([0-9a-fA-F]{1,6})\r\n(data: (\{[^\r\n]*\}|\[DONE\])(\r?\n\r?\n))\r\n")
+_PLAIN = re.compile(rb"()(data: (\{[^\r\n]*\}|\[DONE\])(\r?\n\r?\n))")
 _TEXT = re.compile(rb'"(?:content|text)"\s*:\s*"')
 _UNFIT = re.compile(rb'[\x00-\x1f"]')
 _SIMPLE = re.compile(rb'[^"\\\x00-\x1f]*')

@@ -55,7 +55,8 @@ class ClientRecord:
     """`stamps`: whose clock reading a chunk's time is. `merged_reads`: reads that completed several chunks.
 
     `retries`: requests sent again because the server had just closed an idle connection. `clock_steps`: how often the
-    wall clock was set meanwhile. `lags`: how long bytes lay in this machine before they were read.
+    wall clock was set meanwhile. `gather_ns`: how long, at most, the client let reads wait on purpose, to take several
+    at one wake-up; it is part of the lags. `lags`: how long bytes lay in this machine before they were read.
     """
 
     stamps: Literal["kernel", "client"]
@@ -64,6 +65,7 @@ class ClientRecord:
     connects: int
     retries: int
     clock_steps: int
+    gather_ns: int = 0
     lags: LagCount = field(default_factory=LagCount)
 
     def to_json(self) -> dict[str, Any]:

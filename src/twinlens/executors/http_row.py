@@ -43,6 +43,13 @@ def row_of(ask: Ask, ended: Ended, origin_ns: int) -> Request:
     )
 
 
+def unsent_row(ask: Ask, now_ns: int, why: str) -> Request:
+    """The row of an ask that the client could not send."""
+    return answered(
+        ask, sent_ns=now_ns, chunk_ns=(), chunk_tokens=(), end_ns=now_ns, output_tokens=0, outcome="failed", error=why
+    )
+
+
 def _tokens(ask: Ask, ended: Ended) -> int:
     chunks = len(ended.chunk_ns)
     counted = _count(ended.answer, "completion_tokens")

@@ -18,7 +18,7 @@ from twinlens.executors.client_limit import refuse_too_many, too_many
 from twinlens.executors.client_record import ClientRecord, LagCount
 from twinlens.executors.exchange import Ended
 from twinlens.executors.http_facts import facts_of, find_out
-from twinlens.executors.http_row import row_of
+from twinlens.executors.http_row import row_of, unsent_row
 from twinlens.executors.http_target import Requests, Target, target_of
 from twinlens.executors.protocol import Rows, Say
 from twinlens.executors.receive import Loop, OutOfResources
@@ -33,6 +33,7 @@ from twinlens.spec.workload import Images, InferenceWorkload
 _AHEAD_NS = 5_000_000
 _SWITCH_S = 0.0005
 _GARBAGE = 50_000
+_AT_ONCE = 8
 
 
 class OpenAIServer:
@@ -61,6 +62,7 @@ class OpenAIServer:
         self._loop = Loop(found.address, timeout_ns=round(target.timeout_s * 1e9), stamps=target.kernel_stamps)
         self._lags, self._key = LagCount(), 0
         self._asks: dict[int, Ask] = {}
+        self._ready: deque[tuple[Ask, bytes | None]] = deque()
         self._said: dict[int, list[str]] = {}
         self._merged = self._retried = 0
         return facts_of(target, found, spec)
@@ -90,6 +92,7 @@ class OpenAIServer:
             merged_reads=self._merged,
             connects=counts.connects,
             retries=counts.retries,
+            gather_ns=counts.gather_ns,
             clock_steps=self._loop.offset.steps,
             lags=self._lags,
         )
@@ -100,34 +103,38 @@ class OpenAIServer:
             self._loop = None
 
     def _play(self, loop: Loop, origin_ns: int, schedule: Schedule, rows: Rows) -> None:
+        # An open loop is settled beforehand: what is due soon is written out now, so that it leaves on time.
         ahead_ns = _AHEAD_NS if isinstance(schedule, OpenLoop) else 0
-        ready: deque[tuple[Ask, bytes]] = deque()
-        now = time.monotonic_ns
+        ready, now = self._ready, time.monotonic_ns
         while True:
+            ready.extend((ask, None) for ask in schedule.due(now() - origin_ns))
+            started = 0
             while ready and ready[0][0].intended_ns <= now() - origin_ns:
-                self._start(loop, *ready.popleft())
-            for ask in schedule.due(now() - origin_ns):
-                self._start(loop, ask, self._payload(ask))
-            due_ns = schedule.next_due_ns()
-            if ready:
-                due_ns = ready[0][0].intended_ns
-            elif due_ns is None and not loop.in_flight:
+                self._start(loop, *ready[0])
+                ready.popleft()
+                started += 1
+                if started % _AT_ONCE == 0:  # connections that have come up meanwhile wait for their request
+                    self._take(loop.turn(), origin_ns, schedule, rows)
+            due_ns = ready[0][0].intended_ns if ready else schedule.next_due_ns()
+            if due_ns is None and not loop.in_flight:
                 return
-            # An open loop is settled beforehand: what is due soon is written out now, so that it leaves on time.
-            if due_ns is not None and ahead_ns and not ready and due_ns - (now() - origin_ns) <= ahead_ns:
+            if due_ns is not None and not ready and due_ns - (now() - origin_ns) <= ahead_ns:
                 ready.extend((ask, self._payload(ask)) for ask in schedule.due(due_ns))
                 continue
             until_ns = None if due_ns is None else origin_ns + due_ns - (0 if ready else ahead_ns)
-            for ended in loop.wait(until_ns):
-                self._done(ended, origin_ns, schedule, rows)
+            self._take(loop.wait(until_ns), origin_ns, schedule, rows)
+
+    def _take(self, all_ended: list[Ended], origin_ns: int, schedule: Schedule, rows: Rows) -> None:
+        for ended in all_ended:
+            self._done(ended, origin_ns, schedule, rows)
 
     def _payload(self, ask: Ask) -> bytes:
         return self._requests.of(ask, self._said.get(ask.session, ()) if ask.session is not None else ())
 
-    def _start(self, loop: Loop, ask: Ask, payload: bytes) -> None:
+    def _start(self, loop: Loop, ask: Ask, payload: bytes | None) -> None:
+        loop.start(self._key + 1, payload or self._payload(ask))
         self._key += 1
         self._asks[self._key] = ask
-        loop.start(self._key, payload)
 
     def _done(self, ended: Ended, origin_ns: int, schedule: Schedule, rows: Rows) -> None:
         ask = self._asks.pop(ended.key)
@@ -148,9 +155,11 @@ class OpenAIServer:
 
     def _give_up(self, loop: Loop, schedule: Schedule, rows: Rows, why: str) -> None:
         assert self._origin_ns is not None
-        for ended in loop.abandon(why):
-            if ended.key in self._asks:
-                self._done(ended, self._origin_ns, schedule, rows)
+        self._take(loop.abandon(why), self._origin_ns, schedule, rows)
+        while self._ready:
+            ask, _ = self._ready.popleft()
+            now_ns = max(ask.intended_ns, time.monotonic_ns() - self._origin_ns)
+            rows(unsent_row(ask, now_ns, why))
 
 
 @contextlib.contextmanager

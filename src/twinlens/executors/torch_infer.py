@@ -154,7 +154,7 @@ class Generation:
             )
         self.cache = StaticCache(config=config, max_cache_len=self._context)
         self._positions = torch.arange(self._context, device=device)[:, None]
-        self._decode = _compiled(model, device) if spec.executor.graph == "compiled" else model
+        self._decode = _compiled(model, device, spec) if spec.executor.graph == "compiled" else model
         # Freezing for the compiled graph wants plain tensors; inference mode's are not.
         self.no_grad = torch.no_grad if spec.executor.graph == "compiled" else torch.inference_mode
 
@@ -197,12 +197,13 @@ class Generation:
         return [t for layer in self.cache.layers for t in (layer.keys, layer.values) if t is not None]
 
 
-def _compiled(model: nn.Module, device: torch.device) -> Any:
+def _compiled(model: nn.Module, device: torch.device, spec: RunSpec) -> Any:
     if device.type == "cuda":
         return torch.compile(model, dynamic=False, mode="reduce-overhead")
     # Freezing packs the weights for oneDNN. It has to be set for the process: given as an option of one compilation,
     # Dynamo still passes the weights in as arguments and nothing is packed (torch 2.13, seen in benchmarks/decode).
-    torch._inductor.config.freezing = True
+    # Quantised layers come packed already; frozen, int8-dynamic's graph breaks would compile every layer anew.
+    torch._inductor.config.freezing = spec.point.precision in ("fp32", "bf16", "fp16")
     return torch.compile(model, dynamic=False)
 
 
