@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import struct
 from itertools import pairwise
@@ -84,17 +83,8 @@ deltas = st.one_of(
     st.just(said(content=None, tool_calls=[{"function": {"arguments": "{}"}}])),
     st.just(b": a comment\n\n"),
     st.just(said("stop")),
-<<<<<<< HEAD
-    st.text(max_size=4).map(lambda text: json.dumps(text)).map(
-        lambda text: (
-            f'data: {{"choices":[{{"delta":{{"content":{text}}}}}],"extra":"\\"content\\":\\"x\\""}}\n\n'.encode()
-        )
-    ),
-)  # fmt: skip
-=======
     st.text(max_size=4).map(lambda text: odd(json.dumps(text))),
 )
->>>>>>> serving
 places = st.lists(st.integers(0, 10**6), max_size=30)
 
 
