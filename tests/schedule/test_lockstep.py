@@ -109,3 +109,13 @@ def test_lengths_have_the_mean_and_spread_they_say() -> None:
     uniform = [sample_length(Uniform(kind="uniform", min=3, max=5), rng) for _ in range(3000)]
     assert set(uniform) == {3, 4, 5}
     assert statistics.mean(uniform) == pytest.approx(4, abs=4 * math.sqrt(2 / 3 / 3000))
+
+
+def test_what_is_over_when_asked_is_over_when_waited_for() -> None:
+    """The time can run out between the end of the last batch and the next question: nobody may then wait for ever."""
+    schedule = Lockstep(1, Fixed(value=4), Fixed(value=2), until_ns=100, min_requests=1, seed=0)
+    (ask,) = schedule.due(0)
+    schedule.done(answered(ask, 0, 99))
+    assert schedule.next_due_ns() == 99
+    assert schedule.due(101) == ()
+    assert schedule.next_due_ns() is None

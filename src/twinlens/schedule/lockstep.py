@@ -36,6 +36,7 @@ class Lockstep:
         self._now_ns = 0
 
     def due(self, now_ns: int) -> tuple[Ask, ...]:
+        self._now_ns = max(self._now_ns, now_ns)  # so that what is over here is over for `next_due_ns` too
         if self._ended < self._started or self._is_over(now_ns):
             return ()
         rng = np.random.default_rng([self._seed, self._group])
