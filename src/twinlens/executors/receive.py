@@ -15,13 +15,14 @@ from time import monotonic_ns, sleep
 from typing import Any
 
 from twinlens.executors.deadline import Alarm
-from twinlens.executors.exchange import Ended, Exchange
+from twinlens.executors.exchange import FOLD_READS, Ended, Exchange
 from twinlens.executors.line import OUT_OF, Address, Line
 from twinlens.executors.poller import READABLE, WRITABLE, poller
 from twinlens.executors.stamp import ANCILLARY_BYTES, NO_STAMP, WallOffset, stamp_keeper
 
 _MOST_EVENTS = 256
 _LONG_READ_BYTES = 2048
+_MANY = 256  # from so many streams on, memory counts for more than the time that reading more at once saves
 _END = b"\r\n\r\n"
 _TICK_NS = 10_000_000
 _MOST_GATHER_NS = 500_000
@@ -92,7 +93,8 @@ class Loop:
         Its end comes out of `wait` under this key, whatever happens. Sent is the first thing done on the wire for it:
         `connect` for a new connection. Raises OutOfResources.
         """
-        exchange = Exchange(key, self.offset, self._most_bytes)
+        fold_reads = FOLD_READS if len(self._running) < _MANY else FOLD_READS // 3
+        exchange = Exchange(key, self.offset, self._most_bytes, fold_reads)
         line = self._idle.pop() if self._idle else None
         exchange.sent_ns = now = self._now_ns()
         self._timeouts.append((now + self._timeout_ns, key))
