@@ -16,7 +16,7 @@ from twinlens.executors.sse import Events
 from twinlens.executors.stamp import WallOffset, arrival_ns
 
 FOLD_READS = 64
-"""Reads kept before they are understood: a thousand streams then hold some 25 MB, however long their answers are."""
+"""Reads kept before they are understood, however long the answer is: a read takes some 400 bytes."""
 _END = b"\r\n\r\n"
 
 
@@ -54,6 +54,7 @@ class Exchange:
         "_chunk_ns",
         "_events",
         "_first",
+        "_fold_reads",
         "_known",
         "_lags",
         "_last_ns",
@@ -71,8 +72,8 @@ class Exchange:
         "stamps",
     )
 
-    def __init__(self, key: int, offset: WallOffset, most_bytes: int) -> None:
-        self.key, self._offset, self.most_bytes = key, offset, most_bytes
+    def __init__(self, key: int, offset: WallOffset, most_bytes: int, fold_reads: int = FOLD_READS) -> None:
+        self.key, self._offset, self.most_bytes, self._fold_reads = key, offset, most_bytes, fold_reads
         self.parts: list[bytes] = []
         self.stamps: list[bytes] = []
         self.read_ns: list[int] = []
@@ -90,16 +91,16 @@ class Exchange:
     def look(self, *, whole: bool = False) -> bool:
         """Understand what has come (`whole`: also what may go on); whether the answer is over, or beyond hope."""
         if not self.look_at and not whole and self._is_ordinary_head():
-            self.look_at = FOLD_READS
+            self.look_at = self._fold_reads
             return False
         try:
-            self._fold(whole=whole or len(self.parts) < FOLD_READS or self.parts[-1][-4:] == _END)
+            self._fold(whole=whole or len(self.parts) < self._fold_reads or self.parts[-1][-4:] == _END)
         except Malformed as wrong:
             self.fault = str(wrong)
             return True
         reply = self._reply
         # A counted body ends without a sign, so each of its reads is looked at; they are short, or few.
-        self.look_at = FOLD_READS if reply.status and reply.frame != "length" else 0
+        self.look_at = self._fold_reads if reply.status and reply.frame != "length" else 0
         if self._size > self.most_bytes:
             self.fault = f"the answer does not end: over {self.most_bytes} bytes"
         return reply.is_over or self.fault is not None

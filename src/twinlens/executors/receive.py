@@ -15,13 +15,14 @@ from time import monotonic_ns, sleep
 from typing import Any
 
 from twinlens.executors.deadline import Alarm
-from twinlens.executors.exchange import Ended, Exchange
+from twinlens.executors.exchange import FOLD_READS, Ended, Exchange
 from twinlens.executors.line import OUT_OF, Address, Line
 from twinlens.executors.poller import READABLE, WRITABLE, poller
 from twinlens.executors.stamp import ANCILLARY_BYTES, NO_STAMP, WallOffset, stamp_keeper
 
-_READ_BYTES = 4096
 _MOST_EVENTS = 256
+_LONG_READ_BYTES = 2048
+_MANY = 256  # from so many streams on, memory counts for more than the time that reading more at once saves
 _END = b"\r\n\r\n"
 _TICK_NS = 10_000_000
 _MOST_GATHER_NS = 500_000
@@ -92,7 +93,8 @@ class Loop:
         Its end comes out of `wait` under this key, whatever happens. Sent is the first thing done on the wire for it:
         `connect` for a new connection. Raises OutOfResources.
         """
-        exchange = Exchange(key, self.offset, self._most_bytes)
+        fold_reads = FOLD_READS if len(self._running) < _MANY else FOLD_READS // 3
+        exchange = Exchange(key, self.offset, self._most_bytes, fold_reads)
         line = self._idle.pop() if self._idle else None
         exchange.sent_ns = now = self._now_ns()
         self._timeouts.append((now + self._timeout_ns, key))
@@ -136,7 +138,7 @@ class Loop:
     def _receive(self, until_ns: int | None) -> None:
         """The hot path. Each line of it is paid for once per token."""
         poll, lines, queue, now_ns = self._poller.poll, self._lines, self._queue, self._now_ns
-        ended, read_bytes, ancillary_bytes, has_alarm = self._ended, _READ_BYTES, ANCILLARY_BYTES, self._alarm.fd
+        ended, ancillary_bytes, has_alarm = self._ended, ANCILLARY_BYTES, self._alarm.fd
         while not ended:
             reads = 0
             timeout = 0 if queue or until_ns == 0 else -1 if has_alarm is not None else self._timeout_s(until_ns)
@@ -151,6 +153,7 @@ class Loop:
                     self._writable(line)
                     if events == WRITABLE or lines.get(fd) is not line:
                         continue
+                read_bytes = line.read_bytes
                 receive = line.recvmsg  # a call of a slot's value is slower than a call of a name
                 try:
                     data, ancillary, _, _ = receive(read_bytes, ancillary_bytes)
@@ -164,17 +167,21 @@ class Loop:
                     self._closed(line)
                     continue
                 now = now_ns()
+                size = len(data)
+                if size == read_bytes:
+                    line.read_more()
                 if line.tls is not None:
                     data = self._decrypt(line, data)
                     if not data:
                         continue
+                    size = len(data)
                 reads += 1
                 exchange.read_ns.append(now)
                 exchange.stamps.append(ancillary[0][2] if ancillary else NO_STAMP)
                 parts = exchange.parts
                 parts.append(data)
                 if (
-                    len(parts) >= exchange.look_at or data[-4:] == _END or not 4 <= len(data) < read_bytes
+                    len(parts) >= exchange.look_at or data[-4:] == _END or not 4 <= size <= _LONG_READ_BYTES
                 ) and not exchange.is_queued:
                     exchange.is_queued = True
                     queue.append((line, exchange))
