@@ -132,9 +132,10 @@ class OpenAIServer:
         return self._requests.of(ask, self._said.get(ask.session, ()) if ask.session is not None else ())
 
     def _start(self, loop: Loop, ask: Ask, payload: bytes | None) -> None:
-        loop.start(self._key + 1, payload or self._payload(ask))
+        payload = payload or self._payload(ask)
         self._key += 1
-        self._asks[self._key] = ask
+        self._asks[self._key] = ask  # first: an interrupt can come while it is being sent, and it has its row then
+        loop.start(self._key, payload)
 
     def _done(self, ended: Ended, origin_ns: int, schedule: Schedule, rows: Rows) -> None:
         ask = self._asks.pop(ended.key)
@@ -155,9 +156,13 @@ class OpenAIServer:
 
     def _give_up(self, loop: Loop, schedule: Schedule, rows: Rows, why: str) -> None:
         assert self._origin_ns is not None
+        known = {id(ask) for ask in self._asks.values()}
         self._take(loop.abandon(why), self._origin_ns, schedule, rows)
+        taken = known - {id(ask) for ask in self._asks.values()}  # the one being started may stand in both
         while self._ready:
             ask, _ = self._ready.popleft()
+            if id(ask) in taken:
+                continue
             now_ns = max(ask.intended_ns, time.monotonic_ns() - self._origin_ns)
             rows(unsent_row(ask, now_ns, why))
 
