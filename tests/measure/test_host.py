@@ -34,7 +34,7 @@ def two_sockets(tmp_path: Path) -> Path:
         {
             "proc/cpuinfo": "vendor_id\t: GenuineIntel\n"
             "model name\t: Xeon 8480+\nflags\t\t: fpu avx512f amx_tile amx_bf16\n",
-            "proc/self/cgroup": "0::/work\n",
+            "proc/self/cgroup": "0::/slice\n",
             f"{cpu}/cpu0/topology/physical_package_id": "0\n",
             f"{cpu}/cpu1/topology/physical_package_id": "1\n",
             f"{cpu}/cpu0/cache/index3/level": "3\n",
@@ -43,8 +43,8 @@ def two_sockets(tmp_path: Path) -> Path:
             f"{cpu}/cpu0/cpufreq/cpuinfo_max_freq": "3800000\n",
             "sys/devices/system/node/node0/x": "",
             "sys/devices/system/node/node1/x": "",
-            "sys/fs/cgroup/work/cpu.max": "150000 100000\n",
-            "sys/fs/cgroup/work/memory.max": "max\n",
+            "sys/fs/cgroup/slice/cpu.max": "150000 100000\n",
+            "sys/fs/cgroup/slice/memory.max": "max\n",
             "etc/os-release": 'PRETTY_NAME="Debian 12"\n',
             "run/.containerenv": f'engine="podman-4"\nimageid="{"a" * 64}"\n',
         },

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+# Rejection is quick while a row takes few of the symbols there are; beyond, the frequent ones repeat for ever.
+_FEW = 64
+
 
 @dataclass(frozen=True)
 class Language:
@@ -43,14 +46,34 @@ def language(symbols: int, branches: int, exponent: float, seed: int) -> Languag
     branches = min(branches, symbols)
     weights = np.arange(1, branches + 1, dtype=float) ** -exponent
     rng = np.random.default_rng([seed, symbols, branches])
-    # Gumbel top-k draws `branches` distinct successors with Zipf weights, a block of rows at a time to bound memory.
     log_weight = -np.log(np.arange(1, symbols + 1, dtype=float))
-    rows = [_distinct(rng, log_weight, min(1024, symbols - first), branches) for first in range(0, symbols, 1024)]
-    return Language(np.concatenate(rows), weights / weights.sum())
+    if branches * _FEW > symbols:
+        return Language(_by_gumbel(rng, log_weight, branches), weights / weights.sum())
+    return Language(_by_rejection(rng, np.cumsum(np.exp(log_weight)), branches), weights / weights.sum())
 
 
-def _distinct(rng: np.random.Generator, log_weight: np.ndarray, rows: int, branches: int) -> np.ndarray:
-    keys = log_weight + rng.gumbel(size=(rows, len(log_weight)))
-    if branches == len(log_weight):
-        return np.argsort(-keys, axis=1)
-    return np.argpartition(-keys, branches - 1, axis=1)[:, :branches]
+def _by_rejection(rng: np.random.Generator, mass: np.ndarray, branches: int) -> np.ndarray:
+    """Distinct successors of every symbol: each is drawn by weight, and again while it repeats one of its row.
+
+    The set is that of the first distinct draws of one endless series, so that of drawing without replacement.
+    """
+    edges = mass[:-1]  # so that rounding up to the whole mass is still the last symbol
+    found = np.searchsorted(edges, rng.random((mass.size, branches)) * mass[-1], side="right")
+    while True:
+        order = np.argsort(found, axis=1, kind="stable")
+        ranked = np.take_along_axis(found, order, axis=1)
+        repeated = np.zeros(found.shape, dtype=bool)
+        np.put_along_axis(repeated, order[:, 1:], ranked[:, 1:] == ranked[:, :-1], axis=1)
+        if not repeated.any():
+            return found
+        found[repeated] = np.searchsorted(edges, rng.random(int(repeated.sum())) * mass[-1], side="right")
+
+
+def _by_gumbel(rng: np.random.Generator, log_weight: np.ndarray, branches: int) -> np.ndarray:
+    """The same where rejection would rarely end: the largest weights with Gumbel noise, in blocks to bound memory."""
+    symbols = log_weight.size
+    blocks = [
+        np.argsort(-(log_weight + rng.gumbel(size=(min(1024, symbols - first), symbols))), axis=1)[:, :branches]
+        for first in range(0, symbols, 1024)
+    ]
+    return np.concatenate(blocks)

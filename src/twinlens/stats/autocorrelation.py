@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 # cuts real correlation off, larger adds only noise (Sokal 1997, "Monte Carlo Methods in Statistical
 # Mechanics", section 3).
 _WINDOW = 5.0
+_LONG = 1 << 14
+_FIRST_LAGS = 64
 
 
 def autocorrelation(values: ArrayLike) -> NDArray[np.float64]:
@@ -36,18 +38,42 @@ def autocorrelation_time(values: ArrayLike) -> float:
     In simulation the sum alone finds too little in under 200 rows. Below 1 counts as 1: nothing is
     credited for luck.
     """
-    rho = autocorrelation(values)
-    times = 2 * np.cumsum(rho) - 1
+    series = np.asarray(values, dtype=np.float64).ravel()
+    if series.size > _LONG:  # the window mostly closes within a few lags: no need of all of millions
+        rho = _first_lags(series)
+        times = 2 * np.cumsum(rho) - 1
+        if (np.arange(rho.size) >= _WINDOW * times).any():
+            return _windowed(rho, times, series.size)
+    rho = autocorrelation(series)
+    return _windowed(rho, 2 * np.cumsum(rho) - 1, series.size)
+
+
+def _windowed(rho: NDArray[np.float64], times: NDArray[np.float64], size: int) -> float:
     beyond = np.flatnonzero(np.arange(rho.size) >= _WINDOW * times)
     cut = int(beyond[0]) if beyond.size else rho.size - 1
-    return float(min(max(times[cut], _first_order_time(rho), 1.0), rho.size))
+    return float(min(max(times[cut], _first_order_time(rho, size), 1.0), size))
 
 
-def _first_order_time(rho: NDArray[np.float64]) -> float:
-    if rho.size < 3 or rho[1] == 0:
+def _first_lags(series: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The autocorrelation at the first lags only, by their sums of products; as `autocorrelation` gives it."""
+    size = float(np.abs(series).max())
+    centred = series / size if size > 0 else series
+    centred = centred - centred.mean()
+    power = float(centred @ centred)
+    if power <= series.size * 1e-28:
+        return np.asarray(np.eye(1, _FIRST_LAGS)[0], dtype=np.float64)
+    rho, total = [1.0], 1.0
+    while len(rho) < _FIRST_LAGS and len(rho) - 1 < _WINDOW * total:
+        rho.append(float(centred[: -len(rho)] @ centred[len(rho) :]) / power)
+        total += 2 * rho[-1]
+    return np.asarray(rho, dtype=np.float64)
+
+
+def _first_order_time(rho: NDArray[np.float64], size: int) -> float:
+    if size < 3 or rho[1] == 0:
         return 1.0
-    phi = float(rho[1]) + (1 + 3 * float(rho[1])) / rho.size
-    return (1 + phi) / (1 - phi) if phi < 1 else float(rho.size)
+    phi = float(rho[1]) + (1 + 3 * float(rho[1])) / size
+    return (1 + phi) / (1 - phi) if phi < 1 else float(size)
 
 
 def effective_n(values: ArrayLike) -> float:
