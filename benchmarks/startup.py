@@ -69,6 +69,7 @@ def recorded(parent: Path, lens: str, rows: int, per_batch: int) -> Path:
     run_here(folder, spec, lambda phrase, share, count: None)
     name, schema = ("steps", STEP_SCHEMA) if lens == "training" else ("requests", REQUEST_SCHEMA)
     columns = _steps(rows) if lens == "training" else _requests(rows)
+    columns = {field.name: pa.nulls(rows, field.type) for field in schema} | columns
     with (
         (folder / f"{name}.arrows").open("wb") as file,
         pa.ipc.new_stream(file, schema) as writer,
