@@ -40,7 +40,7 @@ def answer(server: TorchServer, length: int = 16, tokens: int = 6) -> list[list[
         generation.cache.reset()
         said = [generation.prefill(prompts)]
         for position in range(length, length + tokens - 1):
-            said.append(generation.decode(said[-1], position))
+            said.append(generation.decode(said[-1], torch.full_like(said[-1], position)))
     return torch.cat(said, dim=1).tolist()  # type: ignore[no-any-return]
 
 

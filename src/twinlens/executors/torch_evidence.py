@@ -170,12 +170,13 @@ def _phases(server: TorchServer) -> dict[str, Callable[[], Any]]:
     generation, length = server.generation, server.spec.workload.input_tokens.max  # type: ignore[union-attr]
     prompts = server.prompts.batch([(7, i) for i in range(batch)], length).to(server.device)
     newest = torch.zeros(batch, 1, dtype=torch.long, device=server.device)
+    position = torch.full_like(newest, length)
 
     def prefill() -> None:
         generation.cache.reset()
         generation.prefill(prompts)
 
-    return {"prefill": prefill, "decode": lambda: generation.decode_eager(newest, length)}
+    return {"prefill": prefill, "decode": lambda: generation.decode_eager(newest, position)}
 
 
 def _counted(amount: int, name: str, kernels: Sequence[Kernel], model: torch.nn.Module) -> Estimates:

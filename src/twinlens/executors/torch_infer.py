@@ -153,7 +153,6 @@ class Generation:
                 code="TL202",
             )
         self.cache = StaticCache(config=config, max_cache_len=self._context)
-        self._positions = torch.arange(self._context, device=device)[:, None]
         self._decode = _compiled(model, device, spec) if spec.executor.graph == "compiled" else model
         # Freezing for the compiled graph wants plain tensors; inference mode's are not.
         self.no_grad = torch.no_grad if spec.executor.graph == "compiled" else torch.inference_mode
@@ -168,8 +167,10 @@ class Generation:
             newest = self.prefill(prompts)
             synchronize(self._device)
             stamps.append(now())
-            for position in range(prompts.shape[1], prompts.shape[1] + tokens - 1):
+            position = torch.full_like(newest, prompts.shape[1])
+            for _ in range(tokens - 1):
                 newest = self.decode(newest, position)
+                position += 1  # in place: making a tensor for each token costs ten times as much
                 synchronize(self._device)
                 stamps.append(now())
         return begin_ns, stamps
@@ -179,17 +180,16 @@ class Generation:
         out = self._model(input_ids=prompts, past_key_values=self.cache, use_cache=True, logits_to_keep=1)
         return out.logits[:, -1:].argmax(-1)
 
-    def decode(self, newest: torch.Tensor, position: int) -> torch.Tensor:
-        """One more token for each sequence, (batch, 1); `position` is that of `newest`."""
+    def decode(self, newest: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        """One more token for each sequence, (batch, 1); `position` (batch, 1) is that of `newest`."""
         return self._one_more(self._decode, newest, position)
 
-    def decode_eager(self, newest: torch.Tensor, position: int) -> torch.Tensor:
+    def decode_eager(self, newest: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         """The same without the compiled graph, whose operators the counters cannot see."""
         return self._one_more(self._model, newest, position)
 
-    def _one_more(self, model: Any, newest: torch.Tensor, position: int) -> torch.Tensor:
-        ids = self._positions[position].expand(newest.shape[0], 1)
-        out = model(input_ids=newest, position_ids=ids, past_key_values=self.cache, use_cache=True)
+    def _one_more(self, model: Any, newest: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        out = model(input_ids=newest, position_ids=position, past_key_values=self.cache, use_cache=True)
         return out.logits[:, -1:].argmax(-1)
 
     def cache_tensors(self) -> list[torch.Tensor]:

@@ -107,7 +107,8 @@ def _quality(one: Group, other: Group) -> str:
     if None in (*low, *high):
         return f" (final loss {shown} nats, no interval)"
     apart = low[0] > high[1] or low[1] > high[0]
-    return f", with a final loss that {'differs' if apart else 'cannot be told apart'} ({shown} nats)"
+    told = "differs" if apart else "cannot be told apart"
+    return f", with a final loss that {told} ({shown} nats; after equal time, not equal steps)"
 
 
 def _alone(one: Group, name: str) -> str:
@@ -131,7 +132,8 @@ def _apart(training: Sequence[Group], inference: Sequence[Group]) -> str:
         other = "inference" if training else "training"
         return f"Only {lens} was measured: it says nothing about {other}."
     for one in reversed(training):
-        twin = next((group for group in inference if precision_of(group) == precision_of(one)), None)
+        asked = one.model, precision_of(one)
+        twin = next((group for group in inference if (group.model, precision_of(group)) == asked), None)
         if twin is None:
             continue
         ratios = [_of_reference(one, training), _of_reference(twin, inference)]

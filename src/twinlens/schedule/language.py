@@ -65,7 +65,7 @@ def _by_rejection(rng: np.random.Generator, mass: np.ndarray, branches: int) -> 
         repeated = np.zeros(found.shape, dtype=bool)
         np.put_along_axis(repeated, order[:, 1:], ranked[:, 1:] == ranked[:, :-1], axis=1)
         if not repeated.any():
-            return found
+            return np.asarray(found)
         found[repeated] = np.searchsorted(edges, rng.random(int(repeated.sum())) * mass[-1], side="right")
 
 

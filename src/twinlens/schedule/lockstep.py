@@ -7,7 +7,7 @@ import numpy as np
 from twinlens.record.request import Request
 from twinlens.schedule.ask import Ask
 from twinlens.schedule.length import sample_length
-from twinlens.spec.length import Length
+from twinlens.spec.length import Fixed, Length
 
 
 class Lockstep:
@@ -39,8 +39,7 @@ class Lockstep:
         self._now_ns = max(self._now_ns, now_ns)  # so that what is over here is over for `next_due_ns` too
         if self._ended < self._started or self._is_over(now_ns):
             return ()
-        rng = np.random.default_rng([self._seed, self._group])
-        input_tokens, output_tokens = (sample_length(n, rng) if n else 0 for n in (self._input, self._output))
+        input_tokens, output_tokens = self._lengths()
         asks = tuple(
             Ask(self._started + i, self._group, now_ns, input_tokens, output_tokens, seed=(self._seed, self._group, i))
             for i in range(self._batch)
@@ -48,6 +47,14 @@ class Lockstep:
         self._started += self._batch
         self._group += 1
         return asks
+
+    def _lengths(self) -> tuple[int, int]:
+        """Of the next batch, in tokens; 0 where there are none (images)."""
+        asked, answer = self._input, self._output
+        if isinstance(asked, Fixed) and isinstance(answer, Fixed):  # no generator, which costs more than all the rest
+            return asked.value, answer.value
+        rng = np.random.default_rng([self._seed, self._group])
+        return sample_length(asked, rng) if asked else 0, sample_length(answer, rng) if answer else 0
 
     def next_due_ns(self) -> int | None:
         running = self._ended < self._started
