@@ -116,12 +116,11 @@ def precision_of(one: Group) -> str:
 
 
 def point_names(groups: Sequence[Group]) -> tuple[str, ...]:
-    """A name per group: the precision, and whatever else differs between the groups."""
-    keys = [key for one in groups for key in one.point if key != "precision"]
-    varying = [key for key in dict.fromkeys(keys) if len({str(one.point.get(key)) for one in groups}) > 1]
+    """A name per group: the precision, and whatever else differs between the groups of its model."""
     several_models = len({one.model for one in groups}) > 1
     names = []
     for one in groups:
+        varying = _varying([other for other in groups if other.model == one.model])
         parts = [clean(one.model, 40)] if several_models else []
         parts.append(precision_of(one))
         parts += [f"{clean(key, 20)} {clean(one.point[key], 20)}" for key in varying if one.point.get(key) is not None]
@@ -130,6 +129,12 @@ def point_names(groups: Sequence[Group]) -> tuple[str, ...]:
     twice = {name for name, count in Counter(names).items() if count > 1}
     stacks = [clean(one.runs[0].executor, 24) for one in groups]
     return tuple(f"{name} · {stack}" if name in twice else name for name, stack in zip(names, stacks, strict=True))
+
+
+def _varying(groups: Sequence[Group]) -> list[str]:
+    """What differs between operating points, besides the precision."""
+    keys = dict.fromkeys(key for one in groups for key in one.point if key != "precision")
+    return [key for key in keys if len({str(one.point.get(key)) for one in groups}) > 1]
 
 
 def headline(one: Group | Summary) -> tuple[str, Estimate] | None:
