@@ -10,7 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from twinlens.record.estimate import Estimate
 from twinlens.record.request import REQUEST_SCHEMA, Request, Requests
+from twinlens.spec.slo import Slo
+from twinlens.stats.metrics.serving import serving_metrics
+from twinlens.stats.metrics.window import Loop, Window, find_window
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -79,3 +83,17 @@ def queue(
 def poisson(rate_per_s: float, count: int, seed: int) -> np.ndarray:
     """Arrival times in seconds."""
     return np.cumsum(np.random.default_rng([seed, count]).exponential(1 / rate_per_s, count))
+
+
+def whole(requests: Requests, loop: Loop = "whole") -> Window:
+    """The window of rows that certainly have one."""
+    window = find_window(requests, loop)
+    assert window is not None
+    return window
+
+
+def served_metrics(
+    requests: Requests, loop: Loop = "whole", slo: Slo | None = None, devices: int | None = None
+) -> dict[str, Estimate]:
+    """The metrics of rows over their window."""
+    return serving_metrics(requests, whole(requests, loop), slo, None, devices)

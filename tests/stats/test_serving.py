@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import get_args
 
 import numpy as np
 import pytest
 
-from served_rows import columns, failed, poisson, queue, row
+from served_rows import columns, failed, poisson, queue, row, served_metrics, whole
 from twinlens.pages import find
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
@@ -18,20 +17,9 @@ from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.metrics.goodput import fluidity_index, goodput, share, standing, within
 from twinlens.stats.metrics.latency import chunking, gaps_s, latency
 from twinlens.stats.metrics.overload import in_flight
-from twinlens.stats.metrics.serving import serving_metrics
-from twinlens.stats.metrics.window import Loop, ServingLabel, Window, find_window
+from twinlens.stats.metrics.window import ServingLabel
 
 SLO = Slo(ttft_s=0.1, tpot_s=0.02)
-
-
-def whole(requests: Requests, loop: Loop = "whole") -> Window:
-    window = find_window(requests, loop)
-    assert window is not None
-    return window
-
-
-def metrics(requests: Requests, loop: Loop = "whole", slo: Slo | None = None, devices: int | None = None):
-    return serving_metrics(requests, whole(requests, loop), slo, None, devices)
 
 
 def every(requests: Requests) -> np.ndarray:
@@ -121,11 +109,11 @@ def test_one_token_in_a_thousand_may_share_a_chunk_and_not_two() -> None:
 
 def test_itl_is_absent_and_says_why_where_chunks_carry_several_tokens() -> None:
     lumps = columns([row(10 * i, (10 * i + 5, 10 * i + 9), tokens=(4, 4)) for i in range(400)])
-    found = metrics(lumps)
+    found = served_metrics(lumps)
     assert found["itl_s_p50"].value is None
     assert "3200 tokens came in 800 chunks" in (found["itl_s_p50"].reason or "")
     assert found["icl_s_p50"].value == pytest.approx(0.004)
-    plain = metrics(columns([row(10 * i, (10 * i + 5, 10 * i + 9)) for i in range(400)]))
+    plain = served_metrics(columns([row(10 * i, (10 * i + 5, 10 * i + 9)) for i in range(400)]))
     assert plain["itl_s_p50"].value == pytest.approx(0.004)
     assert "icl_s_p50" not in plain
 
@@ -139,7 +127,7 @@ def test_wrk2s_example_a_second_of_stall_shows_from_intent_and_not_from_send() -
     due = np.arange(3000) / 50
     needs = np.full(3000, 0.010)
     needs[1500] = 1.010
-    found = metrics(queue(due, needs, 1, tokens=2, late=True), "whole")
+    found = served_metrics(queue(due, needs, 1, tokens=2, late=True), "whole")
     assert found["e2e_latency_s_p99"].value == pytest.approx(0.71, abs=0.03)
     assert found["e2e_from_send_s_p99"].value == pytest.approx(0.010, abs=1e-6)
     assert found["ttft_from_send_s_p99"].value == pytest.approx(0.005, abs=1e-6)
@@ -245,31 +233,31 @@ def test_tokens_count_when_they_came_whoever_asked_and_failed_answers_give_none(
     # A token each 10 ms for a second from two answers, one of which fails: only one stream counts.
     stream = np.arange(0, 1000, 10)
     rows = [row(0, stream), failed(0, 1000, stream), *[row(at, (at + 1,)) for at in range(0, 1001, 100)]]
-    found = metrics(columns(rows), devices=2)
+    found = served_metrics(columns(rows), devices=2)
     wall_s = 1.001
     assert found["output_tokens_per_s"].value == pytest.approx(111 / wall_s)
     assert found["total_tokens_per_s"].value == pytest.approx((111 + 12 * 10) / wall_s)
     assert found["output_tokens_per_s_per_device"].value == pytest.approx(111 / wall_s / 2)
     assert found["requests_per_s"].value == pytest.approx(12 / wall_s)
     assert found["failed_share"].value == pytest.approx(1 / 13)
-    assert metrics(columns(rows))["output_tokens_per_s_per_device"].value is None
+    assert served_metrics(columns(rows))["output_tokens_per_s_per_device"].value is None
 
 
 def test_the_servers_count_of_tokens_is_spread_over_chunks() -> None:
     rows = [row(0, (0, 1000), output_tokens=10), row(1000, (2000,), output_tokens=3)]
-    found = metrics(columns(rows))
+    found = served_metrics(columns(rows))
     assert found["output_tokens_per_s"].value == pytest.approx(13 / 2.0)
 
 
 def test_the_offered_rate_is_gaps_over_time() -> None:
-    found = metrics(columns([row(at, (at + 5, at + 6)) for at in range(0, 10_001, 250)]))
+    found = served_metrics(columns([row(at, (at + 5, at + 6)) for at in range(0, 10_001, 250)]))
     assert found["offered_requests_per_s"].value == pytest.approx(4.0)
-    at_once = metrics(columns([row(0, (5, 6 + i)) for i in range(50)]))
+    at_once = served_metrics(columns([row(0, (5, 6 + i)) for i in range(50)]))
     assert at_once["offered_requests_per_s"].reason == "all requests were due at one moment"
 
 
 def test_quantiles_are_given_only_where_n_affords_them() -> None:
-    found = metrics(columns([row(10 * i, (10 * i + 5, 10 * i + 6)) for i in range(100)]))
+    found = served_metrics(columns([row(10 * i, (10 * i + 5, 10 * i + 6)) for i in range(100)]))
     assert found["ttft_s_p90"].value == pytest.approx(0.005)
     assert found["ttft_s_p99"].reason == "p99 needs at least 368 values, there are 100"
 
@@ -294,116 +282,13 @@ def test_tokens_that_share_a_chunk_come_at_one_moment_and_leave_slack() -> None:
 
 def test_a_failed_answer_is_not_fluid_and_without_limits_there_is_no_index() -> None:
     rows = [row(10 * i, (10 * i + 5, 10 * i + 6)) for i in range(50)] + [failed(i, 20, (3, 4)) for i in range(50)]
-    assert metrics(columns(rows), slo=SLO)["fluidity_index"].value == pytest.approx(0.5)
-    assert metrics(columns(rows), slo=SLO)["fluid_share"].value == pytest.approx(0.5)
-    assert "ttft_s and tpot_s" in (metrics(columns(rows), slo=Slo(ttft_s=1))["fluidity_index"].reason or "")
-
-
-def test_a_queue_below_capacity_is_steady_and_one_above_is_overloaded() -> None:
-    needs = np.random.default_rng(3).uniform(0.4, 0.6, 2000)
-    calm = whole(queue(poisson(8, 2000, 1), needs, 8), "open")  # half of capacity
-    assert calm.ranked
-    assert calm.in_flight_slope_per_s is None
-    rate_per_s = 24.0  # 8 slots of half a second take 16 a second: eight a second stay behind
-    growing = whole(queue(poisson(rate_per_s, 2000, 1), needs, 8), "open")
-    assert (growing.label, growing.ranked) == ("overload", False)
-    assert growing.in_flight_slope_per_s == pytest.approx(8.0, rel=0.15)
-    assert "the server does not keep up" in growing.reason
-
-
-def test_overload_says_when_it_is_the_clients_or_the_policys() -> None:
-    needs = np.full(2000, 0.5)
-    late = queue(poisson(24, 2000, 1), needs, 8, late=True)
-    assert "the client is overloaded, not the server" in whole(late, "open").reason
-    held = replace(late, released_ns=late.sent_ns.astype(float))
-    assert "in the admission policy" in whole(held, "open").reason
-
-
-@pytest.mark.parametrize("load", [0.3, 0.6, 0.9])
-def test_a_stable_queue_is_never_called_overloaded(load: float) -> None:
-    needs = np.random.default_rng(5).gamma(4, 0.125, 600)
-    labels = {whole(queue(poisson(16 * load, 600, seed), needs, 8), "open").label for seed in range(25)}
-    assert "overload" not in labels
-
-
-def test_one_stall_is_no_overload() -> None:
-    due = np.arange(3000) / 50
-    needs = np.full(3000, 0.010)
-    needs[1500] = 5.0
-    assert whole(queue(due, needs, 1), "open").label != "overload"
-
-
-def test_a_closed_loop_is_never_overloaded() -> None:
-    needs = np.random.default_rng(3).uniform(0.4, 0.6, 2000)
-    assert whole(queue(poisson(24, 2000, 1), needs, 8), "closed").label != "overload"
-
-
-def test_the_window_begins_when_the_server_has_filled_up_and_goes_by_intent() -> None:
-    needs = np.full(500, 1.0)
-    needs[:100] = 2.0  # a cold server
-    requests = queue(np.arange(500) / 10, needs, 100)
-    window = whole(requests, "open")
-    assert window.label == "warm-up"
-    assert 9.0e9 <= window.begin_ns <= 11.0e9
-    assert window.end_ns == requests.intended_ns[-1]
-    assert (requests.intended_ns[window.rows] >= window.begin_ns).all()
-    assert window.rows.size == 500 - window.first
-    found = serving_metrics(requests, window, None, None)
-    assert found["e2e_latency_s_p50"].value == pytest.approx(1.0)
-    assert found["output_tokens_per_s"].value == pytest.approx(80, rel=0.02)  # the drain lowers no rate
-
-
-def test_failures_at_the_start_stay_inside_the_window() -> None:
-    good = queue(np.arange(400) / 10, np.random.default_rng(1).uniform(0.09, 0.11, 400), 4)
-    outcome = good.outcome.copy()
-    outcome[:120] = "failed"
-    window = whole(replace(good, outcome=outcome), "open")
-    assert window.first == 0
-    assert serving_metrics(replace(good, outcome=outcome), window, None, None)["failed_share"].value == 0.3
-
-
-def test_failures_during_warm_up_are_named() -> None:
-    needs = np.full(500, 1.0)
-    needs[:100] = 2.0
-    good = queue(np.arange(500) / 10, needs, 100)
-    outcome = good.outcome.copy()
-    outcome[20:70] = "failed"
-    window = whole(replace(good, outcome=outcome), "open")
-    assert window.label == "warm-up"
-    assert "requests before it 50 failed" in window.reason
-
-
-def test_rows_may_lie_in_the_order_in_which_they_ended() -> None:
-    requests = queue(poisson(12, 800, 2), np.random.default_rng(1).gamma(2, 0.25, 800), 8)
-    order = np.argsort(requests.end_ns, kind="stable")
-    shuffled = replace(
-        requests,
-        **{
-            name: getattr(requests, name)[order]
-            for name in ("group", "intended_ns", "sent_ns", "end_ns", "input_tokens", "output_tokens", "outcome")
-        },
-        chunk_ns=requests.chunk_ns.reshape(800, 8)[order].ravel(),
-    )
-    one, other = metrics(requests, "open", SLO), metrics(shuffled, "open", SLO)
-    assert one.keys() == other.keys()
-    for name in one:
-        assert (one[name].value or 0.0) == pytest.approx(other[name].value or 0.0, rel=1e-9), name
-
-
-def test_too_few_or_too_short_is_said() -> None:
-    assert find_window(columns([]), "open") is None
-    assert whole(columns([row(0, (500, 900)), row(10, (600, 950))]), "open").label == "too short"
-    rows = [failed(10 * i, 10 * i + 1) for i in range(100)]
-    assert "0 of 100 requests ended well" in whole(columns(rows), "open").reason
-
-
-def test_load_that_changes_by_design_counts_whole() -> None:
-    window = whole(columns([row(0, (5, 6 + i)) for i in range(50)]), "whole")
-    assert (window.label, window.ranked, window.first, window.end_ns) == ("whole run", True, 0, 55_000_000)
+    assert served_metrics(columns(rows), slo=SLO)["fluidity_index"].value == pytest.approx(0.5)
+    assert served_metrics(columns(rows), slo=SLO)["fluid_share"].value == pytest.approx(0.5)
+    assert "ttft_s and tpot_s" in (served_metrics(columns(rows), slo=Slo(ttft_s=1))["fluidity_index"].reason or "")
 
 
 def test_every_metric_of_a_served_run_is_defined_and_every_label_explained() -> None:
-    found = metrics(queue(poisson(12, 500, 2), np.full(500, 0.4), 8), "open", SLO, 1)
+    found = served_metrics(queue(poisson(12, 500, 2), np.full(500, 0.4), 8), "open", SLO, 1)
     assert set(found) <= set(METRICS)
     for name, estimate in found.items():
         assert estimate.unit == METRICS[name].unit, name
@@ -412,6 +297,6 @@ def test_every_metric_of_a_served_run_is_defined_and_every_label_explained() -> 
 
 def test_images_have_no_tokens_and_keep_their_latency() -> None:
     rows = [row(10 * i, (10 * i + 5,), tokens=(0,), output_tokens=0) for i in range(50)]
-    found = metrics(columns(rows))
+    found = served_metrics(columns(rows))
     assert found["e2e_latency_s_p50"].value == pytest.approx(0.005)
     assert "ttft_s_p50" not in found
