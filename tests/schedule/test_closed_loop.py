@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 
 from twinlens.record.request import Request
@@ -27,6 +28,15 @@ def test_the_next_request_is_intended_at_the_moment_at_which_one_ends() -> None:
     loop.done(ended(first, 30))  # reported late: the slot has been free since 30
     assert loop.next_due_ns() == 30
     assert [ask.intended_ns for ask in loop.due(100)] == [30, 40]
+
+
+def test_a_slot_that_was_refused_rests_before_it_asks_again() -> None:
+    loop = ClosedLoop(2, ASKS)
+    first, second = loop.due(0)
+    loop.done(replace(ended(first, 40), outcome="refused", error="connection refused"))
+    loop.done(ended(second, 50))
+    assert [ask.intended_ns for ask in loop.due(60)] == [50]
+    assert loop.next_due_ns() == 40 + 100_000_000
 
 
 def test_one_stream_has_one_request_in_flight_at_a_time() -> None:

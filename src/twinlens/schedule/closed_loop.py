@@ -9,9 +9,14 @@ from dataclasses import replace
 from twinlens.record.request import Request
 from twinlens.schedule.ask import Ask
 
+# A server that is gone refuses at once: without a rest each slot would ask it thousands of times a second.
+_REST_NS = 100_000_000
+
 
 class ClosedLoop:
     """`concurrency` requests in flight; the next is intended at the very moment at which one ends.
+
+    After a refusal its slot rests for a tenth of a second.
 
     Over when `asks` are, or when `until_ns` has passed and at least `min_requests` are done.
     """
@@ -47,7 +52,7 @@ class ClosedLoop:
 
     def done(self, request: Request) -> None:
         self._ended += 1
-        heapq.heappush(self._free_ns, request.end_ns)
+        heapq.heappush(self._free_ns, request.end_ns + (_REST_NS if request.outcome == "refused" else 0))
 
     def _is_over(self, now_ns: int) -> bool:
         return self._until_ns is not None and now_ns >= self._until_ns and self._ended >= self._min_requests
