@@ -17,6 +17,13 @@ class Tolerance(Spec):
     perplexity_change: PositiveFloat = 0.02
 
 
+class Stall(Spec):
+    """A drill for launched servers: the server is stopped `at_s` into the load, and goes on `for_s` later."""
+
+    at_s: NonNegativeFloat
+    for_s: PositiveFloat
+
+
 class Protocol(Spec):
     """`duration_s`: how long rows are taken, warm-up included. `min_rows`: go on for up to
     three durations and ten seconds until there are as many rows.
@@ -25,6 +32,7 @@ class Protocol(Spec):
     there). `extend`: how often a run that is not steady may be doubled. `repeats`: fresh processes per operating
     point. `isolate`: a process of its own for each run (False: in this process, for notebooks and tests).
     `telemetry_s`: time between samples of the machine. `ceilings`: measure this machine's rates beside each run.
+    `stall`: a drill, for launched servers only.
     """
 
     warmup: Literal["auto"] = "auto"
@@ -38,3 +46,4 @@ class Protocol(Spec):
     telemetry_s: PositiveFloat = 0.5
     ceilings: bool = True
     tolerance: Tolerance = Tolerance()
+    stall: Stall | None = None
