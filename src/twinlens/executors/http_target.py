@@ -155,6 +155,14 @@ class Requests:
         return f"POST {self._path} HTTP/1.1\r\n{self._head}Content-Length: {len(body)}\r\n\r\n".encode("latin-1") + body
 
 
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A server and how to ask it, found out once: another process takes it over (the API key is in it)."""
+
+    target: Target
+    requests: Requests
+
+
 def _url(text: str) -> str:
     try:
         parts = urlsplit(text)

@@ -17,9 +17,10 @@ from twinlens.errors import BadInput
 from twinlens.executors.client_limit import refuse_too_many, too_many
 from twinlens.executors.client_record import ClientRecord, LagCount
 from twinlens.executors.exchange import Ended
-from twinlens.executors.http_facts import facts_of, find_out
+from twinlens.executors.http_facts import facts_of, find_out, reachable
 from twinlens.executors.http_row import row_of, unsent_row
-from twinlens.executors.http_target import Requests, Target, target_of
+from twinlens.executors.http_target import Requests, Seat, Target, target_of
+from twinlens.executors.line import Address
 from twinlens.executors.protocol import Rows, Say
 from twinlens.executors.receive import Loop, OutOfResources
 from twinlens.record.facts import Facts
@@ -56,16 +57,34 @@ class OpenAIServer:
         say("asking the server who it is")
         words = words_of(workload.prompts)
         found = find_out(target, words, spec)
-        self._requests = Requests(
+        requests = Requests(
             target, words, found.model, force_length=found.forces_length, with_usage=found.takes_stream_options
         )
-        self._loop = Loop(found.address, timeout_ns=round(target.timeout_s * 1e9), stamps=target.kernel_stamps)
+        self._equip(Seat(target, requests), found.address)
+        return facts_of(target, found, spec)
+
+    def seat(self) -> Seat:
+        """What another client needs to ask this server too."""
+        return self._seat
+
+    def sit(self, seat: Seat) -> None:
+        """Take another client's seat, instead of `attach`, asking the server nothing. Raises ExecutorFailed where it
+        cannot be reached from here."""
+        self._equip(seat, reachable(seat.target))
+
+    def begin_at(self, origin_ns: int) -> None:
+        """Let time zero be this moment of the monotonic clock, which clients that play together share."""
+        self._origin_ns = origin_ns
+
+    def _equip(self, seat: Seat, address: Address) -> None:
+        target = seat.target
+        self._seat, self._requests = seat, seat.requests
+        self._loop = Loop(address, timeout_ns=round(target.timeout_s * 1e9), stamps=target.kernel_stamps)
         self._lags, self._key = LagCount(), 0
         self._asks: dict[int, Ask] = {}
         self._ready: deque[tuple[Ask, bytes | None]] = deque()
         self._said: dict[int, list[str]] = {}
         self._merged = self._retried = 0
-        return facts_of(target, found, spec)
 
     def play(self, schedule: Schedule, rows: Rows) -> None:
         assert self._loop is not None
