@@ -13,6 +13,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from twinlens.errors import BadInput, ExecutorFailed
+from twinlens.executors.crew import CREW_OPTIONS, crew_of, without_crew
 from twinlens.executors.line import Address
 from twinlens.executors.options import refuse_unknown_options
 from twinlens.schedule.ask import Ask
@@ -33,6 +34,7 @@ _DEFAULTS: dict[str, Any] = {
     "ca_file": "",
     "kernel_stamps": True,
     "probe": True,
+    "metrics_url": "",
 }
 
 
@@ -42,6 +44,7 @@ class Target:
 
     `force_length`: whether requests carry `ignore_eos` and `min_tokens` (a server that forbids unknown fields answers
     422); None: found out by asking. `limit_field`: max_tokens or max_completion_tokens. `probe`: ask once before.
+    `metrics_url`: where the server tells its own figures; "": /metrics beside /v1; "off": they are not read.
     """
 
     url: str
@@ -55,6 +58,7 @@ class Target:
     ca_file: str = ""
     kernel_stamps: bool = True
     probe: bool = True
+    metrics_url: str = ""
 
     @property
     def host(self) -> str:
@@ -107,8 +111,9 @@ class Target:
 
 def target_of(kind: str, options: Mapping[str, Any]) -> Target:
     """The options of an executor as a target. Raises BadInput (TL207) for what cannot be one."""
-    refuse_unknown_options(kind, options, _DEFAULTS)
-    chosen = _DEFAULTS | dict(options)
+    refuse_unknown_options(kind, options, (*_DEFAULTS, *CREW_OPTIONS))
+    crew_of(options)
+    chosen = _DEFAULTS | without_crew(options)
     for name, default in _DEFAULTS.items():
         value = chosen[name]
         fits = type(value) in (int, float) if isinstance(default, float) else isinstance(value, type(default))
@@ -124,6 +129,7 @@ def target_of(kind: str, options: Mapping[str, Any]) -> Target:
     forced = chosen.pop("force_length")
     api_key = _api_key(chosen.pop("api_key_env"))
     chosen["url"] = _url(chosen["url"])
+    chosen["metrics_url"] = _metrics_url(chosen["metrics_url"])
     return Target(force_length=None if forced == "auto" else forced, api_key=api_key, **chosen)
 
 
@@ -180,6 +186,22 @@ def _url(text: str) -> str:
             code="TL207",
         )
     return text.rstrip("/")
+
+
+def _metrics_url(text: str) -> str:
+    if text in ("", "off"):
+        return text
+    try:
+        parts = urlsplit(text)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        known = False
+    if not known or parts.username or parts.password:
+        raise BadInput(
+            'executor.options.metrics_url is the address of a page, "http://127.0.0.1:8000/metrics", or "off"',
+            code="TL207",
+        )
+    return text
 
 
 def _api_key(variable: str) -> str:
