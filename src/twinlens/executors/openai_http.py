@@ -76,6 +76,11 @@ class OpenAIServer:
         """Let time zero be this moment of the monotonic clock, which clients that play together share."""
         self._origin_ns = origin_ns
 
+    @property
+    def origin_ns(self) -> int | None:
+        """Time zero on the monotonic clock, from which rows count; None before the first `play`."""
+        return self._origin_ns
+
     def _equip(self, seat: Seat, address: Address) -> None:
         target = seat.target
         self._seat, self._requests = seat, seat.requests
