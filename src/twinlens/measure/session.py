@@ -21,6 +21,7 @@ from twinlens.measure.host import capture_host, software_facts
 from twinlens.measure.load import play_load
 from twinlens.measure.nvidia import open_gpus
 from twinlens.measure.physics import datasheet_of, theory_of
+from twinlens.measure.scrape import scraping
 from twinlens.measure.serve import serve
 from twinlens.measure.telemetry import Sampler
 from twinlens.measure.train import train
@@ -105,7 +106,8 @@ def _take(opened: Any, spec: RunSpec, rows: RowWriter, say: Say, facts: Facts) -
         if hasattr(opened, "client"):
             say("calibrating the client", 0.0, 0)
             update_run(rows.folder, calibration=asdict(calibrate(spec.point.rate_per_s)))
-        play_load(opened, spec, rows.folder, rows, progress)
+        with scraping(opened, spec, rows.folder):
+            play_load(opened, spec, rows.folder, rows, progress)
 
 
 def _whole(facts: Facts, spec: RunSpec) -> Facts:

@@ -7,7 +7,7 @@ engines of one server are summed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
 import pyarrow as pa
@@ -57,6 +57,10 @@ class ServerSample:
     itl_sum_s: float | None = None
     itl_count: int | None = None
     error: str | None = None
+
+    def since(self, origin_ns: int) -> Self:
+        """The same with its time counted from `origin_ns`."""
+        return replace(self, time_ns=self.time_ns - origin_ns)
 
     def to_row(self) -> dict[str, Any]:
         """All columns by name, None where absent."""
