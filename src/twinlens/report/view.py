@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from twinlens.measure.search_file import SearchRecord
 from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
 from twinlens.report.cell import clean
@@ -56,6 +57,7 @@ class View:
     title: str
     lenses: tuple[LensView, ...]
     notes: tuple[str, ...]
+    searches: tuple[SearchRecord, ...] = ()
 
     @property
     def material(self) -> tuple[Material, ...]:
@@ -66,8 +68,8 @@ class View:
         return next((view.groups for view in self.lenses if view.lens == lens), ())
 
 
-def view(material: Sequence[Material], title: str | None = None) -> View:
-    """Put runs into lenses and groups. Raises ValueError when there is no run at all."""
+def view(material: Sequence[Material], title: str | None = None, searches: Sequence[SearchRecord] = ()) -> View:
+    """Put runs into lenses and groups, beside their searches. Raises ValueError when there is no run at all."""
     if not material:
         raise ValueError("a report needs at least one run")
     lenses = tuple(
@@ -81,6 +83,7 @@ def view(material: Sequence[Material], title: str | None = None) -> View:
         title=clean(title or " and ".join(names[:3])),
         lenses=lenses,
         notes=_once(clean(in_words(note), 600) for note in said),
+        searches=tuple(searches),
     )
 
 

@@ -31,14 +31,17 @@ class Search(Spec):
     @model_validator(mode="after")
     def _bounded(self) -> Self:
         least, most = self.bounds()
-        if not least <= self.start <= most:
+        if not least <= self._near(self.start) <= most:
             raise ValueError(f"start {self.start:g} is not between least {least:g} and most {most:g}")
         return self
 
     def bounds(self) -> tuple[float, float]:
-        """`least` and `most`, or what stands for them: a request in a quarter of an hour, and a million a second."""
+        """`least` and `most`, rounded, or what stands for them: one in a quarter of an hour, a million a second."""
         least = 1.0 if self.over == "concurrency" else 1e-3
-        return least if self.least is None else self.least, 1e6 if self.most is None else self.most
+        return (
+            least if self.least is None else self._near(self.least),
+            1e6 if self.most is None else self._near(self.most),
+        )
 
     @property
     def unit(self) -> str:
@@ -48,5 +51,7 @@ class Search(Spec):
     def rounded(self, value: float) -> float:
         """A value fit to be read: three significant digits, or a whole number of requests in flight; within bounds."""
         least, most = self.bounds()
-        near = float(round(value)) if self.over == "concurrency" else float(f"{value:.3g}")
-        return min(most, max(least, near))
+        return min(most, max(least, self._near(value)))
+
+    def _near(self, value: float) -> float:
+        return max(1.0, float(round(value))) if self.over == "concurrency" else float(f"{value:.3g}")

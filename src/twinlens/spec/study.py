@@ -143,7 +143,7 @@ class Study(Spec):
     def point_runs(self) -> list[RunSpec]:
         """One run per operating point (the first repeat), in the order in which the spec names them."""
         if self.search is not None:
-            return [self.trial(point, self.search.start, 0) for point in self.points()]
+            return [self.trial(point, self.search.rounded(self.search.start), 0) for point in self.points()]
         return [self._run_at(point, 0) for point in self.points()]
 
     def trial(self, point: dict[str, Any], value: float, before: int) -> RunSpec:
