@@ -8,8 +8,9 @@ import os
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 from twinlens.errors import BadInput, ExecutorFailed
@@ -146,7 +147,19 @@ class Requests:
         if with_usage:
             self._fixed["stream_options"] = {"include_usage": True}
         self._fixed |= target.body
-        self._force_length = force_length
+        self.forces_length = force_length
+
+    def in_one_piece(self) -> Self:
+        """The same, but for answers that are not streamed."""
+        other = copy(self)
+        other._fixed = {key: value for key, value in self._fixed.items() if key != "stream_options"} | {"stream": False}
+        return other
+
+    def quoting(self, words: Words) -> Self:
+        """The same with other words."""
+        other = copy(self)
+        other._words = words
+        return other
 
     def of(self, ask: Ask, answers: Sequence[str] = ()) -> bytes:
         """Head and body. `answers`: what was really said in the earlier turns of its session."""
@@ -155,7 +168,7 @@ class Requests:
         else:
             asked = {"prompt": prompt_text(ask, self._words)}
         asked[self._target.limit_field] = ask.output_tokens
-        if self._force_length:
+        if self.forces_length:
             asked |= {"ignore_eos": True, "min_tokens": ask.output_tokens}
         body = json.dumps(asked | self._fixed, separators=(",", ":")).encode()
         return f"POST {self._path} HTTP/1.1\r\n{self._head}Content-Length: {len(body)}\r\n\r\n".encode("latin-1") + body

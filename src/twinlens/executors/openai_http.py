@@ -18,16 +18,16 @@ from twinlens.executors.client_limit import refuse_too_many, too_many
 from twinlens.executors.client_record import ClientRecord, LagCount
 from twinlens.executors.exchange import Ended
 from twinlens.executors.http_facts import facts_of, find_out, reachable
-from twinlens.executors.http_row import row_of, unsent_row
+from twinlens.executors.http_row import row_of, said_of, unsent_row
 from twinlens.executors.http_target import Requests, Seat, Target, target_of
 from twinlens.executors.line import Address
-from twinlens.executors.protocol import Rows, Say
+from twinlens.executors.protocol import Hear, Rows, Say
 from twinlens.executors.receive import Loop, OutOfResources
 from twinlens.record.facts import Facts
 from twinlens.record.request import Request
 from twinlens.schedule.ask import Ask, Schedule
 from twinlens.schedule.open_loop import OpenLoop
-from twinlens.schedule.prompt import words_of
+from twinlens.schedule.prompt import Words, words_of
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload import Images, InferenceWorkload
 
@@ -43,6 +43,7 @@ class OpenAIServer:
     def __init__(self) -> None:
         self._loop: Loop | None = None
         self._origin_ns: int | None = None
+        self._hear: Hear | None = None
 
     def open(self, spec: RunSpec, say: Say) -> Facts:
         return self.attach(target_of("openai-http", spec.executor.options), spec, say)
@@ -89,7 +90,7 @@ class OpenAIServer:
         self._asks: dict[int, Ask] = {}
         self._ready: deque[tuple[Ask, bytes | None]] = deque()
         self._said: dict[int, list[str]] = {}
-        self._merged = self._retried = 0
+        self._merged = 0
 
     def play(self, schedule: Schedule, rows: Rows) -> None:
         assert self._loop is not None
@@ -104,6 +105,28 @@ class OpenAIServer:
             except KeyboardInterrupt:
                 self._give_up(self._loop, schedule, rows, "the client was interrupted")
                 raise
+
+    @property
+    def forces_length(self) -> bool:
+        """Whether requests say that an answer may not end before its limit."""
+        return self._requests.forces_length
+
+    def hear(self, hear: Hear | None) -> None:
+        """Hand every answer, as it ends, to `hear` too, with what it said: rows keep no text. None: no longer."""
+        self._hear = hear
+
+    @contextlib.contextmanager
+    def asking(self, *, words: Words | None = None, in_one_piece: bool = False) -> Iterator[None]:
+        """Meanwhile ask with other words, or for answers that are not streamed."""
+        usual = self._requests
+        if words is not None:
+            self._requests = self._requests.quoting(words)
+        if in_one_piece:
+            self._requests = self._requests.in_one_piece()
+        try:
+            yield
+        finally:
+            self._requests = usual
 
     def client(self) -> ClientRecord:
         """How the client itself has done so far."""
@@ -169,6 +192,8 @@ class OpenAIServer:
         if ask.session is not None:
             self._remember(ask, ended, row)
         rows(row)
+        if self._hear is not None:
+            self._hear(ask, row, said_of(ended))
         schedule.done(row)
 
     def _remember(self, ask: Ask, ended: Ended, row: Request) -> None:

@@ -17,6 +17,7 @@ from twinlens.measure.calibrate import calibrate
 from twinlens.measure.disclose import disclosed
 from twinlens.measure.energy import energy_facts, open_meters
 from twinlens.measure.fit import refuse_what_cannot_fit
+from twinlens.measure.guards import guarded
 from twinlens.measure.host import capture_host, software_facts
 from twinlens.measure.load import play_load
 from twinlens.measure.nvidia import open_gpus
@@ -106,8 +107,9 @@ def _take(opened: Any, spec: RunSpec, rows: RowWriter, say: Say, facts: Facts) -
         if hasattr(opened, "client"):
             say("calibrating the client", 0.0, 0)
             update_run(rows.folder, calibration=asdict(calibrate(spec.point.rate_per_s)))
-        with scraping(opened, spec, rows.folder):
-            play_load(opened, spec, rows.folder, rows, progress)
+        with guarded(opened, spec, rows.folder, lambda: say("asking the guards' questions", 1.0, rows.count)):
+            with scraping(opened, spec, rows.folder):
+                play_load(opened, spec, rows.folder, rows, progress)
 
 
 def _whole(facts: Facts, spec: RunSpec) -> Facts:
