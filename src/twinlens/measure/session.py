@@ -6,20 +6,19 @@ import contextlib
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
 from twinlens.executors.protocol import Server, Trainer
 from twinlens.executors.registry import server, trainer
-from twinlens.measure.calibrate import calibrate
 from twinlens.measure.disclose import disclosed
 from twinlens.measure.energy import energy_facts, open_meters
 from twinlens.measure.fit import refuse_what_cannot_fit
 from twinlens.measure.guards import guarded
 from twinlens.measure.host import capture_host, software_facts
-from twinlens.measure.load import play_load
+from twinlens.measure.load import player
 from twinlens.measure.nvidia import open_gpus
 from twinlens.measure.physics import datasheet_of, theory_of
 from twinlens.measure.scrape import scraping
@@ -104,12 +103,10 @@ def _take(opened: Any, spec: RunSpec, rows: RowWriter, say: Say, facts: Facts) -
     elif isinstance(spec.workload, InferenceWorkload) and spec.workload.arrival.kind == "lockstep":
         serve(opened, spec, rows, progress)
     else:
-        if hasattr(opened, "client"):
-            say("calibrating the client", 0.0, 0)
-            update_run(rows.folder, calibration=asdict(calibrate(spec.point.rate_per_s)))
-        with guarded(opened, spec, rows.folder, lambda: say("asking the guards' questions", 1.0, rows.count)):
-            with scraping(opened, spec, rows.folder):
-                play_load(opened, spec, rows.folder, rows, progress)
+        with player(opened, spec, rows.folder, lambda phrase: say(phrase, 0.0, 0)) as play:
+            with guarded(opened, spec, rows.folder, lambda: say("asking the guards' questions", 1.0, rows.count)):
+                with scraping(opened, spec, rows.folder):
+                    play(rows, progress)
 
 
 def _whole(facts: Facts, spec: RunSpec) -> Facts:

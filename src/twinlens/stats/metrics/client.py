@@ -37,12 +37,13 @@ class Calibration:
     """The client's certificate: what it did against a server that costs nothing, on this machine, before the run.
 
     `ceiling_tokens_per_s`: the most it took in; `added_latency_s`: median of measured less true time to first token;
-    `lag_s_p99`: how late it sent at this rate.
+    `lag_s_p99`: how late it sent at this rate. `clients`: how many there were, all at once.
     """
 
     ceiling_tokens_per_s: float
     added_latency_s: float
     lag_s_p99: float
+    clients: int = 1
 
 
 @dataclass(frozen=True, slots=True)
