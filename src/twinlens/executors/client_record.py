@@ -57,7 +57,7 @@ class LagCount:
         self._waiting = []
         if len(lags_ns):
             bucket = np.log2(np.maximum(lags_ns, 1)) * _PER_OCTAVE
-            self._counts += np.bincount(bucket.astype(np.int64), minlength=_BUCKETS)
+            self._counts = self._counts + np.bincount(bucket.astype(np.int64), minlength=_BUCKETS)
             self._max_ns = max(self._max_ns, int(lags_ns.max()))
 
 

@@ -59,6 +59,9 @@ class ClientProcess:
     def clock(self) -> None:
         """It reads the same clock as its run."""
 
+    def align(self) -> None:
+        """There is nothing to align."""
+
     def say(self, order: Order) -> None:
         """Give it an order. One that is gone is noticed by `hear`."""
         with contextlib.suppress(OSError):

@@ -29,6 +29,10 @@ class Client(Protocol):
 
     @property
     def clock(self) -> Offset | None: ...
+    def align(self) -> None:
+        """Measure its clock; to be called before and after it plays, as a clock may drift."""
+        ...
+
     def say(self, order: Order) -> None: ...
     def hear(self) -> list[Report]:
         """What it has said meanwhile. Raises Lost once it is gone and all it said has been heard."""
@@ -53,7 +57,7 @@ def jobs_for(spec: RunSpec, plan: Plan | None, seat: Seat, count: int) -> list[J
 
 def processes_for(jobs: Sequence[Job]) -> list[Client]:
     """Processes on this machine for these jobs, just started."""
-    return [ClientProcess(f"client {job.share.index} of {job.share.count}", job) for job in jobs]
+    return [ClientProcess(f"client {job.share.index}", job) for job in jobs]
 
 
 def await_ready(clients: Sequence[Client]) -> None:

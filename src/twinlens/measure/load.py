@@ -6,7 +6,6 @@ By this process, by several on this machine, or by clients on other machines: `e
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
@@ -30,8 +29,6 @@ from twinlens.schedule.build import Load, load_of
 from twinlens.schedule.share import refuse_unshared
 from twinlens.spec.study import RunSpec
 from twinlens.stats.metrics.client import Calibration
-
-_LEAD_NS = 50_000_000
 
 Player = Callable[[RowWriter, Progress], None]
 """Plays the whole schedule of a run once."""
@@ -107,10 +104,8 @@ def _crew_player(
             progress(min(1.0, max(0.0, now_ns / 1e9 / spec.protocol.duration_s)), rows.count)
 
         together = Together(jobs, clients, rows.add_table, told)
-        origin_ns = time.monotonic_ns() + _LEAD_NS
-        server.begin_at(origin_ns)
         try:
-            together.play(origin_ns)
+            together.play(server.begin_at)
         finally:
             update_run(folder, client=together.record() | about)
 

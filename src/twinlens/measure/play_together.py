@@ -21,6 +21,7 @@ from twinlens.schedule.share import is_closed, shared_schedule
 
 _POLL_S = 0.02
 _STOP_S = 10.0
+_LEAD_NS, _FAR_LEAD_NS = 50_000_000, 500_000_000  # until an order has surely arrived
 _KEPT = ["group", "intended_ns", "end_ns", "session", "turn"]
 
 
@@ -56,13 +57,20 @@ class Together:
         self._merge = RowMerge(len(clients), write)
         self._origin_ns = 0
 
-    def play(self, origin_ns: int) -> None:
-        """From `origin_ns` of the monotonic clock until all is played. Raises what kept a client from going on, and
-        ExecutorFailed (TL330) if all of them were lost; the rows are written first."""
-        self._origin_ns = origin_ns
+    def play(self, began: Callable[[int], None]) -> None:
+        """Until all is played; `began` is told time zero, on the monotonic clock, a little before it.
+
+        Raises what kept a client from going on, and ExecutorFailed (TL330) if all of them were lost; the rows are
+        written first.
+        """
+        for client in self._clients:
+            client.align()
+        far = any(client.clock for client in self._clients)
+        self._origin_ns = time.monotonic_ns() + (_FAR_LEAD_NS if far else _LEAD_NS)
+        began(self._origin_ns)
         try:
             for client in self._clients:
-                client.begin_at(origin_ns)
+                client.begin_at(self._origin_ns)
             while not all(known.is_over for known in self._known):
                 time.sleep(_POLL_S)
                 self._listen()
@@ -71,6 +79,8 @@ class Together:
             raise
         finally:
             self._merge.close()
+            for client in self._clients:
+                client.align()
         if all(known.lost for known in self._known):
             raise ExecutorFailed(f"every client was lost: {self.losses()[0]}", code="TL330")
 
