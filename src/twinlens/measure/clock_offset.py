@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-_TRIPS = 30
+_TRIPS = 60
 
 
 @dataclass(frozen=True, slots=True)
