@@ -130,7 +130,7 @@ def _uses_cuda(maps: Sequence[Path]) -> bool:
 
 
 def together(planned: Sequence[RunSpec]) -> list[RunSpec]:
-    """The runs so that those which can share a server follow each other within their repeat; the rest stays in order."""
+    """The runs so that those which share a server follow each other within their repeat; the rest stays in order."""
     places: dict[tuple[int, str], int] = {}
     ordered = []
     for place, spec in enumerate(planned):

@@ -28,7 +28,7 @@ def described(running: Running, recipe: Recipe, spec: RunSpec, python: str, fold
     port = int(running.url.rpartition(":")[2].partition("/")[0])
     there = interpreter(python)
     looks = process_of(running.pid)
-    status, metrics = page(port, "/metrics")
+    status, metrics = page(port, recipe.metrics)
     seen = Seen(
         pages=pages(port, recipe.pages),
         metrics=metrics if status == 200 else "",
@@ -94,7 +94,8 @@ def _flags(command: tuple[str, ...]) -> list[str]:
 def _model(spec: RunSpec, folder: ModelFolder) -> dict[str, Fact]:
     made = "random weights made once, sha256 of the files" if folder.made else "sha256 of the files"
     regime = precision(spec.point.precision)
-    return {
+    known = {
+        "model.id": declared(spec.workload.model, "the spec"),
         "model.weights_hash": observed(folder.digest, made),
         "precision.name": declared(regime.name, "the spec"),
         "precision.compute": unknown("what the kernels computed in was not looked at"),
@@ -102,6 +103,9 @@ def _model(spec: RunSpec, folder: ModelFolder) -> dict[str, Fact]:
         "precision.calibration": observed("none", "nothing was calibrated here"),
         "protocol.synchronisation": observed("tokens as they arrive at the client", "openai_http.py"),
     }
+    if folder.made:
+        known["decoding.stop"] = observed("the limit: the config names no end of a sequence", "the model folder made")
+    return known
 
 
 def checks(spec: RunSpec, said: Mapping[str, Fact]) -> tuple[PrecisionCheck, ...]:

@@ -13,7 +13,7 @@ from twinlens.errors import BadInput
 from twinlens.executors.options import refuse_unknown_options
 
 _OWN: dict[str, Any] = {"python": "", "args": [], "env": {}, "start_timeout_s": 0.0, "gguf": ""}
-_CLIENT = ("timeout_s", "body", "force_length", "limit_field", "endpoint", "kernel_stamps")
+_CLIENT = ("timeout_s", "body", "force_length", "limit_field", "endpoint", "kernel_stamps", "metrics_url")
 _SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|API_?KEYS?|KEYS?|AUTH)(_|$)", re.IGNORECASE)
 
 

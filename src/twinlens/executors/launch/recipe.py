@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from twinlens.errors import BadInput
 from twinlens.record.executor import Fact
@@ -60,9 +60,12 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One runtime. `packages`: it is there if one of these is, and all of `needs`; `install`: what to say if not;
-    `ready`: the path that answers 200 when it is; `pages`: what to read then; `names_by_folder`: requests call the
-    model by its folder; `tried`: False where it was only tested on recorded output, since no such server ran at hand.
+    """One runtime.
+
+    `packages`: it is there if one of these is, and all of `needs`; `install`: what to say if not. `ready`: the path that
+    answers 200 when it is; `pages`: JSON to read then; `metrics`: where its own figures stand. `called`: what requests
+    call the model: by an alias of ours, by its folder, or as the server itself says. `tried`: False where it was only
+    tested on recorded output, since no such server ran at hand.
     """
 
     kind: str
@@ -75,7 +78,8 @@ class Recipe:
     pages: tuple[str, ...] = ()
     start_timeout_s: float = 600.0
     needs: tuple[str, ...] = ()
-    names_by_folder: bool = False
+    called: Literal["alias", "folder", "its own"] = "alias"
+    metrics: str = "/metrics"
     needs_gguf: bool = False
     tried: bool = True
 

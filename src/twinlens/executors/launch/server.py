@@ -99,7 +99,9 @@ class LaunchedServer:
             self._own = self.launch(spec, log, say)
             self._joined = self._own.running
         server = self._joined
-        target = target_of(self._recipe.kind, {**self._settings(spec).client, "url": server.url, "model": server.model})
+        metrics = {"metrics_url": server.url.removesuffix("/v1") + self._recipe.metrics}
+        asked = {**metrics, **self._settings(spec).client, "url": server.url, "model": server.model}
+        target = target_of(self._recipe.kind, asked)
         facts = self.http.attach(target, spec, say)
         if server.facts is None:
             return facts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from twinlens.executors.launch.recipe import (
 from twinlens.executors.launch.server import LaunchedServer
 from twinlens.record.executor import Fact, declared
 
+_READY = re.compile(r"max_total_num_tokens=.*?max_running_requests=(\d+)")
 _PAGES = ("/server_info", "/get_server_info")  # the first since 0.5.4 or so, the second before
 _NAMES = {
     "serving.max_sequences": ("max_running_requests",),
@@ -55,6 +57,8 @@ def _facts(seen: Seen) -> dict[str, Fact]:
     config: dict[str, Any] = flat(seen.pages[path]) if path else dict(pairs(seen.log, "server_args=ServerArgs("))
     source = path or "server_args in the log"
     facts = said(config, _NAMES, source)
+    if ready := _READY.search(seen.log):  # what was asked for stands in its pages, what came of it only here
+        facts["serving.max_sequences"] = declared(int(ready[1]), "the log, when it was ready")
     facts |= formats(config.get("dtype"), config.get("kv_cache_dtype"), source)
     version = config.get("version")
     if isinstance(version, str) and version:

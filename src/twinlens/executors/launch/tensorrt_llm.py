@@ -7,10 +7,16 @@ from functools import partial
 from pathlib import Path
 
 from twinlens.errors import BadInput
+from twinlens.executors.launch.parse import pairs, said, tensor_format
 from twinlens.executors.launch.recipe import Command, Order, Recipe, Seen, gpu_environment, thread_environment
 from twinlens.executors.launch.server import LaunchedServer
 from twinlens.record.executor import Fact, declared
 
+_LIMITS = {
+    "serving.max_sequences": re.compile(r"max_seq_len=.*max_batch_size=(\d+)"),
+    "serving.max_batched_tokens": re.compile(r"max_seq_len=.*max_num_tokens=(\d+)"),
+    "serving.kv_block_tokens": re.compile(r"Number of tokens per block: (\d+)"),
+}
 _VERSION = re.compile(r"TensorRT[- ]LLM version: (\S+)")
 
 
@@ -38,6 +44,21 @@ def _command(order: Order) -> Command:
 
 def _facts(seen: Seen) -> dict[str, Fact]:
     facts: dict[str, Fact] = {"serving.batching": declared("continuous (in flight)", "TensorRT-LLM's executor")}
+    config = pairs(seen.log, "PyTorchConfig(")
+    facts |= said(config, {"serving.attention": ("attn_backend",)}, "PyTorchConfig in the log")
+    if config.get("use_cuda_graph") in ("True", "False"):
+        graphs = "captured" if config["use_cuda_graph"] == "True" else "none (eager)"
+        facts["serving.graphs"] = declared(graphs, "PyTorchConfig in the log")
+    if cached := tensor_format(config.get("kv_cache_dtype")):
+        facts["precision.kv"] = declared(cached, "PyTorchConfig in the log")
+    facts |= said(
+        pairs(seen.log, "AttentionRuntimeFeatures("),
+        {"serving.chunked_prefill": ("chunked_prefill",), "serving.prefix_cache": ("cache_reuse",)},
+        "AttentionRuntimeFeatures in the log",
+    )
+    for field, pattern in _LIMITS.items():
+        if counts := pattern.findall(seen.log):  # the last: memory is measured with a small cache first
+            facts[field] = declared(int(counts[-1]), "the log")
     page = seen.pages.get("/version")
     if isinstance(page, dict) and isinstance(page.get("version"), str):
         facts["software.runtime.version"] = declared(page["version"], "/version")
@@ -56,7 +77,8 @@ RECIPE = Recipe(
     command=_command,
     facts=_facts,
     start_timeout_s=1800.0,
-    names_by_folder=False,
+    called="its own",
+    metrics="/prometheus/metrics",
     tried=False,
 )
 server = partial(LaunchedServer, RECIPE)

@@ -63,6 +63,6 @@ RECIPE = Recipe(
     command=_command,
     facts=_facts,
     start_timeout_s=300.0,
-    names_by_folder=True,
+    called="folder",
 )
 server = partial(LaunchedServer, RECIPE)
