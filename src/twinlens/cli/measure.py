@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,11 @@ class Switches:
     quiet: bool
     fresh: bool
     gate: bool
+
+
+def cluster(on: str | None) -> list[str]:
+    """`--on` as the setting that it stands for."""
+    return [] if on is None else [f"executor.options.on={json.dumps(on)}"]
 
 
 def run(spec: Path, settings: list[str], at: list[str], out: Path, switches: Switches) -> None:

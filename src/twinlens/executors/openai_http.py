@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from twinlens.errors import BadInput
 from twinlens.executors.client_limit import refuse_too_many, too_many
 from twinlens.executors.client_record import ClientRecord, LagCount
+from twinlens.executors.crew import crew_of
 from twinlens.executors.exchange import Ended
 from twinlens.executors.http_facts import facts_of, find_out, reachable
 from twinlens.executors.http_row import row_of, said_of, unsent_row
@@ -54,7 +55,8 @@ class OpenAIServer:
         assert isinstance(workload, InferenceWorkload)
         if isinstance(workload.data, Images):
             raise BadInput("images cannot be sent to an OpenAI server; take a language model", code="TL202")
-        refuse_too_many(max(spec.point.concurrency or 1, spec.point.in_flight or 1))
+        if crew_of(spec.executor.options).is_one:  # else each client sees for itself
+            refuse_too_many(max(spec.point.concurrency or 1, spec.point.in_flight or 1))
         say("asking the server who it is")
         words = words_of(workload.prompts)
         found = find_out(target, words, spec)

@@ -108,6 +108,12 @@ def _client(run: Run, window: Window, metrics: dict[str, Estimate], loop: Loop) 
         merged_reads=int(record.get("merged_reads", 0)),
         stamped_by_kernel=record.get("stamps") == "kernel",
     )
+    bound_ns = record.get("clock_bound_ns")
+    observed = replace(
+        observed,
+        lost=tuple(f"{said[:1].upper()}{said[1:]}." for said in record.get("lost", ())),
+        clock_bound_s=None if bound_ns is None else bound_ns / 1e9,
+    )
     return client_verdict(observed, calibration)
 
 

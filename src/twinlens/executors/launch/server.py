@@ -115,6 +115,10 @@ class LaunchedServer:
         """What another client needs to ask this server too."""
         return self.http.seat()
 
+    def begin_at(self, origin_ns: int) -> None:
+        """Let time zero be this moment of the monotonic clock."""
+        self.http.begin_at(origin_ns)
+
     @property
     def origin_ns(self) -> int | None:
         """Time zero on the monotonic clock; None before the first `play`."""

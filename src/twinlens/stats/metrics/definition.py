@@ -119,6 +119,7 @@ def _serving() -> list[Metric]:
         *_times("schedule_lag_s", "schedule lag", ("p50", "p99"), "client"),
         *_times("client_lag_s", "client lag", ("p50", "p99"), "client"),
         *_times("read_lag_s", "read lag", ("p99",), "client"),
+        Metric("clock_bound_s", "clock bound", units.SECONDS, lens, "client", "less"),
         Metric("client_load", "client load", units.RATIO, lens, "client", "less"),
         Metric("merged_share", "merged reads", units.RATIO, lens, "client", "less"),
         Metric("arrival_distance", "arrival distance", units.RATIO, lens, "client", "less"),
