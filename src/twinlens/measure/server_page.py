@@ -6,7 +6,7 @@ anything is parsed, and those go to the parser of prometheus_client.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from twinlens.record.server import ServerSample
@@ -15,11 +15,13 @@ Columns = dict[str, float]
 """Column of `ServerSample` to value; what the page does not say is missing."""
 
 _HISTOGRAMS = ("ttft", "queue", "prefill", "decode", "e2e", "itl")
+_OF_ONE_ENGINE = ("kv_use", "slots")
 _REAL = frozenset({"kv_use", *(f"{name}_sum_s" for name in _HISTOGRAMS)})
 # Ranks of one model repeat each other's numbers; ranks of data parallelism (dp_rank, engine) do not.
 _REPEATING = ("tp_rank", "pp_rank", "moe_ep_rank")
 # An answer that the client saw end: what was aborted or failed is none.
 _UNANSWERED = ("abort", "error")
+_AT_ONCE = 6  # lines, about 0.1 ms
 
 
 def _histogram(name: str, column: str) -> dict[str, str]:
@@ -117,17 +119,24 @@ def wanted_lines(page: bytes) -> bytes:
     return b"\n".join(line for line in page.split(b"\n") if line.partition(b"{")[0].partition(b" ")[0] in _WANTED)
 
 
-def columns_of(page: bytes) -> Columns:
-    """A Prometheus text page in columns. Raises ValueError for a page that is none."""
+def columns_of(page: bytes, pause: Callable[[], None] = lambda: None) -> Columns:
+    """A Prometheus text page in columns. Raises ValueError for a page that is none.
+
+    `pause` is called after every few lines, so that whoever shares the interpreter need not wait for all of them.
+    """
     # Only here: the package brings an HTTP server along, and most runs have no page to parse.
     from prometheus_client.parser import text_string_to_metric_families
 
     families = text_string_to_metric_families(wanted_lines(page).decode("utf-8", "replace") + "\n")
-    samples = [(s.name, s.labels, s.value) for family in families for s in family.samples]
+    samples = []
+    for number, family in enumerate(families):
+        samples += [(s.name, s.labels, s.value) for s in family.samples]
+        if number % _AT_ONCE == _AT_ONCE - 1:
+            pause()
     found: Columns = {}
     for name, values in _by_name(samples):
         for column in _WANTED[name.encode()]:
-            total = sum(values) / len(values) if column == "kv_use" else sum(values)
+            total = sum(values) / len(values) if column in _OF_ONE_ENGINE else sum(values)
             found[column] = found.get(column, 0) + total
     return _typed(found)
 

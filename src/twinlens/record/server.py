@@ -20,11 +20,12 @@ class ServerSample:
     """One reading. `time_ns` counts from the start of the run on its monotonic clock (below 0: just before it) and is
     the middle of the request for the page; `round_trip_ns` is how long that took, so it is off by half of it at most.
 
-    Gauges: `running`, `waiting` requests, `kv_use` (0-1 of the cache; the mean where there are several engines),
-    `slots`, how many requests may run at once. Counters: `preemptions`; `prefix_queries`, `prefix_hits` in tokens;
-    `draft_tokens`, `accepted_tokens` of speculation; `prompt_tokens`, `generation_tokens`; `iterations`, steps of the
-    engine, and `iteration_tokens`, what they computed; `finished` requests. Histograms, as sum in seconds and count:
-    `ttft`, `queue`, `prefill`, `decode`, `e2e`, `itl` (the server's own definitions; they differ by server).
+    Gauges: `running`, `waiting` requests; `kv_use` (0-1 of the cache) and `slots`, how many requests may run at once,
+    of one engine (the mean of several). Counters: `preemptions`; `prefix_queries`, `prefix_hits` in tokens
+    (TensorRT-LLM: blocks); `draft_tokens`, `accepted_tokens` of speculation; `prompt_tokens`, `generation_tokens`;
+    `iterations`, steps of the engine, and `iteration_tokens`, what they computed; `finished` requests. Histograms, as
+    sum in seconds and count: `ttft`, `queue`, `prefill`, `decode`, `e2e`, `itl` (the server's own definitions, which
+    differ by server).
     `error`: why this reading has nothing.
     """
 

@@ -19,7 +19,7 @@ class Metric:
     label: str
     unit: str
     lens: Lens
-    group: Literal["sustained", "time", "efficiency", "memory", "quality", "energy", "share", "client", "peer"]
+    group: Literal["sustained", "time", "efficiency", "memory", "quality", "energy", "share", "client", "server", "peer"]
     better: Literal["more", "less", "none"] = "none"
 
 
@@ -127,6 +127,29 @@ def _serving() -> list[Metric]:
     ]
 
 
+def _server() -> list[Metric]:
+    """What the server said of itself, where it has a metrics page."""
+    lens: Lens = "inference"
+    return [
+        Metric("server_running_mean", "running requests", units.COUNT, lens, "server"),
+        Metric("server_running_max", "most running requests", units.COUNT, lens, "server"),
+        Metric("server_waiting_mean", "waiting requests", units.COUNT, lens, "server", "less"),
+        Metric("server_waiting_max", "most waiting requests", units.COUNT, lens, "server", "less"),
+        Metric("server_kv_use_mean", "KV use", units.RATIO, lens, "server"),
+        Metric("server_kv_use_max", "most KV use", units.RATIO, lens, "server"),
+        Metric("server_preemptions", "preemptions", units.COUNT, lens, "server", "less"),
+        Metric("prefix_hit_ratio", "prefix hits", units.RATIO, lens, "server"),
+        Metric("draft_acceptance", "drafts accepted", units.RATIO, lens, "server", "more"),
+        Metric("tokens_per_iteration", "tokens/step", units.COUNT, lens, "server", "more"),
+        Metric("batching_efficiency", "batching efficiency", units.RATIO, lens, "server", "more"),
+        Metric("server_ttft_s_mean", "server TTFT mean", units.SECONDS, lens, "server", "less"),
+        Metric("server_queue_s_mean", "server queue mean", units.SECONDS, lens, "server", "less"),
+        Metric("server_tokens_agreement", "tokens server/client", units.RATIO, lens, "server"),
+        Metric("server_requests_agreement", "requests server/client", units.RATIO, lens, "server"),
+        Metric("server_ttft_agreement", "TTFT server/client", units.RATIO, lens, "server"),
+    ]
+
+
 def _times(name: str, label: str, wanted: tuple[str, ...], group: Literal["time", "client"] = "time") -> list[Metric]:
     return [Metric(f"{name}_{q}", f"{label} {q}", units.SECONDS, "inference", group, "less") for q in wanted]
 
@@ -147,7 +170,7 @@ def _peers() -> list[Metric]:
 
 
 METRICS: dict[str, Metric] = {
-    metric.id: metric for metric in _training() + _inference() + _serving() + _both() + _peers()
+    metric.id: metric for metric in _training() + _inference() + _serving() + _server() + _both() + _peers()
 }
 HEADLINE = {
     "training": ("training_tokens_per_s", "training_images_per_s"),
