@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from twinlens.errors import TwinlensError
+from twinlens.executors.client_limit import refuse_too_many
 from twinlens.executors.openai_http import OpenAIServer
 from twinlens.measure.calibrate import calibrate
 from twinlens.measure.client_job import (
@@ -108,6 +109,7 @@ def _work(pipe: Connection, job: Job) -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     client = OpenAIServer()
     try:
+        refuse_too_many(job.share.of(job.spec.point.concurrency or 1))
         client.sit(job.seat)
         schedule = shared_schedule(job.spec, job.plan, job.share)
         pipe.send(Ready(os.getpid()))

@@ -191,7 +191,10 @@ def _nodes(ray: Any, seat: Seat) -> list[dict[str, Any]]:
     alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
     if not alive:
         raise ExecutorFailed("the Ray cluster has no node with a processor to give", code="TL331")
-    if seat.target.host in ("localhost", "127.0.0.1", "::1") and len({node["NodeManagerAddress"] for node in alive}) > 1:
+    if (
+        seat.target.host in ("localhost", "127.0.0.1", "::1")
+        and len({node["NodeManagerAddress"] for node in alive}) > 1
+    ):
         raise BadInput(
             f"{seat.target.url} means another machine on each node; give the server's own name or address", code="TL207"
         )

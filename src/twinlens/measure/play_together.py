@@ -203,4 +203,6 @@ def _rows(tables: Sequence[pa.Table]) -> Iterator[Request]:
     """As much of the rows as a schedule looks at."""
     for table in tables:
         for row in table.to_pylist():
-            yield Request(sent_ns=row["intended_ns"], chunk_ns=(), chunk_tokens=(), input_tokens=0, output_tokens=0, **row)
+            yield Request(
+                sent_ns=row["intended_ns"], chunk_ns=(), chunk_tokens=(), input_tokens=0, output_tokens=0, **row
+            )

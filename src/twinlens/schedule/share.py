@@ -51,7 +51,9 @@ def refuse_unshared(spec: RunSpec, count: int) -> None:
     elif arrival == "closed" and (point.concurrency or 1) < count:
         why = f"a concurrency of {point.concurrency} gives {count} clients nothing to do each"
     if why:
-        raise BadInput(f"{why}: it cannot be split over {count} clients; take executor.options.clients = 1", code="TL202")
+        raise BadInput(
+            f"{why}: it cannot be split over {count} clients; take executor.options.clients = 1", code="TL202"
+        )
 
 
 def shared_schedule(spec: RunSpec, plan: Plan | None, share: Share) -> Schedule:
