@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +112,9 @@ def _take(opened: Any, spec: RunSpec, rows: RowWriter, say: Say, facts: Facts) -
         serve(opened, spec, rows, progress)
     else:
         with player(opened, spec, rows.folder, lambda phrase: say(phrase, 0.0, 0)) as play:
-            with guarded(opened, spec, rows.folder, lambda: say("asking the guards' questions", 1.0, rows.count)):
-                with scraping(opened, spec, rows.folder):
-                    play(rows, progress)
+            asking = partial(say, "asking the guards' questions", 1.0)
+            with guarded(opened, spec, rows.folder, lambda: asking(rows.count)), scraping(opened, spec, rows.folder):
+                play(rows, progress)
 
 
 def _whole(facts: Facts, spec: RunSpec, running: Running | None) -> Facts:
