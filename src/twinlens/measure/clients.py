@@ -88,7 +88,7 @@ def fail(name: str, failed: Failed) -> None:
 
 
 def _from_each(clients: Sequence[Client], wanted: type[_Told], patience_s: float, what: str) -> list[_Told]:
-    found: dict[int, Told] = {}
+    found: dict[int, _Told] = {}
     deadline_s = time.monotonic() + patience_s
     while len(found) < len(clients):
         for index, client in enumerate(clients):

@@ -196,7 +196,7 @@ def _signed(rows: pa.Table, client: int) -> pa.Table:
 def _late_ns(rows: pa.Table) -> np.ndarray:
     due = rows.column("released_ns").combine_chunks().fill_null(-1).to_numpy()
     due = np.where(due < 0, rows.column("intended_ns").to_numpy(), due)
-    return np.maximum(0, rows.column("sent_ns").to_numpy() - due)
+    return np.asarray(np.maximum(0, rows.column("sent_ns").to_numpy() - due))
 
 
 def _rows(tables: Sequence[pa.Table]) -> Iterator[Request]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -97,7 +97,7 @@ def _sessions(plan: Plan) -> Iterator[Plan]:
 
 
 def _rows(plan: Plan, begin: int, stop: int) -> Plan:
-    cut = {
+    cut: dict[str, Any] = {
         name: None if (column := getattr(plan, name)) is None else column[begin:stop]
         for name in ("intended_ns", "input_tokens", "output_tokens", "prefix_tokens", "prefix_id", "session", "turn",
                      "think_ns")
