@@ -14,7 +14,8 @@ from twinlens.executors.crew import CREW_OPTIONS
 from twinlens.executors.options import refuse_unknown_options
 
 _OWN: dict[str, Any] = {"python": "", "args": [], "env": {}, "start_timeout_s": 0.0, "gguf": ""}
-_CLIENT = ("timeout_s", "body", "force_length", "limit_field", *CREW_OPTIONS, "endpoint", "kernel_stamps", "metrics_url")
+_ASKING = ("timeout_s", "body", "force_length", "limit_field", "endpoint", "kernel_stamps", "metrics_url")
+_CLIENT = (*_ASKING, *CREW_OPTIONS)
 _SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|API_?KEYS?|KEYS?|AUTH)(_|$)", re.IGNORECASE)
 
 

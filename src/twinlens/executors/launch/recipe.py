@@ -62,10 +62,10 @@ class Seen:
 class Recipe:
     """One runtime.
 
-    `packages`: it is there if one of these is, and all of `needs`; `install`: what to say if not. `ready`: the path that
-    answers 200 when it is; `pages`: JSON to read then; `metrics`: where its own figures stand. `called`: what requests
-    call the model: by an alias of ours, by its folder, or as the server itself says. `tried`: False where it was only
-    tested on recorded output, since no such server ran at hand.
+    `packages`: it is there if one of these is, and all of `needs`; `install`: what to say if not. `ready`: the path
+    that answers 200 when it is; `pages`: JSON to read then; `metrics`: where its own figures stand. `called`: what
+    requests call the model: by an alias of ours, by its folder, or as the server itself says. `tried`: False where it
+    was only tested on recorded output, since no such server ran at hand.
     """
 
     kind: str
