@@ -29,7 +29,8 @@ class Ghost:
             self._look(row.end_ns)
             self._owed.pop(row.group, None)
             schedule.done(row)
-        self._look(lost_ns)
+            self._lost_ns = max(self._lost_ns, row.end_ns)  # it lived at least as long as that
+        self._look(self._lost_ns)
 
     def due(self, now_ns: int) -> list[Request]:
         """The rows of what has failed by now; each is handed out once."""
