@@ -13,7 +13,7 @@ import psutil
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.launch.log import read_log, telling_line
 from twinlens.executors.launch.running import Running
-from twinlens.executors.protocol import Launched
+from twinlens.executors.protocol import Launched, Launcher
 from twinlens.executors.registry import launcher
 from twinlens.measure.nvidia import open_gpus
 from twinlens.measure.software import loaded_libraries, performance_environment
@@ -31,6 +31,7 @@ class SharedServer:
         self._folder = folder
         self._up: Launched | None = None
         self._key: str | None = None
+        self._failed: dict[str, ExecutorFailed] = {}
 
     def of(self, spec: RunSpec, say: Phrase) -> Running | None:
         """The server that serves `spec`, started if it is not up and well; None for executors that start none.
@@ -44,9 +45,18 @@ class SharedServer:
         key = f"{spec.repeat}/{starter.key(spec)}"
         if self._up is None or key != self._key or not self._up.is_well():
             self.stop()
-            log = self._folder / "servers" / f"{spec.executor.kind}_{secrets.token_hex(2)}.log"
-            self._up, self._key = starter.launch(spec, log, say), key
+            if key in self._failed:  # its runs would each wait as long and hear the same
+                raise self._failed[key]
+            self._up, self._key = self._started(starter, spec, key, say), key
         return self._up.running
+
+    def _started(self, starter: Launcher, spec: RunSpec, key: str, say: Phrase) -> Launched:
+        log = self._folder / "servers" / f"{spec.executor.kind}_{secrets.token_hex(2)}.log"
+        try:
+            return starter.launch(spec, log, say)
+        except ExecutorFailed as error:
+            self._failed[key] = error
+            raise
 
     def stop(self) -> None:
         """End the one that is up, if any."""

@@ -15,7 +15,7 @@ from typing import Any
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
 from twinlens.executors.launch.running import Running
 from twinlens.measure.fit import refuse_what_cannot_fit
-from twinlens.measure.launched import shared_server, together
+from twinlens.measure.launched import SharedServer, shared_server, together
 from twinlens.measure.session import Say, run_here
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, create_study, end_run, find_runs, read_run, read_study, update_run
@@ -68,7 +68,7 @@ def measure_study(study: Study, out: Path, watch: Watch = lambda event: None, *,
                 continue
             say = partial(_watched, watch, number, len(planned), spec)
             try:
-                measure_one(folder, spec, say, servers.of(spec, partial(_phrased, say)))
+                measure_one(folder, spec, say, _server_for(servers, folder, spec, say))
             except ExecutorFailed as error:
                 failures.append(
                     ExecutorFailed(f"{spec.point.precision}, repeat {spec.repeat}: {error}", code=error.code)
@@ -80,6 +80,15 @@ def measure_study(study: Study, out: Path, watch: Watch = lambda event: None, *,
 
 def _watched(watch: Watch, number: int, total: int, spec: RunSpec, phrase: str, share: float, rows: int) -> None:
     watch(Event(number, total, spec, phrase, share, rows))
+
+
+def _server_for(servers: SharedServer, folder: Path, spec: RunSpec, say: Say) -> Running | None:
+    """The server a run shares; a run whose server does not come up is on disk as failed."""
+    try:
+        return servers.of(spec, partial(_phrased, say))
+    except TwinlensError as error:
+        end_run(create_run(folder, spec), "failed", str(error))
+        raise
 
 
 def _phrased(say: Say, phrase: str) -> None:
