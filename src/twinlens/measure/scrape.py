@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from twinlens.errors import ExecutorFailed
 from twinlens.executors.http_target import Target
 from twinlens.measure.http_page import HttpPage, NoPage
 from twinlens.measure.server_page import Columns, IterationStats, columns_of, sample_of
@@ -53,9 +52,12 @@ class ServerPage:
     def url(self) -> str:
         return self._page.url
 
-    def read(self) -> Columns:
-        """All that it says now. Raises NoPage."""
-        body = self._page.get()
+    def fetch(self) -> bytes:
+        """The page as it is now. Raises NoPage."""
+        return self._page.get()
+
+    def understand(self, body: bytes) -> Columns:
+        """All that it says. Raises NoPage."""
         try:
             if body.lstrip()[:1] in (b"[", b"{"):
                 return self._steps.add(json.loads(body)) | self._beside()
@@ -82,7 +84,7 @@ class ServerPage:
 
 
 class Scraper:
-    """Reads a page every `period_s` and hands one row to `sink`; a context manager around the run.
+    """Reads a page every `period_s` and hands one row to `sink`; a context manager around the run, after `begin`.
 
     `origin`: the start of the run on the monotonic clock, None while it has not begun; of what was read before only the
     last row is kept, with a time below 0. The last row is read after the block has ended. A page that cannot be read is
@@ -97,6 +99,12 @@ class Scraper:
         self._thread = threading.Thread(target=self._loop, name="server metrics", daemon=True)
         self.samples = self.failed = self.spent_ns = 0
         self.error: str | None = None
+
+    def begin(self) -> str | None:
+        """The first reading, before anything is sent; why there is none, where the server has no page."""
+        sample = self._sample()
+        self._before = sample
+        return sample.error
 
     def __enter__(self) -> Scraper:
         self._thread.start()
@@ -122,10 +130,11 @@ class Scraper:
 
     def _loop(self) -> None:
         begin_s = time.monotonic()
-        while not self._ended.is_set() and self.error is None:
-            self._once()
+        while self.error is None:
             passed_s = time.monotonic() - begin_s
-            self._ended.wait(self.period_s - passed_s % self.period_s)
+            if self._ended.wait(self.period_s - passed_s % self.period_s):
+                return
+            self._once()
 
     def _once(self) -> None:
         spent_ns = time.thread_time_ns()
@@ -138,12 +147,14 @@ class Scraper:
     def _sample(self) -> ServerSample:
         """One reading, its time absolute."""
         asked_ns = time.monotonic_ns()
+        columns: Columns = {}
+        why = None
         try:
-            columns, why = self._page.read(), None
-            _pause()
+            body = self._page.fetch()
+            took_ns = time.monotonic_ns() - asked_ns
+            columns = self._page.understand(body)
         except NoPage as error:
-            columns, why = {}, str(error)
-        took_ns = time.monotonic_ns() - asked_ns
+            took_ns, why = time.monotonic_ns() - asked_ns, str(error)
         self.samples += 1
         self.failed += why is not None
         return sample_of(columns, asked_ns + took_ns // 2, took_ns, why)
@@ -156,6 +167,7 @@ class Scraper:
         for one in (self._before, sample):
             if one is not None:
                 self._sink(one.since(origin_ns))
+                _pause()
         self._before = None
 
 
@@ -175,20 +187,16 @@ def scraping(server: Any, spec: RunSpec, folder: Path) -> Iterator[None]:
         update_run(folder, server_metrics={"reason": 'executor.options.metrics_url is "off"'})
         yield
         return
-    page = ServerPage(target)
-    try:
-        page.read()
-    except NoPage as error:
-        page.close()
-        update_run(folder, server_metrics={"url": page.url, "reason": str(error)})
-        yield
-        return
-    begin_ns = time.monotonic_ns()
     with open_server(folder) as rows:
-        scraper = Scraper(page, rows.add, spec.protocol.telemetry_s, lambda: getattr(server, "origin_ns", begin_ns))
+        scraper = Scraper(ServerPage(target), rows.add, spec.protocol.telemetry_s, lambda: server.origin_ns)
+        reason = scraper.begin()
+        if reason is not None:
+            update_run(folder, server_metrics=scraper.to_json() | {"reason": reason})
+            yield
+            return
         try:
             with scraper:
                 yield
         finally:
-            with contextlib.suppress(OSError, ExecutorFailed):  # the disk may be full: the run says so by itself
+            with contextlib.suppress(OSError):  # the disk may be full: the rows say so by themselves
                 update_run(folder, server_metrics=scraper.to_json())

@@ -45,6 +45,7 @@ _PHASES = {
     "spec_decode_num_draft_tokens_total": "draft_tokens",
     "spec_decode_num_accepted_tokens_total": "accepted_tokens",
 }
+# Two names of one column are one figure under its old and its new name, unless a plus says that they are two parts.
 _NAMES: dict[str, dict[str, str]] = {
     "vllm": _SHARED
     | _PHASES
@@ -76,8 +77,8 @@ _NAMES: dict[str, dict[str, str]] = {
     | {
         "kv_cache_utilization": "kv_use",
         "max_num_active_requests": "slots",
-        "kv_cache_reused_blocks_total": "prefix_hits prefix_queries",
-        "kv_cache_missed_blocks_total": "prefix_queries",
+        "kv_cache_reused_blocks_total": "prefix_hits +prefix_queries",
+        "kv_cache_missed_blocks_total": "+prefix_queries",
         "spec_decode_drafted_tokens_total": "draft_tokens",
         "spec_decode_accepted_tokens_total": "accepted_tokens",
     },
@@ -85,8 +86,8 @@ _NAMES: dict[str, dict[str, str]] = {
         "requests_processing": "running",
         "requests_deferred": "waiting",
         "kv_cache_usage_ratio": "kv_use",
-        "prompt_tokens_total": "prompt_tokens prefix_queries",  # those it computed
-        "prompt_tokens_cached_total": "prefix_hits prefix_queries",  # and those it did not have to
+        "prompt_tokens_total": "prompt_tokens +prefix_queries",  # those it computed
+        "prompt_tokens_cached_total": "prefix_hits +prefix_queries",  # and those it did not have to
         "tokens_predicted_total": "generation_tokens",
         "n_decode_total": "iterations",
         "spec_decode_num_draft_tokens_total": "draft_tokens",
@@ -137,7 +138,10 @@ def columns_of(page: bytes, pause: Callable[[], None] = lambda: None) -> Columns
     for name, values in _by_name(samples):
         for column in _WANTED[name.encode()]:
             total = sum(values) / len(values) if column in _OF_ONE_ENGINE else sum(values)
-            found[column] = found.get(column, 0) + total
+            if column.startswith("+"):
+                found[column[1:]] = found.get(column[1:], 0) + total
+            else:
+                found.setdefault(column, total)
     return _typed(found)
 
 
