@@ -11,6 +11,7 @@ from rich.text import Text
 from twinlens.measure.search_file import Found, SearchRecord
 from twinlens.report import cell
 from twinlens.report.view import in_words
+from twinlens.spec.slo import Slo
 
 _COLOURS = {"pass": "green", "fail": "red", "invalid": "yellow", "failed": "yellow"}
 
@@ -41,9 +42,13 @@ def interval(found: Found, unit: str) -> str:
 
 def asked(record: SearchRecord) -> str:
     """The SLO in words: "TTFT ≤ 0.5 s and TPOT ≤ 0.05 s for 99% of requests"."""
+    return f"{limits_of(record.slo)} for {100 * record.slo.quantile:.4g}% of requests"
+
+
+def limits_of(slo: Slo) -> str:
+    """The limits of an SLO in words: "TTFT ≤ 0.5 s and TPOT ≤ 0.05 s"."""
     names = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_latency_s": "latency"}
-    limits = " and ".join(f"{names[key]} ≤ {limit:g} s" for key, limit in record.slo.limits().items())
-    return f"{limits} for {100 * record.slo.quantile:.4g}% of requests"
+    return " and ".join(f"{names[key]} ≤ {limit:g} s" for key, limit in slo.limits().items())
 
 
 def said(found: Found) -> str:
