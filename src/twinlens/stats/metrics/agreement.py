@@ -104,7 +104,7 @@ def _compared(what: str, server: float, client: float, unclear: float, cause: st
     expected = f"up to {digits(100 * allowed, 2)} % is to be expected"
     method = f"{sides}, over the whole run; {expected}"
     estimate = Estimate(server / client, RATIO, method, "measured", n=round(client))
-    if abs(server / client - 1) <= allowed:
+    if abs(server - client) <= allowed * client:
         return estimate, ""
     return estimate, f"Server and client disagree: {sides}, where {expected}; {cause}."
 
