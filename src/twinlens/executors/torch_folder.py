@@ -28,7 +28,9 @@ _TEMPLATE = (
 def write_folder(model: str, folder: Path, seed: int) -> None:
     """config.json, model.safetensors (bf16: random values are as good, and every precision gets the same), tokenizer.
 
-    Random weights have no end of a sequence to predict, so none is named: answers have the length asked for.
+    Random weights have no end of a sequence to predict, so none is named: answers have the length asked for. The output
+    rows of entries that are no text alone (specials, halves of characters) are zero, so that greedy answers, whose
+    largest logit is above 0, stream a piece of text for every token.
     """
     import torch
     import transformers
@@ -36,8 +38,11 @@ def write_folder(model: str, folder: Path, seed: int) -> None:
     ref = load_model(model)
     built: Any = build_model(ref, ExecutorSpec(device="cpu"), seed, choose_device("cpu")).to(torch.bfloat16)
     vocabulary = int(built.config.vocab_size)
+    plain = byte_level(vocabulary)
+    with torch.no_grad():
+        built.get_output_embeddings().weight[_no_text(plain, vocabulary)] = 0
     tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=byte_level(vocabulary),
+        tokenizer_object=plain,
         pad_token=SPECIALS[0],
         bos_token=SPECIALS[1],
         eos_token=SPECIALS[2],
@@ -74,6 +79,11 @@ def byte_level(vocabulary: int) -> Tokenizer:
     for number in range(len(entries), vocabulary):
         entries[f"<unused{number}>"] = number
     return Tokenizer.from_str(json.dumps(plain))
+
+
+def _no_text(tokenizer: Tokenizer, vocabulary: int) -> list[int]:
+    texts = tokenizer.decode_batch([[number] for number in range(vocabulary)])
+    return [number for number, text in enumerate(texts) if not text or "\ufffd" in text]
 
 
 def main() -> None:
