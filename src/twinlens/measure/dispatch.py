@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.crew import Crew
@@ -25,6 +27,7 @@ from twinlens.spec.study import RunSpec
 from twinlens.version import __version__
 
 _START_S = 60.0
+_CONNECT_S = 5.0
 _TAKE_S = 0.25
 _SILENT_S = 20.0
 
@@ -163,6 +166,8 @@ def _connected(on: str) -> Iterator[Any]:
     before = signal.getsignal(signal.SIGTERM)
     address = None if on == "ray://local" else on
     try:
+        if address is not None:  # Ray itself tries for half a minute
+            socket.create_connection((urlsplit(on).hostname or "", urlsplit(on).port or 0), _CONNECT_S).close()
         ray.init(address, logging_level="ERROR", log_to_driver=False)
     except Exception as error:
         raise ExecutorFailed(f"the Ray cluster {on} cannot be reached ({_first_line(error)})", code="TL331") from None
