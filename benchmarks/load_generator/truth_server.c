@@ -59,8 +59,9 @@ static void put(stream_t *stream, const char *data, int size) {
 }
 
 static void begin(stream_t *stream, const char *body, int64_t ttft_ns) {
-    const char *limit = strstr(body, "max_tokens\":");
-    int64_t tokens = limit ? atoll(limit + 12) : 16;
+    const char *limit = strstr(body, "\"max_tokens\":");
+    if (!limit) limit = strstr(body, "\"max_completion_tokens\":");
+    int64_t tokens = limit ? atoll(strchr(limit, ':') + 1) : 16;
     row_t *row = new_row(tokens);
     row->number = row_count;
     row->at_ns = now_ns(CLOCK_MONOTONIC);

@@ -11,6 +11,8 @@ from twinlens.measure.fit import needed, refuse_what_cannot_fit
 from twinlens.measure.physics import theory_of
 from twinlens.measure.probe import Probe
 from twinlens.measure.probe import probe as _probe
+from twinlens.measure.search import measure_search
+from twinlens.measure.search_file import searches_of
 from twinlens.measure.study import Outcome, Watch, measure_study
 from twinlens.measure.summary_file import summary_of
 from twinlens.pages import find
@@ -18,6 +20,7 @@ from twinlens.record.run import Run
 from twinlens.record.store import find_runs
 from twinlens.report.html import write
 from twinlens.report.notebook import register
+from twinlens.report.search_table import search_table
 from twinlens.report.table import metric_table, plain, summary_table
 from twinlens.report.view import view
 from twinlens.spec.study import Study
@@ -32,9 +35,11 @@ def measure(
 ) -> Outcome:
     """Run a study: every operating point, every repeat in a fresh process, going on where it was interrupted.
 
-    Raises BadInput for what cannot be run, Interrupted; runs that failed are named in the outcome.
+    A study with a search looks for the highest rate within its SLO instead, and writes search.json. Raises BadInput for
+    what cannot be run, Interrupted; runs that failed are named in the outcome.
     """
-    return measure_study(study, Path(out), watch, fresh=fresh)
+    go = measure_study if study.search is None else measure_search
+    return go(study, Path(out), watch, fresh=fresh)
 
 
 def check(study: Study) -> list[dict[str, Any]]:
@@ -75,13 +80,14 @@ def show(*runs: Run) -> str:
         return plain(metric_table(summary_of(runs[0])))
     groups = group(summary_of(run) for run in runs)
     lenses = [lens for lens in ("training", "inference") if any(one.lens == lens for one in groups)]
-    return "\n".join(plain(summary_table(groups, lens)) for lens in lenses)  # type: ignore[arg-type]
+    tables = [plain(summary_table(groups, lens)) for lens in lenses]  # type: ignore[arg-type]
+    return "\n".join([*tables, *(plain(search_table(record)) for record in searches_of(runs))])
 
 
 def report(runs: Sequence[Run], to: str | Path, title: str | None = None) -> Path:
     """Write one self-contained HTML file. Returns its path."""
     path = Path(to)
-    write(view([(run, summary_of(run)) for run in runs], title), path)
+    write(view([(run, summary_of(run)) for run in runs], title, searches_of(runs)), path)
     return path
 
 

@@ -43,7 +43,7 @@ def _print(study: Study, points: list[RunSpec]) -> None:
     predicted = [(spec, needed(spec), theory_of(spec)) for spec in points]  # refused before anything is printed
     console = out()
     console.print(dump(study), markup=False)
-    console.print(f"{len(study.runs())} runs, about {show(planned_s(study), 's')} once installed\n")
+    console.print(f"{_planned(study)} once installed\n")
     table = Table(
         title="What theory says (modelled, not measured)",
         title_justify="left",
@@ -60,6 +60,14 @@ def _print(study: Study, points: list[RunSpec]) -> None:
         table.add_row("", "memory needed", show(bytes_needed, "bytes"))
         table.add_row("", words, "")
     console.print(table)
+
+
+def _planned(study: Study) -> str:
+    if study.search is None:
+        return f"{len(study.runs())} runs, about {show(planned_s(study), 's')}"
+    ways = len(study.points())
+    searches = "1 search" if ways == 1 else f"{ways} searches"
+    return f"{searches} of at most {study.search.most_points} runs, at most about {show(planned_s(study), 's')}"
 
 
 def _predicted(spec: RunSpec) -> dict[str, Any]:

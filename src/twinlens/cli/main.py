@@ -26,6 +26,9 @@ Out = Annotated[Path, typer.Option("--out", help="Where run folders go.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew instead of going on with an unfinished study.")]
+On = Annotated[
+    str | None, typer.Option("--on", metavar="ray://HOST:PORT", help="Generate the load on the nodes of a Ray cluster.")
+]
 Gate = Annotated[bool, typer.Option("--gate", help="Exit 1 if a run is not steady, misses its target, or is a no-go.")]
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, study folders, or folders of them.")]
 
@@ -85,11 +88,12 @@ def measure(
     quiet: Quiet = False,
     fresh: Fresh = False,
     gate: Gate = False,
+    on: On = None,
 ) -> None:
     """Run a spec: every operating point, every repeat in a fresh process. Goes on where it was interrupted."""
-    from twinlens.cli.measure import Switches, run
+    from twinlens.cli.measure import Switches, cluster, run
 
-    run(spec, set_ or [], at or [], out, Switches(json, quiet, fresh, gate))
+    run(spec, [*(set_ or []), *cluster(on)], at or [], out, Switches(json, quiet, fresh, gate))
 
 
 @app.command()

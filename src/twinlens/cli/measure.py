@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from twinlens.cli.screen import StudyProgress, err, planned_s, print_json, sente
 from twinlens.cli.show import show_runs, summaries_json
 from twinlens.cli.sweep import as_settings
 from twinlens.errors import ExecutorFailed, GateFailed
+from twinlens.measure.search import measure_search, unfinished_search
+from twinlens.measure.search_file import read_search
 from twinlens.measure.study import Outcome, measure_study, unfinished_study
 from twinlens.measure.summary_file import summary_of
 from twinlens.spec.load import load
@@ -23,6 +26,11 @@ class Switches:
     quiet: bool
     fresh: bool
     gate: bool
+
+
+def cluster(on: str | None) -> list[str]:
+    """`--on` as the setting that it stands for."""
+    return [] if on is None else [f"executor.options.on={json.dumps(on)}"]
 
 
 def run(spec: Path, settings: list[str], at: list[str], out: Path, switches: Switches) -> None:
@@ -41,19 +49,27 @@ def run(spec: Path, settings: list[str], at: list[str], out: Path, switches: Swi
 
 def measure_with_progress(study: Study, out: Path, quiet: bool, fresh: bool) -> Outcome:
     """Measure with a progress bar on stderr, saying first if an unfinished study is gone on with."""
-    unfinished = None if fresh else unfinished_study(study, out)
+    is_search = study.search is not None
+    unfinished = None if fresh else (unfinished_search if is_search else unfinished_study)(study, out)
     if unfinished and not quiet:
         err().print(f"going on with {unfinished} (--fresh begins anew)", soft_wrap=True)
     with StudyProgress(study.name, planned_s(study), quiet) as progress:
-        outcome = measure_study(study, out, progress, fresh=fresh)
+        outcome = (measure_search if is_search else measure_study)(study, out, progress, fresh=fresh)
     for one in outcome.runs:
         summary_of(one)  # written beside each run while we are here
     return outcome
 
 
 def fail_the_gate(outcome: Outcome) -> None:
-    """Raises GateFailed naming the first run that is not steady, missed its target, or is a no-go."""
-    for one in outcome.runs:
+    """Raises GateFailed naming the first run that is not steady, missed its target, or is a no-go.
+
+    Of a search the runs beyond the limit are meant to fail: it fails itself where no rate met the SLO.
+    """
+    record = read_search(outcome.folder)
+    for found in record.found if record else ():
+        if found.low is None or found.outcome in ("invalid", "failed"):
+            raise GateFailed(f"the search has no rate within the SLO: {found.reason}")
+    for one in () if record else outcome.runs:
         summary = summary_of(one)
         target = summary.metrics.get("time_to_target_s")
         if not summary.verdict.ranked:

@@ -101,5 +101,9 @@ class StudyProgress:
 
 
 def planned_s(study: Any) -> float:
-    """Seconds a study is expected to take: its durations and what each run costs beside them."""
-    return float(len(study.runs()) * (study.protocol.duration_s + _OVERHEAD_S))
+    """Seconds a study is expected to take: its durations and what each run costs beside them; the most of a search."""
+    each_s = study.protocol.duration_s + _OVERHEAD_S
+    if study.search is None:
+        return float(len(study.runs()) * each_s)
+    most_s = study.search.most_points * each_s
+    return float(len(study.points()) * min(most_s, study.search.budget_s or most_s))

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.cli.screen import out, print_json, sentences
+from twinlens.measure.search_file import search_json, searches_of
 from twinlens.measure.summary_file import summary_of
 from twinlens.record.run import Run
 from twinlens.record.store import find_runs
+from twinlens.report.search_table import search_table
 from twinlens.report.table import metric_table, summary_table
 from twinlens.stats.group import group
 from twinlens.stats.summary import to_json
@@ -34,11 +36,16 @@ def show_runs(runs: Sequence[Run]) -> None:
     for lens in ("training", "inference"):
         if any(one.lens == lens for one in groups):
             console.print(summary_table(groups, lens))
+    for record in searches_of(runs):
+        console.print(search_table(record))
 
 
 def summaries_json(runs: Sequence[Run]) -> Any:
-    """The summary of one run, or a list of several: what summary.json holds."""
+    """The summary of one run, or a list of several: what summary.json holds; beside the searches they belong to."""
     from twinlens.version import __version__
 
     found = [{"twinlens": __version__} | to_json(summary_of(one)) for one in runs]
+    searches = [search_json(record) for record in searches_of(runs)]
+    if searches and len(found) > 1:
+        return {"searches": searches, "runs": found}
     return found[0] if len(found) == 1 else found

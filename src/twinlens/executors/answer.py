@@ -15,6 +15,7 @@ class Answer:
     """Takes the data of events in order. `reads[i]`: the read with which chunk i was complete.
 
     `reasoning`: how many chunks before the first of content hold reasoning. `usage`, `finish`: as the server said.
+    `chunks_at_finish`: how many chunks there were when it gave its reason to end.
     """
 
     def __init__(self) -> None:
@@ -23,6 +24,7 @@ class Answer:
         self.reasoning = 0
         self.usage: dict[str, Any] | None = None
         self.finish: str | None = None
+        self.chunks_at_finish: int | None = None
         self.is_done = False
         self.error: str | None = None
 
@@ -54,7 +56,7 @@ class Answer:
             self.usage = said["usage"]
         if said.get("error"):
             self.error = f"the server says: {_sentence(said['error'])}"
-        spoken, thought = "", False
+        spoken, thought, had_finished = "", False, self.finish is not None
         for choice in _choices(said):
             delta = choice.get("delta")
             if not isinstance(delta, dict):
@@ -73,6 +75,8 @@ class Answer:
             self.reasoning += 1
         if spoken or thought:
             self.reads.append(read)
+        if self.finish is not None and not had_finished:
+            self.chunks_at_finish = len(self.reads)
         return bool(spoken)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -26,6 +27,16 @@ class LagCount:
         if len(self._waiting) >= _AT_ONCE:
             self._count()
 
+    @classmethod
+    def merged(cls, parts: Iterable[LagCount]) -> Self:
+        """One count of what several counted."""
+        whole = cls()
+        for part in parts:
+            part._count()
+            whole._counts += part._counts
+            whole._max_ns = max(whole._max_ns, part._max_ns)
+        return whole
+
     @property
     def max_ns(self) -> int | None:
         """The largest; None without lags."""
@@ -46,7 +57,7 @@ class LagCount:
         self._waiting = []
         if len(lags_ns):
             bucket = np.log2(np.maximum(lags_ns, 1)) * _PER_OCTAVE
-            self._counts += np.bincount(bucket.astype(np.int64), minlength=_BUCKETS)
+            self._counts = self._counts + np.bincount(bucket.astype(np.int64), minlength=_BUCKETS)
             self._max_ns = max(self._max_ns, int(lags_ns.max()))
 
 
@@ -67,6 +78,20 @@ class ClientRecord:
     clock_steps: int
     gather_ns: int = 0
     lags: LagCount = field(default_factory=LagCount)
+
+    @classmethod
+    def merged(cls, parts: Sequence[ClientRecord]) -> Self:
+        """Several clients as one. Its stamps are the kernel's only if all are; all see the same steps of one clock."""
+        return cls(
+            stamps="kernel" if parts and all(part.stamps == "kernel" for part in parts) else "client",
+            reads=sum(part.reads for part in parts),
+            merged_reads=sum(part.merged_reads for part in parts),
+            connects=sum(part.connects for part in parts),
+            retries=sum(part.retries for part in parts),
+            clock_steps=max((part.clock_steps for part in parts), default=0),
+            gather_ns=max((part.gather_ns for part in parts), default=0),
+            lags=LagCount.merged(part.lags for part in parts),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Counts, and the lag's quantiles in ns."""

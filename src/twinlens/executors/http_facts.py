@@ -50,7 +50,7 @@ class Found:
 
 def find_out(target: Target, words: Words, spec: RunSpec) -> Found:
     """Connect, read what the server says of itself, and try which fields it takes. Raises ExecutorFailed (TL302)."""
-    address = _reachable(target)
+    address = reachable(target)
     about, server = _about(target)
     model = target.model or _first_model(about) or spec.workload.model
     plain = Found(address, model, target.force_length is True, True, about, server)
@@ -79,7 +79,8 @@ def facts_of(target: Target, found: Found, spec: RunSpec) -> Facts:
     return Facts(ExecutorRecord(said), notes=_notes(found))
 
 
-def _reachable(target: Target) -> Address:
+def reachable(target: Target) -> Address:
+    """The first of its addresses that takes a connection. Raises ExecutorFailed (TL302)."""
     why = ""
     for address in target.addresses():
         try:

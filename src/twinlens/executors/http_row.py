@@ -8,6 +8,7 @@ import numpy as np
 
 from twinlens.executors.answer import Answer
 from twinlens.executors.exchange import Ended
+from twinlens.record.guard import Said
 from twinlens.record.request import Outcome, Request
 from twinlens.schedule.ask import Ask, answered
 
@@ -40,6 +41,22 @@ def row_of(ask: Ask, ended: Ended, origin_ns: int) -> Request:
         lag_ns=int(ended.lags_ns.max()) if len(ended.lags_ns) else None,
         merged_reads=ended.merged,
         reasoning_chunks=ended.answer.reasoning,
+    )
+
+
+def said_of(ended: Ended) -> Said:
+    """What the answer said, for those who look at its text."""
+    answer = ended.answer
+    chunks = len(answer.reads)
+    return Said(
+        text=answer.text,
+        first=answer.parts[0] if answer.parts else "",
+        chunks=chunks,
+        counted_tokens=_count(answer, "completion_tokens"),
+        prompt_tokens=_count(answer, "prompt_tokens"),
+        finish=answer.finish,
+        late_chunks=0 if answer.chunks_at_finish is None else chunks - answer.chunks_at_finish,
+        reasoning_chunks=answer.reasoning,
     )
 
 

@@ -8,11 +8,13 @@ import os
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 from twinlens.errors import BadInput, ExecutorFailed
+from twinlens.executors.crew import CREW_OPTIONS, crew_of, without_crew
 from twinlens.executors.line import Address
 from twinlens.executors.options import refuse_unknown_options
 from twinlens.schedule.ask import Ask
@@ -33,6 +35,7 @@ _DEFAULTS: dict[str, Any] = {
     "ca_file": "",
     "kernel_stamps": True,
     "probe": True,
+    "metrics_url": "",
 }
 
 
@@ -42,6 +45,7 @@ class Target:
 
     `force_length`: whether requests carry `ignore_eos` and `min_tokens` (a server that forbids unknown fields answers
     422); None: found out by asking. `limit_field`: max_tokens or max_completion_tokens. `probe`: ask once before.
+    `metrics_url`: where the server tells its own figures; "": /metrics beside /v1; "off": they are not read.
     """
 
     url: str
@@ -55,6 +59,7 @@ class Target:
     ca_file: str = ""
     kernel_stamps: bool = True
     probe: bool = True
+    metrics_url: str = ""
 
     @property
     def host(self) -> str:
@@ -107,8 +112,9 @@ class Target:
 
 def target_of(kind: str, options: Mapping[str, Any]) -> Target:
     """The options of an executor as a target. Raises BadInput (TL207) for what cannot be one."""
-    refuse_unknown_options(kind, options, _DEFAULTS)
-    chosen = _DEFAULTS | dict(options)
+    refuse_unknown_options(kind, options, (*_DEFAULTS, *CREW_OPTIONS))
+    crew_of(options)
+    chosen = _DEFAULTS | without_crew(options)
     for name, default in _DEFAULTS.items():
         value = chosen[name]
         fits = type(value) in (int, float) if isinstance(default, float) else isinstance(value, type(default))
@@ -124,6 +130,7 @@ def target_of(kind: str, options: Mapping[str, Any]) -> Target:
     forced = chosen.pop("force_length")
     api_key = _api_key(chosen.pop("api_key_env"))
     chosen["url"] = _url(chosen["url"])
+    chosen["metrics_url"] = _metrics_url(chosen["metrics_url"])
     return Target(force_length=None if forced == "auto" else forced, api_key=api_key, **chosen)
 
 
@@ -140,7 +147,19 @@ class Requests:
         if with_usage:
             self._fixed["stream_options"] = {"include_usage": True}
         self._fixed |= target.body
-        self._force_length = force_length
+        self.forces_length = force_length
+
+    def in_one_piece(self) -> Self:
+        """The same, but for answers that are not streamed."""
+        other = copy(self)
+        other._fixed = {key: value for key, value in self._fixed.items() if key != "stream_options"} | {"stream": False}
+        return other
+
+    def quoting(self, words: Words) -> Self:
+        """The same with other words."""
+        other = copy(self)
+        other._words = words
+        return other
 
     def of(self, ask: Ask, answers: Sequence[str] = ()) -> bytes:
         """Head and body. `answers`: what was really said in the earlier turns of its session."""
@@ -149,10 +168,18 @@ class Requests:
         else:
             asked = {"prompt": prompt_text(ask, self._words)}
         asked[self._target.limit_field] = ask.output_tokens
-        if self._force_length:
+        if self.forces_length:
             asked |= {"ignore_eos": True, "min_tokens": ask.output_tokens}
         body = json.dumps(asked | self._fixed, separators=(",", ":")).encode()
         return f"POST {self._path} HTTP/1.1\r\n{self._head}Content-Length: {len(body)}\r\n\r\n".encode("latin-1") + body
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A server and how to ask it, found out once: another process takes it over (the API key is in it)."""
+
+    target: Target
+    requests: Requests
 
 
 def _url(text: str) -> str:
@@ -172,6 +199,22 @@ def _url(text: str) -> str:
             code="TL207",
         )
     return text.rstrip("/")
+
+
+def _metrics_url(text: str) -> str:
+    if text in ("", "off"):
+        return text
+    try:
+        parts = urlsplit(text)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        known = False
+    if not known or parts.username or parts.password:
+        raise BadInput(
+            'executor.options.metrics_url is the address of a page, "http://127.0.0.1:8000/metrics", or "off"',
+            code="TL207",
+        )
+    return text
 
 
 def _api_key(variable: str) -> str:

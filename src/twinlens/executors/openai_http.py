@@ -16,17 +16,19 @@ from collections.abc import Iterator
 from twinlens.errors import BadInput
 from twinlens.executors.client_limit import refuse_too_many, too_many
 from twinlens.executors.client_record import ClientRecord, LagCount
+from twinlens.executors.crew import crew_of
 from twinlens.executors.exchange import Ended
-from twinlens.executors.http_facts import facts_of, find_out
-from twinlens.executors.http_row import row_of, unsent_row
-from twinlens.executors.http_target import Requests, Target, target_of
-from twinlens.executors.protocol import Rows, Say
+from twinlens.executors.http_facts import facts_of, find_out, reachable
+from twinlens.executors.http_row import row_of, said_of, unsent_row
+from twinlens.executors.http_target import Requests, Seat, Target, target_of
+from twinlens.executors.line import Address
+from twinlens.executors.protocol import Hear, Rows, Say
 from twinlens.executors.receive import Loop, OutOfResources
 from twinlens.record.facts import Facts
 from twinlens.record.request import Request
 from twinlens.schedule.ask import Ask, Schedule
 from twinlens.schedule.open_loop import OpenLoop
-from twinlens.schedule.prompt import words_of
+from twinlens.schedule.prompt import Words, words_of
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload import Images, InferenceWorkload
 
@@ -42,6 +44,7 @@ class OpenAIServer:
     def __init__(self) -> None:
         self._loop: Loop | None = None
         self._origin_ns: int | None = None
+        self._hear: Hear | None = None
 
     def open(self, spec: RunSpec, say: Say) -> Facts:
         return self.attach(target_of("openai-http", spec.executor.options), spec, say)
@@ -52,20 +55,44 @@ class OpenAIServer:
         assert isinstance(workload, InferenceWorkload)
         if isinstance(workload.data, Images):
             raise BadInput("images cannot be sent to an OpenAI server; take a language model", code="TL202")
-        refuse_too_many(max(spec.point.concurrency or 1, spec.point.in_flight or 1))
+        if crew_of(spec.executor.options).is_one:  # else each client sees for itself
+            refuse_too_many(max(spec.point.concurrency or 1, spec.point.in_flight or 1))
         say("asking the server who it is")
         words = words_of(workload.prompts)
         found = find_out(target, words, spec)
-        self._requests = Requests(
+        requests = Requests(
             target, words, found.model, force_length=found.forces_length, with_usage=found.takes_stream_options
         )
-        self._loop = Loop(found.address, timeout_ns=round(target.timeout_s * 1e9), stamps=target.kernel_stamps)
+        self._equip(Seat(target, requests), found.address)
+        return facts_of(target, found, spec)
+
+    def seat(self) -> Seat:
+        """What another client needs to ask this server too."""
+        return self._seat
+
+    def sit(self, seat: Seat) -> None:
+        """Take another client's seat, instead of `attach`, asking the server nothing. Raises ExecutorFailed where it
+        cannot be reached from here."""
+        self._equip(seat, reachable(seat.target))
+
+    def begin_at(self, origin_ns: int) -> None:
+        """Let time zero be this moment of the monotonic clock, which clients that play together share."""
+        self._origin_ns = origin_ns
+
+    @property
+    def origin_ns(self) -> int | None:
+        """Time zero on the monotonic clock, from which rows count; None before the first `play`."""
+        return self._origin_ns
+
+    def _equip(self, seat: Seat, address: Address) -> None:
+        target = seat.target
+        self._seat, self._requests = seat, seat.requests
+        self._loop = Loop(address, timeout_ns=round(target.timeout_s * 1e9), stamps=target.kernel_stamps)
         self._lags, self._key = LagCount(), 0
         self._asks: dict[int, Ask] = {}
         self._ready: deque[tuple[Ask, bytes | None]] = deque()
         self._said: dict[int, list[str]] = {}
-        self._merged = self._retried = 0
-        return facts_of(target, found, spec)
+        self._merged = 0
 
     def play(self, schedule: Schedule, rows: Rows) -> None:
         assert self._loop is not None
@@ -80,6 +107,28 @@ class OpenAIServer:
             except KeyboardInterrupt:
                 self._give_up(self._loop, schedule, rows, "the client was interrupted")
                 raise
+
+    @property
+    def forces_length(self) -> bool:
+        """Whether requests say that an answer may not end before its limit."""
+        return self._requests.forces_length
+
+    def hear(self, hear: Hear | None) -> None:
+        """Hand every answer, as it ends, to `hear` too, with what it said: rows keep no text. None: no longer."""
+        self._hear = hear
+
+    @contextlib.contextmanager
+    def asking(self, *, words: Words | None = None, in_one_piece: bool = False) -> Iterator[None]:
+        """Meanwhile ask with other words, or for answers that are not streamed."""
+        usual = self._requests
+        if words is not None:
+            self._requests = self._requests.quoting(words)
+        if in_one_piece:
+            self._requests = self._requests.in_one_piece()
+        try:
+            yield
+        finally:
+            self._requests = usual
 
     def client(self) -> ClientRecord:
         """How the client itself has done so far."""
@@ -145,6 +194,8 @@ class OpenAIServer:
         if ask.session is not None:
             self._remember(ask, ended, row)
         rows(row)
+        if self._hear is not None:
+            self._hear(ask, row, said_of(ended))
         schedule.done(row)
 
     def _remember(self, ask: Ask, ended: Ended, row: Request) -> None:

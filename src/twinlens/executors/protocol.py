@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from twinlens.record.facts import Facts
+from twinlens.record.guard import Said
 from twinlens.record.request import Request
 from twinlens.record.step import Marks
-from twinlens.schedule.ask import Schedule
+from twinlens.schedule.ask import Ask, Schedule
 from twinlens.spec.study import RunSpec
+
+if TYPE_CHECKING:
+    from twinlens.executors.launch.running import Running
 
 Rows = Callable[[Request], None]
 """Takes each request as it ends."""
+Hear = Callable[[Ask, Request, Said], None]
+"""Takes each request as it ends, with what was asked and what the answer said."""
 Say = Callable[[str], None]
 """Takes a short phrase about what is going on, for people who wait."""
 
@@ -48,4 +55,37 @@ class Server(Protocol):
 
     def close(self) -> None:
         """Release everything; called once, whatever happened."""
+        ...
+
+
+class Launched(Protocol):
+    """A server process, in the hands of whoever started it."""
+
+    @property
+    def running(self) -> Running:
+        """Its address and what is known of it; may be handed to other processes."""
+        ...
+
+    def is_well(self) -> bool:
+        """Whether it lives and answers."""
+        ...
+
+    def stop(self) -> None:
+        """End it and all it started; may be called again."""
+        ...
+
+
+class Launcher(Protocol):
+    """What a Server that starts its own has besides, so that runs can share one: starting may take minutes."""
+
+    def key(self, spec: RunSpec) -> str:
+        """Equal for specs that the same server serves."""
+        ...
+
+    def launch(self, spec: RunSpec, log: Path, say: Say) -> Launched:
+        """Start one and wait until it is ready. Raises BadInput and ExecutorFailed, and leaves nothing running then."""
+        ...
+
+    def join(self, server: Running) -> None:
+        """Before `open`: ask this server, which is up, and leave its end to its owner."""
         ...

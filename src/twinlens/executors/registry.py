@@ -6,7 +6,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from twinlens.errors import BadInput, nearest
-from twinlens.executors.protocol import Server, Trainer
+from twinlens.executors.protocol import Launcher, Server, Trainer
 
 _GROUPS = {"training": "twinlens.trainers", "inference": "twinlens.servers"}
 
@@ -24,6 +24,13 @@ def trainer(kind: str) -> Trainer:
 def server(kind: str) -> Server:
     """A new server of this kind. Raises BadInput when it is unknown or its extra is not installed."""
     return _load("inference", kind)  # type: ignore[no-any-return]
+
+
+def launcher(kind: str) -> Launcher | None:
+    """A new launcher of this kind; None for an executor that starts no server. Only launchers are loaded: others may be
+    heavy. They stand in the group twinlens.launchers beside twinlens.servers."""
+    found = [entry for entry in entry_points(group="twinlens.launchers") if entry.name == kind]
+    return found[0].load()() if found else None
 
 
 def _load(lens: str, kind: str) -> Any:

@@ -20,14 +20,16 @@ _PACED_S, _TTFT_S, _ITL_S = 1.5, 0.02, 0.01
 _MOST_RATE_PER_S = 400.0
 
 
-def calibrate(rate_per_s: float | None) -> Calibration:
+def calibrate(rate_per_s: float | None, tokens: int = _TOKENS) -> Calibration:
     """Two short runs of our client: as fast as it can take tokens, and paced at the rate of the run to come.
+
+    `tokens`: how long the answers of the first are; short ones cost more a token.
 
     Takes about four seconds. Raises ExecutorFailed where the null server does not answer.
     """
-    fastest = _played(0.0, 0.0, {"kind": "closed"}, {"concurrency": _STREAMS}, _CEILING_S)
+    fastest = _played(0.0, 0.0, {"kind": "closed"}, {"concurrency": _STREAMS}, _CEILING_S, tokens)
     rate = min(rate_per_s or 20.0, _MOST_RATE_PER_S)
-    paced = _played(_TTFT_S, _ITL_S, {"kind": "constant"}, {"rate_per_s": rate}, _PACED_S)
+    paced = _played(_TTFT_S, _ITL_S, {"kind": "constant"}, {"rate_per_s": rate}, _PACED_S, 8)
     took_s = max(r.end_ns for r in fastest) / 1e9
     ttft_s = np.array([(r.chunk_ns[0] - r.sent_ns) / 1e9 for r in paced])
     late_s = np.array([(r.sent_ns - r.intended_ns) / 1e9 for r in paced])
@@ -39,11 +41,11 @@ def calibrate(rate_per_s: float | None) -> Calibration:
 
 
 def _played(
-    ttft_s: float, itl_s: float, arrival: dict[str, Any], point: dict[str, Any], duration_s: float
+    ttft_s: float, itl_s: float, arrival: dict[str, Any], point: dict[str, Any], duration_s: float, tokens: int
 ) -> list[Request]:
     rows: list[Request] = []
     with null_server(ttft_s, itl_s, life_s=60.0) as server:
-        spec = _spec(server.url, arrival, point, duration_s)
+        spec = _spec(server.url, arrival, point, duration_s, tokens)
         client = OpenAIServer()
         try:
             client.open(spec, lambda phrase: None)
@@ -56,7 +58,7 @@ def _played(
     return answered
 
 
-def _spec(url: str, arrival: dict[str, Any], point: dict[str, Any], duration_s: float) -> RunSpec:
+def _spec(url: str, arrival: dict[str, Any], point: dict[str, Any], duration_s: float, tokens: int) -> RunSpec:
     data = {
         "name": "calibration",
         "executor": {"kind": "openai-http", "options": {"url": url}},
@@ -65,7 +67,7 @@ def _spec(url: str, arrival: dict[str, Any], point: dict[str, Any], duration_s: 
             "model": "tiny",
             "arrival": arrival,
             "input_tokens": {"kind": "fixed", "value": 32},
-            "output_tokens": {"kind": "fixed", "value": _TOKENS if arrival["kind"] == "closed" else 8},
+            "output_tokens": {"kind": "fixed", "value": tokens},
             "fidelity_prompts": 0,
         },
         "point": point,

@@ -1,35 +1,140 @@
-"""The second half of the inference lens: a schedule of requests, played in real time against a server."""
+"""The second half of the inference lens: a schedule of requests, played in real time against a server.
+
+By this process, by several on this machine, or by clients on other machines: `executor.options.clients` and `on`.
+"""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
+from twinlens.errors import BadInput
+from twinlens.executors.crew import Crew, crew_of
 from twinlens.executors.protocol import Server
+from twinlens.measure.calibrate import calibrate
+from twinlens.measure.clients import Client, await_ready, calibrated, jobs_for, processes_for
+from twinlens.measure.crew_size import needed_clients, typical_answer_tokens
+from twinlens.measure.play_together import Together
 from twinlens.measure.train import Progress
 from twinlens.record.request import Request
 from twinlens.record.rows import RowWriter
 from twinlens.record.store import update_run
-from twinlens.schedule.build import load_of
+from twinlens.schedule.build import Load, load_of
+from twinlens.schedule.share import refuse_unshared
 from twinlens.spec.study import RunSpec
+from twinlens.stats.metrics.client import Calibration
+
+Player = Callable[[RowWriter, Progress], None]
+"""Plays the whole schedule of a run once."""
 
 
-def play_load(server: Server, spec: RunSpec, folder: Path, rows: RowWriter, progress: Progress) -> None:
-    """Play the whole schedule of a run once, and write down the plan beside the rows and how the client did."""
+@contextlib.contextmanager
+def player(server: Server, spec: RunSpec, folder: Path, say: Callable[[str], None]) -> Iterator[Player]:
+    """Everything made ready to play a run's load: the plan written beside the rows, the clients up and calibrated.
+
+    Raises BadInput for a load that cannot be split over the clients asked for.
+    """
     load = load_of(spec)
     if load.plan is not None:
         with pa.ipc.new_file(str(folder / "schedule.arrow"), load.plan.to_table().schema) as file:
             file.write_table(load.plan.to_table())
+    if not hasattr(server, "client"):  # only a client over a network has lateness of its own
+        yield partial(_alone, server, load, spec)
+        return
+    crew = crew_of(spec.executor.options)
+    if spec.protocol.guards and not crew.is_one:
+        raise BadInput("guards hear every answer, and that takes one client: clients = 1 and no --on", code="TL202")
+    if crew.on is not None:
+        from twinlens.measure.dispatch import dispatched  # Ray: heavy, and an extra
+
+        with dispatched(crew, spec, load.plan, _seat(server), say) as (jobs, clients):
+            yield _crew_player(server, spec, folder, jobs, clients, say, {})
+        return
+    count, why, one = _count(crew, spec, load, say)
+    if count == 1:
+        update_run(folder, calibration=asdict(one))
+        yield partial(_recorded, server, load, spec, folder, {"clients_why": why} if why else {})
+        return
+    jobs = jobs_for(spec, load.plan, _seat(server), count)
+    clients = processes_for(jobs)
+    try:
+        yield _crew_player(server, spec, folder, jobs, clients, say, {"clients_why": why})
+    finally:
+        for client in clients:
+            client.close()
+
+
+def _count(crew: Crew, spec: RunSpec, load: Load, say: Callable[[str], None]) -> tuple[int, str | None, Calibration]:
+    """How many clients on this machine, why, and what one of them can do (where it had to be known)."""
+    nothing = Calibration(0.0, 0.0, 0.0)
+    if isinstance(crew.clients, int) and crew.clients > 1:
+        return crew.clients, None, nothing
+    say("calibrating the client")
+    if crew.clients != "auto":
+        return 1, None, calibrate(spec.point.rate_per_s)
+    one = calibrate(spec.point.rate_per_s, typical_answer_tokens(load.plan))
+    count, why = needed_clients(spec, load.plan, one)
+    try:
+        refuse_unshared(spec, count)
+    except BadInput as cannot:
+        return 1, f"{why}; one, as {cannot}", one
+    return count, why, one
+
+
+def _crew_player(
+    server: Any,
+    spec: RunSpec,
+    folder: Path,
+    jobs: list[Any],
+    clients: list[Client],
+    say: Callable[[str], None],
+    about: dict[str, Any],
+) -> Player:
+    say(f"starting {len(clients)} clients")
+    await_ready(clients)
+    say(f"calibrating {len(clients)} clients")
+    update_run(folder, calibration=asdict(calibrated(clients, spec.point.rate_per_s)))
+
+    def play(rows: RowWriter, progress: Progress) -> None:
+        def told(now_ns: int) -> None:
+            progress(min(1.0, max(0.0, now_ns / 1e9 / spec.protocol.duration_s)), rows.count)
+
+        together = Together(jobs, clients, rows.add_table, told)
+        try:
+            together.play(server.begin_at)
+        finally:
+            update_run(folder, client=together.record() | about)
+
+    return play
+
+
+def _recorded(
+    server: Any, load: Load, spec: RunSpec, folder: Path, about: dict[str, Any], rows: RowWriter, progress: Progress
+) -> None:
+    try:
+        _alone(server, load, spec, rows, progress)
+    finally:
+        update_run(folder, client=server.client().to_json() | about)
+
+
+def _alone(server: Server, load: Load, spec: RunSpec, rows: RowWriter, progress: Progress) -> None:
     seconds = spec.protocol.duration_s
 
     def take(request: Request) -> None:
         rows.add(request)
         progress(min(1.0, request.end_ns / 1e9 / seconds), rows.count)
 
-    try:
-        server.play(load.schedule, take)
-    finally:
-        client = getattr(server, "client", None)  # only a client over a network has lateness of its own
-        if client is not None:
-            update_run(folder, client=client().to_json())
+    server.play(load.schedule, take)
+
+
+def _seat(server: Any) -> Any:
+    seat = getattr(server, "seat", None)
+    if seat is None:
+        raise BadInput("this executor has one client only; take executor.options.clients = 1", code="TL207")
+    return seat()

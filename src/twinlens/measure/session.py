@@ -6,21 +6,25 @@ import contextlib
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
+from twinlens.executors.launch.running import Running
 from twinlens.executors.protocol import Server, Trainer
 from twinlens.executors.registry import server, trainer
-from twinlens.measure.calibrate import calibrate
 from twinlens.measure.disclose import disclosed
 from twinlens.measure.energy import energy_facts, open_meters
 from twinlens.measure.fit import refuse_what_cannot_fit
+from twinlens.measure.guards import guarded
 from twinlens.measure.host import capture_host, software_facts
-from twinlens.measure.load import play_load
+from twinlens.measure.launched import joined, stack_of
+from twinlens.measure.load import player
 from twinlens.measure.nvidia import open_gpus
 from twinlens.measure.physics import datasheet_of, theory_of
+from twinlens.measure.scrape import scraping
 from twinlens.measure.serve import serve
 from twinlens.measure.telemetry import Sampler
 from twinlens.measure.train import train
@@ -36,13 +40,13 @@ Say = Callable[[str, float, int], None]
 """Told what is going on, how far it is (0-1) and how many rows there are."""
 
 
-def run_here(folder: Path, spec: RunSpec, say: Say) -> None:
-    """Measure one run into `folder` (made by `create_run`).
+def run_here(folder: Path, spec: RunSpec, say: Say, server: Running | None = None) -> None:
+    """Measure one run into `folder` (made by `create_run`), on `server` where it shares a launched one.
 
     Raises BadInput, ExecutorFailed or Interrupted after writing it into the folder; rows taken so far stay there.
     """
     try:
-        _measure(folder, spec, say)
+        _measure(folder, spec, say, server)
     except KeyboardInterrupt:
         end_run(folder, "interrupted", "interrupted by the user")
         raise Interrupted(f"interrupted; what was measured is kept in {folder}") from None
@@ -61,12 +65,17 @@ def run_here(folder: Path, spec: RunSpec, say: Say) -> None:
     end_run(folder, "finished")
 
 
-def _measure(folder: Path, spec: RunSpec, say: Say) -> None:
+def _measure(folder: Path, spec: RunSpec, say: Say, handed: Running | None) -> None:
     refuse_what_cannot_fit(spec)
     opened: Trainer | Server = trainer(spec.executor.kind) if spec.lens == "training" else server(spec.executor.kind)
+    with joined(opened, folder, spec, lambda phrase: say(phrase, 0.0, 0), handed) as running:
+        _measure_with(opened, folder, spec, say, running)
+
+
+def _measure_with(opened: Any, folder: Path, spec: RunSpec, say: Say, running: Running | None) -> None:
     rows: RowWriter | None = None
     try:
-        facts = _whole(opened.open(spec, lambda phrase: say(phrase, 0.0, 0)), spec)
+        facts = _whole(opened.open(spec, lambda phrase: say(phrase, 0.0, 0)), spec, running)
         update_run(folder, facts=facts.to_json())
         rows = open_rows(folder, spec)
         # Only the boards this run uses: others draw power too, and it is not this run's.
@@ -102,23 +111,26 @@ def _take(opened: Any, spec: RunSpec, rows: RowWriter, say: Say, facts: Facts) -
     elif isinstance(spec.workload, InferenceWorkload) and spec.workload.arrival.kind == "lockstep":
         serve(opened, spec, rows, progress)
     else:
-        if hasattr(opened, "client"):
-            say("calibrating the client", 0.0, 0)
-            update_run(rows.folder, calibration=asdict(calibrate(spec.point.rate_per_s)))
-        play_load(opened, spec, rows.folder, rows, progress)
+        with player(opened, spec, rows.folder, lambda phrase: say(phrase, 0.0, 0)) as play:
+            asking = partial(say, "asking the guards' questions", 1.0)
+            with guarded(opened, spec, rows.folder, lambda: asking(rows.count)), scraping(opened, spec, rows.folder):
+                play(rows, progress)
 
 
-def _whole(facts: Facts, spec: RunSpec) -> Facts:
+def _whole(facts: Facts, spec: RunSpec, running: Running | None) -> Facts:
     """The executor's own facts, with the host's, the measuring layer's and what theory says of the work."""
     if spec.executor.kind == "replay":
         return facts  # the machine is the recorded one, not this one
     if spec.executor.kind == "openai-http":
         # Where that server runs is its own to say: this machine is only the client's.
         return replace(facts, executor=ExecutorRecord(disclosed(spec)).merged(facts.executor))
+    if running is not None:
+        facts = replace(facts, executor=facts.executor.merged(stack_of(running, spec)))
     used = facts.executor.value("accelerator.uuid")
     host = capture_host("cuda" if used else "cpu", used)
     power = energy_facts(open_meters(open_gpus(used)[0] if used else ()))
-    record = ExecutorRecord(host | software_facts() | power | disclosed(spec)).merged(facts.executor)
+    software = software_facts() if running is None else {}  # a launched server has a Python of its own
+    record = ExecutorRecord(host | software | power | disclosed(spec)).merged(facts.executor)
     sheet = datasheet_of(record.value("accelerator.product"), precision(spec.point.precision))
     return replace(facts, executor=record, work=theory_of(spec) | facts.work, ceilings=facts.ceilings | sheet)
 

@@ -87,12 +87,13 @@ def performance_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: environment[name].replace(home, "~") for name in wanted}
 
 
-def loaded_libraries(maps: Path) -> Fact:
-    """Kernel libraries mapped into this process, by kind; two names under one kind are a shadowed copy."""
+def loaded_libraries(*maps: Path) -> Fact:
+    """Kernel libraries mapped into these processes, by kind; two names under one kind are a shadowed copy."""
     try:
-        text = maps.read_text(errors="replace")
+        text = "\n".join(path.read_text(errors="replace") for path in maps)
     except OSError:
         return unknown("this system does not list the libraries of a process")
     files = sorted({Path(path).name for path in re.findall(r"\s(/\S+\.so\S*)", text)})
     found = {kind: [name for name in files if re.search(pattern, name)] for kind, pattern in _LIBRARIES.items()}
-    return observed({kind: names for kind, names in found.items() if names}, "/proc/self/maps")
+    where = "/proc/self/maps" if len(maps) < 2 else "maps of the server's processes"
+    return observed({kind: names for kind, names in found.items() if names}, where)

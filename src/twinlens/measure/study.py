@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
+from twinlens.executors.launch.running import Running
 from twinlens.measure.fit import refuse_what_cannot_fit
-from twinlens.measure.session import run_here
+from twinlens.measure.launched import SharedServer, shared_server, together
+from twinlens.measure.session import Say, run_here
 from twinlens.record.run import Run
-from twinlens.record.store import create_run, create_study, end_run, find_runs, read_run, read_study
+from twinlens.record.store import create_run, create_study, end_run, find_runs, read_run, read_study, update_run
 from twinlens.spec.study import RunSpec, Study
 
 _GRACE_S = 15.0
@@ -53,25 +55,44 @@ def measure_study(study: Study, out: Path, watch: Watch = lambda event: None, *,
     An unfinished study folder of the same spec under `out` is gone on with, unless `fresh`. A run that fails is
     recorded and the others go on. Raises BadInput before or at the first run that cannot be run, and Interrupted.
     """
-    planned = study.runs()
+    planned = together(study.runs())
     for spec in study.point_runs():
         refuse_what_cannot_fit(spec)
     folder = None if fresh else unfinished_study(study, out)
     finished = _finished(folder) if folder else set()
     folder = folder or create_study(out, study)
     resumed, failures = len(finished), list[ExecutorFailed]()
-    for number, spec in enumerate(planned, start=1):
-        if spec.fingerprint() in finished:
-            continue
-        try:
-            _one(folder, spec, partial(_watched, watch, number, len(planned), spec))
-        except ExecutorFailed as error:
-            failures.append(ExecutorFailed(f"{spec.point.precision}, repeat {spec.repeat}: {error}", code=error.code))
+    with shared_server(folder) as servers:
+        for number, spec in enumerate(planned, start=1):
+            if spec.fingerprint() in finished:
+                continue
+            say = partial(_watched, watch, number, len(planned), spec)
+            try:
+                measure_one(folder, spec, say, _server_for(servers, folder, spec, say))
+            except ExecutorFailed as error:
+                failures.append(
+                    ExecutorFailed(f"{spec.point.precision}, repeat {spec.repeat}: {error}", code=error.code)
+                )
+            except KeyboardInterrupt:  # while a server was starting: no run has begun
+                raise Interrupted(_gone_on(folder)) from None
     return Outcome(folder, tuple(find_runs(folder)), resumed, tuple(failures))
 
 
 def _watched(watch: Watch, number: int, total: int, spec: RunSpec, phrase: str, share: float, rows: int) -> None:
     watch(Event(number, total, spec, phrase, share, rows))
+
+
+def _server_for(servers: SharedServer, folder: Path, spec: RunSpec, say: Say) -> Running | None:
+    """The server a run shares; a run whose server does not come up is on disk as failed."""
+    try:
+        return servers.of(spec, partial(_phrased, say))
+    except TwinlensError as error:
+        end_run(create_run(folder, spec), "failed", str(error))
+        raise
+
+
+def _phrased(say: Say, phrase: str) -> None:
+    say(phrase, 0.0, 0)
 
 
 def unfinished_study(study: Study, out: Path) -> Path | None:
@@ -101,11 +122,18 @@ def _finished(folder: Path) -> set[str]:
     return found
 
 
-def _one(folder: Path, spec: RunSpec, say: Callable[[str, float, int], None]) -> None:
+def measure_one(folder: Path, spec: RunSpec, say: Say, server: Running | None = None) -> Path:
+    """Measure one run into a new folder under `folder`, whose path is returned.
+
+    `server`: the launched server that it shares with others (measure/launched.py); None: an executor that needs one
+    starts its own. Raises what `run_here` raises.
+    """
     run = create_run(folder, spec)
+    if server is not None:
+        update_run(run, server=server.to_json())
     if not spec.protocol.isolate:
-        run_here(run, spec, say)
-        return
+        run_here(run, spec, say, server)
+        return run
     with (run / "log.txt").open("wb") as log:
         worker = subprocess.Popen(
             [sys.executable, "-m", "twinlens.measure.worker", str(run)],
@@ -119,8 +147,13 @@ def _one(folder: Path, spec: RunSpec, say: Callable[[str, float, int], None]) ->
         except KeyboardInterrupt:
             _stop(worker)
             _say_interrupted(run)
-            raise Interrupted(f"interrupted; what was measured is kept in {folder}; run it again to go on") from None
+            raise Interrupted(_gone_on(folder)) from None
     _raise_for(code, last, run)
+    return run
+
+
+def _gone_on(folder: Path) -> str:
+    return f"interrupted; what was measured is kept in {folder}; run it again to go on"
 
 
 def _listen(worker: subprocess.Popen[str], say: Callable[[str, float, int], None]) -> dict[str, Any]:

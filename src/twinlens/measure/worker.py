@@ -29,10 +29,12 @@ def main(folder: Path) -> int:
 
     try:
         update_run(folder, pid=os.getpid())
-        spec = read_run(folder).spec
+        run = read_run(folder)
+        from twinlens.executors.launch.running import Running
         from twinlens.measure.session import run_here
 
-        run_here(folder, spec, lambda phrase, share, rows: tell(say=phrase, share=share, rows=rows))
+        handed = Running.from_json(run.raw["server"]) if "server" in run.raw else None
+        run_here(folder, run.spec, lambda phrase, share, rows: tell(say=phrase, share=share, rows=rows), handed)
     except TwinlensError as error:
         tell(error=str(error), code=error.code, exit=error.exit_code)
         return error.exit_code

@@ -30,6 +30,7 @@ REQUEST_SCHEMA = pa.schema(
         ("lag_ns", pa.int64()),
         ("merged_reads", pa.int32()),
         ("reasoning_chunks", pa.int32()),
+        ("client", pa.int32()),
     ]
 )
 
@@ -46,7 +47,7 @@ class Request:
     What only a client over a network knows, None elsewhere: `status`, the HTTP status; `error`, why it is not ok;
     `lag_ns`, the longest time that bytes of this answer lay in this machine before the client took them;
     `merged_reads`, reads that took several chunks at once, whose chunks share the last one's time; `reasoning_chunks`,
-    how many of the chunks, the first ones, hold reasoning rather than the answer.
+    how many of the chunks, the first ones, hold reasoning rather than the answer; `client`, which of several asked.
     """
 
     group: int
@@ -67,6 +68,7 @@ class Request:
     lag_ns: int | None = None
     merged_reads: int | None = None
     reasoning_chunks: int | None = None
+    client: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,18 +46,27 @@ class RowWriter:
         for row in rows:
             self.add(row)
 
+    def add_table(self, table: pa.Table) -> None:
+        """Take rows that are columns already (the schema's) and hand them on at once. Raises as `flush` does."""
+        self.flush()
+        for batch in table.to_batches():
+            self._write(batch, self.count)
+            self.count += len(batch)
+
     def flush(self) -> None:
         """Hand what is pending to the operating system. Raises ExecutorFailed when the disk is full."""
         pending, self._pending, self._flushed_s = self._pending, [], time.monotonic()
         if not pending:
             return
-        batch = pa.RecordBatch.from_pylist(pending, schema=self._schema)
+        self._write(pa.RecordBatch.from_pylist(pending, schema=self._schema), self.count - len(pending))
+
+    def _write(self, batch: pa.RecordBatch, kept: int) -> None:
         try:
             self._writer.write_batch(batch)
             self._file.flush()
         except OSError as error:
             self._failed = True
-            raise _disk_error(self._path, error, self.count - len(pending)) from error
+            raise _disk_error(self._path, error, kept) from error
 
     def __enter__(self) -> Self:
         return self

@@ -12,6 +12,7 @@ import pyarrow as pa
 from twinlens.record.facts import Facts
 from twinlens.record.request import REQUEST_SCHEMA, Requests
 from twinlens.record.rows import read_rows
+from twinlens.record.server import SERVER_SCHEMA
 from twinlens.record.step import STEP_SCHEMA, Steps
 from twinlens.record.telemetry import TELEMETRY_SCHEMA
 from twinlens.spec.study import RunSpec
@@ -54,6 +55,11 @@ class Run:
     def telemetry(self) -> pa.Table:
         """What the machine was doing meanwhile (TELEMETRY_SCHEMA); no rows where nothing was sampled."""
         return read_rows(self.folder / "telemetry.arrows", TELEMETRY_SCHEMA)
+
+    @cached_property
+    def server_samples(self) -> pa.Table:
+        """What the server said of itself meanwhile (SERVER_SCHEMA); no rows where it has no metrics page."""
+        return read_rows(self.folder / "server.arrows", SERVER_SCHEMA)
 
     @cached_property
     def steps(self) -> Steps:

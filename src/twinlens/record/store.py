@@ -16,6 +16,7 @@ from twinlens.record.facts import Facts
 from twinlens.record.request import REQUEST_SCHEMA
 from twinlens.record.rows import RowWriter
 from twinlens.record.run import RUN_SCHEMA, Run, State
+from twinlens.record.server import SERVER_SCHEMA
 from twinlens.record.step import STEP_SCHEMA
 from twinlens.record.telemetry import TELEMETRY_SCHEMA
 from twinlens.spec.study import RunSpec, Study
@@ -73,6 +74,11 @@ def open_rows(folder: Path, spec: RunSpec) -> RowWriter:
 def open_telemetry(folder: Path) -> RowWriter:
     """The writer of this run's telemetry."""
     return RowWriter(folder / "telemetry.arrows", TELEMETRY_SCHEMA)
+
+
+def open_server(folder: Path) -> RowWriter:
+    """The writer of what the server said of itself."""
+    return RowWriter(folder / "server.arrows", SERVER_SCHEMA)
 
 
 def read_run(folder: str | Path) -> Run:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 from twinlens.record.estimate import Estimate
@@ -24,6 +25,13 @@ def clean(text: Any, most: int = 240) -> str:
     )
     line = " ".join(kept.split())
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def breath(names: Sequence[str], most: int = 6) -> str:
+    """Names in one breath: the first few, and how many more there are."""
+    if len(names) <= most:
+        return ", ".join(names)
+    return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
 
 
 def value(estimate: Estimate | None, significant: int = 3) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -72,6 +73,17 @@ def colours(names: dict[str, str]) -> Any:
 def data(rows: list[dict[str, Any]]) -> Any:
     """Rows as inline Altair data."""
     return alt.Data(values=rows)
+
+
+def log_marks(low: float, high: float) -> list[float]:
+    """Round numbers between two bounds above 0 for a logarithmic axis, few enough that the grid stays quiet."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps in ((1, 2, 5), (1, 3), (1,)):
+        marks = [step * 10.0**decade for decade in decades for step in steps]
+        marks = [mark for mark in marks if low <= mark <= high]
+        if len(marks) <= 7:
+            break
+    return marks
 
 
 def figure(id: str, chart: Any, title: str, caption: str, alt_text: str | None = None) -> Figure:

@@ -14,7 +14,9 @@ from twinlens.report.chart import charts
 from twinlens.report.figure import colour
 from twinlens.report.method import again, definitions
 from twinlens.report.sentence import sentences
+from twinlens.report.served_page import served_parts
 from twinlens.report.stack import LETTERS, machine, stack
+from twinlens.report.validity import COLUMNS as VALIDITY
 from twinlens.report.view import View
 from twinlens.version import __version__
 
@@ -24,9 +26,15 @@ def render(view: View) -> str:
     facts = stack(view)
     parts = [
         page.part(lens, model, drawn)
-        for lens in view.lenses
+        for lens in (lens.under("lockstep") for lens in view.lenses)
         for model, drawn in zip(lens.models, charts(lens), strict=True)
     ]
+    served = {lens.lens: served_parts(lens, view.searches) for lens in view.lenses}
+    every = [part for found in served.values() for part in found]
+    details = [one for part in parts for one in part.details] + [one for part in every for one in part.details]
+    shown = [column for part in parts for column in part.columns]
+    shown += [column for part in every for table in part.tables for column in table.columns]
+    heads = [id for column in shown for id in column.ids[:1]] + [id for id, _ in VALIDITY if every]
     return _environment().get_template("report.html.j2").render(
         view=view,
         version=__version__,
@@ -36,11 +44,13 @@ def render(view: View) -> str:
         sentences=sentences(view.groups("training"), view.groups("inference")),
         validity=page.validity(view, facts),
         parts={lens.lens: [part for part in parts if part.lens == lens.lens] for lens in view.lenses},
+        served=served,
+        checks=VALIDITY,
         stack=facts,
         letters=LETTERS,
         colour=colour,
-        methods=[again(lens) for lens in view.lenses],
-        definitions=definitions(page.metric_ids(parts)),
+        methods=again(view),
+        definitions=definitions(page.metric_ids(details, heads)),
     )  # fmt: skip
 
 
@@ -67,4 +77,5 @@ def _environment() -> Environment:
     )
     # The only text that is not escaped: SVG that figure.py parsed and found to hold drawing alone.
     made.filters["drawn"] = Markup
+    made.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
     return made

@@ -7,45 +7,97 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from twinlens.errors import BadInput
+from twinlens.measure.search_file import SearchRecord
 from twinlens.pages import find, first_paragraph
 from twinlens.record.run import Run
 from twinlens.report.cell import clean
-from twinlens.report.view import LensView
+from twinlens.report.load import SERVED, TITLES
+from twinlens.report.view import LensView, View
 from twinlens.spec.load import dump
-from twinlens.spec.study import Study
+from twinlens.spec.protocol import Protocol
+from twinlens.spec.study import RunSpec, Study
 from twinlens.stats.metrics.definition import METRICS, Metric
 from twinlens.units import show
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """What was asked in one lens: `spec` is a TOML file that `twinlens measure` runs again."""
+    """What was asked in one lens and one way: `spec` is a TOML file that `twinlens measure` runs again."""
 
-    lens: str
+    title: str
     protocol: tuple[str, ...]
     file: str
     spec: str
 
 
-def again(lens: LensView) -> Again:
-    """The protocol of a lens in sentences, and the spec of its first run with what the other runs swept."""
+def again(view: View) -> list[Again]:
+    """The protocol of each lens in sentences, and the spec of its first run with what the other runs swept.
+
+    What was served stands apart, and each search too: they are specs of their own.
+    """
+    found = []
+    for lens in view.lenses:
+        if (batches := lens.under("lockstep")).entries:
+            found.append(_again(batches, lens.lens, lens.lens))
+        records = {record.folder.resolve(): record for record in view.searches}
+        for load in SERVED:
+            runs = [run for entry in lens.under(load).entries for run, _ in entry.material]
+            rest = [run for run in runs if run.folder.resolve().parent not in records]
+            if rest:
+                found.append(_served(rest, f"{lens.lens}, {TITLES[load]}", load))
+            for folder, record in records.items():
+                if mine := [run for run in runs if run.folder.resolve().parent == folder]:
+                    found.append(_served(mine, f"{lens.lens}, a search for the highest load", "search", record))
+    return found
+
+
+def _again(lens: LensView, title: str, word: str) -> Again:
     runs = [run for entry in lens.entries for run, _ in entry.material]
     first = runs[0].spec
     protocol = first.protocol
-    seeds = sorted({run.spec.seed for run in runs})
     times = "once" if protocol.extend == 1 else f"up to {protocol.extend} times"
     extended = f", and doubled {times} where not steady" if protocol.extend else ""
-    where = "each run in a process of its own" if protocol.isolate else "all runs in one process"
     sentences = (
         f"Rows were taken for {show(protocol.duration_s, 's')} or {protocol.min_rows} rows, "
         f"whichever is longer, warm-up included{extended}.",
         "Warm-up was found from the rows themselves; only the steady window counts.",
-        f"{protocol.repeats} repeats were asked per operating point, {where}, in a seeded random order.",
-        f"Seeds: {', '.join(map(str, seeds[:12]))}{' and more' if len(seeds) > 12 else ''}; "
-        "a seed fixes weights, data and prompts.",
+        f"{protocol.repeats} repeats were asked per operating point, {_where(protocol)}, in a seeded random order.",
+        _seeds(runs),
     )
-    name = f"{clean(first.name, 40).replace(' ', '-')}-{lens.lens}.toml"
-    return Again(lens.lens, sentences, name, _toml(runs))
+    return Again(title, sentences, _file(first, word), _toml(runs))
+
+
+def _served(runs: list[Run], title: str, word: str, record: SearchRecord | None = None) -> Again:
+    first = runs[0].spec
+    protocol = first.protocol
+    how_often = (
+        f"{protocol.repeats} repeats were asked per operating point, {_where(protocol)}, in a seeded random order."
+        if record is None
+        else f"Each value was measured once, where unclear up to {record.search.tries} times, {_where(protocol)}."
+    )
+    sentences = (
+        f"Requests were due over {show(protocol.duration_s, 's')}; a run ends with the last answer.",
+        "Warm-up was found from the rows themselves; a request counts if it was due inside the window.",
+        how_often,
+        _seeds(runs),
+    )
+    return Again(title, sentences, _file(first, word), _toml(runs, record))
+
+
+def _where(protocol: Protocol) -> str:
+    return "each run in a process of its own" if protocol.isolate else "all runs in one process"
+
+
+def _seeds(runs: list[Run]) -> str:
+    seeds = sorted({run.spec.seed for run in runs})
+    return (
+        f"Seeds: {', '.join(map(str, seeds[:12]))}{' and more' if len(seeds) > 12 else ''}; "
+        "a seed fixes weights, data and prompts."
+    )
+
+
+def _file(spec: RunSpec, word: str) -> str:
+    return f"{clean(spec.name, 40).replace(' ', '-')}-{word}.toml"
 
 
 def definition(id: str) -> str:
@@ -65,10 +117,14 @@ def definitions(ids: Sequence[str]) -> tuple[tuple[tuple[Metric, ...], str], ...
     return tuple((tuple(metrics), text) for text, metrics in together.items())
 
 
-def _toml(runs: list[Run]) -> str:
+def _toml(runs: list[Run], record: SearchRecord | None = None) -> str:
     asked = runs[0].spec.to_dict()
     asked.pop("repeat", None)
     points = [run.spec.to_dict()["point"] for run in runs]
+    if record is not None:
+        asked["search"] = record.search.model_dump(mode="json")
+        for point in (asked["point"], *points):
+            point[record.search.over] = None
     swept = {
         key: values
         for key in points[0]

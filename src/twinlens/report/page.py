@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor import PrecisionCheck
+from twinlens.record.guard import guards_in
 from twinlens.report import cell
 from twinlens.report.chart import Charts
 from twinlens.report.column import Column, columns
 from twinlens.report.gate import Word, gate_reason, gate_word
+from twinlens.report.load import SERVED, fault_of, load_of
 from twinlens.report.sentence import against, reference_of
 from twinlens.report.stack import Stack
 from twinlens.report.view import Entry, LensView, View, precision_of, runs_word, standing, why_not_ranked
@@ -85,7 +87,7 @@ def part(lens: LensView, model: str, charts: Charts) -> Part:
         reference,
         _intervals(groups, shown),
         charts,
-        tuple((entry.name, _details(entry.group)) for entry in entries),
+        tuple((entry.name, details_of(entry.group)) for entry in entries),
     )
 
 
@@ -93,8 +95,10 @@ def validity(view: View, stack: Stack) -> tuple[str, ...]:
     """What a reader must know before any number: not ranked, unfinished, not as declared, not recorded."""
     found = []
     for lens in view.lenses:
+        found += _served_validity(lens)
         for entry in lens.entries:
-            if (reason := why_not_ranked(entry.group)) is not None:
+            reason = why_not_ranked(entry.group)
+            if reason is not None and load_of(entry.group) not in SERVED:
                 found.append(f"{lens.lens.capitalize()}, {entry.name} is not ranked: {reason}.")
             for run, _ in entry.material:
                 if run.error:
@@ -110,15 +114,33 @@ def validity(view: View, stack: Stack) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def _served_validity(lens: LensView) -> list[str]:
+    """One sentence a label on served points, of which a search has many beyond the limit; each reason stands below."""
+    entries = lens.under(*SERVED).entries
+    faults: dict[str, list[str]] = {}
+    for entry in entries:
+        if fault := fault_of(entry.group):
+            faults.setdefault(fault, []).append(entry.name)
+    found = [
+        f"{lens.lens.capitalize()}, served: {len(names)} of {len(entries)} points not ranked, {fault}: "
+        f"{cell.breath(names)}."
+        for fault, names in faults.items()
+    ]
+    failed = [
+        one for entry in entries for run, _ in entry.material for one in guards_in(run.raw) if one.ruling == "fail"
+    ]
+    found += [f"A guard failed: {cell.clean(one.id, 40)}: {cell.clean(one.reason)}" for one in failed]
+    return found
+
+
 def _differs(name: str, check: PrecisionCheck) -> str:
     kind, was, real = (cell.clean(text, 40) for text in (check.tensor_class, check.declared, check.observed))
     return f"{name}: {kind} declared as {was} ran as {real} ({cell.clean(check.evidence)})."
 
 
-def metric_ids(parts: list[Part]) -> tuple[str, ...]:
-    """Every known metric that the page shows, in the order of the definitions."""
-    shown = {detail.id for one in parts for _, details in one.details for detail in details}
-    shown |= {id for one in parts for column in one.columns for id in column.ids[:1]}
+def metric_ids(details: Iterable[tuple[str, tuple[Detail, ...]]], heads: Iterable[str]) -> tuple[str, ...]:
+    """Every known metric that the page shows, in details or as a head, in the order of the definitions."""
+    shown = {detail.id for _, rows in details for detail in rows} | set(heads)
     return tuple(id for id in METRICS if id in shown)
 
 
@@ -174,7 +196,8 @@ def _factor(one: Group, groups: list[Group]) -> Cell:
     return Cell(cell.times(ratio), cell.times_bounds(ratio) or "no interval", cell.clean(ratio.method))
 
 
-def _details(one: Group) -> tuple[Detail, ...]:
+def details_of(one: Group) -> tuple[Detail, ...]:
+    """Every metric of a group in full, in the order of the definitions."""
     order = [id for id in METRICS if id in one.metrics]
     order += [id for id in one.metrics if id not in METRICS]
     return tuple(_detail(id, one.metrics[id], one) for id in order)

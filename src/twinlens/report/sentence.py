@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from twinlens.record.estimate import Estimate
 from twinlens.report import cell
 from twinlens.report.gate import gate_word
+from twinlens.report.load import SERVED, load_of
+from twinlens.report.served_sentence import served_sentence
 from twinlens.report.view import (
     Lens,
     headline,
@@ -24,8 +26,9 @@ from twinlens.stats.ratio import ratio_of_runs
 def sentences(training: Sequence[Group], inference: Sequence[Group]) -> tuple[str, str, str]:
     """One sentence per lens and one that keeps them apart. Factors have an interval or say they have none."""
     both = {"training": in_order(training), "inference": in_order(inference)}
-    said = [f"{lens.capitalize()}: {_lens(groups)}" for lens, groups in both.items()]
-    return said[0], said[1], _apart(both["training"], both["inference"])
+    said = [f"{lens.capitalize()}: {_both_ways(groups)}" for lens, groups in both.items()]
+    batches = [one for one in both["inference"] if load_of(one) not in SERVED]
+    return said[0], said[1], _apart(both["training"], batches or both["inference"])
 
 
 def against(one: Group, reference: Group) -> Estimate | None:
@@ -52,6 +55,15 @@ def comparison(ratio: Estimate) -> str:
     if ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high:
         return f"{cell.times(ratio)} ({interval}: no difference can be told)"
     return f"{cell.times(ratio)} ({interval})"
+
+
+def _both_ways(groups: Sequence[Group]) -> str:
+    """What was measured in batches, and after it what was served: tokens/s at a given rate compare no precisions."""
+    served = [one for one in groups if load_of(one) in SERVED]
+    batches = [one for one in groups if load_of(one) not in SERVED]
+    parts = [_lens(batches)] if batches or not served else []
+    words = served_sentence(served) if served else ""
+    return " ".join([*parts, words[:1].upper() + words[1:]]) if parts and words else words or parts[0]
 
 
 def _lens(groups: Sequence[Group]) -> str:

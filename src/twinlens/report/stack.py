@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from twinlens.record.executor import FIELDS, ExecutorRecord, Fact, PrecisionCheck
-from twinlens.report.cell import clean
+from twinlens.report.cell import breath, clean
 from twinlens.report.view import Entry, Lens, View
 from twinlens.units import show
 
@@ -149,8 +149,7 @@ def _wholes(records: list[tuple[str, Lens, ExecutorRecord]]) -> tuple[tuple[str,
         missing = tuple(FIELDS[key].label for key in found.missing)
         alike.setdefault((lens, found.verdict, missing), []).append(name)
     return tuple(
-        (f"{lens.capitalize()}, {', '.join(names)}", verdict, missing)
-        for (lens, verdict, missing), names in alike.items()
+        (f"{lens.capitalize()}, {breath(names)}", verdict, missing) for (lens, verdict, missing), names in alike.items()
     )
 
 

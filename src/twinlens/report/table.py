@@ -14,7 +14,10 @@ from rich.text import Text
 from twinlens.record.estimate import Estimate
 from twinlens.report import cell
 from twinlens.report.column import Column, columns
+from twinlens.report.footnote import Footnotes, hanging
 from twinlens.report.gate import gate_word
+from twinlens.report.load import SERVED, Load, load_of
+from twinlens.report.served_table import served_table
 from twinlens.report.view import Lens, in_order, in_words, point_names, standing, why_not_ranked
 from twinlens.stats.group import Group, Summary
 from twinlens.stats.metrics.definition import METRICS
@@ -25,33 +28,26 @@ _INTERVALS = {
     2: "± of two runs is their range: no confidence is claimed.",
     3: "± is the 95% interval over runs.",
 }
-_MARKS = "abcdefghijklmnopqrstuvwxyz"
-
-
-class _Footnotes:
-    """Sentences under a table, each with a letter; the same sentence keeps its letter."""
-
-    def __init__(self) -> None:
-        self.letters: dict[str, str] = {}
-
-    def mark(self, sentence: str) -> str:
-        if sentence not in self.letters:
-            count = len(self.letters)
-            self.letters[sentence] = _MARKS[count] if count < len(_MARKS) else f"{count + 1}"
-        return self.letters[sentence]
 
 
 def summary_table(groups: Sequence[Group], lens: Lens) -> RenderableType:
     """One lens's operating points: sustained rate and what stands beside it, each with its interval.
 
-    One table a model. Groups that may not be ranked stand apart at its end, with the reason below. Fits 80
-    columns; what was not measured is a dash and a footnote.
+    One table a model, and one more for each way in which it was served. Groups that may not be ranked stand apart at
+    its end, with the reason below. Fits 80 columns; what was not measured is a dash and a footnote.
     """
     chosen = in_order([one for one in groups if one.lens == lens])
     if not chosen:
         return Text(f"{lens.capitalize()}: not measured.")
-    models = dict.fromkeys(one.model for one in chosen)
-    return Stack(*(_of_model(lens, model, [one for one in chosen if one.model == model]) for model in models))
+    parts: dict[tuple[str, Load], list[Group]] = {}
+    for one in chosen:
+        parts.setdefault((one.model, load_of(one)), []).append(one)
+    return Stack(
+        *(
+            served_table(model, load, groups) if load in SERVED else _of_model(lens, model, groups)
+            for (model, load), groups in parts.items()
+        )
+    )
 
 
 def metric_table(summary: Summary) -> RenderableType:
@@ -65,7 +61,7 @@ def metric_table(summary: Summary) -> RenderableType:
         ("origin", "left"),
     ):
         table.add_column(name, justify=side, no_wrap=name != "metric")  # type: ignore[arg-type]
-    notes = _Footnotes()
+    notes = Footnotes()
     last = None
     for key in _in_table_order(summary.metrics):
         known = METRICS.get(key)
@@ -78,8 +74,8 @@ def metric_table(summary: Summary) -> RenderableType:
         f"{cell.clean(summary.model)}"
     )
     lines = [Text(head, style="bold"), Text(_verdict(summary))]
-    warnings = [_hanging("! ", cell.clean(in_words(note), 600), "yellow") for note in summary.notes]
-    return Stack(*lines, table, *_listed(notes), *warnings)
+    warnings = [hanging("! ", cell.clean(in_words(note), 600), "yellow") for note in summary.notes]
+    return Stack(*lines, table, *notes.listed(), *warnings)
 
 
 def plain(renderable: RenderableType, width: int = WIDTH) -> str:
@@ -92,7 +88,7 @@ def plain(renderable: RenderableType, width: int = WIDTH) -> str:
 
 def _of_model(lens: Lens, model: str, chosen: Sequence[Group]) -> RenderableType:
     names = dict(zip(map(id, chosen), point_names(chosen), strict=True))
-    notes = _Footnotes()
+    notes = Footnotes()
     ordered = sorted(chosen, key=lambda one: not one.ranked)
     table = _empty(lens, chosen)
     for before, one in zip([None, *ordered], ordered, strict=False):
@@ -101,12 +97,12 @@ def _of_model(lens: Lens, model: str, chosen: Sequence[Group]) -> RenderableType
         _add(table, one, names[id(one)], columns(lens, chosen), notes)
     title = Text(cell.clean(f"{lens.capitalize()} · {model}", 78), style="bold")
     unranked = [
-        _hanging("✗ ", f"{names[id(one)]} is not ranked: {why_not_ranked(one)}", "yellow")
+        hanging("✗ ", f"{names[id(one)]} is not ranked: {why_not_ranked(one)}", "yellow")
         for one in ordered
         if not one.ranked
     ]
-    legend = _hanging("", _legend(chosen, lens), "dim")
-    return Stack(title, Text(""), table, Text(""), *unranked, *_listed(notes), legend, Text(""))
+    legend = hanging("", _legend(chosen, lens), "dim")
+    return Stack(title, Text(""), table, Text(""), *unranked, *notes.listed(), legend, Text(""))
 
 
 def _empty(lens: Lens, groups: Sequence[Group]) -> Table:
@@ -119,7 +115,7 @@ def _empty(lens: Lens, groups: Sequence[Group]) -> Table:
     return table
 
 
-def _add(table: Table, one: Group, name: str, shown: Sequence[Column], notes: _Footnotes) -> None:
+def _add(table: Table, one: Group, name: str, shown: Sequence[Column], notes: Footnotes) -> None:
     style = "" if one.ranked else "dim"
     lines = [*name.split(" · "), *([] if one.ranked else ["not ranked"])]
     cells = [Text("\n".join(lines), style=style)]
@@ -130,7 +126,7 @@ def _add(table: Table, one: Group, name: str, shown: Sequence[Column], notes: _F
     table.add_row(*cells)
 
 
-def _cell(column: Column, one: Group, notes: _Footnotes, style: str) -> Text:
+def _cell(column: Column, one: Group, notes: Footnotes, style: str) -> Text:
     found = column.estimate(one)
     if found is None or found[1].value is None:
         letter = notes.mark(f"{column.head}: not measured: {column.reason(one)}")
@@ -181,7 +177,7 @@ def _verdict(summary: Summary) -> str:
     return f"{standing(verdict.label)} ({word}): {cell.clean(verdict.reason)}.{window}"
 
 
-def _add_metric(table: Table, label: str, estimate: Estimate, notes: _Footnotes) -> None:
+def _add_metric(table: Table, label: str, estimate: Estimate, notes: Footnotes) -> None:
     if estimate.value is None:
         letter = notes.mark(f"not measured: {cell.clean(estimate.reason)}")
         table.add_row(label, cell.ABSENT, "", "", f"– {letter}")
@@ -190,16 +186,3 @@ def _add_metric(table: Table, label: str, estimate: Estimate, notes: _Footnotes)
     count = f"{estimate.n:,}" if estimate.n is not None else cell.ABSENT
     origin = f"{estimate.origin} {notes.mark(cell.clean(estimate.method))}"
     table.add_row(label, cell.value(estimate), shown or cell.ABSENT, count, origin)
-
-
-def _listed(notes: _Footnotes) -> list[RenderableType]:
-    return [_hanging(f"{letter}  ", sentence, "dim") for sentence, letter in notes.letters.items()]
-
-
-def _hanging(mark: str, sentence: str, style: str) -> RenderableType:
-    grid = Table.grid(padding=0)
-    grid.add_column(no_wrap=True, width=len(mark)) if mark else None
-    grid.add_column(overflow="fold")
-    text = Text(sentence, style=style)
-    grid.add_row(Text(mark, style=style), text) if mark else grid.add_row(text)
-    return grid

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from twinlens.measure.search_file import SearchRecord
 from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
 from twinlens.report.cell import clean
+from twinlens.report.load import SERVED, Load, load_of, place_of
 from twinlens.spec.precision import PRECISIONS
 from twinlens.stats.group import Group, Summary, group
 from twinlens.stats.metrics.definition import HEADLINE, METRICS
@@ -20,6 +22,8 @@ LENSES: tuple[Lens, ...] = ("training", "inference")
 Material = tuple[Run, Summary]
 _IDS = re.compile(rf"\b({'|'.join(map(re.escape, sorted(METRICS, key=len, reverse=True)))})\b")
 
+# What a served point is called by is in its name always, also where there is one only.
+_PLACES = {"rate_per_s": "/s", "concurrency": " in flight"}
 _SHARE = re.compile(r"\bused ([0-9.]+) %")
 
 
@@ -35,10 +39,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class LensView:
-    """One lens: its entries in order (model, batch, then precision from wide to narrow)."""
+    """One lens: its entries in order (model, load, batch, then precision from wide to narrow, then rate)."""
 
     lens: Lens
     entries: tuple[Entry, ...]
+
+    def under(self, *loads: Load) -> LensView:
+        """The same lens with only the entries whose requests came in one of these ways."""
+        return LensView(self.lens, tuple(entry for entry in self.entries if load_of(entry.group) in loads))
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -56,6 +64,7 @@ class View:
     title: str
     lenses: tuple[LensView, ...]
     notes: tuple[str, ...]
+    searches: tuple[SearchRecord, ...] = ()
 
     @property
     def material(self) -> tuple[Material, ...]:
@@ -66,8 +75,8 @@ class View:
         return next((view.groups for view in self.lenses if view.lens == lens), ())
 
 
-def view(material: Sequence[Material], title: str | None = None) -> View:
-    """Put runs into lenses and groups. Raises ValueError when there is no run at all."""
+def view(material: Sequence[Material], title: str | None = None, searches: Sequence[SearchRecord] = ()) -> View:
+    """Put runs into lenses and groups, beside their searches. Raises ValueError when there is no run at all."""
     if not material:
         raise ValueError("a report needs at least one run")
     lenses = tuple(
@@ -81,6 +90,7 @@ def view(material: Sequence[Material], title: str | None = None) -> View:
         title=clean(title or " and ".join(names[:3])),
         lenses=lenses,
         notes=_once(clean(in_words(note), 600) for note in said),
+        searches=tuple(searches),
     )
 
 
@@ -97,15 +107,18 @@ def _once(notes: Iterable[str]) -> tuple[str, ...]:
 
 
 def in_order(groups: Sequence[Group]) -> tuple[Group, ...]:
-    """Groups by model, batch, microbatch, then precision from wide to narrow."""
+    """Groups by model, load, batch, microbatch, then precision from wide to narrow, then rate or concurrency."""
     models = list(dict.fromkeys(one.model for one in groups))
     regimes = list(PRECISIONS)
 
-    def place(one: Group) -> tuple[int, int, int, int, str]:
+    def place(one: Group) -> tuple[int, int, int, int, int, str, float]:
         name = precision_of(one)
         rank = regimes.index(name) if name in regimes else len(regimes)
         point = one.point
-        return models.index(one.model), point.get("batch") or 0, point.get("microbatch") or 0, rank, name
+        sizes = point.get("batch") or 0, point.get("microbatch") or 0
+        load = load_of(one)
+        way = SERVED.index(load) + 1 if load in SERVED else 0
+        return models.index(one.model), way, *sizes, rank, name, place_of(one) if way else 0.0
 
     return tuple(sorted(groups, key=place))
 
@@ -116,13 +129,14 @@ def precision_of(one: Group) -> str:
 
 
 def point_names(groups: Sequence[Group]) -> tuple[str, ...]:
-    """A name per group: the precision, and whatever else differs between the groups of its model."""
+    """A name per group: the precision, its rate or concurrency, and whatever else differs within its model."""
     several_models = len({one.model for one in groups}) > 1
     names = []
     for one in groups:
         varying = _varying([other for other in groups if other.model == one.model])
         parts = [clean(one.model, 40)] if several_models else []
         parts.append(precision_of(one))
+        parts += [_number(one.point[key]) + word for key, word in _PLACES.items() if one.point.get(key) is not None]
         parts += [f"{clean(key, 20)} {clean(one.point[key], 20)}" for key in varying if one.point.get(key) is not None]
         names.append(" · ".join(parts))
     # Two stacks with the same settings still need two names.
@@ -132,9 +146,13 @@ def point_names(groups: Sequence[Group]) -> tuple[str, ...]:
 
 
 def _varying(groups: Sequence[Group]) -> list[str]:
-    """What differs between operating points, besides the precision."""
-    keys = dict.fromkeys(key for one in groups for key in one.point if key != "precision")
+    """What differs between operating points, besides what every name says."""
+    keys = dict.fromkeys(key for one in groups for key in one.point if key not in ("precision", *_PLACES))
     return [key for key in keys if len({str(one.point.get(key)) for one in groups}) > 1]
+
+
+def _number(value: object) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else clean(value, 20)
 
 
 def headline(one: Group | Summary) -> tuple[str, Estimate] | None:
@@ -161,7 +179,7 @@ def why_not_ranked(one: Group) -> str | None:
 def _reason(label: str, said: Sequence[str], runs: int) -> str:
     """ "slowdown in 2 of 3 runs (rows from 81 on take longer)": the reason is that of the first of them."""
     often = "" if runs == 1 else f" in {len(said)} of {runs} runs"
-    return f"{label}{often} ({said[0]})" if said[0] and said[0] != label else f"{label}{often}"
+    return f"{label}{often} ({said[0].rstrip('.')})" if said[0] and said[0] != label else f"{label}{often}"
 
 
 def standing(label: str) -> str:

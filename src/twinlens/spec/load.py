@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.length_file import lengths_seen
-from twinlens.spec.pairing import refuse_unpaired
+from twinlens.spec.pairing import refuse_unpaired, refuse_unsearchable
 from twinlens.spec.precision import precision
 from twinlens.spec.study import SCHEMA, Study, place
 
@@ -47,6 +47,8 @@ def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec
     try:
         _read_lengths(data)
         study = Study.model_validate_json(json.dumps(data, default=str))  # TOML's dates are words here
+        if study.search is not None:
+            refuse_unsearchable(study.search, study.workload, study.point, study.sweep)
         for run in study.runs():
             precision(run.point.precision).classes(run.lens)
             refuse_unpaired(run.workload, run.point)
@@ -80,10 +82,24 @@ def _apply(data: dict[str, Any], setting: str) -> None:
                 table.setdefault("kind", kind)
     except TypeError as error:
         raise BadInput(f"--set {setting}: {error}", code="TL204") from None
-    if path.startswith("point.") and isinstance(
-        data.get("sweep"), dict
-    ):  # what is set is what runs: it replaces a sweep over the same field
-        data["sweep"].pop(path.removeprefix("point."), None)
+    _replace(data, path.strip(), value)
+
+
+def _replace(data: dict[str, Any], path: str, value: Any) -> None:
+    """What is set is what runs: a value replaces a sweep and a search over the same field, and a search both others."""
+    kind, _, field = path.partition(".")
+    if path == "search.over":
+        kind, field = "search", str(value)
+    holders = {"point": ("sweep", "search"), "sweep": ("search",), "search": ("sweep", "point")}.get(kind, ())
+    for holder in holders:
+        table = data.get(holder)
+        if not isinstance(table, dict):
+            continue
+        if holder == "search":
+            if field == table.get("over", "rate_per_s"):
+                del data["search"]
+        else:
+            table.pop(field, None)
 
 
 def _not_finite(value: Any, path: str) -> Iterator[tuple[str, float]]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from twinlens.errors import BadInput
 from twinlens.spec.arrival import Closed, Constant, Gamma, Lockstep, Poisson, Trace
 from twinlens.spec.point import Point
+from twinlens.spec.search import Search
 from twinlens.spec.workload import InferenceWorkload, Workload
 
 _ADMISSION_FIELDS = {"dynamic": "timeout_s", "continuous": "in_flight"}
@@ -13,6 +16,19 @@ _ADMISSION_FIELDS = {"dynamic": "timeout_s", "continuous": "in_flight"}
 def refuse_unpaired(workload: Workload, point: Point) -> None:
     """Raises BadInput (TL202) where arrival, sessions and point need something of each other that is not there."""
     sentence = _arrival_problem(workload, point) or _admission_problem(workload, point) or _content_problem(workload)
+    if sentence:
+        raise BadInput(sentence, code="TL202")
+
+
+def refuse_unsearchable(search: Search, workload: Workload, point: Point, swept: Iterable[str]) -> None:
+    """Raises BadInput (TL202) where a search has nothing to meet, or what it is over is given as well."""
+    sentence = None
+    if not isinstance(workload, InferenceWorkload) or workload.slo is None:
+        sentence = 'a search needs an SLO to meet: --set workload.slo="mlperf-llama3.1-8b", or limits of its own'
+    elif search.over in {path.removeprefix("point.") for path in swept}:
+        sentence = f"{search.over} is both swept and searched; leave out one of the two"
+    elif getattr(point, search.over) is not None:
+        sentence = f"point.{search.over} means nothing where it is searched; search.start says where to begin"
     if sentence:
         raise BadInput(sentence, code="TL202")
 

@@ -31,6 +31,7 @@ class Protocol(Spec):
     `steady_s`: the shortest window that may be called steady (heat and governors need minutes on a GPU: ask for 600
     there). `extend`: how often a run that is not steady may be doubled. `repeats`: fresh processes per operating
     point. `isolate`: a process of its own for each run (False: in this process, for notebooks and tests).
+    `guards`: see whether a server over HTTP caches, miscounts, changes or shortens answers under load; asks afterwards.
     `telemetry_s`: time between samples of the machine. `ceilings`: measure this machine's rates beside each run.
     `stall`: a drill, for launched servers only.
     """
@@ -45,5 +46,6 @@ class Protocol(Spec):
     isolate: bool = True
     telemetry_s: PositiveFloat = 0.5
     ceilings: bool = True
+    guards: bool = False
     tolerance: Tolerance = Tolerance()
     stall: Stall | None = None

@@ -14,6 +14,7 @@ from twinlens.errors import BadInput, nearest
 from twinlens.spec.frozen import Spec
 from twinlens.spec.point import Point
 from twinlens.spec.protocol import Protocol
+from twinlens.spec.search import Search
 from twinlens.spec.workload import Workload
 
 SCHEMA: Literal[1] = 1
@@ -73,7 +74,10 @@ class RunSpec(Spec):
 
 
 class Study(Spec):
-    """A spec file: one run, or a grid of them. `sweep` maps a field of the point (or a dotted path) to its values."""
+    """A spec file: one run, or a grid of them. `sweep` maps a field of the point (or a dotted path) to its values.
+
+    `search`: instead of given rates, look for the highest one that meets the SLO, at each point of the sweep.
+    """
 
     schema_: Literal[1] = Field(default=SCHEMA, alias="schema")
     name: str = Field(default="run", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$")
@@ -81,6 +85,7 @@ class Study(Spec):
     workload: Workload
     point: Point = Point()
     sweep: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = Field(default_factory=dict)
+    search: Search | None = None
     protocol: Protocol = Protocol()
 
     @property
@@ -105,6 +110,8 @@ class Study(Spec):
         data["point"] |= point
         for key in point:
             data["sweep"].pop(key, None)
+            if self.search is not None and key == self.search.over:
+                data["search"] = None
         try:
             return type(self).model_validate_json(json.dumps(data))
         except ValidationError as error:
@@ -121,8 +128,11 @@ class Study(Spec):
     def runs(self) -> list[RunSpec]:
         """The runs in measuring order: repeats outermost, and the points of each repeat in a seeded random order.
 
-        All of A before all of B would let heat or a neighbour favour one of them; interleaving does not.
+        All of A before all of B would let heat or a neighbour favour one of them; interleaving does not. Of a search
+        only the runs that it begins with: what follows depends on them.
         """
+        if self.search is not None:
+            return self.point_runs()
         planned: list[RunSpec] = []
         for repeat in range(self.protocol.repeats):
             specs = [self._run_at(point, repeat) for point in self.points()]
@@ -132,11 +142,20 @@ class Study(Spec):
 
     def point_runs(self) -> list[RunSpec]:
         """One run per operating point (the first repeat), in the order in which the spec names them."""
+        if self.search is not None:
+            return [self.trial(point, self.search.rounded(self.search.start), 0) for point in self.points()]
         return [self._run_at(point, 0) for point in self.points()]
+
+    def trial(self, point: dict[str, Any], value: float, before: int) -> RunSpec:
+        """The run of a search at one value of what it is over, measured `before` times already. Raises ValueError."""
+        if self.search is None:
+            raise ValueError("this study has no search")
+        asked = round(value) if self.search.over == "concurrency" else value
+        return self._run_at(point | {self.search.over: asked}, before)
 
     def _run_at(self, point: dict[str, Any], repeat: int) -> RunSpec:
         data = self.to_dict()
-        data.pop("sweep")
+        del data["sweep"], data["search"]
         for path, value in point.items():
             place(data, path if "." in path else f"point.{path}", value)
         return RunSpec.model_validate_json(json.dumps(data | {"repeat": repeat}))

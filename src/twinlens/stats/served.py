@@ -15,6 +15,7 @@ from twinlens.stats.group import Verdict
 from twinlens.stats.metrics.client import Calibration, ClientVerdict, client_verdict
 from twinlens.stats.metrics.observed import observe
 from twinlens.stats.metrics.quality import fidelity
+from twinlens.stats.metrics.server import ServerFigures, server_figures
 from twinlens.stats.metrics.serving import serving_metrics
 from twinlens.stats.metrics.variants import variants
 from twinlens.stats.metrics.window import Loop, Window, find_window
@@ -50,6 +51,10 @@ def served(run: Run, rule: SteadyRule) -> tuple[dict[str, Estimate], Verdict, di
         return metrics, nothing(), {}, None
     client = _client(run, window, metrics, loop)
     metrics |= client.metrics if client else {}
+    told = _told(run, window)
+    if told is not None:
+        metrics |= told.metrics
+        client = replace(client, notes=client.notes + told.notes) if client else None
     ended = (requests.end_ns >= window.begin_ns) & (requests.end_ns <= window.end_ns)
     done = ended & (requests.outcome == "ok")
     work = {
@@ -108,7 +113,23 @@ def _client(run: Run, window: Window, metrics: dict[str, Estimate], loop: Loop) 
         merged_reads=int(record.get("merged_reads", 0)),
         stamped_by_kernel=record.get("stamps") == "kernel",
     )
+    bound_ns = record.get("clock_bound_ns")
+    observed = replace(
+        observed,
+        lost=tuple(f"{said[:1].upper()}{said[1:]}." for said in record.get("lost", ())),
+        clock_bound_s=None if bound_ns is None else bound_ns / 1e9,
+    )
     return client_verdict(observed, calibration)
+
+
+def _told(run: Run, window: Window) -> ServerFigures | None:
+    """What the server said of itself; None for a run in which nobody asked it (an engine in this process)."""
+    record: dict[str, Any] | None = run.raw.get("server_metrics")
+    if record is None:
+        return None
+    fact = run.facts.executor.facts.get("serving.max_sequences") if run.facts else None
+    slots = fact.value if fact is not None and isinstance(fact.value, int) and fact.value > 0 else None
+    return server_figures(run.server_samples, record, run.requests, window, slots)
 
 
 def _column(run: Run, name: str) -> np.ndarray:

@@ -37,12 +37,13 @@ class Calibration:
     """The client's certificate: what it did against a server that costs nothing, on this machine, before the run.
 
     `ceiling_tokens_per_s`: the most it took in; `added_latency_s`: median of measured less true time to first token;
-    `lag_s_p99`: how late it sent at this rate.
+    `lag_s_p99`: how late it sent at this rate. `clients`: how many there were, all at once.
     """
 
     ceiling_tokens_per_s: float
     added_latency_s: float
     lag_s_p99: float
+    clients: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ def client_verdict(observed: Observed, calibration: Calibration | None) -> Clien
     sent_p99 = _p99(observed.sent_late_s, "no request was sent")
     read_p99 = _p99(observed.read_lag_s, "this client does not record when bytes arrived")
     reasons = (
+        *observed.lost,
         *_loaded(observed, calibration),
         *_late(observed, sent_p99),
         *_slow(observed, read_p99),
@@ -87,6 +89,9 @@ def _figures(observed: Observed, calibration: Calibration | None) -> dict[str, E
         merged = min(1.0, observed.merged_reads / observed.chunks)
         method = "reads that took several chunks / chunks"
         found["merged_share"] = Estimate(merged, RATIO, method, "measured", n=observed.chunks)
+    if observed.clock_bound_s is not None:
+        method = "half the shortest round trip, and what the clocks drifted while it ran; the worst client's"
+        found["clock_bound_s"] = Estimate(observed.clock_bound_s, SECONDS, method, "measured")
     fit = observed.arrivals
     if fit is not None:
         method = f"largest distance between planned and achieved laws of gaps, p = {digits(fit.p, 2)}"
@@ -113,11 +118,15 @@ def _late(observed: Observed, p99: Estimate) -> list[str]:
     """Sending late, against the time to first token and against the gap between requests."""
     if p99.value is None:
         return []
-    late = f"Requests were sent late (p99 {show(p99.value, SECONDS)})"
-    if _is_large(p99, observed.ttft_s):
+    bound_s = observed.clock_bound_s
+    # Where another machine's clock is known only so well, its requests may have been that much later than they seem.
+    late_s = p99.value + (bound_s or 0.0)
+    known = f", and clocks known to {show(bound_s, SECONDS)}" if bound_s is not None else ""
+    late = f"Requests were sent late (p99 {show(p99.value, SECONDS)}{known})"
+    if observed.ttft_s is not None and late_s > MOST_LAG_SHARE * observed.ttft_s:
         return [f"{late}: more than {100 * MOST_LAG_SHARE:.0f} % of the median time to first token."]
     close = observed.mean_gap_s is not None and observed.mean_gap_s < LAG_MATTERS_BELOW_GAP_S
-    if close and p99.value > MOST_LAG_S:
+    if close and late_s > MOST_LAG_S:
         return [
             f"{late} while one was due every {show(observed.mean_gap_s, SECONDS)}: the arrivals are not those planned."
         ]

@@ -19,7 +19,9 @@ class Metric:
     label: str
     unit: str
     lens: Lens
-    group: Literal["sustained", "time", "efficiency", "memory", "quality", "energy", "share", "client", "peer"]
+    group: Literal[
+        "sustained", "time", "efficiency", "memory", "quality", "energy", "share", "client", "server", "peer"
+    ]
     better: Literal["more", "less", "none"] = "none"
 
 
@@ -119,10 +121,34 @@ def _serving() -> list[Metric]:
         *_times("schedule_lag_s", "schedule lag", ("p50", "p99"), "client"),
         *_times("client_lag_s", "client lag", ("p50", "p99"), "client"),
         *_times("read_lag_s", "read lag", ("p99",), "client"),
+        Metric("clock_bound_s", "clock bound", units.SECONDS, lens, "client", "less"),
         Metric("client_load", "client load", units.RATIO, lens, "client", "less"),
         Metric("merged_share", "merged reads", units.RATIO, lens, "client", "less"),
         Metric("arrival_distance", "arrival distance", units.RATIO, lens, "client", "less"),
         Metric("arrival_dispersion", "arrival dispersion", units.COUNT, lens, "client"),
+    ]
+
+
+def _server() -> list[Metric]:
+    """What the server said of itself, where it has a metrics page."""
+    lens: Lens = "inference"
+    return [
+        Metric("server_running_mean", "running requests", units.COUNT, lens, "server"),
+        Metric("server_running_max", "most running requests", units.COUNT, lens, "server"),
+        Metric("server_waiting_mean", "waiting requests", units.COUNT, lens, "server", "less"),
+        Metric("server_waiting_max", "most waiting requests", units.COUNT, lens, "server", "less"),
+        Metric("server_kv_use_mean", "KV use", units.RATIO, lens, "server"),
+        Metric("server_kv_use_max", "most KV use", units.RATIO, lens, "server"),
+        Metric("server_preemptions", "preemptions", units.COUNT, lens, "server", "less"),
+        Metric("prefix_hit_ratio", "prefix hits", units.RATIO, lens, "server"),
+        Metric("draft_acceptance", "drafts accepted", units.RATIO, lens, "server", "more"),
+        Metric("tokens_per_iteration", "tokens/step", units.COUNT, lens, "server", "more"),
+        Metric("batching_efficiency", "batching efficiency", units.RATIO, lens, "server", "more"),
+        Metric("server_ttft_s_mean", "server TTFT mean", units.SECONDS, lens, "server", "less"),
+        Metric("server_queue_s_mean", "server queue mean", units.SECONDS, lens, "server", "less"),
+        Metric("server_tokens_agreement", "tokens server/client", units.RATIO, lens, "server"),
+        Metric("server_requests_agreement", "requests server/client", units.RATIO, lens, "server"),
+        Metric("server_ttft_agreement", "TTFT server/client", units.RATIO, lens, "server"),
     ]
 
 
@@ -146,7 +172,7 @@ def _peers() -> list[Metric]:
 
 
 METRICS: dict[str, Metric] = {
-    metric.id: metric for metric in _training() + _inference() + _serving() + _both() + _peers()
+    metric.id: metric for metric in _training() + _inference() + _serving() + _server() + _both() + _peers()
 }
 HEADLINE = {
     "training": ("training_tokens_per_s", "training_images_per_s"),

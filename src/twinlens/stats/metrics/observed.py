@@ -21,7 +21,8 @@ class Observed:
     `sent_late_s`: sent less released. `read_lag_s`: how long bytes lay before the client took them.
     `stamped_by_kernel`: whether times are those of arrival in the kernel, so that reading late changes none of them.
     `merged_reads`: reads that took several chunks at once, so that all but one lost their own
-    time. `ttft_s`, `gap_s`: medians measured.
+    time. `ttft_s`, `gap_s`: medians measured. `lost`: a sentence for each of several clients that was lost.
+    `clock_bound_s`: how well the clocks of clients on other machines are known.
     """
 
     tokens_per_s: float | None
@@ -34,6 +35,8 @@ class Observed:
     stamped_by_kernel: bool = False
     arrivals: ArrivalFit | None = None
     mean_gap_s: float | None = None
+    lost: tuple[str, ...] = ()
+    clock_bound_s: float | None = None
 
 
 def observe(

@@ -6,6 +6,7 @@ with the last intended request, so what is left to drain afterwards lowers no ra
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -127,7 +128,7 @@ def _stay_per_token(requests: Requests, rows: np.ndarray, size: int) -> np.ndarr
 def _in_requests(reason: str, size: int) -> str:
     """The reason of the steady test, whose rows are here `size` requests each."""
     word = "request" if size == 1 else "point"
-    text = reason.replace("row time", "latency per token").replace("rows", f"{word}s").replace("row", word)
+    text = re.sub(r"\brow(s?)\b", rf"{word}\1", reason.replace("row time", "latency per token"))  # not that of "grows"
     return text if size == 1 else f"{text} (a point is {size} requests)"
 
 

@@ -1,0 +1,59 @@
+"""How many clients ask one server, and where they run: two options of every executor that is asked over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from twinlens.errors import BadInput
+
+CREW_OPTIONS = ("clients", "on")
+_MOST = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """`clients`: so many processes, "auto" for as many as are needed, None where nothing was said.
+
+    `on`: None for this machine, else a Ray cluster: "ray://HOST:PORT", or "ray://local" for the one that this machine
+    belongs to, or that is started here.
+    """
+
+    clients: int | Literal["auto"] | None = None
+    on: str | None = None
+
+    @property
+    def is_one(self) -> bool:
+        """Whether the client is this process and no other."""
+        return self.on is None and self.clients in (None, 1)
+
+
+def crew_of(options: Mapping[str, Any]) -> Crew:
+    """The crew that the options of an executor ask for. Raises BadInput (TL207)."""
+    clients, on = options.get("clients"), options.get("on") or None
+    counted = isinstance(clients, int) and not isinstance(clients, bool) and 0 < clients <= _MOST
+    if not counted and clients not in (None, "auto"):
+        raise BadInput(
+            f'executor.options.clients is a number of processes, at most {_MOST}, or "auto"; not {clients!r}',
+            code="TL207",
+        )
+    if on is not None and not _is_cluster(on):
+        raise BadInput(f"clients run here or on Ray: ray://HOST:PORT or ray://local, not {on!r}", code="TL207")
+    return Crew(clients, on)
+
+
+def without_crew(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options without those read here."""
+    return {name: value for name, value in options.items() if name not in CREW_OPTIONS}
+
+
+def _is_cluster(on: Any) -> bool:
+    if on == "ray://local":
+        return True
+    try:
+        parts = urlsplit(on)
+        return parts.scheme == "ray" and bool(parts.hostname) and bool(parts.port) and parts.path in ("", "/")
+    except (AttributeError, TypeError, ValueError):
+        return False

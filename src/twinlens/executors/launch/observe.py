@@ -1,0 +1,139 @@
+"""What a launched server is seen and said to be, as an executor record: pages, log, processes, its Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from twinlens.executors.launch.folder import ModelFolder
+from twinlens.executors.launch.interpreter import Interpreter, interpreter, refuse_missing
+from twinlens.executors.launch.log import read_log
+from twinlens.executors.launch.ready import page, pages
+from twinlens.executors.launch.recipe import Recipe, Seen
+from twinlens.executors.launch.running import Running
+from twinlens.record.executor import ExecutorRecord, Fact, PrecisionCheck, declared, observed, unknown
+from twinlens.record.facts import Facts
+from twinlens.spec.precision import precision
+from twinlens.spec.study import RunSpec
+
+_CLASSES = {"weights": "precision.weights", "activations": "precision.activations", "kv": "precision.kv"}
+
+
+def described(running: Running, recipe: Recipe, spec: RunSpec, python: str, folder: ModelFolder) -> Running:
+    """The same server with what it looks like now that it is ready, and what it says of itself."""
+    port = int(running.url.rpartition(":")[2].partition("/")[0])
+    there = interpreter(python)
+    looks = process_of(running.pid)
+    status, metrics = page(port, recipe.metrics)
+    seen = Seen(
+        pages=pages(port, recipe.pages),
+        metrics=metrics if status == 200 else "",
+        log=read_log(Path(running.log)),
+        argv=looks.get("command") or running.command,
+        packages=there.packages,
+    )
+    said = recipe.facts(seen)
+    record = ExecutorRecord(_software(recipe, there, running)).merged(_model(spec, folder)).merged(said)
+    facts = Facts(record, precision=checks(spec, said), notes=_notes(recipe, folder))
+    return replace(running, process=looks, facts=facts)
+
+
+def process_of(pid: int) -> dict[str, Any]:
+    """The processes of a server: command line of the first, and for all together count, resident bytes and threads."""
+    try:
+        first = psutil.Process(pid)
+        all_of_them = [first, *first.children(recursive=True)]
+        return {
+            "command": first.cmdline(),
+            "processes": len(all_of_them),
+            "resident_bytes": sum(process.memory_info().rss for process in all_of_them),
+            "threads": sum(process.num_threads() for process in all_of_them),
+        }
+    except psutil.Error:
+        return {}
+
+
+def _software(recipe: Recipe, there: Interpreter, running: Running) -> dict[str, Fact]:
+    package, where = refuse_missing(recipe, there), "importlib.metadata of the server's Python"
+    framework = "torch" if "torch" in there.packages else ""
+    threads = running.environment.get("OMP_NUM_THREADS", "")
+    found = {
+        "software.runtime.name": observed(package if package != "transformers" else recipe.name, where),
+        "software.runtime.version": observed(there.packages[package], where),
+        "software.python.version": observed(there.python, "platform of the server's Python"),
+        "software.packages": observed(dict(there.packages), where),
+        "compiler.name": declared("compiled graph" if "--compile" in running.command else "none known", "command line"),
+        "compiler.flags": declared(_flags(running.command), "command line, without addresses and paths"),
+    }
+    if framework:
+        found["software.framework.name"] = observed(framework, where)
+        found["software.framework.version"] = observed(there.packages[framework], where)
+    if threads.isdigit():
+        found["software.framework.threads"] = declared(int(threads), "OMP_NUM_THREADS set for it")
+    return found
+
+
+def _flags(command: tuple[str, ...]) -> list[str]:
+    """The command line as one list of settings, so that two servers at two ports or paths are the same stack."""
+    hidden, kept, skip = {"--port", "--host", "--model", "--served-model-name", "--model-path"}, list[str](), True
+    for word in command[1:]:
+        if word in hidden:
+            skip = True
+        elif skip and not word.startswith("-"):
+            skip = False
+        elif not Path(word).is_absolute():
+            kept.append(word)
+            skip = False
+    return kept
+
+
+def _model(spec: RunSpec, folder: ModelFolder) -> dict[str, Fact]:
+    made = "random weights made once, sha256 of the files" if folder.made else "sha256 of the files"
+    regime = precision(spec.point.precision)
+    known = {
+        "model.id": declared(spec.workload.model, "the spec"),
+        "model.weights_hash": observed(folder.digest, made),
+        "precision.name": declared(regime.name, "the spec"),
+        "precision.compute": unknown("what the kernels computed in was not looked at"),
+        "precision.method": declared(regime.method, "the spec"),
+        "precision.calibration": observed("none", "nothing was calibrated here"),
+        "protocol.synchronisation": observed("tokens as they arrive at the client", "openai_http.py"),
+    }
+    if folder.made:
+        known["decoding.stop"] = observed("the limit: the config names no end of a sequence", "the model folder made")
+    return known
+
+
+def checks(spec: RunSpec, said: Mapping[str, Fact]) -> tuple[PrecisionCheck, ...]:
+    """One line per tensor class. A server's word is no sight: where it agrees it stays unknown, else it differs."""
+    found = []
+    for name, asked in precision(spec.point.precision).classes("inference").items():
+        word = said.get(_CLASSES.get(name, ""))
+        if word is None:
+            found.append(PrecisionCheck(name, asked, None, "unknown", "unknown", "the server does not say"))
+        elif word.value == asked:
+            evidence = f"the server says {word.value} ({word.source}); its memory was not looked at"
+            found.append(PrecisionCheck(name, asked, None, "unknown", "unknown", evidence))
+        else:
+            evidence = f"the server says so ({word.source})"
+            found.append(PrecisionCheck(name, asked, str(word.value), "differs", "unknown", evidence))
+    return tuple(found)
+
+
+def _notes(recipe: Recipe, folder: ModelFolder) -> tuple[str, ...]:
+    notes = []
+    if not recipe.tried:
+        notes.append(
+            f"The launcher of {recipe.name} was tested on recorded output only: check its flags and facts against "
+            "the log."
+        )
+    if folder.made:
+        notes.append(
+            "The weights are random: speed is as with trained ones of this shape, but answers mean nothing and loop, "
+            "and speculation looks better than it is."
+        )
+    return tuple(notes)

@@ -1,0 +1,80 @@
+"""`[executor.options]` of the launchers, checked: which Python, which flags and variables, and how to ask."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twinlens.errors import BadInput
+from twinlens.executors.crew import CREW_OPTIONS
+from twinlens.executors.options import refuse_unknown_options
+
+_OWN: dict[str, Any] = {"python": "", "args": [], "env": {}, "start_timeout_s": 0.0, "gguf": ""}
+_ASKING = ("timeout_s", "body", "force_length", "limit_field", "endpoint", "kernel_stamps", "metrics_url")
+_CLIENT = (*_ASKING, *CREW_OPTIONS)
+_SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|API_?KEYS?|KEYS?|AUTH)(_|$)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`start_timeout_s` None: the recipe's. `client`: options for the client that asks the server."""
+
+    python: str
+    args: tuple[str, ...]
+    environment: Mapping[str, str]
+    start_timeout_s: float | None
+    gguf: str
+    client: Mapping[str, Any]
+
+
+def settings_of(kind: str, options: Mapping[str, Any], python: str) -> Settings:
+    """Raises BadInput (TL207) for what is unknown, has the wrong type or looks like a secret. `python`: the default."""
+    refuse_unknown_options(kind, options, (*_OWN, *_CLIENT))
+    chosen = _OWN | {name: value for name, value in options.items() if name in _OWN}
+    for name in ("python", "gguf"):
+        if not isinstance(chosen[name], str):
+            raise BadInput(f"executor.options.{name} is a path, not {chosen[name]!r}", code="TL207")
+    timeout_s = chosen["start_timeout_s"]
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 <= timeout_s < math.inf:
+        raise BadInput(f"executor.options.start_timeout_s cannot be {timeout_s!r}", code="TL207")
+    return Settings(
+        python=str(Path(chosen["python"]).expanduser()) if chosen["python"] else python,
+        args=_args(chosen["args"]),
+        environment=_environment(chosen["env"]),
+        start_timeout_s=float(timeout_s) or None,
+        gguf=str(Path(chosen["gguf"]).expanduser()) if chosen["gguf"] else "",
+        client={name: options[name] for name in _CLIENT if name in options},
+    )
+
+
+def _args(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
+        raise BadInput('executor.options.args is a list of words, like ["--max-num-seqs", "16"]', code="TL207")
+    for word in value:
+        if "=" in word or word.startswith("-"):
+            _refuse_secret(word.partition("=")[0].lstrip("-").replace("-", "_"), "args")
+    return tuple(value)
+
+
+def _environment(value: Any) -> dict[str, str]:
+    fits = isinstance(value, Mapping) and all(isinstance(v, str) for v in value.values())
+    if not fits:
+        raise BadInput(
+            'executor.options.env is a table of strings, like { VLLM_CPU_KVCACHE_SPACE = "4" }', code="TL207"
+        )
+    for name in value:
+        _refuse_secret(name, "env")
+    return dict(value)
+
+
+def _refuse_secret(name: str, where: str) -> None:
+    if _SECRET.search(name):
+        raise BadInput(
+            f"executor.options.{where} is stored with the run, and {name!r} looks like a secret; set it in the "
+            "environment that Twinlens is started from, which the server inherits and nothing records",
+            code="TL207",
+        )

@@ -1,0 +1,78 @@
+"""Reading what servers print: settings out of nested JSON, out of labels of a metric, out of a line of name=value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from twinlens.record.executor import Fact, declared
+
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_PAIR = re.compile(r"(\w+)=('[^']*'|\[[^\]]*\]|\{[^}]*\}|\([^)]*\)|[^,\s()]+)")
+_FORMATS = {
+    "float32": "fp32", "float": "fp32", "bfloat16": "bf16", "float16": "fp16", "half": "fp16",
+    "fp8": "fp8-e4m3", "fp8_e4m3": "fp8-e4m3", "float8_e4m3fn": "fp8-e4m3", "fp8_e5m2": "fp8-e5m2",
+}  # fmt: skip
+
+
+def flat(said: Any) -> dict[str, Any]:
+    """The leaves of nested JSON by their last name; of two with one name the first."""
+    found: dict[str, Any] = {}
+    if isinstance(said, Mapping):
+        for key, value in said.items():
+            for name, leaf in flat(value).items() if isinstance(value, Mapping) else ((str(key), value),):
+                found.setdefault(name, leaf)
+    return found
+
+
+def labels(metrics: str, name: str) -> dict[str, str]:
+    """The labels of the first sample of a metric in Prometheus' text; empty where there is none."""
+    for line in metrics.splitlines():
+        if line.startswith(name) and line[len(name) : len(name) + 1] == "{":
+            return dict(_LABEL.findall(line))
+    return {}
+
+
+def pairs(log: str, marker: str) -> dict[str, str]:
+    """name=value of the first line that holds `marker`, quotes removed."""
+    line = next((line.partition(marker)[2] for line in log.splitlines() if marker in line), "")
+    found: dict[str, str] = {}
+    for name, value in _PAIR.findall(line):
+        found.setdefault(name, value.strip("'"))
+    return found
+
+
+def said(values: Mapping[str, Any], names: Mapping[str, Iterable[str]], source: str) -> dict[str, Fact]:
+    """Facts by field, from the first of the runtime's names that has a value. A server's word is declared, not seen."""
+    found: dict[str, Fact] = {}
+    for field, candidates in names.items():
+        value = next((plain(values[key]) for key in candidates if plain(values.get(key)) is not None), None)
+        if value is not None:
+            found[field] = declared(value, source)
+    return found
+
+
+def plain(value: Any) -> Any:
+    """Text as the number, switch or nothing that it spells."""
+    if not isinstance(value, str):
+        return value
+    if value in ("", "None", "null"):
+        return None
+    if value in ("True", "False"):
+        return value == "True"
+    return int(value) if re.fullmatch(r"-?\d+", value) else value
+
+
+def tensor_format(word: Any) -> str | None:
+    """A runtime's word for a number format in ours; None for one that says nothing ("auto")."""
+    name = str(word or "").removeprefix("torch.")
+    return _FORMATS.get(name, name if name in _FORMATS.values() else None)
+
+
+def formats(weights: Any, cache: Any, source: str) -> dict[str, Fact]:
+    """The formats a server says it keeps weights and KV cache in; a cache at "auto" has the format of the weights."""
+    kept = tensor_format(weights)
+    cached = tensor_format(cache) or (kept if str(cache) == "auto" else None)
+    found = {"precision.weights": kept, "precision.activations": kept, "precision.kv": cached}
+    return {field: declared(value, source) for field, value in found.items() if value is not None}

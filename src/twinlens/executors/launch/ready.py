@@ -1,0 +1,79 @@
+"""From a started process to a server that answers: waiting, with a limit and in words, and one sentence if it fails."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+from twinlens.errors import ExecutorFailed
+from twinlens.executors.launch.log import read_log, telling_line
+from twinlens.executors.launch.process import Process
+from twinlens.executors.protocol import Say
+
+_PERIOD_S, _SAY_S, _PATIENCE_S = 0.1, 1.0, 5.0
+_MOST_BYTES = 8 * 2**20
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def page(port: int, path: str, patience_s: float = _PATIENCE_S) -> tuple[int, str]:
+    """Status (0: no answer) and text of one page of a server on this machine."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=patience_s)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read(_MOST_BYTES).decode("utf-8", "replace")
+    except (OSError, http.client.HTTPException):
+        return 0, ""
+    finally:
+        connection.close()
+
+
+def pages(port: int, paths: tuple[str, ...]) -> dict[str, Any]:
+    """The JSON of those pages that have some."""
+    found = {}
+    for path in paths:
+        status, text = page(port, path)
+        if status == 200:
+            try:
+                found[path] = json.loads(text)
+            except ValueError:
+                continue
+    return found
+
+
+def wait_until_ready(process: Process, name: str, port: int, path: str, log: Path, limit_s: float, say: Say) -> float:
+    """Seconds until `path` answered 200. Raises ExecutorFailed: TL303 when it ended before, TL304 after `limit_s`."""
+    begun_s = told_s = time.monotonic()
+    while True:
+        if page(port, path)[0] == 200:
+            return time.monotonic() - begun_s
+        code = process.exit_code()
+        if code is not None:
+            raise ExecutorFailed(
+                f"{name} {_how(code)} before it was ready: {telling_line(read_log(log))}; its log is {log}",
+                code="TL303",
+            )
+        now_s = time.monotonic()
+        if now_s - begun_s > limit_s:
+            raise ExecutorFailed(
+                f"{name} was not ready after {limit_s:g} s (executor.options.start_timeout_s); the last of its log "
+                f"{log}: {telling_line(read_log(log))}",
+                code="TL304",
+            )
+        if now_s - told_s > _SAY_S:
+            told_s = now_s
+            say(f"{name} is starting, {now_s - begun_s:.0f} s")
+        time.sleep(_PERIOD_S)
+
+
+def _how(code: int) -> str:
+    return f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"

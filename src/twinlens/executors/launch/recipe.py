@@ -1,0 +1,109 @@
+"""What tells one runtime from another: its command line, where it says that it is ready, how its words are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from twinlens.errors import BadInput
+from twinlens.record.executor import Fact
+from twinlens.spec.study import RunSpec
+
+TORCH_NAMES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+"""How torch's runtimes call the precisions that are a mere cast."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What one server is to be. `folder`: its model; `name`: what requests call it; `context_tokens`: the longest
+    prompt and answer together; `sequences`: how many at once, None for the runtime's own limit."""
+
+    spec: RunSpec
+    python: str
+    folder: str
+    name: str
+    port: int
+    threads: int
+    context_tokens: int
+    args: tuple[str, ...] = ()
+    gguf: str = ""
+
+    @property
+    def device(self) -> str:
+        return self.spec.executor.device
+
+    @property
+    def precision(self) -> str:
+        return self.spec.point.precision
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command line, never a shell's, and the variables set for it."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a server that is up shows. `pages`: JSON by path; `metrics`: the text of /metrics; `log`: what it has
+    printed; `argv`: its command line; `packages`: versions by name in its Python."""
+
+    pages: Mapping[str, Any] = field(default_factory=dict)
+    metrics: str = ""
+    log: str = ""
+    argv: Sequence[str] = ()
+    packages: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One runtime.
+
+    `packages`: it is there if one of these is, and all of `needs`; `install`: what to say if not. `ready`: the path
+    that answers 200 when it is; `pages`: JSON to read then; `metrics`: where its own figures stand. `called`: what
+    requests call the model: by an alias of ours, by its folder, or as the server itself says. `tried`: False where it
+    was only tested on recorded output, since no such server ran at hand.
+    """
+
+    kind: str
+    name: str
+    packages: tuple[str, ...]
+    install: str
+    ready: str
+    command: Callable[[Order], Command]
+    facts: Callable[[Seen], dict[str, Fact]]
+    pages: tuple[str, ...] = ()
+    start_timeout_s: float = 600.0
+    needs: tuple[str, ...] = ()
+    called: Literal["alias", "folder", "its own"] = "alias"
+    metrics: str = "/metrics"
+    needs_gguf: bool = False
+    tried: bool = True
+
+
+def torch_name(order: Order, kind: str) -> str:
+    """The dtype of a precision. Raises BadInput (TL203) for one that is no mere cast."""
+    if order.precision not in TORCH_NAMES:
+        raise BadInput(
+            f"{kind} is started at fp32, bf16 or fp16, not {order.precision}; serve a model folder that is already "
+            "quantised, and say the flags in executor.options.args",
+            code="TL203",
+        )
+    return TORCH_NAMES[order.precision]
+
+
+def thread_environment(threads: int) -> dict[str, str]:
+    """The variables that pin the compute threads of torch, OpenMP, MKL and OpenBLAS."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return dict.fromkeys(names, str(threads))
+
+
+def gpu_environment(device: str) -> dict[str, str]:
+    """What a server may see of the GPUs: none for "cpu", one for "cuda:N"."""
+    if device == "cpu":
+        return {"CUDA_VISIBLE_DEVICES": ""}
+    number = device.partition(":")[2]
+    return {"CUDA_VISIBLE_DEVICES": number} if number else {}

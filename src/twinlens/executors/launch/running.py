@@ -1,0 +1,54 @@
+"""A server that is up: where, since when, by which command, and what is known of it. Goes into run.json as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Self
+
+import psutil
+
+from twinlens.record.facts import Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """One launched server. Runs with the same `id` shared it.
+
+    `url`: as far as /v1. `pid`, `born_s`: its first process and when that began (epoch seconds, so that a recycled pid
+    is no match). `ready_s`: from the start to the first answer. `environment`: the variables set for it, no others.
+    `process`: what its processes looked like when it was ready (command lines, resident bytes, threads).
+    """
+
+    id: str
+    kind: str
+    url: str
+    model: str
+    pid: int
+    born_s: float
+    log: str
+    started_utc: str
+    ready_s: float
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    process: Mapping[str, Any] = field(default_factory=dict)
+    facts: Facts | None = None
+
+    def is_up(self) -> bool:
+        """Whether its first process still runs."""
+        try:
+            process = psutil.Process(self.pid)
+            return bool(abs(process.create_time() - self.born_s) < 1.0 and process.status() != psutil.STATUS_ZOMBIE)
+        except psutil.Error:
+            return False
+
+    def to_json(self) -> dict[str, Any]:
+        plain = asdict(replace(self, facts=None))
+        return plain | {"command": list(self.command), "facts": self.facts.to_json() if self.facts else None}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        facts = data.get("facts")
+        plain = {key: data[key] for key in cls.__dataclass_fields__ if key not in ("facts", "command")}
+        return cls(**plain, command=tuple(data["command"]), facts=Facts.from_json(facts) if facts else None)

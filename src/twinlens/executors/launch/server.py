@@ -1,0 +1,179 @@
+"""A server that Twinlens starts, then asks like any other: launch, join, play, and an end whatever happens."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+
+from twinlens.errors import ExecutorFailed
+from twinlens.executors.client_record import ClientRecord
+from twinlens.executors.http_target import Seat, target_of
+from twinlens.executors.launch.folder import ModelFolder, cache_folder, model_folder
+from twinlens.executors.launch.interpreter import interpreter, refuse_missing
+from twinlens.executors.launch.observe import described
+from twinlens.executors.launch.options import Settings, settings_of
+from twinlens.executors.launch.order import order_of
+from twinlens.executors.launch.process import Process
+from twinlens.executors.launch.ready import free_port, page, wait_until_ready
+from twinlens.executors.launch.recipe import Command, Recipe
+from twinlens.executors.launch.running import Running
+from twinlens.executors.openai_http import OpenAIServer
+from twinlens.executors.protocol import Rows, Say
+from twinlens.record.facts import Facts
+from twinlens.schedule.ask import Schedule
+from twinlens.spec.study import RunSpec
+
+_TRIES = 3
+
+
+class Launched:
+    """A started server, held by whoever started it. `running` can be handed to others, in other processes too."""
+
+    def __init__(self, process: Process, running: Running, ready: str) -> None:
+        self._process, self.running, self._ready = process, running, ready
+
+    def is_well(self) -> bool:
+        """Whether it lives and answers."""
+        port = int(self.running.url.rpartition(":")[2].partition("/")[0])
+        return self._process.exit_code() is None and page(port, self._ready)[0] == 200
+
+    def stop(self) -> None:
+        """End it and all it started; may be called again."""
+        self._process.stop()
+
+
+class LaunchedServer:
+    """One recipe as a Server; `http` is the client in it. Without `join`, `open` launches one that `close` ends."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        self.http = OpenAIServer()
+        self._joined: Running | None = None
+        self._own: Launched | None = None
+
+    def key(self, spec: RunSpec) -> str:
+        """Two specs with equal keys are served by the same server: command line and environment are equal."""
+        settings = self._settings(spec)
+        command = self._recipe.command(order_of(self._recipe, spec, settings, folder=spec.workload.model, port=0))
+        asked = [self._recipe.kind, command.argv, {**command.environment, **settings.environment}]
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+
+    def launch(self, spec: RunSpec, log: Path, say: Say) -> Launched:
+        """Start one and wait until it is ready; its output goes to `log`.
+
+        Raises BadInput for what cannot be served or is not installed, ExecutorFailed (TL303, TL304) where it does not
+        come up; nothing is left running then.
+        """
+        recipe, settings = self._recipe, self._settings(spec)
+        refuse_missing(recipe, interpreter(settings.python))
+        folder = model_folder(spec.workload.model, say)
+        for attempt in range(1, _TRIES + 1):
+            order = order_of(recipe, spec, settings, folder=str(folder.path), port=free_port())
+            command = recipe.command(order)
+            command = replace(command, environment={**command.environment, **settings.environment})
+            try:
+                return self._started(spec, settings, command, order.port, order.name, log, folder, say)
+            except ExecutorFailed as error:
+                if "in use" not in str(error) or attempt == _TRIES:  # somebody else took the port meanwhile
+                    raise
+        raise AssertionError("unreachable")
+
+    def join(self, server: Running) -> None:
+        """Ask this one, which is up already and ends when its owner says. Before `open`."""
+        self._joined = server
+
+    def open(self, spec: RunSpec, say: Say) -> Facts:
+        """Raises what `launch` raises, and ExecutorFailed (TL302) where the server does not answer a request."""
+        if self._joined is None:
+            log = Path(tempfile.mkdtemp(prefix="twinlens-server-")) / "server.log"
+            self._own = self.launch(spec, log, say)
+            self._joined = self._own.running
+        server = self._joined
+        metrics = {"metrics_url": server.url.removesuffix("/v1") + self._recipe.metrics}
+        asked = {**metrics, **self._settings(spec).client, "url": server.url, "model": server.model}
+        target = target_of(self._recipe.kind, asked)
+        facts = self.http.attach(target, spec, say)
+        if server.facts is None:
+            return facts
+        record = facts.executor.merged(server.facts.executor)
+        return replace(server.facts, executor=record, notes=(*server.facts.notes, *facts.notes))
+
+    def play(self, schedule: Schedule, rows: Rows) -> None:
+        self.http.play(schedule, rows)
+
+    def seat(self) -> Seat:
+        """What another client needs to ask this server too."""
+        return self.http.seat()
+
+    def begin_at(self, origin_ns: int) -> None:
+        """Let time zero be this moment of the monotonic clock."""
+        self.http.begin_at(origin_ns)
+
+    @property
+    def origin_ns(self) -> int | None:
+        """Time zero on the monotonic clock; None before the first `play`."""
+        return self.http.origin_ns
+
+    def client(self) -> ClientRecord:
+        """How the client itself has done so far."""
+        return self.http.client()
+
+    def close(self) -> None:
+        try:
+            self.http.close()
+        finally:
+            if self._own is not None:
+                self._own.stop()
+                self._own = None
+
+    def _settings(self, spec: RunSpec) -> Settings:
+        return settings_of(self._recipe.kind, spec.executor.options, sys.executable)
+
+    def _started(
+        self, spec: RunSpec, settings: Settings, command: Command, port: int, name: str, log: Path,
+        folder: ModelFolder, say: Say,
+    ) -> Launched:  # fmt: skip
+        recipe = self._recipe
+        say(f"starting {recipe.name}")
+        process = Process(command.argv, environment_of(settings, command.environment), log)
+        try:
+            limit_s = settings.start_timeout_s or recipe.start_timeout_s
+            ready_s = wait_until_ready(process, recipe.name, port, recipe.ready, log, limit_s, say)
+            running = Running(
+                id=secrets.token_hex(4),
+                kind=recipe.kind,
+                url=f"http://127.0.0.1:{port}/v1",
+                model=name,
+                pid=process.pid,
+                born_s=psutil.Process(process.pid).create_time(),
+                log=str(log),
+                started_utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                ready_s=ready_s,
+                command=command.argv,
+                environment=command.environment,
+            )
+            return Launched(process, described(running, recipe, spec, settings.python, folder), recipe.ready)
+        except BaseException:
+            process.stop()
+            raise
+
+
+def environment_of(settings: Settings, chosen: Mapping[str, str]) -> dict[str, str]:
+    """The whole environment of a server: ours, what was chosen for it, and no hub but an empty one."""
+    inherited = dict(os.environ)
+    if settings.python != sys.executable:  # another Python finds its own packages
+        for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"):
+            inherited.pop(name, None)
+    hub = cache_folder() / "hub"
+    hub.mkdir(parents=True, exist_ok=True)
+    return {**inherited, "HF_HUB_CACHE": str(hub), **chosen}

@@ -1,0 +1,45 @@
+"""How many clients a load needs, from what one can do on this machine: executor.options.clients = "auto"."""
+
+from __future__ import annotations
+
+import math
+import os
+
+from twinlens.executors.client_limit import most_connections
+from twinlens.schedule.plan import Plan
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload import InferenceWorkload
+from twinlens.stats.metrics.client import Calibration
+from twinlens.units import digits
+
+# The ceiling is that of whole answers read at once; tokens that come one by one cost about twice as much each.
+_MOST_SHARE = 0.4
+# Nobody knows beforehand how fast a closed loop's server will be: 10 ms between tokens is quick for a user's stream.
+_STREAM_TOKENS_PER_S = 100.0
+_MOST_ANSWER_TOKENS = 512
+
+
+def typical_answer_tokens(plan: Plan | None) -> int:
+    """The mean length of the answers, for a calibration that costs what they do; 128 where it is not planned."""
+    if plan is None or not len(plan):
+        return 128
+    return int(min(_MOST_ANSWER_TOKENS, max(1, round(float(plan.output_tokens.mean())))))
+
+
+def needed_clients(spec: RunSpec, plan: Plan | None, one: Calibration) -> tuple[int, str]:
+    """How many, and why; never more than there are processors here. `one`: what one client did."""
+    workload = spec.workload
+    assert isinstance(workload, InferenceWorkload)
+    streams = spec.point.concurrency or 1
+    if plan is None:
+        tokens_per_s = streams * _STREAM_TOKENS_PER_S
+        load = f"{streams} streams at {_STREAM_TOKENS_PER_S:g} tokens/s each"
+    else:
+        tokens_per_s = float(plan.output_tokens.sum()) / spec.protocol.duration_s
+        load = f"{digits(tokens_per_s)} tokens/s asked for"
+    most = most_connections() or streams
+    wanted = max(math.ceil(tokens_per_s / (_MOST_SHARE * one.ceiling_tokens_per_s)), math.ceil(streams / most), 1)
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    found = min(wanted, processors, streams if plan is None else wanted)
+    why = f"auto: {load}, and one client takes {digits(one.ceiling_tokens_per_s)} tokens/s at most"
+    return found, why + (f"; {wanted} wanted, {processors} processors here" if wanted > found else "")

@@ -1,0 +1,236 @@
+"""Clients on other machines: one to a node of a Ray cluster, each a process of its own beside its actor.
+
+Ray starts the actors, puts them on their nodes and carries what is said; the client itself is the same process as on
+this machine, so nothing of Ray runs in its loop. Rows are kept by the actor until the run has acknowledged them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from twinlens.errors import BadInput, ExecutorFailed
+from twinlens.executors.crew import Crew
+from twinlens.executors.http_target import Seat
+from twinlens.measure.client_job import Job, Lost, Order, Play, Report
+from twinlens.measure.client_process import ClientProcess
+from twinlens.measure.clients import Client, jobs_for
+from twinlens.measure.clock_offset import Offset, bound_over, measured_offset
+from twinlens.schedule.plan import Plan
+from twinlens.spec.study import RunSpec
+from twinlens.version import __version__
+
+_START_S = 60.0
+_CONNECT_S = 5.0
+_TAKE_S = 0.25
+_SILENT_S = 20.0
+
+
+class Host:
+    """The actor: it holds one client process on its node and what that said, until that is acknowledged."""
+
+    def __init__(self, name: str, job: Job) -> None:
+        self._client = ClientProcess(name, job)
+        self._kept: list[tuple[int, Report]] = []
+        self._number = 0
+
+    def about(self) -> tuple[str, int]:
+        """The version of Twinlens here, and the client's process."""
+        return __version__, self._client.pid
+
+    def now_ns(self) -> int:
+        """The monotonic clock of this node, which the client reads too."""
+        return time.monotonic_ns()
+
+    def say(self, order: Order) -> None:
+        self._client.say(order)
+
+    def take(self, acknowledged: int) -> tuple[list[tuple[int, Report]], str | None]:
+        """All reports after number `acknowledged`, numbered, and how the client was lost, if it was."""
+        self._kept = [kept for kept in self._kept if kept[0] > acknowledged]
+        lost = None
+        try:
+            for report in self._client.hear():
+                self._number += 1
+                self._kept.append((self._number, report))
+        except Lost as gone:
+            lost = str(gone)
+        return self._kept, lost
+
+    def stop(self) -> None:
+        self._client.stop()
+
+
+class RayClient:
+    """The handle of a client on another node."""
+
+    def __init__(self, ray: Any, actor: Any, name: str) -> None:
+        self.name = name
+        self._ray, self._actor = ray, actor
+        self._asked: Any = None
+        self._asked_s = 0.0
+        self._acknowledged = 0
+        self._gone: str | None = None
+        self._first: Offset | None = None
+        self.clock: Offset | None = None
+
+    def align(self) -> None:
+        """Measure its clock against ours; again after the run, so that what it drifted meanwhile is in the bound."""
+        try:
+            found = measured_offset(lambda: int(self._ray.get(self._actor.now_ns.remote(), timeout=_SILENT_S)))
+        except self._ray.exceptions.RayError:
+            return  # it is gone: what is known of its clock stays what it was
+        self._first = self._first or found
+        self.clock = Offset(self._first.offset_ns, bound_over(self._first, found))
+
+    def say(self, order: Order) -> None:
+        self._actor.say.remote(order)
+
+    def begin_at(self, origin_ns: int) -> None:
+        """Let it play; time zero is this moment of our monotonic clock."""
+        assert self.clock is not None
+        self.say(Play(origin_ns + self.clock.offset_ns))
+
+    def hear(self) -> list[Report]:
+        """What it has said meanwhile. Raises Lost once it is gone and all it said has been heard."""
+        if self._gone is not None:
+            raise Lost(self._gone)
+        if self._asked is None:
+            if time.monotonic() - self._asked_s < _TAKE_S:
+                return []
+            self._asked, self._asked_s = self._actor.take.remote(self._acknowledged), time.monotonic()
+        answered, _ = self._ray.wait([self._asked], timeout=0)
+        if not answered:
+            if time.monotonic() - self._asked_s > _SILENT_S:
+                self._gone = f"has not been heard of for {_SILENT_S:g} s"
+            return []
+        try:
+            kept, self._gone = self._ray.get(self._asked)
+        except self._ray.exceptions.RayError as error:
+            raise Lost(f"died with its actor ({_first_line(error)})") from None
+        self._asked = None
+        if kept:
+            self._acknowledged = kept[-1][0]
+        return [report for _, report in kept]
+
+    def stop(self) -> None:
+        """Have it give up what it plays; its last rows and its end are still to be heard."""
+        self._actor.stop.remote()
+
+    def close(self) -> None:
+        """End it surely: its process dies with the actor."""
+        with contextlib.suppress(Exception):
+            self._ray.kill(self._actor)
+
+
+@contextlib.contextmanager
+def dispatched(
+    crew: Crew, spec: RunSpec, plan: Plan | None, seat: Seat, say: Callable[[str], None]
+) -> Iterator[tuple[list[Job], list[Client]]]:
+    """Clients on the nodes of the cluster `crew.on`, one each or `crew.clients` in all, just started.
+
+    Raises BadInput where Ray is not installed or the load cannot be split, ExecutorFailed (TL331) where the cluster
+    cannot be reached or its nodes cannot run them.
+    """
+    assert crew.on is not None
+    say(f"connecting to {crew.on}")
+    with _connected(crew.on) as ray:
+        nodes = _nodes(ray, seat)
+        count = crew.clients if isinstance(crew.clients, int) else len(nodes)
+        jobs = jobs_for(spec, plan, seat, count)
+        clients: list[Client] = []
+        try:
+            say(f"starting {count} clients on {len(nodes)} nodes")
+            for job in jobs:
+                clients.append(_started(ray, nodes[job.share.index % len(nodes)], job))
+            for client in clients:
+                _check(ray, client)
+            yield jobs, clients
+        finally:
+            for client in clients:
+                client.close()
+
+
+@contextlib.contextmanager
+def _connected(on: str) -> Iterator[Any]:
+    ray = _ray()
+    if ray.is_initialized():  # a notebook's or a test's own cluster: it stays when we go
+        yield ray
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    address = None if on == "ray://local" else on
+    try:
+        if address is not None:  # Ray itself tries for half a minute
+            socket.create_connection((urlsplit(on).hostname or "", urlsplit(on).port or 0), _CONNECT_S).close()
+        ray.init(address, logging_level="ERROR", log_to_driver=False)
+    except Exception as error:
+        raise ExecutorFailed(f"the Ray cluster {on} cannot be reached ({_first_line(error)})", code="TL331") from None
+    try:
+        with contextlib.suppress(ValueError):  # not the main thread: Ray has set no handler either
+            signal.signal(signal.SIGTERM, before)
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _ray() -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster that is started here reports to nobody
+    try:
+        import ray
+    except ImportError as error:
+        raise BadInput(
+            f"clients on Ray need Ray ({error}); install it here and on the nodes: pip install 'twinlens[ray]'",
+            code="TL207",
+        ) from None
+    return ray
+
+
+def _nodes(ray: Any, seat: Seat) -> list[dict[str, Any]]:
+    """The nodes that have a processor to give, in a fixed order."""
+    alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
+    if not alive:
+        raise ExecutorFailed("the Ray cluster has no node with a processor to give", code="TL331")
+    if (
+        seat.target.host in ("localhost", "127.0.0.1", "::1")
+        and len({node["NodeManagerAddress"] for node in alive}) > 1
+    ):
+        raise BadInput(
+            f"{seat.target.url} means another machine on each node; give the server's own name or address", code="TL207"
+        )
+    return sorted(alive, key=lambda node: str(node["NodeID"]))
+
+
+def _started(ray: Any, node: dict[str, Any], job: Job) -> RayClient:
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    name = f"client {job.share.index} on node {node['NodeManagerHostname']}/{node['NodeID'][:6]}"
+    where = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
+    actor = ray.remote(Host).options(num_cpus=1, max_restarts=0, scheduling_strategy=where).remote(name, job)
+    return RayClient(ray, actor, name)
+
+
+def _check(ray: Any, client: Any) -> None:
+    try:
+        version, _ = ray.get(client._actor.about.remote(), timeout=_START_S)
+    except ray.exceptions.GetTimeoutError:
+        raise ExecutorFailed(
+            f"{client.name}: the node gave it no processor within {_START_S:g} s", code="TL331"
+        ) from None
+    except ray.exceptions.RayError as error:
+        raise ExecutorFailed(
+            f"{client.name} could not start ({_first_line(error)}); is twinlens {__version__} installed there?",
+            code="TL331",
+        ) from None
+    if version != __version__:
+        raise ExecutorFailed(f"{client.name} runs twinlens {version}, and this is {__version__}", code="TL331")
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[-1] if lines else type(error).__name__)[:200]

@@ -1,0 +1,249 @@
+"""Guards on the server of a run: an ear on its answers under load, and a few questions alone when the load is over.
+
+After, not before: what is asked alone is asked again, and the load must not meet it in a cache. What the guards ask is
+no row of the run. What they rule, and why: stats/guards.py.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from twinlens.executors.protocol import Hear, Rows
+from twinlens.record.guard import Guard, Said
+from twinlens.record.request import Request
+from twinlens.record.store import update_run
+from twinlens.schedule.ask import Ask, Schedule
+from twinlens.schedule.closed_loop import ClosedLoop
+from twinlens.schedule.draw import single_asks
+from twinlens.schedule.prompt import Words
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload import InferenceWorkload
+from twinlens.stats.guards import Timed, TokenFaults, answers, caching, compared, length, not_applicable, tokens
+
+_SAMPLE = 16
+_PAIRS = 10  # of an identical and a distinct request: the fewest whose 99 % interval spans a tenth on a quiet server
+_PIECES = 6
+_MOST_TOKENS = 64  # decoding at one pace shows in 64 tokens as in a thousand
+_LEAST_PATIENCE_S = 30.0
+_SALT = 0x6A4D
+_LEAST_TOGETHER = 1.5  # below this mean in flight an answer under load is an answer alone
+_NO_TEXT = "this executor's answers cannot be listened to: guards are for servers over HTTP"
+
+
+@runtime_checkable
+class Client(Protocol):
+    """What guards need of an executor: to hear its answers, and to have it ask otherwise than usual."""
+
+    @property
+    def forces_length(self) -> bool: ...
+    def hear(self, hear: Hear | None) -> None: ...
+    def asking(self, *, words: Words | None = None, in_one_piece: bool = False) -> AbstractContextManager[None]: ...
+    def play(self, schedule: Schedule, rows: Rows) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One answer and its request."""
+
+    ask: Ask
+    row: Request
+    said: Said
+
+
+class Ear:
+    """Listens under load: counts faults and lengths of all answers, and keeps a few of them whole, drawn evenly."""
+
+    def __init__(self, seed: int) -> None:
+        self.faults = TokenFaults()
+        self.sample: list[Heard] = []
+        self.output_tokens, self.asked_tokens = array("q"), array("q")
+        self._random = random.Random(seed)
+        self._drawn = 0
+        self._busy_ns = self._last_ns = 0
+        self._first_ns: int | None = None
+
+    def __call__(self, ask: Ask, row: Request, said: Said) -> None:
+        self._busy_ns += row.end_ns - row.sent_ns
+        self._first_ns = row.sent_ns if self._first_ns is None else min(row.sent_ns, self._first_ns)
+        self._last_ns = max(row.end_ns, self._last_ns)
+        if row.outcome not in ("ok", "cut_off"):
+            return
+        self.faults = self.faults.plus(said, ask.output_tokens)
+        self.output_tokens.append(row.output_tokens)
+        self.asked_tokens.append(ask.output_tokens)
+        if not ask.turn:  # a later turn holds what was said before: asked alone it would be another prompt
+            self._draw(Heard(ask, row, said))
+
+    @property
+    def mean_in_flight(self) -> float:
+        """How many requests were under way, on average over time."""
+        wall_ns = self._last_ns - (self._first_ns or 0)
+        return self._busy_ns / wall_ns if wall_ns > 0 else 0.0
+
+    def _draw(self, heard: Heard) -> None:
+        """Reservoir sampling (Vitter 1985, algorithm R): every answer is kept with the same chance."""
+        self._drawn += 1
+        if len(self.sample) < _SAMPLE:
+            self.sample.append(heard)
+        elif (at := self._random.randrange(self._drawn)) < _SAMPLE:
+            self.sample[at] = heard
+
+
+def client_of(server: object) -> Client | None:
+    """The client in a server, if it is one over HTTP: itself, or the one that a launcher has in `http`."""
+    found = getattr(server, "http", server)
+    return found if isinstance(found, Client) else None
+
+
+@contextmanager
+def guarded(server: object, spec: RunSpec, folder: Path, told: Callable[[], None]) -> Iterator[None]:
+    """Listen to a load, and afterwards ask, rule and write `guards` into run.json; nothing where none are asked for.
+
+    `told` is called when the questions begin. A load that fails is not ruled on.
+    """
+    if not spec.protocol.guards:
+        yield
+        return
+    client, ear = client_of(server), Ear(spec.seed)
+    if client is not None:
+        client.hear(ear)
+    try:
+        yield
+    finally:
+        if client is not None:
+            client.hear(None)
+    told()
+    update_run(folder, guards=[guard.to_json() for guard in ruled(client, spec, ear)])
+
+
+def ruled(client: Client | None, spec: RunSpec, ear: Ear) -> tuple[Guard, ...]:
+    """Ask what must be asked alone, and rule. `ear` has heard the load."""
+    if client is None:
+        return not_applicable(_NO_TEXT)
+    if not ear.sample:
+        return not_applicable("no request under load was answered")
+    patience_s = max(_LEAST_PATIENCE_S, spec.protocol.duration_s)
+    once = _alone(client, [heard.ask for heard in ear.sample], patience_s)
+    again = _alone(client, [heard.ask for heard in once], patience_s)
+    return (
+        _caching(client, spec, ear.sample[0].ask, patience_s),
+        _tokens(client, ear, once, patience_s),
+        _answers(spec, ear, once, again),
+        _length(client, ear, once),
+    )
+
+
+def _alone(client: Client, asks: Sequence[Ask], patience_s: float) -> list[Heard]:
+    """The answers to asks, one at a time, in their order, as far as patience goes; those that failed are left out."""
+    heard: list[Heard] = []
+    client.hear(lambda ask, row, said: heard.append(Heard(ask, row, said)))
+    try:
+        client.play(ClosedLoop(1, _in_time(asks, patience_s)), lambda row: None)
+    finally:
+        client.hear(None)
+    return [one for one in heard if one.row.outcome in ("ok", "cut_off")]
+
+
+def _in_time(asks: Iterable[Ask], patience_s: float) -> Iterator[Ask]:
+    until_s = time.monotonic() + patience_s
+    for ask in asks:
+        if time.monotonic() > until_s:
+            return
+        yield ask
+
+
+def _caching(client: Client, spec: RunSpec, like: Ask, patience_s: float) -> Guard:
+    fresh = _fresh(spec, like, _PAIRS + 1)
+    same, others = fresh[0], fresh[1:]
+    order = [*[same] * _PAIRS, *others]
+    random.Random(spec.seed).shuffle(order)
+    found = _alone(client, [same, *order], patience_s)[1:]  # the first fills a cache, if there is one
+    is_cut = any(len(heard.row.chunk_ns) > 1 for heard in found if heard.ask.number != same.number)
+    groups = [[h for h in found if (h.ask.number == same.number) == is_same] for is_same in (True, False)]
+    return caching(*[Timed(_decode_s(group) if is_cut else [], _whole_s(group)) for group in groups])
+
+
+def _fresh(spec: RunSpec, like: Ask, count: int) -> list[Ask]:
+    """Requests of one length that the server has never seen."""
+    workload = spec.workload
+    assert isinstance(workload, InferenceWorkload)
+    drawn = single_asks(workload, np.zeros(count, np.int64), seed=spec.seed, prompt_seed=spec.prompt_seed(_SALT))
+    most = min(like.output_tokens, _MOST_TOKENS)
+    return [
+        replace(a, input_tokens=like.input_tokens, output_tokens=most, prefix_id=None, prefix_tokens=0) for a in drawn
+    ]
+
+
+def _decode_s(group: Sequence[Heard]) -> list[float]:
+    """Per token, so that answers that ended early compare."""
+    rows = [heard.row for heard in group if heard.row.output_tokens > 1 and heard.row.chunk_ns]
+    return [(row.chunk_ns[-1] - row.chunk_ns[0]) / 1e9 / (row.output_tokens - 1) for row in rows]
+
+
+def _whole_s(group: Sequence[Heard]) -> list[float]:
+    return [(heard.row.end_ns - heard.row.sent_ns) / 1e9 for heard in group]
+
+
+def _tokens(client: Client, ear: Ear, once: Sequence[Heard], patience_s: float) -> Guard:
+    some = once[:_PIECES]
+    with client.asking(in_one_piece=True):
+        whole = {heard.ask.number: heard.said for heard in _alone(client, [h.ask for h in some], patience_s)}
+    firsts = [(h.said, whole[h.ask.number]) for h in some if h.ask.number in whole]
+    return tokens(ear.faults, firsts, _recounts(client, some, patience_s), forced=client.forces_length)
+
+
+def _recounts(client: Client, some: Sequence[Heard], patience_s: float) -> list[tuple[int, int]]:
+    """Tokens claimed for a text, and the server's own count of that text as a prompt, its template taken off.
+
+    Texts with broken characters are left out: what broke them is not in the text. So are those that hold reasoning.
+    """
+    whole = [h for h in some if h.said.counted_tokens and "\ufffd" not in h.said.text and not h.said.reasoning_chunks]
+    if not whole:
+        return []
+    quotes = Quotes(["a", *[heard.said.text for heard in whole]])
+    asks = [Ask(i, i, 0, input_tokens=1, output_tokens=4, seed=(i,)) for i in range(len(whole) + 1)]
+    with client.asking(words=quotes):
+        counts = {heard.ask.number: heard.said.prompt_tokens for heard in _alone(client, asks, patience_s)}
+    template = counts.get(0)
+    if template is None:
+        return []
+    found = [(h.said.counted_tokens or 0, counts.get(i)) for i, h in enumerate(whole, 1)]
+    return [(claimed, count - template + 1) for claimed, count in found if count is not None]
+
+
+class Quotes:
+    """Words that are whole given texts: the seed's last number says which."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = texts
+
+    def cut(self, seed: tuple[int, ...], tokens: int, skip: int = 0) -> str:
+        return self._texts[seed[-1]]
+
+
+def _answers(spec: RunSpec, ear: Ear, once: Sequence[Heard], again: Sequence[Heard]) -> Guard:
+    if ear.mean_in_flight < _LEAST_TOGETHER:
+        why = f"{ear.mean_in_flight:.2g} requests were under way on average: under load is alone here"
+        return Guard("answers", "TEST07", "not applicable", why)
+    alone = {heard.ask.number: heard.said for heard in once}
+    loaded = [(alone[h.ask.number], h.said) for h in ear.sample if h.ask.number in alone]
+    repeated = [(alone[h.ask.number], h.said) for h in again if h.ask.number in alone]
+    most_apart = 1 - spec.protocol.tolerance.top1_agreement
+    return answers([compared(*pair) for pair in loaded], [compared(*pair) for pair in repeated], most_apart)
+
+
+def _length(client: Client, ear: Ear, once: Sequence[Heard]) -> Guard:
+    if client.forces_length:
+        return length(ear.output_tokens, ear.asked_tokens, "what was asked for")
+    under_load = {heard.ask.number: heard.said.tokens for heard in ear.sample}
+    pairs = [(under_load[h.ask.number], h.said.tokens) for h in once if h.ask.number in under_load]
+    return length([load for load, _ in pairs], [alone for _, alone in pairs], "the same answers alone")

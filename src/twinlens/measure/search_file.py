@@ -1,0 +1,112 @@
+"""search.json beside the runs of a search: what was tried, how each run stood, and the interval they leave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from twinlens.errors import BadInput
+from twinlens.record.run import Run
+from twinlens.record.store import write_json
+from twinlens.spec.search import Search
+from twinlens.spec.slo import Slo
+from twinlens.stats.metrics.goodput import Standing
+from twinlens.version import __version__
+
+SEARCH_SCHEMA = 1
+
+TrialVerdict = Standing | Literal["invalid", "failed"]
+SearchOutcome = Literal["narrow", "unclear", "budget", "none", "all", "invalid", "failed", "running"]
+"""The first five are those of `stats.search`. "invalid": the client was the limit; "failed": a run did not finish."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One run of a search: the value it was measured at, how it stood to the SLO and why, and the wall time it took."""
+
+    run: str
+    value: float
+    verdict: TrialVerdict
+    label: str
+    why: str
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One search: at which point of the sweep, its runs in order, and [low, high) as far as it is known.
+
+    `low`: the highest value that passed below every one that failed; `high`: the lowest that failed; None where there
+    is none.
+    """
+
+    where: dict[str, Any]
+    tried: tuple[Tried, ...]
+    low: float | None
+    high: float | None
+    outcome: SearchOutcome
+    reason: str
+
+    @property
+    def is_over(self) -> bool:
+        """Whether going on would change nothing: a run that failed is worth another try, an invalid client is not."""
+        return self.outcome not in ("running", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRecord:
+    """All searches of a study, one for each point of its sweep. `folder`: the study's."""
+
+    folder: Path
+    search: Search
+    slo: Slo
+    found: tuple[Found, ...]
+
+
+def write_search(record: SearchRecord) -> None:
+    """Write search.json, whole or not at all."""
+    data = {
+        "schema": SEARCH_SCHEMA,
+        "twinlens": __version__,
+        "search": record.search.model_dump(mode="json"),
+        "slo": record.slo.model_dump(mode="json"),
+        "found": [asdict(one) for one in record.found],
+    }
+    write_json(record.folder / "search.json", data)
+
+
+def read_search(folder: Path) -> SearchRecord | None:
+    """The searches of a study folder; None where it holds none. Raises BadInput for a file that is broken."""
+    path = folder / "search.json"
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        found = tuple(_found(one) for one in data["found"])
+        search, slo = (kind.model_validate_json(json.dumps(data[kind.__name__.lower()])) for kind in (Search, Slo))
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
+        cause = str(error).splitlines()[0]
+        raise BadInput(f"{path} is not a search record ({cause}); restore it or measure again", code="TL205") from None
+    assert isinstance(search, Search)
+    assert isinstance(slo, Slo)
+    return SearchRecord(folder, search, slo, found)
+
+
+def searches_of(runs: Iterable[Run]) -> tuple[SearchRecord, ...]:
+    """The searches that these runs belong to, in the runs' order."""
+    folders = dict.fromkeys(run.folder.resolve().parent for run in runs)
+    return tuple(record for folder in folders if (record := read_search(folder)) is not None)
+
+
+def search_json(record: SearchRecord) -> Any:
+    """What search.json holds."""
+    return json.loads((record.folder / "search.json").read_text(encoding="utf-8"))
+
+
+def _found(data: dict[str, Any]) -> Found:
+    if data["outcome"] not in get_args(SearchOutcome):
+        raise ValueError(f"unknown outcome {data['outcome']!r}")
+    return Found(**data | {"tried": tuple(Tried(**one) for one in data["tried"])})

@@ -1,0 +1,223 @@
+"""Metrics pages of servers, in one small set of columns (`record/server.py`). Pure: takes what a page holds.
+
+A page of vLLM holds 100 KB, nearly all of it buckets of histograms. It is cut down to the lines that are wanted before
+anything is parsed, and those go to the parser of prometheus_client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from twinlens.record.server import ServerSample
+
+Columns = dict[str, float]
+"""Column of `ServerSample` to value; what the page does not say is missing."""
+
+_HISTOGRAMS = ("ttft", "queue", "prefill", "decode", "e2e", "itl")
+_OF_ONE_ENGINE = ("kv_use", "slots")
+_REAL = frozenset({"kv_use", *(f"{name}_sum_s" for name in _HISTOGRAMS)})
+# Ranks of one model repeat each other's numbers; ranks of data parallelism (dp_rank, engine) do not.
+_REPEATING = ("tp_rank", "pp_rank", "moe_ep_rank")
+# An answer that the client saw end: what was aborted or failed is none.
+_UNANSWERED = ("abort", "error")
+_AT_ONCE = 6  # lines, about 0.1 ms
+
+
+def _histogram(name: str, column: str) -> dict[str, str]:
+    return {f"{name}_sum": f"{column}_sum_s", f"{name}_count": f"{column}_count"}
+
+
+_SHARED = {
+    "prompt_tokens_total": "prompt_tokens",
+    "generation_tokens_total": "generation_tokens",
+    **_histogram("time_to_first_token_seconds", "ttft"),
+    **_histogram("e2e_request_latency_seconds", "e2e"),
+    **_histogram("inter_token_latency_seconds", "itl"),
+}
+_PHASES = {
+    **_histogram("request_queue_time_seconds", "queue"),
+    **_histogram("request_prefill_time_seconds", "prefill"),
+    **_histogram("request_decode_time_seconds", "decode"),
+    "request_success_total": "finished",
+    "num_requests_running": "running",
+    "num_requests_waiting": "waiting",
+    "spec_decode_num_draft_tokens_total": "draft_tokens",
+    "spec_decode_num_accepted_tokens_total": "accepted_tokens",
+}
+# Two names of one column are one figure under its old and its new name, unless a plus says that they are two parts.
+_NAMES: dict[str, dict[str, str]] = {
+    "vllm": _SHARED
+    | _PHASES
+    | {
+        "kv_cache_usage_perc": "kv_use",
+        "gpu_cache_usage_perc": "kv_use",  # before 0.10
+        "num_preemptions_total": "preemptions",
+        "prefix_cache_queries_total": "prefix_queries",
+        "prefix_cache_hits_total": "prefix_hits",
+        "gpu_prefix_cache_queries_total": "prefix_queries",  # before 0.10
+        "gpu_prefix_cache_hits_total": "prefix_hits",
+        "iteration_tokens_total_count": "iterations",
+        "iteration_tokens_total_sum": "iteration_tokens",
+    },
+    "sglang": _SHARED
+    | {
+        "prompt_tokens_total": "prompt_tokens prefix_queries",
+        "cached_tokens_total": "prefix_hits",
+        "num_running_reqs": "running",
+        "num_queue_reqs": "waiting",
+        "token_usage": "kv_use",
+        "max_running_requests": "slots",
+        "num_requests_total": "finished",
+        "num_retracted_requests_total": "preemptions",
+        **_histogram("queue_time_seconds", "queue"),
+    },
+    "trtllm": _SHARED
+    | _PHASES
+    | {
+        "kv_cache_utilization": "kv_use",
+        "max_num_active_requests": "slots",
+        "kv_cache_reused_blocks_total": "prefix_hits +prefix_queries",
+        "kv_cache_missed_blocks_total": "+prefix_queries",
+        "spec_decode_drafted_tokens_total": "draft_tokens",
+        "spec_decode_accepted_tokens_total": "accepted_tokens",
+    },
+    "llamacpp": {
+        "requests_processing": "running",
+        "requests_deferred": "waiting",
+        "kv_cache_usage_ratio": "kv_use",
+        "prompt_tokens_total": "prompt_tokens +prefix_queries",  # those it computed
+        "prompt_tokens_cached_total": "prefix_hits +prefix_queries",  # and those it did not have to
+        "tokens_predicted_total": "generation_tokens",
+        "n_decode_total": "iterations",
+        "spec_decode_num_draft_tokens_total": "draft_tokens",
+        "spec_decode_num_accepted_tokens_total": "accepted_tokens",
+    },
+    "tgi": {
+        "batch_current_size": "running",
+        "queue_size": "waiting",
+        "request_success": "finished",
+        "request_success_total": "finished",
+        "request_generated_tokens_sum": "generation_tokens",
+        "request_input_length_sum": "prompt_tokens",
+        "batch_inference_count": "iterations",
+        "batch_inference_count_total": "iterations",
+        **_histogram("request_queue_duration", "queue"),
+        **_histogram("request_duration", "e2e"),
+    },
+}
+# Front ends that pass a server's metrics on write "vllm_" for "vllm:".
+_WANTED: dict[bytes, tuple[str, ...]] = {
+    f"{server}{mark}{name}".encode(): tuple(columns.split())
+    for server, names in _NAMES.items()
+    for mark in ":_"
+    for name, columns in names.items()
+}
+
+
+def wanted_lines(page: bytes) -> bytes:
+    """Only the lines of a page whose metric has a column."""
+    return b"\n".join(line for line in page.split(b"\n") if line.partition(b"{")[0].partition(b" ")[0] in _WANTED)
+
+
+def columns_of(page: bytes, pause: Callable[[], None] = lambda: None) -> Columns:
+    """A Prometheus text page in columns. Raises ValueError for a page that is none.
+
+    `pause` is called after every few lines, so that whoever shares the interpreter need not wait for all of them.
+    """
+    # Only here: the package brings an HTTP server along, and most runs have no page to parse.
+    from prometheus_client.parser import text_string_to_metric_families
+
+    families = text_string_to_metric_families(wanted_lines(page).decode("utf-8", "replace") + "\n")
+    samples = []
+    for number, family in enumerate(families):
+        samples += [(s.name, s.labels, s.value) for s in family.samples]
+        if number % _AT_ONCE == _AT_ONCE - 1:
+            pause()
+    found: Columns = {}
+    for name, values in _by_name(samples):
+        for column in _WANTED[name.encode()]:
+            total = sum(values) / len(values) if column in _OF_ONE_ENGINE else sum(values)
+            if column.startswith("+"):
+                found[column[1:]] = found.get(column[1:], 0) + total
+            else:
+                found.setdefault(column, total)
+    return _typed(found)
+
+
+def _by_name(samples: Iterable[tuple[str, Mapping[str, str], float]]) -> Iterator[tuple[str, list[float]]]:
+    """The values of each metric, one for every engine: of ranks that repeat each other the lowest one's."""
+    kept: dict[str, dict[tuple[tuple[str, str], ...], tuple[tuple[str, ...], float]]] = {}
+    for name, labels, value in samples:
+        if value != value or labels.get("finished_reason") in _UNANSWERED:  # NaN: not set yet
+            continue
+        engine = tuple(sorted((key, text) for key, text in labels.items() if key not in _REPEATING))
+        rank = tuple(labels.get(key, "").zfill(6) for key in _REPEATING)
+        known = kept.setdefault(name, {}).get(engine)
+        if known is None or rank < known[0]:
+            kept[name][engine] = (rank, value)
+    for name, engines in kept.items():
+        yield name, [value for _, value in engines.values()]
+
+
+def sample_of(columns: Columns, time_ns: int, round_trip_ns: int, error: str | None = None) -> ServerSample:
+    """Columns as one row."""
+    return ServerSample.from_row({"time_ns": time_ns, "round_trip_ns": round_trip_ns, "error": error, **columns})
+
+
+class IterationStats:
+    """The other page of TensorRT-LLM: JSON, one object for every step since it was last read, so what was read is
+
+    summed up here. `iter` numbers the steps; those that fell out of the server's queue are in it as well.
+    """
+
+    def __init__(self) -> None:
+        self._totals: Columns = {}
+        self._last: Columns = {}
+
+    def add(self, said: Any) -> Columns:
+        """Take one page, already decoded. Raises ValueError for anything but a list of objects."""
+        if not isinstance(said, list) or not all(isinstance(step, dict) for step in said):
+            raise ValueError("not a list of iteration statistics")
+        for step in said:
+            self._take(step)
+        return _typed(self._totals | self._last)
+
+    def _take(self, step: Mapping[str, Any]) -> None:
+        batch, cache = step.get("inflightBatchingStats") or {}, step.get("kvCacheStats") or {}
+        draft = step.get("specDecodingStats") or {}
+        for column, of, key in (
+            ("iteration_tokens", batch, "numCtxTokens"),
+            ("iteration_tokens", batch, "numGenRequests"),
+            ("finished", step, "numCompletedRequests"),
+            ("draft_tokens", draft, "numDraftTokens"),
+            ("accepted_tokens", draft, "numAcceptedTokens"),
+        ):
+            if (value := _number(of.get(key))) is not None:
+                self._totals[column] = self._totals.get(column, 0) + value
+        hits, misses = _number(cache.get("reusedBlocks")), _number(cache.get("missedBlocks"))
+        used, most = _number(cache.get("usedNumBlocks")), _number(cache.get("maxNumBlocks"))
+        number = _number(step.get("iter"))
+        latest = {
+            "running": _number(step.get("numActiveRequests")),
+            "waiting": _number(step.get("numQueuedRequests")),
+            "slots": _number(step.get("maxNumActiveRequests")) or None,
+            "iterations": None if number is None else number + 1,
+            "prefix_hits": hits,
+            "prefix_queries": None if hits is None or misses is None else hits + misses,
+            "kv_use": used / most if used is not None and most else None,
+        }
+        self._last |= {column: value for column, value in latest.items() if value is not None}
+
+
+def _number(value: Any) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _typed(columns: Columns) -> Columns:
+    """Counts as integers; what is no finite number is left out."""
+    return {
+        name: value if name in _REAL else round(value)
+        for name, value in columns.items()
+        if value == value and abs(value) < 2**63
+    }

@@ -1,0 +1,66 @@
+"""What a guard of accuracy found, and what it needs of an answer that rows do not keep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+from twinlens.record.estimate import Estimate
+
+Ruling = Literal["pass", "fail", "not applicable", "not enough"]
+"""`not enough`: too few requests, or too much noise, to say either."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One answer, as the server said it.
+
+    `text`: the content, without reasoning; `first`: its first chunk. `chunks`: how many held tokens. `counted_tokens`:
+    the server's `usage`, `prompt_tokens` its count of the prompt, `finish` its reason to end: None where it gave none.
+    `late_chunks`: chunks with text after the one that gave the reason to end; `reasoning_chunks`: those with reasoning.
+    """
+
+    text: str
+    first: str
+    chunks: int
+    counted_tokens: int | None = None
+    prompt_tokens: int | None = None
+    finish: str | None = None
+    late_chunks: int = 0
+    reasoning_chunks: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Output tokens: as counted by the server, else one a chunk."""
+        return self.chunks if self.counted_tokens is None else self.counted_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """One guard's ruling. `id`: caching, tokens, answers or length; `after`: the MLPerf test that it follows.
+
+    `reason`: one sentence, with the numbers that decided. `evidence`: every number behind it, by name.
+    """
+
+    id: str
+    after: str
+    ruling: Ruling
+    reason: str
+    evidence: dict[str, Estimate] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain mapping."""
+        plain = {name: getattr(self, name) for name in ("id", "after", "ruling", "reason")}
+        return plain | {"evidence": {name: estimate.to_json() for name, estimate in self.evidence.items()}}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        evidence = {name: Estimate.from_json(value) for name, value in data["evidence"].items()}
+        return cls(data["id"], data["after"], data["ruling"], data["reason"], evidence)
+
+
+def guards_in(raw: Mapping[str, Any]) -> tuple[Guard, ...]:
+    """The guards in a run.json; none where none were asked for."""
+    return tuple(Guard.from_json(found) for found in raw.get("guards") or ())

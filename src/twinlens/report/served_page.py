@@ -1,0 +1,144 @@
+"""What the templates of served runs are filled with: one part a model, validity first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlens.measure.search_file import SearchRecord
+from twinlens.report import cell
+from twinlens.report.chart_goodput import goodput_chart, pareto_chart
+from twinlens.report.chart_latency import latency_charts
+from twinlens.report.chart_search import search_chart
+from twinlens.report.chart_serving_time import serving_timeline
+from twinlens.report.chart_tail import tail_chart
+from twinlens.report.column import Column
+from twinlens.report.figure import Figure
+from twinlens.report.load import SERVED, TITLES, Load, load_of, place_of
+from twinlens.report.page import Cell, Detail, details_of
+from twinlens.report.search_table import interval, said, where
+from twinlens.report.served_column import PLACE_HEADS, served_columns
+from twinlens.report.served_table import share_bounds
+from twinlens.report.validity import Checked, GuardRow, calibration, checked, guards
+from twinlens.report.view import Entry, LensView, in_words, standing
+from twinlens.stats.group import Group
+
+
+@dataclass(frozen=True, slots=True)
+class ServedRow:
+    """One operating point of a table."""
+
+    entry: Entry
+    place: str
+    cells: tuple[Cell, ...]
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServedTable:
+    """The points of one load: never two loads in one table."""
+
+    title: str
+    head: str
+    columns: tuple[Column, ...]
+    rows: tuple[ServedRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPart:
+    """One search: its answer, its chart, and its runs as (number, value, verdict, why)."""
+
+    name: str
+    answer: str
+    said: str
+    unit: str
+    rows: tuple[tuple[int, str, str, str], ...]
+    figure: Figure | None
+
+
+@dataclass(frozen=True, slots=True)
+class ServedPart:
+    """One model served: what stands against its numbers, its tables, searches, charts and all its metrics."""
+
+    model: str
+    checks: tuple[Checked, ...]
+    calibration: str
+    guards: tuple[GuardRow, ...]
+    tables: tuple[ServedTable, ...]
+    searches: tuple[SearchPart, ...]
+    figures: tuple[Figure, ...]
+    timelines: tuple[Figure, ...]
+    details: tuple[tuple[str, tuple[Detail, ...]], ...]
+
+
+def served_parts(lens: LensView, searches: tuple[SearchRecord, ...]) -> list[ServedPart]:
+    """The parts of a lens's served entries, in the view's order of models; none where nothing was served."""
+    served = lens.under(*SERVED)
+    return [_part(served, model, f"served{index}", searches) for index, model in enumerate(served.models)]
+
+
+def _part(lens: LensView, model: str, mark: str, searches: tuple[SearchRecord, ...]) -> ServedPart:
+    entries = tuple(entry for entry in lens.entries if entry.group.model == model)
+    loads = [load for load in SERVED if any(load_of(entry.group) == load for entry in entries)]
+    drawn: list[Figure | None] = [one for load in loads for one in latency_charts(entries, load, mark)]
+    drawn += [goodput_chart(entries, f"{mark}-goodput"), pareto_chart(entries, f"{mark}-pareto")]
+    open_loop = lens.under("rate", "other").entries
+    precisions = dict.fromkeys(entry.precision for entry in open_loop if entry in entries)
+    mine = tuple(entry for entry in entries if load_of(entry.group) in ("rate", "other"))
+    drawn += [tail_chart(mine, name, f"{mark}-tail{place}") for place, name in enumerate(precisions)]
+    times = [serving_timeline(entry, f"{mark}-time{place}") for place, entry in enumerate(entries)]
+    folders = {run.folder.resolve().parent for entry in entries for run, _ in entry.material}
+    return ServedPart(
+        cell.clean(model, 60),
+        tuple(map(checked, entries)),
+        calibration(entries),
+        guards(entries),
+        tuple(_table(entries, load) for load in loads),
+        tuple(
+            _search(record, place, f"{mark}-search{number}-{place}")
+            for number, record in enumerate(searches)
+            if record.folder.resolve() in folders
+            for place in range(len(record.found))
+        ),
+        tuple(one for one in drawn if one is not None),
+        tuple(one for one in times if one is not None),
+        tuple((entry.name, details_of(entry.group)) for entry in entries),
+    )
+
+
+def _table(entries: tuple[Entry, ...], load: Load) -> ServedTable:
+    shown = served_columns()
+    rows = [_row(entry, shown) for entry in entries if load_of(entry.group) == load]
+    return ServedTable(TITLES[load], PLACE_HEADS[load], shown, tuple(rows))
+
+
+def _row(entry: Entry, shown: tuple[Column, ...]) -> ServedRow:
+    place = place_of(entry.group)
+    return ServedRow(
+        entry, f"{place:.4g}", tuple(_cell(column, entry.group) for column in shown), standing(entry.group.label)
+    )
+
+
+def _cell(column: Column, one: Group) -> Cell:
+    found = column.estimate(one)
+    if found is None or found[1].value is None:
+        return Cell("not measured", why=column.reason(one))
+    estimate = found[1]
+    under = share_bounds(estimate) if found[0] == "slo_attainment" else cell.bounds(estimate)
+    under = under.removesuffix(f" {estimate.unit}")
+    why = "" if under else f"no interval: {cell.clean(estimate.method)}"
+    return Cell(column.text(one), under or "no interval", why)
+
+
+def _search(record: SearchRecord, place: int, id: str) -> SearchPart:
+    found = record.found[place]
+    return SearchPart(
+        where(found),
+        interval(found, record.search.unit),
+        said(found),
+        record.search.unit,
+        tuple(
+            (number, f"{one.value:g}", one.verdict, cell.clean(in_words(one.why), 300))
+            for number, one in enumerate(found.tried, start=1)
+        ),
+        search_chart(record, found, id),
+    )

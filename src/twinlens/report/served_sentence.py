@@ -1,0 +1,54 @@
+"""One sentence on what was served: how far each precision went, and what lay beyond."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twinlens.record.estimate import Estimate
+from twinlens.report import cell
+from twinlens.report.load import Load, fault_of, load_of, place_of
+from twinlens.report.view import precision_of
+from twinlens.stats.group import Group
+
+_AT: dict[Load, str] = {"rate": "{:.4g} requests/s", "concurrency": "{:.4g} requests in flight", "other": "its load"}
+
+
+def served_sentence(groups: Sequence[Group]) -> str:
+    """For each model, load and precision the highest ranked point, with what it gave, and what came after it."""
+    alike: dict[tuple[str, Load, str], list[Group]] = {}
+    for one in groups:
+        alike.setdefault((one.model, load_of(one), precision_of(one)), []).append(one)
+    said = [_one(load, name, found) for (_, load, name), found in alike.items()]
+    models = {model for model, _, _ in alike}
+    names = [f"{cell.clean(model, 40)}, " if len(models) > 1 else "" for model, _, _ in alike]
+    return f"served, {'; '.join(name + words for name, words in zip(names, said, strict=True))}."
+
+
+def _one(load: Load, name: str, found: Sequence[Group]) -> str:
+    ranked = [one for one in found if one.ranked]
+    if not ranked:
+        faults = ", ".join(dict.fromkeys(fault_of(one) for one in found))
+        return f"{name} has no point that can be ranked ({faults})"
+    best = max(ranked, key=place_of)
+    beyond = [one for one in found if not one.ranked and place_of(one) > place_of(best)]
+    what = f"{name} at {_AT[load].format(place_of(best))}{_gave(best)}"
+    if not beyond:
+        return what
+    after = min(beyond, key=place_of)
+    return f"{what}; {_AT[load].format(place_of(after))} is not ranked ({fault_of(after)})"
+
+
+def _gave(one: Group) -> str:
+    times = [
+        f"{label} {cell.value(found)}"
+        for label, key in (("p99 TTFT", "ttft_s_p99"), ("p99 TPOT", "tpot_s_p99"))
+        if _has(found := one.metrics.get(key))
+    ]
+    good = one.metrics.get("slo_attainment")
+    if good is not None and good.value is not None:
+        times.append(f"{cell.value(good)} of requests within the SLO")
+    return f" has {', '.join(times)}" if times else ""
+
+
+def _has(found: Estimate | None) -> bool:
+    return found is not None and found.value is not None

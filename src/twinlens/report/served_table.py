@@ -1,0 +1,96 @@
+"""Served runs in a terminal of 80 columns: what stands against them first, then a row for each point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from twinlens.record.estimate import Estimate
+from twinlens.report import cell
+from twinlens.report.column import Column
+from twinlens.report.footnote import Footnotes, hanging
+from twinlens.report.load import TITLES, Load, fault_of, place_of
+from twinlens.report.served_column import PLACE_HEADS, served_columns
+from twinlens.report.view import in_words, point_names, precision_of, standing, why_not_ranked
+from twinlens.stats.group import Group
+from twinlens.units import digits
+
+_WORDS = {"no steady state": "unsteady"}  # what is too wide for its column; the line above says it in full
+
+
+def served_table(model: str, load: Load, groups: Sequence[Group]) -> RenderableType:
+    """One model served in one way. Groups that may not be ranked are named above the numbers, with the reason."""
+    names = dict(zip(map(id, groups), point_names(groups), strict=True))
+    notes = Footnotes()
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=12)
+    for head in (PLACE_HEADS[load], *(column.head for column in served_columns())):
+        table.add_column(head.replace(" ", "\n"), justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for one in groups:
+        _add(table, one, notes)
+    title = Text(cell.clean(f"Inference · {model}, {TITLES[load]}", 78), style="bold")
+    against = [
+        hanging("✗ ", f"{names[id(one)]} is not ranked: {in_words(why_not_ranked(one) or '')}", "yellow")
+        for one in groups
+        if not one.ranked
+    ]
+    return Stack(
+        title, *against, Text(""), table, Text(""), *notes.listed(), hanging("", _legend(load), "dim"), Text("")
+    )
+
+
+def _add(table: Table, one: Group, notes: Footnotes) -> None:
+    style = "" if one.ranked else "dim"
+    fault = fault_of(one)
+    word = _WORDS.get(fault, fault) or standing(one.label).split(" ")[0]
+    place = place_of(one)
+    shown = f"{place:g}" if place == float(f"{place:.4g}") else digits(place)
+    cells = [Text(precision_of(one), style=style), Text(shown, style=style)]
+    cells += [_cell(column, one, notes, style) for column in served_columns()]
+    table.add_row(*cells, Text(word, style="yellow" if fault else "green"))
+
+
+def _cell(column: Column, one: Group, notes: Footnotes, style: str) -> Text:
+    found = column.estimate(one)
+    if found is None or found[1].value is None:
+        why = f"{column.head}: not measured: {without_counts(column.reason(one))}"
+        return Text(f"{cell.ABSENT} {notes.mark(why)}", style=style)
+    under = cell.spread(found[1], narrow=True)
+    if found[0] == "slo_attainment":
+        under = share_bounds(found[1])
+    elif found[1].low is None or found[1].high is None:
+        method = found[1].method
+        reason = method.partition("; no interval: ")[2] or method
+        under = notes.mark(f"no interval: {without_counts(cell.clean(reason))}")
+    return Text(f"{column.text(one)}\n{under}", style=style)
+
+
+def share_bounds(estimate: Estimate) -> str:
+    """The interval of a share in per cent, to a tenth: "89.4–99.9"."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    low, high = (f"{100 * bound:.1f}".replace("100.0", "100") for bound in (estimate.low, estimate.high))
+    return f"{low}–{high}"
+
+
+def without_counts(reason: str) -> str:
+    """What a quantile needs, without how many values this point had: the same for all points, so said once."""
+    return reason.partition(", there are")[0]
+
+
+def _legend(load: Load) -> str:
+    what = {
+        "rate": "rate: asked, as an open loop that waits for no answer.",
+        "concurrency": "in flight: asked, as a closed loop in which each answer starts the next request.",
+        "other": "due: the rate at which requests came.",
+    }[load]
+    return (
+        f"{what} TTFT and TPOT count from when each request was due, failures being slower than any answer. "
+        "± is the wider side of the 95% interval. within SLO: the share of requests that met every limit."
+    )

@@ -1,0 +1,108 @@
+"""Whether what a served point says can be believed, before any of it: the client, the plan, the load, and guards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.guard import guards_in
+from twinlens.report import cell
+from twinlens.report.load import fault_of
+from twinlens.report.view import Entry, in_words, standing, why_not_ranked
+from twinlens.stats.metrics.client import MOST_LOAD
+from twinlens.units import SECONDS, TOKENS_PER_S, digits, show
+
+COLUMNS = (
+    ("client_lag_s_p99", "sent late p99"),
+    ("read_lag_s_p99", "read late p99"),
+    ("client_load", "client load"),
+    ("arrival_distance", "arrivals off plan"),
+    ("failed_share", "failed"),
+)
+"""The metrics that a verdict on a run rests on, with their heads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One point: whether its client and its load allow its numbers, each with the figures behind it."""
+
+    name: str
+    precision: str
+    client: str
+    load: str
+    ranked: bool
+    figures: tuple[tuple[str, str], ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class GuardRow:
+    """What one guard of accuracy ruled on one point."""
+
+    name: str
+    guard: str
+    after: str
+    ruling: str
+    reason: str
+
+
+def checked(entry: Entry) -> Checked:
+    """The verdicts on one point, with a reason where it is not ranked."""
+    one = entry.group
+    has_client = any(run.raw.get("client") for run, _ in entry.material)
+    is_invalid = any(summary.verdict.label == "invalid" for _, summary in entry.material)
+    client = "not recorded" if not has_client else "invalid" if is_invalid else "valid"
+    fault = fault_of(one)
+    load = "not judged" if fault == "invalid" else fault or standing(one.label)
+    return Checked(
+        entry.name,
+        entry.precision,
+        client,
+        load,
+        one.ranked,
+        tuple(_figure(one.metrics.get(id)) for id, _ in COLUMNS),
+        in_words(why_not_ranked(one) or ""),
+    )
+
+
+def calibration(entries: tuple[Entry, ...]) -> str:
+    """What the client did against a server that costs nothing, before the runs, in one sentence."""
+    known = [found for entry in entries for run, _ in entry.material if (found := run.raw.get("calibration"))]
+    count = sum(len(entry.material) for entry in entries)
+    if not known:
+        return "The client was not calibrated before these runs, so its own share in their times is not known."
+    ceiling, added, lag = ([float(one[key]) for one in known if key in one] for key in _KEYS)
+    return (
+        f"Before {len(known)} of {count} runs the client was calibrated against a server that computes nothing: "
+        f"it takes {_range(ceiling, TOKENS_PER_S)}, adds {_range(added, SECONDS)} to a first token, and sends "
+        f"{_range(lag, SECONDS)} late (p99). Above {100 * MOST_LOAD:.0f}% of what it takes a run is invalid."
+    )
+
+
+_KEYS = ("ceiling_tokens_per_s", "added_latency_s", "lag_s_p99")
+
+
+def guards(entries: tuple[Entry, ...]) -> tuple[GuardRow, ...]:
+    """The rulings of all guards, failures first; none where none were asked for."""
+    found = [
+        GuardRow(entry.name, *(cell.clean(word, 300) for word in (one.id, one.after, one.ruling, in_words(one.reason))))
+        for entry in entries
+        for run, _ in entry.material
+        for one in guards_in(run.raw)
+    ]
+    return tuple(sorted(found, key=lambda row: row.ruling != "fail"))
+
+
+def _figure(estimate: Estimate | None) -> tuple[str, str]:
+    if estimate is None or estimate.value is None:
+        return "not measured", cell.clean(estimate.reason if estimate is not None else "not computed for these runs")
+    return cell.value(estimate, 2), cell.clean(estimate.method)
+
+
+def _range(values: list[float], unit: str) -> str:
+    if not values:
+        return "an amount that was not recorded"
+    low, high = min(values), max(values)
+    if unit == TOKENS_PER_S:
+        return f"{digits(low)} tokens/s" if low == high else f"{digits(low)} to {digits(high)} tokens/s"
+    return show(low, unit, 2) if low == high else f"{show(low, unit, 2)} to {show(high, unit, 2)}"

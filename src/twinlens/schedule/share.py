@@ -1,0 +1,129 @@
+"""One load for several clients: which part of it each plays, so that together they play all of it and nothing twice.
+
+Every n-th ask, or session, of the same seeded plan: the deadlines stay absolute, so clients that share a clock send
+together what one would have sent. A closed loop is split by its slots: each slot is some client's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
+from typing import Any, overload
+
+import numpy as np
+
+from twinlens.errors import BadInput
+from twinlens.schedule.admission import Continuous
+from twinlens.schedule.ask import Ask, Schedule
+from twinlens.schedule.closed_loop import ClosedLoop
+from twinlens.schedule.conversation import Conversation, endless_sessions
+from twinlens.schedule.draw import endless_asks
+from twinlens.schedule.open_loop import OpenLoop
+from twinlens.schedule.plan import Plan
+from twinlens.spec.arrival import Closed
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload import InferenceWorkload
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Part `index` (from 0) of `count`."""
+
+    index: int
+    count: int
+
+    def of(self, total: int) -> int:
+        """How many of `total` are this part's; the parts add up to it."""
+        return len(range(self.index, total, self.count))
+
+
+def refuse_unshared(spec: RunSpec, count: int) -> None:
+    """Raises BadInput (TL202) for a load that only one client can play."""
+    arrival, point = _inference(spec).arrival.kind, spec.point
+    if count <= 1:
+        return
+    why = ""
+    if point.admission in ("static", "dynamic") or point.in_flight is not None:
+        why = "an admission policy holds all requests at one gate"
+    elif arrival == "single-stream":
+        why = "a single stream has one request in flight"
+    elif arrival == "closed" and (point.concurrency or 1) < count:
+        why = f"a concurrency of {point.concurrency} gives {count} clients nothing to do each"
+    if why:
+        raise BadInput(
+            f"{why}: it cannot be split over {count} clients; take executor.options.clients = 1", code="TL202"
+        )
+
+
+def shared_schedule(spec: RunSpec, plan: Plan | None, share: Share) -> Schedule:
+    """The part of a run's load that one client plays. `plan` is that of `load_of(spec)`, None for a closed loop."""
+    schedule = _closed(spec, share) if plan is None else _open(spec, plan, share)
+    return schedule if spec.point.admission is None else Continuous(schedule)
+
+
+def is_closed(spec: RunSpec) -> bool:
+    """Whether an end starts the next request, so that a client that is lost takes its load along."""
+    return isinstance(_inference(spec).arrival, Closed)
+
+
+def _closed(spec: RunSpec, share: Share) -> Schedule:
+    workload, until_ns = _inference(spec), round(spec.protocol.duration_s * 1e9)
+    concurrency = share.of(spec.point.concurrency or 1)
+    if workload.sessions is not None:
+        sessions = endless_sessions(workload, seed=spec.seed, prompt_seed=spec.prompt_seed())
+        return Conversation(_own(sessions, share), concurrency, until_ns=until_ns)
+    asks = endless_asks(workload, seed=spec.seed, prompt_seed=spec.prompt_seed())
+    own = islice(asks, share.index, None, share.count)
+    return ClosedLoop(concurrency, own, until_ns=until_ns, min_requests=share.of(spec.protocol.min_rows))
+
+
+def _open(spec: RunSpec, plan: Plan, share: Share) -> Schedule:
+    if plan.session is None:
+        return OpenLoop(_Every(plan, share))
+    return Conversation(_own(iter([plan]), share), until_ns=round(spec.protocol.duration_s * 1e9))
+
+
+def _own(plans: Iterator[Plan], share: Share) -> Iterator[Plan]:
+    """Every n-th session, whole, as a plan of its own."""
+    sessions = (one for plan in plans for one in _sessions(plan))
+    return islice(sessions, share.index, None, share.count)
+
+
+def _sessions(plan: Plan) -> Iterator[Plan]:
+    assert plan.turn is not None
+    for begin, stop in pairwise([*np.flatnonzero(plan.turn == 0).tolist(), len(plan)]):
+        yield _rows(plan, begin, stop)
+
+
+def _rows(plan: Plan, begin: int, stop: int) -> Plan:
+    cut: dict[str, Any] = {
+        name: None if (column := getattr(plan, name)) is None else column[begin:stop]
+        for name in ("intended_ns", "input_tokens", "output_tokens", "prefix_tokens", "prefix_id", "session", "turn",
+                     "think_ns")
+    }  # fmt: skip
+    return replace(plan, first_number=plan.first_number + begin, **cut)
+
+
+class _Every(Sequence[Ask]):
+    """Every n-th ask of a plan, read where it lies."""
+
+    def __init__(self, plan: Plan, share: Share) -> None:
+        self._plan, self._rows = plan, range(share.index, len(plan), share.count)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, row: int) -> Ask: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[Ask]: ...
+    def __getitem__(self, row: int | slice) -> Ask | list[Ask]:
+        if isinstance(row, slice):
+            return [self._plan[i] for i in self._rows[row]]
+        return self._plan[self._rows[row]]
+
+
+def _inference(spec: RunSpec) -> InferenceWorkload:
+    assert isinstance(spec.workload, InferenceWorkload)
+    return spec.workload

@@ -1,0 +1,57 @@
+"""How to look for the highest rate that meets an SLO: where to begin, how narrow, and at most how much of it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+
+from twinlens.spec.frozen import Spec
+
+
+class Search(Spec):
+    """Look for the highest value of `over` at which the workload meets its SLO; every value tried is a run of its own.
+
+    `start`: where to begin. `width`: the interval is narrow enough when high ≤ low · (1 + width). `tries`: how often a
+    value is measured while its run cannot tell. `least`, `most`: never below or above these. Two budgets, for each
+    search of a sweep: `most_points` runs, and `budget_s` seconds of wall time (None: no limit), beyond which no run is
+    begun. `protocol.repeats` does not apply.
+    """
+
+    over: Literal["rate_per_s", "concurrency"] = "rate_per_s"
+    start: PositiveFloat = 1.0
+    # Values asked for have three digits, so 1 % is the closest that two of them come.
+    width: Annotated[float, Field(ge=0.01)] = 0.1
+    most_points: PositiveInt = 12
+    tries: PositiveInt = 2
+    budget_s: PositiveFloat | None = None
+    least: PositiveFloat | None = None
+    most: PositiveFloat | None = None
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        least, most = self.bounds()
+        if not least <= self._near(self.start) <= most:
+            raise ValueError(f"start {self.start:g} is not between least {least:g} and most {most:g}")
+        return self
+
+    def bounds(self) -> tuple[float, float]:
+        """`least` and `most`, rounded, or what stands for them: one in a quarter of an hour, a million a second."""
+        least = 1.0 if self.over == "concurrency" else 1e-3
+        return (
+            least if self.least is None else self._near(self.least),
+            1e6 if self.most is None else self._near(self.most),
+        )
+
+    @property
+    def unit(self) -> str:
+        """What the values count, for people."""
+        return "requests/s" if self.over == "rate_per_s" else "requests in flight"
+
+    def rounded(self, value: float) -> float:
+        """A value fit to be read: three significant digits, or a whole number of requests in flight; within bounds."""
+        least, most = self.bounds()
+        return min(most, max(least, self._near(value)))
+
+    def _near(self, value: float) -> float:
+        return max(1.0, float(round(value))) if self.over == "concurrency" else float(f"{value:.3g}")

@@ -1,0 +1,44 @@
+"""A recipe for the small server, registered like a stranger's: what the life cycle is tested with."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from twinlens.executors.launch.parse import formats, said
+from twinlens.executors.launch.recipe import Command, Order, Recipe, Seen, thread_environment
+from twinlens.executors.launch.server import LaunchedServer
+from twinlens.record.executor import Fact
+
+SCRIPT = Path(__file__).with_name("small_server.py")
+
+
+def _command(order: Order) -> Command:
+    argv = (order.python, str(SCRIPT), "--port", str(order.port), *order.args)
+    return Command(argv, thread_environment(order.threads))
+
+
+def _facts(seen: Seen) -> dict[str, Fact]:
+    about = seen.pages.get("/about", {})
+    names = {"serving.max_sequences": ("limit",), "software.runtime.version": ("version",)}
+    return said(about, names, "/about") | formats(about.get("dtype"), "auto", "/about")
+
+
+RECIPE = Recipe(
+    kind="small-server",
+    name="the small server",
+    packages=("numpy",),
+    install="pip install numpy",
+    ready="/health",
+    pages=("/about",),
+    command=_command,
+    facts=_facts,
+    start_timeout_s=20.0,
+)
+server = partial(LaunchedServer, RECIPE)
+ENTRY_POINTS = """
+[twinlens.servers]
+small-server = small_recipe:server
+[twinlens.launchers]
+small-server = small_recipe:server
+"""

@@ -1,0 +1,281 @@
+"""Recipes: the command line of each runtime, and what is read from what real ones have printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import recorded
+from hypothesis import given
+from hypothesis import strategies as st
+
+from material import fixed, inference, spec_of
+from twinlens.errors import BadInput
+from twinlens.executors.launch import llama_cpp, sglang, tensorrt_llm, transformers_serve, vllm
+from twinlens.executors.launch.log import telling_line
+from twinlens.executors.launch.observe import checks
+from twinlens.executors.launch.options import settings_of
+from twinlens.executors.launch.order import context_of, order_of
+from twinlens.executors.launch.parse import flat, labels, pairs, plain, tensor_format
+from twinlens.executors.launch.recipe import Recipe, Seen
+from twinlens.record.executor import ExecutorRecord, declared
+from twinlens.spec.model import load_model
+
+RECIPES = [transformers_serve.RECIPE, vllm.RECIPE, llama_cpp.RECIPE, sglang.RECIPE, tensorrt_llm.RECIPE]
+
+
+def command(recipe: Recipe, threads: int = 2, precision: str = "bf16", **executor: Any) -> tuple[str, dict[str, str]]:
+    """The line and variables that start a server of `small` at port 8000, for prompts of 128 and answers of 32."""
+    asked = {"device": "cpu", "threads": threads, "options": {}} | executor
+    lengths = {"input_tokens": fixed(128), "output_tokens": fixed(32)}
+    spec = spec_of(inference(recipe.kind, "small", executor=asked, point={"precision": precision}, **lengths))
+    settings = settings_of(recipe.kind, spec.executor.options, "/venv/bin/python")
+    made = recipe.command(order_of(recipe, spec, settings, folder="/models/small", port=8000))
+    return " ".join(made.argv), dict(made.environment)
+
+
+def values(recipe: Recipe, **seen: Any) -> dict[str, Any]:
+    facts = recipe.facts(Seen(**seen))
+    assert {fact.capture for fact in facts.values()} <= {"declared"}, "a server's word is not an observation"
+    return {key: fact.value for key, fact in ExecutorRecord(facts).facts.items()}
+
+
+def test_transformers_serve_is_started_with_continuous_batching_and_pinned_threads() -> None:
+    line, environment = command(transformers_serve.RECIPE)
+    assert line == (
+        "/venv/bin/python -m transformers.cli.transformers serve /models/small --device cpu --dtype bfloat16 "
+        "--host 127.0.0.1 --port 8000 --continuous-batching --cb-block-size 32 --cb-num-blocks 512 "
+        "--cb-max-batch-tokens 512"
+    )
+    assert environment == {
+        "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2",
+        "CUDA_VISIBLE_DEVICES": "",
+    }  # fmt: skip
+
+
+def test_vllm_is_started_by_its_module_and_tells_its_settings() -> None:
+    line, environment = command(vllm.RECIPE, options={"args": ["--max-num-seqs", "16"]})
+    assert line == (
+        "/venv/bin/python -m vllm.entrypoints.openai.api_server --model /models/small --served-model-name small "
+        "--host 127.0.0.1 --port 8000 --dtype bfloat16 --max-model-len 1024 --enforce-eager --max-num-seqs 16"
+    )
+    assert environment["VLLM_SERVER_DEV_MODE"] == "1"
+    assert len(environment["VLLM_CPU_OMP_THREADS_BIND"].split(",")) <= 2
+    on_gpu, environment = command(vllm.RECIPE, device="cuda:3", graph="compiled", precision="fp16")
+    assert "--enforce-eager" not in on_gpu
+    assert "--dtype float16" in on_gpu
+    assert environment["CUDA_VISIBLE_DEVICES"] == "3"
+    assert "VLLM_CPU_OMP_THREADS_BIND" not in environment
+
+
+def test_llama_cpp_is_told_not_to_cut_off_running_answers(tmp_path: Path) -> None:
+    gguf = tmp_path / "small.gguf"
+    gguf.write_bytes(b"GGUF")
+    line, _ = command(llama_cpp.RECIPE, options={"gguf": str(gguf)})
+    assert line == (
+        f"/venv/bin/python -m llama_cpp.server --model {gguf} --model_alias small --host 127.0.0.1 --port 8000 "
+        "--n_ctx 1024 --n_threads 2 --n_threads_batch 2 --interrupt_requests false"
+    )
+
+
+def test_llama_cpp_without_a_gguf_says_that_nothing_is_converted() -> None:
+    with pytest.raises(BadInput, match=r"does not convert to them; name one in executor\.options\.gguf") as caught:
+        command(llama_cpp.RECIPE)
+    assert caught.value.code == "TL207"
+
+
+def test_sglang_is_started_with_its_metrics() -> None:
+    line, environment = command(sglang.RECIPE, device="cuda:0", graph="compiled")
+    assert line == (
+        "/venv/bin/python -m sglang.launch_server --model-path /models/small --served-model-name small "
+        "--host 127.0.0.1 --port 8000 --dtype bfloat16 --context-length 1024 --enable-metrics"
+    )
+    assert environment["CUDA_VISIBLE_DEVICES"] == "0"
+    assert command(sglang.RECIPE)[0].endswith("--enable-metrics --disable-cuda-graph --device cpu")
+
+
+def test_tensorrt_llm_is_started_by_the_command_beside_its_python() -> None:
+    line, _ = command(tensorrt_llm.RECIPE, device="cuda", options={"python": "/trt/bin/python"})
+    assert line == (
+        "/trt/bin/trtllm-serve serve /models/small --backend pytorch --host 127.0.0.1 --port 8000 --max_seq_len 1024"
+    )
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.kind)
+def test_every_server_listens_on_the_loopback_interface_only(recipe: Recipe, tmp_path: Path) -> None:
+    gguf = tmp_path / "x.gguf"
+    gguf.write_bytes(b"GGUF")
+    line, _ = command(recipe, options={"gguf": str(gguf)})
+    assert "--host 127.0.0.1 --port 8000" in line
+
+
+@pytest.mark.parametrize("recipe", [r for r in RECIPES if not r.needs_gguf], ids=lambda recipe: recipe.kind)
+def test_a_precision_that_is_no_cast_is_refused(recipe: Recipe) -> None:
+    with pytest.raises(BadInput) as caught:
+        command(recipe, precision="int4-weight")
+    assert caught.value.code == "TL203"
+
+
+def test_which_launchers_were_never_run_by_their_authors_is_said() -> None:
+    assert [recipe.kind for recipe in RECIPES if not recipe.tried] == ["sglang", "tensorrt-llm"]
+
+
+def test_vllm_tells_its_limits_on_a_page() -> None:
+    found = values(vllm.RECIPE, pages={"/server_info?config_format=json": recorded.VLLM_INFO})
+    assert found == {
+        "serving.batching": "continuous",
+        "serving.max_sequences": 128,
+        "serving.max_batched_tokens": 2048,
+        "serving.chunked_prefill": True,
+        "serving.prefix_cache": True,
+        "serving.kv_block_tokens": 128,
+        "serving.graphs": "none (eager)",
+        "serving.parallel": {"tensor_parallel": 2, "pipeline_parallel": 1, "data_parallel": 1},
+        "precision.weights": "bf16",
+        "precision.activations": "bf16",
+        "precision.kv": "bf16",
+    }
+
+
+def test_vllm_without_that_page_is_read_from_its_log_and_its_metrics() -> None:
+    found = values(
+        vllm.RECIPE, log=recorded.VLLM_LOG, metrics=recorded.VLLM_METRICS, pages={"/version": {"version": "0.32.0"}}
+    )
+    assert found["software.runtime.version"] == "0.32.0"
+    assert found["precision.weights"] == "bf16"
+    assert found["precision.kv"] == "fp8-e4m3"
+    assert found["serving.kv_block_tokens"] == 128
+    assert found["serving.prefix_cache"] is True, "the engine's own line is nearer than a metric's label"
+    assert "serving.max_sequences" not in found
+
+
+def test_sglang_is_read_from_its_page_but_its_real_limit_from_its_log() -> None:
+    asked_for = values(sglang.RECIPE, pages={"/server_info": recorded.SGLANG_INFO})
+    assert asked_for["serving.max_sequences"] == 32
+    found = values(sglang.RECIPE, pages={"/get_server_info": recorded.SGLANG_INFO}, log=recorded.SGLANG_LOG)
+    assert found["serving.max_sequences"] == 9
+    assert found["software.runtime.version"] == "0.5.19"
+    assert found["precision.kv"] == "fp8-e4m3"
+    assert found["serving.prefix_cache"] is False
+    assert found["serving.graphs"] == "captured"
+    assert found["serving.speculative"] == "EAGLE"
+    assert found["serving.parallel"] == {"tensor_parallel": 8, "pipeline_parallel": 1, "data_parallel": 1}
+
+
+def test_sglang_without_a_page_is_read_from_its_log() -> None:
+    found = values(sglang.RECIPE, log=recorded.SGLANG_LOG)
+    assert found["serving.attention"] == "fa3"
+    assert found["serving.chunked_prefill"] == 8192
+    assert found["serving.graphs"] == "none (eager)"
+    assert "precision.weights" not in found, "auto says nothing"
+
+
+def test_tensorrt_llm_is_read_from_its_log_the_last_limits_counting() -> None:
+    assert values(tensorrt_llm.RECIPE, log=recorded.TENSORRT_LOG) == {
+        "software.runtime.version": "1.1.0rc3",
+        "serving.batching": "continuous (in flight)",
+        "serving.attention": "TRTLLM",
+        "serving.graphs": "captured",
+        "serving.chunked_prefill": False,
+        "serving.prefix_cache": True,
+        "serving.max_sequences": 64,
+        "serving.max_batched_tokens": 8192,
+        "serving.kv_block_tokens": 32,
+    }
+    assert values(tensorrt_llm.RECIPE, pages={"/version": {"version": "1.2.0"}})["software.runtime.version"] == "1.2.0"
+
+
+def test_llama_cpp_is_read_from_its_log() -> None:
+    found = values(llama_cpp.RECIPE, log=recorded.LLAMA_LOG)
+    assert found["precision.weights"] == "Q4_K - Medium"
+    assert found["precision.kv"] == "fp16"
+    assert found["serving.max_sequences"] == 1
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.kind)
+@given(text=st.text(max_size=200), page=st.recursive(st.none() | st.text() | st.integers(), st.lists, max_leaves=5))
+def test_no_server_can_say_anything_that_breaks_the_reading(recipe: Recipe, text: str, page: Any) -> None:
+    seen = Seen(pages=dict.fromkeys(recipe.pages, page), metrics=text, log=text, argv=[text])
+    ExecutorRecord(recipe.facts(seen))
+
+
+def test_a_tensor_class_differs_only_where_the_server_says_so() -> None:
+    spec = spec_of(inference("vllm", point={"precision": "bf16"}))
+    said = {"precision.weights": declared("bf16", "its page"), "precision.kv": declared("fp8-e4m3", "its page")}
+    verdicts = {check.tensor_class: (check.verdict, check.observed) for check in checks(spec, said)}
+    assert verdicts == {
+        "weights": ("unknown", None), "activations": ("unknown", None), "accumulation": ("unknown", None),
+        "kv": ("differs", "fp8-e4m3"),
+    }  # fmt: skip
+
+
+def test_the_context_has_room_for_templates_and_never_more_than_the_model() -> None:
+    def asked(model: str, **parts: Any) -> int:
+        lengths = {"input_tokens": fixed(3000), "output_tokens": fixed(1000)} | parts
+        return context_of(load_model(model), spec_of(inference("vllm", model, **lengths)).workload)  # type: ignore[arg-type]
+
+    closed = {"arrival": {"kind": "closed"}, "point": {"concurrency": 1}}
+    assert asked("llama-3.1-8b") == 2 * (3000 + 1000 + 64)
+    assert asked("llama-3.1-8b", input_tokens=fixed(10), output_tokens=fixed(10)) == 2048
+    assert asked("tiny") == 512
+    assert asked("llama-3.1-8b", prefix={"tokens": 500}, **closed) == 2 * (3000 + 1000 + 64) + 1000
+    assert asked("llama-3.1-8b", sessions={"turns": fixed(3)}, **closed) == 8192
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"pyton": "x"}, "did you mean 'python'"),
+        ({"env": {"HF_TOKEN": "x"}}, "'HF_TOKEN' looks like a secret"),
+        ({"env": {"my_api_key": "x"}}, "looks like a secret"),
+        ({"args": ["--api-key", "x"]}, "'api_key' looks like a secret"),
+        ({"args": ["--api-key=x"]}, "'api_key' looks like a secret"),
+        ({"args": "--flag"}, "args is a list of words"),
+        ({"env": {"A": 1}}, "env is a table of strings"),
+        ({"start_timeout_s": -1}, "start_timeout_s cannot be -1"),
+        ({"start_timeout_s": True}, "start_timeout_s cannot be True"),
+        ({"python": 3}, "python is a path"),
+        ({"url": "http://127.0.0.1"}, "has no option 'url'"),
+    ],
+)
+def test_an_option_that_cannot_be_is_one_clear_sentence(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(BadInput, match=sentence) as caught:
+        settings_of("vllm", options, "python")
+    assert caught.value.code == "TL207"
+
+
+def test_a_variable_that_only_resembles_a_secret_is_let_through() -> None:
+    settings = settings_of(
+        "vllm", {"env": {"TOKENIZERS_PARALLELISM": "false"}, "args": ["--max-tokens", "3"]}, "python"
+    )
+    assert settings.environment == {"TOKENIZERS_PARALLELISM": "false"}
+
+
+@pytest.mark.parametrize(
+    ("log", "line"),
+    [
+        ("a\nValueError: too small\n  at exit\n", "ValueError: too small"),
+        ("(EngineCore pid=7) torch.OutOfMemoryError: CUDA.\nbye", "torch.OutOfMemoryError: CUDA."),
+        ("/usr/bin/python: No module named vllm\n", "/usr/bin/python: No module named vllm"),
+        ("[Errno 98] address already in use\nINFO: done", "[Errno 98] address already in use"),
+        ("one\ntwo\n\n", "two"),
+        ("", "it printed nothing"),
+    ],
+)  # fmt: skip
+def test_the_telling_line_is_the_last_thing_that_went_wrong(log: str, line: str) -> None:
+    assert telling_line(log) == line
+
+
+def test_words_of_servers_are_read_as_what_they_spell() -> None:
+    assert [plain(word) for word in ("True", "None", "12", "auto", 3, "")] == [True, None, 12, "auto", 3, None]
+    assert tensor_format("torch.float8_e4m3fn") == "fp8-e4m3"
+    assert tensor_format("auto") is None
+    assert flat({"a": {"x": 1, "y": 2}, "b": {"x": 3}, "y": 4}) == {"x": 1, "y": 2}
+    assert labels('m_total{a="1"} 2\nm{a="3",b="x\\"y"} 1\n', "m") == {"a": "3", "b": 'x\\"y'}
+    assert pairs("x Config(a=1, b=[1, 2], c='d e', f=1.5)", "Config(") == {
+        "a": "1",
+        "b": "[1, 2]",
+        "c": "d e",
+        "f": "1.5",
+    }

@@ -1,0 +1,111 @@
+"""`transformers serve`, really: a model folder made from the catalogue, served, loaded at two rates, and ended."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_launch_process import lives
+
+from material import fixed, inference, quiet, study_of
+from twinlens.executors.launch.folder import model_folder
+from twinlens.executors.launch.running import Running
+from twinlens.measure.study import measure_study
+from twinlens.measure.summary_file import summary_of
+from twinlens.schedule.word import WORDS
+from twinlens.spec.model import load_model
+from twinlens.theory.flop import parameters
+
+pytestmark = pytest.mark.torch
+for name in ("torch", "transformers", "uvicorn", "fastapi"):
+    pytest.importorskip(name, reason="needs the torch and serve extras")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+def test_a_real_server_is_driven_at_two_rates_by_poisson_load(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TWINLENS_CACHE", str(cache))
+    data = inference(
+        "transformers-serve", "tiny", executor={"threads": 1}, point={"precision": "bf16"},
+        sweep={"rate_per_s": [4.0, 8.0]}, arrival={"kind": "poisson"}, fidelity_prompts=0,
+        input_tokens=fixed(12), output_tokens=fixed(5), protocol={"duration_s": 3.0, "min_rows": 1},
+    )  # fmt: skip
+    phrases: list[str] = []
+    outcome = measure_study(study_of(data), tmp_path, lambda event: phrases.append(event.phrase))
+    assert not outcome.failures
+    assert phrases.count("starting transformers serve") == 1
+    first, second = outcome.runs
+    server = Running.from_json(first.raw["server"])
+    assert server.id == second.raw["server"]["id"], "two rates share one server"
+    assert not lives(server.pid)
+    for run in outcome.runs:
+        rows = run.requests
+        assert len(rows.outcome) == run.table.num_rows > 0
+        assert set(run.table["outcome"].to_pylist()) == {"ok"}
+        assert set(run.table["output_tokens"].to_pylist()) == {5}, "random weights name no end: no answer is cut off"
+        summary = summary_of(run)
+        assert 0 < (summary.metrics["ttft_s_p50"].value or 0) < 5
+        assert summary.metrics["failed_share"].value == 0
+    assert first.facts is not None
+    executor = first.facts.executor
+    assert executor.value("software.runtime.name") == "transformers serve"
+    assert executor.facts["software.runtime.version"].capture == "observed"
+    assert executor.value("precision.weights") == "bf16"
+    assert executor.value("serving.batching") == "continuous, paged"
+    assert executor.value("model.id") == "tiny"
+    assert executor.value("model.parameters") == parameters(load_model("tiny").shape).total
+    assert "torch" in executor.value("software.libraries")
+    assert server.process["resident_bytes"] > 100e6
+    assert any("weights are random" in note for note in first.facts.notes)
+
+
+def test_a_model_folder_is_made_once_with_a_token_for_every_word(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from safetensors.torch import load_file
+    from transformers import AutoTokenizer
+
+    monkeypatch.setenv("TWINLENS_CACHE", str(cache))
+    said: list[str] = []
+    made = model_folder("small", said.append)
+    assert said == ["making random weights and a tokenizer for small (once)"]
+    assert model_folder("small", said.append) == made
+    assert len(said) == 1
+    assert made.made
+    assert not list(made.path.parent.glob(".*")), "no half-made folder is left"
+    tokenizer = AutoTokenizer.from_pretrained(made.path)
+    assert len(tokenizer) == load_model("small").config["vocab_size"]
+    assert {len(tokenizer(" " + word).input_ids) for word in WORDS} == {1}
+    assert tokenizer.decode(tokenizer("Grüße, 世界").input_ids) == "Grüße, 世界"
+    tensors = load_file(made.path / "model.safetensors")
+    assert sum(tensor.numel() for tensor in tensors.values()) == parameters(load_model("small").shape).total
+    head = tensors["lm_head.weight" if "lm_head.weight" in tensors else "model.embed_tokens.weight"]
+    zero = set((head.float().abs().sum(1) == 0).nonzero().flatten().tolist())
+    assert zero == {number for number in range(len(tokenizer)) if not is_text(tokenizer, number)}
+    assert len(zero) > 6
+    turn = [{"role": "user", "content": " hope"}]
+    assert (
+        tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True) == "<|user|> hope<|assistant|>"
+    )
+
+
+def is_text(tokenizer: Any, number: int) -> bool:
+    """What a server streams for one token alone: nothing for a special one, nothing yet for half a character."""
+    text = tokenizer.decode([number], skip_special_tokens=True)
+    return bool(text) and "\ufffd" not in text
+
+
+def test_a_local_folder_is_served_as_it_is(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWINLENS_CACHE", str(cache))
+    made = model_folder("small", quiet)
+    mine = tmp_path / "mine"
+    shutil.copytree(made.path, mine)
+    (mine / "twinlens-weights.json").unlink()
+    found = model_folder(str(mine), quiet)
+    assert (found.path, found.digest, found.made) == (mine, made.digest, False)
+    assert not (mine / "twinlens-weights.json").exists(), "nothing is written into a folder of the user's"

@@ -1,0 +1,191 @@
+"""What a server said of itself, over the window of a run: worked by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from served_rows import columns, row
+from server_samples import samples
+from twinlens.record.estimate import Estimate
+from twinlens.record.server import COUNTERS, SERVER_SCHEMA
+from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.metrics.server import ServerFigures, server_figures
+from twinlens.stats.metrics.server_rows import ServerRows
+from twinlens.stats.metrics.window import Window
+
+REQUESTS = columns(row(1000.0 * i, [1000.0 * i + 20, 1000.0 * i + 40]) for i in range(10))
+WINDOW = Window(np.arange(10), 2_000_000_000, 8_000_000_000, 0, 10, "flat", True, "steady")
+
+
+def figures(rows: list[dict[str, Any]], slots: int | None = None, window: Window = WINDOW) -> ServerFigures:
+    return server_figures(samples(rows), {"reason": None}, REQUESTS, window, slots)
+
+
+def metrics(rows: list[dict[str, Any]], slots: int | None = None) -> dict[str, Estimate]:
+    return figures(rows, slots).metrics
+
+
+def grown(of: str, per_s: float, **more: float) -> list[dict[str, Any]]:
+    """Counters that grow evenly, read every half second from -0.5 s to 10 s."""
+    rates = {of: per_s} | more
+    return [
+        {"at": at / 2} | {name: round(1000 + rate * at / 2) for name, rate in rates.items()} for at in range(-1, 21)
+    ]
+
+
+def test_gauges_are_averaged_inside_the_window_only() -> None:
+    rows = [{"at": at, "running": 4 if 2 <= at <= 8 else 100, "waiting": at % 2, "kv_use": 0.5} for at in range(11)]
+    found = metrics(rows)
+    assert (found["server_running_mean"].value, found["server_running_max"].value) == (4.0, 4.0)
+    assert found["server_running_mean"].n == 7
+    assert found["server_waiting_mean"].value == pytest.approx(3 / 7)
+    assert found["server_waiting_max"].value == 1.0
+    assert found["server_kv_use_max"].value == 0.5
+    low = found["server_waiting_mean"].low
+    assert low is not None
+    assert 0 <= low < 3 / 7
+
+
+def test_counters_are_subtracted_inside_the_window() -> None:
+    found = metrics(grown("preemptions", 2.0))
+    assert found["server_preemptions"].value == 12.0  # two a second for six seconds
+    assert found["server_preemptions"].n == 12
+
+
+def test_ratios_are_those_of_the_differences_and_not_of_the_totals() -> None:
+    rows = grown("prefix_queries", 100, prefix_hits=25, draft_tokens=40, accepted_tokens=30)
+    found = metrics(rows)
+    assert found["prefix_hit_ratio"].value == pytest.approx(0.25, abs=0.01)
+    assert found["draft_acceptance"].value == pytest.approx(0.75, abs=0.01)
+    assert found["prefix_hit_ratio"].level == 0.95
+
+
+def test_batching_efficiency_is_useful_tokens_of_slots_times_steps() -> None:
+    rows = grown("generation_tokens", 300, iterations=50, iteration_tokens=450)
+    found = metrics(rows, slots=8)
+    # 300 tokens/s from 50 steps/s are 6 a step, of 8 that fit.
+    assert found["batching_efficiency"].value == pytest.approx(0.75)
+    assert found["tokens_per_iteration"].value == pytest.approx(9.0)
+    assert "of 8" in found["batching_efficiency"].method
+
+
+def test_slots_come_from_the_page_where_the_facts_do_not_say_them() -> None:
+    rows = [one | {"slots": 12} for one in grown("generation_tokens", 300, iterations=50)]
+    assert metrics(rows)["batching_efficiency"].value == pytest.approx(0.5)
+    assert metrics(rows, slots=6)["batching_efficiency"].value == pytest.approx(1.0)
+
+
+def test_without_slots_batching_efficiency_says_so() -> None:
+    found = metrics(grown("generation_tokens", 300, iterations=50))["batching_efficiency"]
+    assert (found.value, found.reason) == (None, "the server does not say how many requests may run at once")
+
+
+def test_means_of_histograms_are_sums_over_counts_of_the_window() -> None:
+    rows = [
+        {
+            "at": at / 2,
+            "ttft_sum_s": 100.0 + 0.3 * at,
+            "ttft_count": 50 + 2 * at,
+            "queue_sum_s": 0.0,
+            "queue_count": at + 1,
+        }
+        for at in range(-1, 21)
+    ]
+    found = metrics(rows)
+    assert found["server_ttft_s_mean"].value == pytest.approx(0.15)
+    assert found["server_queue_s_mean"].value == 0.0
+
+
+def test_what_did_not_happen_in_the_window_has_no_ratio() -> None:
+    found = metrics(grown("draft_tokens", 0, accepted_tokens=0, iterations=0, iteration_tokens=0))
+    assert found["draft_acceptance"].reason == "nothing was drafted"
+    assert found["tokens_per_iteration"].reason == "the engine made no step"
+
+
+def test_what_a_server_does_not_say_is_absent_and_the_rest_is_there() -> None:
+    found = metrics([{"at": at, "running": 1} for at in range(11)])
+    assert found["server_running_mean"].value == 1.0
+    for name in ("server_kv_use_mean", "server_preemptions", "prefix_hit_ratio", "server_ttft_s_mean"):
+        assert (found[name].value, found[name].reason) == (None, "the server does not say it")
+
+
+def test_a_restart_inside_the_window_leaves_no_differences_and_a_note() -> None:
+    rows = grown("generation_tokens", 300, iterations=50, preemptions=1)
+    reset = [one | {name: one[name] - 1000 for name in one if name != "at"} if one["at"] > 5 else one for one in rows]
+    told = figures(reset, slots=8)
+    found = told.metrics["batching_efficiency"]
+    assert found.value is None
+    assert found.reason == "the server was started again in mid-run (seen at 5.5 s): its counters began anew"
+    assert told.metrics["server_preemptions"].value is None
+    assert "The server was started again in mid-run (its counters fell; seen at 5.5 s)." in told.notes
+
+
+def test_a_restart_outside_the_window_does_not_touch_it() -> None:
+    rows = grown("preemptions", 2.0)
+    reset = [one | {"preemptions": one["preemptions"] - 1000} if one["at"] > 9 else one for one in rows]
+    told = figures(reset)
+    assert told.metrics["server_preemptions"].value == 12.0
+    assert len(told.notes) == 1
+
+
+def test_readings_that_failed_are_counted_and_left_out() -> None:
+    rows = grown("preemptions", 2.0)
+    rows[7] = {"at": rows[7]["at"], "error": "the metrics page does not answer (timed out)"}
+    told = figures(rows)
+    assert told.metrics["server_preemptions"].value == 12.0
+    assert told.notes == (
+        "1 of 22 readings of the server's metrics failed, the last one: the metrics page does not answer (timed out).",
+    )
+
+
+def test_a_server_without_a_page_has_every_metric_absent_for_one_reason() -> None:
+    nothing = samples([])
+    told = server_figures(nothing, {"reason": "the server has no metrics page (404)"}, REQUESTS, WINDOW, 8)
+    assert {found.reason for found in told.metrics.values()} == {"the server has no metrics page (404)"}
+    assert told.notes == ("The server's own metrics are not measured: the server has no metrics page (404).",)
+
+
+def test_a_window_without_a_reading_says_so() -> None:
+    told = figures([{"at": -1.0, "running": 3}, {"at": 20.0, "running": 3}])
+    assert told.metrics["server_running_mean"].reason == "there is no reading inside the window"
+
+
+def test_a_reading_that_ended_early_is_said() -> None:
+    told = server_figures(samples(grown("running", 0)), {"reason": "OSError: no space left"}, REQUESTS, WINDOW, None)
+    assert "The server's metrics were read no further: OSError: no space left." in told.notes
+
+
+def test_the_same_metrics_come_with_and_without_a_page_and_all_are_defined() -> None:
+    with_page = figures(grown("running", 0)).metrics
+    without = server_figures(samples([]), {}, REQUESTS, WINDOW, None).metrics
+    assert set(with_page) == set(without) == {id for id, known in METRICS.items() if known.group == "server"}
+    for id, found in (with_page | without).items():
+        assert found.unit == METRICS[id].unit
+
+
+@given(
+    st.lists(st.integers(0, 1000), min_size=2, max_size=40),
+    st.integers(1, 30),
+)
+def test_differences_are_never_negative_whatever_restarts_there_are(steps: list[int], every: int) -> None:
+    total, rows = 0, []
+    for number, step in enumerate(steps):
+        total = 0 if number % every == every - 1 else total + step
+        rows.append({"at": number / 4, "preemptions": total, "prefix_queries": total, "prefix_hits": total // 2})
+    found = server_figures(samples(rows), {}, REQUESTS, replace(WINDOW, begin_ns=0), None).metrics
+    for name in ("server_preemptions", "prefix_hit_ratio"):
+        value = found[name].value
+        assert value is None or value >= 0
+
+
+def test_columns_have_one_type_each_and_counters_are_known() -> None:
+    rows = ServerRows.from_table(samples([{"at": 0, "kv_use": 0.5, "finished": 3}]))
+    assert rows.known("kv_use").tolist() == [0.5]
+    assert rows.known("finished").tolist() == [3.0]
+    assert set(COUNTERS) < set(SERVER_SCHEMA.names)
