@@ -9,7 +9,7 @@ all: .venv/ready
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Twinlens needs Python 3.11 or later; make PYTHON=python3.12")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[torch,nvidia,ray,dev]'
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[torch,serve,nvidia,ray,dev]'
 	touch $@
 
 demo: .venv/ready

@@ -288,13 +288,18 @@ def test_probe_of_a_device_that_is_not_here_is_bad_input() -> None:
     assert "CUDA devices" in done.stderr
 
 
+def without_stall(study: dict[str, Any]) -> dict[str, Any]:
+    """The same where no server is launched that could be made to stand still."""
+    return study | {"protocol": study["protocol"] | {"stall": None}}
+
+
 def test_demo_measures_both_lenses_and_writes_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bundled studies, on the fake executor: what is measured for real is held in tests/executors."""
     from twinlens.cli import demo
 
     quick = ("executor.kind=fake", "protocol.isolate=false", "protocol.repeats=1")
-    studies = tuple(study_of(study.to_dict(), *quick) for study in demo.demo_studies())
-    assert [study.lens for study in studies] == ["training", "inference", "training"]
+    studies = tuple(study_of(without_stall(study.to_dict()), *quick) for study in demo.demo_studies())
+    assert [study.lens for study in studies] == ["training", "inference", "training", "inference"]
     monkeypatch.setattr(demo, "demo_studies", lambda: studies)
     out = tmp_path / "runs"
     done = call("demo", "--out", out, "-q")
@@ -302,9 +307,9 @@ def test_demo_measures_both_lenses_and_writes_a_report(tmp_path: Path, monkeypat
     assert done.stdout.index("training") < done.stdout.index("inference")
     (report,) = out.glob("*.html")
     assert done.stderr.strip() == f"report: {report}"
-    assert len(find_runs(out)) == sum(len(study.runs()) for study in studies) == 8
+    assert len(find_runs(out)) == sum(len(study.runs()) for study in studies) == 9
     data = call("demo", "--out", tmp_path / "again", "-q", "--json")
-    assert len(json.loads(data.stdout)) == 8
+    assert len(json.loads(data.stdout)) == 9
 
 
 def test_a_reader_that_goes_away_is_no_error(measured_runs: Path) -> None:

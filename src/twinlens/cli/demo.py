@@ -9,13 +9,15 @@ from twinlens.cli.measure import fail_if_any, measure_with_progress
 from twinlens.cli.report import write_report
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.cli.show import show_runs, summaries_json
+from twinlens.measure.study import Outcome
 from twinlens.measure.summary_file import summary_of
+from twinlens.report.sentence import both_counts
 from twinlens.report.sentence import sentences as words
 from twinlens.spec.load import load
 from twinlens.spec.study import Study
-from twinlens.stats.group import group
+from twinlens.stats.group import Group, group
 
-STUDIES = ("training", "inference", "quality")
+STUDIES = ("training", "inference", "quality", "serving")
 
 
 def run(folder: Path, json: bool, quiet: bool, fresh: bool) -> None:
@@ -32,12 +34,22 @@ def run(folder: Path, json: bool, quiet: bool, fresh: bool) -> None:
             # The sentences are about the one model that both lenses saw.
             groups = [one for one in group(map(summary_of, runs)) if one.model == studies[0].workload.model]
             console = out()
-            for sentence in words(*([one for one in groups if one.lens == lens] for lens in ("training", "inference"))):
+            for sentence in _said(groups, outcomes[-1]):
                 console.print(sentence)
             console.print()
         err().print(f"report: {report.resolve()}", soft_wrap=True)
         for outcome in outcomes:
             fail_if_any(outcome)
+
+
+def _said(groups: list[Group], served: Outcome) -> list[str]:
+    """The three sentences, of engine-level runs, and the two ways of counting of the served one."""
+    ids = {one.id for one in served.runs}
+    apart = [[one for one in groups if (one.runs[0].run in ids) is is_served] for is_served in (False, True)]
+    said = words(*([one for one in apart[0] if one.lens == lens] for lens in ("training", "inference")))
+    stalls = [one.spec.protocol.stall for one in served.runs]
+    counts = [both_counts(one, stalls[0].for_s) for one in apart[1] if stalls[0] is not None]
+    return [*said, *filter(None, counts)]
 
 
 def demo_studies() -> tuple[Study, ...]:

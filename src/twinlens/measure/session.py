@@ -26,6 +26,7 @@ from twinlens.measure.nvidia import open_gpus
 from twinlens.measure.physics import datasheet_of, theory_of
 from twinlens.measure.scrape import scraping
 from twinlens.measure.serve import serve
+from twinlens.measure.stall import drill, refuse_stall_elsewhere
 from twinlens.measure.telemetry import Sampler
 from twinlens.measure.train import train
 from twinlens.record.executor import ExecutorRecord
@@ -67,6 +68,7 @@ def run_here(folder: Path, spec: RunSpec, say: Say, server: Running | None = Non
 
 def _measure(folder: Path, spec: RunSpec, say: Say, handed: Running | None) -> None:
     refuse_what_cannot_fit(spec)
+    refuse_stall_elsewhere(spec)
     opened: Trainer | Server = trainer(spec.executor.kind) if spec.lens == "training" else server(spec.executor.kind)
     with joined(opened, folder, spec, lambda phrase: say(phrase, 0.0, 0), handed) as running:
         _measure_with(opened, folder, spec, say, running)
@@ -87,7 +89,7 @@ def _measure_with(opened: Any, folder: Path, spec: RunSpec, say: Say, running: R
             if spec.executor.kind == "replay"  # what this machine does meanwhile is nothing of the recorded one's
             else Sampler(readings.add_all, gpus, spec.protocol.telemetry_s, meters=open_meters(gpus)),
         ):
-            _take(opened, spec, rows, say, facts)
+            _take(opened, spec, rows, say, facts, running)
         if isinstance(spec.workload, TrainingWorkload) and spec.workload.save:
             say("saving the weights", 1.0, rows.count)
             _save(opened, folder / "weights")
@@ -97,7 +99,7 @@ def _measure_with(opened: Any, folder: Path, spec: RunSpec, say: Say, running: R
         opened.close()
 
 
-def _take(opened: Any, spec: RunSpec, rows: RowWriter, say: Say, facts: Facts) -> None:
+def _take(opened: Any, spec: RunSpec, rows: RowWriter, say: Say, facts: Facts, running: Running | None) -> None:
     told_s = 0.0
 
     def progress(share: float, count: int) -> None:
@@ -113,7 +115,11 @@ def _take(opened: Any, spec: RunSpec, rows: RowWriter, say: Say, facts: Facts) -
     else:
         with player(opened, spec, rows.folder, lambda phrase: say(phrase, 0.0, 0)) as play:
             asking = partial(say, "asking the guards' questions", 1.0)
-            with guarded(opened, spec, rows.folder, lambda: asking(rows.count)), scraping(opened, spec, rows.folder):
+            with (
+                guarded(opened, spec, rows.folder, lambda: asking(rows.count)),
+                scraping(opened, spec, rows.folder),
+                drill(running, spec.protocol.stall),
+            ):
                 play(rows, progress)
 
 

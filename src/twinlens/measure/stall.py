@@ -8,7 +8,28 @@ from collections.abc import Callable, Iterator
 
 import psutil
 
+from twinlens.errors import BadInput
+from twinlens.executors.launch.running import Running
+from twinlens.executors.registry import launcher
 from twinlens.spec.protocol import Stall
+from twinlens.spec.study import RunSpec
+
+
+def refuse_stall_elsewhere(spec: RunSpec) -> None:
+    """Raises BadInput for a stall of a server that is not ours to stop."""
+    if spec.protocol.stall is not None and launcher(spec.executor.kind) is None:
+        raise BadInput(
+            f"protocol.stall stops a server that Twinlens launches, and {spec.executor.kind} launches none; "
+            "leave it out or take transformers-serve",
+            code="TL202",
+        )
+
+
+def drill(running: Running | None, stall: Stall | None) -> contextlib.AbstractContextManager[None]:
+    """The stall that was asked for, of the server that is up; nothing where none was."""
+    if running is None or stall is None:
+        return contextlib.nullcontext()
+    return stalled(running.pid, stall)
 
 
 @contextlib.contextmanager

@@ -31,6 +31,19 @@ def sentences(training: Sequence[Group], inference: Sequence[Group]) -> tuple[st
     return said[0], said[1], _apart(both["training"], batches or both["inference"])
 
 
+def both_counts(one: Group, stalled_s: float) -> str | None:
+    """What a stall does to the wait for a first token, counted from when it was due and from when it was sent."""
+    found = [one.metrics.get(name) for name in ("ttft_s_p90", "ttft_from_send_s_p90")]
+    if any(wait is None or wait.value is None for wait in found):
+        return None
+    due, sent = (cell.value(wait) for wait in found)
+    return (
+        f"In mid-run the server stood still for {stalled_s:g} s. Counted from when it was due, every tenth request "
+        f"waited {due} or longer for its first token; counted from when it was sent, {sent}: that count leaves out "
+        "the wait before sending, which users feel."
+    )
+
+
 def against(one: Group, reference: Group) -> Estimate | None:
     """The ratio of two groups' headline rates over their ranked runs; None where either may not be ranked."""
     if not (one.ranked and reference.ranked):
