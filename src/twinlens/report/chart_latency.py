@@ -18,14 +18,19 @@ AXES: dict[Load, str] = {
     "concurrency": "requests in flight (closed loop)",
     "other": "offered rate (requests/s)",
 }
-_WORDS = {"ttft_s": "TTFT", "tpot_s": "TPOT"}
+_WORDS = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_latency_s": "latency"}
 _DASHES = {"p50": [1, 0], "p99": [5, 3]}
 
 
 def latency_charts(entries: tuple[Entry, ...], load: Load, id: str) -> list[Figure]:
-    """TTFT and TPOT at their median and p99 against the load, with their intervals and the SLO's limits."""
+    """TTFT and TPOT at their median and p99 against the load, with their intervals and the SLO's limits.
+
+    The whole latency too, where the SLO limits it.
+    """
     mine = tuple(entry for entry in entries if load_of(entry.group) == load)
-    found = [_latency_chart(mine, load, kind, f"{id}-{load}-{kind.removesuffix('_s')}") for kind in _WORDS]
+    slo = slo_of(mine)
+    kinds = [kind for kind in _WORDS if kind != "e2e_latency_s" or (slo is not None and slo.e2e_latency_s is not None)]
+    found = [_latency_chart(mine, load, kind, f"{id}-{load}-{kind.split('_')[0]}") for kind in kinds]
     return [one for one in found if one is not None]
 
 
