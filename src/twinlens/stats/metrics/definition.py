@@ -19,7 +19,9 @@ class Metric:
     label: str
     unit: str
     lens: Lens
-    group: Literal["sustained", "time", "efficiency", "memory", "quality", "energy", "share", "client", "server", "peer"]
+    group: Literal[
+        "sustained", "time", "efficiency", "memory", "quality", "energy", "share", "client", "server", "peer"
+    ]
     better: Literal["more", "less", "none"] = "none"
 
 
