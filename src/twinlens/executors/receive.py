@@ -17,13 +17,13 @@ from typing import Any
 from twinlens.executors.deadline import Alarm
 from twinlens.executors.exchange import FOLD_READS, Ended, Exchange
 from twinlens.executors.line import OUT_OF, Address, Line
-from twinlens.executors.poller import READABLE, WRITABLE, poller
+from twinlens.executors.poller import BOTH, READABLE, READING, WRITABLE, poller
 from twinlens.executors.stamp import ANCILLARY_BYTES, NO_STAMP, WallOffset, stamp_keeper
 
 _MOST_EVENTS = 256
 _LONG_READ_BYTES = 2048
 _MANY = 256  # from so many streams on, memory counts for more than the time that reading more at once saves
-_END = b"\r\n\r\n"
+_RETURN = 13
 _TICK_NS = 10_000_000
 _MOST_GATHER_NS = 500_000
 _LEAST_READS_PER_NS = 4e-6
@@ -93,7 +93,7 @@ class Loop:
         Its end comes out of `wait` under this key, whatever happens. Sent is the first thing done on the wire for it:
         `connect` for a new connection. Raises OutOfResources.
         """
-        fold_reads = FOLD_READS if len(self._running) < _MANY else FOLD_READS // 3
+        fold_reads = FOLD_READS if len(self._running) < _MANY else FOLD_READS // 2
         exchange = Exchange(key, self.offset, self._most_bytes, fold_reads)
         line = self._idle.pop() if self._idle else None
         exchange.sent_ns = now = self._now_ns()
@@ -168,20 +168,19 @@ class Loop:
                     continue
                 now = now_ns()
                 size = len(data)
-                if size == read_bytes:
-                    line.read_more()
+                if size == read_bytes or events != READABLE:
+                    self._read_on(line, is_full=size == read_bytes)
                 if line.tls is not None:
                     data = self._decrypt(line, data)
                     if not data:
                         continue
                     size = len(data)
                 reads += 1
-                exchange.read_ns.append(now)
-                exchange.stamps.append(ancillary[0][2] if ancillary else NO_STAMP)
-                parts = exchange.parts
-                parts.append(data)
+                got = exchange.got
+                got += (data, ancillary[0][2] if ancillary else NO_STAMP, now)
+                # The last four bytes of an answer in chunks are two line ends; those of a chunk are an event's and one.
                 if (
-                    len(parts) >= exchange.look_at or data[-4:] == _END or not 4 <= size <= _LONG_READ_BYTES
+                    len(got) >= exchange.look_at or not 4 <= size <= _LONG_READ_BYTES or data[-4] == _RETURN
                 ) and not exchange.is_queued:
                     exchange.is_queued = True
                     queue.append((line, exchange))
@@ -259,7 +258,7 @@ class Loop:
             if why is None:
                 line.queue(payload)
                 whole = line.push()
-                self._register(line, READABLE if whole else READABLE | WRITABLE)
+                self._register(line, READING if whole else BOTH)
             else:
                 self._fail(line, why)
         except OSError as error:
@@ -282,8 +281,14 @@ class Loop:
         if line.fd not in self._lines:
             self._lines[line.fd] = line
             self._poller.register(line.fd, events)
-        elif events != READABLE:
+        elif events != READING:
             self._poller.modify(line.fd, events)
+
+    def _read_on(self, line: Line, *, is_full: bool) -> None:
+        """There may be more, or the end: a poll says only once that something has come, so have it said again."""
+        if is_full:
+            line.read_more()
+        self._poller.modify(line.fd, BOTH if line.out else READING)
 
     def _writable(self, line: Line) -> None:
         if line.is_connecting and (why := line.connected()):
@@ -291,7 +296,7 @@ class Loop:
             return
         try:
             if line.push():
-                self._poller.modify(line.fd, READABLE)
+                self._poller.modify(line.fd, READING)
         except OSError as error:
             self._lost(line, error)
 
@@ -301,7 +306,7 @@ class Loop:
             plain, out = line.tls.read(cipher)
             line.out += out
             if not line.push():
-                self._poller.modify(line.fd, READABLE | WRITABLE)
+                self._poller.modify(line.fd, BOTH)
         except (ssl.SSLError, OSError) as error:
             self._lost(line, error)
             return b""
