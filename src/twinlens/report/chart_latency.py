@@ -152,6 +152,8 @@ def _title(entries: tuple[Entry, ...], kind: str, load: Load, limit: float | Non
         if entry.group.ranked and _keeps(entry, kind, limit):
             before = best.get(entry.precision)
             best[entry.precision] = entry if before is None else max(before, entry, key=lambda one: place_of(one.group))
+    if not any(_p99(entry, kind) for entry in entries if entry.group.ranked):
+        return f"Too few requests for a p99 {word} at any ranked point."
     if not best:
         return f"No ranked point keeps p99 {word} within {limit:g} s."
     upto = " and ".join(entry.name for entry in best.values())
@@ -159,8 +161,13 @@ def _title(entries: tuple[Entry, ...], kind: str, load: Load, limit: float | Non
 
 
 def _keeps(entry: Entry, kind: str, limit: float) -> bool:
+    found = _p99(entry, kind)
+    return found is not None and found <= limit
+
+
+def _p99(entry: Entry, kind: str) -> float | None:
     found = entry.group.metrics.get(f"{kind}_p99")
-    return found is not None and found.value is not None and found.value <= limit
+    return found.value if found is not None else None
 
 
 def _caption(rows: list[dict[str, Any]], load: Load) -> str:

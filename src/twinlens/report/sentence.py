@@ -25,7 +25,7 @@ from twinlens.stats.ratio import ratio_of_runs
 
 
 def sentences(
-    training: Sequence[Group], inference: Sequence[Group], searches: Sequence[SearchRecord] = ()
+    training: Sequence[Group], inference: Sequence[Group], *, searches: Sequence[SearchRecord] = ()
 ) -> tuple[str, str, str]:
     """One sentence per lens and one that keeps them apart. Factors have an interval or say they have none."""
     both = {"training": in_order(training), "inference": in_order(inference)}

@@ -16,7 +16,7 @@ _AT: dict[Load, str] = {"rate": "{:.4g} requests/s", "concurrency": "{:.4g} requ
 
 
 def served_sentence(groups: Sequence[Group], searches: Sequence[SearchRecord] = ()) -> str:
-    """What each search found; else, for each model, load and precision, the highest ranked point and what lay beyond."""
+    """What each search found; else, for each model, load and precision, the highest ranked point and what came next."""
     found_by = [
         f"{f'{name}: ' if (name := where(one)) else ''}the highest within the SLO ({asked(record)}) is "
         f"{interval(one, record.search.unit)} ({one.outcome})"
