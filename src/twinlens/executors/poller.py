@@ -12,8 +12,8 @@ WRITABLE = 4
 
 READING = READABLE | 0x2000 | 1 << 31
 BOTH = READING | WRITABLE
-"""What to wait for: what comes (and its end), told once as it comes: the kernel need not look at a socket again that has
-been emptied. One that has not been is to be asked for again with `modify`."""
+"""What to wait for: what comes (and its end), told once as it comes, so that the kernel need not look again at a socket
+that has been emptied. One that has not been is to be asked for again with `modify`."""
 
 
 class _Poller:

@@ -7,7 +7,6 @@ are measured in benchmarks/load_generator.
 
 from __future__ import annotations
 
-import ssl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -307,7 +306,7 @@ class Loop:
             line.out += out
             if not line.push():
                 self._poller.modify(line.fd, BOTH)
-        except (ssl.SSLError, OSError) as error:
+        except OSError as error:  # of which ssl.SSLError is one
             self._lost(line, error)
             return b""
         return plain
