@@ -8,8 +8,9 @@ from altair.utils import schemapi
 
 from twinlens.measure.search_file import SearchRecord
 from twinlens.report import cell
-from twinlens.report.chart_goodput import goodput_chart, pareto_chart
+from twinlens.report.chart_goodput import goodput_chart
 from twinlens.report.chart_latency import latency_charts
+from twinlens.report.chart_pareto import pareto_chart
 from twinlens.report.chart_search import search_chart
 from twinlens.report.chart_serving_time import serving_timeline
 from twinlens.report.chart_tail import tail_chart
@@ -86,7 +87,8 @@ def _part(lens: LensView, model: str, mark: str, searches: tuple[SearchRecord, .
     entries = tuple(entry for entry in lens.entries if entry.group.model == model)
     loads = [load for load in SERVED if any(load_of(entry.group) == load for entry in entries)]
     drawn: list[Figure | None] = [one for load in loads for one in latency_charts(entries, load, mark)]
-    drawn += [goodput_chart(entries, f"{mark}-goodput"), pareto_chart(entries, f"{mark}-pareto")]
+    drawn += [goodput_chart(entries, f"{mark}-goodput")]
+    drawn += [pareto_chart(entries, load, f"{mark}-{load}-pareto") for load in loads]
     open_loop = lens.under("rate", "other").entries
     precisions = dict.fromkeys(entry.precision for entry in open_loop if entry in entries)
     mine = tuple(entry for entry in entries if load_of(entry.group) in ("rate", "other"))
