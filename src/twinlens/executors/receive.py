@@ -15,6 +15,7 @@ from typing import Any
 
 from twinlens.executors.deadline import Alarm
 from twinlens.executors.exchange import FOLD_READS, Ended, Exchange
+from twinlens.executors.gather import Gather
 from twinlens.executors.line import OUT_OF, Address, Line
 from twinlens.executors.poller import BOTH, READABLE, READING, WRITABLE, poller
 from twinlens.executors.stamp import ANCILLARY_BYTES, NO_STAMP, WallOffset, stamp_keeper
@@ -23,10 +24,6 @@ _MOST_EVENTS = 256
 _LONG_READ_BYTES = 2048
 _MANY = 256  # from so many streams on, memory counts for more than the time that reading more at once saves
 _RETURN = 13
-_TICK_NS = 10_000_000
-_MOST_GATHER_NS = 500_000
-_LEAST_READS_PER_NS = 4e-6
-_GAP_SHARE = 0.1
 
 
 class OutOfResources(Exception):
@@ -67,8 +64,7 @@ class Loop:
         self._poller: Any = poller()
         self._alarm = Alarm()
         self._alarm_ns: int | None = None
-        self._gather_ns = 0
-        self._tick_ns = self._tick_reads = 0
+        self._gather = Gather()
         self._keeper = stamp_keeper() if stamps else None
         if self._alarm.fd is not None:
             self._poller.register(self._alarm.fd, READABLE)
@@ -137,7 +133,7 @@ class Loop:
     def _receive(self, until_ns: int | None) -> None:
         """The hot path. Each line of it is paid for once per token."""
         poll, lines, queue, now_ns = self._poller.poll, self._lines, self._queue, self._now_ns
-        ended, ancillary_bytes, has_alarm = self._ended, ANCILLARY_BYTES, self._alarm.fd
+        ended, ancillary_bytes, has_alarm, gather = self._ended, ANCILLARY_BYTES, self._alarm.fd, self._gather
         while not ended:
             reads = 0
             timeout = 0 if queue or until_ns == 0 else -1 if has_alarm is not None else self._timeout_s(until_ns)
@@ -185,7 +181,7 @@ class Loop:
                     queue.append((line, exchange))
             now = now_ns()
             self.counts.reads += reads
-            if now >= self._tick_ns:
+            if now >= gather.next_ns:
                 self._tick(now)
             if queue:
                 self._look(*queue.popleft())
@@ -195,32 +191,25 @@ class Loop:
                 break
             if self._alarm_ns is None:
                 self._set_alarm(until_ns)
-            gather_ns = self._gather_ns
+            gather_ns = gather.wait_ns
             if gather_ns and not queue and (until_ns is None or until_ns - now > 2 * gather_ns):
                 sleep(gather_ns / 1e9)
 
     def _tick(self, now: int) -> None:
-        """Every 10 ms: look after the clocks, and choose how long to let reads come together.
-
-        A wake-up costs more than a read. Where the kernel stamps what comes, a read may wait without harm, as long as
-        the next chunk of its stream does not join it: half a millisecond at most, and a tenth of the time between the
-        reads of one stream. Below four reads a millisecond there is nothing to gather.
-        """
+        """Every 10 ms: look after the clocks, and choose how long to let reads come together."""
         if now >= self.offset.next_ns:
             self.offset.watch(now)
-        counts, streams = self.counts, len(self._running)
-        per_ns = (counts.reads - self._tick_reads) / (now - self._tick_ns + _TICK_NS)
-        self._tick_ns, self._tick_reads = now + _TICK_NS, counts.reads
-        if per_ns < _LEAST_READS_PER_NS or not self._stamps or counts.unstamped_lines:
-            self._gather_ns = 0
-        else:
-            self._gather_ns = min(_MOST_GATHER_NS, int(_GAP_SHARE * streams / per_ns))
-            counts.gather_ns = max(counts.gather_ns, self._gather_ns)
+        counts, gather = self.counts, self._gather
+        stamped = self._stamps and not counts.unstamped_lines
+        gather.choose(now, counts.reads, len(self._running), is_stamped=stamped)
+        counts.gather_ns = gather.most_ns
 
     def _look(self, line: Line, exchange: Exchange) -> None:
         exchange.is_queued = False
-        if line.exchange is exchange and exchange.look():
-            self._finish(line)
+        if line.exchange is exchange:
+            line.payload = b""  # an answer has begun: it is not asked for again
+            if exchange.look():
+                self._finish(line)
 
     def _finish(self, line: Line, *, is_closed: bool = False) -> None:
         """The exchange of this line is over; the line goes back to the idle ones if it can be used again."""
