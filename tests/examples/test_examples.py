@@ -36,7 +36,9 @@ def test_an_example_loads_and_theory_knows_its_work(path: Path) -> None:
 
 @pytest.mark.torch
 @pytest.mark.parametrize(
-    "path", [p for p in EXAMPLES if not p.stem.startswith(("gpu-", "chat"))], ids=lambda path: path.stem
+    "path",
+    [p for p in EXAMPLES if not p.stem.startswith(("gpu-", "chat", "search", "serve-"))],
+    ids=lambda path: path.stem,
 )
 def test_an_example_cut_short_runs_on_this_machine(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FOLDER.parent)  # text.toml names the README

@@ -50,10 +50,8 @@ def exchanged(parts: list[bytes], *, look_each: bool = False) -> Ended:
     found.sent_ns = begin
     for data in parts:
         clocks.move(1_000_000)
-        found.parts.append(data)
-        found.stamps.append(stamp(clocks.wall))
-        found.read_ns.append(clocks.monotonic + 100_000)
-        if look_each or len(found.parts) >= found.look_at or data[-4:] == b"\r\n\r\n" or len(data) < 4:
+        found.got += (data, stamp(clocks.wall), clocks.monotonic + 100_000)
+        if look_each or len(found.got) >= found.look_at or data[-4:] == b"\r\n\r\n" or len(data) < 4:
             found.look()
     found.closed()
     ended = found.ended(clocks.monotonic + S)

@@ -51,14 +51,14 @@ def asked(url: str, load: dict[str, Any], seconds: float = 1.0, **options: Any) 
 
 
 @contextmanager
-def crew(spec: RunSpec, count: int) -> Iterator[tuple[Any, list[ClientProcess]]]:
+def crew(spec: RunSpec, count: int, kind: type[ClientProcess] = ClientProcess) -> Iterator[tuple[Any, list[Any]]]:
     """A server's clients, ready to play."""
     server = OpenAIServer()
     clients: list[ClientProcess] = []
     try:
         server.open(spec, quiet)
         jobs = jobs_for(spec, load_of(spec).plan, server.seat(), count)
-        clients += [ClientProcess(f"client {job.share.index}", job) for job in jobs]
+        clients += [kind(f"client {job.share.index}", job) for job in jobs]
         await_ready(clients)
         yield jobs, clients
     finally:
@@ -160,20 +160,28 @@ def test_when_every_client_dies_the_run_fails_and_the_rows_are_there(url: str) -
     assert outcomes.count("ok") > 0
 
 
+class ToldTwice(ClientProcess):
+    """Ctrl-C reaches every process of a terminal, and the one that waits for this one passes it on."""
+
+    def stop(self) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        super().stop()
+
+
 def test_an_interrupt_ends_all_clients_and_keeps_what_was_under_way(url: str) -> None:
     spec = spec_of(asked(url, CLOSED, 60.0))
     tables: list[pa.Table] = []
 
     def interrupt(now_ns: int) -> None:
         if now_ns > 5e8:
-            raise KeyboardInterrupt
+            os.kill(os.getpid(), signal.SIGINT)
 
-    with crew(spec, 2) as (jobs, clients), pytest.raises(KeyboardInterrupt):
+    with crew(spec, 2, ToldTwice) as (jobs, clients), pytest.raises(KeyboardInterrupt):
         Together(jobs, clients, tables.append, interrupt).play(lambda origin_ns: None)
     rows = pa.concat_tables(tables)
     failed = rows.filter(pa.compute.equal(rows.column("outcome"), "failed"))
     assert set(failed.column("error").to_pylist()) == {"the client was interrupted"}
-    assert len(failed) <= 5
+    assert 0 < len(failed) <= 5
     assert "ok" in rows.column("outcome").to_pylist()
 
 

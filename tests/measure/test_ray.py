@@ -91,7 +91,7 @@ def test_a_node_that_is_lost_takes_no_row_along(cluster: str) -> None:
         parent.open(spec, quiet)
         with dispatched(Crew(on="ray://local"), spec, plan, parent.seat(), quiet) as (jobs, clients):
             await_ready(clients)
-            _, pid = ray.get(clients[1]._actor.about.remote())
+            _, pid = ray.get(clients[1].actor.about.remote())
             client = psutil.Process(pid)
             actor = client.parent()
             assert actor is not None

@@ -12,13 +12,17 @@ from typing import Any
 import pytest
 from metrics_server import counting, pages
 
-from material import inference, spec_of
+from material import inference, measured, spec_of
 from twinlens.executors.http_target import Target
+from twinlens.executors.null_server import null_server
 from twinlens.measure import http_page, scrape
-from twinlens.measure.scrape import Scraper, ServerPage, scraping
+from twinlens.measure.http_page import ServerPage
+from twinlens.measure.scrape import Scraper, scraping
 from twinlens.record.server import SERVER_SCHEMA, ServerSample
 from twinlens.record.store import create_run, read_run
+from twinlens.report.table import metric_table, plain
 from twinlens.spec.study import RunSpec
+from twinlens.stats.summary import summarise
 
 
 @pytest.fixture(autouse=True)
@@ -211,3 +215,46 @@ def test_an_exception_in_the_run_ends_the_reading_too(tmp_path: Path) -> None:
         time.sleep(0.05)
         assert len(server.asked) == asked == 2
     assert read_run(folder).server_samples.num_rows == 2
+
+
+def test_a_measured_run_has_its_servers_figures_and_says_that_they_are_of_another_server(tmp_path: Path) -> None:
+    with null_server(ttft_s=0.005, itl_s=0.001, life_s=60.0) as server, pages({"/metrics": counting()}) as elsewhere:
+        asked = inference(
+            "openai-http",
+            options={"url": server.url, "metrics_url": f"{elsewhere.origin}/metrics"},
+            arrival={"kind": "poisson"},
+            fidelity_prompts=0,
+            point={"rate_per_s": 40.0},
+            protocol={"duration_s": 1.0, "telemetry_s": 0.05},
+        )
+        run = measured(tmp_path, asked)
+    times = run.server_samples["time_ns"].to_numpy()
+    assert times[0] < run.requests.sent_ns.min()
+    assert times[-1] > run.requests.end_ns.max()
+    summary = summarise(run)
+    assert summary.metrics["server_running_mean"].value == 2.0
+    assert summary.metrics["server_requests_agreement"].reason == "the server does not say it"
+    counted = 10 * (len(times) - 1)
+    told = [note for note in summary.notes if note.startswith("Server and client disagree")]
+    assert len(told) == 1
+    assert f"{counted:,} generated tokens at the server" in told[0]
+    assert "batching efficiency" in plain(metric_table(summary))
+
+
+def test_a_measured_run_on_a_server_without_a_page_says_so_and_is_whole(tmp_path: Path) -> None:
+    with null_server(ttft_s=0.005, itl_s=0.001, life_s=60.0) as server:
+        asked = inference(
+            "openai-http",
+            options={"url": server.url},
+            arrival={"kind": "constant"},
+            fidelity_prompts=0,
+            point={"rate_per_s": 40.0},
+            protocol={"duration_s": 0.5},
+        )
+        run = measured(tmp_path, asked)
+    assert run.is_finished
+    reason = run.raw["server_metrics"]["reason"]
+    assert "metrics page" in reason
+    summary = summarise(run)
+    assert summary.metrics["server_running_mean"].reason == reason
+    assert any(reason in note for note in summary.notes)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlens.measure.server_page import IterationStats, columns_of, sample_of, wanted_lines
+from twinlens.measure.iteration_stats import IterationStats
+from twinlens.measure.server_page import columns_of, sample_of, wanted_lines
 from twinlens.record.server import SERVER_SCHEMA
 
 PAGES = Path(__file__).parent / "pages"

@@ -15,6 +15,7 @@ import pytest
 import twinlens
 from twinlens import errors, units
 from twinlens.errors import BadInput
+from twinlens.measure.search_file import SearchOutcome
 from twinlens.pages import KINDS, Page, find, first_paragraph, names
 from twinlens.record.estimate import Origin
 from twinlens.record.executor import Completeness, Support
@@ -23,6 +24,7 @@ from twinlens.report.gate import Word
 from twinlens.spec.precision import PRECISIONS, TENSOR_CLASSES
 from twinlens.stats.judge import Label
 from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.metrics.goodput import Standing
 from twinlens.theory.flop import CONVENTIONS
 
 PACKAGE = Path(twinlens.__file__).parent
@@ -93,6 +95,11 @@ def test_every_state_and_every_word_of_the_gate_has_a_page(word: str) -> None:
 @pytest.mark.parametrize("word", [*PRECISIONS, *get_args(Support)[:3], *get_args(Origin), *CONVENTIONS])
 def test_every_precision_support_origin_and_convention_has_a_page(word: str) -> None:
     assert find(word).kind == "terms"
+
+
+@pytest.mark.parametrize("word", [*get_args(SearchOutcome), *get_args(Standing)])
+def test_every_outcome_of_a_search_and_every_verdict_on_its_runs_is_explained(word: str) -> None:
+    assert f"| {word}" in find("search").text or f", {word}" in find("search").text
 
 
 def test_every_verdict_on_a_record_has_a_page() -> None:

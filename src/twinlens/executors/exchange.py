@@ -6,18 +6,22 @@ from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
 from twinlens.executors.answer import Answer
+from twinlens.executors.arrivals import Arrivals
 from twinlens.executors.bulk import Bulk
 from twinlens.executors.http_reply import Malformed, Reply
 from twinlens.executors.sse import Events
-from twinlens.executors.stamp import WallOffset, arrival_ns
+from twinlens.executors.stamp import WallOffset
 
 FOLD_READS = 64
 """Reads kept before they are understood, however long the answer is: a read takes some 400 bytes."""
 _END = b"\r\n\r\n"
+_A_READ = 3
+"""Things that a read adds to `got`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,41 +46,34 @@ class Ended:
 
 
 class Exchange:
-    """The loop appends to `parts`, `stamps` and `read_ns`, one each a read: its bytes, stamp and time.
+    """The loop adds three things a read to `got`: its bytes, its stamp, and its time.
 
-    It asks `look` once there are `look_at` parts, or the answer seems to end.
+    One list, since with a thousand streams it is the touching of one more that costs. It asks `look` once there are
+    `look_at` things in it, or the answer seems to end.
     """
 
     __slots__ = (
         "_answer",
+        "_arrivals",
         "_body",
         "_bulk",
-        "_chunk_ns",
         "_events",
         "_first",
-        "_fold_reads",
-        "_known",
-        "_lags",
-        "_last_ns",
-        "_offset",
+        "_fold_at",
         "_reply",
         "_size",
         "fault",
+        "got",
         "is_queued",
         "key",
         "look_at",
         "most_bytes",
-        "parts",
-        "read_ns",
         "sent_ns",
-        "stamps",
     )
 
     def __init__(self, key: int, offset: WallOffset, most_bytes: int, fold_reads: int = FOLD_READS) -> None:
-        self.key, self._offset, self.most_bytes, self._fold_reads = key, offset, most_bytes, fold_reads
-        self.parts: list[bytes] = []
-        self.stamps: list[bytes] = []
-        self.read_ns: list[int] = []
+        self.key, self.most_bytes, self._fold_at = key, most_bytes, _A_READ * fold_reads
+        self.got: list[Any] = []
         self.sent_ns = 0
         self.look_at = 0
         self.fault: str | None = None
@@ -84,23 +81,22 @@ class Exchange:
         self._reply, self._events, self._answer = Reply(), Events(), Answer()
         self._bulk: Bulk | None = None
         self._body: list[bytes] = []  # of an answer that is no stream of events
-        self._first = self._size = self._last_ns = self._known = 0
-        self._chunk_ns: list[np.ndarray] = []
-        self._lags: list[np.ndarray] = []
+        self._first = self._size = 0
+        self._arrivals = Arrivals(offset)
 
     def look(self, *, whole: bool = False) -> bool:
         """Understand what has come (`whole`: also what may go on); whether the answer is over, or beyond hope."""
         if not self.look_at and not whole and self._is_ordinary_head():
-            self.look_at = self._fold_reads
+            self.look_at = self._fold_at
             return False
         try:
-            self._fold(whole=whole or len(self.parts) < self._fold_reads or self.parts[-1][-4:] == _END)
+            self._fold(whole=whole or len(self.got) < self._fold_at or self.got[-_A_READ][-4:] == _END)
         except Malformed as wrong:
             self.fault = str(wrong)
             return True
         reply = self._reply
         # A counted body ends without a sign, so each of its reads is looked at; they are short, or few.
-        self.look_at = self._fold_reads if reply.status and reply.frame != "length" else 0
+        self.look_at = self._fold_at if reply.status and reply.frame != "length" else 0
         if self._size > self.most_bytes:
             self.fault = f"the answer does not end: over {self.most_bytes} bytes"
         return reply.is_over or self.fault is not None
@@ -113,12 +109,14 @@ class Exchange:
 
     def ended(self, now_ns: int) -> Ended:
         """The record of it all. A fault that is set from outside (a reset, a timeout) stands."""
-        if self.fault is not None and self.parts:
+        if self.fault is not None and self.got:
             fault = self.fault  # what had come before it still counts
             self.look(whole=True)
             self.fault = fault
+        reads = self._answer.reads
+        self._arrivals.settle(reads, self.sent_ns)
         self._last_events()
-        chunk_ns = np.concatenate(self._chunk_ns) if self._chunk_ns else np.empty(0, np.int64)
+        chunk_ns = self._arrivals.chunk_ns(len(reads))
         last = self.fault is None and len(chunk_ns)
         return Ended(
             key=self.key,
@@ -130,15 +128,15 @@ class Exchange:
             answer=self._answer,
             body=b"".join(self._body),
             chunk_ns=chunk_ns,
-            lags_ns=np.concatenate(self._lags) if self._lags else np.empty(0, np.int64),
-            merged=_merged(self._answer.reads),
+            lags_ns=self._arrivals.lags_ns(),
+            merged=_merged(reads),
         )
 
     def _is_ordinary_head(self) -> bool:
         """Whether a chunked stream begins here, of which nothing need be known before there is more of it."""
-        begin = self.parts[0]
+        begin = self.got[0]
         return (
-            len(self.parts) == 1
+            len(self.got) == _A_READ
             and begin.startswith(b"HTTP/1.1 200 ")
             and b"\r\ntransfer-encoding: chunked\r\n" in begin.lower()
             and not begin.endswith(b"0\r\n\r\n")
@@ -147,7 +145,7 @@ class Exchange:
     @property
     def has_begun(self) -> bool:
         """Whether any byte of an answer has come."""
-        return self._first > 0 or bool(self.parts)
+        return self._first > 0 or bool(self.got)
 
     @property
     def keeps_alive(self) -> bool:
@@ -166,10 +164,11 @@ class Exchange:
 
     def _fold(self, *, whole: bool) -> None:
         """Read what has come: all of it if `whole`, else what makes whole events, and keep the rest."""
-        if not self.parts:
+        if not self.got:
             return
-        raw = self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
-        ends = list(accumulate(map(len, self.parts)))
+        parts = self.got[::_A_READ]
+        raw = parts[0] if len(parts) == 1 else b"".join(parts)
+        ends = list(accumulate(map(len, parts)))
         at = len(raw)  # where an error ends the reading, what came before it still counts
         try:
             at = self._stream(raw, ends, whole)
@@ -203,25 +202,20 @@ class Exchange:
             self._answer.take(event, read)
 
     def _keep(self, raw: bytes, at: int, ends: list[int]) -> None:
-        """Turn stamps into times, and drop the reads that lie wholly before `at`."""
-        read_ns = np.array(self.read_ns, np.int64)
-        times = arrival_ns(b"".join(self.stamps), read_ns, self._offset, self._last_ns or self.sent_ns)
-        fresh = self._answer.reads[self._known :]
-        self._known += len(fresh)
-        if fresh:
-            self._chunk_ns.append(times[np.array(fresh) - self._first])
+        """Put the times of the reads aside that lie wholly before `at`, and drop their bytes."""
         gone = bisect_right(ends, at)
-        self._lags.append(read_ns[:gone] - times[:gone])
-        self._last_ns = int(times[gone - 1]) if gone else self._last_ns
         self._first += gone
         self._size += at
-        del self.parts[:gone], self.stamps[:gone], self.read_ns[:gone]
-        if self.parts:
-            self.parts[0] = raw[at : ends[gone]]
+        got = self.got
+        self._arrivals.add(got[1 : _A_READ * gone : _A_READ], got[2 : _A_READ * gone : _A_READ])
+        del got[: _A_READ * gone]
+        if got:
+            got[0] = raw[at : ends[gone]]
+        if self._arrivals.is_full:
+            self._arrivals.settle(self._answer.reads, self.sent_ns)
 
     def _last_events(self) -> None:
         """What the end completes: an event without its empty line, or an answer that is no stream."""
-        before = len(self._answer.reads)
         try:
             for event in self._events.end():
                 self._answer.take(event, self._first)
@@ -229,7 +223,6 @@ class Exchange:
                 self._answer.take_whole(b"".join(self._body), self._first)
         except Malformed as wrong:
             self.fault = self.fault or str(wrong)
-        self._chunk_ns.append(np.full(len(self._answer.reads) - before, self._last_ns, np.int64))
 
 
 def _merged(reads: list[int]) -> int:

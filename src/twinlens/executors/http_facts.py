@@ -6,7 +6,6 @@ SGLang), `/get_server_info` (SGLang), `/props` (llama.cpp), `/info` (TGI), the S
 
 from __future__ import annotations
 
-import http.client
 import json
 import socket
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from typing import Any
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.exchange import Ended
 from twinlens.executors.http_row import row_of
-from twinlens.executors.http_target import Requests, Target
+from twinlens.executors.http_target import Requests, Target, page_request
 from twinlens.executors.line import Address
 from twinlens.executors.receive import Loop
 from twinlens.record.executor import ExecutorRecord, Fact, declared, observed, unknown
@@ -51,7 +50,7 @@ class Found:
 def find_out(target: Target, words: Words, spec: RunSpec) -> Found:
     """Connect, read what the server says of itself, and try which fields it takes. Raises ExecutorFailed (TL302)."""
     address = reachable(target)
-    about, server = _about(target)
+    about, server = _about(target, address)
     model = target.model or _first_model(about) or spec.workload.model
     plain = Found(address, model, target.force_length is True, True, about, server)
     return _tried(target, words, plain) if target.probe else plain
@@ -93,8 +92,8 @@ def reachable(target: Target) -> Address:
     raise ExecutorFailed(f"no server answers at {target.url} ({why}); start it, or correct the url", code="TL302")
 
 
-def _about(target: Target) -> tuple[dict[str, Any], str]:
-    status, header, models = _get(target, target.path + "/models")
+def _about(target: Target, address: Address) -> tuple[dict[str, Any], str]:
+    status, header, models = _get(target, address, target.path + "/models")
     if status in (401, 403):
         raise ExecutorFailed(
             f"{target.url} wants a key (HTTP {status}): put it into an environment variable and name that in "
@@ -103,33 +102,20 @@ def _about(target: Target) -> tuple[dict[str, Any], str]:
         )
     about = {"/models": models} if models is not None else {}
     for path in _ABOUT:
-        status, _, said = _get(target, path)
+        status, _, said = _get(target, address, path)
         if status == 200 and said is not None:
             about[path] = said
     return about, header
 
 
-def _get(target: Target, path: str) -> tuple[int, str, Any]:
-    """Status (0: none), Server header and JSON (None: none) of one page."""
-    context = target.tls()
-    connection = (
-        http.client.HTTPSConnection(target.host, target.port, timeout=_PATIENCE_S, context=context)
-        if context
-        else http.client.HTTPConnection(target.host, target.port, timeout=_PATIENCE_S)
-    )
-    headers = {key: value for key, value in target.headers().items() if key not in ("Host", "Content-Type", "Accept")}
+def _get(target: Target, address: Address, path: str) -> tuple[int, str, Any]:
+    """Status (0: none), Server header and JSON (None: none) of one page. By our own loop: http.client is not small."""
+    ended, _ = _asked(target, address, page_request(target, path), _PATIENCE_S)
     try:
-        connection.request("GET", path, headers=headers)
-        answer = connection.getresponse()
-        body = answer.read(_MOST_BYTES)
-        said = json.loads(body) if answer.status == 200 else None
-        return answer.status, answer.headers.get("server", ""), said
+        said = json.loads(ended.body) if ended.status == 200 else None
     except ValueError:
-        return 200, "", None
-    except (OSError, http.client.HTTPException):
-        return 0, "", None
-    finally:
-        connection.close()
+        said = None
+    return ended.status, ended.headers.get("server", ""), said
 
 
 def _first_model(about: Mapping[str, Any]) -> str:
@@ -146,7 +132,7 @@ def _tried(target: Target, words: Words, plain: Found) -> Found:
     ways = [(forced, True) for forced in force] + [(force[-1], False)]
     for forced, usage in ways:
         requests = Requests(target, words, plain.model, force_length=forced, with_usage=usage)
-        ended, has_stamps = _ask(target, plain.address, requests.of(_PROBE))
+        ended, has_stamps = _asked(target, plain.address, requests.of(_PROBE), target.timeout_s)
         row = row_of(_PROBE, ended, ended.sent_ns)
         if row.outcome in ("ok", "cut_off"):
             counted = ended.answer.usage is not None
@@ -157,8 +143,9 @@ def _tried(target: Target, words: Words, plain: Found) -> Found:
     raise ExecutorFailed(f"{target.url} does not answer a short request: {row.error}", code="TL302")
 
 
-def _ask(target: Target, address: Address, payload: bytes) -> tuple[Ended, bool]:
-    loop = Loop(address, timeout_ns=round(target.timeout_s * 1e9), stamps=target.kernel_stamps)
+def _asked(target: Target, address: Address, payload: bytes, timeout_s: float) -> tuple[Ended, bool]:
+    """What came of one request, and whether the kernel stamps what comes."""
+    loop = Loop(address, timeout_ns=round(timeout_s * 1e9), most_bytes=_MOST_BYTES, stamps=target.kernel_stamps)
     try:
         loop.start(1, payload)
         while not (ended := loop.wait(None)):

@@ -6,11 +6,10 @@ import json
 import math
 import os
 import socket
-import ssl
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from twinlens.errors import BadInput, ExecutorFailed
@@ -20,6 +19,9 @@ from twinlens.executors.options import refuse_unknown_options
 from twinlens.schedule.ask import Ask
 from twinlens.schedule.prompt import Words, messages, prompt_text
 from twinlens.version import __version__
+
+if TYPE_CHECKING:
+    import ssl
 
 Endpoint = Literal["chat", "completions"]
 _PATHS: dict[str, str] = {"chat": "/chat/completions", "completions": "/completions"}
@@ -83,9 +85,11 @@ class Target:
         """What a certificate is checked against; None without TLS. Raises BadInput for a CA file that is none."""
         if not self.is_tls:
             return None
+        import ssl
+
         try:
             return ssl.create_default_context(cafile=self.ca_file or None)
-        except (OSError, ssl.SSLError) as wrong:
+        except OSError as wrong:  # of which ssl.SSLError is one
             raise BadInput(f"executor.options.ca_file {self.ca_file!r} cannot be read: {wrong}", code="TL207") from None
 
     def addresses(self) -> list[Address]:
@@ -142,7 +146,7 @@ class Requests:
     ) -> None:
         self._target, self._words = target, words
         self._path = target.path + _PATHS[target.endpoint]
-        self._head = "".join(f"{name}: {value}\r\n" for name, value in target.headers().items())
+        self._head = _head(target.headers())
         self._fixed: dict[str, Any] = {"model": model, "stream": True, "temperature": 0}
         if with_usage:
             self._fixed["stream_options"] = {"include_usage": True}
@@ -180,6 +184,16 @@ class Seat:
 
     target: Target
     requests: Requests
+
+
+def page_request(target: Target, path: str) -> bytes:
+    """A request for a page of the same server."""
+    kept = {name: value for name, value in target.headers().items() if name not in ("Content-Type", "Accept")}
+    return f"GET {path} HTTP/1.1\r\n{_head(kept)}\r\n".encode("latin-1")
+
+
+def _head(headers: Mapping[str, str]) -> str:
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items())
 
 
 def _url(text: str) -> str:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import ssl
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twinlens.executors.exchange import Exchange
 from twinlens.executors.stamp import ask_for_stamps
+
+if TYPE_CHECKING:  # 4 MB and a while, for those who ask over https
+    import ssl
+
+    from twinlens.executors.tls import Tls
 
 OUT_OF = {errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS}
 """Errors that say that this machine, not the server, can open no more connections."""
@@ -62,7 +66,7 @@ class Line:
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.has_stamps = stamps and ask_for_stamps(self.sock)
         self.recvmsg = self.sock.recvmsg
-        self.tls = Tls(address.tls, address.host) if address.tls else None
+        self.tls = _tls(address)
         self.exchange: Exchange | None = None
         self.payload = self.out = b""
         self.read_bytes = READ_BYTES[0]
@@ -111,43 +115,12 @@ class Line:
         self.sock.close()
 
 
-class Tls:
-    """TLS in memory: ciphertext comes and goes by us, so that it is the ciphertext whose arrival is stamped."""
+def _tls(address: Address) -> Tls | None:
+    if address.tls is None:
+        return None
+    from twinlens.executors.tls import Tls
 
-    def __init__(self, context: ssl.SSLContext, host: str) -> None:
-        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._ssl = context.wrap_bio(self._in, self._out, server_hostname=host)
-        self._is_open = False
-        self._waiting = b""
-
-    def write(self, plain: bytes) -> bytes:
-        """Ciphertext to send: that of `plain`, or of the handshake that comes before it."""
-        self._waiting += plain
-        return self._advance()
-
-    def read(self, cipher: bytes) -> tuple[bytes, bytes]:
-        """The plain bytes in it, and ciphertext to send. Raises ssl.SSLError."""
-        self._in.write(cipher)
-        out, plain = self._advance(), []
-        if self._is_open:
-            try:
-                while part := self._ssl.read(65536):
-                    plain.append(part)
-            except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
-                pass
-        return b"".join(plain), out + self._out.read()
-
-    def _advance(self) -> bytes:
-        if not self._is_open:
-            try:
-                self._ssl.do_handshake()
-                self._is_open = True
-            except ssl.SSLWantReadError:
-                return self._out.read()
-        if self._waiting:
-            self._ssl.write(self._waiting)
-            self._waiting = b""
-        return self._out.read()
+    return Tls(address.tls, address.host)
 
 
 def _why(code: int) -> str:

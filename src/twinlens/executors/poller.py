@@ -1,4 +1,4 @@
-"""Which sockets have something: epoll on Linux, else kqueue or select behind the same three calls."""
+"""Which sockets have something: epoll on Linux, else kqueue or select behind the same four calls."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from typing import Any
 
 READABLE = 1
 WRITABLE = 4
+"""What `poll` says of a socket; other bits say that its other side has closed or broken it."""
+
+READING = READABLE | 0x2000 | 1 << 31
+BOTH = READING | WRITABLE
+"""What to wait for: what comes (and its end), told once as it comes, so that the kernel need not look again at a socket
+that has been emptied. One that has not been is to be asked for again with `modify`."""
 
 
 class _Poller:

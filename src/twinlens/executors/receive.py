@@ -7,7 +7,6 @@ are measured in benchmarks/load_generator.
 
 from __future__ import annotations
 
-import ssl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,18 +15,15 @@ from typing import Any
 
 from twinlens.executors.deadline import Alarm
 from twinlens.executors.exchange import FOLD_READS, Ended, Exchange
+from twinlens.executors.gather import Gather
 from twinlens.executors.line import OUT_OF, Address, Line
-from twinlens.executors.poller import READABLE, WRITABLE, poller
+from twinlens.executors.poller import BOTH, READABLE, READING, WRITABLE, poller
 from twinlens.executors.stamp import ANCILLARY_BYTES, NO_STAMP, WallOffset, stamp_keeper
 
 _MOST_EVENTS = 256
 _LONG_READ_BYTES = 2048
 _MANY = 256  # from so many streams on, memory counts for more than the time that reading more at once saves
-_END = b"\r\n\r\n"
-_TICK_NS = 10_000_000
-_MOST_GATHER_NS = 500_000
-_LEAST_READS_PER_NS = 4e-6
-_GAP_SHARE = 0.1
+_RETURN = 13
 
 
 class OutOfResources(Exception):
@@ -68,8 +64,7 @@ class Loop:
         self._poller: Any = poller()
         self._alarm = Alarm()
         self._alarm_ns: int | None = None
-        self._gather_ns = 0
-        self._tick_ns = self._tick_reads = 0
+        self._gather = Gather()
         self._keeper = stamp_keeper() if stamps else None
         if self._alarm.fd is not None:
             self._poller.register(self._alarm.fd, READABLE)
@@ -93,7 +88,7 @@ class Loop:
         Its end comes out of `wait` under this key, whatever happens. Sent is the first thing done on the wire for it:
         `connect` for a new connection. Raises OutOfResources.
         """
-        fold_reads = FOLD_READS if len(self._running) < _MANY else FOLD_READS // 3
+        fold_reads = FOLD_READS if len(self._running) < _MANY else FOLD_READS // 2
         exchange = Exchange(key, self.offset, self._most_bytes, fold_reads)
         line = self._idle.pop() if self._idle else None
         exchange.sent_ns = now = self._now_ns()
@@ -138,7 +133,7 @@ class Loop:
     def _receive(self, until_ns: int | None) -> None:
         """The hot path. Each line of it is paid for once per token."""
         poll, lines, queue, now_ns = self._poller.poll, self._lines, self._queue, self._now_ns
-        ended, ancillary_bytes, has_alarm = self._ended, ANCILLARY_BYTES, self._alarm.fd
+        ended, ancillary_bytes, has_alarm, gather = self._ended, ANCILLARY_BYTES, self._alarm.fd, self._gather
         while not ended:
             reads = 0
             timeout = 0 if queue or until_ns == 0 else -1 if has_alarm is not None else self._timeout_s(until_ns)
@@ -168,26 +163,25 @@ class Loop:
                     continue
                 now = now_ns()
                 size = len(data)
-                if size == read_bytes:
-                    line.read_more()
+                if size == read_bytes or events != READABLE:
+                    self._read_on(line, is_full=size == read_bytes)
                 if line.tls is not None:
                     data = self._decrypt(line, data)
                     if not data:
                         continue
                     size = len(data)
                 reads += 1
-                exchange.read_ns.append(now)
-                exchange.stamps.append(ancillary[0][2] if ancillary else NO_STAMP)
-                parts = exchange.parts
-                parts.append(data)
+                got = exchange.got
+                got += (data, ancillary[0][2] if ancillary else NO_STAMP, now)
+                # The last four bytes of an answer in chunks are two line ends; those of a chunk are an event's and one.
                 if (
-                    len(parts) >= exchange.look_at or data[-4:] == _END or not 4 <= size <= _LONG_READ_BYTES
+                    len(got) >= exchange.look_at or not 4 <= size <= _LONG_READ_BYTES or data[-4] == _RETURN
                 ) and not exchange.is_queued:
                     exchange.is_queued = True
                     queue.append((line, exchange))
             now = now_ns()
             self.counts.reads += reads
-            if now >= self._tick_ns:
+            if now >= gather.next_ns:
                 self._tick(now)
             if queue:
                 self._look(*queue.popleft())
@@ -197,32 +191,25 @@ class Loop:
                 break
             if self._alarm_ns is None:
                 self._set_alarm(until_ns)
-            gather_ns = self._gather_ns
+            gather_ns = gather.wait_ns
             if gather_ns and not queue and (until_ns is None or until_ns - now > 2 * gather_ns):
                 sleep(gather_ns / 1e9)
 
     def _tick(self, now: int) -> None:
-        """Every 10 ms: look after the clocks, and choose how long to let reads come together.
-
-        A wake-up costs more than a read. Where the kernel stamps what comes, a read may wait without harm, as long as
-        the next chunk of its stream does not join it: half a millisecond at most, and a tenth of the time between the
-        reads of one stream. Below four reads a millisecond there is nothing to gather.
-        """
+        """Every 10 ms: look after the clocks, and choose how long to let reads come together."""
         if now >= self.offset.next_ns:
             self.offset.watch(now)
-        counts, streams = self.counts, len(self._running)
-        per_ns = (counts.reads - self._tick_reads) / (now - self._tick_ns + _TICK_NS)
-        self._tick_ns, self._tick_reads = now + _TICK_NS, counts.reads
-        if per_ns < _LEAST_READS_PER_NS or not self._stamps or counts.unstamped_lines:
-            self._gather_ns = 0
-        else:
-            self._gather_ns = min(_MOST_GATHER_NS, int(_GAP_SHARE * streams / per_ns))
-            counts.gather_ns = max(counts.gather_ns, self._gather_ns)
+        counts, gather = self.counts, self._gather
+        stamped = self._stamps and not counts.unstamped_lines
+        gather.choose(now, counts.reads, len(self._running), is_stamped=stamped)
+        counts.gather_ns = gather.most_ns
 
     def _look(self, line: Line, exchange: Exchange) -> None:
         exchange.is_queued = False
-        if line.exchange is exchange and exchange.look():
-            self._finish(line)
+        if line.exchange is exchange:
+            line.payload = b""  # an answer has begun: it is not asked for again
+            if exchange.look():
+                self._finish(line)
 
     def _finish(self, line: Line, *, is_closed: bool = False) -> None:
         """The exchange of this line is over; the line goes back to the idle ones if it can be used again."""
@@ -259,7 +246,7 @@ class Loop:
             if why is None:
                 line.queue(payload)
                 whole = line.push()
-                self._register(line, READABLE if whole else READABLE | WRITABLE)
+                self._register(line, READING if whole else BOTH)
             else:
                 self._fail(line, why)
         except OSError as error:
@@ -282,8 +269,14 @@ class Loop:
         if line.fd not in self._lines:
             self._lines[line.fd] = line
             self._poller.register(line.fd, events)
-        elif events != READABLE:
+        elif events != READING:
             self._poller.modify(line.fd, events)
+
+    def _read_on(self, line: Line, *, is_full: bool) -> None:
+        """There may be more, or the end: a poll says only once that something has come, so have it said again."""
+        if is_full:
+            line.read_more()
+        self._poller.modify(line.fd, BOTH if line.out else READING)
 
     def _writable(self, line: Line) -> None:
         if line.is_connecting and (why := line.connected()):
@@ -291,7 +284,7 @@ class Loop:
             return
         try:
             if line.push():
-                self._poller.modify(line.fd, READABLE)
+                self._poller.modify(line.fd, READING)
         except OSError as error:
             self._lost(line, error)
 
@@ -301,8 +294,8 @@ class Loop:
             plain, out = line.tls.read(cipher)
             line.out += out
             if not line.push():
-                self._poller.modify(line.fd, READABLE | WRITABLE)
-        except (ssl.SSLError, OSError) as error:
+                self._poller.modify(line.fd, BOTH)
+        except OSError as error:  # of which ssl.SSLError is one
             self._lost(line, error)
             return b""
         return plain

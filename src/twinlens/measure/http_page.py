@@ -1,15 +1,21 @@
-"""One page of a server, fetched again and again over a connection that is kept."""
+"""The metrics pages of a server, fetched again and again over connections that are kept."""
 
 from __future__ import annotations
 
 import http.client
+import json
+import time
 from urllib.parse import urljoin, urlsplit
 
 from twinlens.executors.http_target import Target
+from twinlens.measure.iteration_stats import IterationStats
+from twinlens.measure.server_page import Columns, columns_of
 
 _PATIENCE_S = 5.0  # trtllm-serve waits two seconds for statistics where there are none
 _MOST_BYTES = 1 << 22
 _MOVED = (301, 302, 307, 308)
+_ALSO = "/prometheus/metrics"  # where trtllm-serve has the page that others have at /metrics
+_PAUSE_S = 5e-5
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -71,3 +77,53 @@ class HttpPage:
         if self._parts.scheme == "https":
             return http.client.HTTPSConnection(host, self._port, timeout=_PATIENCE_S, context=self._tls)
         return http.client.HTTPConnection(host, self._port, timeout=_PATIENCE_S)
+
+
+def pause() -> None:
+    """Hand the interpreter over. A client that waits for it would be given it after half a millisecond otherwise."""
+    time.sleep(_PAUSE_S)
+
+
+class ServerPage:
+    """The metrics of one server: its Prometheus page, or TensorRT-LLM's two."""
+
+    def __init__(self, target: Target) -> None:
+        parts = urlsplit(target.url)
+        origin = f"{parts.scheme}://{parts.netloc}"
+        self._page = HttpPage(target.metrics_url or f"{origin}/metrics", target)
+        self._also: HttpPage | None = HttpPage(f"{origin}{_ALSO}", target)
+        self._steps = IterationStats()
+
+    @property
+    def url(self) -> str:
+        return self._page.url
+
+    def fetch(self) -> bytes:
+        """The page as it is now. Raises NoPage."""
+        return self._page.get()
+
+    def understand(self, body: bytes) -> Columns:
+        """All that it says. Raises NoPage."""
+        try:
+            if body.lstrip()[:1] in (b"[", b"{"):
+                return self._steps.add(json.loads(body)) | self._beside()
+            found = columns_of(body, pause)
+        except ValueError as error:
+            raise NoPage(f"the metrics page cannot be read ({str(error)[:100]})") from None
+        if not found:
+            raise NoPage("the metrics page has none of the names that are known here")
+        return found
+
+    def close(self) -> None:
+        self._page.close()
+        if self._also is not None:
+            self._also.close()
+
+    def _beside(self) -> Columns:
+        if self._also is None:
+            return {}
+        try:
+            return columns_of(self._also.get(), pause)
+        except (NoPage, ValueError):
+            self._also = None  # asked once: a server without it has none later either
+            return {}

@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.client_record import ClientRecord, LagCount
+from twinlens.executors.client_record import ClientRecord
 from twinlens.measure.client_job import Ended, Failed, Job, Lost, Report, Some, packed, unpacked
 from twinlens.measure.clients import Client, fail
+from twinlens.measure.known_client import KnownClient
 from twinlens.measure.row_merge import RowMerge
-from twinlens.record.request import Request
 from twinlens.schedule.ghost import Ghost
 from twinlens.schedule.share import is_closed, shared_schedule
 
 _POLL_S = 0.02
 _STOP_S = 10.0
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 _LEAD_NS, _FAR_LEAD_NS = 50_000_000, 500_000_000  # until an order has surely arrived
-_KEPT = ["group", "intended_ns", "end_ns", "session", "turn"]
-
-
-@dataclass(slots=True)
-class _Known:
-    """What is known of one client. `heard_ns`: up to when it has reported everything."""
-
-    reported: list[pa.Table] = field(default_factory=list)
-    late: LagCount = field(default_factory=LagCount)
-    rows: int = 0
-    heard_ns: int = 0
-    ended: Ended | None = None
-    lost: str | None = None
-    ghost: Ghost | None = None
-
-    @property
-    def is_over(self) -> bool:
-        return self.ended is not None or (self.ghost is not None and self.ghost.next_due_ns() is None)
 
 
 class Together:
@@ -53,7 +38,7 @@ class Together:
         progress: Callable[[int], None],
     ) -> None:
         self._jobs, self._clients, self._progress = jobs, clients, progress
-        self._known = [_Known() for _ in clients]
+        self._known = [KnownClient() for _ in clients]
         self._merge = RowMerge(len(clients), write)
         self._origin_ns = 0
 
@@ -63,6 +48,12 @@ class Together:
         Raises what kept a client from going on, and ExecutorFailed (TL330) if all of them were lost; the rows are
         written first.
         """
+        with _told_once():
+            self._play(began)
+        if all(known.lost for known in self._known):
+            raise ExecutorFailed(f"every client was lost: {self.losses()[0]}", code="TL330")
+
+    def _play(self, began: Callable[[int], None]) -> None:
         for client in self._clients:
             client.align()
         far = any(client.clock for client in self._clients)
@@ -81,17 +72,11 @@ class Together:
             self._merge.close()
             for client in self._clients:
                 client.align()
-        if all(known.lost for known in self._known):
-            raise ExecutorFailed(f"every client was lost: {self.losses()[0]}", code="TL330")
 
     def losses(self) -> list[str]:
         """A sentence for each client that was lost."""
-        return [
-            f"{client.name} {known.lost} {max(0, known.heard_ns) / 1e9:.1f} s into the run: "
-            f"{known.ghost.count if known.ghost else 0} requests of its part failed for that"
-            for client, known in zip(self._clients, self._known, strict=True)
-            if known.lost
-        ]
+        pairs = zip(self._clients, self._known, strict=True)
+        return [said for client, known in pairs if (said := known.loss(client.name)) is not None]
 
     def record(self) -> dict[str, Any]:
         """How the clients did, as one and each."""
@@ -100,25 +85,12 @@ class Together:
         clocks = [client.clock for client in self._clients]
         bounds = [clock.bound_ns for clock in clocks if clock]
         return whole | {
-            "clients": [self._one(index) for index in range(len(self._clients))],
+            "clients": [
+                known.record(index, client.name, client.clock)
+                for index, (client, known) in enumerate(zip(self._clients, self._known, strict=True))
+            ],
             "lost": self.losses(),
             "clock_bound_ns": max(bounds) if bounds else None,
-        }
-
-    def _one(self, index: int) -> dict[str, Any]:
-        known, clock = self._known[index], self._clients[index].clock
-        late = {f"late_p{share * 100:g}_ns": known.late.quantile_ns(share) for share in (0.5, 0.99)}
-        return {
-            "client": index,
-            "name": self._clients[index].name,
-            "rows": known.rows,
-            "lost": known.lost,
-            "cpu_s": known.ended.cpu_s if known.ended else None,
-            "clock_offset_ns": clock.offset_ns if clock else None,
-            "clock_bound_ns": clock.bound_ns if clock else None,
-            **late,
-            "late_max_ns": known.late.max_ns,
-            **(known.ended.record.to_json() if known.ended else {}),
         }
 
     def _listen(self) -> None:
@@ -146,9 +118,7 @@ class Together:
         if isinstance(report, Some):
             rows = unpacked(report.rows) if report.rows else None
             if rows is not None:
-                known.reported.append(rows.select(_KEPT))
-                known.rows += len(rows)
-                known.late.add(_late_ns(rows))
+                known.report(rows)
             known.heard_ns = max(known.heard_ns, report.upto_ns)
             self._merge.take(index, None if rows is None else _signed(rows, index), report.upto_ns)
         elif isinstance(report, Ended):
@@ -165,8 +135,7 @@ class Together:
         schedule = shared_schedule(job.spec, job.plan, job.share)
         why = f"{self._clients[index].name} was lost: it {how}"
         now_ns = time.monotonic_ns() - self._origin_ns
-        known.ghost = Ghost(schedule, _rows(known.reported), max(0, known.heard_ns), why, closed=is_closed(job.spec))
-        known.reported = []
+        known.ghost = Ghost(schedule, known.reported(), max(0, known.heard_ns), why, closed=is_closed(job.spec))
         self._haunt(index, known.ghost, now_ns)
 
     def _haunt(self, index: int, ghost: Ghost, now_ns: int) -> None:
@@ -188,21 +157,27 @@ class Together:
                     self._hear(index, client)
 
 
+@contextlib.contextmanager
+def _told_once() -> Iterator[None]:
+    """Be interrupted once only: a terminal tells every process, then those who wait for one pass it on, and the second
+    would cut short what the clients still have to say."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def first(*_: object) -> None:
+        for number in _INTERRUPTS:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, first) for number in _INTERRUPTS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def _signed(rows: pa.Table, client: int) -> pa.Table:
     place = rows.column_names.index("client")
     return rows.set_column(place, rows.schema.field(place), pa.array(np.full(len(rows), client, np.int32)))
-
-
-def _late_ns(rows: pa.Table) -> np.ndarray:
-    due = rows.column("released_ns").combine_chunks().fill_null(-1).to_numpy()
-    due = np.where(due < 0, rows.column("intended_ns").to_numpy(), due)
-    return np.asarray(np.maximum(0, rows.column("sent_ns").to_numpy() - due))
-
-
-def _rows(tables: Sequence[pa.Table]) -> Iterator[Request]:
-    """As much of the rows as a schedule looks at."""
-    for table in tables:
-        for row in table.to_pylist():
-            yield Request(
-                sent_ns=row["intended_ns"], chunk_ns=(), chunk_tokens=(), input_tokens=0, output_tokens=0, **row
-            )

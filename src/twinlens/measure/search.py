@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from twinlens.errors import BadInput, ExecutorFailed
+from twinlens.errors import BadInput, ExecutorFailed, Interrupted
 from twinlens.measure.fit import refuse_what_cannot_fit
+from twinlens.measure.launched import SharedServer, shared_server
 from twinlens.measure.search_file import Found, SearchRecord, Tried, read_search, write_search
 from twinlens.measure.study import Event, Outcome, Watch, measure_one
 from twinlens.measure.summary_file import summary_of
@@ -41,19 +42,23 @@ def measure_search(
     folder = None if fresh else unfinished_search(study, out)
     known = {run.spec.fingerprint(): run for run in _finished(folder)} if folder else {}
     folder = folder or create_study(out, study)
-    ways = [_Way(study, search, slo, folder, where, known, now_s) for where in study.points()]
     found = [Found(where, (), None, None, "running", "not begun") for where in study.points()]
     failures: list[ExecutorFailed] = []
-    for place, way in enumerate(ways):
+    with shared_server(folder) as servers:
+        for place, where in enumerate(study.points()):
 
-        def keep(so_far: Found, place: int = place) -> None:
-            found[place] = so_far
-            write_search(SearchRecord(folder, search, slo, tuple(found)))
+            def keep(so_far: Found, place: int = place) -> None:
+                found[place] = so_far
+                write_search(SearchRecord(folder, search, slo, tuple(found)))
 
-        try:
-            keep(way.walk(keep, partial(_watched, watch, place, len(ways), search)))
-        except ExecutorFailed as error:
-            failures.append(error)
+            way = _Way(study, search, slo, folder, where, known, servers, now_s)
+            try:
+                keep(way.walk(keep, partial(_watched, watch, place, len(found), search)))
+            except ExecutorFailed as error:
+                failures.append(error)
+            except KeyboardInterrupt:  # while a server was starting: no run has begun
+                sentence = f"interrupted; what was measured is kept in {folder}; run it again to go on"
+                raise Interrupted(sentence) from None
     return Outcome(folder, tuple(find_runs(folder)), len(known), tuple(failures))
 
 
@@ -99,10 +104,12 @@ class _Way:
         folder: Path,
         where: dict[str, Any],
         known: dict[str, Run],
+        servers: SharedServer,
         now_s: Now,
     ) -> None:
         self._study, self._search, self._slo = study, search, slo
-        self._folder, self._where, self._known, self._now_s = folder, where, known, now_s
+        self._folder, self._where, self._known = folder, where, known
+        self._servers, self._now_s = servers, now_s
         self._tried: list[Tried] = []
 
     def walk(self, keep: Callable[[Found], None], watch: Callable[..., None]) -> Found:
@@ -128,7 +135,8 @@ class _Way:
         """The answer where one more run does not fit into the budget of seconds."""
         budget_s = self._search.budget_s
         spent_s = sum(one.took_s for one in self._tried)
-        if budget_s is None or spent_s + spec.protocol.duration_s <= budget_s:
+        next_s = max([spec.protocol.duration_s, *(one.took_s for one in self._tried)])
+        if budget_s is None or spent_s + next_s <= budget_s:
             return None
         words = between(so_far(self._tried, self._search), self._search)
         why = f"the budget of {budget_s:g} s is spent ({spent_s:.0f} s); the highest within the SLO is {words}"
@@ -137,7 +145,9 @@ class _Way:
     def _measured(self, spec: RunSpec, value: float, keep: Callable[[Found], None], say: Callable[..., None]) -> Run:
         begin_s = self._now_s()
         try:
-            folder = measure_one(self._folder, spec, say)
+            # A value tried again is a repeat to its prompts, and no reason for another server.
+            running = self._servers.of(spec.model_copy(update={"repeat": 0}), partial(_phrased, say))
+            folder = measure_one(self._folder, spec, say, running)
         except ExecutorFailed as error:
             stop = so_far(self._tried, self._search, f"the run at {value:g} {self._search.unit} failed: {error}")
             keep(replace(self._found(stop), outcome="failed"))
@@ -147,6 +157,10 @@ class _Way:
 
     def _found(self, done: Done) -> Found:
         return Found(self._where, tuple(self._tried), done.low, done.high, done.outcome, done.reason)
+
+
+def _phrased(say: Callable[..., None], phrase: str) -> None:
+    say(phrase, 0.0, 0)
 
 
 def _watched(

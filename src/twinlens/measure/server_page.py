@@ -7,7 +7,6 @@ anything is parsed, and those go to the parser of prometheus_client.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 from twinlens.record.server import ServerSample
 
@@ -142,7 +141,7 @@ def columns_of(page: bytes, pause: Callable[[], None] = lambda: None) -> Columns
                 found[column[1:]] = found.get(column[1:], 0) + total
             else:
                 found.setdefault(column, total)
-    return _typed(found)
+    return typed(found)
 
 
 def _by_name(samples: Iterable[tuple[str, Mapping[str, str], float]]) -> Iterator[tuple[str, list[float]]]:
@@ -165,56 +164,7 @@ def sample_of(columns: Columns, time_ns: int, round_trip_ns: int, error: str | N
     return ServerSample.from_row({"time_ns": time_ns, "round_trip_ns": round_trip_ns, "error": error, **columns})
 
 
-class IterationStats:
-    """The other page of TensorRT-LLM: JSON, one object for every step since it was last read, so what was read is
-
-    summed up here. `iter` numbers the steps; those that fell out of the server's queue are in it as well.
-    """
-
-    def __init__(self) -> None:
-        self._totals: Columns = {}
-        self._last: Columns = {}
-
-    def add(self, said: Any) -> Columns:
-        """Take one page, already decoded. Raises ValueError for anything but a list of objects."""
-        if not isinstance(said, list) or not all(isinstance(step, dict) for step in said):
-            raise ValueError("not a list of iteration statistics")
-        for step in said:
-            self._take(step)
-        return _typed(self._totals | self._last)
-
-    def _take(self, step: Mapping[str, Any]) -> None:
-        batch, cache = step.get("inflightBatchingStats") or {}, step.get("kvCacheStats") or {}
-        draft = step.get("specDecodingStats") or {}
-        for column, of, key in (
-            ("iteration_tokens", batch, "numCtxTokens"),
-            ("iteration_tokens", batch, "numGenRequests"),
-            ("finished", step, "numCompletedRequests"),
-            ("draft_tokens", draft, "numDraftTokens"),
-            ("accepted_tokens", draft, "numAcceptedTokens"),
-        ):
-            if (value := _number(of.get(key))) is not None:
-                self._totals[column] = self._totals.get(column, 0) + value
-        hits, misses = _number(cache.get("reusedBlocks")), _number(cache.get("missedBlocks"))
-        used, most = _number(cache.get("usedNumBlocks")), _number(cache.get("maxNumBlocks"))
-        number = _number(step.get("iter"))
-        latest = {
-            "running": _number(step.get("numActiveRequests")),
-            "waiting": _number(step.get("numQueuedRequests")),
-            "slots": _number(step.get("maxNumActiveRequests")) or None,
-            "iterations": None if number is None else number + 1,
-            "prefix_hits": hits,
-            "prefix_queries": None if hits is None or misses is None else hits + misses,
-            "kv_use": used / most if used is not None and most else None,
-        }
-        self._last |= {column: value for column, value in latest.items() if value is not None}
-
-
-def _number(value: Any) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _typed(columns: Columns) -> Columns:
+def typed(columns: Columns) -> Columns:
     """Counts as integers; what is no finite number is left out."""
     return {
         name: value if name in _REAL else round(value)

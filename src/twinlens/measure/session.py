@@ -87,7 +87,13 @@ def _measure_with(opened: Any, folder: Path, spec: RunSpec, say: Say, running: R
             open_telemetry(folder) as readings,
             nullcontext()
             if spec.executor.kind == "replay"  # what this machine does meanwhile is nothing of the recorded one's
-            else Sampler(readings.add_all, gpus, spec.protocol.telemetry_s, meters=open_meters(gpus)),
+            else Sampler(
+                readings.add_all,
+                gpus,
+                spec.protocol.telemetry_s,
+                meters=open_meters(gpus),
+                server_pid=running.pid if running else None,
+            ),
         ):
             _take(opened, spec, rows, say, facts, running)
         if isinstance(spec.workload, TrainingWorkload) and spec.workload.save:

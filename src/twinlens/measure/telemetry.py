@@ -31,7 +31,8 @@ class Sampler:
 
     Use it as a context manager around the run. `start_ns` is the run's start on `clock`; sample times count
     from it. A sink that raises ends the sampling and `error` keeps why: telemetry never ends a run. Ratios
-    are over the interval since the sample before, so the first row has none.
+    are over the interval since the sample before, so the first row has none. `server_pid`: the first process of
+    a launched server, whose work is ours.
     """
 
     def __init__(
@@ -42,12 +43,13 @@ class Sampler:
         start_ns: int | None = None,
         clock: Clock | None = None,
         meters: Meters | None = None,
+        server_pid: int | None = None,
     ) -> None:
         self._clock = clock or MonotonicClock()
         self._start_ns = self._clock.now_ns() if start_ns is None else start_ns
         self._sink, self._gpus, self._period_s, self._meters = sink, tuple(gpus), period_s, meters
         self._process = psutil.Process()
-        self._children: list[psutil.Process] = []
+        self._server_pid, self._children = server_pid, list[psutil.Process]()
         self._reads = 0
         self._before: CpuReading | None = None
         self._ended = threading.Event()
@@ -113,7 +115,8 @@ class Sampler:
 
     def _host(self, now_ns: int) -> Sample:
         if self._reads % _CHILDREN_EVERY == 0:  # listing them walks every process of the host
-            self._children = self._process.children(recursive=True)
+            ours = self._process.children(recursive=True) + self._server()
+            self._children = list({process.pid: process for process in ours}.values())
         self._reads += 1
         reading = read_cpu(self._process, self._children)
         found = shares(self._before, reading) if self._before else None
@@ -130,6 +133,16 @@ class Sampler:
             cpu_mhz=_cpu_mhz(),
             available_memory_bytes=int(psutil.virtual_memory().available),
         )
+
+    def _server(self) -> list[psutil.Process]:
+        """A launched server's processes: they are the executor, not somebody else's work, whoever started them."""
+        if self._server_pid is None:
+            return []
+        try:
+            first = psutil.Process(self._server_pid)
+            return [first, *first.children(recursive=True)]
+        except psutil.Error:
+            return []
 
     def _gpu(self, gpu: Gpu, now_ns: int) -> Sample:
         return Sample.from_row({"time_ns": now_ns, "source": f"gpu:{gpu.uuid}", **gpu.reading()})

@@ -23,7 +23,9 @@ class RowWriter:
     so a crash loses less than that, and a slow step is on disk before the next one starts.
     """
 
-    def __init__(self, path: Path, schema: pa.Schema, most: int = 4096) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, most: int = 256) -> None:
+        # Arrow's own allocator holds 8 MB back of what a few small batches took; a client with many streams minds.
+        pa.set_memory_pool(pa.system_memory_pool())
         self._path, self._schema, self._most = path, schema, most
         self._names = schema.names
         self._pending: list[dict[str, Any]] = []

@@ -1,23 +1,15 @@
-"""Goodput against load, and tokens/s for everybody against tokens/s for each."""
+"""Goodput against the rate that was offered."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import altair as alt
 
-from twinlens.report.chart_latency import place_axis, point_row, precision_hue, series, slo_of
-from twinlens.report.figure import SOFT, WIDTH, Figure, data, figure
-from twinlens.report.load import fault_of, load_of
+from twinlens.report.chart_latency import place_axis, point_row, series, slo_of
+from twinlens.report.figure import WIDTH, Figure, data, figure
+from twinlens.report.load import load_of
 from twinlens.report.search_table import limits_of
 from twinlens.report.view import Entry
-from twinlens.stats.search import pareto
 from twinlens.units import digits
-
-_PER_USER = "tokens_per_s_per_request"
-_SHAPES = {"open loop": "circle", "closed loop": "square", "other": "diamond"}
-_LEAST_GAP = 0.08  # of the axis: words closer than that lie on each other
-_ALL = ("output_tokens_per_s_per_device", "output_tokens_per_s")
 
 
 def goodput_chart(entries: tuple[Entry, ...], id: str) -> Figure | None:
@@ -47,69 +39,3 @@ def goodput_chart(entries: tuple[Entry, ...], id: str) -> Figure | None:
         "intervals. On the dashed line every request is good. Hollow points are not ranked."
     )
     return figure(id, chart, title, caption)
-
-
-def pareto_chart(entries: tuple[Entry, ...], id: str) -> Figure | None:
-    """Output tokens/s per device against tokens/s of one user, a line through the points of each precision and load."""
-    per_device = all(_value(entry, _ALL[0]) is not None for entry in entries if not fault_of(entry.group))
-    name = _ALL[0] if per_device else _ALL[1]
-    known = [(entry, _value(entry, _PER_USER), _value(entry, name)) for entry in entries]
-    points = [(entry, user, total) for entry, user, total in known if user and total]
-    ranked = [one for one in points if one[0].group.ranked]
-    if len(ranked) < 2:
-        return None
-    front = {id_ for index in pareto([(total, user) for _, user, total in ranked]) for id_ in [ranked[index][0].name]}
-    rows = [_pareto_row(entry, user, total, entry.name in front) for entry, user, total in points]
-    hue = precision_hue(list(dict.fromkeys(row["precision"] for row in rows)))
-    unit = "per device" if per_device else "of the whole server"
-    x = alt.X("user:Q", title="output tokens/s of one user (1 / median TPOT)", scale=_from_zero(rows, "user"))
-    y = alt.Y("total:Q", title=f"output tokens/s {unit}", scale=_from_zero(rows, "total"))
-    base = alt.Chart(data(rows)).encode(x=x, y=y, color=hue)
-    loads = [load for load in _SHAPES if any(row["load"] == load for row in rows)]
-    shape = alt.Shape("load:N", title=None, scale=alt.Scale(domain=loads, range=[_SHAPES[load] for load in loads]))
-    lines = base.transform_filter("datum.ranked").mark_line(strokeWidth=1.4, opacity=0.5)
-    chart = alt.layer(
-        lines.encode(detail="load:N", order="place:Q"),
-        base.transform_filter("datum.ranked").mark_point(filled=True, size=46, opacity=1).encode(shape=shape),
-        base.transform_filter("!datum.ranked").mark_point(filled=False, size=46, fill="white").encode(shape=shape),
-        base.transform_filter("datum.front").mark_point(filled=False, size=170, strokeWidth=1.2),
-        alt.Chart(data(_apart(rows))).mark_text(dy=-13, fontSize=11, color=SOFT).encode(x=x, y=y, text="word:N"),
-    ).properties(width=WIDTH, height=240)  # fmt: skip
-    caption = (
-        "Up and to the right is better. Ringed: no ranked point has more of both. Circles are open loops, squares "
-        f"closed ones. {'' if per_device else 'How many devices served is not known, so this is the whole server. '}"
-        "Hollow points are not ranked and on no front."
-    )
-    title = f"{len(front)} of {len(ranked)} ranked points are on the front of throughput against speed for each user."
-    return figure(id, chart, title, caption)
-
-
-def _pareto_row(entry: Entry, user: float, total: float, is_front: bool) -> dict[str, Any]:
-    load = {"rate": "open loop", "concurrency": "closed loop"}.get(load_of(entry.group), "other")
-    place = entry.group.point.get("rate_per_s") or entry.group.point.get("concurrency") or 0
-    return {
-        "user": user, "total": total, "precision": entry.precision, "load": load, "place": place,
-        "ranked": not fault_of(entry.group), "front": is_front, "word": entry.name.split(" · ")[-1],
-    }  # fmt: skip
-
-
-def _apart(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The points on the front whose words do not touch one another, from the fastest for everybody on."""
-    wide, high = (max(row[key] for row in rows) for key in ("user", "total"))
-    kept: list[dict[str, Any]] = []
-    for row in sorted((row for row in rows if row["front"]), key=lambda row: -row["total"]):
-        gaps = [
-            max(abs(row["user"] - one["user"]) / wide / 1.6, abs(row["total"] - one["total"]) / high) for one in kept
-        ]
-        if all(gap >= _LEAST_GAP for gap in gaps):
-            kept.append(row)
-    return kept
-
-
-def _from_zero(rows: list[dict[str, Any]], key: str) -> Any:
-    return alt.Scale(domain=[0, max(row[key] for row in rows) * 1.15], nice=False)
-
-
-def _value(entry: Entry, name: str) -> float | None:
-    found = entry.group.metrics.get(name)
-    return found.value if found is not None else None

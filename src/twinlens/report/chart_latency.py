@@ -18,14 +18,19 @@ AXES: dict[Load, str] = {
     "concurrency": "requests in flight (closed loop)",
     "other": "offered rate (requests/s)",
 }
-_WORDS = {"ttft_s": "TTFT", "tpot_s": "TPOT"}
+_WORDS = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_latency_s": "latency"}
 _DASHES = {"p50": [1, 0], "p99": [5, 3]}
 
 
 def latency_charts(entries: tuple[Entry, ...], load: Load, id: str) -> list[Figure]:
-    """TTFT and TPOT at their median and p99 against the load, with their intervals and the SLO's limits."""
+    """TTFT and TPOT at their median and p99 against the load, with their intervals and the SLO's limits.
+
+    The whole latency too, where the SLO limits it.
+    """
     mine = tuple(entry for entry in entries if load_of(entry.group) == load)
-    found = [_latency_chart(mine, load, kind, f"{id}-{load}-{kind.removesuffix('_s')}") for kind in _WORDS]
+    slo = slo_of(mine)
+    kinds = [kind for kind in _WORDS if kind != "e2e_latency_s" or (slo is not None and slo.e2e_latency_s is not None)]
+    found = [_latency_chart(mine, load, kind, f"{id}-{load}-{kind.split('_')[0]}") for kind in kinds]
     return [one for one in found if one is not None]
 
 
@@ -147,6 +152,8 @@ def _title(entries: tuple[Entry, ...], kind: str, load: Load, limit: float | Non
         if entry.group.ranked and _keeps(entry, kind, limit):
             before = best.get(entry.precision)
             best[entry.precision] = entry if before is None else max(before, entry, key=lambda one: place_of(one.group))
+    if not any(_p99(entry, kind) for entry in entries if entry.group.ranked):
+        return f"Too few requests for a p99 {word} at any ranked point."
     if not best:
         return f"No ranked point keeps p99 {word} within {limit:g} s."
     upto = " and ".join(entry.name for entry in best.values())
@@ -154,8 +161,13 @@ def _title(entries: tuple[Entry, ...], kind: str, load: Load, limit: float | Non
 
 
 def _keeps(entry: Entry, kind: str, limit: float) -> bool:
+    found = _p99(entry, kind)
+    return found is not None and found <= limit
+
+
+def _p99(entry: Entry, kind: str) -> float | None:
     found = entry.group.metrics.get(f"{kind}_p99")
-    return found is not None and found.value is not None and found.value <= limit
+    return found.value if found is not None else None
 
 
 def _caption(rows: list[dict[str, Any]], load: Load) -> str:

@@ -54,9 +54,9 @@ def search_chart(record: SearchRecord, found: Found, id: str) -> Figure | None:
     name = where(found)
     title = f"{f'{name}: the' if name else 'The'} highest within the SLO is in {interval(found, record.search.unit)}."
     if found.low is None or found.high is None:
-        title = f"{f'{name}: ' if name else ''}{interval(found, record.search.unit)}, and no more is known."
+        title = f"{f'{name}: the' if name else 'The'} highest within the SLO: {interval(found, record.search.unit)}."
     caption = (
         f"{runs_word(len(rows))} in the order in which they were made; the band is what was left after each. "
         f"SLO: {asked(record)}."
     )
-    return figure(id, chart, title[0].upper() + title[1:], caption)
+    return figure(id, chart, title, caption)

@@ -29,9 +29,11 @@ def serving_timeline(entry: Entry, id: str) -> Figure | None:
     run, summary = chosen
     rates, flight, cache = _rates(run), _flight(run), _cache(run)
     last = max(float(series[2][-1]) for series in [*rates, *flight, *cache])
-    panels = [_panel(rates, "requests/s", summary, last), _panel(flight, "requests", summary, last)]
-    if cache:
-        panels.append(_panel(cache, "KV use", summary, last, top=1.0))
+    stack = [(rates, "requests/s", None), (flight, "requests", None), *([(cache, "KV use", 1.0)] if cache else [])]
+    panels = [
+        _panel(found, title, summary, last, top, is_last=number == len(stack))
+        for number, (found, title, top) in enumerate(stack, start=1)
+    ]
     chart = alt.vconcat(*panels, spacing=10).resolve_scale(color="independent", x="shared")
     state = f"is {standing(entry.group.label)}" if entry.group.ranked else f"is not ranked: {fault_of(entry.group)}"
     which = "" if len(entry.material) == 1 else f" Repeat {summary.repeat + 1} of {len(entry.material)}."
@@ -83,7 +85,7 @@ def _sampled(run: Run, name: str) -> tuple[NDArray[np.float64], NDArray[np.float
     return at_s[known][::step], values[known][::step]
 
 
-def _panel(found: list[Series], title: str, summary: Summary, last: float, top: float | None = None) -> Any:
+def _panel(found: list[Series], title: str, summary: Summary, last: float, top: float | None, *, is_last: bool) -> Any:
     names = [series[0] for series in found]
     rows = [
         {"s": float(a), "value": float(b), "name": name}
@@ -93,9 +95,9 @@ def _panel(found: list[Series], title: str, summary: Summary, last: float, top: 
     most = top if top is not None else max(1e-9, max(float(series[3].max()) for series in found)) * 1.12
     x = alt.X(
         "s:Q",
-        title="time since the start (s)",
+        title="time since the start (s)" if is_last else None,
         scale=alt.Scale(domain=[0, last], nice=False),
-        axis=alt.Axis(grid=False),
+        axis=alt.Axis(grid=False, labels=is_last, ticks=is_last),
     )
     y = alt.Y(
         "value:Q", title=title, scale=alt.Scale(domain=[0, most], nice=False), axis=alt.Axis(tickCount=3, minExtent=34)
@@ -107,6 +109,6 @@ def _panel(found: list[Series], title: str, summary: Summary, last: float, top: 
     shade = alt.Chart(data([{"from": 0.0, "to": summary.verdict.begin_s}])).mark_rect(color=WARM, opacity=0.8)
     lines = alt.Chart(data(rows)).mark_line(strokeWidth=1.3, clip=True).encode(x=x, y=y, color=hue)
     end = alt.Chart(data([{"s": summary.verdict.end_s}])).mark_rule(color=SOFT, strokeDash=[2, 3]).encode(x="s:Q")
-    return alt.layer(shade.encode(x=alt.X("from:Q"), x2="to:Q"), lines, end).properties(
+    return alt.layer(shade.encode(x=alt.X("from:Q", title=None), x2="to:Q"), lines, end).properties(
         width=WIDTH - 10, height=_HEIGHT
     )

@@ -8,6 +8,7 @@ import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
+from twinlens.report.cell import breath
 from twinlens.report.figure import Figure, data, figure, log_marks
 from twinlens.report.load import place_of
 from twinlens.report.view import Entry
@@ -106,12 +107,12 @@ def _panel(
 
 
 def _title(lines: list[tuple[Entry, Floats, Floats]]) -> str:
-    entry, due, sent = max(lines, key=lambda line: (line[0].group.ranked, place_of(line[0].group)))
-    slow = [show(float(np.quantile(times, 0.99, method="higher")), "s") for times in (due, sent) if _has(times)]
-    if len(slow) < 2:
-        return "How long the slowest requests waited for a first token."
-    return f"One request in a hundred of {entry.name} waits {slow[0]} or longer from intent, {slow[1]} from send."
-
-
-def _has(times: Floats) -> bool:
-    return times.size >= 100 and bool(np.isfinite(np.quantile(times, 0.99, method="higher")))
+    """The slowest quantile that the highest ranked point affords, from intent and from send."""
+    entry = max((line[0] for line in lines), key=lambda entry: (entry.group.ranked, place_of(entry.group)))
+    for q in ("p99", "p90", "p50"):
+        due, sent = (entry.group.metrics.get(f"{kind}_{q}") for kind in ("ttft_s", "ttft_from_send_s"))
+        if due is not None and sent is not None and due.value is not None and sent.value is not None:
+            return (
+                f"{q} TTFT of {entry.name} is {show(due.value, 's')} from intent and {show(sent.value, 's')} from send."
+            )
+    return f"How the TTFT of {breath([line[0].name for line in lines])} is distributed."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from dataclasses import dataclass
@@ -71,8 +72,8 @@ def colours(names: dict[str, str]) -> Any:
 
 
 def data(rows: list[dict[str, Any]]) -> Any:
-    """Rows as inline Altair data."""
-    return alt.Data(values=rows)
+    """Rows as inline Altair data; in one string, as Altair copies values deeply each time it puts charts together."""
+    return alt.InlineData(values=json.dumps(rows), format=alt.DataFormat(type="json"))
 
 
 def log_marks(low: float, high: float) -> list[float]:

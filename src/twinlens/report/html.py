@@ -41,7 +41,7 @@ def render(view: View) -> str:
         what=page.what(view),
         when=page.when(view),
         machine=machine(view),
-        sentences=sentences(view.groups("training"), view.groups("inference")),
+        sentences=sentences(view.groups("training"), view.groups("inference"), searches=view.searches),
         validity=page.validity(view, facts),
         parts={lens.lens: [part for part in parts if part.lens == lens.lens] for lens in view.lenses},
         served=served,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from twinlens.measure.search_file import SearchRecord
 from twinlens.record.estimate import Estimate
 from twinlens.report import cell
 from twinlens.report.gate import gate_word
@@ -23,10 +24,12 @@ from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.ratio import ratio_of_runs
 
 
-def sentences(training: Sequence[Group], inference: Sequence[Group]) -> tuple[str, str, str]:
+def sentences(
+    training: Sequence[Group], inference: Sequence[Group], *, searches: Sequence[SearchRecord] = ()
+) -> tuple[str, str, str]:
     """One sentence per lens and one that keeps them apart. Factors have an interval or say they have none."""
     both = {"training": in_order(training), "inference": in_order(inference)}
-    said = [f"{lens.capitalize()}: {_both_ways(groups)}" for lens, groups in both.items()]
+    said = [f"{lens.capitalize()}: {_both_ways(groups, searches)}" for lens, groups in both.items()]
     batches = [one for one in both["inference"] if load_of(one) not in SERVED]
     return said[0], said[1], _apart(both["training"], batches or both["inference"])
 
@@ -70,12 +73,12 @@ def comparison(ratio: Estimate) -> str:
     return f"{cell.times(ratio)} ({interval})"
 
 
-def _both_ways(groups: Sequence[Group]) -> str:
+def _both_ways(groups: Sequence[Group], searches: Sequence[SearchRecord]) -> str:
     """What was measured in batches, and after it what was served: tokens/s at a given rate compare no precisions."""
     served = [one for one in groups if load_of(one) in SERVED]
     batches = [one for one in groups if load_of(one) not in SERVED]
     parts = [_lens(batches)] if batches or not served else []
-    words = served_sentence(served) if served else ""
+    words = served_sentence(served, searches) if served else ""
     return " ".join([*parts, words[:1].upper() + words[1:]]) if parts and words else words or parts[0]
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from altair.utils import schemapi
+
 from twinlens.measure.search_file import SearchRecord
 from twinlens.report import cell
-from twinlens.report.chart_goodput import goodput_chart, pareto_chart
+from twinlens.report.chart_goodput import goodput_chart
 from twinlens.report.chart_latency import latency_charts
+from twinlens.report.chart_pareto import pareto_chart
 from twinlens.report.chart_search import search_chart
 from twinlens.report.chart_serving_time import serving_timeline
 from twinlens.report.chart_tail import tail_chart
@@ -18,7 +21,7 @@ from twinlens.report.page import Cell, Detail, details_of
 from twinlens.report.search_table import interval, said, where
 from twinlens.report.served_column import PLACE_HEADS, served_columns
 from twinlens.report.served_table import share_bounds
-from twinlens.report.validity import Checked, GuardRow, calibration, checked, guards
+from twinlens.report.validity import Checked, GuardRow, calibration, guards, standing_of
 from twinlens.report.view import Entry, LensView, in_words, standing
 from twinlens.stats.group import Group
 
@@ -70,17 +73,22 @@ class ServedPart:
     details: tuple[tuple[str, tuple[Detail, ...]], ...]
 
 
-def served_parts(lens: LensView, searches: tuple[SearchRecord, ...]) -> list[ServedPart]:
-    """The parts of a lens's served entries, in the view's order of models; none where nothing was served."""
+def served_parts(lens: LensView, searches: tuple[SearchRecord, ...], *, checked: bool = False) -> list[ServedPart]:
+    """The parts of a lens's served entries, in the view's order of models; none where nothing was served.
+
+    Altair's own checks against its schema (`checked`) are a matter for tests.
+    """
     served = lens.under(*SERVED)
-    return [_part(served, model, f"served{index}", searches) for index, model in enumerate(served.models)]
+    with schemapi.debug_mode(checked):
+        return [_part(served, model, f"served{index}", searches) for index, model in enumerate(served.models)]
 
 
 def _part(lens: LensView, model: str, mark: str, searches: tuple[SearchRecord, ...]) -> ServedPart:
     entries = tuple(entry for entry in lens.entries if entry.group.model == model)
     loads = [load for load in SERVED if any(load_of(entry.group) == load for entry in entries)]
     drawn: list[Figure | None] = [one for load in loads for one in latency_charts(entries, load, mark)]
-    drawn += [goodput_chart(entries, f"{mark}-goodput"), pareto_chart(entries, f"{mark}-pareto")]
+    drawn += [goodput_chart(entries, f"{mark}-goodput")]
+    drawn += [pareto_chart(entries, load, f"{mark}-{load}-pareto") for load in loads]
     open_loop = lens.under("rate", "other").entries
     precisions = dict.fromkeys(entry.precision for entry in open_loop if entry in entries)
     mine = tuple(entry for entry in entries if load_of(entry.group) in ("rate", "other"))
@@ -89,7 +97,7 @@ def _part(lens: LensView, model: str, mark: str, searches: tuple[SearchRecord, .
     folders = {run.folder.resolve().parent for entry in entries for run, _ in entry.material}
     return ServedPart(
         cell.clean(model, 60),
-        tuple(map(checked, entries)),
+        tuple(map(standing_of, entries)),
         calibration(entries),
         guards(entries),
         tuple(_table(entries, load) for load in loads),

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from twinlens.measure.search_file import SearchRecord
 from twinlens.record.estimate import Estimate
 from twinlens.report import cell
 from twinlens.report.load import Load, fault_of, load_of, place_of
+from twinlens.report.search_table import asked, interval, where
 from twinlens.report.view import precision_of
 from twinlens.stats.group import Group
 
 _AT: dict[Load, str] = {"rate": "{:.4g} requests/s", "concurrency": "{:.4g} requests in flight", "other": "its load"}
 
 
-def served_sentence(groups: Sequence[Group]) -> str:
-    """For each model, load and precision the highest ranked point, with what it gave, and what came after it."""
+def served_sentence(groups: Sequence[Group], searches: Sequence[SearchRecord] = ()) -> str:
+    """What each search found; else, for each model, load and precision, the highest ranked point and what came next."""
+    found_by = [
+        f"{f'{name}: ' if (name := where(one)) else ''}the highest within the SLO ({asked(record)}) is "
+        f"{interval(one, record.search.unit)} ({one.outcome})"
+        for record in searches
+        for one in record.found
+    ]
+    searched = {"rate" if record.search.over == "rate_per_s" else "concurrency" for record in searches}
+    groups = [one for one in groups if load_of(one) not in searched]
     alike: dict[tuple[str, Load, str], list[Group]] = {}
     for one in groups:
         alike.setdefault((one.model, load_of(one), precision_of(one)), []).append(one)
     said = [_one(load, name, found) for (_, load, name), found in alike.items()]
     models = {model for model, _, _ in alike}
     names = [f"{cell.clean(model, 40)}, " if len(models) > 1 else "" for model, _, _ in alike]
-    return f"served, {'; '.join(name + words for name, words in zip(names, said, strict=True))}."
+    return f"served, {'; '.join([*found_by, *(name + words for name, words in zip(names, said, strict=True))])}."
 
 
 def _one(load: Load, name: str, found: Sequence[Group]) -> str:

@@ -46,7 +46,7 @@ class GuardRow:
     reason: str
 
 
-def checked(entry: Entry) -> Checked:
+def standing_of(entry: Entry) -> Checked:
     """The verdicts on one point, with a reason where it is not ranked."""
     one = entry.group
     has_client = any(run.raw.get("client") for run, _ in entry.material)

@@ -32,7 +32,8 @@ class Protocol(Spec):
     there). `extend`: how often a run that is not steady may be doubled. `repeats`: fresh processes per operating
     point. `isolate`: a process of its own for each run (False: in this process, for notebooks and tests).
     `guards`: see whether a server over HTTP caches, miscounts, changes or shortens answers under load; asks afterwards.
-    `telemetry_s`: time between samples of the machine. `ceilings`: measure this machine's rates beside each run.
+    `telemetry_s`: time between samples of the machine, and of a server's own metrics (there half a second at least).
+    `ceilings`: measure this machine's rates beside each run.
     `stall`: a drill, for launched servers only.
     """
 

@@ -5,7 +5,7 @@ SGLang: the engine's line of the project's own executed notebooks (sgl-project/s
 is composed: its scheduler's form with the figure of https://github.com/sgl-project/sglang/issues/38846. The page has
 the fields shown in https://github.com/sgl-project/sglang/pull/11303, with values of our own.
 TensorRT-LLM: a public log of `trtllm-serve` 1.1.0rc3 with the PyTorch back end, gpt-oss-120b, 2025-12-20.
-llama.cpp: what llama-cpp-python prints with a GGUF of float16 weights.
+llama.cpp: llama-cpp-python 0.3.36 with a GGUF of float16 weights, started by this project.
 """
 
 VLLM_INFO = {
@@ -76,8 +76,8 @@ TENSORRT_LOG = (
 )
 LLAMA_LOG = (
     "print_info: file format = GGUF V3 (latest)\n"
-    "print_info: file type   = Q4_K - Medium\n"
-    "llama_context: n_ctx         = 2048\n"
-    "llama_kv_cache: size =    8.00 MiB (  2048 cells,   8 layers,  1/1 seqs), "
-    "K (f16):    4.00 MiB, V (f16):    4.00 MiB\n"
+    "print_info: file type   = F16\n"
+    "llama_context: n_ctx                 = 1024\n"
+    "llama_kv_cache: size =    4.00 MiB (  1024 cells,   8 layers,  1/1 seqs), "
+    "K (f16):    2.00 MiB, V (f16):    2.00 MiB\n"
 )

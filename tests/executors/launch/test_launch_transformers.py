@@ -28,6 +28,55 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
+def test_a_model_folder_is_made_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from safetensors.torch import load_file
+    from transformers import AutoTokenizer
+
+    monkeypatch.setenv("TWINLENS_CACHE", str(cache))
+    said: list[str] = []
+    made = model_folder("tiny", said.append)
+    assert said == ["making random weights and a tokenizer for tiny (once)"]
+    assert model_folder("tiny", said.append) == made
+    assert len(said) == 1
+    assert made.made
+    assert not list(made.path.parent.glob(".*")), "no half-made folder is left"
+    tokenizer = AutoTokenizer.from_pretrained(made.path)
+    assert len(tokenizer) == load_model("tiny").config["vocab_size"]
+    tensors = load_file(made.path / "model.safetensors")
+    assert sum(tensor.numel() for tensor in tensors.values()) == parameters(load_model("tiny").shape).total
+    zero = set((tensors["lm_head.weight"].float().abs().sum(1) == 0).nonzero().flatten().tolist())
+    assert zero == {number for number in range(len(tokenizer)) if not is_text(tokenizer, number)}
+    assert len(zero) > 6
+    turn = [{"role": "user", "content": " hope"}]
+    assert (
+        tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True) == "<|user|> hope<|assistant|>"
+    )
+
+
+@pytest.mark.parametrize("vocabulary", [40, 300, 4096])
+def test_a_tokenizer_has_exactly_the_entries_that_the_model_has(vocabulary: int) -> None:
+    from twinlens.executors.torch_folder import byte_level
+
+    tokenizer = byte_level(vocabulary)
+    assert tokenizer.get_vocab_size() == vocabulary
+    assert all(tokenizer.id_to_token(number) for number in range(vocabulary))
+    assert max(tokenizer.encode(" " + word).ids[0] for word in WORDS) < vocabulary
+
+
+def test_with_room_for_them_every_word_of_a_prompt_is_one_token_and_every_text_survives() -> None:
+    from twinlens.executors.torch_folder import byte_level
+
+    tokenizer = byte_level(4096)
+    assert {len(tokenizer.encode(" " + word).ids) for word in WORDS} == {1}
+    assert tokenizer.decode(tokenizer.encode("Grüße, 世界").ids) == "Grüße, 世界"
+
+
+def is_text(tokenizer: Any, number: int) -> bool:
+    """What a server streams for one token alone: nothing for a special one, nothing yet for half a character."""
+    text = tokenizer.decode([number], skip_special_tokens=True)
+    return bool(text) and "\ufffd" not in text
+
+
 def test_a_real_server_is_driven_at_two_rates_by_poisson_load(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,43 +115,9 @@ def test_a_real_server_is_driven_at_two_rates_by_poisson_load(
     assert any("weights are random" in note for note in first.facts.notes)
 
 
-def test_a_model_folder_is_made_once_with_a_token_for_every_word(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from safetensors.torch import load_file
-    from transformers import AutoTokenizer
-
-    monkeypatch.setenv("TWINLENS_CACHE", str(cache))
-    said: list[str] = []
-    made = model_folder("small", said.append)
-    assert said == ["making random weights and a tokenizer for small (once)"]
-    assert model_folder("small", said.append) == made
-    assert len(said) == 1
-    assert made.made
-    assert not list(made.path.parent.glob(".*")), "no half-made folder is left"
-    tokenizer = AutoTokenizer.from_pretrained(made.path)
-    assert len(tokenizer) == load_model("small").config["vocab_size"]
-    assert {len(tokenizer(" " + word).input_ids) for word in WORDS} == {1}
-    assert tokenizer.decode(tokenizer("Grüße, 世界").input_ids) == "Grüße, 世界"
-    tensors = load_file(made.path / "model.safetensors")
-    assert sum(tensor.numel() for tensor in tensors.values()) == parameters(load_model("small").shape).total
-    head = tensors["lm_head.weight" if "lm_head.weight" in tensors else "model.embed_tokens.weight"]
-    zero = set((head.float().abs().sum(1) == 0).nonzero().flatten().tolist())
-    assert zero == {number for number in range(len(tokenizer)) if not is_text(tokenizer, number)}
-    assert len(zero) > 6
-    turn = [{"role": "user", "content": " hope"}]
-    assert (
-        tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True) == "<|user|> hope<|assistant|>"
-    )
-
-
-def is_text(tokenizer: Any, number: int) -> bool:
-    """What a server streams for one token alone: nothing for a special one, nothing yet for half a character."""
-    text = tokenizer.decode([number], skip_special_tokens=True)
-    return bool(text) and "\ufffd" not in text
-
-
 def test_a_local_folder_is_served_as_it_is(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWINLENS_CACHE", str(cache))
-    made = model_folder("small", quiet)
+    made = model_folder("tiny", quiet)
     mine = tmp_path / "mine"
     shutil.copytree(made.path, mine)
     (mine / "twinlens-weights.json").unlink()

@@ -72,6 +72,13 @@ def model_folder(model: str, say: Say) -> ModelFolder:
     return ModelFolder(path, _digest(path), made=True)
 
 
+def gguf_file(path: str) -> ModelFolder:
+    """A GGUF file of the user's, as it is."""
+    with Path(path).open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    return ModelFolder(Path(path).resolve(), digest, made=False)
+
+
 def _make(model: str, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))

@@ -79,7 +79,7 @@ def _software(recipe: Recipe, there: Interpreter, running: Running) -> dict[str,
 
 def _flags(command: tuple[str, ...]) -> list[str]:
     """The command line as one list of settings, so that two servers at two ports or paths are the same stack."""
-    hidden, kept, skip = {"--port", "--host", "--model", "--served-model-name", "--model-path"}, list[str](), True
+    hidden, kept, skip = {"--port", "--host", "--model", "--served-model-name", "--model-path"}, list[str](), False
     for word in command[1:]:
         if word in hidden:
             skip = True

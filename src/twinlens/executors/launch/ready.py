@@ -14,7 +14,8 @@ from twinlens.executors.launch.log import read_log, telling_line
 from twinlens.executors.launch.process import Process
 from twinlens.executors.protocol import Say
 
-_PERIOD_S, _SAY_S, _PATIENCE_S = 0.1, 1.0, 5.0
+_PERIOD_S, _PATIENCE_S = 0.1, 5.0
+_FIRST_SAY_S, _RAREST_SAY_S = 1.0, 30.0
 _MOST_BYTES = 8 * 2**20
 
 
@@ -52,7 +53,7 @@ def pages(port: int, paths: tuple[str, ...]) -> dict[str, Any]:
 
 def wait_until_ready(process: Process, name: str, port: int, path: str, log: Path, limit_s: float, say: Say) -> float:
     """Seconds until `path` answered 200. Raises ExecutorFailed: TL303 when it ended before, TL304 after `limit_s`."""
-    begun_s = told_s = time.monotonic()
+    begun_s, say_at_s = time.monotonic(), _FIRST_SAY_S
     while True:
         if page(port, path)[0] == 200:
             return time.monotonic() - begun_s
@@ -62,16 +63,16 @@ def wait_until_ready(process: Process, name: str, port: int, path: str, log: Pat
                 f"{name} {_how(code)} before it was ready: {telling_line(read_log(log))}; its log is {log}",
                 code="TL303",
             )
-        now_s = time.monotonic()
-        if now_s - begun_s > limit_s:
+        waited_s = time.monotonic() - begun_s
+        if waited_s > limit_s:
             raise ExecutorFailed(
                 f"{name} was not ready after {limit_s:g} s (executor.options.start_timeout_s); the last of its log "
                 f"{log}: {telling_line(read_log(log))}",
                 code="TL304",
             )
-        if now_s - told_s > _SAY_S:
-            told_s = now_s
-            say(f"{name} is starting, {now_s - begun_s:.0f} s")
+        if waited_s > say_at_s:  # ever more rarely: where every phrase is a line, minutes are not hundreds of them
+            say(f"{name} is starting, {waited_s:.0f} s")
+            say_at_s += min(say_at_s, _RAREST_SAY_S)
         time.sleep(_PERIOD_S)
 
 

@@ -18,7 +18,7 @@ import psutil
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.client_record import ClientRecord
 from twinlens.executors.http_target import Seat, target_of
-from twinlens.executors.launch.folder import ModelFolder, cache_folder, model_folder
+from twinlens.executors.launch.folder import ModelFolder, cache_folder, gguf_file, model_folder
 from twinlens.executors.launch.interpreter import interpreter, refuse_missing
 from twinlens.executors.launch.observe import described
 from twinlens.executors.launch.options import Settings, settings_of
@@ -76,7 +76,11 @@ class LaunchedServer:
         """
         recipe, settings = self._recipe, self._settings(spec)
         refuse_missing(recipe, interpreter(settings.python))
-        folder = model_folder(spec.workload.model, say)
+        if recipe.needs_gguf:
+            order_of(recipe, spec, settings, folder="", port=0)  # says what is missing
+            folder = gguf_file(settings.gguf)
+        else:
+            folder = model_folder(spec.workload.model, say)
         for attempt in range(1, _TRIES + 1):
             order = order_of(recipe, spec, settings, folder=str(folder.path), port=free_port())
             command = recipe.command(order)

