@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -80,22 +79,7 @@ def _measure_with(opened: Any, folder: Path, spec: RunSpec, say: Say, running: R
         facts = _whole(opened.open(spec, lambda phrase: say(phrase, 0.0, 0)), spec, running)
         update_run(folder, facts=facts.to_json())
         rows = open_rows(folder, spec)
-        # Only the boards this run uses: others draw power too, and it is not this run's.
-        used = facts.executor.value("accelerator.uuid")
-        gpus = open_gpus(used)[0] if used else ()
-        with (
-            open_telemetry(folder) as readings,
-            nullcontext()
-            if spec.executor.kind == "replay"  # what this machine does meanwhile is nothing of the recorded one's
-            else Sampler(
-                readings.add_all,
-                gpus,
-                spec.protocol.telemetry_s,
-                meters=open_meters(gpus),
-                server_pid=running.pid if running else None,
-            ),
-        ):
-            _take(opened, spec, rows, say, facts, running)
+        _take(opened, spec, rows, say, facts, running)
         if isinstance(spec.workload, TrainingWorkload) and spec.workload.save:
             say("saving the weights", 1.0, rows.count)
             _save(opened, folder / "weights")
@@ -114,19 +98,40 @@ def _take(opened: Any, spec: RunSpec, rows: RowWriter, say: Say, facts: Facts, r
             told_s = now_s
             say("measuring", share, count)
 
+    sampling = _sampling(spec, rows.folder, facts, running)
     if spec.lens == "training":
-        train(opened, spec, rows, progress, facts.entropy_rate_nats)
+        with sampling:
+            train(opened, spec, rows, progress, facts.entropy_rate_nats)
     elif isinstance(spec.workload, InferenceWorkload) and spec.workload.arrival.kind == "lockstep":
-        serve(opened, spec, rows, progress)
+        with sampling:
+            serve(opened, spec, rows, progress)
     else:
         with player(opened, spec, rows.folder, lambda phrase: say(phrase, 0.0, 0)) as play:
             asking = partial(say, "asking the guards' questions", 1.0)
             with (
                 guarded(opened, spec, rows.folder, lambda: asking(rows.count)),
                 scraping(opened, spec, rows.folder),
+                sampling,  # last, so that samples and rows count from the same moment
                 drill(running, spec.protocol.stall),
             ):
                 play(rows, progress)
+
+
+@contextlib.contextmanager
+def _sampling(spec: RunSpec, folder: Path, facts: Facts, running: Running | None) -> Iterator[None]:
+    """Samples of the machine into the run folder, from entering on."""
+    if spec.executor.kind == "replay":  # what this machine does meanwhile is nothing of the recorded one's
+        yield
+        return
+    # Only the boards this run uses: others draw power too, and it is not this run's.
+    used = facts.executor.value("accelerator.uuid")
+    gpus = open_gpus(used)[0] if used else ()
+    pid, period_s = running.pid if running else None, spec.protocol.telemetry_s
+    with (
+        open_telemetry(folder) as readings,
+        Sampler(readings.add_all, gpus, period_s, meters=open_meters(gpus), server_pid=pid),
+    ):
+        yield
 
 
 def _whole(facts: Facts, spec: RunSpec, running: Running | None) -> Facts:
