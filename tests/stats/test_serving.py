@@ -7,7 +7,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from served_rows import columns, failed, poisson, queue, row, served_metrics, whole
+from served_rows import columns, failed, poisson, queue, row, served_metrics
 from twinlens.pages import find
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
@@ -180,13 +180,11 @@ def test_goodput_is_good_requests_over_the_window_and_failures_stay_in_the_denom
     first = {at: at + (150 if at % 1000 == 700 else 50) for at in range(0, 10_001, 100)}
     rows = [failed(at, at + 5) if at % 1000 == 300 else row(at, (to, to + 10)) for at, to in first.items()]
     requests = columns(rows)
-    window = whole(requests, "open")
     found = goodput(latency(requests, np.arange(101)), SLO, requests.intended_ns, 0, 10_000_000_000)
     assert found["goodput_per_s"].value == pytest.approx(8.1)
     assert found["slo_attainment"].value == pytest.approx(81 / 101)
     assert found["ttft_s_within"].value == pytest.approx(81 / 101)
     assert found["tpot_s_within"].value == pytest.approx(91 / 101)
-    assert window.ranked
     without = goodput(latency(requests, np.arange(101)), None, requests.intended_ns, 0, 1)
     assert without["goodput_per_s"].reason == "the workload names no SLO"
 

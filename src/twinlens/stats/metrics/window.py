@@ -17,7 +17,7 @@ from twinlens.stats.judge import Label, SteadyRule
 from twinlens.stats.metrics.overload import overload
 from twinlens.stats.steady import segment
 
-ServingLabel = Label | Literal["overload", "whole run"]
+ServingLabel = Label | Literal["overload", "failing", "whole run"]
 Loop = Literal["open", "closed", "whole"]
 
 # Latency under load wanders by chance far more than the time of a step does: 1 % would call every queue unsteady.
@@ -26,6 +26,7 @@ SERVING_DELTA = 0.05
 _NO_CYCLES = 10.0
 _POINTS = 400  # latencies are averaged over neighbours beyond that: more show no more levels
 _FILL_TIMES = 2.0  # an empty server is full again after about two stays of a request
+_MOST_FAILED = 0.05  # beyond that not even p95 can be given, and what is left says little of the server
 _MOST_FILL = 1 / 3  # more than that for filling up leaves too little to look at
 
 
@@ -60,6 +61,16 @@ def find_window(requests: Requests, loop: Loop, rule: SteadyRule = SteadyRule())
     """
     if not len(requests):
         return None
+    window = _found(requests, loop, rule)
+    failed = int((requests.outcome[window.rows] != "ok").sum())
+    if not window.ranked or failed <= _MOST_FAILED * window.rows.size:
+        return window
+    reason = f"{failed} of {window.rows.size} requests failed or were cut short"
+    return replace(window, label="failing", ranked=False, reason=reason)
+
+
+def _found(requests: Requests, loop: Loop, rule: SteadyRule) -> Window:
+    """The window, whatever became of its requests."""
     order = np.argsort(requests.intended_ns, kind="stable")
     if loop == "whole":
         end_ns = int(requests.end_ns.max())
