@@ -37,7 +37,7 @@ def test_an_example_loads_and_theory_knows_its_work(path: Path) -> None:
 @pytest.mark.torch
 @pytest.mark.parametrize(
     "path",
-    [p for p in EXAMPLES if not p.stem.startswith(("gpu-", "chat", "search", "serve-"))],
+    [p for p in EXAMPLES if not p.stem.startswith(("gpu-", "attached", "chat", "search", "serve-"))],
     ids=lambda path: path.stem,
 )
 def test_an_example_cut_short_runs_on_this_machine(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +61,7 @@ def test_an_example_cut_short_runs_on_this_machine(path: Path, tmp_path: Path, m
 def test_the_serving_example_measures_a_server_that_is_up(tmp_path: Path) -> None:
     with null_server(0.02, 0.005) as server:
         settings = [f"executor.options.url={server.url}", "sweep.rate_per_s=[20, 40]", "protocol.steady_s=0"]
-        study = load(FOLDER / "chat.toml", [*settings, "protocol.duration_s=3", "protocol.repeats=1"])
+        study = load(FOLDER / "attached.toml", [*settings, "protocol.duration_s=3", "protocol.repeats=1"])
         outcome = measure_study(study, tmp_path)
     assert not outcome.failures
     for run in outcome.runs:
