@@ -59,6 +59,8 @@ def crew(spec: RunSpec, count: int, kind: type[ClientProcess] = ClientProcess) -
         server.open(spec, quiet)
         jobs = jobs_for(spec, load_of(spec).plan, server.seat(), count)
         clients += [kind(f"client {job.share.index}", job) for job in jobs]
+        for client in clients:
+            client.start()
         await_ready(clients)
         yield jobs, clients
     finally:
@@ -239,6 +241,7 @@ def test_a_server_that_a_client_cannot_reach_is_named() -> None:
         parent.close()
     client = ClientProcess("client 0", job)
     try:
+        client.start()
         with pytest.raises(ExecutorFailed, match=f"client 0: no server answers at {job.seat.target.url}"):
             await_ready([client])
     finally:
@@ -272,7 +275,7 @@ def test_as_many_clients_as_the_load_needs_and_no_more_than_there_are_processors
     spec = spec_of(asked("http://127.0.0.1:9/v1", POISSON | {"output_tokens": fixed(100)}, 10.0))
     plan = load_of(spec).plan
     assert plan is not None
-    assert typical_answer_tokens(plan) == 100
+    assert typical_answer_tokens(spec, plan) == typical_answer_tokens(spec, None) == 100
     assert needed_clients(spec, plan, Calibration(1e6, 0.0, 0.0))[0] == 1  # 10,000 tokens/s are 1 % of it
     count, why = needed_clients(spec, plan, Calibration(1e3, 0.0, 0.0))
     processors = len(os.sched_getaffinity(0))
