@@ -30,6 +30,7 @@ from twinlens.measure.client_process import ClientProcess
 from twinlens.measure.clients import await_ready, jobs_for
 from twinlens.measure.clock_offset import Offset, bound_over, measured_offset
 from twinlens.measure.crew_size import needed_clients, typical_answer_tokens
+from twinlens.measure.interrupt import deaf, told_once
 from twinlens.measure.play_together import Together
 from twinlens.measure.row_merge import RowMerge
 from twinlens.measure.summary_file import summary_of
@@ -185,6 +186,21 @@ def test_an_interrupt_ends_all_clients_and_keeps_what_was_under_way(url: str) ->
     assert set(failed.column("error").to_pylist()) == {"the client was interrupted"}
     assert 0 < len(failed) <= 5
     assert "ok" in rows.column("outcome").to_pylist()
+
+
+def test_of_two_interrupts_the_second_does_not_cut_the_tidying_up_short() -> None:
+    tidied = []
+    with pytest.raises(KeyboardInterrupt), told_once():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+            with deaf():
+                os.kill(os.getpid(), signal.SIGTERM)
+            tidied.append("all")
+    assert tidied == ["all"]
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_a_killed_run_leaves_no_client_behind(url: str, tmp_path: Path) -> None:

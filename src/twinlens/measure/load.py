@@ -22,6 +22,7 @@ from twinlens.measure.client_job import Job
 from twinlens.measure.client_process import ClientProcess
 from twinlens.measure.clients import Client, await_ready, calibrated, jobs_for
 from twinlens.measure.crew_size import needed_clients, typical_answer_tokens
+from twinlens.measure.interrupt import deaf, told_once
 from twinlens.measure.play_together import Together
 from twinlens.measure.train import Progress
 from twinlens.record.request import Request
@@ -63,7 +64,7 @@ def player(server: Server, spec: RunSpec, folder: Path, say: Callable[[str], Non
         update_run(folder, calibration=asdict(one))
         yield partial(_recorded, server, load, spec, folder, {"clients_why": why} if why else {})
         return
-    with _processes(jobs_for(spec, load.plan, _seat(server), count)) as (jobs, clients):
+    with told_once(), _processes(jobs_for(spec, load.plan, _seat(server), count)) as (jobs, clients):
         yield _crew_player(server, spec, folder, jobs, clients, say, {"clients_why": why})
 
 
@@ -78,8 +79,9 @@ def _processes(jobs: list[Job]) -> Iterator[tuple[list[Job], list[Client]]]:
             process.start()
         yield jobs, held
     finally:
-        for client in held:
-            client.close()
+        with deaf():
+            for client in held:
+                client.close()
 
 
 def _count(crew: Crew, spec: RunSpec, load: Load, say: Callable[[str], None]) -> tuple[int, str | None, Calibration]:
