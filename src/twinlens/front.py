@@ -77,10 +77,11 @@ def summary(run: Run) -> Summary:
 def show(*runs: Run) -> str:
     """The table that `twinlens show` prints, as text of 80 columns."""
     if len(runs) == 1:
-        return plain(metric_table(summary_of(runs[0])))
-    groups = group(summary_of(run) for run in runs)
-    lenses = [lens for lens in ("training", "inference") if any(one.lens == lens for one in groups)]
-    tables = [plain(summary_table(groups, lens)) for lens in lenses]  # type: ignore[arg-type]
+        tables = [plain(metric_table(summary_of(runs[0])))]
+    else:
+        groups = group(summary_of(run) for run in runs)
+        lenses = [lens for lens in ("training", "inference") if any(one.lens == lens for one in groups)]
+        tables = [plain(summary_table(groups, lens)) for lens in lenses]  # type: ignore[arg-type]
     return "\n".join([*tables, *(plain(search_table(record)) for record in searches_of(runs))])
 
 

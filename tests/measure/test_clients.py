@@ -30,6 +30,7 @@ from twinlens.measure.client_process import ClientProcess
 from twinlens.measure.clients import await_ready, jobs_for
 from twinlens.measure.clock_offset import Offset, bound_over, measured_offset
 from twinlens.measure.crew_size import needed_clients, typical_answer_tokens
+from twinlens.measure.interrupt import deaf, told_once
 from twinlens.measure.play_together import Together
 from twinlens.measure.row_merge import RowMerge
 from twinlens.measure.summary_file import summary_of
@@ -59,6 +60,8 @@ def crew(spec: RunSpec, count: int, kind: type[ClientProcess] = ClientProcess) -
         server.open(spec, quiet)
         jobs = jobs_for(spec, load_of(spec).plan, server.seat(), count)
         clients += [kind(f"client {job.share.index}", job) for job in jobs]
+        for client in clients:
+            client.start()
         await_ready(clients)
         yield jobs, clients
     finally:
@@ -185,6 +188,26 @@ def test_an_interrupt_ends_all_clients_and_keeps_what_was_under_way(url: str) ->
     assert "ok" in rows.column("outcome").to_pylist()
 
 
+def tidied_in_spite_of_it(done: list[str]) -> None:
+    with told_once():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+            with deaf():
+                os.kill(os.getpid(), signal.SIGTERM)
+            done.append("all")
+
+
+def test_of_two_interrupts_the_second_does_not_cut_the_tidying_up_short() -> None:
+    done: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        tidied_in_spite_of_it(done)
+    assert done == ["all"]
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
 def test_a_killed_run_leaves_no_client_behind(url: str, tmp_path: Path) -> None:
     spec = tmp_path / "spec.toml"
     spec.write_text(dump(study_of(asked(url, CLOSED, 60.0, clients=2) | {"name": "killed"}, "protocol.isolate=true")))
@@ -239,6 +262,7 @@ def test_a_server_that_a_client_cannot_reach_is_named() -> None:
         parent.close()
     client = ClientProcess("client 0", job)
     try:
+        client.start()
         with pytest.raises(ExecutorFailed, match=f"client 0: no server answers at {job.seat.target.url}"):
             await_ready([client])
     finally:
@@ -272,7 +296,7 @@ def test_as_many_clients_as_the_load_needs_and_no_more_than_there_are_processors
     spec = spec_of(asked("http://127.0.0.1:9/v1", POISSON | {"output_tokens": fixed(100)}, 10.0))
     plan = load_of(spec).plan
     assert plan is not None
-    assert typical_answer_tokens(plan) == 100
+    assert typical_answer_tokens(spec, plan) == typical_answer_tokens(spec, None) == 100
     assert needed_clients(spec, plan, Calibration(1e6, 0.0, 0.0))[0] == 1  # 10,000 tokens/s are 1 % of it
     count, why = needed_clients(spec, plan, Calibration(1e3, 0.0, 0.0))
     processors = len(os.sched_getaffinity(0))

@@ -145,8 +145,9 @@ def test_progress_says_the_rate_and_what_is_known(tmp_path: Path) -> None:
     assert said[3].startswith("at 80 requests/s (at least 40 requests/s)")
 
 
-def test_a_client_that_was_too_slow_ends_the_search_and_is_named(tmp_path: Path) -> None:
-    study = queue("search.most_points=3")
+@pytest.mark.parametrize("tries", [1, 2])
+def test_a_client_that_was_too_slow_ends_the_search_and_is_named(tmp_path: Path, tries: int) -> None:
+    study = queue("search.most_points=3", f"search.tries={tries}")
     first, found = answer(study, tmp_path)
     run = next(run for run in first.runs if run.id == found.tried[1].run)
     record = json.loads((run.folder / "run.json").read_text())
@@ -158,6 +159,10 @@ def test_a_client_that_was_too_slow_ends_the_search_and_is_named(tmp_path: Path)
     (first.folder / "search.json").unlink()
     shutil.rmtree(next(one.folder for one in first.runs if one.id == found.tried[2].run))
     _, again = answer(study, tmp_path)
+    if tries == 2:  # once may be a neighbour's doing: the same value is measured again, and passes
+        assert [(one.value, one.verdict) for one in again.tried][1:] == [(40.0, "invalid"), (40.0, "pass")]
+        assert again.low == 40.0
+        return
     assert again.outcome == "invalid"
     assert again.is_over
     assert [one.verdict for one in again.tried] == ["pass", "invalid"]

@@ -31,11 +31,11 @@ def show_runs(runs: Sequence[Run]) -> None:
     console = out()
     if len(runs) == 1:
         console.print(metric_table(summary_of(runs[0])))
-        return
-    groups = group(summary_of(one) for one in runs)
-    for lens in ("training", "inference"):
-        if any(one.lens == lens for one in groups):
-            console.print(summary_table(groups, lens))
+    else:
+        groups = group(summary_of(one) for one in runs)
+        for lens in ("training", "inference"):
+            if any(one.lens == lens for one in groups):
+                console.print(summary_table(groups, lens))
     for record in searches_of(runs):
         console.print(search_table(record))
 

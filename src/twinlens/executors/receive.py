@@ -24,6 +24,7 @@ _MOST_EVENTS = 256
 _LONG_READ_BYTES = 2048
 _MANY = 256  # from so many streams on, memory counts for more than the time that reading more at once saves
 _RETURN = 13
+_AT_ONCE = 8
 
 
 class OutOfResources(Exception):
@@ -184,7 +185,8 @@ class Loop:
             if now >= gather.next_ns:
                 self._tick(now)
             if queue:
-                self._look(*queue.popleft())
+                for _ in range(1 + min(len(queue) // _AT_ONCE, _AT_ONCE)):  # a client that is late must not gather more
+                    self._look(*queue.popleft())
             if self._timeouts and now >= self._timeouts[0][0]:
                 self._time_out(now)
             if until_ns is not None and now >= until_ns:

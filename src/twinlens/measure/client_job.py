@@ -29,9 +29,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Calibrate:
-    """Play against a null server of your own, at this rate."""
+    """Play against a null server of your own, at this rate, and with answers as long as those to come."""
 
     rate_per_s: float | None
+    answer_tokens: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,14 +43,18 @@ _SPAWN = multiprocessing.get_context("spawn")
 
 
 class ClientProcess:
-    """Starts the process at once; `hear` says when it is ready."""
+    """`start` it, and `hear` says when it is ready. An interrupt may come at any moment: hold it before it is started,
+    so that whatever has begun is closed."""
 
     def __init__(self, name: str, job: Job) -> None:
         self.name = name
         self._pipe, theirs = _SPAWN.Pipe()
         self._process: Any = _SPAWN.Process(target=_work, args=(theirs, job), name=name)
+        self._theirs = theirs
+
+    def start(self) -> None:
         self._process.start()
-        theirs.close()
+        self._theirs.close()
 
     @property
     def pid(self) -> int:
@@ -89,10 +93,13 @@ class ClientProcess:
 
     def close(self) -> None:
         """End it surely."""
+        self._pipe.close()
+        self._theirs.close()
+        if self._process.pid is None:
+            return
         if self._process.is_alive():
             self._process.kill()
         self._process.join(_GRACE_S)
-        self._pipe.close()
 
     def _how(self) -> str:
         self._process.join(_GRACE_S)
@@ -116,7 +123,7 @@ def _work(pipe: Connection, job: Job) -> None:
         while True:
             order = pipe.recv()
             if isinstance(order, Calibrate):
-                pipe.send(Calibrated(calibrate(order.rate_per_s)))
+                pipe.send(Calibrated(calibrate(order.rate_per_s, order.answer_tokens)))
             else:
                 _play(pipe, client, schedule, order.origin_ns)
     except (EOFError, BrokenPipeError, KeyboardInterrupt):

@@ -9,7 +9,6 @@ from typing import Protocol, TypeVar
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.http_target import Seat
 from twinlens.measure.client_job import Calibrate, Calibrated, Failed, Job, Lost, Order, Ready, Report
-from twinlens.measure.client_process import ClientProcess
 from twinlens.measure.clock_offset import Offset
 from twinlens.schedule.plan import Plan
 from twinlens.schedule.share import Share, refuse_unshared
@@ -55,23 +54,18 @@ def jobs_for(spec: RunSpec, plan: Plan | None, seat: Seat, count: int) -> list[J
     return [Job(spec, plan, Share(index, count), seat) for index in range(count)]
 
 
-def processes_for(jobs: Sequence[Job]) -> list[Client]:
-    """Processes on this machine for these jobs, just started."""
-    return [ClientProcess(f"client {job.share.index}", job) for job in jobs]
-
-
 def await_ready(clients: Sequence[Client]) -> None:
     """Wait until each has reached the server. Raises what `fail` raises."""
     _from_each(clients, Ready, _START_S, "start")
 
 
-def calibrated(clients: Sequence[Client], rate_per_s: float | None) -> Calibration:
+def calibrated(clients: Sequence[Client], rate_per_s: float | None, answer_tokens: int) -> Calibration:
     """Calibrate all of them at the same time, each against a null server of its own, at its part of the rate.
 
     Their ceilings add up; of delays the longest counts.
     """
     for client in clients:
-        client.say(Calibrate(None if rate_per_s is None else rate_per_s / len(clients)))
+        client.say(Calibrate(None if rate_per_s is None else rate_per_s / len(clients), answer_tokens))
     found = [report.calibration for report in _from_each(clients, Calibrated, _CALIBRATE_S, "calibrate")]
     return Calibration(
         ceiling_tokens_per_s=sum(one.ceiling_tokens_per_s for one in found),

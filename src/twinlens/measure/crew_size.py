@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 import os
 
+import numpy as np
+
 from twinlens.executors.client_limit import most_connections
+from twinlens.schedule.length import sample_lengths
 from twinlens.schedule.plan import Plan
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload import InferenceWorkload
@@ -17,13 +20,18 @@ _MOST_SHARE = 0.4
 # Nobody knows beforehand how fast a closed loop's server will be: 10 ms between tokens is quick for a user's stream.
 _STREAM_TOKENS_PER_S = 100.0
 _MOST_ANSWER_TOKENS = 512
+_SAMPLE = 1024
 
 
-def typical_answer_tokens(plan: Plan | None) -> int:
-    """The mean length of the answers, for a calibration that costs what they do; 128 where it is not planned."""
-    if plan is None or not len(plan):
-        return 128
-    return int(min(_MOST_ANSWER_TOKENS, max(1, round(float(plan.output_tokens.mean())))))
+def typical_answer_tokens(spec: RunSpec, plan: Plan | None) -> int:
+    """The mean length of the answers asked for, at most 512: a calibration with as long ones costs what they do."""
+    workload = spec.workload
+    assert isinstance(workload, InferenceWorkload)
+    if plan is not None and len(plan):
+        asked = plan.output_tokens
+    else:
+        asked = sample_lengths(workload.output_tokens, np.random.default_rng(spec.seed), _SAMPLE)
+    return int(min(_MOST_ANSWER_TOKENS, max(1, round(float(asked.mean())))))
 
 
 def needed_clients(spec: RunSpec, plan: Plan | None, one: Calibration) -> tuple[int, str]:

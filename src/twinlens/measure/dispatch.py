@@ -19,6 +19,7 @@ from twinlens.executors.crew import Crew
 from twinlens.executors.http_target import Seat
 from twinlens.measure.client_job import Job
 from twinlens.measure.clients import Client, jobs_for
+from twinlens.measure.interrupt import deaf
 from twinlens.measure.ray_client import Host, RayClient, first_line
 from twinlens.schedule.plan import Plan
 from twinlens.spec.study import RunSpec
@@ -52,8 +53,9 @@ def dispatched(
                 _check(ray, client)
             yield jobs, clients
         finally:
-            for client in clients:
-                client.close()
+            with deaf():
+                for client in clients:
+                    client.close()
 
 
 @contextlib.contextmanager

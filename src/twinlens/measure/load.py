@@ -18,8 +18,11 @@ from twinlens.errors import BadInput
 from twinlens.executors.crew import Crew, crew_of
 from twinlens.executors.protocol import Server
 from twinlens.measure.calibrate import calibrate
-from twinlens.measure.clients import Client, await_ready, calibrated, jobs_for, processes_for
+from twinlens.measure.client_job import Job
+from twinlens.measure.client_process import ClientProcess
+from twinlens.measure.clients import Client, await_ready, calibrated, jobs_for
 from twinlens.measure.crew_size import needed_clients, typical_answer_tokens
+from twinlens.measure.interrupt import deaf, told_once
 from twinlens.measure.play_together import Together
 from twinlens.measure.train import Progress
 from twinlens.record.request import Request
@@ -61,13 +64,24 @@ def player(server: Server, spec: RunSpec, folder: Path, say: Callable[[str], Non
         update_run(folder, calibration=asdict(one))
         yield partial(_recorded, server, load, spec, folder, {"clients_why": why} if why else {})
         return
-    jobs = jobs_for(spec, load.plan, _seat(server), count)
-    clients = processes_for(jobs)
-    try:
+    with told_once(), _processes(jobs_for(spec, load.plan, _seat(server), count)) as (jobs, clients):
         yield _crew_player(server, spec, folder, jobs, clients, say, {"clients_why": why})
+
+
+@contextlib.contextmanager
+def _processes(jobs: list[Job]) -> Iterator[tuple[list[Job], list[Client]]]:
+    """Processes on this machine for these jobs, just started."""
+    held: list[Client] = []
+    try:
+        for job in jobs:
+            process = ClientProcess(f"client {job.share.index}", job)
+            held.append(process)  # before it is started: it will be closed whenever an interrupt comes
+            process.start()
+        yield jobs, held
     finally:
-        for client in clients:
-            client.close()
+        with deaf():
+            for client in held:
+                client.close()
 
 
 def _count(crew: Crew, spec: RunSpec, load: Load, say: Callable[[str], None]) -> tuple[int, str | None, Calibration]:
@@ -76,9 +90,9 @@ def _count(crew: Crew, spec: RunSpec, load: Load, say: Callable[[str], None]) ->
     if isinstance(crew.clients, int) and crew.clients > 1:
         return crew.clients, None, nothing
     say("calibrating the client")
+    one = calibrate(spec.point.rate_per_s, typical_answer_tokens(spec, load.plan))
     if crew.clients != "auto":
-        return 1, None, calibrate(spec.point.rate_per_s)
-    one = calibrate(spec.point.rate_per_s, typical_answer_tokens(load.plan))
+        return 1, None, one
     count, why = needed_clients(spec, load.plan, one)
     try:
         refuse_unshared(spec, count)
@@ -91,7 +105,7 @@ def _crew_player(
     server: Any,
     spec: RunSpec,
     folder: Path,
-    jobs: list[Any],
+    jobs: list[Job],
     clients: list[Client],
     say: Callable[[str], None],
     about: dict[str, Any],
@@ -99,7 +113,8 @@ def _crew_player(
     say(f"starting {len(clients)} clients")
     await_ready(clients)
     say(f"calibrating {len(clients)} clients")
-    update_run(folder, calibration=asdict(calibrated(clients, spec.point.rate_per_s)))
+    tokens = typical_answer_tokens(spec, jobs[0].plan)
+    update_run(folder, calibration=asdict(calibrated(clients, spec.point.rate_per_s, tokens)))
 
     def play(rows: RowWriter, progress: Progress) -> None:
         def told(now_ns: int) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +13,7 @@ from twinlens.errors import ExecutorFailed
 from twinlens.executors.client_record import ClientRecord
 from twinlens.measure.client_job import Ended, Failed, Job, Lost, Report, Some, packed, unpacked
 from twinlens.measure.clients import Client, fail
+from twinlens.measure.interrupt import told_once
 from twinlens.measure.known_client import KnownClient
 from twinlens.measure.row_merge import RowMerge
 from twinlens.schedule.ghost import Ghost
@@ -23,7 +21,6 @@ from twinlens.schedule.share import is_closed, shared_schedule
 
 _POLL_S = 0.02
 _STOP_S = 10.0
-_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 _LEAD_NS, _FAR_LEAD_NS = 50_000_000, 500_000_000  # until an order has surely arrived
 
 
@@ -48,7 +45,7 @@ class Together:
         Raises what kept a client from going on, and ExecutorFailed (TL330) if all of them were lost; the rows are
         written first.
         """
-        with _told_once():
+        with told_once():
             self._play(began)
         if all(known.lost for known in self._known):
             raise ExecutorFailed(f"every client was lost: {self.losses()[0]}", code="TL330")
@@ -155,27 +152,6 @@ class Together:
             for index, client in enumerate(self._clients):
                 if not (self._known[index].ended or self._known[index].lost):
                     self._hear(index, client)
-
-
-@contextlib.contextmanager
-def _told_once() -> Iterator[None]:
-    """Be interrupted once only: a terminal tells every process, then those who wait for one pass it on, and the second
-    would cut short what the clients still have to say."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def first(*_: object) -> None:
-        for number in _INTERRUPTS:
-            signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, first) for number in _INTERRUPTS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _signed(rows: pa.Table, client: int) -> pa.Table:

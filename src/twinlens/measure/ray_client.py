@@ -20,6 +20,7 @@ class Host:
 
     def __init__(self, name: str, job: Job) -> None:
         self._client = ClientProcess(name, job)
+        self._client.start()
         self._kept: list[tuple[int, Report]] = []
         self._number = 0
 

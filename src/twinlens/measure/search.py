@@ -125,7 +125,8 @@ class _Way:
             verdict, why = judged(summary := summary_of(run), self._slo)
             took_s = float(run.raw.get("took_s") or summary.verdict.end_s)
             self._tried.append(Tried(run.id, ask, verdict, summary.verdict.label, why, took_s))
-            if verdict == "invalid":
+            invalid = sum(one.value == ask and one.verdict == "invalid" for one in self._tried)
+            if invalid >= self._search.tries:  # once may be a neighbour's doing
                 stop = so_far(self._tried, self._search, f"the client was the limit, not the server: {why}")
                 return replace(self._found(stop), outcome="invalid")
             keep(replace(self._found(so_far(self._tried, self._search)), outcome="running"))

@@ -10,7 +10,7 @@ from twinlens.measure.search_file import TrialVerdict, Tried
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo
 from twinlens.stats.group import Summary
-from twinlens.stats.metrics.goodput import standing
+from twinlens.stats.metrics.goodput import Standing, standing
 from twinlens.stats.search import Done, SearchRule, Trial, next_rate
 
 # Latency that was still rising, and a run too short to say: neither shows that a value can be kept up.
@@ -78,8 +78,9 @@ def between(done: Done, search: Search) -> str:
 
 
 def _history(tried: Sequence[Tried]) -> list[Trial]:
-    verdicts = ("pass", "fail", "inconclusive")
-    return [Trial(one.value, one.verdict) for one in tried if one.verdict in verdicts]  # type: ignore[arg-type]
+    """What the rule is told: a run with an invalid client says as little as one that cannot tell."""
+    said: dict[TrialVerdict, Standing] = {"pass": "pass", "fail": "fail"}
+    return [Trial(one.value, said.get(one.verdict, "inconclusive")) for one in tried]
 
 
 def _in_words(done: Done, search: Search) -> Done:

@@ -73,7 +73,7 @@ def _cell(column: Column, one: Group, notes: Footnotes, style: str) -> Text:
 
 def share_bounds(estimate: Estimate) -> str:
     """The interval of a share in per cent, to a tenth: "89.4–99.9"."""
-    if estimate.low is None or estimate.high is None:
+    if estimate.low is None or estimate.high is None or estimate.low == estimate.high:
         return ""
     low, high = (f"{100 * bound:.1f}".replace("100.0", "100") for bound in (estimate.low, estimate.high))
     return f"{low}–{high}"
