@@ -78,3 +78,13 @@ def test_notes_that_differ_only_in_a_share_are_said_once_with_the_largest() -> N
 
     said = _once(["Other processes used 11 % of it.", "random weights", "Other processes used 38 % of it."])
     assert said == ("Other processes used up to 38 % of it.", "random weights")
+
+
+def test_notes_that_differ_only_in_the_clients_p99_are_said_once_without_it() -> None:
+    from twinlens.report.view import _once
+
+    said = _once(
+        [f"The client read late (p99 {p99}); times are the kernel's." for p99 in ("8.44 ms", "17 µs", "8.44 ms")]
+    )
+    assert said == ("The client read late; times are the kernel's.",)
+    assert _once(["Requests were sent late (p99 2 ms)."]) == ("Requests were sent late (p99 2 ms).",)

@@ -93,9 +93,10 @@ def _panel(found: list[Series], title: str, summary: Summary, last: float, top: 
         for a, b in zip(at_s, values, strict=True)
     ]
     most = top if top is not None else max(1e-9, max(float(series[3].max()) for series in found)) * 1.12
+    when = "time since the start (s)" if is_last else None
     x = alt.X(
         "s:Q",
-        title="time since the start (s)" if is_last else None,
+        title=when,
         scale=alt.Scale(domain=[0, last], nice=False),
         axis=alt.Axis(grid=False, labels=is_last, ticks=is_last),
     )
@@ -108,7 +109,11 @@ def _panel(found: list[Series], title: str, summary: Summary, last: float, top: 
     )  # fmt: skip
     shade = alt.Chart(data([{"from": 0.0, "to": summary.verdict.begin_s}])).mark_rect(color=WARM, opacity=0.8)
     lines = alt.Chart(data(rows)).mark_line(strokeWidth=1.3, clip=True).encode(x=x, y=y, color=hue)
-    end = alt.Chart(data([{"s": summary.verdict.end_s}])).mark_rule(color=SOFT, strokeDash=[2, 3]).encode(x="s:Q")
-    return alt.layer(shade.encode(x=alt.X("from:Q", title=None), x2="to:Q"), lines, end).properties(
+    end = (
+        alt.Chart(data([{"s": summary.verdict.end_s}]))
+        .mark_rule(color=SOFT, strokeDash=[2, 3])
+        .encode(x=alt.X("s:Q", title=when))
+    )
+    return alt.layer(shade.encode(x=alt.X("from:Q", title=when), x2="to:Q"), lines, end).properties(
         width=WIDTH - 10, height=_HEIGHT
     )

@@ -17,6 +17,7 @@ from twinlens.report.sentence import sentences
 from twinlens.report.served_page import served_parts
 from twinlens.report.stack import LETTERS, machine, stack
 from twinlens.report.validity import COLUMNS as VALIDITY
+from twinlens.report.validity import validity
 from twinlens.report.view import View
 from twinlens.version import __version__
 
@@ -42,7 +43,7 @@ def render(view: View) -> str:
         when=page.when(view),
         machine=machine(view),
         sentences=sentences(view.groups("training"), view.groups("inference"), searches=view.searches),
-        validity=page.validity(view, facts),
+        validity=validity(view, facts),
         parts={lens.lens: [part for part in parts if part.lens == lens.lens] for lens in view.lenses},
         served=served,
         checks=VALIDITY,

@@ -7,15 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from twinlens.record.estimate import Estimate
-from twinlens.record.executor import PrecisionCheck
-from twinlens.record.guard import guards_in
 from twinlens.report import cell
 from twinlens.report.chart import Charts
 from twinlens.report.column import Column, columns
 from twinlens.report.gate import Word, gate_reason, gate_word
-from twinlens.report.load import SERVED, fault_of, load_of
 from twinlens.report.sentence import against, reference_of
-from twinlens.report.stack import Stack
 from twinlens.report.view import Entry, LensView, View, precision_of, runs_word, standing, why_not_ranked
 from twinlens.stats.group import Group
 from twinlens.stats.metrics.definition import METRICS
@@ -89,53 +85,6 @@ def part(lens: LensView, model: str, charts: Charts) -> Part:
         charts,
         tuple((entry.name, details_of(entry.group)) for entry in entries),
     )
-
-
-def validity(view: View, stack: Stack) -> tuple[str, ...]:
-    """What a reader must know before any number: not ranked, unfinished, not as declared, not recorded."""
-    found = []
-    for lens in view.lenses:
-        found += _served_validity(lens)
-        for entry in lens.entries:
-            reason = why_not_ranked(entry.group)
-            if reason is not None and load_of(entry.group) not in SERVED:
-                found.append(f"{lens.lens.capitalize()}, {entry.name} is not ranked: {reason}.")
-            for run, _ in entry.material:
-                if run.error:
-                    found.append(f"{cell.clean(run.id, 80)} ended with an error: {cell.clean(run.error)}")
-    for name, checks in stack.checks:
-        found += [_differs(name, check) for check in checks if check.verdict == "differs"]
-    for who, verdict, missing in stack.wholes:
-        if verdict == "vendor-number":
-            found.append(f"{who}: too little is known of who ran; this is no better than a vendor's number.")
-        elif missing:
-            found.append(f"{who}: the executor is {verdict}; {len(missing)} facts are not known.")
-    found += [f"{run} recorded no executor, so its numbers belong to no known stack." for run in stack.without]
-    return tuple(dict.fromkeys(found))
-
-
-def _served_validity(lens: LensView) -> list[str]:
-    """One sentence a label on served points, of which a search has many beyond the limit; each reason stands below."""
-    entries = lens.under(*SERVED).entries
-    faults: dict[str, list[str]] = {}
-    for entry in entries:
-        if fault := fault_of(entry.group):
-            faults.setdefault(fault, []).append(entry.name)
-    found = [
-        f"{lens.lens.capitalize()}, served: {len(names)} of {len(entries)} points not ranked, {fault}: "
-        f"{cell.breath(names)}."
-        for fault, names in faults.items()
-    ]
-    failed = [
-        one for entry in entries for run, _ in entry.material for one in guards_in(run.raw) if one.ruling == "fail"
-    ]
-    found += [f"A guard failed: {cell.clean(one.id, 40)}: {cell.clean(one.reason)}" for one in failed]
-    return found
-
-
-def _differs(name: str, check: PrecisionCheck) -> str:
-    kind, was, real = (cell.clean(text, 40) for text in (check.tensor_class, check.declared, check.observed))
-    return f"{name}: {kind} declared as {was} ran as {real} ({cell.clean(check.evidence)})."
 
 
 def metric_ids(details: Iterable[tuple[str, tuple[Detail, ...]]], heads: Iterable[str]) -> tuple[str, ...]:

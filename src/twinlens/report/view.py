@@ -24,6 +24,7 @@ _IDS = re.compile(rf"\b({'|'.join(map(re.escape, sorted(METRICS, key=len, revers
 
 # What a served point is called by is in its name always, also where there is one only.
 _PLACES = {"rate_per_s": "/s", "concurrency": " in flight"}
+_LATE = re.compile(r" \(p99 [^)]*\)")
 _SHARE = re.compile(r"\bused ([0-9.]+) %")
 
 
@@ -95,13 +96,18 @@ def view(material: Sequence[Material], title: str | None = None, searches: Seque
 
 
 def _once(notes: Iterable[str]) -> tuple[str, ...]:
-    """Each note once, in order; notes that differ only in a share of the machine become one, with the largest."""
+    """Each note once, in order; notes that differ only in a share of the machine become one, with the largest.
+
+    Those that differ only in a p99 of the client become one without it: a table has it for every point.
+    """
     found: dict[str, tuple[float, str]] = {}
-    for note in notes:
+    for note in dict.fromkeys(notes):
         share = _SHARE.search(note)
         size = float(share.group(1)) if share else 0.0
-        kind = _SHARE.sub("", note)
-        if kind not in found or size > found[kind][0]:
+        kind = _LATE.sub("", _SHARE.sub("", note))
+        if kind in found and kind != note and not share:
+            found[kind] = (size, kind)
+        elif kind not in found or size > found[kind][0]:
             found[kind] = (size, note)
     return tuple(_SHARE.sub(r"used up to \1 %", note) for _, note in found.values())
 
