@@ -13,7 +13,7 @@ class Search(Spec):
     """Look for the highest value of `over` at which the workload meets its SLO; every value tried is a run of its own.
 
     `start`: where to begin. `width`: the interval is narrow enough when high ≤ low · (1 + width). `tries`: how often a
-    value is measured while its runs cannot tell, or have an invalid client. `least`, `most`: never below or above these.
+    value is measured while its runs cannot tell, or have an invalid client. `least`, `most`: never below or above.
     Two budgets, for each search of a sweep: `most_points` runs, and `budget_s` seconds of wall time (None: no limit),
     beyond which no run is begun. `protocol.repeats` does not apply.
     """
