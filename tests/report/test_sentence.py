@@ -3,10 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from report_material import Pair, estimate, inference_run, relabelled, training_run
+from served_material import served_run
 
 from twinlens import units
-from twinlens.report.sentence import comparison, sentences
+from twinlens.report.sentence import both_counts, comparison, sentences
 from twinlens.report.view import view
+from twinlens.stats.group import group
 
 
 def said(pairs: list[Pair]) -> tuple[str, str, str]:
@@ -42,6 +44,18 @@ def test_a_fast_precision_that_fails_the_gate_is_not_sold(tmp_path: Path) -> Non
     assert "int8-weight sustains" in text
     assert "but fails the fidelity gate" in text
     assert "the fastest that passes is bf16 at 1.8" in text
+
+
+def test_a_stall_is_told_from_when_requests_were_due_and_from_when_they_were_sent(tmp_path: Path) -> None:
+    _, summary = served_run(tmp_path, 4.0, late_s=1.5)  # held back for a second and a half, each of them
+    text = both_counts(group([summary])[0], 3.0)
+    assert text is not None
+    due, sent = (summary.metrics[name].value or 0 for name in ("ttft_s_p90", "ttft_from_send_s_p90"))
+    assert due - sent > 1.4
+    assert "stood still for 3 s" in text
+    assert text.index("every tenth request waited 1.5") < text.index("from when it was sent, ")
+    _, nothing = served_run(tmp_path, 4.0, fails=1.0)
+    assert both_counts(group([nothing])[0], 3.0) is None
 
 
 def test_one_run_a_side_gives_no_interval_and_says_so(tmp_path: Path) -> None:
