@@ -307,9 +307,9 @@ def test_demo_measures_both_lenses_and_writes_a_report(tmp_path: Path, monkeypat
     assert done.stdout.index("training") < done.stdout.index("inference")
     (report,) = out.glob("*.html")
     assert done.stderr.strip() == f"report: {report}"
-    assert len(find_runs(out)) == sum(len(study.runs()) for study in studies) == 9
+    assert len(find_runs(out)) == sum(len(study.runs()) for study in studies) == 8
     data = call("demo", "--out", tmp_path / "again", "-q", "--json")
-    assert len(json.loads(data.stdout)) == 9
+    assert len(json.loads(data.stdout)) == 8
 
 
 def test_a_reader_that_goes_away_is_no_error(measured_runs: Path) -> None:
