@@ -26,7 +26,7 @@ GOOD = Observed(
     tokens_per_s=10_000,
     sent_late_s=np.full(1000, 0.0001),
     read_lag_s=np.full(1000, 0.0001),
-    ttft_s=0.1,
+    ttft_s={0.5: 0.1, 0.9: 0.1, 0.99: 0.1},
     gap_s=0.01,
     chunks=100_000,
     merged_reads=0,
@@ -64,7 +64,7 @@ def test_sending_late_is_held_against_the_time_to_first_token() -> None:
     assert verdict(sent_late_s=np.full(1000, 0.1 * MOST_LAG_SHARE)).valid
     found = verdict(sent_late_s=np.full(1000, 0.0101))
     assert not found.valid
-    assert "Requests were sent late (p99 10.1 ms): more than 10 %" in found.reasons[0]
+    assert "Requests were sent late (p50 10.1 ms): more than 10 %" in found.reasons[0]
 
 
 def test_a_few_late_requests_do_not_reach_the_p99() -> None:
@@ -108,11 +108,13 @@ def test_a_client_that_cannot_say_how_late_it_reads_is_not_accused_of_it() -> No
     assert found.metrics["read_lag_s_p99"].reason == "this client does not record when bytes arrived"
 
 
-def test_short_runs_are_judged_by_their_worst_request() -> None:
+def test_lateness_is_held_against_the_same_quantile_and_only_those_that_are_given() -> None:
     late = np.full(50, 0.0001)
     late[7] = 0.02
-    found = verdict(sent_late_s=late)
-    assert not found.valid
+    assert verdict(sent_late_s=late, ttft_s={0.5: 0.1, 0.9: 0.1}).valid  # no p99 is given, so none is spoilt
+    late[:10] = 0.02
+    assert "(p90 20.0 ms)" in verdict(sent_late_s=late, ttft_s={0.5: 0.1, 0.9: 0.1}).reasons[0]
+    assert verdict(sent_late_s=late, ttft_s={0.5: 0.1, 0.9: 0.3}).valid
 
 
 def test_arrivals_on_time_are_on_plan() -> None:

@@ -122,11 +122,14 @@ def _late(observed: Observed, p99: Estimate) -> list[str]:
     # Where another machine's clock is known only so well, its requests may have been that much later than they seem.
     late_s = p99.value + (bound_s or 0.0)
     known = f", and clocks known to {show(bound_s, SECONDS)}" if bound_s is not None else ""
-    late = f"Requests were sent late (p99 {show(p99.value, SECONDS)}{known})"
-    if observed.ttft_s is not None and late_s > MOST_LAG_SHARE * observed.ttft_s:
-        return [f"{late}: more than {100 * MOST_LAG_SHARE:.0f} % of the median time to first token."]
+    for q, ttft_s in observed.ttft_s.items():  # like with like: lateness moves each quantile by its own
+        lag_s = float(np.nanquantile(np.maximum(observed.sent_late_s, 0.0), q))
+        if lag_s + (bound_s or 0.0) > MOST_LAG_SHARE * ttft_s:
+            late = f"Requests were sent late (p{100 * q:g} {show(lag_s, SECONDS)}{known})"
+            return [f"{late}: more than {100 * MOST_LAG_SHARE:.0f} % of that quantile of the time to first token."]
     close = observed.mean_gap_s is not None and observed.mean_gap_s < LAG_MATTERS_BELOW_GAP_S
     if close and late_s > MOST_LAG_S:
+        late = f"Requests were sent late (p99 {show(p99.value, SECONDS)}{known})"
         return [
             f"{late} while one was due every {show(observed.mean_gap_s, SECONDS)}: the arrivals are not those planned."
         ]

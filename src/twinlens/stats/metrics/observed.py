@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,8 @@ from twinlens.stats.metrics.latency import latency
 from twinlens.stats.metrics.overload import released_ns
 from twinlens.stats.metrics.window import Loop, Window
 
+_QUANTILES = (0.5, 0.9, 0.99)
+
 
 @dataclass(frozen=True, slots=True)
 class Observed:
@@ -21,14 +24,15 @@ class Observed:
     `sent_late_s`: sent less released. `read_lag_s`: how long bytes lay before the client took them.
     `stamped_by_kernel`: whether times are those of arrival in the kernel, so that reading late changes none of them.
     `merged_reads`: reads that took several chunks at once, so that all but one lost their own
-    time. `ttft_s`, `gap_s`: medians measured. `lost`: a sentence for each of several clients that was lost.
+    time. `ttft_s`: quantile to time to first token, as many as the requests afford; `gap_s`: a median.
+    `lost`: a sentence for each of several clients that was lost.
     `clock_bound_s`: how well the clocks of clients on other machines are known.
     """
 
     tokens_per_s: float | None
     sent_late_s: np.ndarray
     read_lag_s: np.ndarray
-    ttft_s: float | None
+    ttft_s: Mapping[float, float]
     gap_s: float | None
     chunks: int
     merged_reads: int | None = None
@@ -63,7 +67,7 @@ def observe(
         tokens_per_s=_value(metrics, "output_tokens_per_s"),
         sent_late_s=times.client_s,
         read_lag_s=read_lag_ns[window.rows] / 1e9,
-        ttft_s=_value(metrics, "ttft_s_p50"),
+        ttft_s={q: wait for q in _QUANTILES if (wait := _value(metrics, f"ttft_s_p{100 * q:g}")) is not None},
         gap_s=gap if gap is not None else _value(metrics, "icl_s_p50"),
         chunks=int(requests.chunk_ns.size),
         merged_reads=merged_reads,
