@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from twinlens.executors.protocol import Server, Trainer
 from twinlens.pages import find
 from twinlens.record.request import REQUEST_SCHEMA
 from twinlens.record.step import STEP_SCHEMA
+from twinlens.record.store import find_runs
 from twinlens.record.telemetry import COLUMNS
 from twinlens.spec.load import parse
 
@@ -82,3 +84,24 @@ def test_the_page_on_executors_shows_the_protocols_as_they_are(protocol: type) -
 @pytest.mark.parametrize("text", [body for path in DOCS for body in _fenced(path.read_text("utf-8"), "python")])
 def test_the_python_of_the_docs_is_python(text: str) -> None:
     assert compile(text, "docs", "exec")
+
+
+PUBLISHED = sorted((ROOT / "docs" / "results").glob("*/"))
+
+
+def test_published_runs_are_there_and_whole() -> None:
+    assert PUBLISHED
+    for folder in PUBLISHED:
+        assert all(run.is_finished and run.facts is not None for run in find_runs(folder))
+
+
+def test_the_readme_shows_what_the_published_runs_come_to(tmp_path: Path) -> None:
+    """From their rows, with today's code: a change of a metric or a verdict shows here."""
+    copy = tmp_path / "runs"
+    shutil.copytree(PUBLISHED[-1], copy)  # the summaries are written beside the runs
+    shown = CliRunner().invoke(app, ["show", str(copy)])
+    assert shown.exit_code == 0, shown.stderr
+    lines = [line.strip() for line in shown.stdout.splitlines() if line.strip()]
+    readme = {line.strip() for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines()}
+    assert len(lines) > 40
+    assert [line for line in lines if line not in readme] == []

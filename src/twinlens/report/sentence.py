@@ -94,7 +94,7 @@ def _lens(groups: Sequence[Group]) -> str:
     ratios = [(one, other, against(one, other)) for one, other in pairs if other is not None]
     found = [(one, other, ratio) for one, other, ratio in ratios if ratio is not None and ratio.value is not None]
     if not found:
-        return f"{_alone(ranked[0], names[id(ranked[0])])}{_left_out(groups)}"
+        return f"{_alone(ranked, names[id(ranked[0])])}{_left_out(groups)}"
     best = max(found, key=lambda pair: pair[2].value or 0.0)
     passing = [pair for pair in found if gate_word(pair[0]) in ("go", "reference")]
     text = _pair(*best, names) + _quality(*best[:2])
@@ -139,12 +139,15 @@ def _quality(one: Group, other: Group) -> str:
     return f", with a final loss that {told} ({shown} nats; after equal time, not equal steps)"
 
 
-def _alone(one: Group, name: str) -> str:
-    pair = headline(one)
+def _alone(ranked: Sequence[Group], name: str) -> str:
+    one, pair = ranked[0], headline(ranked[0])
     spread = cell.spread(pair[1]) if pair else ""
     how = ", ".join(filter(None, (spread, runs_word(len(one.runs)))))
     amount = cell.value(pair[1]) if pair else "no rate"
-    return f"{name} sustains {amount} ({how}); no other precision can be ranked beside it."
+    why = "no other precision can be ranked beside it"
+    if len(ranked) > 1:
+        why = "what it would be set against is not ranked"
+    return f"{name} sustains {amount} ({how}); {why}."
 
 
 def _left_out(groups: Sequence[Group]) -> str:
