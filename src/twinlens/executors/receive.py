@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from time import monotonic_ns, sleep
 from typing import Any
 
+from twinlens.executors.client_limit import make_room
 from twinlens.executors.deadline import Alarm
 from twinlens.executors.exchange import FOLD_READS, Ended, Exchange
 from twinlens.executors.gather import Gather
@@ -62,6 +63,7 @@ class Loop:
     ) -> None:
         self._address, self._timeout_ns, self._most_bytes, self._stamps = address, timeout_ns, most_bytes, stamps
         self._now_ns = now_ns
+        make_room()
         self._poller: Any = poller()
         self._alarm = Alarm()
         self._alarm_ns: int | None = None

@@ -10,7 +10,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
+from pyarrow.types import is_list
 
 from twinlens.errors import ExecutorFailed
 
@@ -23,11 +25,11 @@ class RowWriter:
     so a crash loses less than that, and a slow step is on disk before the next one starts.
     """
 
-    def __init__(self, path: Path, schema: pa.Schema, most: int = 256) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, most: int = 128) -> None:
         # Arrow's own allocator holds 8 MB back of what a few small batches took; a client with many streams minds.
         pa.set_memory_pool(pa.system_memory_pool())
         self._path, self._schema, self._most = path, schema, most
-        self._names = schema.names
+        self._lists = {field.name: field.type.value_type.to_pandas_dtype() for field in schema if is_list(field.type)}
         self._pending: list[dict[str, Any]] = []
         self._flushed_s = time.monotonic()
         self._file = path.open("ab")
@@ -38,7 +40,11 @@ class RowWriter:
 
     def add(self, row: Any) -> None:
         """Take a dataclass or a mapping with the schema's fields (missing ones are null)."""
-        self._pending.append(row if isinstance(row, dict) else {f.name: getattr(row, f.name) for f in fields(row)})
+        kept = dict(row) if isinstance(row, dict) else {f.name: getattr(row, f.name) for f in fields(row)}
+        for name, dtype in self._lists.items():  # now, row by row: a client that sends on time cannot pause for many
+            if kept.get(name) is not None:
+                kept[name] = np.array(kept[name], dtype)
+        self._pending.append(kept)
         self.count += 1
         if len(self._pending) >= self._most or time.monotonic() - self._flushed_s >= _FLUSH_S:
             self.flush()
