@@ -1,3 +1,4 @@
+# ruff: noqa: E402 - what is loaded first matters
 """Our client in a process of its own, as a run has it: rows to disk, stamps, lag, everything. Prints one JSON line."""
 
 from __future__ import annotations
@@ -8,6 +9,10 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from twinlens.lone_numpy import load_numpy
+
+load_numpy()  # as every process of a run does first
 
 import numpy as np
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from twinlens.lone_numpy import load_numpy
 from twinlens.version import __version__
 
 app = typer.Typer(
@@ -51,6 +52,7 @@ def _options(
 @app.command()
 def demo(out: Out = Path("runs"), json: Json = False, quiet: Quiet = False, fresh: Fresh = False) -> None:
     """Train and serve a small model on this machine, at several precisions, and report the two as two."""
+    load_numpy()
     from twinlens.cli.demo import run
 
     run(out, json, quiet, fresh)
@@ -63,6 +65,7 @@ def probe(
     quiet: Quiet = False,
 ) -> None:
     """Who is this machine: what it says of itself, and measured ceilings per precision."""
+    load_numpy()
     from twinlens.cli.probe import run
 
     run(device, json, quiet)
@@ -73,6 +76,7 @@ def check(
     spec: Annotated[Path, typer.Argument(metavar="SPEC")], set_: Set = None, at: At = None, json: Json = False
 ) -> None:
     """Check a spec, print it resolved, and what theory predicts. Touches nothing."""
+    load_numpy()
     from twinlens.cli.check import run
 
     run(spec, set_ or [], at or [], json)
@@ -91,6 +95,7 @@ def measure(
     on: On = None,
 ) -> None:
     """Run a spec: every operating point, every repeat in a fresh process. Goes on where it was interrupted."""
+    load_numpy()
     from twinlens.cli.measure import Switches, cluster, run
 
     run(spec, [*(set_ or []), *cluster(on)], at or [], out, Switches(json, quiet, fresh, gate))
@@ -99,6 +104,7 @@ def measure(
 @app.command()
 def show(runs: Runs, json: Json = False) -> None:
     """The metric table of a run, or of all runs of a study."""
+    load_numpy()
     from twinlens.cli.show import run
 
     run(runs, json)
@@ -110,6 +116,7 @@ def report(
     file: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.html")] = Path("report.html"),
 ) -> None:
     """One self-contained HTML file."""
+    load_numpy()
     from twinlens.cli.report import run
 
     run(runs, file)

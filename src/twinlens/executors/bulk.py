@@ -59,13 +59,15 @@ class Bulk:
 
         `ends`: where each read ended in the wire, the first of which is read number `first`. Raises Malformed.
         """
+        spoke = True
         while True:
-            if self._after:
+            if self._after and spoke:  # after an event without text, the next is another kind too
                 at = self._many(wire, at, ends, first, answer)
             event = self._one.match(wire, at)
             if event is None or (self._chunked and int(event[1], 16) != len(event[2])):
                 return at
-            if answer.take(event[3], bisect_left(ends, event.end(2)) + first):
+            spoke = answer.take(event[3], bisect_left(ends, event.end(2)) + first)
+            if spoke:
                 self._learn(event, answer)
             at = event.end()
 

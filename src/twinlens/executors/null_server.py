@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from twinlens.lone_numpy import one_blas_thread
+
 _EVENT = (
     '{"id":"chatcmpl-null","object":"chat.completion.chunk","created":0,"model":"null",'
     '"choices":[{"index":0,"delta":%s,"logprobs":null,"finish_reason":%s}]%s}'
@@ -73,7 +75,8 @@ def null_server(ttft_s: float = 0.0, itl_s: float = 0.0, life_s: float = 600.0) 
     """
     ours, theirs = _SPAWN.Pipe()
     process = _SPAWN.Process(target=_serve, args=(theirs, ttft_s, itl_s, life_s), daemon=True)
-    process.start()
+    with one_blas_thread():
+        process.start()
     theirs.close()
     server = NullServer("", process, ours)
     try:

@@ -17,6 +17,7 @@ from typing import Any
 from twinlens.errors import TwinlensError
 from twinlens.executors.client_limit import refuse_too_many
 from twinlens.executors.openai_http import OpenAIServer
+from twinlens.lone_numpy import one_blas_thread
 from twinlens.measure.calibrate import calibrate
 from twinlens.measure.client_job import (
     Calibrate,
@@ -53,7 +54,8 @@ class ClientProcess:
         self._theirs = theirs
 
     def start(self) -> None:
-        self._process.start()
+        with one_blas_thread():
+            self._process.start()
         self._theirs.close()
 
     @property

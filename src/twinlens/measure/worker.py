@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import TwinlensError
-from twinlens.record.store import read_run, update_run
+from twinlens.lone_numpy import load_numpy
 
 
 def main(folder: Path) -> int:
@@ -26,6 +26,9 @@ def main(folder: Path) -> int:
             channel.write(json.dumps(message) + "\n")
         except BrokenPipeError:
             raise KeyboardInterrupt from None  # nobody waits for this run any more
+
+    load_numpy()
+    from twinlens.record.store import read_run, update_run
 
     try:
         update_run(folder, pid=os.getpid())
