@@ -30,6 +30,7 @@ from twinlens.measure.telemetry import Sampler
 from twinlens.measure.train import train
 from twinlens.record.executor import ExecutorRecord
 from twinlens.record.facts import Facts
+from twinlens.record.home import as_tilde
 from twinlens.record.rows import RowWriter
 from twinlens.record.store import end_run, open_rows, open_telemetry, update_run
 from twinlens.spec.precision import precision
@@ -77,7 +78,7 @@ def _measure_with(opened: Any, folder: Path, spec: RunSpec, say: Say, running: R
     rows: RowWriter | None = None
     try:
         facts = _whole(opened.open(spec, lambda phrase: say(phrase, 0.0, 0)), spec, running)
-        update_run(folder, facts=facts.to_json())
+        update_run(folder, facts=as_tilde(facts.to_json()))
         rows = open_rows(folder, spec)
         _take(opened, spec, rows, say, facts, running)
         if isinstance(spec.workload, TrainingWorkload) and spec.workload.save:

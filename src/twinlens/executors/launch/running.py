@@ -9,6 +9,7 @@ from typing import Any, Self
 import psutil
 
 from twinlens.record.facts import Facts
+from twinlens.record.home import as_tilde, from_tilde
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +45,14 @@ class Running:
 
     def to_json(self) -> dict[str, Any]:
         plain = asdict(replace(self, facts=None))
-        return plain | {"command": list(self.command), "facts": self.facts.to_json() if self.facts else None}
+        facts = self.facts.to_json() if self.facts else None
+        said: dict[str, Any] = as_tilde(plain | {"command": list(self.command), "facts": facts})
+        return said
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of `to_json`."""
+        data = from_tilde(dict(data))
         facts = data.get("facts")
         plain = {key: data[key] for key in cls.__dataclass_fields__ if key not in ("facts", "command")}
         return cls(**plain, command=tuple(data["command"]), facts=Facts.from_json(facts) if facts else None)

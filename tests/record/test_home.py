@@ -1,0 +1,31 @@
+"""What a run says of its stack names nobody's home folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinlens.record.home import as_tilde, from_tilde
+
+HOME = Path("/home/ada")
+
+
+def test_the_home_folder_is_written_as_a_tilde_wherever_it_stands() -> None:
+    said = {"argv": ["/home/ada/v/bin/python", "--model=/home/ada/m"], "other": "/home/adam/m", "n": 3, "none": None}
+    kept = {"argv": ["~/v/bin/python", "--model=~/m"], "other": "/home/adam/m", "n": 3, "none": None}
+    assert as_tilde(said, HOME) == kept
+    assert from_tilde(kept, HOME) == said
+
+
+def test_a_home_that_is_the_root_hides_nothing() -> None:
+    assert as_tilde("/etc/x", Path("/")) == "/etc/x"
+
+
+@given(st.lists(st.sampled_from(["/home/ada/x", "--log=/home/ada/y z", "/opt/x", "", "~x"])))
+def test_what_was_written_can_be_used_again(words: list[str]) -> None:
+    kept = as_tilde(words, HOME)
+    assert "/home/ada" not in json.dumps(kept)
+    assert from_tilde(kept, HOME) == words
