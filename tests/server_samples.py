@@ -13,9 +13,10 @@ from twinlens.record.server import SERVER_SCHEMA, ServerSample
 def samples(rows: Iterable[dict[str, Any]], trip_ms: float = 2.0) -> pa.Table:
     """Each row has `at` in seconds and columns."""
     made = [
-        ServerSample.from_row(
-            {"time_ns": round(row["at"] * 1e9), "round_trip_ns": round(trip_ms * 1e6)}
-            | {key: value for key, value in row.items() if key != "at"}
+        ServerSample(
+            round(row["at"] * 1e9),
+            round(trip_ms * 1e6),
+            **{key: value for key, value in row.items() if key != "at"},
         ).to_row()
         for row in rows
     ]

@@ -64,10 +64,10 @@ def test_a_board_that_is_sampled_is_not_counted_twice() -> None:
 
 def test_the_first_row_has_no_ratio_and_later_ones_are_ratios() -> None:
     sampler = Sampler(lambda rows: None)
-    first = Sample.from_row(sampler.read()[0])
+    first = Sample(**sampler.read()[0])
     assert first.cpu_busy is None
     for _ in range(2000):
-        later = Sample.from_row(sampler.read()[0])
+        later = Sample(**sampler.read()[0])
         if later.cpu_busy is not None:
             break
     assert later.cpu_busy is not None

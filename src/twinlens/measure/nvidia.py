@@ -54,7 +54,7 @@ class Gpu:
         found = self.ask("nvmlDeviceGetComputeRunningProcesses")
         return None if found is None else tuple(int(process.pid) for process in found)
 
-    def reading(self) -> dict[str, float | int | None]:
+    def reading(self) -> dict[str, Any]:
         """Telemetry columns now: power, energy, temperature, clocks, activity, memory, throttle bits."""
         activity, memory = self.ask("nvmlDeviceGetUtilizationRates"), self.ask("nvmlDeviceGetMemoryInfo")
         bits = self.ask("nvmlDeviceGetCurrentClocksEventReasons")

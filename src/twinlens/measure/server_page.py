@@ -7,6 +7,7 @@ anything is parsed, and those go to the parser of prometheus_client.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from twinlens.record.server import ServerSample
 
@@ -161,7 +162,8 @@ def _by_name(samples: Iterable[tuple[str, Mapping[str, str], float]]) -> Iterato
 
 def sample_of(columns: Columns, time_ns: int, round_trip_ns: int, error: str | None = None) -> ServerSample:
     """Columns as one row."""
-    return ServerSample.from_row({"time_ns": time_ns, "round_trip_ns": round_trip_ns, "error": error, **columns})
+    plain: dict[str, Any] = dict(columns)  # each of the type that `typed` has given it
+    return ServerSample(time_ns, round_trip_ns, error=error, **plain)
 
 
 def typed(columns: Columns) -> Columns:

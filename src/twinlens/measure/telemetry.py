@@ -145,7 +145,7 @@ class Sampler:
             return []
 
     def _gpu(self, gpu: Gpu, now_ns: int) -> Sample:
-        return Sample.from_row({"time_ns": now_ns, "source": f"gpu:{gpu.uuid}", **gpu.reading()})
+        return Sample(now_ns, f"gpu:{gpu.uuid}", **gpu.reading())
 
 
 def _cpu_mhz() -> float | None:

@@ -6,7 +6,6 @@ engines of one server are summed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
@@ -66,12 +65,6 @@ class ServerSample:
     def to_row(self) -> dict[str, Any]:
         """All columns by name, None where absent."""
         return asdict(self)
-
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """The inverse of `to_row`; columns of a later version are left out."""
-        known = {field.name for field in fields(cls)}
-        return cls(**{key: value for key, value in row.items() if key in known})
 
 
 GAUGES = ("running", "waiting", "kv_use", "slots")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Self
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -67,9 +66,3 @@ class Sample:
     def to_row(self) -> dict[str, Any]:
         """All columns by name, None where absent (a table wants every column)."""
         return asdict(self)
-
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """The inverse of `to_row`; columns of a later version are left out."""
-        known = {field.name for field in fields(cls)}
-        return cls(**{key: value for key, value in row.items() if key in known})
