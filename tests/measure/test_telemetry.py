@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -37,6 +39,15 @@ def test_rows_of_the_host_and_of_each_gpu_have_every_column() -> None:
     assert host["rss_bytes"] > 2**20
     assert (gpu["source"], gpu["power_w"], gpu["energy_mj"]) == ("gpu:GPU-7", 250.0, 42)
     assert gpu["temperature_c"] is None  # never answered
+
+
+def test_the_processes_of_a_launched_server_have_a_row_of_their_own_while_they_live() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as server:
+        _, row = Sampler(lambda rows: None, server_pid=server.pid).read()
+        server.kill()
+    assert (row["source"], row["cpu_busy"]) == ("server", None)
+    assert row["rss_bytes"] > 2**20
+    assert [row["source"] for row in Sampler(lambda rows: None, server_pid=server.pid).read()] == ["host"]
 
 
 class Package:

@@ -102,6 +102,14 @@ def test_means_of_histograms_are_sums_over_counts_of_the_window() -> None:
     assert found["server_queue_s_mean"].value == 0.0
 
 
+@pytest.mark.parametrize("phase", ["prefill", "decode", "e2e", "itl"])
+def test_each_phase_has_its_mean_in_the_window_and_none_where_it_is_not_said(phase: str) -> None:
+    rows = [{"at": at / 2, f"{phase}_sum_s": 7.0 + 0.4 * at, f"{phase}_count": 5 + 4 * at} for at in range(-1, 21)]
+    found = {name: metrics(rows)[f"server_{name}_s_mean"] for name in ("prefill", "decode", "e2e", "itl")}
+    assert found.pop(phase).value == pytest.approx(0.1)
+    assert {(one.value, one.reason) for one in found.values()} == {(None, "the server does not say it")}
+
+
 def test_what_did_not_happen_in_the_window_has_no_ratio() -> None:
     found = metrics(grown("draft_tokens", 0, accepted_tokens=0, iterations=0, iteration_tokens=0))
     assert found["draft_acceptance"].reason == "nothing was drafted"

@@ -5,6 +5,7 @@ Every source may be missing: its columns are then absent, and the run goes on.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -49,7 +50,8 @@ class Sampler:
         self._start_ns = self._clock.now_ns() if start_ns is None else start_ns
         self._sink, self._gpus, self._period_s, self._meters = sink, tuple(gpus), period_s, meters
         self._process = psutil.Process()
-        self._server_pid, self._children = server_pid, list[psutil.Process]()
+        self._server_pid = server_pid
+        self._children, self._theirs = list[psutil.Process](), list[psutil.Process]()
         self._reads = 0
         self._before: CpuReading | None = None
         self._ended = threading.Event()
@@ -88,7 +90,8 @@ class Sampler:
             for scope, joules in counters.items()
             if scope not in sampled
         ]
-        samples = [self._host(now_ns), *(self._gpu(gpu, now_ns) for gpu in self._gpus), *others]
+        boards = [self._gpu(gpu, now_ns) for gpu in self._gpus]
+        samples = [self._host(now_ns), *self._of_server(now_ns), *boards, *others]
         return [sample.to_row() for sample in samples]
 
     def cost(self) -> Estimate:
@@ -115,7 +118,8 @@ class Sampler:
 
     def _host(self, now_ns: int) -> Sample:
         if self._reads % _CHILDREN_EVERY == 0:  # listing them walks every process of the host
-            ours = self._process.children(recursive=True) + self._server()
+            self._theirs = self._server()
+            ours = self._process.children(recursive=True) + self._theirs
             self._children = list({process.pid: process for process in ours}.values())
         self._reads += 1
         reading = read_cpu(self._process, self._children)
@@ -143,6 +147,14 @@ class Sampler:
             return [first, *first.children(recursive=True)]
         except psutil.Error:
             return []
+
+    def _of_server(self, now_ns: int) -> list[Sample]:
+        """Resident memory of a launched server's processes, what they share counted for each."""
+        resident = 0
+        for process in self._theirs:
+            with contextlib.suppress(psutil.Error):  # it has just ended
+                resident += process.memory_info().rss
+        return [Sample(now_ns, "server", rss_bytes=int(resident))] if resident else []
 
     def _gpu(self, gpu: Gpu, now_ns: int) -> Sample:
         return Sample(now_ns, f"gpu:{gpu.uuid}", **gpu.reading())

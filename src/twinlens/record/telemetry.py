@@ -39,9 +39,9 @@ TELEMETRY_SCHEMA = pa.schema(
 class Sample:
     """One reading of one source at `time_ns` from the start of the run (monotonic).
 
-    `source` is "host", "gpu:UUID" or a meter's scope such as "package:0". Ratios are 0-1 of all logical
-    processors of the host: `cpu_busy` ours and our children's, `host_busy` everybody's, `foreign_cpu` the
-    difference: evidence of co-tenants. `energy_mj` is the device's running counter in millijoules.
+    `source` is "host", "server" (the processes of a launched one), "gpu:UUID" or a meter's scope such as "package:0".
+    Ratios are 0-1 of all logical processors of the host: `cpu_busy` ours and our children's, `host_busy` everybody's,
+    `foreign_cpu` the difference: evidence of co-tenants. `energy_mj` is the device's running counter in millijoules.
     `utilisation` is the share of time in which any kernel ran, a proxy of activity and not of performance.
     `throttle_bits` are NVML's clock event reasons.
     """

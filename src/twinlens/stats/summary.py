@@ -36,8 +36,8 @@ def summarise(run: Run) -> Summary:
         metrics, verdict, units_of_work = _training(run) if run.lens == "training" else _inference(run)
     metrics["peak_bytes"] = (
         Estimate.absent(BYTES, "the memory of a server cannot be seen from its client")
-        if run.raw.get("client")
-        else peak_memory(run.telemetry)
+        if run.raw.get("client") and not run.raw.get("server")
+        else peak_memory(run.telemetry, is_server=bool(run.raw.get("server")))
     )
     metrics |= energy(run.telemetry, verdict.begin_s, verdict.end_s, units_of_work, _why_no_energy(run))
     return Summary(

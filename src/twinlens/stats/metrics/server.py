@@ -30,6 +30,10 @@ _RATIOS = {
     "tokens_per_iteration": ("iteration_tokens", "iterations", COUNT, "tokens / steps", "the engine made no step"),
     "server_ttft_s_mean": ("ttft_sum_s", "ttft_count", SECONDS, "sum / count", "no request had a first token"),
     "server_queue_s_mean": ("queue_sum_s", "queue_count", SECONDS, "sum / count", "no request left the queue"),
+    "server_prefill_s_mean": ("prefill_sum_s", "prefill_count", SECONDS, "sum / count", "no request ended"),
+    "server_decode_s_mean": ("decode_sum_s", "decode_count", SECONDS, "sum / count", "no request ended"),
+    "server_e2e_s_mean": ("e2e_sum_s", "e2e_count", SECONDS, "sum / count", "no request ended"),
+    "server_itl_s_mean": ("itl_sum_s", "itl_count", SECONDS, "sum / count", "no request had a second token"),
 }
 _NO_SLOTS = "the server does not say how many requests may run at once"
 

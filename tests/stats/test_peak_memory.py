@@ -1,0 +1,37 @@
+"""Whose memory the peak is: the process's, the launched server's, or the accelerator's."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from twinlens.record.telemetry import TELEMETRY_SCHEMA, Sample
+from twinlens.stats.metrics.memory import peak_memory
+
+
+def table(*samples: Sample) -> pa.Table:
+    return pa.Table.from_pylist([sample.to_row() for sample in samples], schema=TELEMETRY_SCHEMA)
+
+
+CLIENT = (Sample(0, "host", rss_bytes=900), Sample(1, "host", rss_bytes=800))
+SERVER = (Sample(0, "server", rss_bytes=300), Sample(1, "server", rss_bytes=500))
+
+
+def test_the_peak_of_a_process_is_its_own_largest_sample() -> None:
+    found = peak_memory(table(*CLIENT, *SERVER))
+    assert (found.value, found.n) == (900, 2)
+
+
+def test_the_peak_of_a_launched_server_is_not_that_of_its_client() -> None:
+    found = peak_memory(table(*CLIENT, *SERVER), is_server=True)
+    assert (found.value, found.n) == (500, 2)
+    assert "the server's processes" in found.method
+
+
+def test_a_launched_server_whose_memory_was_never_read_has_no_peak() -> None:
+    found = peak_memory(table(*CLIENT), is_server=True)
+    assert (found.value, found.reason) == (None, "no telemetry sample has it")
+
+
+def test_on_an_accelerator_the_peak_is_the_boards() -> None:
+    board = Sample(0, "gpu:GPU-7", memory_used_bytes=7000)
+    assert peak_memory(table(*CLIENT, *SERVER, board), is_server=True).value == 7000
