@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from twinlens.measure.fit import needed, refuse_what_cannot_fit
+from twinlens.measure.fit import needed
 from twinlens.measure.physics import theory_of
 from twinlens.measure.probe import Probe
 from twinlens.measure.probe import probe as _probe
+from twinlens.measure.refuse import refuse_what_cannot_run
 from twinlens.measure.search import measure_search
 from twinlens.measure.search_file import searches_of
 from twinlens.measure.study import Outcome, Watch, measure_study
@@ -43,10 +44,10 @@ def measure(
 
 
 def check(study: Study) -> list[dict[str, Any]]:
-    """What theory says of each operating point; touches nothing. Raises BadInput for a run that cannot fit."""
+    """What theory says of each operating point; touches nothing. Raises BadInput for a run that cannot be."""
     found = []
     for spec in study.point_runs():
-        refuse_what_cannot_fit(spec)
+        refuse_what_cannot_run(spec)
         memory_bytes, arithmetic = needed(spec)
         found.append(
             {

@@ -51,8 +51,6 @@ def player(server: Server, spec: RunSpec, folder: Path, say: Callable[[str], Non
         yield partial(_alone, server, load, spec)
         return
     crew = crew_of(spec.executor.options)
-    if spec.protocol.guards and not crew.is_one:
-        raise BadInput("guards hear every answer, and that takes one client: clients = 1 and no --on", code="TL202")
     if crew.on is not None:
         from twinlens.measure.dispatch import dispatched  # Ray: heavy, and an extra
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted
-from twinlens.measure.fit import refuse_what_cannot_fit
 from twinlens.measure.launched import SharedServer, shared_server
+from twinlens.measure.refuse import refuse_what_cannot_run
 from twinlens.measure.search_file import Found, SearchRecord, Tried, read_search, write_search
 from twinlens.measure.study import Event, Outcome, Watch, measure_one
 from twinlens.measure.summary_file import summary_of
@@ -38,7 +38,7 @@ def measure_search(
     """
     search, slo = _asked(study)
     for spec in study.point_runs():
-        refuse_what_cannot_fit(spec)
+        refuse_what_cannot_run(spec)
     folder = None if fresh else unfinished_search(study, out)
     known = {run.spec.fingerprint(): run for run in _finished(folder)} if folder else {}
     folder = folder or create_study(out, study)

@@ -16,16 +16,16 @@ from twinlens.executors.protocol import Server, Trainer
 from twinlens.executors.registry import server, trainer
 from twinlens.measure.disclose import disclosed
 from twinlens.measure.energy import energy_facts, open_meters
-from twinlens.measure.fit import refuse_what_cannot_fit
 from twinlens.measure.guards import guarded
 from twinlens.measure.host import capture_host, software_facts
 from twinlens.measure.launched import joined, stack_of
 from twinlens.measure.load import player
 from twinlens.measure.nvidia import open_gpus
 from twinlens.measure.physics import datasheet_of, theory_of
+from twinlens.measure.refuse import refuse_what_cannot_run
 from twinlens.measure.scrape import scraping
 from twinlens.measure.serve import serve
-from twinlens.measure.stall import drill, refuse_stall_elsewhere
+from twinlens.measure.stall import drill
 from twinlens.measure.telemetry import Sampler
 from twinlens.measure.train import train
 from twinlens.record.executor import ExecutorRecord
@@ -67,8 +67,7 @@ def run_here(folder: Path, spec: RunSpec, say: Say, server: Running | None = Non
 
 
 def _measure(folder: Path, spec: RunSpec, say: Say, handed: Running | None) -> None:
-    refuse_what_cannot_fit(spec)
-    refuse_stall_elsewhere(spec)
+    refuse_what_cannot_run(spec)
     opened: Trainer | Server = trainer(spec.executor.kind) if spec.lens == "training" else server(spec.executor.kind)
     with joined(opened, folder, spec, lambda phrase: say(phrase, 0.0, 0), handed) as running:
         _measure_with(opened, folder, spec, say, running)

@@ -14,8 +14,8 @@ from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
 from twinlens.executors.launch.running import Running
-from twinlens.measure.fit import refuse_what_cannot_fit
 from twinlens.measure.launched import SharedServer, shared_server, together
+from twinlens.measure.refuse import refuse_what_cannot_run
 from twinlens.measure.session import Say, run_here
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, create_study, end_run, find_runs, read_run, read_study, update_run
@@ -57,7 +57,7 @@ def measure_study(study: Study, out: Path, watch: Watch = lambda event: None, *,
     """
     planned = together(study.runs())
     for spec in study.point_runs():
-        refuse_what_cannot_fit(spec)
+        refuse_what_cannot_run(spec)
     folder = None if fresh else unfinished_study(study, out)
     finished = _finished(folder) if folder else set()
     folder = folder or create_study(out, study)

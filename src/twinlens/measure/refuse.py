@@ -1,0 +1,23 @@
+"""What cannot be run is said before anything is started, made or written."""
+
+from __future__ import annotations
+
+from twinlens.errors import BadInput
+from twinlens.executors.crew import crew_of
+from twinlens.measure.fit import refuse_what_cannot_fit
+from twinlens.measure.stall import refuse_stall_elsewhere
+from twinlens.schedule.share import refuse_unshared
+from twinlens.spec.study import RunSpec
+
+
+def refuse_what_cannot_run(spec: RunSpec) -> None:
+    """Raises BadInput for a run that does not fit this machine, or asks for what does not go together."""
+    refuse_what_cannot_fit(spec)
+    refuse_stall_elsewhere(spec)
+    if spec.lens == "training":
+        return
+    crew = crew_of(spec.executor.options)
+    if spec.protocol.guards and not crew.is_one:
+        raise BadInput("guards hear every answer, and that takes one client: clients = 1 and no --on", code="TL202")
+    if isinstance(crew.clients, int) and crew.clients > 1:
+        refuse_unshared(spec, crew.clients)
