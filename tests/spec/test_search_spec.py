@@ -70,6 +70,7 @@ def test_a_study_with_a_search_is_read_back_as_it_was_written(tmp_path) -> None:
         (inference("fake", **SERVED), ["search.width=0.001"], "search.width"),
         (inference("fake", **SERVED), ["search.start=9", "search.most=4"], "not between least"),
         (inference("fake", **SERVED), ["search.strat=9"], "did you mean 'start'"),
+        (inference("fake", **SERVED), ["search.budget_s=5", "protocol.duration_s=60"], "ends before one run does"),
         (inference("fake", **SERVED, sweep={"rate_per_s": [1]}) | {"search": {}}, [], "both swept and searched"),
         (inference("fake", **SERVED, point={"rate_per_s": 1}) | {"search": {}}, [], "where it is searched"),
     ],

@@ -48,7 +48,7 @@ def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec
         _read_lengths(data)
         study = Study.model_validate_json(json.dumps(data, default=str))  # TOML's dates are words here
         if study.search is not None:
-            refuse_unsearchable(study.search, study.workload, study.point, study.sweep)
+            refuse_unsearchable(study.search, study.workload, study.point, study.sweep, study.protocol)
         for run in study.runs():
             precision(run.point.precision).classes(run.lens)
             refuse_unpaired(run.workload, run.point)

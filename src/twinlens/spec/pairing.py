@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from twinlens.errors import BadInput
 from twinlens.spec.arrival import Closed, Constant, Gamma, Lockstep, Poisson, Trace
 from twinlens.spec.point import Point
+from twinlens.spec.protocol import Protocol
 from twinlens.spec.search import Search
 from twinlens.spec.workload import InferenceWorkload, Workload
 
@@ -20,7 +21,9 @@ def refuse_unpaired(workload: Workload, point: Point) -> None:
         raise BadInput(sentence, code="TL202")
 
 
-def refuse_unsearchable(search: Search, workload: Workload, point: Point, swept: Iterable[str]) -> None:
+def refuse_unsearchable(
+    search: Search, workload: Workload, point: Point, swept: Iterable[str], protocol: Protocol
+) -> None:
     """Raises BadInput (TL202) where a search has nothing to meet, or what it is over is given as well."""
     sentence = None
     if not isinstance(workload, InferenceWorkload) or workload.slo is None:
@@ -29,6 +32,11 @@ def refuse_unsearchable(search: Search, workload: Workload, point: Point, swept:
         sentence = f"{search.over} is both swept and searched; leave out one of the two"
     elif getattr(point, search.over) is not None:
         sentence = f"point.{search.over} means nothing where it is searched; search.start says where to begin"
+    elif search.budget_s is not None and search.budget_s < protocol.duration_s:
+        sentence = (
+            f"search.budget_s = {search.budget_s:g} ends before one run does (protocol.duration_s = "
+            f"{protocol.duration_s:g}); give it several times as much"
+        )
     if sentence:
         raise BadInput(sentence, code="TL202")
 
