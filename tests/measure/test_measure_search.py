@@ -141,7 +141,7 @@ def test_progress_says_the_rate_and_what_is_known(tmp_path: Path) -> None:
     measure_search(queue("search.most_points=3"), tmp_path, heard.append)
     assert {event.total for event in heard} == {3}
     said = {event.number: event.phrase for event in heard}
-    assert said[1].startswith("at 20 requests/s (nothing known yet)")
+    assert said[1].startswith("at 20 requests/s (not known yet)")
     assert said[3].startswith("at 80 requests/s (at least 40 requests/s)")
 
 

@@ -11,7 +11,7 @@ from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo
 from twinlens.stats.group import Summary
 from twinlens.stats.metrics.goodput import Standing, standing
-from twinlens.stats.search import Done, SearchRule, Trial, next_rate
+from twinlens.stats.search import Done, SearchRule, Trial, interval_words, next_rate
 
 # Latency that was still rising, and a run too short to say: neither shows that a value can be kept up.
 _NO_PASS = ("drift", "slowdown", "too short")
@@ -69,12 +69,7 @@ def so_far(tried: Sequence[Tried], search: Search, why: str = "") -> Done:
 
 def between(done: Done, search: Search) -> str:
     """The interval in words: "between 8 and 11.3 requests/s"."""
-    low, high = (None if bound is None else f"{bound:.4g}" for bound in (done.low, done.high))
-    if low and high:
-        return f"between {low} and {high} {search.unit}"
-    if low:
-        return f"at least {low} {search.unit}"
-    return f"below {high} {search.unit}" if high else "nothing known yet"
+    return interval_words(done.low, done.high, search.unit)
 
 
 def _history(tried: Sequence[Tried]) -> list[Trial]:

@@ -142,8 +142,17 @@ def _fresh(rates: dict[float, Standing], low: float | None, high: float | None, 
     return "narrow" if len(gaps) == 1 else "unclear"
 
 
+def interval_words(low: float | None, high: float | None, unit: str) -> str:
+    """The interval for people: "between 8 and 11.3 requests/s"."""
+    if low is not None and high is not None:
+        return f"between {low:.4g} and {high:.4g} {unit}"
+    if low is not None:
+        return f"at least {low:.4g} {unit}"
+    return "not known yet" if high is None else f"below {high:.4g} {unit}"
+
+
 def _reason(outcome: Outcome, low: float | None, high: float | None) -> str:
-    between = f"between {_shown(low, 'nothing')} and {_shown(high, 'no bound')} requests/s"
+    between = interval_words(low, high, "requests/s")
     return {
         "narrow": f"the highest rate within the SLO is {between}",
         "unclear": f"{between}, runs of this length cannot tell rates from the limit: measure longer",
