@@ -183,8 +183,12 @@ def _costs(small: dict[str, list[Outcome]], found: dict[str, list[Outcome]], req
 
 
 def _ratio(figures: dict[str, list[float]], name: str) -> str:
-    pairs = list(zip(figures[name], figures.get("ours", []), strict=False))
-    return f"{statistics.median(one / ours for one, ours in pairs):.2f}" if pairs else ""
+    """The median over repeats, each against ours of the same repeat, and the range of all of them."""
+    found = [one / ours for one, ours in zip(figures[name], figures.get("ours", []), strict=False)]
+    if not found:
+        return ""
+    spread = f" ({min(found):.2f}–{max(found):.2f})" if len(found) > 1 else ""
+    return f"{statistics.median(found):.2f}{spread}"
 
 
 def _beside(times: Times | None, true: Times, at: int) -> str:

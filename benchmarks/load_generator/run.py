@@ -157,7 +157,7 @@ def compare(folder: Path, streams: int, repeats: int, realtime: bool) -> None:
     )
     base = [result.us_per_token for result in found["C"]]
     for client, results in found.items():
-        ratio = statistics.median(r.us_per_token / b for r, b in zip(results, base, strict=True))
+        ratios = sorted(r.us_per_token / b for r, b in zip(results, base, strict=True))
         ttft = np.abs(np.concatenate([r.ttft_error_ms for r in results]))
         itl = np.abs(np.concatenate([r.itl_error_ms for r in results]))
         p50, p99 = np.percentile(ttft, [50, 99])
@@ -166,7 +166,7 @@ def compare(folder: Path, streams: int, repeats: int, realtime: bool) -> None:
         line(
             client,
             f"{statistics.median(r.us_per_token for r in results):.1f}",
-            f"{ratio:.2f}",
+            f"{statistics.median(ratios):.2f} ({ratios[0]:.2f}–{ratios[-1]:.2f})",
             f"{p50:.3f} / {p99:.3f}",
             f"{np.percentile(itl, 99):.3f}",
             f"{max(r.peak_mb for r in results):.0f}",
