@@ -100,6 +100,7 @@ D3 V b = software.framework.source     where the framework came from
 D3 V b = software.framework.debug      debug build
 D3 V b = software.framework.parallel_backend  parallel backend
 D3 V b = software.framework.threads    threads
+D3 V b = software.affinity             logical processors it is kept to
 D3 V b = software.framework.interop_threads   threads between operators
 D3 V b = software.framework.cpu_capability    processor code path
 D3 V b = software.framework.deterministic     deterministic algorithms

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from small_recipe import RECIPE
 
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.launch.process import Process
 from twinlens.executors.launch.ready import free_port, page, wait_until_ready
+from twinlens.executors.launch.server import LaunchedServer
 
 SCRIPT = Path(__file__).with_name("small_server.py")
 
@@ -45,6 +47,29 @@ def started(tmp_path: Path, *manner: str, grace_s: float = 5.0) -> tuple[Process
     process = Process(command(port, *manner), os.environ, tmp_path / "log", grace_s)
     wait_until_ready(process, "it", port, "/health", tmp_path / "log", 20.0, lambda phrase: None)
     return process, port
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="only Linux keeps a process to processors")
+def test_a_server_and_what_it_starts_are_kept_to_the_processors_asked_for(tmp_path: Path) -> None:
+    first = min(os.sched_getaffinity(0))
+    process = Process([sys.executable, "-c", "input()"], os.environ, tmp_path / "log", cpus=[first])
+    try:
+        assert psutil.Process(process.pid).cpu_affinity() == [first]
+    finally:
+        process.stop()
+
+
+def test_a_client_keeps_off_the_processors_of_its_server_where_there_are_others() -> None:
+    usable = os.sched_getaffinity(0)
+    server = LaunchedServer(RECIPE)
+    server._keep_off(usable)
+    assert os.sched_getaffinity(0) == usable, "there is no other: it shares"
+    server._keep_off([min(usable)])
+    try:
+        assert os.sched_getaffinity(0) == (usable - {min(usable)} or usable)
+    finally:
+        server.close()
+    assert os.sched_getaffinity(0) == usable
 
 
 def test_a_server_is_ready_runs_and_is_gone_after_it_is_stopped(tmp_path: Path) -> None:

@@ -239,6 +239,9 @@ def test_the_context_has_room_for_templates_and_never_more_than_the_model() -> N
         ({"start_timeout_s": True}, "start_timeout_s cannot be True"),
         ({"python": 3}, "python is a path"),
         ({"url": "http://127.0.0.1"}, "has no option 'url'"),
+        ({"cpus": [9999]}, "a list of logical processors"),
+        ({"cpus": "0"}, "a list of logical processors"),
+        ({"cpus": [True]}, "a list of logical processors"),
     ],
 )
 def test_an_option_that_cannot_be_is_one_clear_sentence(options: dict[str, Any], sentence: str) -> None:

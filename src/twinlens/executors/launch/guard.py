@@ -1,9 +1,10 @@
 """A process between Twinlens and a server it started: nothing of the server outlives either of them.
 
-Run by path with a bare interpreter (standard library only): `guard.py LOG GRACE_S -- COMMAND…`. It starts the command
-in a process group of its own, says {"pid": …} on its output, and ends it when its input closes (Twinlens is gone,
-however it went, or asks) or a signal comes: SIGTERM to the group, SIGKILL after the grace. On Linux it adopts what the
-server leaves behind, so that children that made groups of their own end too, and the server dies if the guard does.
+Run by path with a bare interpreter (standard library only): `guard.py LOG GRACE_S CPUS COMMAND…`. It starts the command
+on those processors ("0,2"; empty: on any) in a process group of its own, says {"pid": …} on its output, ends it when
+its input closes (Twinlens is gone, however it went, or asks) or a signal comes: SIGTERM to the group, SIGKILL after the
+grace. On Linux it adopts what the server leaves behind, so that children that made groups of their own end too, and the
+server dies if the guard does.
 """
 
 from __future__ import annotations
@@ -112,13 +113,15 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def main(log: str, grace_s: float, command: list[str]) -> int:
+def main(log: str, grace_s: float, cpus: str, command: list[str]) -> int:
     """Start, watch, end. Returns 0: how the server ended is said as a line of its own."""
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, _interrupt)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     with open(log, "ab") as file, open(os.devnull, "rb") as nothing:
         try:
+            if cpus:
+                os.sched_setaffinity(0, map(int, cpus.split(",")))  # what the server starts inherits it too
             server = subprocess.Popen(
                 command, stdin=nothing, stdout=file, stderr=file, start_new_session=True, preexec_fn=_die_with_guard
             )
@@ -140,4 +143,4 @@ def main(log: str, grace_s: float, command: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], float(sys.argv[2]), sys.argv[4:]))
+    sys.exit(main(sys.argv[1], float(sys.argv[2]), sys.argv[3], sys.argv[4:]))

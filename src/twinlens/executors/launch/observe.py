@@ -72,6 +72,8 @@ def _software(recipe: Recipe, there: Interpreter, running: Running) -> dict[str,
     if framework:
         found["software.framework.name"] = observed(framework, where)
         found["software.framework.version"] = observed(there.packages[framework], where)
+    if running.cpus:
+        found["software.affinity"] = declared(list(running.cpus), "sched_setaffinity of the server")
     if threads.isdigit():
         found["software.framework.threads"] = declared(int(threads), "OMP_NUM_THREADS set for it")
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from twinlens.errors import BadInput
 from twinlens.executors.crew import CREW_OPTIONS
 from twinlens.executors.options import refuse_unknown_options
 
-_OWN: dict[str, Any] = {"python": "", "args": [], "env": {}, "start_timeout_s": 0.0, "gguf": ""}
+_OWN: dict[str, Any] = {"python": "", "args": [], "env": {}, "start_timeout_s": 0.0, "gguf": "", "cpus": []}
 _ASKING = ("timeout_s", "body", "force_length", "limit_field", "endpoint", "kernel_stamps", "metrics_url")
 _CLIENT = (*_ASKING, *CREW_OPTIONS)
 _SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|API_?KEYS?|KEYS?|AUTH)(_|$)", re.IGNORECASE)
@@ -21,7 +22,8 @@ _SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|API_?KEYS
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`start_timeout_s` None: the recipe's. `client`: options for the client that asks the server."""
+    """`start_timeout_s` None: the recipe's. `client`: options for the client that asks the server. `cpus`: the logical
+    processors that the server is kept to, and its clients off; empty: no such bounds."""
 
     python: str
     args: tuple[str, ...]
@@ -29,6 +31,7 @@ class Settings:
     start_timeout_s: float | None
     gguf: str
     client: Mapping[str, Any]
+    cpus: tuple[int, ...] = ()
 
 
 def settings_of(kind: str, options: Mapping[str, Any], python: str) -> Settings:
@@ -48,6 +51,7 @@ def settings_of(kind: str, options: Mapping[str, Any], python: str) -> Settings:
         start_timeout_s=float(timeout_s) or None,
         gguf=str(Path(chosen["gguf"]).expanduser()) if chosen["gguf"] else "",
         client={name: options[name] for name in _CLIENT if name in options},
+        cpus=_cpus(chosen["cpus"]),
     )
 
 
@@ -58,6 +62,18 @@ def _args(value: Any) -> tuple[str, ...]:
         if "=" in word or word.startswith("-"):
             _refuse_secret(word.partition("=")[0].lstrip("-").replace("-", "_"), "args")
     return tuple(value)
+
+
+def _cpus(value: Any) -> tuple[int, ...]:
+    there = range(os.cpu_count() or 1)
+    if not isinstance(value, list | tuple) or not all(type(cpu) is int and cpu in there for cpu in value):
+        raise BadInput(
+            f"executor.options.cpus is a list of logical processors, of 0 to {there[-1]} here; not {value!r}",
+            code="TL207",
+        )
+    if value and not hasattr(os, "sched_setaffinity"):
+        raise BadInput("executor.options.cpus needs Linux: this system keeps no process to processors", code="TL207")
+    return tuple(sorted(set(value)))
 
 
 def _environment(value: Any) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -36,17 +37,22 @@ def order_of(recipe: Recipe, spec: RunSpec, settings: Settings, *, folder: str, 
         folder=folder,
         name={"alias": Path(ref.name).name, "folder": folder, "its own": ""}[recipe.called],
         port=port,
-        threads=threads_of(spec.executor.threads),
+        threads=threads_of(spec.executor.threads, settings.cpus),
         context_tokens=context_of(ref, workload),
         args=settings.args,
         gguf=settings.gguf,
+        cpus=settings.cpus,
     )
 
 
-def threads_of(asked: int) -> int:
-    """One per physical core this process may use, unless asked otherwise."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def threads_of(asked: int, cpus: Sequence[int] = ()) -> int:
+    """One per physical core that the server may use, unless asked otherwise."""
+    allowed = len(cpus) or _usable()
     return asked or min(allowed, psutil.cpu_count(logical=False) or allowed)
+
+
+def _usable() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def context_of(ref: ModelRef, workload: InferenceWorkload) -> int:

@@ -20,14 +20,22 @@ class Process:
     """One command in a process group of its own, its output in `log`. `pid` is the command's, not the guard's."""
 
     def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], log: Path, grace_s: float = GRACE_S
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+        grace_s: float = GRACE_S,
+        cpus: Sequence[int] = (),
     ) -> None:
-        """Start it. `environment` is the whole of it. Raises ExecutorFailed (TL303) where it cannot be started."""
+        """Start it. `environment` is the whole of it; `cpus`: the processors it is kept to, if any.
+
+        Raises ExecutorFailed (TL303) where it cannot be started.
+        """
         log.parent.mkdir(parents=True, exist_ok=True)
         self._exit: int | None = None
         self._grace_s = grace_s
         self._guard = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_GUARD), str(log), str(grace_s), "--", *command],
+            [sys.executable, "-I", "-S", str(_GUARD), str(log), str(grace_s), ",".join(map(str, cpus)), *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=dict(environment),

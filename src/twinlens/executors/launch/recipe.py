@@ -17,7 +17,7 @@ TORCH_NAMES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 @dataclass(frozen=True, slots=True)
 class Order:
     """What one server is to be. `folder`: its model; `name`: what requests call it; `context_tokens`: the longest
-    prompt and answer together; `sequences`: how many at once, None for the runtime's own limit."""
+    prompt and answer together; `cpus`: the processors it is kept to, if any."""
 
     spec: RunSpec
     python: str
@@ -28,6 +28,7 @@ class Order:
     context_tokens: int
     args: tuple[str, ...] = ()
     gguf: str = ""
+    cpus: tuple[int, ...] = ()
 
     @property
     def device(self) -> str:

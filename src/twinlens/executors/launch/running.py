@@ -18,7 +18,8 @@ class Running:
 
     `url`: as far as /v1. `pid`, `born_s`: its first process and when that began (epoch seconds, so that a recycled pid
     is no match). `ready_s`: from the start to the first answer. `environment`: the variables set for it, no others.
-    `process`: what its processes looked like when it was ready (command lines, resident bytes, threads).
+    `cpus`: the processors that it is kept to, if any. `process`: what its processes looked like when it was ready
+    (command lines, resident bytes, threads).
     """
 
     id: str
@@ -34,6 +35,7 @@ class Running:
     environment: Mapping[str, str]
     process: Mapping[str, Any] = field(default_factory=dict)
     facts: Facts | None = None
+    cpus: tuple[int, ...] = ()
 
     def is_up(self) -> bool:
         """Whether its first process still runs."""
@@ -54,5 +56,6 @@ class Running:
         """The inverse of `to_json`."""
         data = from_tilde(dict(data))
         facts = data.get("facts")
-        plain = {key: data[key] for key in cls.__dataclass_fields__ if key not in ("facts", "command")}
-        return cls(**plain, command=tuple(data["command"]), facts=Facts.from_json(facts) if facts else None)
+        plain = {key: data[key] for key in cls.__dataclass_fields__ if key not in ("facts", "command", "cpus")}
+        command, cpus = tuple(data["command"]), tuple(data["cpus"])
+        return cls(**plain, command=command, cpus=cpus, facts=Facts.from_json(facts) if facts else None)

@@ -8,7 +8,7 @@ import os
 import secrets
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,12 +60,13 @@ class LaunchedServer:
         self.http = OpenAIServer()
         self._joined: Running | None = None
         self._own: Launched | None = None
+        self._usable: set[int] = set()
 
     def key(self, spec: RunSpec) -> str:
         """Two specs with equal keys are served by the same server: command line and environment are equal."""
         settings = self._settings(spec)
         command = self._recipe.command(order_of(self._recipe, spec, settings, folder=spec.workload.model, port=0))
-        asked = [self._recipe.kind, command.argv, {**command.environment, **settings.environment}]
+        asked = [self._recipe.kind, command.argv, {**command.environment, **settings.environment}, settings.cpus]
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
     def launch(self, spec: RunSpec, log: Path, say: Say) -> Launched:
@@ -102,6 +103,7 @@ class LaunchedServer:
             log = Path(tempfile.mkdtemp(prefix="twinlens-server-")) / "server.log"
             self._own = self.launch(spec, log, say)
             self._joined = self._own.running
+        self._keep_off(self._settings(spec).cpus)
         server = self._joined
         metrics = {"metrics_url": server.url.removesuffix("/v1") + self._recipe.metrics}
         asked = {**metrics, **self._settings(spec).client, "url": server.url, "model": server.model}
@@ -136,9 +138,18 @@ class LaunchedServer:
         try:
             self.http.close()
         finally:
+            if self._usable:
+                os.sched_setaffinity(0, self._usable)
             if self._own is not None:
                 self._own.stop()
                 self._own = None
+
+    def _keep_off(self, cpus: Sequence[int]) -> None:
+        """Leave the server's processors to it, where there are others; clients that are started later inherit this."""
+        usable = os.sched_getaffinity(0) if cpus else set()
+        if others := usable - set(cpus):
+            self._usable = usable
+            os.sched_setaffinity(0, others)
 
     def _settings(self, spec: RunSpec) -> Settings:
         return settings_of(self._recipe.kind, spec.executor.options, sys.executable)
@@ -149,7 +160,7 @@ class LaunchedServer:
     ) -> Launched:  # fmt: skip
         recipe = self._recipe
         say(f"starting {recipe.name}")
-        process = Process(command.argv, environment_of(settings, command.environment), log)
+        process = Process(command.argv, environment_of(settings, command.environment), log, cpus=settings.cpus)
         try:
             limit_s = settings.start_timeout_s or recipe.start_timeout_s
             ready_s = wait_until_ready(process, recipe.name, port, recipe.ready, log, limit_s, say)
@@ -165,6 +176,7 @@ class LaunchedServer:
                 ready_s=ready_s,
                 command=command.argv,
                 environment=command.environment,
+                cpus=settings.cpus,
             )
             return Launched(process, described(running, recipe, spec, settings.python, folder), recipe.ready)
         except BaseException:

@@ -50,14 +50,14 @@ def _command(order: Order) -> Command:
         **gpu_environment(order.device),
     }
     if order.spec.executor.threads and not order.device.startswith("cuda"):
-        environment["VLLM_CPU_OMP_THREADS_BIND"] = ",".join(map(str, _cores(order.threads)))
+        environment["VLLM_CPU_OMP_THREADS_BIND"] = ",".join(map(str, _cores(order)))
     return Command(tuple(argv), environment)
 
 
-def _cores(count: int) -> list[int]:
-    """vLLM binds each thread to a core; the first of those we may use. OMP_NUM_THREADS alone it does not look at."""
-    allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(count))
-    return allowed[:count]
+def _cores(order: Order) -> list[int]:
+    """vLLM binds each thread to a core; the first of those it may use. OMP_NUM_THREADS alone it does not look at."""
+    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(order.threads)
+    return sorted(order.cpus or usable)[: order.threads]
 
 
 def _facts(seen: Seen) -> dict[str, Fact]:
