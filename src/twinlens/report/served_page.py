@@ -114,8 +114,9 @@ def _part(lens: LensView, model: str, mark: str, searches: tuple[SearchRecord, .
 
 
 def _table(entries: tuple[Entry, ...], load: Load) -> ServedTable:
-    shown = served_columns()
-    rows = [_row(entry, shown) for entry in entries if load_of(entry.group) == load]
+    here = [entry for entry in entries if load_of(entry.group) == load]
+    shown = served_columns([entry.group for entry in here])
+    rows = [_row(entry, shown) for entry in here]
     return ServedTable(TITLES[load], PLACE_HEADS[load], shown, tuple(rows))
 
 

@@ -29,11 +29,12 @@ def served_table(model: str, load: Load, groups: Sequence[Group]) -> RenderableT
     notes = Footnotes()
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     table.add_column("", no_wrap=True, overflow="ellipsis", max_width=12)
-    for head in (PLACE_HEADS[load], *(column.head for column in served_columns())):
+    columns = served_columns(groups)
+    for head in (PLACE_HEADS[load], *(column.head for column in columns)):
         table.add_column(head.replace(" ", "\n"), justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for one in groups:
-        _add(table, one, notes)
+        _add(table, one, columns, notes)
     title = Text(cell.clean(f"Inference · {model}, {TITLES[load]}", 78), style="bold")
     against = [
         hanging("✗ ", f"{names[id(one)]} is not ranked: {in_words(why_not_ranked(one) or '')}", "yellow")
@@ -45,14 +46,14 @@ def served_table(model: str, load: Load, groups: Sequence[Group]) -> RenderableT
     )
 
 
-def _add(table: Table, one: Group, notes: Footnotes) -> None:
+def _add(table: Table, one: Group, columns: Sequence[Column], notes: Footnotes) -> None:
     style = "" if one.ranked else "dim"
     fault = fault_of(one)
     word = _WORDS.get(fault, fault) or standing(one.label).split(" ")[0]
     place = place_of(one)
     shown = f"{place:g}" if place == float(f"{place:.4g}") else digits(place)
     cells = [Text(precision_of(one), style=style), Text(shown, style=style)]
-    cells += [_cell(column, one, notes, style) for column in served_columns()]
+    cells += [_cell(column, one, notes, style) for column in columns]
     table.add_row(*cells, Text(word, style="yellow" if fault else "green"))
 
 
@@ -92,5 +93,5 @@ def _legend(load: Load) -> str:
     }[load]
     return (
         f"{what} TTFT and TPOT count from when each request was due, failures being slower than any answer. "
-        "± is the wider side of the 95% interval. within SLO: the share of requests that met every limit."
+        "± is the wider side of the 95% interval. goodput: requests that met every limit; within SLO: their share."
     )
