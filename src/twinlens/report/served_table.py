@@ -15,6 +15,7 @@ from twinlens.report import cell
 from twinlens.report.column import Column
 from twinlens.report.footnote import Footnotes, hanging
 from twinlens.report.load import TITLES, Load, fault_of, place_of
+from twinlens.report.served_agreement import agreement_sentence
 from twinlens.report.served_column import PLACE_HEADS, served_columns
 from twinlens.report.view import in_words, point_names, precision_of, standing, why_not_ranked
 from twinlens.stats.group import Group
@@ -41,9 +42,9 @@ def served_table(model: str, load: Load, groups: Sequence[Group]) -> RenderableT
         for one in groups
         if not one.ranked
     ]
-    return Stack(
-        title, *against, Text(""), table, Text(""), *notes.listed(), hanging("", _legend(load), "dim"), Text("")
-    )
+    agreed = agreement_sentence(groups)
+    below = [hanging("", words, "dim") for words in (_legend(load), agreed) if words]
+    return Stack(title, *against, Text(""), table, Text(""), *notes.listed(), *below, Text(""))
 
 
 def _add(table: Table, one: Group, columns: Sequence[Column], notes: Footnotes) -> None:

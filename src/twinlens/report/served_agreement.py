@@ -1,0 +1,25 @@
+"""Whether the server counted what its client did, over all runs of a table: one sentence, none where it is silent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twinlens.stats.group import Group
+
+_COUNTS = (
+    ("tokens", "server_tokens_agreement"),
+    ("requests", "server_requests_agreement"),
+    ("mean TTFT from send", "server_ttft_agreement"),
+)
+
+
+def agreement_sentence(groups: Sequence[Group]) -> str:
+    """The server's own figures in per cent of the client's, as the range over all points that have them."""
+    said = []
+    for name, key in _COUNTS:
+        found = [one.metrics[key].value for one in groups if key in one.metrics]
+        known = sorted(100 * value for value in found if value is not None)
+        if known:
+            low, high = (f"{bound:.4g}" for bound in (known[0], known[-1]))
+            said.append(f"{name} {low}%" if low == high else f"{name} {low}–{high}%")
+    return f"The server's own figures, of the client's: {', '.join(said)}." if said else ""
