@@ -1,4 +1,4 @@
-"""The sentence on what the server counted: a range over points, and silence where the server is silent."""
+"""The sentence on what the server counted: a range over points, or why there is none."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ def test_all_points_share_one_sentence_with_their_range() -> None:
     )
 
 
-def test_what_the_server_does_not_say_is_left_out_and_a_silent_one_has_no_sentence() -> None:
+def test_what_the_server_does_not_say_is_left_out() -> None:
     assert "tokens" not in agreement_sentence([point(tokens=None, requests=1.0, ttft=None)])
-    assert agreement_sentence([point(tokens=None, requests=None, ttft=None), SimpleNamespace(metrics={})]) == ""  # type: ignore[list-item]
+
+
+def test_a_server_without_figures_is_said_to_have_none_and_why() -> None:
+    silent = [point(tokens=None, requests=None, ttft=None)] * 2
+    assert agreement_sentence(silent) == "The server's own figures: not measured: silent."
+    nobody: Any = SimpleNamespace(metrics={})
+    assert agreement_sentence([nobody]) == ""

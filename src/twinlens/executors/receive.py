@@ -23,7 +23,7 @@ from twinlens.executors.stamp import ANCILLARY_BYTES, NO_STAMP, WallOffset, stam
 
 _MOST_EVENTS = 256
 _LONG_READ_BYTES = 2048
-_MANY = 256  # from so many streams on, memory counts for more than the time that reading more at once saves
+_LEAST_FOLD_READS, _MOST_KEPT_READS = 16, 16_384  # of one answer, of all: with many streams memory counts for more
 _RETURN = 13
 _AT_ONCE = 8
 
@@ -91,7 +91,8 @@ class Loop:
         Its end comes out of `wait` under this key, whatever happens. Sent is the first thing done on the wire for it:
         `connect` for a new connection. Raises OutOfResources.
         """
-        fold_reads = FOLD_READS if len(self._running) < _MANY else FOLD_READS // 2
+        fair = _MOST_KEPT_READS // (len(self._running) + 1)
+        fold_reads = min(FOLD_READS, max(_LEAST_FOLD_READS, fair))
         exchange = Exchange(key, self.offset, self._most_bytes, fold_reads)
         line = self._idle.pop() if self._idle else None
         exchange.sent_ns = now = self._now_ns()

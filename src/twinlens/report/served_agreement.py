@@ -1,4 +1,4 @@
-"""Whether the server counted what its client did, over all runs of a table: one sentence, none where it is silent."""
+"""Whether the server counted what its client did, over all runs of a table: one sentence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COUNTS = (
 
 
 def agreement_sentence(groups: Sequence[Group]) -> str:
-    """The server's own figures in per cent of the client's, as the range over all points that have them."""
+    """The server's own figures in per cent of the client's, as the range over all points that have them, or why none."""
     said = []
     for name, key in _COUNTS:
         found = [one.metrics[key].value for one in groups if key in one.metrics]
@@ -22,4 +22,7 @@ def agreement_sentence(groups: Sequence[Group]) -> str:
         if known:
             low, high = (f"{bound:.4g}" for bound in (known[0], known[-1]))
             said.append(f"{name} {low}%" if low == high else f"{name} {low}–{high}%")
-    return f"The server's own figures, of the client's: {', '.join(said)}." if said else ""
+    if said:
+        return f"The server's own figures, of the client's: {', '.join(said)}."
+    whys = {one.metrics[key].reason for one in groups for _, key in _COUNTS if key in one.metrics}
+    return f"The server's own figures: not measured: {'; '.join(sorted(filter(None, whys)))}." if whys else ""
