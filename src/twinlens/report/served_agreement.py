@@ -14,7 +14,7 @@ _COUNTS = (
 
 
 def agreement_sentence(groups: Sequence[Group]) -> str:
-    """The server's own figures in per cent of the client's, as the range over all points that have them, or why none."""
+    """The server's own figures in per cent of the client's: the range over the points that have them, or why none."""
     said = []
     for name, key in _COUNTS:
         found = [one.metrics[key].value for one in groups if key in one.metrics]
