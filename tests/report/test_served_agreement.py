@@ -17,7 +17,7 @@ def point(**shares: float | None) -> Any:
         else Estimate(share, RATIO, "counts", "measured", n=5)
         for name, share in shares.items()
     }
-    return SimpleNamespace(metrics=found)
+    return SimpleNamespace(metrics=found, runs=(SimpleNamespace(metrics=found),))
 
 
 def test_all_points_share_one_sentence_with_their_range() -> None:
@@ -33,6 +33,8 @@ def test_what_the_server_does_not_say_is_left_out() -> None:
 
 def test_a_server_without_figures_is_said_to_have_none_and_why() -> None:
     silent = [point(tokens=None, requests=None, ttft=None)] * 2
-    assert agreement_sentence(silent) == "The server's own figures: not measured: silent."
+    assert agreement_sentence(silent) == (
+        "The server's own figures (tokens, requests, mean TTFT from send) are not measured: silent."
+    )
     nobody: Any = SimpleNamespace(metrics={})
     assert agreement_sentence([nobody]) == ""

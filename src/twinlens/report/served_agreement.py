@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from twinlens.report.column import Column
 from twinlens.stats.group import Group
 
 _COUNTS = (
@@ -11,6 +12,7 @@ _COUNTS = (
     ("requests", "server_requests_agreement"),
     ("mean TTFT from send", "server_ttft_agreement"),
 )
+_TOKENS = Column("tokens", ("server_tokens_agreement",))
 
 
 def agreement_sentence(groups: Sequence[Group]) -> str:
@@ -24,5 +26,6 @@ def agreement_sentence(groups: Sequence[Group]) -> str:
             said.append(f"{name} {low}%" if low == high else f"{name} {low}–{high}%")
     if said:
         return f"The server's own figures, of the client's: {', '.join(said)}."
-    whys = {one.metrics[key].reason for one in groups for _, key in _COUNTS if key in one.metrics}
-    return f"The server's own figures: not measured: {'; '.join(sorted(filter(None, whys)))}." if whys else ""
+    named = [name for name, key in _COUNTS if any(key in one.metrics for one in groups)]
+    why = next((_TOKENS.reason(one) for one in groups if _TOKENS.ids[0] in one.metrics), "")
+    return f"The server's own figures ({', '.join(named)}) are not measured: {why}." if named else ""
