@@ -27,10 +27,10 @@ def main(folder: Path) -> int:
         except BrokenPipeError:
             raise KeyboardInterrupt from None  # nobody waits for this run any more
 
-    load_numpy()
-    from twinlens.record.store import read_run, update_run
-
     try:
+        load_numpy()
+        from twinlens.record.store import read_run, update_run
+
         update_run(folder, pid=os.getpid())
         run = read_run(folder)
         from twinlens.executors.launch.running import Running
