@@ -67,6 +67,20 @@ def test_a_run_launches_its_own_server_and_writes_down_who_it_was(tmp_path: Path
     assert {check.verdict for check in run.facts.precision} == {"differs", "unknown"}, "fp32 asked, bf16 said"
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="only Linux keeps a process to processors")
+def test_a_server_that_is_kept_to_a_processor_is_recorded_with_it(tmp_path: Path, small_server: Path) -> None:
+    usable = os.sched_getaffinity(0)
+    asked = served(small_server)
+    asked["executor"]["options"] = {"cpus": [min(usable)]}
+    run = measured(tmp_path, asked)
+    assert run.is_finished
+    assert run.facts is not None
+    executor = run.facts.executor
+    assert executor.value("software.affinity") == [min(usable)]
+    assert executor.value("host.cpu.usable_threads") == 1, "the server's, not its client's"
+    assert os.sched_getaffinity(0) == usable
+
+
 def test_the_runs_of_a_repeat_share_a_server_and_repeats_do_not(tmp_path: Path, small_server: Path) -> None:
     phrases: list[str] = []
     study = two_points(small_server, protocol={"repeats": 2, "isolate": True})

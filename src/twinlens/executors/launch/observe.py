@@ -73,10 +73,19 @@ def _software(recipe: Recipe, there: Interpreter, running: Running) -> dict[str,
         found["software.framework.name"] = observed(framework, where)
         found["software.framework.version"] = observed(there.packages[framework], where)
     if running.cpus:
-        found["software.affinity"] = declared(list(running.cpus), "sched_setaffinity of the server")
+        found |= _kept_to(running.pid)
     if threads.isdigit():
         found["software.framework.threads"] = declared(int(threads), "OMP_NUM_THREADS set for it")
     return found
+
+
+def _kept_to(pid: int) -> dict[str, Fact]:
+    """The processors that the server may use, where it was kept to some: its client may use others."""
+    try:
+        cpus, where = psutil.Process(pid).cpu_affinity(), "sched_getaffinity of the server's process"
+    except psutil.Error:  # it has just ended, and the run will say so
+        return {}
+    return {"software.affinity": observed(cpus, where), "host.cpu.usable_threads": observed(len(cpus), where)}
 
 
 def _flags(command: tuple[str, ...]) -> list[str]:
