@@ -55,7 +55,7 @@ def pages(by_path: dict[str, Page], redirects: dict[str, str] | None = None) -> 
         thread.join()
 
 
-def counting(start: int = 0) -> Page:
-    """A page of vLLM whose count of tokens is ten more each time."""
-    readings = iter(range(start, 1 << 30, 10))
+def counting(step: int = 10) -> Page:
+    """A page of vLLM whose count of tokens is `step` more each time."""
+    readings = iter(range(0, 1 << 30, step))
     return lambda: (200, b'vllm:num_requests_running{engine="0"} 2\nvllm:generation_tokens_total %d\n' % next(readings))
