@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,15 @@ def test_the_home_folder_is_written_as_a_tilde_wherever_it_stands() -> None:
     kept = {"argv": ["~/v/bin/python", "--model=~/m"], "other": "/home/adam/m", "n": 3, "none": None}
     assert as_tilde(said, HOME) == kept
     assert from_tilde(kept, HOME) == said
+
+
+@pytest.mark.parametrize("other", ["/mnt/home/ada/x", "/home/ada.old/x", "/home/ada-b/x", "../home/ada/x"])
+def test_a_path_that_only_holds_the_same_words_stays(other: str) -> None:
+    assert as_tilde(other, HOME) == other
+
+
+def test_the_home_folder_by_itself_is_hidden_too() -> None:
+    assert as_tilde(["/home/ada", "HOME=/home/ada"], HOME) == ["~", "HOME=~"]
 
 
 def test_a_home_that_is_the_root_hides_nothing() -> None:

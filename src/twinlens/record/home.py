@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
+_BEFORE, _AFTER = r"(?<![\w./~-])", r"(?=/|$)"  # a path begins here, and this part of it ends here
+
 
 def as_tilde(value: Any, home: Path | None = None) -> Any:
-    """The same JSON value with this user's home folder written `~` in every string of it."""
+    """The same JSON value with this user's home folder written `~` wherever a path in one of its strings begins so."""
     whole = str(home or Path.home()).rstrip("/")
-    return _replaced(value, f"{whole}/", "~/") if whole else value  # without a home of its own: nothing to hide
+    return (
+        _replaced(value, re.compile(_BEFORE + re.escape(whole) + _AFTER), "~") if whole else value
+    )  # "/" hides nothing
 
 
 def from_tilde(value: Any, home: Path | None = None) -> Any:
     """The inverse of `as_tilde`, on the machine where it was written."""
     whole = str(home or Path.home()).rstrip("/")
-    return _replaced(value, "~/", f"{whole}/") if whole else value
+    return _replaced(value, re.compile(f"{_BEFORE}~{_AFTER}"), whole) if whole else value
 
 
-def _replaced(value: Any, old: str, new: str) -> Any:
+def _replaced(value: Any, old: re.Pattern[str], new: str) -> Any:
     if isinstance(value, str):
-        return value.replace(old, new)
+        return old.sub(lambda _: new, value)  # a function: a backslash in a folder's name is no escape
     if isinstance(value, dict):
         return {key: _replaced(item, old, new) for key, item in value.items()}
     if isinstance(value, list | tuple):

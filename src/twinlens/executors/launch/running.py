@@ -53,9 +53,9 @@ class Running:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`."""
+        """The inverse of `to_json`, of earlier versions too, which knew no `cpus`."""
         data = from_tilde(dict(data))
         facts = data.get("facts")
         plain = {key: data[key] for key in cls.__dataclass_fields__ if key not in ("facts", "command", "cpus")}
-        command, cpus = tuple(data["command"]), tuple(data["cpus"])
+        command, cpus = tuple(data["command"]), tuple(data.get("cpus", ()))
         return cls(**plain, command=command, cpus=cpus, facts=Facts.from_json(facts) if facts else None)
