@@ -149,11 +149,14 @@ class Sampler:
             return []
 
     def _of_server(self, now_ns: int) -> list[Sample]:
-        """Resident memory of a launched server's processes, what they share counted for each."""
+        """Resident memory of a launched server's processes, what they share counted for each: of all or not at all."""
         resident = 0
-        for process in self._theirs:
-            with contextlib.suppress(psutil.Error):  # it has just ended
-                resident += process.memory_info().rss
+        try:
+            for process in self._theirs:
+                with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+                    resident += process.memory_info().rss
+        except psutil.Error:  # a part of the sum would be read as the whole
+            return []
         return [Sample(now_ns, "server", rss_bytes=int(resident))] if resident else []
 
     def _gpu(self, gpu: Gpu, now_ns: int) -> Sample:
