@@ -20,6 +20,7 @@ from twinlens.pages import KINDS, Page, find, first_paragraph, names
 from twinlens.record.estimate import Origin
 from twinlens.record.executor import Completeness, Support
 from twinlens.record.run import State
+from twinlens.report.finding_text import SENTENCES, short
 from twinlens.report.gate import Word
 from twinlens.spec.precision import PRECISIONS, TENSOR_CLASSES
 from twinlens.stats.judge import Label
@@ -82,6 +83,24 @@ def test_an_error_page_says_the_exit_code_and_what_to_do(code: str) -> None:
 @pytest.mark.parametrize("label", [*get_args(Label), "inconsistent", "unfinished", "not measured"])
 def test_every_verdict_on_a_run_has_a_page(label: str) -> None:
     assert find(label).kind == "labels"
+
+
+FINDING = re.compile(r'Finding\(\s*"([a-z0-9-]+)"')
+
+
+def test_every_finding_in_the_source_has_a_sentence_and_a_page_and_no_page_is_left_over() -> None:
+    made = {code for path in PACKAGE.rglob("*.py") for code in FINDING.findall(path.read_text(encoding="utf-8"))}
+    made -= set(get_args(Label))  # the verdict on steadiness has labels, not codes
+    assert made <= set(SENTENCES)
+    assert set(SENTENCES) == set(names("findings"))
+
+
+@pytest.mark.parametrize("code", names("findings"))
+def test_a_finding_is_explained_by_its_code_and_by_the_words_that_tables_show(code: str) -> None:
+    assert find(code).kind == "findings"
+    assert find(short(code)).name == code
+    heads = [line.removeprefix("## ") for line in find(code).text.splitlines() if line.startswith("## ")]
+    assert heads == ["Definition", "What follows", "What to do"]
 
 
 STATES = [state for state in get_args(State) if state != "finished"]  # a finished run is what the verdicts are about

@@ -1,7 +1,7 @@
-"""A page for every printed number, label, error and term, as Markdown beside this file.
+"""A page for every printed number, label, finding, error and term, as Markdown beside this file.
 
-`metrics/`, `labels/`, `errors/`, `terms/` hold one page a file. A page opens with an optional front matter whose
-`also:` line names the other words it answers to, then `# Title`, then one plain paragraph.
+`metrics/`, `labels/`, `findings/`, `errors/`, `terms/` hold one page a file. A page opens with an optional front
+matter whose `also:` line names the other words it answers to, then `# Title`, then one plain paragraph.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 from twinlens.errors import BadInput, nearest
 
-Kind = Literal["metrics", "labels", "errors", "terms"]
+Kind = Literal["metrics", "labels", "findings", "errors", "terms"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -29,7 +29,7 @@ class Page:
 
 
 def find(word: str) -> Page:
-    """The page of a metric, label, error code or term.
+    """The page of a metric, label, finding, error code or term.
 
     By exact id first, then by any other word it answers to, then by title; the last two whatever the case.
     Raises BadInput (TL212) with the nearest word.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
 from twinlens.stats.repeats import over_runs
 
 
@@ -44,6 +45,17 @@ class Summary:
     gate: dict[str, Any] | None = None
     notes: tuple[str, ...] = ()
     identity: str = ""
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def ranked(self) -> bool:
+        """Whether its numbers may be compared: finished, steady, and nothing was found that disqualifies it."""
+        return self.state == "finished" and self.verdict.ranked and not self.disqualified
+
+    @property
+    def disqualified(self) -> tuple[Finding, ...]:
+        """The findings that keep it from being ranked, whether it was steady or not."""
+        return tuple(one for one in self.findings if one.severity == "disqualifies")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,5 +102,5 @@ def _one(runs: list[Summary]) -> Group:
         point=runs[0].point,
         runs=tuple(runs),
         metrics={name: over_runs([run.metrics[name] for run in complete if name in run.metrics]) for name in names},
-        ranked=all(run.verdict.ranked and run.state == "finished" for run in runs),
+        ranked=all(run.ranked for run in runs),
     )

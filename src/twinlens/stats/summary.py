@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.spec.workload import InferenceWorkload, TrainingWorkload
+from twinlens.stats.findings import Seen, findings
 from twinlens.stats.group import Summary, Verdict
 from twinlens.stats.metrics.client import ClientVerdict
 from twinlens.stats.metrics.disturbance import disturbances
@@ -24,7 +26,7 @@ from twinlens.stats.served import is_served, nothing, served
 from twinlens.stats.steady import Steadiness, SteadyRule
 from twinlens.units import BYTES
 
-SUMMARY_SCHEMA = 1
+SUMMARY_SCHEMA = 2
 
 
 def summarise(run: Run) -> Summary:
@@ -61,23 +63,27 @@ def summarise(run: Run) -> Summary:
             *disturbances(run.telemetry, verdict.begin_s, verdict.end_s),
         ),
         identity=_identity(run),
+        findings=findings(Seen(run, metrics, verdict)),
     )
 
 
 def to_json(summary: Summary) -> dict[str, Any]:
     """A summary as plain data, schema first."""
-    data = {"schema": SUMMARY_SCHEMA} | asdict(replace(summary, metrics={}))
+    data = {"schema": SUMMARY_SCHEMA} | asdict(replace(summary, metrics={}, findings=()))
+    data["findings"] = [one.to_json() for one in summary.findings]
     data["metrics"] = {name: estimate.to_json() for name, estimate in summary.metrics.items()}
     return data
 
 
 def from_json(data: dict[str, Any]) -> Summary:
-    """The inverse of `to_json`. Raises KeyError or TypeError for anything else."""
-    rest = {key: value for key, value in data.items() if key not in ("schema", "metrics", "verdict", "notes")}
+    """The inverse of `to_json`; one of before findings were made has none. Raises KeyError or TypeError otherwise."""
+    made = ("schema", "metrics", "verdict", "notes", "findings")
+    rest = {key: value for key, value in data.items() if key not in made}
     return Summary(
         **rest,
         verdict=Verdict(**data["verdict"]),
         notes=tuple(data["notes"]),
+        findings=tuple(Finding.from_json(one) for one in data.get("findings", ())),
         metrics={name: Estimate.from_json(found) for name, found in data["metrics"].items()},
     )
 

@@ -1,0 +1,48 @@
+"""What checks found in one run, as data. A check is a pure function of what was `Seen`; CHECKS names them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding, worst_first
+from twinlens.record.guard import guards_in
+from twinlens.record.run import Run
+from twinlens.stats.group import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a check may look at: the run as recorded, its metrics, and the verdict on whether it was steady."""
+
+    run: Run
+    metrics: Mapping[str, Estimate]
+    verdict: Verdict
+
+
+Check = Callable[[Seen], Iterable[Finding]]
+
+
+def findings(seen: Seen) -> tuple[Finding, ...]:
+    """All that all checks found, the gravest first."""
+    return worst_first(one for check in CHECKS for one in check(seen))
+
+
+def precision_differs(seen: Seen) -> Iterable[Finding]:
+    """A tensor class that ran in another format than declared: the number has another precision's name."""
+    for check in seen.run.facts.precision if seen.run.facts else ():
+        if check.verdict == "differs":
+            numbers = {"declared": check.declared, "observed": check.observed, "evidence": check.evidence}
+            yield Finding("precision-differs", "disqualifies", check.tensor_class, numbers)
+
+
+def guard_failed(seen: Seen) -> Iterable[Finding]:
+    """A guard of accuracy that failed: the server did not do the work that was asked of it."""
+    for guard in guards_in(seen.run.raw):
+        if guard.ruling == "fail":
+            yield Finding("guard-failed", "disqualifies", guard.id, {"after": guard.after, "reason": guard.reason})
+
+
+CHECKS: tuple[Check, ...] = (precision_differs, guard_failed)
+"""In the order in which people read them. A new check is a line here."""

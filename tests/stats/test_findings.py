@@ -1,0 +1,81 @@
+"""What checks find in a run, and that it keeps the run from being ranked."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from material import inference, measured, training
+from twinlens.record.executor import PrecisionCheck
+from twinlens.record.run import Run
+from twinlens.stats.group import group
+from twinlens.stats.summary import from_json, summarise, to_json
+
+LONG = {"duration_s": 30.0, "min_rows": 100}
+
+
+@pytest.fixture(params=["training", "inference"])
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
+    make = training if request.param == "training" else inference
+    return measured(tmp_path, make("fake", options={"noise": 0.02}, protocol=LONG))
+
+
+def codes(run: Run) -> list[tuple[str, str, str]]:
+    return [(one.code, one.severity, one.subject) for one in summarise(run).findings]
+
+
+def checked(run: Run, verdict: Any) -> Run:
+    assert run.facts is not None
+    check = PrecisionCheck("weights", "int8", "bf16", verdict, "native", "dtype of 3 of 4 tensors")
+    return replace(run, facts=replace(run.facts, precision=(check,)))
+
+
+def guarded(run: Run, ruling: str) -> Run:
+    found = {"id": "caching", "after": "TEST04", "ruling": ruling, "reason": "repeats take a tenth", "evidence": {}}
+    return replace(run, raw=run.raw | {"guards": [found]})
+
+
+def test_a_run_without_a_fault_is_ranked(run: Run) -> None:
+    assert summarise(run).ranked
+    assert summarise(checked(run, "agrees")).ranked
+    assert summarise(checked(run, "unknown")).ranked
+    assert summarise(guarded(run, "not enough")).ranked
+
+
+def test_a_precision_that_differs_is_not_ranked_however_steady(run: Run) -> None:
+    other = checked(run, "differs")
+    summary = summarise(other)
+    assert ("precision-differs", "disqualifies", "weights") in codes(other)
+    assert summary.verdict.ranked
+    assert not summary.ranked
+    assert not group([summary])[0].ranked
+
+
+def test_a_failed_guard_is_not_ranked(run: Run) -> None:
+    other = guarded(run, "fail")
+    assert ("guard-failed", "disqualifies", "caching") in codes(other)
+    assert not summarise(other).ranked
+
+
+def test_one_disqualified_repeat_keeps_its_group_from_being_ranked(run: Run) -> None:
+    good = summarise(run)
+    bad = replace(summarise(guarded(run, "fail")), repeat=1, run="other")
+    assert group([good])[0].ranked
+    assert not group([good, bad])[0].ranked
+
+
+def test_an_unfinished_run_is_not_ranked(run: Run) -> None:
+    assert not replace(summarise(run), state="interrupted").ranked
+
+
+def test_findings_stand_in_the_summary_and_one_without_them_is_still_read(run: Run) -> None:
+    made = summarise(guarded(run, "fail"))
+    data = json.loads(json.dumps(to_json(made), allow_nan=False))
+    assert data["findings"][0]["code"] == "guard-failed"
+    assert from_json(data) == made
+    del data["findings"]
+    assert from_json(data).findings == ()
