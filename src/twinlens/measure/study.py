@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,11 +15,10 @@ from twinlens.executors.launch.running import Running
 from twinlens.measure.launched import SharedServer, shared_server, together
 from twinlens.measure.refuse import refuse_what_cannot_run
 from twinlens.measure.session import Say, run_here
+from twinlens.measure.worker_process import gone_on, raise_for, say_interrupted, started, stop
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, create_study, end_run, find_runs, read_run, read_study, update_run
 from twinlens.spec.study import RunSpec, Study
-
-_GRACE_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ def measure_study(study: Study, out: Path, watch: Watch = lambda event: None, *,
                     ExecutorFailed(f"{spec.point.precision}, repeat {spec.repeat}: {error}", code=error.code)
                 )
             except KeyboardInterrupt:  # while a server was starting: no run has begun
-                raise Interrupted(_gone_on(folder)) from None
+                raise Interrupted(gone_on(folder)) from None
     return Outcome(folder, tuple(find_runs(folder)), resumed, tuple(failures))
 
 
@@ -134,26 +131,16 @@ def measure_one(folder: Path, spec: RunSpec, say: Say, server: Running | None = 
     if not spec.protocol.isolate:
         run_here(run, spec, say, server)
         return run
-    with (run / "log.txt").open("wb") as log:
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "twinlens.measure.worker", str(run)],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        )
-        try:
-            last = _listen(worker, say)
-            code = worker.wait()
-        except KeyboardInterrupt:
-            _stop(worker)
-            _say_interrupted(run)
-            raise Interrupted(_gone_on(folder)) from None
-    _raise_for(code, last, run)
+    worker = started(run)
+    try:
+        last = _listen(worker, say)
+        code = worker.wait()
+    except KeyboardInterrupt:
+        stop(worker)
+        say_interrupted(run)
+        raise Interrupted(gone_on(folder)) from None
+    raise_for(code, last, run)
     return run
-
-
-def _gone_on(folder: Path) -> str:
-    return f"interrupted; what was measured is kept in {folder}; run it again to go on"
 
 
 def _listen(worker: subprocess.Popen[str], say: Callable[[str, float, int], None]) -> dict[str, Any]:
@@ -164,31 +151,3 @@ def _listen(worker: subprocess.Popen[str], say: Callable[[str, float, int], None
         if "say" in last:
             say(last["say"], last["share"], last["rows"])
     return last
-
-
-def _stop(worker: subprocess.Popen[str]) -> None:
-    """Let it write down that it was interrupted; a terminal has already told it, another caller may not have."""
-    worker.send_signal(signal.SIGTERM)
-    try:
-        worker.wait(_GRACE_S)
-    except subprocess.TimeoutExpired:
-        worker.kill()
-        worker.wait()
-
-
-def _say_interrupted(run: Path) -> None:
-    if read_run(run).state == "running":
-        end_run(run, "interrupted", "interrupted by the user")
-
-
-def _raise_for(code: int, last: dict[str, Any], run: Path) -> None:
-    if code == 0:
-        return
-    if "error" in last:
-        kinds: dict[int, type[TwinlensError]] = {2: BadInput, 130: Interrupted}
-        raise kinds.get(last["exit"], ExecutorFailed)(last["error"], code=last["code"])
-    how = f"was killed by signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"ended with code {code}"
-    sentence = f"the worker {how}; its rows so far and its log are in {run}"
-    if read_run(run).state == "running":  # it had no time to say so itself
-        end_run(run, "failed", sentence)
-    raise ExecutorFailed(sentence, code="TL302")
