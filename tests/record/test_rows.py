@@ -12,12 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import get_args
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinlens.errors import ExecutorFailed
+from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.record.request import REQUEST_SCHEMA, Outcome, Request, Requests
+from twinlens.record.row_check import marks_path
 from twinlens.record.rows import RowWriter, read_rows
 from twinlens.record.step import STEP_SCHEMA, Marks, Steps
 
@@ -83,6 +85,13 @@ def test_rows_are_readable_before_the_writer_is_closed(tmp_path: Path) -> None:
     writer.close()
 
 
+def killed_before_its_end(path: Path) -> None:
+    """The checksums that a killed writer leaves: without the line that says the end."""
+    lines = marks_path(path).read_text().splitlines(keepends=True)
+    assert lines.pop().endswith("end\n")
+    marks_path(path).write_text("".join(lines))
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_wherever_the_end_is_torn_off_whole_batches_are_left(data: st.DataObject) -> None:
@@ -93,6 +102,7 @@ def test_wherever_the_end_is_torn_off_whole_batches_are_left(data: st.DataObject
                 writer.add(step(number))
                 if number % 3 == 2:
                     ends.append(path.stat().st_size)
+        killed_before_its_end(path)
         whole = path.read_bytes()
         cut = data.draw(st.integers(0, len(whole)))
         path.write_bytes(whole[:cut])
@@ -110,6 +120,103 @@ def test_a_file_that_is_missing_empty_or_garbage_has_no_rows(tmp_path: Path, con
     table = read_rows(path, STEP_SCHEMA)
     assert table.num_rows == 0
     assert len(Steps.from_table(table)) == 0
+
+
+def written(path: Path, count: int = 24, most: int = 4) -> bytes:
+    with RowWriter(path, STEP_SCHEMA, most) as writer:
+        writer.add_all(map(step, range(count)))
+    return path.read_bytes()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_a_flipped_bit_anywhere_in_written_rows_is_an_error(data: st.DataObject) -> None:
+    with a_file() as path:
+        whole = bytearray(written(path))
+        bit = data.draw(st.integers(0, 8 * len(whole) - 1))
+        whole[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(whole)
+        with pytest.raises(BadInput, match=r"is damaged \(.*\); restore it from a copy, or measure") as found:
+            read_rows(path, STEP_SCHEMA)
+        assert found.value.code == "TL220"
+        assert str(path) in str(found.value)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_flipped_bytes_of_an_older_run_are_an_error_or_readable_rows_and_never_a_crash(data: st.DataObject) -> None:
+    """Without checksums a changed value cannot be seen; what could not have been written can."""
+    with a_file() as path:
+        with RowWriter(path, REQUEST_SCHEMA, 3) as writer:
+            for n in range(9):
+                writer.add(Request(n, n, n, (n, n + 1), (1, 1), n + 2, 3, 2, "ok", error="why"))
+        marks_path(path).unlink()
+        whole = bytearray(path.read_bytes())
+        for place in data.draw(st.lists(st.integers(0, len(whole) - 1), min_size=1, max_size=4)):
+            whole[place] = data.draw(st.integers(0, 255))
+        path.write_bytes(whole)
+        try:
+            table = read_rows(path, REQUEST_SCHEMA, whole=True)
+        except BadInput as error:
+            assert error.code == "TL220"
+            return
+        assert len(Requests.from_table(table)) == len(table.to_pylist())
+
+
+def test_an_offset_beyond_its_values_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
+    """Arrow uses offsets unchecked: this one reads 8 GB past the end of the chunks."""
+    path = tmp_path / "requests.arrows"
+    row = Request(0, 1, 2, (3, 4), (1, 1), 5, 3, 2)
+    with RowWriter(path, REQUEST_SCHEMA) as writer:
+        writer.add(row)
+    marks_path(path).unlink()
+    whole = path.read_bytes()
+    offsets, wrong = ((0).to_bytes(4, "little") + end.to_bytes(4, "little") for end in (2, 2**30))
+    at = whole.index((3).to_bytes(8, "little") + (4).to_bytes(8, "little"))  # the times, right after their offsets
+    begin = whole.rindex(offsets, 0, at)
+    path.write_bytes(whole[:begin] + wrong + whole[begin + 8 :])
+    with pytest.raises(BadInput, match="is damaged"):
+        read_rows(path, REQUEST_SCHEMA)
+
+
+@pytest.mark.parametrize("keep_bytes", [0, 700, 3000])
+@pytest.mark.parametrize("with_marks", [True, False], ids=["of this version", "of an older one"])
+def test_a_finished_file_with_a_part_missing_is_an_error(tmp_path: Path, keep_bytes: int, with_marks: bool) -> None:
+    path = tmp_path / "steps.arrows"
+    path.write_bytes(written(path)[:keep_bytes])
+    if not with_marks:
+        marks_path(path).unlink()
+    with pytest.raises(BadInput, match="is damaged") as found:
+        read_rows(path, STEP_SCHEMA, whole=True, least=24)
+    assert found.value.code == "TL220"
+
+
+def test_a_column_of_another_type_and_one_that_every_row_has_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "steps.arrows"
+    table = pa.table({"kind": ["step"], "begin_ns": ["0"]})
+    for columns, says in ((["kind"], "no column 'begin_ns'"), (["kind", "begin_ns"], "'begin_ns' is string")):
+        with pa.ipc.new_stream(str(path), table.select(columns).schema) as stream:
+            stream.write_table(table.select(columns))
+        with pytest.raises(BadInput, match=says):
+            read_rows(path, STEP_SCHEMA)
+
+
+def test_a_column_younger_than_a_run_is_empty_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "requests.arrows"
+    old = pa.schema(list(REQUEST_SCHEMA)[:9])
+    with RowWriter(path, old) as writer:
+        writer.add({n: getattr(Request(0, 1, 2, (3,), (1,), 5, 3, 1), n) for n in old.names})
+    table = read_rows(path, REQUEST_SCHEMA, whole=True)
+    assert table.column("status").to_pylist() == [None]
+    assert len(Requests.from_table(table)) == 1
+
+
+def test_checksums_that_are_no_checksums_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "steps.arrows"
+    written(path)
+    marks_path(path).write_text("nonsense\n")
+    with pytest.raises(BadInput, match=r"steps\.arrows\.crc32 is damaged"):
+        read_rows(path, STEP_SCHEMA)
 
 
 @contextmanager

@@ -48,6 +48,21 @@ def test_a_finished_run_is_read_back_whole(tmp_path: Path) -> None:
     assert {one.lens for one in find_runs(tmp_path)} == {"training", "inference"}
 
 
+@pytest.mark.parametrize("make", [training, inference])
+def test_a_finished_run_with_fewer_rows_than_it_had_is_an_error(tmp_path: Path, make: Any) -> None:
+    run = measured(tmp_path, make("fake"))
+    assert run.raw["rows"] == run.table.num_rows
+    changed(run.folder, rows=run.table.num_rows + 1)
+    with pytest.raises(BadInput, match=r"is damaged \(it has \d+ rows where \d+ were written\)"):
+        _ = read_run(run.folder).table
+    changed(run.folder, rows=None)
+    assert read_run(run.folder).table.num_rows == run.table.num_rows, "a run of an older version"
+    for file in run.folder.glob("*s.arrows*"):
+        file.unlink()
+    with pytest.raises(BadInput, match=r"is damaged \(it is empty or gone\)"):
+        _ = read_run(run.folder).table
+
+
 def test_the_lenses_share_no_rows(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="steps, not requests"):
         _ = measured(tmp_path, training("fake")).requests

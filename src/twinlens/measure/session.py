@@ -47,7 +47,7 @@ def run_here(folder: Path, spec: RunSpec, say: Say, server: Running | None = Non
     Raises BadInput, ExecutorFailed or Interrupted after writing it into the folder; rows taken so far stay there.
     """
     try:
-        _measure(folder, spec, say, server)
+        rows = _measure(folder, spec, say, server)
     except KeyboardInterrupt:
         end_run(folder, "interrupted", "interrupted by the user")
         raise Interrupted(f"interrupted; what was measured is kept in {folder}") from None
@@ -63,17 +63,17 @@ def run_here(folder: Path, spec: RunSpec, say: Say, server: Running | None = Non
         raise ExecutorFailed(
             f"the executor failed ({cause.splitlines()[0][:300]}); see {folder / 'log.txt'}", code="TL302"
         ) from error
-    end_run(folder, "finished")
+    end_run(folder, "finished", rows=rows)
 
 
-def _measure(folder: Path, spec: RunSpec, say: Say, handed: Running | None) -> None:
+def _measure(folder: Path, spec: RunSpec, say: Say, handed: Running | None) -> int:
     refuse_what_cannot_run(spec)
     opened: Trainer | Server = trainer(spec.executor.kind) if spec.lens == "training" else server(spec.executor.kind)
     with joined(opened, folder, spec, lambda phrase: say(phrase, 0.0, 0), handed) as running:
-        _measure_with(opened, folder, spec, say, running)
+        return _measure_with(opened, folder, spec, say, running)
 
 
-def _measure_with(opened: Any, folder: Path, spec: RunSpec, say: Say, running: Running | None) -> None:
+def _measure_with(opened: Any, folder: Path, spec: RunSpec, say: Say, running: Running | None) -> int:
     rows: RowWriter | None = None
     try:
         facts = _whole(opened.open(spec, lambda phrase: say(phrase, 0.0, 0)), spec, running)
@@ -87,6 +87,7 @@ def _measure_with(opened: Any, folder: Path, spec: RunSpec, say: Say, running: R
         if rows is not None:
             rows.close()
         opened.close()
+    return rows.count
 
 
 def _take(opened: Any, spec: RunSpec, rows: RowWriter, say: Say, facts: Facts, running: Running | None) -> None:

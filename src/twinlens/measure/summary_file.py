@@ -27,7 +27,8 @@ def summary_of(run: Run) -> Summary:
 def _stored(run: Run) -> Summary | None:
     path = run.folder / "summary.json"
     try:
-        if path.stat().st_mtime < (run.folder / "run.json").stat().st_mtime:
+        made_s = path.stat().st_mtime
+        if any(made_s < file.stat().st_mtime for file in (run.folder / "run.json", *run.folder.glob("*.arrows"))):
             return None
         data = json.loads(path.read_text(encoding="utf-8"))
         if data.pop("twinlens") != __version__ or data["schema"] != SUMMARY_SCHEMA or data["state"] != run.state:

@@ -14,9 +14,20 @@ import numpy as np
 import pyarrow as pa
 from pyarrow.types import is_list
 
-from twinlens.errors import ExecutorFailed
+from twinlens.errors import BadInput, ExecutorFailed
+from twinlens.record.row_check import (
+    MarkWriter,
+    conformed,
+    damaged,
+    read_marks,
+    refuse_impossible_values,
+    refuse_other_bytes,
+    refuse_other_schema,
+)
 
 _FLUSH_S = 0.2
+_END_OF_STREAM = bytes.fromhex("ffffffff00000000")
+_READING = pa.ipc.IpcReadOptions(ensure_alignment=pa.ipc.Alignment.DataTypeSpecific)
 
 
 class RowWriter:
@@ -32,8 +43,9 @@ class RowWriter:
         self._lists = {field.name: field.type.value_type.to_pandas_dtype() for field in schema if is_list(field.type)}
         self._pending: list[dict[str, Any]] = []
         self._flushed_s = time.monotonic()
-        self._file = path.open("ab")
-        self._writer = pa.ipc.new_stream(self._file, schema)
+        self._file = path.open("wb")
+        self._marks = MarkWriter(path)
+        self._head = [schema.serialize()]  # goes out with the first batch, under the same checksum
         self._failed = False
         self.count = 0
         self.folder = path.parent
@@ -69,9 +81,15 @@ class RowWriter:
         self._write(pa.RecordBatch.from_pylist(pending, schema=self._schema), self.count - len(pending))
 
     def _write(self, batch: pa.RecordBatch, kept: int) -> None:
+        self._put([*self._head, batch.serialize()], kept, kept + len(batch))
+        self._head = []
+
+    def _put(self, parts: list[pa.Buffer], kept: int, rows: int, *, is_last: bool = False) -> None:
         try:
-            self._writer.write_batch(batch)
+            for part in parts:
+                self._file.write(part)
             self._file.flush()
+            self._marks.add(parts, rows, is_last=is_last)
         except OSError as error:
             self._failed = True
             raise _disk_error(self._path, error, kept) from error
@@ -93,25 +111,65 @@ class RowWriter:
                 self._file.close()
 
     def _end(self) -> None:
-        try:
-            self._writer.close()
-            self._file.flush()
-        except OSError as error:
-            raise _disk_error(self._path, error, self.count) from error
+        self._put([*self._head, _END_OF_STREAM], self.count, self.count, is_last=True)
 
 
-def read_rows(path: Path, schema: pa.Schema) -> pa.Table:
-    """All complete batches of a stream; a torn last batch (a killed run) is left out. A missing file has no rows."""
+def read_rows(path: Path, schema: pa.Schema, *, whole: bool = False, least: int = 0) -> pa.Table:
+    """All complete batches of a stream; a torn last batch (a killed run) is left out. A missing file has no rows.
+
+    `whole`: the run finished, so nothing may be torn; `least`: as many rows were written. Raises BadInput (TL220) where
+    the bytes are not those that were written, or could not have been.
+    """
+    try:
+        size_bytes = path.stat().st_size if path.exists() else 0
+        if not size_bytes:
+            table = _nothing(path, schema, whole)
+        else:
+            with pa.memory_map(str(path)) as source:
+                refuse_other_bytes(path, source, size_bytes)
+                source.seek(0)
+                table = _all_batches(path, source, schema, whole)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror or error}", code="TL220") from None
+    if len(table) < least:
+        raise damaged(path, f"it has {len(table)} rows where {least} were written")
+    return conformed(table, schema)
+
+
+def _nothing(path: Path, schema: pa.Schema, whole: bool) -> pa.Table:
+    marks = read_marks(path)
+    if whole or (marks and marks[-1].is_last):  # a closed writer leaves at least a head and an end
+        raise damaged(path, "it is empty or gone")
+    return schema.empty_table()
+
+
+def _all_batches(path: Path, source: pa.NativeFile, schema: pa.Schema, whole: bool) -> pa.Table:
     batches: list[pa.RecordBatch] = []
-    if path.exists() and path.stat().st_size:
-        with pa.memory_map(str(path)) as source:
-            try:
-                reader = pa.ipc.open_stream(source)
-                while True:
-                    batches.append(reader.read_next_batch())
-            except (StopIteration, pa.ArrowInvalid, OSError):
-                pass  # the end, or where the crash cut it
-    return pa.Table.from_batches(batches, schema=batches[0].schema if batches else schema)
+    found = schema
+    try:
+        reader = pa.ipc.open_stream(source, options=_READING)
+        found = reader.schema
+        refuse_other_schema(path, found, schema)
+        while True:
+            batch = reader.read_next_batch()
+            refuse_impossible_values(path, batch)
+            batches.append(batch)
+    except StopIteration:
+        # Arrow takes the end of the file for the end of the stream; a closed writer has said so.
+        torn = whole and not _says_its_end(source)
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+        torn, how = True, str(error).splitlines()[0][:200]
+        if whole:
+            raise damaged(path, how) from None
+    if whole and torn:
+        raise damaged(path, "its end is missing")
+    return pa.Table.from_batches(batches, schema=found)
+
+
+def _says_its_end(source: pa.NativeFile) -> bool:
+    end = source.tell()
+    source.seek(max(0, end - len(_END_OF_STREAM)))
+    return bytes(source.read(len(_END_OF_STREAM))) == _END_OF_STREAM
 
 
 def _disk_error(path: Path, error: OSError, kept: int) -> ExecutorFailed:

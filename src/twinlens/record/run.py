@@ -46,10 +46,11 @@ class Run:
 
     @cached_property
     def table(self) -> pa.Table:
-        """The rows as an Arrow table (for pandas, DuckDB and the like)."""
-        if self.lens == "training":
-            return read_rows(self.folder / "steps.arrows", STEP_SCHEMA)
-        return read_rows(self.folder / "requests.arrows", REQUEST_SCHEMA)
+        """The rows as an Arrow table (for pandas, DuckDB and the like). Raises BadInput (TL220) for damaged ones."""
+        rows = self.raw.get("rows")  # a run of an older version does not say
+        least = rows if isinstance(rows, int) and self.is_finished else 0
+        name, schema = ("steps", STEP_SCHEMA) if self.lens == "training" else ("requests", REQUEST_SCHEMA)
+        return read_rows(self.folder / f"{name}.arrows", schema, whole=self.is_finished, least=least)
 
     @cached_property
     def telemetry(self) -> pa.Table:

@@ -59,9 +59,10 @@ def update_run(folder: Path, **changes: Any) -> None:
     write_json(path, json.loads(path.read_text(encoding="utf-8")) | changes)
 
 
-def end_run(folder: Path, state: State, error: str | None = None) -> None:
-    """Say how the run ended."""
-    update_run(folder, state=state, error=error, ended_utc=now_utc())
+def end_run(folder: Path, state: State, error: str | None = None, rows: int | None = None) -> None:
+    """Say how the run ended, and how many rows it has where that is known: fewer on reading are a damage."""
+    known = {} if rows is None else {"rows": rows}
+    update_run(folder, state=state, error=error, ended_utc=now_utc(), **known)
 
 
 def open_rows(folder: Path, spec: RunSpec) -> RowWriter:
