@@ -16,6 +16,7 @@ from twinlens.errors import ExecutorFailed
 from twinlens.executors.exchange import Ended
 from twinlens.executors.http_row import row_of
 from twinlens.executors.http_target import Requests, Target, page_request
+from twinlens.executors.launch.parse import speculation
 from twinlens.executors.line import Address
 from twinlens.executors.receive import Loop
 from twinlens.record.executor import ExecutorRecord, Fact, declared, observed, unknown
@@ -192,7 +193,10 @@ def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
         "precision.weights": ("dtype",),
         "precision.kv": ("kv_cache_dtype",),
     }
-    found = {
+    info = about.get("/server_info")
+    spoken = speculation(info.get("vllm_config", info)) if isinstance(info, dict) else None
+    found: dict[str, Any] = {"serving.speculative": spoken or flat.get("speculative_algorithm")}
+    found |= {
         field: next((flat[key] for key in keys if flat.get(key) is not None), None) for field, keys in names.items()
     }
     return {field: value for field, value in found.items() if value is not None}

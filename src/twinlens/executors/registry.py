@@ -33,6 +33,17 @@ def launcher(kind: str) -> Launcher | None:
     return found[0].load()() if found else None
 
 
+def is_over_http(kind: str) -> bool:
+    """Whether requests go to a server over HTTP, attached or started here: they are words then, and no tokens."""
+    return kind == "openai-http" or any(entry.name == kind for entry in entry_points(group="twinlens.launchers"))
+
+
+def distribution_of(kind: str, lens: str) -> str:
+    """The distribution and version that an executor comes from, or its own name where none is known."""
+    found = next((entry for entry in entry_points(group=_GROUPS[lens]) if entry.name == kind), None)
+    return f"{found.dist.name} {found.dist.version}" if found is not None and found.dist else kind
+
+
 def _load(lens: str, kind: str) -> Any:
     found = [entry for entry in entry_points(group=_GROUPS[lens]) if entry.name == kind]
     if not found:

@@ -132,6 +132,7 @@ def inference_facts(
         "serving.chunked_prefill": observed("no", "executors/torch_infer.py"),
         "decoding.strategy": observed("greedy", "executors/torch_infer.py"),
         "decoding.stop": observed("forced length", "executors/torch_infer.py"),
+        "decoding.cache_hit_ratio": declared(0.0, "executors/torch_infer.py: the cache is emptied before every batch"),
         "point.batch_achieved": observed(server.spec.point.batch, "lockstep"),
     }
     linears = _linear_sizes(server)
@@ -237,7 +238,9 @@ def _software(
     facts = framework_facts() | {
         "compiler.name": observed("torch.compile (inductor)" if compiled else "none (eager)", "executor.graph"),
         "compiler.version": observed(str(torch.__version__), "torch.__version__"),
-        "compiler.flags": observed({"graph": spec.executor.graph, "layout": spec.executor.layout}, "the executor"),
+        "compiler.flags": observed(
+            {"graph": "compiled" if compiled else "eager", "layout": spec.executor.layout}, "the executor"
+        ),
         "kernels.selected": observed([k.name for k in kernels[:8]], "torch.profiler"),
         "protocol.synchronisation": observed("device synchronised at every mark", "the loop"),
         "model.id": declared(ref.name, ref.source),

@@ -7,17 +7,19 @@ import shlex
 import sys
 from datetime import UTC, datetime
 
+from twinlens.executors.registry import is_over_http
+from twinlens.measure.workload_facts import workload_facts
 from twinlens.record.executor import Fact, declared, observed, unknown
+from twinlens.record.facts import Facts
 from twinlens.spec.model import load_model
-from twinlens.spec.study import RunSpec
-from twinlens.spec.workload import InferenceWorkload, TrainingWorkload
+from twinlens.spec.study import ExecutorSpec, RunSpec
 from twinlens.theory.flop import parameters
 from twinlens.version import __version__
 
 
-def disclosed(spec: RunSpec) -> dict[str, Fact]:
-    """Facts of groups E to I that do not depend on the executor."""
-    return _model(spec) | _workload(spec) | _protocol(spec) | _provenance()
+def disclosed(spec: RunSpec, facts: Facts) -> dict[str, Fact]:
+    """Facts of groups E to I that do not depend on the executor. `facts`: what it said when it was opened."""
+    return _model(spec) | workload_facts(spec, facts) | _protocol(spec) | _provenance()
 
 
 def _model(spec: RunSpec) -> dict[str, Fact]:
@@ -30,43 +32,6 @@ def _model(spec: RunSpec) -> dict[str, Fact]:
         "model.parameters": observed(count.total, "config"),
         "model.active_parameters": observed(count.active, "config"),
         "model.shape": observed(ref.shape.model_dump(mode="json", exclude_none=True), "config"),
-    }
-
-
-def _workload(spec: RunSpec) -> dict[str, Fact]:
-    where = "the spec"
-    workload = spec.workload
-    data = workload.data.model_dump(mode="json", exclude_none=True)
-    facts = {
-        "workload.family": declared(spec.lens, where),
-        "workload.data_hash": declared(data, where),
-        "workload.seed": declared(spec.seed, where),
-    }
-    if isinstance(workload, TrainingWorkload):
-        goal = workload.until.model_dump(mode="json", exclude_none=True) if workload.until else "none: a fixed duration"
-        return facts | {
-            "workload.input_tokens": declared(workload.seq_len, where),
-            "point.batch": declared(workload.global_batch, where),
-            "quality.metric": declared("cross-entropy, nats", where),
-            "quality.reference": declared("the entropy rate of the data, where it is known", where),
-            "quality.tolerance": declared(goal, where),
-        }
-    assert isinstance(workload, InferenceWorkload)
-    tolerance = spec.protocol.tolerance.model_dump(mode="json")
-    return facts | {
-        "workload.input_tokens": declared(workload.input_tokens.model_dump(mode="json"), where),
-        "workload.output_tokens": declared(workload.output_tokens.model_dump(mode="json"), where),
-        "workload.phase": declared("prefill and decode", where),
-        "decoding.strategy": declared("greedy", where),
-        "decoding.stop": declared("forced length", where),
-        "decoding.system_prompt": declared("none", where),
-        "decoding.cache_hit_ratio": declared(0.0, where),
-        "arrival.process": declared(workload.arrival.model_dump(mode="json", exclude_none=True), where),
-        "arrival.level": declared(spec.point.rate_per_s or spec.point.concurrency or spec.point.batch, where),
-        "point.target": declared(workload.slo.limits() if workload.slo else "none", where),
-        "quality.metric": declared("top-1 agreement, KL and perplexity against fp32", where),
-        "quality.reference": declared("fp32, same weights, same prompts", where),
-        "quality.tolerance": declared(tolerance, where),
     }
 
 
@@ -88,9 +53,46 @@ def _protocol(spec: RunSpec) -> dict[str, Fact]:
         ),
         "protocol.timer": observed("CLOCK_MONOTONIC" if platform.system() == "Linux" else "time.monotonic_ns", where),
         "protocol.profiler": observed("off while timed", where),
-        "protocol.tier": declared("B0 stock: defaults, and the weight layout named in compiler.flags", "the spec"),
-        "protocol.budget": declared("none: nothing was searched", "the spec"),
+        **_tier(spec),
     }
+
+
+def _tier(spec: RunSpec) -> dict[str, Fact]:
+    """Whether anything was set that the executor does not come with; what was tried before, a spec cannot say."""
+    if spec.executor.kind == "openai-http":
+        why = "how that server was set up is not known to its client"
+        return {"protocol.tier": unknown(why), "protocol.budget": unknown(why)}
+    chosen = _chosen(spec)
+    if not chosen:
+        stock = "B0 stock: defaults, and what compiler.flags names"
+        return {
+            "protocol.tier": declared(stock, "the spec; variables inherited are in software.environment"),
+            "protocol.budget": declared("none: nothing was chosen", "the spec"),
+        }
+    return {
+        "protocol.tier": declared(f"not stock: {', '.join(chosen)}", "the spec"),
+        "protocol.budget": unknown("what was tried before these settings were chosen, nobody said"),
+    }
+
+
+def _chosen(spec: RunSpec) -> list[str]:
+    """Settings that differ from the executor's own, each as its own words; threads and processors are conditions."""
+    asked, stock, options = spec.executor, ExecutorSpec(), spec.executor.options
+    found = [
+        f"{name} {getattr(asked, name)}"
+        for name in ("graph", "attention", "layout")
+        if getattr(asked, name) != getattr(stock, name) and not (name == "graph" and _is_own(spec))
+    ]
+    if is_over_http(asked.kind):
+        words = options.get("args", ())
+        found += [" ".join(words)] if words else []
+        found += [f"{name}={value}" for name, value in sorted(options.get("env", {}).items())]
+    return found
+
+
+def _is_own(spec: RunSpec) -> bool:
+    """Whether the graph asked for is what the executor does unasked: eager for those that compile only when told."""
+    return spec.executor.graph == "eager" and not is_over_http(spec.executor.kind)
 
 
 def _provenance() -> dict[str, Fact]:

@@ -21,10 +21,12 @@ from twinlens.measure.host import capture_host, software_facts
 from twinlens.measure.launched import joined, stack_of
 from twinlens.measure.load import player
 from twinlens.measure.nvidia import open_gpus
+from twinlens.measure.origin import marked
 from twinlens.measure.physics import datasheet_of, theory_of
 from twinlens.measure.refuse import refuse_what_cannot_run
 from twinlens.measure.scrape import scraping
 from twinlens.measure.serve import serve
+from twinlens.measure.settle import seen_afterwards
 from twinlens.measure.stall import drill
 from twinlens.measure.telemetry import Sampler
 from twinlens.measure.train import train
@@ -76,10 +78,13 @@ def _measure(folder: Path, spec: RunSpec, say: Say, handed: Running | None) -> i
 def _measure_with(opened: Any, folder: Path, spec: RunSpec, say: Say, running: Running | None) -> int:
     rows: RowWriter | None = None
     try:
-        facts = _whole(opened.open(spec, lambda phrase: say(phrase, 0.0, 0)), spec, running)
+        said = opened.open(spec, lambda phrase: say(phrase, 0.0, 0))
+        facts = _whole(marked(said, spec, opened), spec, running)
         update_run(folder, facts=as_tilde(facts.to_json()))
         rows = open_rows(folder, spec)
         _take(opened, spec, rows, say, facts, running)
+        if settled := seen_afterwards(folder, facts):
+            update_run(folder, facts=as_tilde(replace(facts, executor=facts.executor.merged(settled)).to_json()))
         if isinstance(spec.workload, TrainingWorkload) and spec.workload.save:
             say("saving the weights", 1.0, rows.count)
             _save(opened, folder / "weights")
@@ -141,14 +146,14 @@ def _whole(facts: Facts, spec: RunSpec, running: Running | None) -> Facts:
         return facts  # the machine is the recorded one, not this one
     if spec.executor.kind == "openai-http":
         # Where that server runs is its own to say: this machine is only the client's.
-        return replace(facts, executor=ExecutorRecord(disclosed(spec)).merged(facts.executor))
+        return replace(facts, executor=ExecutorRecord(disclosed(spec, facts)).merged(facts.executor))
     if running is not None:
         facts = replace(facts, executor=facts.executor.merged(stack_of(running, spec)))
     used = facts.executor.value("accelerator.uuid")
     host = capture_host("cuda" if used else "cpu", used)
     power = energy_facts(open_meters(open_gpus(used)[0] if used else ()))
     software = software_facts() if running is None else {}  # a launched server has a Python of its own
-    record = ExecutorRecord(host | software | power | disclosed(spec)).merged(facts.executor)
+    record = ExecutorRecord(host | software | power | disclosed(spec, facts)).merged(facts.executor)
     sheet = datasheet_of(record.value("accelerator.product"), precision(spec.point.precision))
     return replace(facts, executor=record, work=theory_of(spec) | facts.work, ceilings=facts.ceilings | sheet)
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
+from twinlens.executors.launch.options import is_secret
 from twinlens.record.executor import Fact, observed, unknown
 
 PACKAGES = (
@@ -18,7 +19,8 @@ PACKAGES = (
 )
 ENVIRONMENT = re.compile(
     r"(OMP_|MKL_|KMP_|GOMP_|OPENBLAS_|BLIS_|VECLIB_|CUDA_|CUBLAS_|CUDNN_|NCCL_|TORCH|PYTORCH_|ATEN_|ONEDNN|DNNL_|MALLOC_"
-    r"|NVIDIA_TF32_OVERRIDE|TF32_|TOKENIZERS_|GLIBC_TUNABLES|LD_PRELOAD|DYLD_INSERT|HF_HUB_OFFLINE|XLA_|ROCM_|HIP_|HSA_).*"
+    r"|VLLM_|SGLANG_|SGL_|TRITON_|FLASHINFER_|TRTLLM_|TLLM_|GGML_|LLAMA_|NVIDIA_|TF32_|TOKENIZERS_"
+    r"|GLIBC_TUNABLES|LD_PRELOAD|DYLD_INSERT|HF_HUB_OFFLINE|XLA_|ROCM_|HIP_|HSA_).*"
 )
 _LIBRARIES = {
     "mkl": r"libmkl",
@@ -84,7 +86,15 @@ def performance_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that change speed, sorted; the home folder's name is left out."""
     home = str(Path.home())
     wanted = sorted(name for name in environment if ENVIRONMENT.fullmatch(name))
-    return {name: environment[name].replace(home, "~") for name in wanted}
+    return {name: _shown(name, environment[name]).replace(home, "~") for name in wanted}
+
+
+def _shown(name: str, value: str) -> str:
+    """What may hold a key is only said to be there; boards by UUID are counted, or each would be a stack of its own."""
+    if is_secret(name):
+        return "set, and not recorded"
+    named = [part for part in value.split(",") if part.strip().startswith(("GPU-", "MIG-"))]
+    return f"{len(named)} by UUID" if named and name.endswith("_VISIBLE_DEVICES") else value
 
 
 def loaded_libraries(*maps: Path) -> Fact:

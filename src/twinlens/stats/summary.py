@@ -47,9 +47,9 @@ def summarise(run: Run) -> Summary:
         lens=run.lens,
         state=run.state,
         model=run.spec.workload.model,
-        executor=run.spec.executor.kind
-        if run.spec.executor.graph == "eager"
-        else f"{run.spec.executor.kind}, compiled",
+        executor=f"{run.spec.executor.kind}, compiled"
+        if run.spec.executor.graph == "compiled"
+        else run.spec.executor.kind,
         point=_point(run),
         repeat=run.spec.repeat,
         rows=run.table.num_rows,

@@ -58,10 +58,11 @@ def test_vllm_is_started_by_its_module_and_tells_its_settings() -> None:
     line, environment = command(vllm.RECIPE, options={"args": ["--max-num-seqs", "16"]})
     assert line == (
         "/venv/bin/python -m vllm.entrypoints.openai.api_server --model /models/small --served-model-name small "
-        "--host 127.0.0.1 --port 8000 --dtype bfloat16 --max-model-len 1024 --enforce-eager --max-num-seqs 16"
+        "--host 127.0.0.1 --port 8000 --dtype bfloat16 --max-model-len 1024 --max-num-seqs 16"
     )
     assert environment["VLLM_SERVER_DEV_MODE"] == "1"
     assert len(environment["VLLM_CPU_OMP_THREADS_BIND"].split(",")) <= 2
+    assert "--enforce-eager" in command(vllm.RECIPE, graph="eager")[0], "only where the spec says so: vLLM captures"
     on_gpu, environment = command(vllm.RECIPE, device="cuda:3", graph="compiled", precision="fp16")
     assert "--enforce-eager" not in on_gpu
     assert "--dtype float16" in on_gpu
@@ -92,7 +93,8 @@ def test_sglang_is_started_with_its_metrics() -> None:
         "--host 127.0.0.1 --port 8000 --dtype bfloat16 --context-length 1024 --enable-metrics"
     )
     assert environment["CUDA_VISIBLE_DEVICES"] == "0"
-    assert command(sglang.RECIPE)[0].endswith("--enable-metrics --disable-cuda-graph --device cpu")
+    assert command(sglang.RECIPE)[0].endswith("--enable-metrics --device cpu")
+    assert "--disable-cuda-graph" in command(sglang.RECIPE, graph="eager")[0]
 
 
 def test_tensorrt_llm_is_started_by_the_command_beside_its_python() -> None:
@@ -130,12 +132,24 @@ def test_vllm_tells_its_limits_on_a_page() -> None:
         "serving.chunked_prefill": True,
         "serving.prefix_cache": True,
         "serving.kv_block_tokens": 128,
+        "serving.speculative": "none",
+        "compiler.name": "none (eager)",
         "serving.graphs": "none (eager)",
         "serving.parallel": {"tensor_parallel": 2, "pipeline_parallel": 1, "data_parallel": 1},
         "precision.weights": "bf16",
         "precision.activations": "bf16",
         "precision.kv": "bf16",
     }
+
+
+def test_what_vllm_speculates_with_is_read_whole_from_its_nested_settings() -> None:
+    info = {"vllm_config": {**recorded.VLLM_INFO["vllm_config"]}}
+    info["vllm_config"]["speculative_config"] = {
+        "method": "ngram", "model": "/models/draft", "num_speculative_tokens": 4, "draft_model_config": {"dtype": "x"},
+    }  # fmt: skip
+    found = values(vllm.RECIPE, pages={"/server_info?config_format=json": info})
+    assert found["serving.speculative"] == {"method": "ngram", "model": "draft", "num_speculative_tokens": 4}
+    assert found["precision.weights"] == "bf16", "the draft's own settings are not the model's"
 
 
 def test_vllm_without_that_page_is_read_from_its_log_and_its_metrics() -> None:

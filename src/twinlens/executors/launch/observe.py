@@ -29,8 +29,9 @@ def described(running: Running, recipe: Recipe, spec: RunSpec, python: str, fold
     there = interpreter(python)
     looks = process_of(running.pid)
     status, metrics = page(port, recipe.metrics)
+    said_by_page, silent = pages(port, recipe.pages)
     seen = Seen(
-        pages=pages(port, recipe.pages),
+        pages=said_by_page,
         metrics=metrics if status == 200 else "",
         log=read_log(Path(running.log)),
         argv=looks.get("command") or running.command,
@@ -38,7 +39,7 @@ def described(running: Running, recipe: Recipe, spec: RunSpec, python: str, fold
     )
     said = recipe.facts(seen)
     record = ExecutorRecord(_software(recipe, there, running)).merged(_model(spec, folder)).merged(said)
-    facts = Facts(record, precision=checks(spec, said), notes=_notes(recipe, folder))
+    facts = Facts(record, precision=checks(spec, said), notes=(*_notes(recipe, folder), *map(_silence, silent)))
     return replace(running, process=looks, facts=facts)
 
 
@@ -66,7 +67,9 @@ def _software(recipe: Recipe, there: Interpreter, running: Running) -> dict[str,
         "software.runtime.version": observed(there.packages[package], where),
         "software.python.version": observed(there.python, "platform of the server's Python"),
         "software.packages": observed(dict(there.packages), where),
-        "compiler.name": declared("compiled graph" if "--compile" in running.command else "none known", "command line"),
+        "compiler.name": declared("torch.compile", "command line, --compile")
+        if "--compile" in running.command
+        else unknown("the server does not say what compiles its graphs"),
         "compiler.flags": declared(_flags(running.command), "command line, without addresses and paths"),
     }
     if framework:
@@ -133,6 +136,10 @@ def checks(spec: RunSpec, said: Mapping[str, Fact]) -> tuple[PrecisionCheck, ...
             evidence = f"the server says so ({word.source})"
             found.append(PrecisionCheck(name, asked, str(word.value), "differs", "unknown", evidence))
     return tuple(found)
+
+
+def _silence(path: str) -> str:
+    return f"The server did not answer {path.partition('?')[0]} in time: what stands only there is not in its record."
 
 
 def _notes(recipe: Recipe, folder: ModelFolder) -> tuple[str, ...]:

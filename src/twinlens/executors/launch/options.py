@@ -87,8 +87,13 @@ def _environment(value: Any) -> dict[str, str]:
     return dict(value)
 
 
+def is_secret(name: str) -> bool:
+    """Whether a flag or a variable of this name is likely to hold a key or a password."""
+    return bool(_SECRET.search(name))
+
+
 def _refuse_secret(name: str, where: str) -> None:
-    if _SECRET.search(name):
+    if is_secret(name):
         raise BadInput(
             f"executor.options.{where} is stored with the run, and {name!r} looks like a secret; set it in the "
             "environment that Twinlens is started from, which the server inherits and nothing records",

@@ -15,6 +15,7 @@ from twinlens.executors.launch.process import Process
 from twinlens.executors.protocol import Say
 
 _PERIOD_S, _PATIENCE_S = 0.1, 5.0
+_LONG_PATIENCE_S = 30.0  # for what is asked once, of a server that is up
 _FIRST_SAY_S, _RAREST_SAY_S = 1.0, 30.0
 _MOST_BYTES = 8 * 2**20
 
@@ -38,17 +39,19 @@ def page(port: int, path: str, patience_s: float = _PATIENCE_S) -> tuple[int, st
         connection.close()
 
 
-def pages(port: int, paths: tuple[str, ...]) -> dict[str, Any]:
-    """The JSON of those pages that have some."""
-    found = {}
+def pages(port: int, paths: tuple[str, ...], patience_s: float = _LONG_PATIENCE_S) -> tuple[dict[str, Any], list[str]]:
+    """The JSON of those pages that have some, and the paths that did not answer in time: a busy machine is slow."""
+    found, silent = {}, []
     for path in paths:
-        status, text = page(port, path)
-        if status == 200:
+        status, text = page(port, path, patience_s)
+        if not status:
+            silent.append(path)
+        elif status == 200:
             try:
                 found[path] = json.loads(text)
             except ValueError:
                 continue
-    return found
+    return found, silent
 
 
 def wait_until_ready(process: Process, name: str, port: int, path: str, log: Path, limit_s: float, say: Say) -> float:

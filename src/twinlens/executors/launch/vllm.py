@@ -6,7 +6,7 @@ import os
 from functools import partial
 from typing import Any
 
-from twinlens.executors.launch.parse import flat, formats, labels, pairs, said
+from twinlens.executors.launch.parse import flat, formats, labels, pairs, said, speculation
 from twinlens.executors.launch.recipe import (
     Command,
     Order,
@@ -26,7 +26,6 @@ _NAMES = {
     "serving.chunked_prefill": ("enable_chunked_prefill", "chunked_prefill_enabled"),
     "serving.prefix_cache": ("enable_prefix_caching",),
     "serving.kv_block_tokens": ("block_size",),
-    "serving.speculative": ("speculative_config",),
 }
 
 
@@ -62,7 +61,8 @@ def _cores(order: Order) -> list[int]:
 
 def _facts(seen: Seen) -> dict[str, Fact]:
     asked = seen.pages.get(_INFO)
-    config: dict[str, Any] = flat(asked["vllm_config"]) if isinstance(asked, dict) and "vllm_config" in asked else {}
+    nested: dict[str, Any] = asked["vllm_config"] if isinstance(asked, dict) and "vllm_config" in asked else {}
+    config = flat(nested)
     source = "/server_info" if config else "the engine's line in the log"
     config = config or dict(pairs(seen.log, "with config:"))
     facts = said(labels(seen.metrics, "vllm:cache_config_info"), _NAMES, "/metrics, cache_config_info")
@@ -73,12 +73,16 @@ def _facts(seen: Seen) -> dict[str, Fact]:
         facts["serving.graphs"] = declared(
             "none (eager)" if str(eager) == "True" else "captured", f"{source}, enforce_eager"
         )
+        if str(eager) == "True":
+            facts["compiler.name"] = declared("none (eager)", f"{source}, enforce_eager")
     degrees = {f"{kind}_parallel": config.get(f"{kind}_parallel_size") for kind in ("tensor", "pipeline", "data")}
     if None not in degrees.values():
         facts["serving.parallel"] = declared({name: int(str(size)) for name, size in degrees.items()}, source)
     attention = next((line for line in seen.log.splitlines() if "attention backend" in line.lower()), "")
     if attention:
         facts["serving.attention"] = declared(attention.partition("] ")[2] or attention, "the log")
+    if spoken := speculation(nested or config):
+        facts["serving.speculative"] = declared(spoken, source)
     version = seen.pages.get("/version")
     if isinstance(version, dict) and isinstance(version.get("version"), str):
         facts["software.runtime.version"] = declared(version["version"], "/version")

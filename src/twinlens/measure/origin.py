@@ -1,0 +1,25 @@
+"""Whose word a fact is: what a plug-in says that it saw is marked as its word, beside what Twinlens saw itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from twinlens.executors.registry import distribution_of
+from twinlens.record.executor import ExecutorRecord, Fact
+from twinlens.record.facts import Facts
+from twinlens.spec.study import RunSpec
+
+
+def marked(facts: Facts, spec: RunSpec, executor: Any) -> Facts:
+    """The same facts, with the plug-in named in the source of each that it says; those of our own classes unchanged."""
+    if type(executor).__module__.startswith("twinlens."):
+        return facts
+    who = distribution_of(spec.executor.kind, spec.lens)
+    said = {key: _said(fact, who) for key, fact in facts.executor.facts.items()}
+    checks = tuple(replace(one, evidence=f"said by the plug-in {who}: {one.evidence}") for one in facts.precision)
+    return replace(facts, executor=ExecutorRecord(said), precision=checks)
+
+
+def _said(fact: Fact, who: str) -> Fact:
+    return fact if fact.value is None else replace(fact, source=f"said by the plug-in {who}: {fact.source}")

@@ -1,0 +1,130 @@
+"""What was asked of the executor, as facts: the data with its hash, how it came, and what quality was compared."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from twinlens.executors.registry import is_over_http
+from twinlens.record.executor import Fact, declared, unknown
+from twinlens.record.facts import Facts
+from twinlens.schedule.word import WORDS
+from twinlens.spec.arrival import Trace
+from twinlens.spec.prompt import PromptFile
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload import InferenceWorkload, Text, TrainingWorkload
+
+_SPEC = "the spec"
+_FIDELITY = "top-1 agreement, KL and perplexity against fp32"
+
+
+def workload_facts(spec: RunSpec, facts: Facts) -> dict[str, Fact]:
+    """Groups E6, F and G. `facts`: what the executor said when it was opened; whether it compared outputs is in it."""
+    workload = spec.workload
+    found = {
+        "workload.family": declared(spec.lens, _SPEC),
+        "workload.data_hash": data_hash(spec),
+        "workload.seed": declared(spec.seed, _SPEC),
+    }
+    if isinstance(workload, TrainingWorkload):
+        return found | _training(workload)
+    return found | _inference(spec, workload) | _quality(spec, facts)
+
+
+def _training(workload: TrainingWorkload) -> dict[str, Fact]:
+    goal = workload.until.model_dump(mode="json", exclude_none=True) if workload.until else "none: a fixed duration"
+    return {
+        "workload.input_tokens": declared(workload.seq_len, _SPEC),
+        "point.batch": declared(workload.global_batch, _SPEC),
+        "quality.metric": declared("cross-entropy, nats", _SPEC),
+        "quality.reference": declared("the entropy rate of the data, where it is known", _SPEC),
+        "quality.tolerance": declared(goal, _SPEC),
+    }
+
+
+def _inference(spec: RunSpec, workload: InferenceWorkload) -> dict[str, Fact]:
+    found = {
+        "workload.phase": declared("prefill and decode", _SPEC),
+        "decoding.strategy": declared("greedy", _SPEC),
+        "decoding.stop": declared("forced length", _SPEC),
+        "decoding.system_prompt": _system_prompt(spec, workload),
+        "decoding.cache_hit_ratio": _no_hits_yet(spec),
+        "arrival.process": declared(workload.arrival.model_dump(mode="json", exclude_none=True), _SPEC),
+        "arrival.level": declared(spec.point.rate_per_s or spec.point.concurrency or spec.point.batch, _SPEC),
+        "point.target": declared(workload.slo.limits() if workload.slo else "none", _SPEC),
+    }
+    if isinstance(workload.arrival, Trace):
+        return found | dict.fromkeys(
+            ("workload.input_tokens", "workload.output_tokens"), declared("as recorded in the trace", _SPEC)
+        )
+    return found | {
+        "workload.input_tokens": declared(workload.input_tokens.model_dump(mode="json"), _SPEC),
+        "workload.output_tokens": declared(workload.output_tokens.model_dump(mode="json"), _SPEC),
+    }
+
+
+def _quality(spec: RunSpec, facts: Facts) -> dict[str, Fact]:
+    names = ("quality.metric", "quality.reference", "quality.tolerance")
+    is_reference = spec.executor.kind == "torch" and spec.point.precision == "fp32"
+    if not facts.fidelity and not is_reference:
+        return dict.fromkeys(names, unknown("no output of this run was compared with a reference"))
+    where = "compared before the first row" if facts.fidelity else "fp32: others are compared with it"
+    return {
+        "quality.metric": declared(_FIDELITY, where),
+        "quality.reference": declared("fp32, same weights, same prompts", where),
+        "quality.tolerance": declared(spec.protocol.tolerance.model_dump(mode="json"), _SPEC),
+    }
+
+
+def _system_prompt(spec: RunSpec, workload: InferenceWorkload) -> Fact:
+    if not is_over_http(spec.executor.kind):
+        return declared("none: prompts are drawn as tokens", "the workload")
+    if spec.executor.options.get("endpoint") == "completions":
+        return declared("none: /completions takes plain text", "the request")
+    if workload.prefix is not None:
+        said = f"{workload.prefix.share:.0%} of requests carry one of {workload.prefix.count} as their system message"
+        return declared(f"{said}, {workload.prefix.tokens} tokens", "the request")
+    return unknown("none was sent; whether the server's chat template adds one, it does not say")
+
+
+def _no_hits_yet(spec: RunSpec) -> Fact:
+    """Until the run is over. An engine in lockstep asks each prompt once, and what it keeps is its own to say."""
+    if is_over_http(spec.executor.kind):
+        return unknown("the server's counters of cached prompt tokens were not read to the end of the run")
+    return unknown("the executor does not say whether it keeps anything of a prompt for the next one")
+
+
+def data_hash(spec: RunSpec) -> Fact:
+    """What the prompts or batches are made of: the definition, and the sha256 of every file or list of words in it."""
+    workload = spec.workload
+    if isinstance(workload, TrainingWorkload) or not is_over_http(spec.executor.kind):
+        found: dict[str, Any] = {"data": _made_of(workload.data)}
+    else:
+        found = {"prompts": _made_of(workload.prompts)}
+        for name in ("prefix", "sessions"):
+            if (part := getattr(workload, name)) is not None:
+                found[name] = part.model_dump(mode="json", exclude_none=True)
+    if isinstance(workload, InferenceWorkload) and isinstance(workload.arrival, Trace):
+        found["trace"] = _file(workload.arrival.path)
+    missing = [part["path"] for part in found.values() if "path" in part and "sha256" not in part]
+    if missing:
+        return unknown(f"{missing[0]} could not be read to hash it")
+    return declared(found, "the spec; files and words by sha256; what is drawn from them follows workload.seed")
+
+
+def _made_of(part: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = part.model_dump(mode="json", exclude_none=True)
+    if isinstance(part, Text | PromptFile):
+        return plain | _file(part.path)
+    if plain["kind"] == "synthetic":
+        return plain | {"sha256": hashlib.sha256(" ".join(WORDS).encode()).hexdigest()}
+    return plain
+
+
+def _file(path: str) -> dict[str, Any]:
+    try:
+        with Path(path).open("rb") as file:
+            return {"path": Path(path).name, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+    except OSError:
+        return {"path": Path(path).name}
