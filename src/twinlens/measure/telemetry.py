@@ -17,6 +17,7 @@ import psutil
 from twinlens.clock import Clock, MonotonicClock
 from twinlens.measure.energy import Meters
 from twinlens.measure.nvidia import Gpu
+from twinlens.measure.pressure import Pressure
 from twinlens.measure.tenancy import CpuReading, read_cpu, shares
 from twinlens.record.estimate import Estimate
 from twinlens.record.telemetry import Sample
@@ -50,6 +51,7 @@ class Sampler:
         self._start_ns = self._clock.now_ns() if start_ns is None else start_ns
         self._sink, self._gpus, self._period_s, self._meters = sink, tuple(gpus), period_s, meters
         self._process = psutil.Process()
+        self._pressure = Pressure(self._process)
         self._server_pid = server_pid
         self._children, self._theirs = list[psutil.Process](), list[psutil.Process]()
         self._reads = 0
@@ -64,6 +66,7 @@ class Sampler:
 
     def __enter__(self) -> Self:
         self._begin_ns = self._clock.now_ns()
+        self._pressure.open()
         self._thread.start()
         return self
 
@@ -74,6 +77,7 @@ class Sampler:
         self._thread.join(timeout=5.0)
         if not self._thread.is_alive() and self.error is None:
             self._deliver()  # the interval since the last sample, so that the end of the run is covered
+        self._pressure.close()
         self._end_ns = self._clock.now_ns()
 
     def read(self) -> list[dict[str, Any]]:
@@ -136,6 +140,7 @@ class Sampler:
             foreign_cpu=foreign,
             cpu_mhz=_cpu_mhz(),
             available_memory_bytes=int(psutil.virtual_memory().available),
+            **self._pressure.read(self._children),
         )
 
     def _server(self) -> list[psutil.Process]:

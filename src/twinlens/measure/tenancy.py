@@ -29,7 +29,8 @@ def read_cpu(process: psutil.Process | None = None, children: Sequence[psutil.Pr
     """One reading; two give shares. Ours are this process, `children` (None: all alive) and ended ones."""
     times = psutil.cpu_times()
     total_s = float(sum(value for name, value in times._asdict().items() if not name.startswith("guest")))
-    idle_s = float(times.idle + getattr(times, "iowait", 0.0))
+    # What a hypervisor took is nobody's on this machine; telemetry has it in a column of its own.
+    idle_s = float(times.idle + getattr(times, "iowait", 0.0) + getattr(times, "steal", 0.0))
     own = process or psutil.Process()
     listed = own.children(recursive=True) if children is None else children
     return CpuReading(total_s - idle_s, total_s, _own_s(own, listed))

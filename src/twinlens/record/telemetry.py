@@ -24,6 +24,13 @@ COLUMNS: dict[str, str] = {
     "utilisation": "1",
     "memory_used_bytes": "bytes",
     "throttle_bits": "",
+    "steal_cpu": "1",
+    "waited_cpu": "1",
+    "quota_cpu": "1",
+    "gc_share": "1",
+    "major_faults": "",
+    "swapped_bytes": "bytes",
+    "read_bytes": "bytes",
 }
 """Column name to unit."""
 _REAL_UNITS = ("w", "c", "mhz", "1")
@@ -43,7 +50,11 @@ class Sample:
     Ratios are 0-1 of all logical processors of the host: `cpu_busy` ours and our children's, `host_busy` everybody's,
     `foreign_cpu` the difference: evidence of co-tenants. `energy_mj` is the device's running counter in millijoules.
     `utilisation` is the share of time in which any kernel ran, a proxy of activity and not of performance.
-    `throttle_bits` are NVML's clock event reasons.
+    `throttle_bits` are NVML's clock event reasons. The rest is since the sample before: `steal_cpu` what a hypervisor
+    gave to others, of all processors; `waited_cpu` how many of our threads were ready and had no processor (a mean,
+    may exceed 1); `quota_cpu` the share of time a container's quota held it back; `gc_share` that of Python's garbage
+    collection in the measuring process; `major_faults` and `read_bytes` what had to come from storage for our
+    processes; `swapped_bytes` what the machine moved to and from swap.
     """
 
     time_ns: int
@@ -62,6 +73,13 @@ class Sample:
     utilisation: float | None = None
     memory_used_bytes: int | None = None
     throttle_bits: int | None = None
+    steal_cpu: float | None = None
+    waited_cpu: float | None = None
+    quota_cpu: float | None = None
+    gc_share: float | None = None
+    major_faults: int | None = None
+    swapped_bytes: int | None = None
+    read_bytes: int | None = None
 
     def to_row(self) -> dict[str, Any]:
         """All columns by name, None where absent (a table wants every column)."""
