@@ -8,6 +8,7 @@ from typing import Any
 from twinlens.record.finding import Finding
 from twinlens.report.cell import clean
 from twinlens.stats.metrics.definition import METRICS
+from twinlens.units import BYTES, digits, show
 
 Sentence = Callable[[Finding], str]
 
@@ -52,7 +53,58 @@ def _guard_failed(finding: Finding) -> str:
     return f"The guard {finding.subject!r} failed: {str(_number(finding, 'reason')).rstrip('.')}."
 
 
+def _cause(finding: Finding) -> str:
+    doing, amount = _DOING[finding.subject]
+    slow = amount(_number(finding, "slow"))
+    if finding.numbers["how"] == "throughout":
+        return f"A possible cause: {doing.format(slow)} throughout."
+    calm, share = amount(_number(finding, "calm")), _number(finding, "share")
+    return f"Cause: {doing.format(slow)} while rows were slow ({calm} otherwise); {_percent(share)} of the lost time."
+
+
+def _no_cause_found(finding: Finding) -> str:
+    samples = _number(finding, "samples")
+    if not samples:
+        return "No cause found: the machine was not sampled while the run went on."
+    return f"No cause found: nothing in {samples} samples of the machine went with the slow moments."
+
+
+def _shared_machine(finding: Finding) -> str:
+    share = _percent(_number(finding, "share"))
+    return f"Other programs used {share} of the processors all the while: the figures are those of a shared machine."
+
+
+def _throttled(finding: Finding) -> str:
+    share = _percent(_number(finding, "share"))
+    return f"The accelerator was throttled ({finding.subject}) in {share} of the steady window."
+
+
+def _percent(share: float) -> str:
+    return f"{digits(100 * share, 2)} %"
+
+
+_DOING: dict[str, tuple[str, Callable[[float], str]]] = {
+    "other-programs": ("other programs used {} of the processors", _percent),
+    "steal": ("the hypervisor gave {} of the processors to others", _percent),
+    "quota": ("the container's processor quota held it back for {} of the time", _percent),
+    "clock": ("the processor ran at {}", lambda mhz: f"{mhz:.0f} MHz"),
+    "gpu-clock": ("the accelerator ran at {}", lambda mhz: f"{mhz:.0f} MHz"),
+    "throttling": ("the accelerator was throttled for {} of the time", _percent),
+    "temperature": ("the accelerator was at {}", lambda celsius: f"{celsius:.0f} °C"),
+    "swapping": ("the machine swapped {} a sample", lambda size: show(size, BYTES, 2)),
+    "page-faults": ("{} pages a sample had to come from storage", lambda faults: digits(faults, 2)),
+    "storage": ("{} a sample were read from storage", lambda size: show(size, BYTES, 2)),
+    "garbage-collection": ("garbage collection took {} of the time", _percent),
+    "compile": ("kernels were compiled for {} of the time", _percent),
+}
+"""What a source did, and how its amount is written."""
+
+
 SENTENCES: dict[str, Sentence] = {
+    "cause": _cause,
+    "no-cause-found": _no_cause_found,
+    "shared-machine": _shared_machine,
+    "throttled": _throttled,
     "precision-differs": _precision_differs,
     "guard-failed": _guard_failed,
 }

@@ -9,7 +9,10 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding, worst_first
 from twinlens.record.guard import guards_in
 from twinlens.record.run import Run
+from twinlens.stats.causes import causes
 from twinlens.stats.group import Verdict
+from twinlens.stats.metrics.disturbance import other_programs, throttled
+from twinlens.stats.metrics.pace import pace_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,5 +47,30 @@ def guard_failed(seen: Seen) -> Iterable[Finding]:
             yield Finding("guard-failed", "disqualifies", guard.id, {"after": guard.after, "reason": guard.reason})
 
 
-CHECKS: tuple[Check, ...] = (precision_differs, guard_failed)
+def held_up(seen: Seen) -> Iterable[Finding]:
+    """What went with the slow moments of a run that was not steady; that nothing did is an answer too."""
+    if seen.verdict.ranked or not seen.run.table.num_rows:
+        return
+    pace = pace_of(seen.run)
+    found = causes(pace, seen.run.telemetry) if pace else ()
+    for one in found:
+        yield Finding("cause", "warns", one.source, {key: getattr(one, key) for key in _OF_A_CAUSE})
+    if not found:
+        yield Finding("no-cause-found", "notes", "", {"samples": seen.run.telemetry.num_rows})
+
+
+_OF_A_CAUSE = ("how", "slow", "calm", "share", "correlation", "external")
+
+
+def shared_machine(seen: Seen) -> Iterable[Finding]:
+    """What lowered a figure evenly, so that the run was steady all the same: a ranked number of a shared machine."""
+    telemetry, begin_s, end_s = seen.run.telemetry, seen.verdict.begin_s, seen.verdict.end_s
+    share = other_programs(telemetry, begin_s, end_s)
+    if share is not None and seen.verdict.ranked:
+        yield Finding("shared-machine", "warns", "", {"share": share})
+    for reason, of_window in throttled(telemetry, begin_s, end_s):
+        yield Finding("throttled", "warns", reason, {"share": of_window})
+
+
+CHECKS: tuple[Check, ...] = (precision_differs, guard_failed, held_up, shared_machine)
 """In the order in which people read them. A new check is a line here."""

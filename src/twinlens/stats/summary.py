@@ -16,7 +16,6 @@ from twinlens.spec.workload import InferenceWorkload, TrainingWorkload
 from twinlens.stats.findings import Seen, findings
 from twinlens.stats.group import Summary, Verdict
 from twinlens.stats.metrics.client import ClientVerdict
-from twinlens.stats.metrics.disturbance import disturbances
 from twinlens.stats.metrics.energy import energy
 from twinlens.stats.metrics.inference import inference_metrics, inference_steadiness
 from twinlens.stats.metrics.memory import peak_memory
@@ -60,7 +59,6 @@ def summarise(run: Run) -> Summary:
             *(run.facts.notes if run.facts else ()),
             *_impossible(metrics),
             *(client.reasons + client.notes if client else ()),
-            *disturbances(run.telemetry, verdict.begin_s, verdict.end_s),
         ),
         identity=_identity(run),
         findings=findings(Seen(run, metrics, verdict)),
