@@ -14,6 +14,7 @@ from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
 from twinlens.executors.launch.running import Running
 from twinlens.measure.launched import SharedServer, shared_server, together
 from twinlens.measure.refuse import refuse_what_cannot_run
+from twinlens.measure.retake import finished_attempts, is_owed
 from twinlens.measure.session import Say, run_here
 from twinlens.measure.worker_process import gone_on, raise_for, say_interrupted, started, stop
 from twinlens.record.run import Run
@@ -56,16 +57,14 @@ def measure_study(study: Study, out: Path, watch: Watch = lambda event: None, *,
     for spec in study.point_runs():
         refuse_what_cannot_run(spec)
     folder = None if fresh else unfinished_study(study, out)
-    finished = _finished(folder) if folder else set()
+    known = finished_attempts(folder) if folder else {}
     folder = folder or create_study(out, study)
-    resumed, failures = len(finished), list[ExecutorFailed]()
+    resumed, failures = len(known), list[ExecutorFailed]()
     with shared_server(folder) as servers:
         for number, spec in enumerate(planned, start=1):
-            if spec.fingerprint() in finished:
-                continue
             say = partial(_watched, watch, number, len(planned), spec)
             try:
-                measure_one(folder, spec, say, _server_for(servers, folder, spec, say))
+                _measure_repeat(folder, spec, say, servers, known.get(spec.fingerprint(), []))
             except ExecutorFailed as error:
                 failures.append(
                     ExecutorFailed(f"{spec.point.precision}, repeat {spec.repeat}: {error}", code=error.code)
@@ -73,6 +72,16 @@ def measure_study(study: Study, out: Path, watch: Watch = lambda event: None, *,
             except KeyboardInterrupt:  # while a server was starting: no run has begun
                 raise Interrupted(gone_on(folder)) from None
     return Outcome(folder, tuple(find_runs(folder)), resumed, tuple(failures))
+
+
+def _measure_repeat(folder: Path, spec: RunSpec, say: Say, servers: SharedServer, attempts: list[Run]) -> None:
+    """One repeat: measured where it is not there yet, and again while others disturbed it and a retake is left."""
+    while is_owed(spec, attempts):
+        if attempts:
+            say("disturbed by other programs: taking it again", 0.0, 0)
+        server = _server_for(servers, folder, spec, say)
+        run = measure_one(folder, spec, say, server, attempt=len(attempts) + 1)
+        attempts = [*attempts, read_run(run)]
 
 
 def _watched(watch: Watch, number: int, total: int, spec: RunSpec, phrase: str, share: float, rows: int) -> None:
@@ -98,7 +107,7 @@ def unfinished_study(study: Study, out: Path) -> Path | None:
     for record in sorted(out.glob("*/study.json"), reverse=True):
         try:
             same = read_study(record.parent).fingerprint() == study.fingerprint()
-            if same and wanted - _finished(record.parent):
+            if same and wanted - finished_attempts(record.parent).keys():
                 return record.parent
         except BadInput:
             continue  # a broken neighbour is no reason to stop
@@ -107,25 +116,13 @@ def unfinished_study(study: Study, out: Path) -> Path | None:
     return None
 
 
-def _finished(folder: Path) -> set[str]:
-    found = set()
-    for record in folder.glob("*/run.json"):
-        try:
-            run = read_run(record.parent)
-        except BadInput:
-            continue
-        if run.is_finished:
-            found.add(run.spec.fingerprint())
-    return found
-
-
-def measure_one(folder: Path, spec: RunSpec, say: Say, server: Running | None = None) -> Path:
+def measure_one(folder: Path, spec: RunSpec, say: Say, server: Running | None = None, attempt: int = 1) -> Path:
     """Measure one run into a new folder under `folder`, whose path is returned.
 
     `server`: the launched server that it shares with others (measure/launched.py); None: an executor that needs one
     starts its own. Raises what `run_here` raises.
     """
-    run = create_run(folder, spec)
+    run = create_run(folder, spec, attempt)
     if server is not None:
         update_run(run, server=server.to_json())
     if not spec.protocol.isolate:

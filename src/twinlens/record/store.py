@@ -28,8 +28,11 @@ def now_utc() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
 
 
-def create_run(parent: Path, spec: RunSpec) -> Path:
-    """A new run folder under `parent`, in state "running", with what was asked. Returns its path."""
+def create_run(parent: Path, spec: RunSpec, attempt: int = 1) -> Path:
+    """A new run folder under `parent`, in state "running", with what was asked. Returns its path.
+
+    `attempt`: which one at this repeat, from 1; the ones before were disturbed by others.
+    """
     label = "_".join([spec.name, spec.point.precision, f"r{spec.repeat}"])
     folder = parent / f"{now_utc()}_{label}_{secrets.token_hex(2)}"
     folder.mkdir(parents=True)
@@ -42,6 +45,7 @@ def create_run(parent: Path, spec: RunSpec) -> Path:
             "state": "running",
             "lens": spec.lens,
             "fingerprint": spec.fingerprint(),
+            "attempt": attempt,
             "asked": spec.to_dict(),
             "started_utc": now_utc(),
             "ended_utc": None,

@@ -79,6 +79,11 @@ def _throttled(finding: Finding) -> str:
     return f"The accelerator was throttled ({finding.subject}) in {share} of the steady window."
 
 
+def _retaken(finding: Finding) -> str:
+    attempt = _number(finding, "attempt")
+    return f"Attempt {attempt}: other programs disturbed the {'one' if attempt == 2 else 'ones'} before; all are kept."
+
+
 def _percent(share: float) -> str:
     return f"{digits(100 * share, 2)} %"
 
@@ -105,6 +110,7 @@ SENTENCES: dict[str, Sentence] = {
     "no-cause-found": _no_cause_found,
     "shared-machine": _shared_machine,
     "throttled": _throttled,
+    "retaken": _retaken,
     "precision-differs": _precision_differs,
     "guard-failed": _guard_failed,
 }

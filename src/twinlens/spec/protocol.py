@@ -31,6 +31,7 @@ class Protocol(Spec):
     `steady_s`: the shortest window that may be called steady (heat and governors need minutes on a GPU: ask for 600
     there). `extend`: how often a run that is not steady may be doubled. `repeats`: fresh processes per operating
     point. `isolate`: a process of its own for each run (False: in this process, for notebooks and tests).
+    `retakes`: how often a run that others disturbed in passing is taken again (all attempts are kept).
     `guards`: see whether a server over HTTP caches, miscounts, changes or shortens answers under load; asks afterwards.
     `telemetry_s`: time between samples of the machine, and of a server's own metrics (there half a second at least).
     `ceilings`: measure this machine's rates beside each run.
@@ -43,6 +44,7 @@ class Protocol(Spec):
     steady_s: NonNegativeFloat = 30.0
     extend: NonNegativeInt = 1
     repeats: PositiveInt = 3
+    retakes: NonNegativeInt = 1
     seed: NonNegativeInt = 0
     isolate: bool = True
     telemetry_s: PositiveFloat = 0.5

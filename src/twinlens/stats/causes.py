@@ -8,6 +8,7 @@ cannot be found by correlation: it is named as such, without a share.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -15,7 +16,10 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.special import ndtr
 from scipy.stats import rankdata
+
+from twinlens.stats.autocorrelation import autocorrelation
 
 Floats = NDArray[np.float64]
 How = Literal["in time", "throughout"]
@@ -25,7 +29,9 @@ _MOST_BINS = 400  # the test is quadratic in bins
 _MOST_CHANCE = 0.05
 _LEAST_CORRELATION = 0.3  # weaker, and it explains less than a tenth of the variation
 _CALM = 0.25  # the pace that a quarter of the time reached or beat is what the run can do
-_THROTTLED = 0x8 | 0x20 | 0x40 | 0x80  # NVML: hardware slowdown, thermal, power brake; the power cap is a board's normal state
+_THROTTLED = (
+    0x8 | 0x20 | 0x40 | 0x80
+)  # NVML: hardware slowdown, thermal, power brake; the power cap is a board's normal state
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +51,8 @@ class Pace:
 class Cause:
     """One source that held the run up. `slow` and `calm` are its means while rows were slow and otherwise.
 
-    `share`: of the time lost against the calm pace, from 0 to 1; None for what was there throughout. `external`: work of
-    others, not of this run or of the machine's own limits, so that another try may go undisturbed.
+    `share`: of the time lost against the calm pace, from 0 to 1; None for what was there throughout. `external`: work
+    of others, not of this run or of the machine's own limits, so that another try may go undisturbed.
     """
 
     source: str
@@ -122,7 +128,7 @@ def _edges(pace: Pace, telemetry: pa.Table) -> Floats:
     begin, end = float(pace.begin_ns.min()), float(pace.end_ns.max())
     times = np.unique(telemetry.column("time_ns").to_numpy().astype(float))
     period = float(np.median(np.diff(times))) if times.size > 1 else end - begin
-    # Requests of a server overlap and last long; how they went is seen where they ended, so only rows in turn set a size.
+    # Requests of a server overlap and last long: the time between their ends sets a size, not how long one lasts.
     turn = float(np.median(np.diff(np.sort(pace.end_ns)))) if pace.end_ns.size > 1 else 0.0
     width = max(period, 1.05 * turn, (end - begin) / _MOST_BINS, 1.0)
     return np.linspace(begin, end, max(1, int((end - begin) / width)) + 1)
@@ -153,7 +159,7 @@ def _level(telemetry: pa.Table, source: _Source, edges: Floats) -> Floats | None
     # A sample speaks for the time since the one before; the first has none before it.
     begin = np.concatenate([[moments[0] - (moments[1] - moments[0])], moments[:-1]]) if moments.size > 1 else moments
     weight = _spread(begin, moments, np.ones_like(moments), edges)
-    total = _spread(begin, moments, source.sign * worst, edges)
+    total = _spread(begin, moments, worst, edges)
     return source.sign * np.divide(total, weight, out=np.full(weight.size, np.nan), where=weight > 0)
 
 
@@ -181,11 +187,19 @@ def _judged(source: _Source, level: Floats, slowness: Floats, lost: Floats) -> C
 
 
 def _together(level: Floats, slowness: Floats) -> tuple[float, float]:
-    """Rank correlation, and how often the same series shifted in time against each other correlate as much."""
+    """Rank correlation, and its chance where there is nothing: the larger of two answers.
+
+    How often the same series shifted in time against each other correlate as much, which waits for no formula; and the
+    normal law with the variance that the memory of both gives it (Bartlett 1935), which needs no long series.
+    """
     a, b = (_standard(rankdata(series)) for series in (level, slowness))
     products = np.fft.irfft(np.fft.rfft(a) * np.conj(np.fft.rfft(b)), a.size) / a.size
     here = float(products[0])
-    return here, float((products >= here - 1e-12).mean())
+    shifted = float((products >= here - 1e-12).mean())
+    lags = max(1, a.size // 4)
+    both = (autocorrelation(a) * autocorrelation(b))[1 : lags + 1]
+    spread = math.sqrt(max(1.0, 1 + 2 * float(both.sum())) / a.size)
+    return here, max(shifted, float(ndtr(-here / spread)))
 
 
 def _standard(series: Floats) -> Floats:
@@ -212,5 +226,7 @@ def _throughout(telemetry: pa.Table, named: set[str], pace: Pace) -> tuple[Cause
     for source in _SOURCES:
         level = None if source.throughout is None or source.name in named else _level(telemetry, source, edges)
         if level is not None and level[0] >= (source.throughout or 0.0):
-            found.append(Cause(source.name, "throughout", float(level[0]), float(level[0]), None, None, source.external))
+            found.append(
+                Cause(source.name, "throughout", float(level[0]), float(level[0]), None, None, source.external)
+            )
     return tuple(found)

@@ -72,5 +72,12 @@ def shared_machine(seen: Seen) -> Iterable[Finding]:
         yield Finding("throttled", "warns", reason, {"share": of_window})
 
 
-CHECKS: tuple[Check, ...] = (precision_differs, guard_failed, held_up, shared_machine)
+def retaken(seen: Seen) -> Iterable[Finding]:
+    """A run that was taken again: the attempts before it were disturbed by others, and are kept."""
+    attempt = int(seen.run.raw.get("attempt", 1))
+    if attempt > 1:
+        yield Finding("retaken", "warns", "", {"attempt": attempt})
+
+
+CHECKS: tuple[Check, ...] = (precision_differs, guard_failed, held_up, shared_machine, retaken)
 """In the order in which people read them. A new check is a line here."""

@@ -45,6 +45,7 @@ class Summary:
     gate: dict[str, Any] | None = None
     notes: tuple[str, ...] = ()
     identity: str = ""
+    attempt: int = 1
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -60,7 +61,8 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Repeats of one operating point. `ranked` only if every finished run is."""
+    """Repeats of one operating point. `ranked` only if every finished run is. `retaken`: finished attempts that others
+    disturbed and that were taken again; they are in no figure."""
 
     lens: Literal["training", "inference"]
     model: str
@@ -68,6 +70,7 @@ class Group:
     runs: tuple[Summary, ...]
     metrics: dict[str, Estimate]
     ranked: bool
+    retaken: tuple[Summary, ...] = ()
 
     @property
     def label(self) -> str:
@@ -85,7 +88,7 @@ def group(summaries: Iterable[Summary]) -> tuple[Group, ...]:
     for summary in summaries:
         identity = [summary.lens, summary.model, summary.executor, summary.point, summary.identity]
         members.setdefault(json.dumps(identity, sort_keys=True), []).append(summary)
-    return tuple(_one(_not_replaced(runs)) for runs in members.values())
+    return tuple(_one(*_attempts(_not_replaced(runs))) for runs in members.values())
 
 
 def _not_replaced(runs: list[Summary]) -> list[Summary]:
@@ -93,7 +96,17 @@ def _not_replaced(runs: list[Summary]) -> list[Summary]:
     return [run for run in runs if run.state == "finished" or run.repeat not in finished]
 
 
-def _one(runs: list[Summary]) -> Group:
+def _attempts(runs: list[Summary]) -> tuple[list[Summary], tuple[Summary, ...]]:
+    """The runs that count, and the attempts that were taken again: of each repeat the last attempt counts."""
+    last: dict[int, int] = {}
+    for run in runs:
+        last[run.repeat] = max(run.attempt, last.get(run.repeat, 0))
+    return [run for run in runs if run.attempt == last[run.repeat]], tuple(
+        run for run in runs if run.attempt < last[run.repeat]
+    )
+
+
+def _one(runs: list[Summary], retaken: tuple[Summary, ...] = ()) -> Group:
     complete = [run for run in runs if run.state == "finished"] or runs
     names = list(dict.fromkeys(name for run in complete for name in run.metrics))
     return Group(
@@ -103,4 +116,5 @@ def _one(runs: list[Summary]) -> Group:
         runs=tuple(runs),
         metrics={name: over_runs([run.metrics[name] for run in complete if name in run.metrics]) for name in names},
         ranked=all(run.ranked for run in runs),
+        retaken=retaken,
     )

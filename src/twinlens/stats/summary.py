@@ -61,6 +61,7 @@ def summarise(run: Run) -> Summary:
             *(client.reasons + client.notes if client else ()),
         ),
         identity=_identity(run),
+        attempt=int(run.raw.get("attempt", 1)),
         findings=findings(Seen(run, metrics, verdict)),
     )
 

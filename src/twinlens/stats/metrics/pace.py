@@ -1,4 +1,4 @@
-"""How fast the rows of a run went, for the search for causes: the same rows that its verdict on steadiness is made of."""
+"""How fast the rows of a run went, for the search for causes: the rows that its verdict on steadiness is made of."""
 
 from __future__ import annotations
 
