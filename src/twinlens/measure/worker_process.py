@@ -48,7 +48,7 @@ def say_interrupted(run: Path) -> None:
 
 
 def raise_for(code: int, last: dict[str, Any], run: Path) -> None:
-    """Raise what a worker ended with, by its code and `last` line; ends a run as failed that could not say so itself."""
+    """Raise what a worker ended with, by its code and `last` line; ends as failed a run that could not say it."""
     if code == 0:
         return
     if "error" in last:

@@ -1,7 +1,7 @@
 """Whether rows on disk are those that were written: a checksum for each batch, and full validation of what is read.
 
-Beside FILE.arrows stands FILE.arrows.crc32, one line per batch: the byte at which it ends, the CRC-32 of the bytes since
-the line before, in hex, and the rows so far; "end" after that where the writer was closed. A killed run lacks the end,
+Beside FILE.arrows stands FILE.arrows.crc32, one line per batch: the byte at which it ends, the CRC-32 of the bytes
+since the line before, in hex, and the rows so far; "end" after that where the writer was closed. A killed run lacks the end,
 a run of an older version the file; both stay readable.
 """
 
@@ -18,8 +18,24 @@ from twinlens.errors import BadInput
 
 # What every row has: a null there was never written.
 _NEVER_NULL = frozenset(
-    "kind begin_ns end_ns samples tokens group intended_ns sent_ns chunk_ns chunk_tokens input_tokens output_tokens "
-    "outcome time_ns source round_trip_ns".split()
+    [
+        "kind",
+        "begin_ns",
+        "end_ns",
+        "samples",
+        "tokens",
+        "group",
+        "intended_ns",
+        "sent_ns",
+        "chunk_ns",
+        "chunk_tokens",
+        "input_tokens",
+        "output_tokens",
+        "outcome",
+        "time_ns",
+        "source",
+        "round_trip_ns",
+    ]
 )
 
 

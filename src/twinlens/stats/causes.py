@@ -160,7 +160,8 @@ def _level(telemetry: pa.Table, source: _Source, edges: Floats) -> Floats | None
     begin = np.concatenate([[moments[0] - (moments[1] - moments[0])], moments[:-1]]) if moments.size > 1 else moments
     weight = _spread(begin, moments, np.ones_like(moments), edges)
     total = _spread(begin, moments, worst, edges)
-    return source.sign * np.divide(total, weight, out=np.full(weight.size, np.nan), where=weight > 0)
+    level = np.divide(total, weight, out=np.full(weight.size, np.nan), where=weight > 0)
+    return np.asarray(source.sign * level, dtype=np.float64)
 
 
 def _floats(telemetry: pa.Table, column: str) -> Floats:
@@ -205,7 +206,7 @@ def _together(level: Floats, slowness: Floats) -> tuple[float, float]:
 def _standard(series: Floats) -> Floats:
     centred = series - series.mean()
     spread = float(centred.std())
-    return centred / spread if spread > 0 else centred
+    return np.asarray(centred / spread if spread > 0 else centred, dtype=np.float64)
 
 
 def _explained(level: Floats, lost: Floats) -> float:
