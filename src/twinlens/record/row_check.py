@@ -1,8 +1,8 @@
 """Whether rows on disk are those that were written: a checksum for each batch, and full validation of what is read.
 
 Beside FILE.arrows stands FILE.arrows.crc32, one line per batch: the byte at which it ends, the CRC-32 of the bytes
-since the line before, in hex, and the rows so far; "end" after that where the writer was closed. A killed run lacks the end,
-a run of an older version the file; both stay readable.
+since the line before, in hex, and the rows so far; "end" after that where the writer was closed. A killed run lacks
+the end, a run of an older version the file; both stay readable.
 """
 
 from __future__ import annotations
