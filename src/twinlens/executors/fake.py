@@ -59,12 +59,19 @@ class _Laws:
         refuse_unknown_options("fake", spec.executor.options, _DEFAULTS)
         self.law: dict[str, Any] = _DEFAULTS | spec.executor.options
         self.clock: Clock = MonotonicClock() if self.law["pace"] else VirtualClock()
-        self.start_ns = self.clock.now_ns()
+        self._start_ns: int | None = None
         self.row = 0
         self._rng = np.random.default_rng([spec.seed, 7])
 
+    @property
+    def start_ns(self) -> int:
+        """The zero of the rows: the first time that anybody asks."""
+        if self._start_ns is None:
+            self._start_ns = self.clock.now_ns()
+        return self._start_ns
+
     def now_ns(self) -> int:
-        return self.clock.now_ns() - self.start_ns
+        return -self.start_ns + self.clock.now_ns()
 
     def spend(self, seconds: float) -> int:
         """Let a duration pass, with its noise, and say when it is over."""

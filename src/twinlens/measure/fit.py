@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import psutil
 
 from twinlens.errors import BadInput
@@ -54,6 +56,30 @@ def refuse_what_cannot_fit(spec: RunSpec, available_bytes: float | None = None) 
             f"and {where} {show(there, BYTES)}; take a smaller model, batch or precision",
             code="TL211",
         )
+
+
+def refuse_what_cannot_fit_together(specs: Sequence[RunSpec], available_bytes: float | None = None) -> None:
+    """Raises BadInput (TL211) with the sum where points that are up at the same time need more memory than there is.
+
+    Each place has its own sum: points on the processor, and points on the GPU.
+    """
+    places: dict[str, list[RunSpec]] = {}
+    for spec in specs:
+        if spec.executor.kind == "torch":
+            places.setdefault(_available(spec)[1], []).append(spec)
+    for where, members in places.items():
+        there = _available(members[0])[0] if available_bytes is None else available_bytes
+        each = [needed(spec)[0] for spec in members]
+        if sum(each) > there:
+            words = " + ".join(
+                f"{show(size, BYTES)} ({spec.point.precision})" for size, spec in zip(each, members, strict=True)
+            )
+            raise BadInput(
+                f"the points of a paired study are up together, and they do not fit: {words} = "
+                f"{show(sum(each), BYTES)}, and {where} {show(there, BYTES)}; take fewer points or smaller ones, or "
+                'protocol.pairing = "none"',
+                code="TL211",
+            )
 
 
 def _available(spec: RunSpec) -> tuple[float, str]:

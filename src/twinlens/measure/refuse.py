@@ -14,6 +14,10 @@ def refuse_what_cannot_run(spec: RunSpec) -> None:
     """Raises BadInput for a run that does not fit this machine, or asks for what does not go together."""
     refuse_what_cannot_fit(spec)
     refuse_stall_elsewhere(spec)
+    if spec.protocol.pairing == "slices" and spec.executor.kind == "replay":
+        raise BadInput(
+            'protocol.pairing = "slices": of a recording nothing is measured anew, so nothing takes turns', code="TL202"
+        )
     if spec.lens == "training":
         return
     crew = crew_of(spec.executor.options)

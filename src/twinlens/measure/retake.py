@@ -35,6 +35,8 @@ def is_owed(spec: RunSpec, attempts: Sequence[Run]) -> bool:
     """Whether a repeat is to be measured (again): not yet, or its last attempt was disturbed and another is allowed."""
     if not attempts:
         return True
+    if spec.protocol.pairing == "slices":  # what disturbed it met the others of its repeat as well: their ratio stands
+        return False
     return len(attempts) <= spec.protocol.retakes and disturbed_by_others(summary_of(attempts[-1]))
 
 

@@ -27,9 +27,11 @@ from twinlens.measure.refuse import refuse_what_cannot_run
 from twinlens.measure.scrape import scraping
 from twinlens.measure.serve import serve
 from twinlens.measure.settle import seen_afterwards
+from twinlens.measure.sliced import batches, steps, take_in_turns
 from twinlens.measure.stall import drill
 from twinlens.measure.telemetry import Sampler
 from twinlens.measure.train import train
+from twinlens.measure.turns import Turns
 from twinlens.record.executor import ExecutorRecord
 from twinlens.record.facts import Facts
 from twinlens.record.home import as_tilde
@@ -43,13 +45,14 @@ Say = Callable[[str, float, int], None]
 """Told what is going on, how far it is (0-1) and how many rows there are."""
 
 
-def run_here(folder: Path, spec: RunSpec, say: Say, server: Running | None = None) -> None:
-    """Measure one run into `folder` (made by `create_run`), on `server` where it shares a launched one.
+def run_here(folder: Path, spec: RunSpec, say: Say, server: Running | None = None, turns: Turns | None = None) -> None:
+    """Measure one run into `folder` (made by `create_run`), on `server` where it shares a launched one, and in
+    `turns` where it takes turns with other runs.
 
     Raises BadInput, ExecutorFailed or Interrupted after writing it into the folder; rows taken so far stay there.
     """
     try:
-        rows = _measure(folder, spec, say, server)
+        rows = _measure(folder, spec, say, server, turns)
     except KeyboardInterrupt:
         end_run(folder, "interrupted", "interrupted by the user")
         raise Interrupted(f"interrupted; what was measured is kept in {folder}") from None
@@ -68,21 +71,23 @@ def run_here(folder: Path, spec: RunSpec, say: Say, server: Running | None = Non
     end_run(folder, "finished", rows=rows)
 
 
-def _measure(folder: Path, spec: RunSpec, say: Say, handed: Running | None) -> int:
+def _measure(folder: Path, spec: RunSpec, say: Say, handed: Running | None, turns: Turns | None) -> int:
     refuse_what_cannot_run(spec)
     opened: Trainer | Server = trainer(spec.executor.kind) if spec.lens == "training" else server(spec.executor.kind)
     with joined(opened, folder, spec, lambda phrase: say(phrase, 0.0, 0), handed) as running:
-        return _measure_with(opened, folder, spec, say, running)
+        return _measure_with(opened, folder, spec, say, running, turns)
 
 
-def _measure_with(opened: Any, folder: Path, spec: RunSpec, say: Say, running: Running | None) -> int:
+def _measure_with(
+    opened: Any, folder: Path, spec: RunSpec, say: Say, running: Running | None, turns: Turns | None
+) -> int:
     rows: RowWriter | None = None
     try:
         said = opened.open(spec, lambda phrase: say(phrase, 0.0, 0))
         facts = _whole(marked(said, spec, opened), spec, running)
         update_run(folder, facts=as_tilde(facts.to_json()))
         rows = open_rows(folder, spec)
-        _take(opened, spec, rows, say, facts, running)
+        _take(opened, spec, rows, say, facts, running, turns)
         if settled := seen_afterwards(folder, facts):
             update_run(folder, facts=as_tilde(replace(facts, executor=facts.executor.merged(settled)).to_json()))
         if isinstance(spec.workload, TrainingWorkload) and spec.workload.save:
@@ -95,7 +100,15 @@ def _measure_with(opened: Any, folder: Path, spec: RunSpec, say: Say, running: R
     return rows.count
 
 
-def _take(opened: Any, spec: RunSpec, rows: RowWriter, say: Say, facts: Facts, running: Running | None) -> None:
+def _take(
+    opened: Any,
+    spec: RunSpec,
+    rows: RowWriter,
+    say: Say,
+    facts: Facts,
+    running: Running | None,
+    turns: Turns | None,
+) -> None:
     told_s = 0.0
 
     def progress(share: float, count: int) -> None:
@@ -105,7 +118,10 @@ def _take(opened: Any, spec: RunSpec, rows: RowWriter, say: Say, facts: Facts, r
             say("measuring", share, count)
 
     sampling = _sampling(spec, rows.folder, facts, running)
-    if spec.lens == "training":
+    if turns is not None:
+        work = steps(opened) if spec.lens == "training" else batches(opened, spec)
+        take_in_turns(work, rows, turns, sampling)
+    elif spec.lens == "training":
         with sampling:
             train(opened, spec, rows, progress, facts.entropy_rate_nats)
     elif isinstance(spec.workload, InferenceWorkload) and spec.workload.arrival.kind == "lockstep":
@@ -124,10 +140,10 @@ def _take(opened: Any, spec: RunSpec, rows: RowWriter, say: Say, facts: Facts, r
 
 
 @contextlib.contextmanager
-def _sampling(spec: RunSpec, folder: Path, facts: Facts, running: Running | None) -> Iterator[None]:
+def _sampling(spec: RunSpec, folder: Path, facts: Facts, running: Running | None) -> Iterator[Sampler | None]:
     """Samples of the machine into the run folder, from entering on."""
     if spec.executor.kind == "replay":  # what this machine does meanwhile is nothing of the recorded one's
-        yield
+        yield None
         return
     # Only the boards this run uses: others draw power too, and it is not this run's.
     used = facts.executor.value("accelerator.uuid")
@@ -135,9 +151,9 @@ def _sampling(spec: RunSpec, folder: Path, facts: Facts, running: Running | None
     pid, period_s = running.pid if running else None, spec.protocol.telemetry_s
     with (
         open_telemetry(folder) as readings,
-        Sampler(readings.add_all, gpus, period_s, meters=open_meters(gpus), server_pid=pid),
+        Sampler(readings.add_all, gpus, period_s, meters=open_meters(gpus), server_pid=pid) as sampler,
     ):
-        yield
+        yield sampler
 
 
 def _whole(facts: Facts, spec: RunSpec, running: Running | None) -> Facts:

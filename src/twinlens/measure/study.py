@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,9 @@ from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
 from twinlens.executors.launch.running import Running
+from twinlens.measure.fit import refuse_what_cannot_fit_together
 from twinlens.measure.launched import SharedServer, shared_server, together
+from twinlens.measure.paired import measure_paired
 from twinlens.measure.refuse import refuse_what_cannot_run
 from twinlens.measure.retake import finished_attempts, is_owed
 from twinlens.measure.session import Say, run_here
@@ -56,10 +58,15 @@ def measure_study(study: Study, out: Path, watch: Watch = lambda event: None, *,
     planned = together(study.runs())
     for spec in study.point_runs():
         refuse_what_cannot_run(spec)
+    if study.protocol.pairing == "slices":
+        refuse_what_cannot_fit_together(study.point_runs())
     folder = None if fresh else unfinished_study(study, out)
     known = finished_attempts(folder) if folder else {}
     folder = folder or create_study(out, study)
     resumed, failures = len(known), list[ExecutorFailed]()
+    if study.protocol.pairing == "slices":
+        failures += measure_repeats(folder, planned, set(known), watch)
+        return Outcome(folder, tuple(find_runs(folder)), resumed, tuple(failures))
     with shared_server(folder) as servers:
         for number, spec in enumerate(planned, start=1):
             say = partial(_watched, watch, number, len(planned), spec)
@@ -82,6 +89,36 @@ def _measure_repeat(folder: Path, spec: RunSpec, say: Say, servers: SharedServer
         server = _server_for(servers, folder, spec, say)
         run = measure_one(folder, spec, say, server, attempt=len(attempts) + 1)
         attempts = [*attempts, read_run(run)]
+
+
+def measure_repeats(folder: Path, planned: Sequence[RunSpec], finished: set[str], watch: Watch) -> list[ExecutorFailed]:
+    """Measure the repeats of a paired study that are not there whole, and say which failed."""
+    failures = []
+    for repeat in sorted({spec.repeat for spec in planned}):
+        specs = [spec for spec in planned if spec.repeat == repeat]
+        if all(spec.fingerprint() in finished for spec in specs):
+            continue
+        tell = partial(_watched_together, watch, planned, specs)
+        try:
+            measure_paired(folder, specs, tell)
+        except ExecutorFailed as error:
+            failures.append(error)
+    return failures
+
+
+def _watched_together(
+    watch: Watch,
+    planned: Sequence[RunSpec],
+    specs: Sequence[RunSpec],
+    spec: RunSpec,
+    phrase: str,
+    share: float,
+    rows: int,
+) -> None:
+    """Runs of a repeat go forward together: said as if one came after another, as far as `share` of all goes."""
+    place = min(int(share * len(specs)), len(specs) - 1)
+    number = planned.index(specs[0]) + place + 1
+    watch(Event(number, len(planned), spec, phrase, share * len(specs) - place, rows))
 
 
 def _watched(watch: Watch, number: int, total: int, spec: RunSpec, phrase: str, share: float, rows: int) -> None:

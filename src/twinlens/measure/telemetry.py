@@ -56,7 +56,8 @@ class Sampler:
         self._children, self._theirs = list[psutil.Process](), list[psutil.Process]()
         self._reads = 0
         self._before: CpuReading | None = None
-        self._ended = threading.Event()
+        self._ended, self._awake, self._one = threading.Event(), threading.Event(), threading.Lock()
+        self._awake.set()
         self._thread = threading.Thread(target=self._loop, name="telemetry", daemon=True)
         self._spent_ns = 0
         self._begin_ns = self._clock.now_ns()
@@ -73,12 +74,26 @@ class Sampler:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        was_awake = self._awake.is_set()
         self._ended.set()
+        self._awake.set()
         self._thread.join(timeout=5.0)
-        if not self._thread.is_alive() and self.error is None:
+        if was_awake and not self._thread.is_alive() and self.error is None:
             self._deliver()  # the interval since the last sample, so that the end of the run is covered
         self._pressure.close()
         self._end_ns = self._clock.now_ns()
+
+    def pause(self) -> None:
+        """Take one more sample, and no other until `resume`: for a run that waits while others work."""
+        if self.error is None:
+            self._deliver()
+        self._awake.clear()
+
+    def resume(self) -> None:
+        """Go on sampling. Ratios count from here: what happened meanwhile is none of this run's."""
+        with self._one:
+            self._before = read_cpu(self._process, self._children)
+        self._awake.set()
 
     def read(self) -> list[dict[str, Any]]:
         """One row per source now, as table rows; the intervals of ratios begin at the call before.
@@ -110,15 +125,17 @@ class Sampler:
         while not self._ended.is_set() and self.error is None:
             self._deliver()
             self._ended.wait(self._period_s)
+            self._awake.wait()
 
     def _deliver(self) -> None:
-        begin_ns = time.thread_time_ns()
-        try:
-            self._sink(self.read())
-            self.samples += 1
-        except Exception as error:  # the boundary between an observer and what it observes
-            self.error = f"{type(error).__name__}: {error}"
-        self._spent_ns += time.thread_time_ns() - begin_ns
+        with self._one:
+            begin_ns = time.thread_time_ns()
+            try:
+                self._sink(self.read())
+                self.samples += 1
+            except Exception as error:  # the boundary between an observer and what it observes
+                self.error = f"{type(error).__name__}: {error}"
+            self._spent_ns += time.thread_time_ns() - begin_ns
 
     def _host(self, now_ns: int) -> Sample:
         if self._reads % _CHILDREN_EVERY == 0:  # listing them walks every process of the host

@@ -1,4 +1,7 @@
-"""A fresh process for one run: `python -m twinlens.measure.worker FOLDER`. Speaks JSON lines on stdout."""
+"""A fresh process for one run: `python -m twinlens.measure.worker FOLDER [--turns]`. Speaks JSON lines on stdout.
+
+With --turns it works when it is told to on stdin (measure/paired.py), and waits in between.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from twinlens.errors import TwinlensError
 from twinlens.lone_numpy import load_numpy
 
 
-def main(folder: Path) -> int:
+def main(folder: Path, in_turns: bool = False) -> int:
     """Measure the run that `folder` asks for. Returns the exit code; the last line says an error, if any."""
     _die_with_parent()
     signal.signal(signal.SIGTERM, _interrupt)
@@ -35,9 +38,11 @@ def main(folder: Path) -> int:
         run = read_run(folder)
         from twinlens.executors.launch.running import Running
         from twinlens.measure.session import run_here
+        from twinlens.measure.turns import Turns
 
         handed = Running.from_json(run.raw["server"]) if "server" in run.raw else None
-        run_here(folder, run.spec, lambda phrase, share, rows: tell(say=phrase, share=share, rows=rows), handed)
+        turns = Turns(sys.stdin, tell) if in_turns else None
+        run_here(folder, run.spec, lambda phrase, share, rows: tell(say=phrase, share=share, rows=rows), handed, turns)
     except TwinlensError as error:
         tell(error=str(error), code=error.code, exit=error.exit_code)
         return error.exit_code
@@ -58,4 +63,4 @@ def _die_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), "--turns" in sys.argv[2:]))

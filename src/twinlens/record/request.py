@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
+
+from twinlens.record.slice import slices_of, without_waiting
 
 Outcome = Literal["ok", "refused", "failed", "cut_off"]
 
@@ -31,6 +33,7 @@ REQUEST_SCHEMA = pa.schema(
         ("merged_reads", pa.int32()),
         ("reasoning_chunks", pa.int32()),
         ("client", pa.int32()),
+        ("slice", pa.int64()),
     ]
 )
 
@@ -48,6 +51,7 @@ class Request:
     `lag_ns`, the longest time that bytes of this answer lay in this machine before the client took them;
     `merged_reads`, reads that took several chunks at once, whose chunks share the last one's time; `reasoning_chunks`,
     how many of the chunks, the first ones, hold reasoning rather than the answer; `client`, which of several asked.
+    `slice`: the turn it belongs to, where points take turns (record/slice.py).
     """
 
     group: int
@@ -69,13 +73,14 @@ class Request:
     merged_reads: int | None = None
     reasoning_chunks: int | None = None
     client: int | None = None
+    slice: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Requests:
     """The rows of an inference run as columns. Chunks of row i are `chunk_*[offsets[i]:offsets[i + 1]]`.
 
-    `asked_tokens`, `released_ns`, `session` and `turn` are floats, NaN where a row says nothing.
+    `asked_tokens`, `released_ns`, `session`, `turn` and `slice` are floats, NaN where a row says nothing.
     """
 
     group: np.ndarray
@@ -92,6 +97,7 @@ class Requests:
     released_ns: np.ndarray
     session: np.ndarray
     turn: np.ndarray
+    slice: np.ndarray
 
     def __len__(self) -> int:
         return len(self.intended_ns)
@@ -115,6 +121,21 @@ class Requests:
             chunk_tokens=chunk_tokens,
             **plain,
             **{name: _nullable(table, name) for name in ("asked_tokens", "released_ns", "session", "turn")},
+            slice=slices_of(table),
+        )
+
+    def own_time(self) -> Self:
+        """The same rows with the waiting between slices taken out of their times; these rows where there is none."""
+        waited = without_waiting(self.intended_ns, self.end_ns, self.slice)
+        if not waited.any():
+            return self
+        return replace(
+            self,
+            intended_ns=self.intended_ns - waited,
+            sent_ns=self.sent_ns - waited,
+            end_ns=self.end_ns - waited,
+            released_ns=self.released_ns - waited,
+            chunk_ns=self.chunk_ns - np.repeat(waited, np.diff(self.offsets)),
         )
 
     def first_chunk_ns(self) -> np.ndarray:

@@ -8,6 +8,8 @@ from typing import Any, Literal, Self
 import numpy as np
 import pyarrow as pa
 
+from twinlens.record.slice import slices_of
+
 STEP_SCHEMA = pa.schema(
     [
         ("kind", pa.string()),
@@ -22,6 +24,7 @@ STEP_SCHEMA = pa.schema(
         ("tokens", pa.int64()),
         ("loss", pa.float64()),
         ("tag", pa.string()),
+        ("slice", pa.int64()),
     ]
 )
 
@@ -34,6 +37,7 @@ class Marks:
     at each boundary; None means that the phase does not exist here (not 0). What they leave of `end_ns - begin_ns` is
     unattributed. `samples` are sequences or images; `tokens` is 0 for images. `loss` is in nats per token (or image).
     An "evaluate" row looks at held-out data and trains nothing. `tag` names an event inside it ("compile").
+    `slice`: the turn it belongs to, where points take turns (record/slice.py); between turns there is waiting.
     """
 
     begin_ns: int
@@ -48,11 +52,15 @@ class Marks:
     optimize_ns: int | None = None
     kind: Literal["step", "evaluate"] = "step"
     tag: str | None = None
+    slice: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The rows of a training run as columns, one entry a row. Phases that do not exist are NaN; tags are None."""
+    """The rows of a training run as columns, one entry a row. Phases that do not exist are NaN; tags are None.
+
+    `slice` is a float, NaN where a row is of no slice.
+    """
 
     kind: np.ndarray
     begin_ns: np.ndarray
@@ -62,6 +70,7 @@ class Steps:
     tokens: np.ndarray
     loss: np.ndarray
     tag: np.ndarray
+    slice: np.ndarray
 
     PHASES = ("data", "forward", "backward", "communicate", "optimize")
 
@@ -71,7 +80,7 @@ class Steps:
     @classmethod
     def from_table(cls, table: pa.Table) -> Self:
         """From an Arrow table with STEP_SCHEMA."""
-        column = {name: table.column(name) for name in STEP_SCHEMA.names}
+        column = {name: table.column(name) for name in table.column_names}
         return cls(
             kind=column["kind"].to_numpy(zero_copy_only=False),
             begin_ns=column["begin_ns"].to_numpy(),
@@ -81,6 +90,7 @@ class Steps:
             tokens=column["tokens"].to_numpy(),
             loss=_floats(column["loss"]),
             tag=column["tag"].to_numpy(zero_copy_only=False),
+            slice=slices_of(table),
         )
 
     def where(self, chosen: np.ndarray) -> Self:
@@ -94,6 +104,7 @@ class Steps:
             tokens=self.tokens[chosen],
             loss=self.loss[chosen],
             tag=self.tag[chosen],
+            slice=self.slice[chosen],
         )
 
 

@@ -16,6 +16,7 @@ from twinlens.errors import BadInput, nearest
 from twinlens.spec.length_file import lengths_seen
 from twinlens.spec.pairing import refuse_unpaired, refuse_unsearchable
 from twinlens.spec.precision import precision
+from twinlens.spec.slices import refuse_unsliceable
 from twinlens.spec.study import SCHEMA, Study, place
 
 
@@ -49,6 +50,7 @@ def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec
         study = Study.model_validate_json(json.dumps(data, default=str))  # TOML's dates are words here
         if study.search is not None:
             refuse_unsearchable(study.search, study.workload, study.point, study.sweep, study.protocol)
+        refuse_unsliceable(study)
         for run in study.runs():
             precision(run.point.precision).classes(run.lens)
             refuse_unpaired(run.workload, run.point)

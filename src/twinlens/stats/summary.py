@@ -40,7 +40,8 @@ def summarise(run: Run) -> Summary:
         if run.raw.get("client") and not run.raw.get("server")
         else peak_memory(run.telemetry, is_server=bool(run.raw.get("server")))
     )
-    metrics |= energy(run.telemetry, verdict.begin_s, verdict.end_s, units_of_work, _why_no_energy(run))
+    energy_rows = run.telemetry.slice(0, 0) if run.raw.get("pairing") else run.telemetry
+    metrics |= energy(energy_rows, verdict.begin_s, verdict.end_s, units_of_work, _why_no_energy(run))
     return Summary(
         run=run.id,
         lens=run.lens,
@@ -101,9 +102,9 @@ def _training(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]]
 
 def _inference(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]]:
     assert isinstance(run.spec.workload, InferenceWorkload)
-    requests = run.requests
-    heads, steadiness = inference_steadiness(requests, _rule(run))
-    metrics = inference_metrics(requests, heads, steadiness, run.facts)
+    requests, own = run.requests, run.requests.own_time()
+    heads, steadiness = inference_steadiness(own, _rule(run))
+    metrics = inference_metrics(own, heads, steadiness, run.facts)
     if steadiness is None:
         return metrics, nothing(), {}
     inside = np.isin(requests.group, requests.group[heads[steadiness.steady_begin : steadiness.steady_end]])
@@ -151,6 +152,8 @@ def _verdict(steadiness: Steadiness, begin_ns: np.ndarray, end_ns: np.ndarray) -
 
 
 def _why_no_energy(run: Run) -> str:
+    if run.raw.get("pairing"):
+        return "points took turns, and a counter goes on counting through all of them"
     fact = run.facts.executor.facts.get("power.source") if run.facts else None
     if fact is None:
         return "the executor said nothing about energy counters"

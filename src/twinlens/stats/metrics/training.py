@@ -6,6 +6,7 @@ import numpy as np
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.facts import Facts
+from twinlens.record.slice import without_waiting
 from twinlens.record.step import Steps
 from twinlens.spec.workload import TrainingWorkload
 from twinlens.stats.bootstrap import rate_interval
@@ -23,15 +24,17 @@ _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
 def training_steadiness(steps: Steps, rule: SteadyRule = SteadyRule()) -> tuple[Steps, Steadiness | None]:
-    """The optimizer steps alone, with the time of evaluations between them taken out, and their verdict.
+    """The optimizer steps alone, without the time of evaluations and of other points' turns between them, and their
+    verdict.
 
     An evaluation trains nothing: leaving its time in would make the rate depend on how often one looks.
     """
     evaluated_ns = np.cumsum(np.where(steps.kind == "evaluate", steps.end_ns - steps.begin_ns, 0))
+    aside_ns = evaluated_ns + without_waiting(steps.begin_ns, steps.end_ns, steps.slice)
     trained = steps.kind == "step"
     only = steps.where(trained)
-    only.begin_ns[:] -= evaluated_ns[trained]
-    only.end_ns[:] -= evaluated_ns[trained]
+    only.begin_ns[:] -= aside_ns[trained]
+    only.end_ns[:] -= aside_ns[trained]
     if not len(only):
         return only, None
     tagged = np.flatnonzero(only.tag == "compile")

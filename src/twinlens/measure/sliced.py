@@ -1,0 +1,90 @@
+"""Rows in slices: what `train` and `serve` do for a run alone, for one that takes turns with others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+from twinlens.executors.protocol import Server, Trainer
+from twinlens.measure.telemetry import Sampler
+from twinlens.measure.turns import Turn, Turns, Worked
+from twinlens.record.request import Request
+from twinlens.record.rows import RowWriter
+from twinlens.record.slice import Pairing
+from twinlens.record.store import read_run, update_run
+from twinlens.schedule.slice import Slice
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload import Images, InferenceWorkload
+
+Work = Callable[[Turn, RowWriter], Worked]
+"""Does one turn, adding its rows."""
+
+
+def take_in_turns(work: Work, rows: RowWriter, turns: Turns, sampling: AbstractContextManager[Sampler | None]) -> None:
+    """Work whenever it is this run's turn, until there are no more. Samples are taken in its turns only."""
+    turn = turns.next()  # before the sampling begins, so that samples and rows count from the same moment
+    pairing = Pairing.from_json(read_run(rows.folder).raw["pairing"])
+    with sampling as sampler:
+        pairing = replace(pairing, origin_ns=time.monotonic_ns())
+        while turn is not None:
+            worked = work(turn, rows)
+            rows.flush()
+            if sampler is not None:
+                sampler.pause()
+            turns.had(turn, worked, rows.count)
+            turn = turns.next()
+            if turn is not None and sampler is not None:
+                sampler.resume()
+    waited = replace(pairing, waited_s=turns.waited_s, waited_cpu_s=turns.waited_cpu_s)
+    update_run(rows.folder, pairing=waited.to_json())
+
+
+def steps(trainer: Trainer) -> Work:
+    """Optimizer steps until the turn's time is up; one at least."""
+
+    def work(turn: Turn, rows: RowWriter) -> Worked:
+        begin_ns: int | None = None
+        count = 0
+        while True:
+            marks = trainer.step()
+            rows.add(replace(marks, slice=turn.number))
+            begin_ns = marks.begin_ns if begin_ns is None else begin_ns
+            count += 1
+            worked_s = (marks.end_ns - begin_ns) / 1e9
+            if worked_s >= turn.seconds:
+                return Worked(worked_s, count)
+
+    return work
+
+
+def batches(server: Server, spec: RunSpec) -> Work:
+    """Lockstep batches until the turn's time is up; one at least."""
+    workload = spec.workload
+    assert isinstance(workload, InferenceWorkload)
+    vision = isinstance(workload.data, Images)
+    first_group = 0
+
+    def work(turn: Turn, rows: RowWriter) -> Worked:
+        nonlocal first_group
+        taken: list[tuple[int, int]] = []
+
+        def take(request: Request) -> None:
+            rows.add(replace(request, slice=turn.number))
+            taken.append((request.intended_ns, request.end_ns))
+
+        schedule = Slice(
+            spec.point.batch,
+            None if vision else workload.input_tokens,
+            None if vision else workload.output_tokens,
+            slice_ns=round(turn.seconds * 1e9),
+            seed=spec.seed,
+            first_group=first_group,
+        )
+        server.play(schedule, take)
+        observations, first_group = schedule.groups - first_group, schedule.groups
+        worked_ns = max(end for _, end in taken) - min(begin for begin, _ in taken)
+        return Worked(worked_ns / 1e9, observations)
+
+    return work

@@ -1,0 +1,51 @@
+"""One turn of an engine-level run: lockstep batches for so long from the moment the first is asked for."""
+
+from __future__ import annotations
+
+from twinlens.record.request import Request
+from twinlens.schedule.ask import Ask
+from twinlens.schedule.lockstep import Lockstep
+from twinlens.spec.length import Length
+
+
+class Slice:
+    """Batches until `slice_ns` have passed since the first, which there is in any case."""
+
+    def __init__(
+        self,
+        batch: int,
+        input_tokens: Length | None,
+        output_tokens: Length | None,
+        *,
+        slice_ns: int,
+        seed: int,
+        first_group: int,
+    ) -> None:
+        self._batch, self._input, self._output = batch, input_tokens, output_tokens
+        self._slice_ns, self._seed, self._first_group = slice_ns, seed, first_group
+        self._batches: Lockstep | None = None
+
+    def due(self, now_ns: int) -> tuple[Ask, ...]:
+        if self._batches is None:
+            self._batches = Lockstep(
+                self._batch,
+                self._input,
+                self._output,
+                until_ns=now_ns + self._slice_ns,
+                min_requests=self._batch,
+                seed=self._seed,
+                first_group=self._first_group,
+            )
+        return self._batches.due(now_ns)
+
+    def next_due_ns(self) -> int | None:
+        return self._batches.next_due_ns() if self._batches else 0
+
+    def done(self, request: Request) -> None:
+        if self._batches is not None:
+            self._batches.done(request)
+
+    @property
+    def groups(self) -> int:
+        """Batches handed out so far, counted from `first_group`: where the next slice goes on."""
+        return self._batches.groups if self._batches else self._first_group

@@ -1,0 +1,37 @@
+"""What cannot be measured in slices is said before anything is started."""
+
+from __future__ import annotations
+
+from twinlens.errors import BadInput
+from twinlens.spec.study import Study
+from twinlens.spec.workload import InferenceWorkload, TrainingWorkload
+
+MOST_POINTS = 16  # a round of more would be longer than most disturbances, and nothing would be paired
+
+
+def refuse_unsliceable(study: Study) -> None:
+    """Raises BadInput (TL202) where `protocol.pairing = "slices"` goes with something that cannot take turns."""
+    if study.protocol.pairing == "slices" and (sentence := _problem(study)):
+        raise BadInput(f'protocol.pairing = "slices": {sentence}', code="TL202")
+
+
+def _problem(study: Study) -> str | None:
+    protocol, workload = study.protocol, study.workload
+    points = len(study.points())
+    if study.search is not None:
+        return "a search decides one run after another, so nothing can take turns; leave out one of the two"
+    if points < 2:
+        return "there is one operating point and nothing to pair it with; sweep something, such as sweep.precision"
+    if points > MOST_POINTS:
+        return f"{points} points are too many to take turns; sweep {MOST_POINTS} at most"
+    if not protocol.isolate:
+        return "points that take turns are processes of their own; set protocol.isolate = true"
+    if protocol.stall is not None:
+        return "a stall stops one server, and it would not be its turn; leave out protocol.stall"
+    if isinstance(workload, TrainingWorkload) and workload.until is not None:
+        return "a race to a target loss is run alone; leave out workload.until"
+    if isinstance(workload, InferenceWorkload) and workload.arrival.kind != "lockstep":
+        return f"batches in lockstep take turns, not {workload.arrival.kind} arrivals"
+    if protocol.slice_s > protocol.duration_s:
+        return f"a slice of {protocol.slice_s:g} s is longer than protocol.duration_s = {protocol.duration_s:g}"
+    return None
