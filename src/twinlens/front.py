@@ -19,6 +19,7 @@ from twinlens.measure.summary_file import summary_of
 from twinlens.pages import find
 from twinlens.record.run import Run
 from twinlens.record.store import find_runs
+from twinlens.report.first_lines import first_lines
 from twinlens.report.html import write
 from twinlens.report.notebook import register
 from twinlens.report.search_table import search_table
@@ -82,7 +83,8 @@ def show(*runs: Run) -> str:
     else:
         groups = group(summary_of(run) for run in runs)
         lenses = [lens for lens in ("training", "inference") if any(one.lens == lens for one in groups)]
-        tables = [plain(summary_table(groups, lens)) for lens in lenses]  # type: ignore[arg-type]
+        tables = [plain(first_lines(groups))]
+        tables += [plain(summary_table(groups, lens)) for lens in lenses]  # type: ignore[arg-type]
     return "\n".join([*tables, *(plain(search_table(record)) for record in searches_of(runs))])
 
 

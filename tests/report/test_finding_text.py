@@ -21,7 +21,7 @@ def test_an_unknown_code_gives_a_plain_general_sentence() -> None:
 
 @pytest.mark.parametrize("code", SENTENCES)
 def test_a_finding_without_its_numbers_can_still_be_read(code: str) -> None:
-    for numbers in ({}, dict.fromkeys(("reason", "declared", "share"))):
+    for numbers in ({}, dict.fromkeys(("reason", "declared", "share", "reasons"))):
         said = finding_text(Finding(code, "warns", "", numbers))
         assert said.endswith(".")
         assert "None" not in said

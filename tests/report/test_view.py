@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from report_material import Pair, inference_run, relabelled, training_run
 
-from twinlens.report.view import point_names, standing, view, why_not_ranked
+from twinlens.report.finding_text import standing
+from twinlens.report.view import point_names, view, why_not_ranked
 
 
 def test_two_lenses_stay_two_sections_with_training_first(demo: list[Pair]) -> None:

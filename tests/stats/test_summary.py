@@ -83,7 +83,8 @@ def test_an_efficiency_above_one_is_named_as_impossible(tmp_path: Path) -> None:
     summary = summarise(replace(run, facts=replace(run.facts, ceilings=slow)))
     assert summary.metrics["mfu"].value is not None
     assert summary.metrics["mfu"].value > 1
-    assert any(note.startswith("mfu is above 100 %") for note in summary.notes)
+    assert ("impossible-share", "mfu") in {(one.code, one.subject) for one in summary.findings}
+    assert summary.ranked, "its rate does not depend on ceilings"
 
 
 def test_energy_that_cannot_be_read_says_why(tmp_path: Path) -> None:

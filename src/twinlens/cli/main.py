@@ -30,7 +30,9 @@ Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew instead of goin
 On = Annotated[
     str | None, typer.Option("--on", metavar="ray://HOST:PORT", help="Generate the load on the nodes of a Ray cluster.")
 ]
-Gate = Annotated[bool, typer.Option("--gate", help="Exit 1 if a run is not steady, misses its target, or is a no-go.")]
+Gate = Annotated[
+    bool, typer.Option("--gate", help="Exit 1 if a run is not ranked, misses its target or SLO, or is a no-go.")
+]
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, study folders, or folders of them.")]
 
 

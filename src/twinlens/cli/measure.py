@@ -14,8 +14,10 @@ from twinlens.measure.search import measure_search, unfinished_search
 from twinlens.measure.search_file import read_search
 from twinlens.measure.study import Outcome, measure_study, unfinished_study
 from twinlens.measure.summary_file import summary_of
+from twinlens.report.finding_text import finding_text
 from twinlens.spec.load import load
 from twinlens.spec.study import Study
+from twinlens.stats.group import Summary, group
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +63,35 @@ def measure_with_progress(study: Study, out: Path, quiet: bool, fresh: bool) -> 
 
 
 def fail_the_gate(outcome: Outcome) -> None:
-    """Raises GateFailed naming the first run that is not steady, missed its target, or is a no-go.
+    """Raises GateFailed naming the first run that is not ranked, or that has a finding which fails a gate.
 
-    Of a search the runs beyond the limit are meant to fail: it fails itself where no rate met the SLO.
+    A try that failed and was made again is not held against the study. Of a search the runs beyond the limit are meant
+    to fail: it fails itself where no rate met the SLO.
     """
     record = read_search(outcome.folder)
     for found in record.found if record else ():
         if found.low is None or found.outcome in ("invalid", "failed"):
             raise GateFailed(f"the search has no rate within the SLO: {found.reason}")
-    for one in () if record else outcome.runs:
-        summary = summary_of(one)
-        target = summary.metrics.get("time_to_target_s")
-        if not summary.verdict.ranked:
-            raise GateFailed(f"{one.id} is not steady: {summary.verdict.label} ({summary.verdict.reason})")
-        if target is not None and target.value is None:
-            raise GateFailed(f"{one.id} missed its target: {target.reason}")
-        if summary.gate is not None and not summary.gate["go"]:
-            raise GateFailed(f"{one.id} is a no-go: {summary.gate['reason']}")
+    failing = [] if record else [run for one in group(map(summary_of, outcome.runs)) for run in one.runs if _why(run)]
+    if failing:
+        more = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
+        raise GateFailed(f"{failing[0].run} {_why(failing[0])}{more}")
+
+
+GATED = ("fidelity-failed", "target-missed")
+"""Findings that keep no rate from being ranked and yet fail the gate: who asks for one asks for them."""
+
+
+def _why(summary: Summary) -> str:
+    """Why the gate refuses a run, in words; "" where it does not."""
+    found = next((one for one in summary.findings if one in summary.disqualified or one.code in GATED), None)
+    if summary.state != "finished":
+        return f"is not finished: {summary.state}"
+    if found is not None:
+        return f"fails the gate: {finding_text(found).rstrip('.')} ({found.code})"
+    if not summary.verdict.ranked:
+        return f"is not steady: {summary.verdict.label} ({summary.verdict.reason})"
+    return ""
 
 
 def fail_if_any(outcome: Outcome) -> None:

@@ -11,6 +11,7 @@ from twinlens.measure.search_file import search_json, searches_of
 from twinlens.measure.summary_file import summary_of
 from twinlens.record.run import Run
 from twinlens.record.store import find_runs
+from twinlens.report.first_lines import first_lines
 from twinlens.report.search_table import search_table
 from twinlens.report.table import metric_table, summary_table
 from twinlens.stats.group import group
@@ -33,6 +34,7 @@ def show_runs(runs: Sequence[Run]) -> None:
         console.print(metric_table(summary_of(runs[0])))
     else:
         groups = group(summary_of(one) for one in runs)
+        console.print(first_lines(groups))
         for lens in ("training", "inference"):
             if any(one.lens == lens for one in groups):
                 console.print(summary_table(groups, lens))

@@ -9,9 +9,10 @@ import numpy as np
 
 from twinlens.report import cell
 from twinlens.report.figure import INK, SOFT, STEADY, WARM, WIDTH, Figure, colours, data, figure
+from twinlens.report.finding_text import standing
 from twinlens.report.sentence import against, comparison, reference_of
 from twinlens.report.series import thin, throughput
-from twinlens.report.view import Entry, LensView, headline, runs_word, standing
+from twinlens.report.view import Entry, LensView, headline, runs_word
 from twinlens.stats.metrics.definition import METRICS
 
 

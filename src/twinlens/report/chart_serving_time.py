@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from twinlens.record.run import Run
 from twinlens.report.figure import INK, SOFT, WARM, WIDTH, Figure, data, figure
+from twinlens.report.finding_text import standing
 from twinlens.report.load import fault_of
-from twinlens.report.view import Entry, standing
+from twinlens.report.view import Entry
 from twinlens.stats.group import Summary
 from twinlens.stats.metrics.overload import in_flight
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from twinlens.record.finding import Finding
 from twinlens.report.cell import clean
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.units import BYTES, digits, show
+from twinlens.units import BYTES, RATIO, SECONDS, digits, show
 
 Sentence = Callable[[Finding], str]
+_IDS = re.compile(rf"\b({'|'.join(map(re.escape, sorted(METRICS, key=len, reverse=True)))})\b")
+_LIMITS = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_latency_s": "latency"}
 
 
 def finding_text(finding: Finding) -> str:
@@ -32,8 +35,22 @@ def short(code: str) -> str:
     return f"SLO{words[3:]}" if words.startswith("slo ") else words
 
 
+def standing(label: str) -> str:
+    """A label of a run or a group in words: "warm-up" is a run that became steady after one."""
+    words = {"flat": "steady", "warm-up": "steady after warm-up"}
+    parts = (words.get(part) or (short(part) if part in SENTENCES else clean(part, 60)) for part in label.split(" / "))
+    return " / ".join(dict.fromkeys(parts))
+
+
+def in_words(text: str) -> str:
+    """A sentence of the statistics with metric ids replaced by their labels."""
+    return _IDS.sub(lambda found: METRICS[found.group()].label, text)
+
+
 def _subject(finding: Finding) -> str:
-    """What a finding is about: the label of a metric, else as it stands."""
+    """What a finding is about: the label of a metric or of a limit, else as it stands."""
+    if finding.subject in _LIMITS:
+        return _LIMITS[finding.subject]
     return METRICS[finding.subject].label if finding.subject in METRICS else finding.subject
 
 
@@ -50,7 +67,50 @@ def _precision_differs(finding: Finding) -> str:
 
 
 def _guard_failed(finding: Finding) -> str:
-    return f"The guard {finding.subject!r} failed: {str(_number(finding, 'reason')).rstrip('.')}."
+    return f"The guard {finding.subject!r} failed: {_words(_number(finding, 'reason'))}."
+
+
+def _client_limit(finding: Finding) -> str:
+    reasons = [str(one) for one in _number(finding, "reasons")]
+    return f"The client was at its limit, so the server cannot be told from it: {' '.join(reasons)}"
+
+
+def _slo(finding: Finding, lead: str) -> str:
+    share, quantile, limit_s = (float(_number(finding, name)) for name in ("share", "quantile", "limit_s"))
+    low, high = finding.numbers.get("low"), finding.numbers.get("high")
+    known = "" if low is None or high is None else f" (95% interval {100 * low:.3g}–{100 * high:.3g}%)"
+    return (
+        f"{lead}: {show(share, RATIO)} of requests keep {_subject(finding)} ≤ {show(limit_s, SECONDS)}{known}, "
+        f"where {100 * quantile:g}% must."
+    )
+
+
+def _slo_missed(finding: Finding) -> str:
+    return _slo(finding, "The SLO is missed")
+
+
+def _slo_unclear(finding: Finding) -> str:
+    return _slo(finding, "The SLO may be missed, measure longer to know")
+
+
+def _no_go(finding: Finding) -> str:
+    return f"The fidelity gate says no-go: {_words(_number(finding, 'reason'))}."
+
+
+def _target_missed(finding: Finding) -> str:
+    return f"The target loss was not reached: {_words(_number(finding, 'reason'))}."
+
+
+def _impossible_share(finding: Finding) -> str:
+    return (
+        f"{_subject(finding)} is {show(float(_number(finding, 'share')), RATIO)}, above 100%: its ceiling was measured "
+        "lower than this run went (a busy neighbour, or a cache), so do not read it as efficiency."
+    )
+
+
+def _words(reason: Any) -> str:
+    """A reason of the statistics, with labels for ids and without its full stop."""
+    return in_words(str(reason)).rstrip(".")
 
 
 def _cause(finding: Finding) -> str:
@@ -107,11 +167,17 @@ _DOING: dict[str, tuple[str, Callable[[float], str]]] = {
 
 SENTENCES: dict[str, Sentence] = {
     "cause": _cause,
+    "client-limit": _client_limit,
+    "fidelity-failed": _no_go,
     "no-cause-found": _no_cause_found,
+    "retaken": _retaken,
     "shared-machine": _shared_machine,
     "throttled": _throttled,
-    "retaken": _retaken,
-    "precision-differs": _precision_differs,
     "guard-failed": _guard_failed,
+    "impossible-share": _impossible_share,
+    "precision-differs": _precision_differs,
+    "slo-missed": _slo_missed,
+    "slo-unclear": _slo_unclear,
+    "target-missed": _target_missed,
 }
 """A new finding is a line here, and a page `pages/findings/CODE.md`."""

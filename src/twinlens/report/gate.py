@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from twinlens.report.cell import clean
-from twinlens.report.view import in_words
+from twinlens.report.finding_text import in_words
 from twinlens.stats.group import Group
 
 Word = Literal["go", "no-go", "reference", "not measured"]

@@ -12,6 +12,7 @@ from twinlens.errors import BadInput
 from twinlens.report import page
 from twinlens.report.chart import charts
 from twinlens.report.figure import colour
+from twinlens.report.finding_text import standing
 from twinlens.report.method import again, definitions
 from twinlens.report.sentence import sentences
 from twinlens.report.served_page import served_parts
@@ -49,6 +50,8 @@ def render(view: View) -> str:
         checks=VALIDITY,
         stack=facts,
         letters=LETTERS,
+        standing=standing,
+        why=page.why,
         colour=colour,
         methods=again(view),
         definitions=definitions(page.metric_ids(details, heads)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from twinlens.report.cell import clean
+from twinlens.report.finding_text import standing
 from twinlens.stats.group import Group, Summary
 
 Load = Literal["lockstep", "rate", "concurrency", "other"]
@@ -42,4 +43,4 @@ def fault_of(one: Group) -> str:
     if one.ranked:
         return ""
     states = [run.state for run in one.runs if run.state != "finished"]
-    return clean(states[0] if states else one.label, 40)
+    return clean(states[0] if states else standing(one.label), 40)

@@ -10,7 +10,8 @@ from markupsafe import escape
 from twinlens.measure.summary_file import summary_of
 from twinlens.record.run import Run
 from twinlens.report import cell
-from twinlens.report.view import headline, standing
+from twinlens.report.finding_text import finding_text, standing
+from twinlens.report.view import headline
 from twinlens.stats.group import Summary
 from twinlens.stats.metrics.definition import METRICS
 
@@ -27,12 +28,15 @@ def run_html(run: Run, summary: Summary) -> str:
     ids = [*([pair[0]] if pair else []), *(id for id in _SHOWN[summary.lens] if id in summary.metrics)]
     rows = "".join(_row(id, summary) for id in ids)
     verdict = summary.verdict
-    ranked = "ranked" if verdict.ranked and run.is_finished else "not ranked"
+    ranked = "ranked" if summary.ranked else "not ranked"
     said = f"{standing(verdict.label)} ({cell.clean(verdict.reason)})"
+    told = "".join(
+        f"<br><span>{escape(finding_text(one))}</span>" for one in summary.findings if one.severity != "notes"
+    )
     head = f"{cell.clean(summary.model)} · {cell.clean(run.spec.point.precision)} · {summary.lens}"
     under = f"repeat {summary.repeat + 1}, {run.state}, {summary.rows:,} rows, {ranked}: {said}"
     return (
-        f"<div><strong>{escape(head)}</strong><br><span>{escape(under)}</span>"
+        f"<div><strong>{escape(head)}</strong><br><span>{escape(under)}</span>{told}"
         f"<table><caption>{escape(cell.clean(run.id))}; intervals are within this one run</caption>"
         f"<tbody>{rows}</tbody></table></div>"
     )

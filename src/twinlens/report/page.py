@@ -10,10 +10,11 @@ from twinlens.record.estimate import Estimate
 from twinlens.report import cell
 from twinlens.report.chart import Charts
 from twinlens.report.column import Column, columns
+from twinlens.report.finding_text import finding_text, in_words, standing
 from twinlens.report.gate import Word, gate_reason, gate_word
 from twinlens.report.sentence import against, reference_of
-from twinlens.report.view import Entry, LensView, View, precision_of, runs_word, standing, why_not_ranked
-from twinlens.stats.group import Group
+from twinlens.report.view import Entry, LensView, View, precision_of, runs_word, why_not_ranked
+from twinlens.stats.group import Group, Summary
 from twinlens.stats.metrics.definition import METRICS
 
 
@@ -161,6 +162,16 @@ def _detail(id: str, estimate: Estimate, one: Group) -> Detail:
     count = f"{estimate.n:,}" if estimate.n is not None else cell.ABSENT
     interval = (cell.bounds(estimate) or cell.ABSENT) + kind
     return Detail(id, label, cell.value(estimate), interval, count, estimate.origin, cell.clean(estimate.method))
+
+
+def why(summary: Summary) -> str:
+    """The reason of the verdict on a run, and what was found in it."""
+    told = [
+        finding_text(one)
+        for one in summary.findings
+        if summary.verdict.label != "invalid" or one.code != "client-limit"
+    ]
+    return " ".join([cell.clean(in_words(f"{summary.verdict.reason.rstrip('.')}."), 600), *told])
 
 
 def when(view: View) -> str:

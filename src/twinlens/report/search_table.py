@@ -10,7 +10,7 @@ from rich.text import Text
 
 from twinlens.measure.search_file import Found, SearchRecord
 from twinlens.report import cell
-from twinlens.report.view import in_words
+from twinlens.report.finding_text import in_words
 from twinlens.spec.slo import Slo
 
 _COLOURS = {"pass": "green", "fail": "red", "invalid": "yellow", "failed": "yellow"}

@@ -7,18 +7,11 @@ from collections.abc import Sequence
 from twinlens.measure.search_file import SearchRecord
 from twinlens.record.estimate import Estimate
 from twinlens.report import cell
+from twinlens.report.finding_text import standing
 from twinlens.report.gate import gate_word
 from twinlens.report.load import SERVED, load_of
 from twinlens.report.served_sentence import served_sentence
-from twinlens.report.view import (
-    Lens,
-    headline,
-    in_order,
-    point_names,
-    precision_of,
-    runs_word,
-    standing,
-)
+from twinlens.report.view import Lens, headline, in_order, point_names, precision_of, runs_word
 from twinlens.stats.group import Group
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.ratio import ratio_of_runs

@@ -16,13 +16,14 @@ from twinlens.report.chart_serving_time import serving_timeline
 from twinlens.report.chart_tail import tail_chart
 from twinlens.report.column import Column
 from twinlens.report.figure import Figure
+from twinlens.report.finding_text import in_words, standing
 from twinlens.report.load import SERVED, TITLES, Load, load_of, place_of
 from twinlens.report.page import Cell, Detail, details_of
 from twinlens.report.search_table import interval, said, where
 from twinlens.report.served_column import PLACE_HEADS, served_columns
 from twinlens.report.served_table import share_bounds
 from twinlens.report.validity import Checked, GuardRow, calibration, guards, standing_of
-from twinlens.report.view import Entry, LensView, in_words, standing
+from twinlens.report.view import Entry, LensView
 from twinlens.stats.group import Group
 
 

@@ -13,11 +13,12 @@ from rich.text import Text
 from twinlens.record.estimate import Estimate
 from twinlens.report import cell
 from twinlens.report.column import Column
+from twinlens.report.finding_text import in_words, standing
 from twinlens.report.footnote import Footnotes, hanging
 from twinlens.report.load import TITLES, Load, fault_of, place_of
 from twinlens.report.served_agreement import agreement_sentence
 from twinlens.report.served_column import PLACE_HEADS, served_columns
-from twinlens.report.view import in_words, point_names, precision_of, standing, why_not_ranked
+from twinlens.report.view import point_names, precision_of, why_not_ranked
 from twinlens.stats.group import Group
 from twinlens.units import digits
 

@@ -14,11 +14,13 @@ from rich.text import Text
 from twinlens.record.estimate import Estimate
 from twinlens.report import cell
 from twinlens.report.column import Column, columns
+from twinlens.report.finding_text import finding_text, in_words, short, standing
+from twinlens.report.first_lines import MOST
 from twinlens.report.footnote import Footnotes, hanging
 from twinlens.report.gate import gate_word
 from twinlens.report.load import SERVED, Load, load_of
 from twinlens.report.served_table import served_table
-from twinlens.report.view import Lens, in_order, in_words, point_names, standing, why_not_ranked
+from twinlens.report.view import Lens, in_order, point_names, why_not_ranked
 from twinlens.stats.group import Group, Summary
 from twinlens.stats.metrics.definition import METRICS
 
@@ -73,7 +75,7 @@ def metric_table(summary: Summary) -> RenderableType:
         f"{cell.clean(summary.run)}: {summary.state}, {summary.rows:,} rows, {summary.lens} lens, "
         f"{cell.clean(summary.model)}"
     )
-    lines = [Text(head, style="bold"), Text(_verdict(summary))]
+    lines = [Text(head, style="bold"), *_standing(summary)]
     warnings = [hanging("! ", cell.clean(in_words(note), 600), "yellow") for note in summary.notes]
     return Stack(*lines, table, *notes.listed(), *warnings)
 
@@ -170,11 +172,26 @@ def _in_table_order(metrics: Mapping[str, Estimate]) -> list[str]:
     return sorted(metrics, key=place)
 
 
-def _verdict(summary: Summary) -> str:
-    verdict = summary.verdict
-    word = "ranked" if verdict.ranked and summary.state == "finished" else "not ranked"
+def _standing(summary: Summary) -> list[RenderableType]:
+    """The verdict, and below it the gravest findings: what a reader must know before any number."""
+    verdict, label = summary.verdict, standing(summary.verdict.label)
+    causes = [short(one.code) for one in summary.disqualified if one.code != "client-limit" or label != "invalid"]
+    if summary.state != "finished":
+        causes.insert(0, cell.clean(summary.state))
+    why = f": {', '.join(dict.fromkeys(causes))}" if causes else ""
     window = f" Steady window {verdict.begin_s:.1f}–{verdict.end_s:.1f} s of the run." if verdict.ranked else ""
-    return f"{standing(verdict.label)} ({word}): {cell.clean(verdict.reason)}.{window}"
+    word = "ranked" if summary.ranked else f"not ranked{why}"
+    lines: list[RenderableType] = [
+        Text(f"{label} ({word}): {cell.clean(verdict.reason)}.{window}", style="" if summary.ranked else "yellow")
+    ]
+    told = [one for one in summary.findings if one.severity != "notes"]
+    told = [one for one in told if one.code != "client-limit" or label != "invalid"]
+    lines += [
+        hanging("✗ " if one in summary.disqualified else "! ", finding_text(one), "yellow") for one in told[:MOST]
+    ]
+    if len(told) > MOST:
+        lines.append(Text(f"… {len(told) - MOST} more: see --json or the report", style="dim"))
+    return lines
 
 
 def _add_metric(table: Table, label: str, estimate: Estimate, notes: Footnotes) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twinlens.record.estimate import Estimate
-from twinlens.record.executor import PrecisionCheck
 from twinlens.record.guard import guards_in
 from twinlens.report import cell
+from twinlens.report.finding_text import in_words, standing
+from twinlens.report.first_lines import finding_lines, said_of
 from twinlens.report.load import SERVED, fault_of, load_of
 from twinlens.report.stack import Stack
-from twinlens.report.view import Entry, LensView, View, in_words, standing, why_not_ranked
+from twinlens.report.view import Entry, LensView, View, why_not_ranked
 from twinlens.stats.metrics.client import MOST_LOAD
 from twinlens.units import SECONDS, TOKENS_PER_S, digits, show
 
@@ -112,7 +113,7 @@ def _range(values: list[float], unit: str) -> str:
 
 def validity(view: View, stack: Stack) -> tuple[str, ...]:
     """What a reader must know before any number: not ranked, unfinished, not as declared, not recorded."""
-    found = []
+    found = [said_of(line) for line in finding_lines([one for lens in view.lenses for one in lens.groups])]
     for lens in view.lenses:
         found += _served_validity(lens)
         for entry in lens.entries:
@@ -122,8 +123,6 @@ def validity(view: View, stack: Stack) -> tuple[str, ...]:
             for run, _ in entry.material:
                 if run.error:
                     found.append(f"{cell.clean(run.id, 80)} ended with an error: {cell.clean(run.error)}")
-    for name, checks in stack.checks:
-        found += [_differs(name, check) for check in checks if check.verdict == "differs"]
     for who, verdict, missing in stack.wholes:
         if verdict == "vendor-number":
             found.append(f"{who}: too little is known of who ran; this is no better than a vendor's number.")
@@ -145,13 +144,4 @@ def _served_validity(lens: LensView) -> list[str]:
         f"{cell.breath(names)}."
         for fault, names in faults.items()
     ]
-    failed = [
-        one for entry in entries for run, _ in entry.material for one in guards_in(run.raw) if one.ruling == "fail"
-    ]
-    found += [f"A guard failed: {cell.clean(one.id, 40)}: {cell.clean(one.reason)}" for one in failed]
     return found
-
-
-def _differs(name: str, check: PrecisionCheck) -> str:
-    kind, was, real = (cell.clean(text, 40) for text in (check.tensor_class, check.declared, check.observed))
-    return f"{name}: {kind} declared as {was} ran as {real} ({cell.clean(check.evidence)})."

@@ -12,15 +12,15 @@ from twinlens.measure.search_file import SearchRecord
 from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
 from twinlens.report.cell import clean
+from twinlens.report.finding_text import finding_text, in_words, short, standing
 from twinlens.report.load import SERVED, Load, load_of, place_of
 from twinlens.spec.precision import PRECISIONS
 from twinlens.stats.group import Group, Summary, group
-from twinlens.stats.metrics.definition import HEADLINE, METRICS
+from twinlens.stats.metrics.definition import HEADLINE
 
 Lens = Literal["training", "inference"]
 LENSES: tuple[Lens, ...] = ("training", "inference")
 Material = tuple[Run, Summary]
-_IDS = re.compile(rf"\b({'|'.join(map(re.escape, sorted(METRICS, key=len, reverse=True)))})\b")
 
 # What a served point is called by is in its name always, also where there is one only.
 _PLACES = {"rate_per_s": "/s", "concurrency": " in flight"}
@@ -171,32 +171,24 @@ def why_not_ranked(one: Group) -> str | None:
     """Why a group is shown and not ranked, in words; None where it is ranked."""
     if one.ranked:
         return None
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[str, dict[str, str]] = {}  # by label: of each run the first sentence
     for run in one.runs:
         if run.state != "finished":
-            reasons.setdefault(f"unfinished ({clean(run.state)})", []).append("")
+            reasons.setdefault(f"unfinished ({clean(run.state)})", {}).setdefault(run.run, "")
         elif not run.verdict.ranked:
-            reasons.setdefault(standing(run.verdict.label), []).append(clean(run.verdict.reason))
+            reasons.setdefault(standing(run.verdict.label), {}).setdefault(run.run, clean(run.verdict.reason, 400))
+        for found in run.disqualified:
+            if not (found.code == "client-limit" and run.verdict.label == "invalid"):  # the verdict has said so
+                reasons.setdefault(short(found.code), {}).setdefault(run.run, finding_text(found))
     if not reasons:
         return clean(one.label)
-    return "; ".join(_reason(label, said, len(one.runs)) for label, said in reasons.items())
+    return "; ".join(_reason(label, tuple(said.values()), len(one.runs)) for label, said in reasons.items())
 
 
 def _reason(label: str, said: Sequence[str], runs: int) -> str:
     """ "slowdown in 2 of 3 runs (rows from 81 on take longer)": the reason is that of the first of them."""
     often = "" if runs == 1 else f" in {len(said)} of {runs} runs"
     return f"{label}{often} ({said[0].rstrip('.')})" if said[0] and said[0] != label else f"{label}{often}"
-
-
-def standing(label: str) -> str:
-    """A label of the steady test in words: "warm-up" is a run that became steady after one."""
-    words = {"flat": "steady", "warm-up": "steady after warm-up"}
-    return " / ".join(dict.fromkeys(words.get(part, clean(part, 60)) for part in label.split(" / ")))
-
-
-def in_words(text: str) -> str:
-    """A sentence of the statistics with metric ids replaced by their labels."""
-    return _IDS.sub(lambda found: METRICS[found.group()].label, text)
 
 
 def runs_word(count: int) -> str:

@@ -9,19 +9,31 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding, worst_first
 from twinlens.record.guard import guards_in
 from twinlens.record.run import Run
+from twinlens.spec.protocol import Tolerance
+from twinlens.spec.workload import InferenceWorkload
 from twinlens.stats.causes import causes
 from twinlens.stats.group import Verdict
+from twinlens.stats.metrics.client import ClientVerdict
 from twinlens.stats.metrics.disturbance import other_programs, throttled
+from twinlens.stats.metrics.goodput import standing
 from twinlens.stats.metrics.pace import pace_of
+
+SHARES = ("mfu", "hfu", "mfu_datasheet", "mfu_own_shapes", "prefill_mfu", "mbu", "matvec_share")
+"""Shares of a ceiling, which cannot be above 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a check may look at: the run as recorded, its metrics, and the verdict on whether it was steady."""
+    """What a check may look at: the run as recorded, its metrics, and the verdicts on steadiness, client and fidelity.
+
+    `client` is None where none was recorded, `gate` where fidelity was not compared.
+    """
 
     run: Run
     metrics: Mapping[str, Estimate]
     verdict: Verdict
+    client: ClientVerdict | None = None
+    gate: Mapping[str, object] | None = None
 
 
 Check = Callable[[Seen], Iterable[Finding]]
@@ -79,5 +91,66 @@ def retaken(seen: Seen) -> Iterable[Finding]:
         yield Finding("retaken", "warns", "", {"attempt": attempt})
 
 
-CHECKS: tuple[Check, ...] = (precision_differs, guard_failed, held_up, shared_machine, retaken)
+def client_limit(seen: Seen) -> Iterable[Finding]:
+    """A client that was not good enough for what it measured."""
+    if seen.client is not None and not seen.client.valid:
+        figures = {id: found.value for id, found in seen.client.metrics.items() if found.value is not None}
+        yield Finding("client-limit", "disqualifies", "", {"reasons": list(seen.client.reasons), "figures": figures})
+
+
+def slo(seen: Seen) -> Iterable[Finding]:
+    """An SLO that was missed beyond doubt, or may have been: the limit that fewest requests were within."""
+    workload, shares = seen.run.spec.workload, seen.metrics
+    if not isinstance(workload, InferenceWorkload) or workload.slo is None:
+        return
+    within = {name: found for name in workload.slo.limits() if (found := shares.get(f"{name}_within")) is not None}
+    known = {name: found for name, found in within.items() if found.value is not None}
+    if not known:
+        return
+    name, worst = min(known.items(), key=lambda pair: pair[1].value or 0.0)
+    numbers = {
+        "limit_s": workload.slo.limits()[name], "quantile": workload.slo.quantile, "share": worst.value,
+        "low": worst.low, "high": worst.high, "requests": worst.n,
+    }  # fmt: skip
+    ruling = standing(dict(shares), workload.slo)
+    if ruling == "fail":
+        yield Finding("slo-missed", "disqualifies", name, numbers)
+    elif ruling == "inconclusive" and (worst.value or 0.0) < workload.slo.quantile:
+        yield Finding("slo-unclear", "warns", name, numbers)
+
+
+def no_go(seen: Seen) -> Iterable[Finding]:
+    """A fidelity outside its tolerance. It disqualifies where the spec asks for a tolerance of its own."""
+    if seen.gate is not None and not seen.gate["go"]:
+        asked = seen.run.spec.protocol.tolerance != Tolerance()
+        yield Finding("fidelity-failed", "disqualifies" if asked else "warns", "", {"reason": seen.gate["reason"]})
+
+
+def target_missed(seen: Seen) -> Iterable[Finding]:
+    """A training run that asked for a loss and did not reach it. Its rate is as good as any: it warns."""
+    found = seen.metrics.get("time_to_target_s")
+    if found is not None and found.value is None:
+        yield Finding("target-missed", "warns", "time_to_target_s", {"reason": found.reason})
+
+
+def impossible_share(seen: Seen) -> Iterable[Finding]:
+    """A share of a ceiling above 1, so that nobody has to notice it unaided."""
+    for id in SHARES:
+        found = seen.metrics.get(id)
+        if found is not None and found.value is not None and found.value > 1:
+            yield Finding("impossible-share", "warns", id, {"share": found.value})
+
+
+CHECKS: tuple[Check, ...] = (
+    guard_failed,
+    precision_differs,
+    client_limit,
+    slo,
+    no_go,
+    target_missed,
+    impossible_share,
+    held_up,
+    shared_machine,
+    retaken,
+)
 """In the order in which people read them. A new check is a line here."""

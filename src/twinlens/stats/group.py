@@ -26,10 +26,26 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Machine:
+    """Where a run ran. `id` is equal on one machine, `stack` on one machine with one software and executor.
+
+    `name` and `software` are for people. `is_attached`: a server that was up already; its name is its address, as the
+    machine behind it is not known.
+    """
+
+    id: str
+    name: str
+    stack: str
+    software: str
+    is_attached: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """What one run's rows come to. Derived: it can be deleted and rebuilt from the run folder.
 
-    `identity` is equal for runs that are repeats of each other: all that was asked but the repeat, and who ran it.
+    `identity` is equal for runs that are repeats of each other: all that was asked but the repeat, and who ran it;
+    `asked` only all that was asked. `machine` is None where nothing was recorded of it.
     """
 
     run: str
@@ -47,6 +63,9 @@ class Summary:
     identity: str = ""
     attempt: int = 1
     findings: tuple[Finding, ...] = ()
+    error: str | None = None
+    asked: str = ""
+    machine: Machine | None = None
 
     @property
     def ranked(self) -> bool:
@@ -57,6 +76,11 @@ class Summary:
     def disqualified(self) -> tuple[Finding, ...]:
         """The findings that keep it from being ranked, whether it was steady or not."""
         return tuple(one for one in self.findings if one.severity == "disqualifies")
+
+    @property
+    def label(self) -> str:
+        """What it is to be called: the label of the steady test; of a steady run that is disqualified, why (a code)."""
+        return self.disqualified[0].code if self.verdict.ranked and self.disqualified else self.verdict.label
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +97,56 @@ class Group:
     retaken: tuple[Summary, ...] = ()
 
     @property
+    def machine(self) -> Machine | None:
+        """Where its runs ran."""
+        return self.runs[0].machine
+
+    @property
     def label(self) -> str:
-        """The label all runs share, or "inconsistent" when they disagree on whether the run is steady."""
-        labels = sorted({run.verdict.label for run in self.runs})
+        """The label all runs share, or "inconsistent" when they disagree on whether they may be ranked."""
+        labels = sorted({run.label for run in self.runs})
         if len(labels) == 1:
             return labels[0]
-        return " / ".join(labels) if len({run.verdict.ranked for run in self.runs}) == 1 else "inconsistent"
+        same = len({run.verdict.ranked and not run.disqualified for run in self.runs}) == 1
+        return " / ".join(labels) if same else "inconsistent"
 
 
 def group(summaries: Iterable[Summary]) -> tuple[Group, ...]:
-    """Groups in order of first appearance. Unfinished runs stay in and keep their group from being ranked, unless
-    the same repeat was finished later: an interrupted study that was gone on with is as good as one in one go."""
+    """Groups in order of first appearance; a run that is given twice (a copy, a folder and its child) counts once.
+
+    Unfinished runs stay in and keep their group from being ranked, unless the same repeat was finished later: an
+    interrupted study that was gone on with is as good as one in one go.
+    """
+    kept, _ = once(summaries)
     members: dict[str, list[Summary]] = {}
-    for summary in summaries:
+    for summary in sorted(kept, key=lambda one: one.machine is None):  # of those who say it, first
         identity = [summary.lens, summary.model, summary.executor, summary.point, summary.identity]
-        members.setdefault(json.dumps(identity, sort_keys=True), []).append(summary)
-    return tuple(_one(*_attempts(_not_replaced(runs))) for runs in members.values())
+        key = json.dumps(identity, sort_keys=True)
+        if summary.machine is None and summary.asked:
+            # It ended before it knew who ran: it is a try at what the others were asked, whoever they are.
+            key = next((name for name, runs in members.items() if runs[0].asked == summary.asked), key)
+        members.setdefault(key, []).append(summary)
+    place = {id(one): number for number, one in enumerate(kept)}
+    for runs in members.values():
+        runs.sort(key=lambda one: place[id(one)])
+    ordered = sorted(members.values(), key=lambda runs: place[id(runs[0])])
+    return tuple(_one(*_attempts(_not_replaced(runs))) for runs in ordered)
+
+
+def once(summaries: Iterable[Summary]) -> tuple[tuple[Summary, ...], tuple[str, ...]]:
+    """Each run once, in order, and the ids of those that were given more than once. A finished copy is preferred.
+
+    A copy has the id of its run, the same identity and the same machine; a folder that was edited is another run.
+    """
+    kept: dict[tuple[str, str, str], Summary] = {}
+    again: list[str] = []
+    for one in summaries:
+        key = one.run, one.identity, one.machine.stack if one.machine else ""
+        if key in kept:
+            again.append(one.run)
+        if key not in kept or (one.state == "finished" and kept[key].state != "finished"):
+            kept[key] = one
+    return tuple(kept.values()), tuple(dict.fromkeys(again))
 
 
 def _not_replaced(runs: list[Summary]) -> list[Summary]:

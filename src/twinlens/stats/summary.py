@@ -14,7 +14,8 @@ from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.spec.workload import InferenceWorkload, TrainingWorkload
 from twinlens.stats.findings import Seen, findings
-from twinlens.stats.group import Summary, Verdict
+from twinlens.stats.group import Machine, Summary, Verdict
+from twinlens.stats.machine import machine_of
 from twinlens.stats.metrics.client import ClientVerdict
 from twinlens.stats.metrics.energy import energy
 from twinlens.stats.metrics.inference import inference_metrics, inference_steadiness
@@ -25,7 +26,7 @@ from twinlens.stats.served import is_served, nothing, served
 from twinlens.stats.steady import Steadiness, SteadyRule
 from twinlens.units import BYTES
 
-SUMMARY_SCHEMA = 2
+SUMMARY_SCHEMA = 4
 
 
 def summarise(run: Run) -> Summary:
@@ -42,6 +43,7 @@ def summarise(run: Run) -> Summary:
     )
     energy_rows = run.telemetry.slice(0, 0) if run.raw.get("pairing") else run.telemetry
     metrics |= energy(energy_rows, verdict.begin_s, verdict.end_s, units_of_work, _why_no_energy(run))
+    compared = gate(metrics, run.spec.protocol.tolerance) if run.lens == "inference" else None
     return Summary(
         run=run.id,
         lens=run.lens,
@@ -55,15 +57,17 @@ def summarise(run: Run) -> Summary:
         rows=run.table.num_rows,
         verdict=verdict,
         metrics=metrics,
-        gate=gate(metrics, run.spec.protocol.tolerance) if run.lens == "inference" else None,
+        gate=compared,
         notes=(
             *(run.facts.notes if run.facts else ()),
-            *_impossible(metrics),
             *(client.reasons + client.notes if client else ()),
         ),
         identity=_identity(run),
+        asked=_asked(run),
+        machine=machine_of(run),
+        findings=findings(Seen(run, metrics, verdict, client, compared)),
+        error=run.error,
         attempt=int(run.raw.get("attempt", 1)),
-        findings=findings(Seen(run, metrics, verdict)),
     )
 
 
@@ -71,19 +75,21 @@ def to_json(summary: Summary) -> dict[str, Any]:
     """A summary as plain data, schema first."""
     data = {"schema": SUMMARY_SCHEMA} | asdict(replace(summary, metrics={}, findings=()))
     data["findings"] = [one.to_json() for one in summary.findings]
+    data["ranked"] = summary.ranked
     data["metrics"] = {name: estimate.to_json() for name, estimate in summary.metrics.items()}
     return data
 
 
 def from_json(data: dict[str, Any]) -> Summary:
     """The inverse of `to_json`; one of before findings were made has none. Raises KeyError or TypeError otherwise."""
-    made = ("schema", "metrics", "verdict", "notes", "findings")
+    made = ("schema", "metrics", "verdict", "notes", "findings", "ranked", "machine")
     rest = {key: value for key, value in data.items() if key not in made}
     return Summary(
         **rest,
         verdict=Verdict(**data["verdict"]),
         notes=tuple(data["notes"]),
         findings=tuple(Finding.from_json(one) for one in data.get("findings", ())),
+        machine=Machine(**data["machine"]) if data.get("machine") else None,
         metrics={name: Estimate.from_json(found) for name, found in data["metrics"].items()},
     )
 
@@ -118,21 +124,16 @@ def _inference(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]
 
 def _identity(run: Run) -> str:
     """What repeats share: everything that was asked but the repeat and the name, and the executor's hash."""
-    asked = run.spec.to_dict() | {"repeat": 0, "name": ""}
-    text = json.dumps(asked, sort_keys=True)
     who = run.facts.executor.hash() if run.facts else "unknown"
-    return hashlib.sha256(f"{text}/{who}".encode()).hexdigest()[:12]
+    return hashlib.sha256(f"{_asked_text(run)}/{who}".encode()).hexdigest()[:12]
 
 
-def _impossible(metrics: dict[str, Estimate]) -> list[str]:
-    """Sentences on figures that cannot be true, so that nobody has to notice them unaided."""
-    shares = ("mfu", "hfu", "mfu_datasheet", "mfu_own_shapes", "prefill_mfu", "mbu", "matvec_share")
-    above = [name for name in shares if name in metrics and (metrics[name].value or 0.0) > 1.0]
-    return [
-        f"{name} is above 100 %: its ceiling was measured lower than this run went (a busy neighbour, or a cache); "
-        "do not read it as efficiency."
-        for name in above
-    ]
+def _asked(run: Run) -> str:
+    return hashlib.sha256(_asked_text(run).encode()).hexdigest()[:12]
+
+
+def _asked_text(run: Run) -> str:
+    return json.dumps(run.spec.to_dict() | {"repeat": 0, "name": ""}, sort_keys=True)
 
 
 def _rule(run: Run) -> SteadyRule:

@@ -1,0 +1,97 @@
+"""What stands before any table: how many points are ranked, and the gravest findings with the points they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.text import Text
+
+from twinlens.record.finding import Finding
+from twinlens.report.cell import breath, clean
+from twinlens.report.finding_text import finding_text
+from twinlens.report.footnote import hanging
+from twinlens.report.load import fault_of
+from twinlens.report.view import LENSES, in_order, point_names
+from twinlens.stats.group import Group
+
+MOST = 5
+_ORDER = ("disqualifies", "warns")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One finding of one or more points: its severity, its points (lens first), and the sentence of the first."""
+
+    severity: str
+    code: str
+    points: tuple[str, ...]
+    text: str
+
+
+def first_lines(groups: Sequence[Group]) -> RenderableType:
+    """The verdict on all points in one line, then the top findings; nothing to say beyond the verdict is one line."""
+    ranked, lines = sum(one.ranked for one in groups), finding_lines(groups)
+    verdict = hanging(
+        "", _verdict(ranked, len(groups)) + _left_out(groups), "bold" if ranked == len(groups) else "yellow"
+    )
+    shown = [hanging("✗ " if one.severity == "disqualifies" else "! ", said_of(one), "yellow") for one in lines[:MOST]]
+    more = len(lines) - MOST
+    left = [Text(f"… {more} more: see --json or the report", style="dim")] if more > 0 else []
+    return Stack(verdict, *shown, *left, Text(""))
+
+
+def finding_lines(groups: Sequence[Group]) -> tuple[Line, ...]:
+    """What disqualifies and what warns, the gravest first; alike findings of several points together."""
+    found: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
+    for lens, one, name in _named(groups):
+        for finding, often in _of(one):
+            key = finding.severity, finding.code, finding.subject
+            found.setdefault(key, []).append((f"{lens} {name}", f"{finding_text(finding).rstrip('.')}{often}."))
+    order = sorted(found, key=lambda key: _ORDER.index(key[0]))
+    return tuple(
+        Line(severity, code, tuple(name for name, _ in found[severity, code, subject]),
+             found[severity, code, subject][0][1])
+        for severity, code, subject in order
+    )  # fmt: skip
+
+
+def _of(one: Group) -> list[tuple[Finding, str]]:
+    """Each kind of finding of a group once, with in how many of its runs it is."""
+    kinds: dict[tuple[str, str], list[Finding]] = {}
+    for run in one.runs:
+        for key in dict.fromkeys((found.code, found.subject) for found in run.findings if found.severity in _ORDER):
+            kinds.setdefault(key, []).append(
+                next(found for found in run.findings if (found.code, found.subject) == key)
+            )
+    runs = len(one.runs)
+    return [(found[0], "" if runs == 1 else f" (in {len(found)} of {runs} runs)") for found in kinds.values()]
+
+
+def said_of(line: Line) -> str:
+    return f"{clean(breath(line.points, 3))}: {line.text}"
+
+
+def _left_out(groups: Sequence[Group]) -> str:
+    named = [(lens, one, name) for lens, one, name in _named(groups) if not one.ranked]
+    said = [f"{clean(f'{lens} {name}')} ({fault_of(one)})" for lens, one, name in named]
+    return f" Not ranked: {breath(said, 4)}." if said else ""
+
+
+def _named(groups: Sequence[Group]) -> list[tuple[str, Group, str]]:
+    """Lens, group and name, in the order of tables."""
+    found: list[tuple[str, Group, str]] = []
+    for lens in LENSES:
+        mine = in_order([one for one in groups if one.lens == lens])
+        found += [(lens, one, name) for one, name in zip(mine, point_names(mine), strict=True)]
+    return found
+
+
+def _verdict(ranked: int, count: int) -> str:
+    if ranked == count:
+        return "The one point is ranked." if count == 1 else f"All {count} points are ranked."
+    if not ranked:
+        return "The one point is not ranked." if count == 1 else f"None of {count} points is ranked."
+    return f"{ranked} of {count} points {'is' if ranked == 1 else 'are'} ranked."

@@ -1,0 +1,79 @@
+"""A check that fails has consequences: the first lines say so, JSON holds it, and `--gate` exits 1."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner, Result
+
+from material import inference, measured, study_of
+from twinlens.cli.main import app
+from twinlens.measure.session import run_here
+from twinlens.record.store import create_run, update_run
+from twinlens.spec.load import dump
+
+LONG = {"duration_s": 30.0, "min_rows": 100}
+SERVED = {
+    "arrival": {"kind": "constant"},
+    "point": {"rate_per_s": 1.0},
+    "options": {"noise": 0.02},
+    "protocol": {"duration_s": 200.0, "min_rows": 100},
+}
+
+
+def call(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def served(folder: Path, ttft_s: float) -> Path:
+    file = folder / "served.toml"
+    file.write_text(dump(study_of(inference("fake", slo={"ttft_s": ttft_s}, **SERVED))))
+    return file
+
+
+def test_a_gate_is_red_where_every_request_misses_the_slo(tmp_path: Path) -> None:
+    done = call("measure", served(tmp_path, 1e-6), "--out", tmp_path / "a", "-q", "--gate")
+    assert done.exit_code == 1
+    assert "The SLO is missed: 0% of requests keep TTFT ≤ 1.00 µs" in done.stderr
+    assert "slo-missed" in done.stderr
+    head = "\n".join(done.stdout.splitlines()[:5])
+    assert "not ranked: SLO missed" in head
+    assert "✗ The SLO is missed" in head
+    (run,) = (tmp_path / "a").glob("*/*/run.json")
+    data = json.loads(call("show", run.parent, "--json").stdout)
+    assert data["ranked"] is False
+    assert data["findings"][0]["code"] == "slo-missed"
+    assert data["verdict"]["ranked"] is True, "it was steady all the same"
+
+
+def test_a_gate_is_green_where_the_slo_is_met(tmp_path: Path) -> None:
+    done = call("measure", served(tmp_path, 100.0), "--out", tmp_path / "a", "-q", "--gate", "--set",
+                "workload.slo.quantile=0.9")  # fmt: skip
+    assert (done.exit_code, "is missed" in done.stderr) == (0, False)
+    assert "(ranked)" in done.stdout.splitlines()[1]
+
+
+def test_the_first_lines_of_several_points_name_what_is_not_ranked_and_why(tmp_path: Path) -> None:
+    good = measured(tmp_path / "runs", inference("fake", options={"noise": 0.02}, protocol=LONG))
+    bad = measured(tmp_path / "runs", inference("fake", options={"noise": 0.02}, protocol=LONG, point={"batch": 2}))
+    ruled = {"id": "caching", "after": "TEST04", "ruling": "fail", "reason": "repeats take a tenth", "evidence": {}}
+    update_run(bad.folder, guards=[ruled])
+    shown = call("show", good.folder, bad.folder)
+    lines = shown.stdout.splitlines()
+    assert lines[0].startswith("1 of 2 points is ranked. Not ranked: inference fp32 · batch 2 (guard failed).")
+    assert "✗ inference fp32 · batch 2: The guard 'caching' failed: repeats" in lines[1]
+    assert call("show", good.folder, good.folder.parent).stdout.startswith("1 of 2 points")
+
+
+def test_a_try_that_failed_and_was_made_again_does_not_fail_the_gate(tmp_path: Path) -> None:
+    from twinlens.cli.measure import fail_the_gate
+    from twinlens.measure.study import Outcome
+    from twinlens.record.store import end_run, find_runs
+
+    spec = study_of(inference("fake", options={"noise": 0.02}, protocol=LONG)).runs()[0]
+    end_run(create_run(tmp_path, spec), "failed", "no README.md")
+    run_here(create_run(tmp_path, spec), spec, lambda phrase, share, rows: None)
+    outcome = Outcome(tmp_path, tuple(find_runs(tmp_path)), 0, ())
+    assert len(outcome.runs) == 2
+    fail_the_gate(outcome)
