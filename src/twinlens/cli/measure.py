@@ -17,6 +17,7 @@ from twinlens.measure.summary_file import summary_of
 from twinlens.report.finding_text import finding_text
 from twinlens.spec.load import load
 from twinlens.spec.study import Study
+from twinlens.stats.failures import is_hopeless
 from twinlens.stats.group import Summary, group
 
 
@@ -45,6 +46,7 @@ def run(spec: Path, settings: list[str], at: list[str], out: Path, switches: Swi
             show_runs(outcome.runs)
             err().print(f"\nruns: {outcome.folder}", soft_wrap=True)
         fail_if_any(outcome)
+        fail_if_hopeless(outcome)
         if switches.gate:
             fail_the_gate(outcome)
 
@@ -99,3 +101,20 @@ def fail_if_any(outcome: Outcome) -> None:
     if outcome.failures:
         more = f" (and {len(outcome.failures) - 1} more)" if len(outcome.failures) > 1 else ""
         raise ExecutorFailed(f"a run failed: {outcome.failures[0]}{more}", code=outcome.failures[0].code)
+
+
+def fail_if_hopeless(outcome: Outcome) -> None:
+    """Raises ExecutorFailed (TL310) where nearly all requests of a run were lost, or its server was gone.
+
+    A search goes beyond what a server can do, and says itself what it found.
+    """
+    if read_search(outcome.folder) is not None:
+        return
+    runs = [run for one in group(map(summary_of, outcome.runs)) for run in one.runs]
+    lost = [(run, found) for run in runs for found in run.findings if is_hopeless(found)]
+    if lost:
+        more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
+        said = finding_text(lost[0][1])
+        raise ExecutorFailed(
+            f"{lost[0][0].run} measured next to nothing{more}: {said[:1].lower()}{said[1:]}", code="TL310"
+        )

@@ -223,6 +223,9 @@ def _notes(found: Found) -> tuple[str, ...]:
 
 
 def _length_note(found: Found) -> str:
-    if found.forces_length:
-        return "The length of answers is forced: requests carry ignore_eos and min_tokens, and the server takes them."
-    return "The server forbids forced lengths: an answer that ends by itself before its limit counts as cut off."
+    if not found.forces_length:
+        return "The server forbids forced lengths: an answer that ends by itself before its limit counts as cut off."
+    asked = "Requests carry ignore_eos and min_tokens, which ask for answers of the full length"
+    if found.row is not None and found.row.outcome == "cut_off":
+        return f"{asked}, and the server takes these fields and does not heed them: a short answer counts as cut off."
+    return f"{asked}; one that ends sooner counts as cut off."

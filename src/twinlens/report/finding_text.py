@@ -70,6 +70,23 @@ def _guard_failed(finding: Finding) -> str:
     return f"The guard {finding.subject!r} failed: {_words(_number(finding, 'reason'))}."
 
 
+def _lost(finding: Finding) -> str:
+    """ "16 of 29 requests failed: cannot connect: Connection refused", the reasons with their counts."""
+    lost, requests = _number(finding, "lost"), _number(finding, "requests")
+    kinds = _number(finding, "outcomes")
+    words = {"cut_off": "were cut off", "refused": "were refused", "failed": "failed"}
+    what = " or ".join(words[kind] for kind in words if kind in kinds)
+    given = finding.numbers.get("reasons") or []
+    several = len(given) > 1 or sum(count for _, count in given) < lost
+    why = "; ".join(f"{f'{count} × ' if several else ''}{clean(word, 120).rstrip('.')}" for word, count in given)
+    return f"{lost} of {requests} requests {what}{f': {why}' if why else ''}."
+
+
+def _server_died(finding: Finding) -> str:
+    last_s, after = _number(finding, "last_answer_s"), _number(finding, "after")
+    return f"The server was gone after {show(last_s, SECONDS)}, {after} requests before the end. {_lost(finding)}"
+
+
 def _client_limit(finding: Finding) -> str:
     reasons = [str(one) for one in _number(finding, "reasons")]
     return f"The client was at its limit, so the server cannot be told from it: {' '.join(reasons)}"
@@ -169,8 +186,11 @@ SENTENCES: dict[str, Sentence] = {
     "cause": _cause,
     "client-limit": _client_limit,
     "fidelity-failed": _no_go,
+    "mostly-failed": _lost,
     "no-cause-found": _no_cause_found,
+    "requests-failed": _lost,
     "retaken": _retaken,
+    "server-died": _server_died,
     "shared-machine": _shared_machine,
     "throttled": _throttled,
     "guard-failed": _guard_failed,

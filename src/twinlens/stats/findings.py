@@ -12,6 +12,7 @@ from twinlens.record.run import Run
 from twinlens.spec.protocol import Tolerance
 from twinlens.spec.workload import InferenceWorkload
 from twinlens.stats.causes import causes
+from twinlens.stats.failures import failures
 from twinlens.stats.group import Verdict
 from twinlens.stats.metrics.client import ClientVerdict
 from twinlens.stats.metrics.disturbance import other_programs, throttled
@@ -91,6 +92,11 @@ def retaken(seen: Seen) -> Iterable[Finding]:
         yield Finding("retaken", "warns", "", {"attempt": attempt})
 
 
+def lost_requests(seen: Seen) -> Iterable[Finding]:
+    """Requests that failed, were refused or cut off, with their reasons; and a server that was gone."""
+    return failures(seen.run)
+
+
 def client_limit(seen: Seen) -> Iterable[Finding]:
     """A client that was not good enough for what it measured."""
     if seen.client is not None and not seen.client.valid:
@@ -142,6 +148,7 @@ def impossible_share(seen: Seen) -> Iterable[Finding]:
 
 
 CHECKS: tuple[Check, ...] = (
+    lost_requests,
     guard_failed,
     precision_differs,
     client_limit,

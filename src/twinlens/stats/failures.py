@@ -1,0 +1,75 @@
+"""What became of requests that did not end well: how many, why, and whether the server was there to the end."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from twinlens.record.finding import Finding
+from twinlens.record.run import Run
+
+MOSTLY = 0.5  # with more than half of its requests lost a run says nothing of the answers that a user gets
+HOPELESS = 0.9  # nearly all: what was meant to be measured did not happen
+_FEWEST_DEAD = 5  # fewer at the end may be a restart, or one unlucky connection
+_REASONS = 4
+_NUMBER = re.compile(r"\d+")
+_AWAY = ("cannot connect", "the connection broke", "the server closed the connection")
+
+
+def failures(run: Run) -> Iterable[Finding]:
+    """Findings on the requests of a run that were refused, failed or cut off; none where all ended well."""
+    if run.lens != "inference" or not run.table.num_rows:
+        return
+    outcome = run.requests.outcome
+    lost = outcome != "ok"
+    if not lost.any():
+        return
+    numbers: dict[str, Any] = {
+        "requests": len(lost),
+        "lost": int(lost.sum()),
+        "outcomes": dict(Counter(map(str, outcome[lost]))),
+        "reasons": reasons(run, lost),
+    }
+    died = _died(run, lost)
+    if died is not None:
+        yield Finding("server-died", "disqualifies", "", numbers | died)
+    elif lost.mean() > MOSTLY:
+        yield Finding("mostly-failed", "disqualifies", "", numbers)
+    else:
+        yield Finding("requests-failed", "warns", "", numbers)
+
+
+def is_hopeless(found: Finding) -> bool:
+    """Whether nearly nothing was measured: a run to be called a failure though it went on to its end."""
+    share = found.numbers.get("lost", 0) / max(1, found.numbers.get("requests", 0))
+    return found.code == "server-died" or (found.code == "mostly-failed" and share >= HOPELESS)
+
+
+def reasons(run: Run, lost: np.ndarray) -> list[list[Any]]:
+    """The most frequent reasons of the rows `lost` [n], each with how often; those alike but for numbers are one."""
+    if "error" not in run.table.column_names:
+        return []
+    said = run.table.column("error").to_pylist()
+    alike: dict[str, Counter[str]] = {}
+    for row in np.flatnonzero(lost):
+        word = said[row] or f"{run.requests.outcome[row]}, and nobody said why".replace("_", " ")
+        alike.setdefault(_NUMBER.sub("0", word), Counter())[word] += 1
+    often = sorted(alike.values(), key=lambda kinds: -kinds.total())
+    return [[kinds.most_common(1)[0][0], kinds.total()] for kinds in often[:_REASONS]]
+
+
+def _died(run: Run, lost: np.ndarray) -> dict[str, Any] | None:
+    """When the server answered last and how many requests it took none of afterwards; None where it was there."""
+    if lost.all() or "error" not in run.table.column_names:
+        return None
+    requests = run.requests
+    last_ns = int(requests.end_ns[~lost].max())
+    after = requests.intended_ns > last_ns
+    said = [run.table.column("error")[int(row)].as_py() or "" for row in np.flatnonzero(after)]
+    if len(said) < _FEWEST_DEAD or not all(word.startswith(_AWAY) for word in said):
+        return None
+    return {"last_answer_s": last_ns / 1e9, "after": len(said)}
