@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from twinlens.executors.null_server import null_server
 from twinlens.measure.physics import theory_of
 from twinlens.measure.study import measure_study
 from twinlens.measure.summary_file import summary_of
+from twinlens.report.table import plain, summary_table
 from twinlens.spec.load import dump, load, parse
+from twinlens.stats.group import group
 from twinlens.stats.metrics.definition import HEADLINE, METRICS
 
 FOLDER = Path(__file__).parents[2] / "examples"
@@ -37,7 +40,7 @@ def test_an_example_loads_and_theory_knows_its_work(path: Path) -> None:
 @pytest.mark.torch
 @pytest.mark.parametrize(
     "path",
-    [p for p in EXAMPLES if not p.stem.startswith(("gpu-", "attached", "chat", "search", "serve-"))],
+    [p for p in EXAMPLES if not p.stem.startswith(("gpu-", "attached", "batching", "chat", "search", "serve-"))],
     ids=lambda path: path.stem,
 )
 def test_an_example_cut_short_runs_on_this_machine(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,6 +76,27 @@ def test_the_serving_example_measures_a_server_that_is_up(tmp_path: Path) -> Non
         assert summary.metrics["peak_bytes"].value is None
         assert {"client", "calibration"} <= set(run.raw)
         assert (run.folder / "schedule.arrow").exists()
+
+
+def test_the_batching_example_compares_three_policies_on_the_same_arrivals(tmp_path: Path) -> None:
+    with null_server(0.02, 0.005) as server:
+        study = load(
+            FOLDER / "batching.toml",
+            ['executor.kind="openai-http"', f'executor.options={{ url = "{server.url}" }}', "point.rate_per_s=40",
+             "protocol.duration_s=3", "protocol.steady_s=0", "protocol.repeats=1"],
+        )  # fmt: skip
+        outcome = measure_study(study, tmp_path)
+    assert not outcome.failures
+    by_policy = {run.spec.point.admission: run for run in outcome.runs}
+    assert set(by_policy) == {"static", "dynamic", "continuous"}
+    plans = {run.requests.intended_ns[np.argsort(run.requests.intended_ns)].tobytes() for run in outcome.runs}
+    assert len(plans) == 1, "all three meet the same arrivals"
+    found = {policy: summary_of(run).metrics for policy, run in by_policy.items()}
+    assert all((found[policy]["blocked_s_mean"].value or 0) > 0 for policy in ("static", "dynamic"))
+    assert found["continuous"]["blocked_s_mean"].value == 0
+    text = " ".join(plain(summary_table(group(summary_of(run) for run in outcome.runs), "inference")).split())
+    assert "p99" in text
+    assert "take " in text or "told apart" in text or "No policy can be chosen" in text
 
 
 @pytest.mark.gpu

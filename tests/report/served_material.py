@@ -32,7 +32,8 @@ def capacity_per_s(regime: str) -> float:
 def served_run(parent: Path, rate: float, regime: str = "bf16", *, seconds: float = 60.0, **more: Any) -> Pair:
     """An open-loop run at `rate` requests/s, or a closed one with `concurrency=` in `more`.
 
-    `late_s`: how late the client sent. `fails`: the share of requests that failed. `server`: whether it has metrics.
+    `late_s`: how late the client sent. `point`: more of the operating point, such as a policy that held requests back.
+    `fails`: the share of requests that failed. `server`: whether it has metrics.
     """
     closed = "concurrency" in more
     asked: dict[str, Any] = {
@@ -41,6 +42,7 @@ def served_run(parent: Path, rate: float, regime: str = "bf16", *, seconds: floa
         "input_tokens": {"kind": "fixed", "value": 128}, "output_tokens": {"kind": "fixed", "value": TOKENS},
     }  # fmt: skip
     point = {"concurrency": more["concurrency"]} if closed else {"rate_per_s": rate}
+    point |= more.get("point", {})
     repeat = more.get("repeat", 0)
     spec = RunSpec.model_validate_json(json.dumps(
         {
@@ -94,6 +96,7 @@ def _played(
                 number, int(1e9 * due), int(1e9 * sent), () if lost else times, () if lost else (1,) * TOKENS,
                 int(1e9 * (sent + 0.002)) if lost else times[-1], 128, 0 if lost else TOKENS,
                 "failed" if lost else "ok", asked_tokens=TOKENS, lag_ns=120_000, merged_reads=0,
+                released_ns=int(1e9 * (sent - 0.0001)) if "point" in more else None,
             )
         )  # fmt: skip
     return rows

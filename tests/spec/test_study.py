@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from material import inference, study_of, training
+from twinlens.errors import BadInput
 from twinlens.spec.study import place
 
 
@@ -67,3 +68,37 @@ def test_placing_makes_the_tables_between_and_breaks_no_value() -> None:
     assert data == {"a": {"b": 1, "c": {"d": 2}}}
     with pytest.raises(TypeError, match="holds a value"):
         place(data, "a.b.x", 3)
+
+
+def test_ways_of_batching_stand_in_one_study_each_with_its_own_fields() -> None:
+    asked = inference(
+        "fake",
+        arrival={"kind": "poisson"},
+        point={"rate_per_s": 4.0, "batch": 8, "timeout_s": 0.05, "in_flight": 16},
+        sweep={"admission": ["static", "dynamic", "continuous"]},
+    )
+    points = [run.point for run in study_of(asked).point_runs()]
+    assert [(p.admission, p.batch, p.timeout_s, p.in_flight) for p in points] == [
+        ("static", 8, None, None), ("dynamic", 8, 0.05, None), ("continuous", 1, None, 16),
+    ]  # fmt: skip
+
+
+def test_a_timeout_that_is_swept_makes_points_of_the_policy_that_reads_it_only() -> None:
+    asked = inference(
+        "fake",
+        arrival={"kind": "poisson"},
+        point={"rate_per_s": 4.0},
+        sweep={"admission": ["static", "dynamic"], "timeout_s": [0.01, 0.1], "batch": [2, 4]},
+    )
+    points = [(p.admission, p.batch, p.timeout_s) for p in (run.point for run in study_of(asked).point_runs())]
+    assert points == [
+        ("static", 2, None), ("static", 4, None),
+        ("dynamic", 2, 0.01), ("dynamic", 4, 0.01), ("dynamic", 2, 0.1), ("dynamic", 4, 0.1),
+    ]  # fmt: skip
+
+
+def test_a_timeout_beside_one_policy_that_does_not_read_it_is_still_refused() -> None:
+    asked = inference("fake", arrival={"kind": "poisson"}, point={"rate_per_s": 4.0, "admission": "static"})
+    asked["point"]["timeout_s"] = 0.05
+    with pytest.raises(BadInput, match="means nothing without dynamic admission"):
+        study_of(asked)

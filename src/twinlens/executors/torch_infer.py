@@ -112,6 +112,7 @@ class TorchServer:
                 end_ns=times[-1],
                 input_tokens=ask.input_tokens,
                 output_tokens=sum(tokens),
+                released_ns=ask.released_ns,
             )
             for ask in asks
         ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from twinlens.report.figure import INK, SOFT, WIDTH, Figure, colour, data, figure, log_marks
+from twinlens.report.figure import INK, SOFT, WIDTH, Figure, colours_of, data, figure, log_marks
 from twinlens.report.load import Load, fault_of, load_of, place_of
 from twinlens.report.view import Entry
 from twinlens.spec.slo import Slo
@@ -82,7 +82,7 @@ def point_row(entry: Entry, value: float, low: float | None, high: float | None)
         "value": value,
         "low": value if low is None or low <= 0 else low,
         "high": value if high is None else high,
-        "precision": entry.precision,
+        "precision": entry.kind,
         "ranked": not fault,
         "fault": fault,
         "quantile": "p50",
@@ -117,7 +117,7 @@ def series(rows: list[dict[str, Any]], x: Any, y: Any) -> list[Any]:
 
 def precision_hue(names: list[str]) -> Any:
     """The colour of each precision, with a legend whose marks are not pale as those of the first layer are."""
-    scale = alt.Scale(domain=names, range=[colour(name) for name in names])
+    scale = alt.Scale(domain=names, range=colours_of(names))
     return alt.Color("precision:N", title=None, scale=scale, legend=alt.Legend(symbolOpacity=1))
 
 
@@ -150,8 +150,8 @@ def _title(entries: tuple[Entry, ...], kind: str, load: Load, limit: float | Non
     best: dict[str, Entry] = {}
     for entry in entries:
         if entry.group.ranked and _keeps(entry, kind, limit):
-            before = best.get(entry.precision)
-            best[entry.precision] = entry if before is None else max(before, entry, key=lambda one: place_of(one.group))
+            before = best.get(entry.kind)
+            best[entry.kind] = entry if before is None else max(before, entry, key=lambda one: place_of(one.group))
     if not any(_p99(entry, kind) for entry in entries if entry.group.ranked):
         return f"Too few requests for a p99 {word} at any ranked point."
     if not best:

@@ -57,7 +57,7 @@ def pareto_chart(entries: tuple[Entry, ...], load: Load, id: str) -> Figure | No
 
 def _pareto_row(entry: Entry, user: float, total: float, is_front: bool) -> dict[str, Any]:
     return {
-        "user": user, "total": total, "precision": entry.precision, "place": place_of(entry.group),
+        "user": user, "total": total, "precision": entry.kind, "place": place_of(entry.group),
         "ranked": not fault_of(entry.group), "front": is_front, "word": entry.name.split(" · ")[-1],
     }  # fmt: skip
 

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 def tail_chart(entries: tuple[Entry, ...], precision: str, id: str) -> Figure | None:
     """1 − F of TTFT for the points of one precision, side by side from intent and from send, on logarithmic axes."""
-    chosen = _spread([entry for entry in entries if entry.precision == precision])
+    chosen = _spread([entry for entry in entries if entry.kind == precision])
     lines = [(entry, *_times(entry)) for entry in chosen]
     lines = [(entry, due, sent) for entry, due, sent in lines if np.isfinite(due).any()]
     if not lines:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
@@ -64,6 +65,13 @@ class Figure:
 def colour(precision: str) -> str:
     """The colour of one precision; grey for one that is not known."""
     return PRECISION_COLOURS.get(precision, _OTHER_COLOUR)
+
+
+def colours_of(names: Sequence[str]) -> list[str]:
+    """A colour for each name: that of its precision, and for those that say more than that one of their own."""
+    more = [name for name in names if ", " in name]
+    own = {name: PART_COLOURS[place % len(PART_COLOURS)] for place, name in enumerate(more)}
+    return [own.get(name, colour(name)) for name in names]
 
 
 def colours(names: dict[str, str]) -> Any:

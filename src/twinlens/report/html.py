@@ -36,6 +36,7 @@ def render(view: View) -> str:
     details = [one for part in parts for one in part.details] + [one for part in every for one in part.details]
     shown = [column for part in parts for column in part.columns]
     shown += [column for part in every for table in part.tables for column in table.columns]
+    shown += [column for part in every for table in part.tables if table.held for column in table.held.columns]
     heads = [id for column in shown for id in column.ids[:1]] + [id for id, _ in VALIDITY if every]
     return _environment().get_template("report.html.j2").render(
         view=view,

@@ -1,12 +1,17 @@
-"""How the requests of a group came: in lockstep, at a rate, at a concurrency, or otherwise. No two share an axis."""
+"""How the requests of a group came: in lockstep, at a rate, at a concurrency, or otherwise. No two share an axis.
+
+And how they were held back on the way, where a policy did that: points that differ in it have names that say so.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from twinlens.report.cell import clean
 from twinlens.report.finding_text import standing
 from twinlens.stats.group import Group, Summary
+from twinlens.units import show
 
 Load = Literal["lockstep", "rate", "concurrency", "other"]
 SERVED: tuple[Load, ...] = ("rate", "concurrency", "other")
@@ -16,6 +21,28 @@ TITLES: dict[Load, str] = {
     "concurrency": "served by concurrency (closed loop)",
     "other": "served under load that changes or comes at once",
 }
+
+
+POLICY_KEYS = ("admission", "batch", "timeout_s", "in_flight")
+
+
+def policy_of(point: Mapping[str, Any]) -> str:
+    """ "static 8", "dynamic 8, 50 ms", "continuous 8", or "" where no policy held requests back."""
+    name = point.get("admission")
+    if name is None:
+        return ""
+    size = point.get("in_flight") if name == "continuous" else point.get("batch", 1)
+    parts = [clean(name, 20)] + ([clean(size, 10)] if size is not None else [])
+    timeout_s = point.get("timeout_s")
+    late = f", {show(timeout_s, 's')}" if isinstance(timeout_s, int | float) else ""
+    return " ".join(parts) + late
+
+
+def kind_of(one: Group | Summary) -> str:
+    """What a line of a chart or a row of a table stands for: the precision, and the policy where there is one."""
+    precision = clean(one.point.get("precision", "?"), 40)
+    policy = policy_of(one.point)
+    return f"{precision}, {policy}" if policy else precision
 
 
 def load_of(one: Group | Summary) -> Load:

@@ -26,6 +26,7 @@ def where(found: Found) -> str:
     return " · ".join(
         cell.clean(value, 30) if key == "precision" else f"{cell.clean(key, 30)} {cell.clean(value, 30)}"
         for key, value in found.where.items()
+        if value is not None
     )
 
 

@@ -21,6 +21,7 @@ from twinlens.report.load import SERVED, TITLES, Load, load_of, place_of
 from twinlens.report.page import Cell, Detail, details_of
 from twinlens.report.search_table import interval, said, where
 from twinlens.report.served_column import PLACE_HEADS, served_columns
+from twinlens.report.served_hold import HELD, HOLD_COLUMNS, WHY, choices, has_policies
 from twinlens.report.served_table import share_bounds
 from twinlens.report.validity import Checked, GuardRow, calibration, guards, standing_of
 from twinlens.report.view import Entry, LensView
@@ -38,6 +39,26 @@ class ServedRow:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldRow:
+    """What a policy kept back at one point, and why."""
+
+    entry: Entry
+    place: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTable:
+    """The policies of one load side by side, and what comes of the comparison."""
+
+    title: str
+    why: str
+    columns: tuple[Column, ...]
+    rows: tuple[HeldRow, ...]
+    choices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ServedTable:
     """The points of one load: never two loads in one table."""
 
@@ -45,6 +66,7 @@ class ServedTable:
     head: str
     columns: tuple[Column, ...]
     rows: tuple[ServedRow, ...]
+    held: HeldTable | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +113,7 @@ def _part(lens: LensView, model: str, mark: str, searches: tuple[SearchRecord, .
     drawn += [goodput_chart(entries, f"{mark}-goodput")]
     drawn += [pareto_chart(entries, load, f"{mark}-{load}-pareto") for load in loads]
     open_loop = lens.under("rate", "other").entries
-    precisions = dict.fromkeys(entry.precision for entry in open_loop if entry in entries)
+    precisions = dict.fromkeys(entry.kind for entry in open_loop if entry in entries)
     mine = tuple(entry for entry in entries if load_of(entry.group) in ("rate", "other"))
     drawn += [tail_chart(mine, name, f"{mark}-tail{place}") for place, name in enumerate(precisions)]
     times = [serving_timeline(entry, f"{mark}-time{place}") for place, entry in enumerate(entries)]
@@ -118,7 +140,18 @@ def _table(entries: tuple[Entry, ...], load: Load) -> ServedTable:
     here = [entry for entry in entries if load_of(entry.group) == load]
     shown = served_columns([entry.group for entry in here])
     rows = [_row(entry, shown) for entry in here]
-    return ServedTable(TITLES[load], PLACE_HEADS[load], shown, tuple(rows))
+    return ServedTable(TITLES[load], PLACE_HEADS[load], shown, tuple(rows), _held(here))
+
+
+def _held(entries: list[Entry]) -> HeldTable | None:
+    groups = [entry.group for entry in entries]
+    if not has_policies(groups):
+        return None
+    rows = tuple(
+        HeldRow(entry, f"{place_of(entry.group):.4g}", tuple(_cell(column, entry.group) for column in HOLD_COLUMNS))
+        for entry in entries
+    )
+    return HeldTable(HELD, WHY, HOLD_COLUMNS, rows, choices(groups))
 
 
 def _row(entry: Entry, shown: tuple[Column, ...]) -> ServedRow:

@@ -15,13 +15,15 @@ from twinlens.report import cell
 from twinlens.report.column import Column
 from twinlens.report.finding_text import in_words, standing
 from twinlens.report.footnote import Footnotes, hanging
-from twinlens.report.load import TITLES, Load, fault_of, place_of
+from twinlens.report.load import TITLES, Load, fault_of, kind_of, place_of
 from twinlens.report.served_agreement import agreement_sentence
 from twinlens.report.served_column import PLACE_HEADS, served_columns
-from twinlens.report.view import point_names, precision_of, why_not_ranked
+from twinlens.report.served_hold import HELD, HOLD_COLUMNS, WHY, choices, has_policies
+from twinlens.report.view import point_names, why_not_ranked
 from twinlens.stats.group import Group
 from twinlens.units import digits
 
+_LABEL_WIDTH = 12
 _WORDS = {"no steady state": "unsteady"}  # what is too wide for its column; the line above says it in full
 
 
@@ -30,7 +32,7 @@ def served_table(model: str, load: Load, groups: Sequence[Group]) -> RenderableT
     names = dict(zip(map(id, groups), point_names(groups), strict=True))
     notes = Footnotes()
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=12)
+    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=_LABEL_WIDTH)
     columns = served_columns(groups)
     for head in (PLACE_HEADS[load], *(column.head for column in columns)):
         table.add_column(head.replace(" ", "\n"), justify="right", no_wrap=True)
@@ -45,7 +47,39 @@ def served_table(model: str, load: Load, groups: Sequence[Group]) -> RenderableT
     ]
     agreed = agreement_sentence(groups)
     below = [hanging("", words, "dim") for words in (_legend(load), agreed) if words]
-    return Stack(title, *against, Text(""), table, Text(""), *notes.listed(), *below, Text(""))
+    return Stack(title, *against, Text(""), table, Text(""), *notes.listed(), *below, Text(""), *_held(load, groups))
+
+
+def _held(load: Load, groups: Sequence[Group]) -> list[RenderableType]:
+    """What each policy kept back and why, and which one to take; nothing where no policy held anything."""
+    if not has_policies(groups):
+        return []
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=_LABEL_WIDTH)
+    for head in (PLACE_HEADS[load], *(column.head for column in HOLD_COLUMNS)):
+        table.add_column(head.replace(" ", "\n"), justify="right", no_wrap=True)
+    notes = Footnotes()
+    for one in groups:
+        style = "" if one.ranked else "dim"
+        cells = [_cell(column, one, notes, style) for column in HOLD_COLUMNS]
+        table.add_row(Text(_label(one), style=style), f"{place_of(one):.4g}", *cells)
+    said = [hanging("→ ", words, "bold") for words in choices(groups)]
+    return [
+        Text(HELD, style="bold"),
+        Text(""),
+        table,
+        Text(""),
+        *notes.listed(),
+        *said,
+        hanging("", WHY, "dim"),
+        Text(""),
+    ]
+
+
+def _label(one: Group) -> str:
+    """Precision and policy on lines of their own, each as wide as its column."""
+    lines = kind_of(one).split(", ")
+    return "\n".join(line if len(line) <= _LABEL_WIDTH else line.replace(" ", "\n") for line in lines)
 
 
 def _add(table: Table, one: Group, columns: Sequence[Column], notes: Footnotes) -> None:
@@ -54,7 +88,7 @@ def _add(table: Table, one: Group, columns: Sequence[Column], notes: Footnotes) 
     word = _WORDS.get(fault, fault) or standing(one.label).split(" ")[0]
     place = place_of(one)
     shown = f"{place:g}" if place == float(f"{place:.4g}") else digits(place)
-    cells = [Text(precision_of(one), style=style), Text(shown, style=style)]
+    cells = [Text(_label(one), style=style), Text(shown, style=style)]
     cells += [_cell(column, one, notes, style) for column in columns]
     table.add_row(*cells, Text(word, style="yellow" if fault else "green"))
 

@@ -13,7 +13,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
 from twinlens.report.cell import clean
 from twinlens.report.finding_text import finding_text, in_words, short, standing
-from twinlens.report.load import SERVED, Load, load_of, place_of
+from twinlens.report.load import POLICY_KEYS, SERVED, Load, kind_of, load_of, place_of, policy_of
 from twinlens.spec.precision import PRECISIONS
 from twinlens.stats.group import Group, Summary, group
 from twinlens.stats.metrics.definition import HEADLINE
@@ -36,6 +36,11 @@ class Entry:
     precision: str
     group: Group
     material: tuple[Material, ...]
+
+    @property
+    def kind(self) -> str:
+        """Its precision, and its admission policy where it has one: what a line of a chart stands for."""
+        return kind_of(self.group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +147,9 @@ def point_names(groups: Sequence[Group]) -> tuple[str, ...]:
         varying = _varying([other for other in groups if other.model == one.model])
         parts = [clean(one.model, 40)] if several_models else []
         parts.append(precision_of(one))
+        if policy := policy_of(one.point):
+            parts.append(policy)
+            varying = [key for key in varying if key not in POLICY_KEYS]
         parts += [_number(one.point[key]) + word for key, word in _PLACES.items() if one.point.get(key) is not None]
         parts += [f"{clean(key, 20)} {clean(one.point[key], 20)}" for key in varying if one.point.get(key) is not None]
         names.append(" · ".join(parts))

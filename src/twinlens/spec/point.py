@@ -8,6 +8,9 @@ from pydantic import PositiveFloat, PositiveInt
 
 from twinlens.spec.frozen import Spec
 
+POLICY_FIELDS = {"static": ("batch",), "dynamic": ("batch", "timeout_s"), "continuous": ("in_flight",)}
+"""The fields that each admission policy reads; the others mean nothing to it."""
+
 
 class Point(Spec):
     """An operating point.
@@ -18,7 +21,8 @@ class Point(Spec):
     `rate_per_s`: arrivals per second of an open loop (of sessions, where the workload has them). `concurrency`:
     requests in flight of a closed loop. `admission`: how requests are held back in front of the server, to compare
     ways of batching: "static" (wait for `batch` of them, then for all their answers), "dynamic" (the same, but wait
-    at most `timeout_s` for a batch to fill) or "continuous" (send at once, at most `in_flight` at a time).
+    at most `timeout_s` for a batch to fill) or "continuous" (send at once, at most `in_flight` at a time). Where
+    `admission` is swept, each policy gets its own of these fields and the others are left out of its points.
     """
 
     precision: str = "fp32"

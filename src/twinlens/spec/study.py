@@ -12,7 +12,7 @@ from pydantic import Field, NonNegativeInt, ValidationError
 
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.frozen import Spec
-from twinlens.spec.point import Point
+from twinlens.spec.point import POLICY_FIELDS, Point
 from twinlens.spec.protocol import Protocol
 from twinlens.spec.search import Search
 from twinlens.spec.workload import Workload
@@ -123,8 +123,23 @@ class Study(Spec):
 
     def points(self) -> list[dict[str, Any]]:
         """Every combination of the sweep, as path → value; one empty mapping when nothing is swept."""
-        keys = list(self.sweep)
-        return [dict(zip(keys, values, strict=True)) for values in product(*self.sweep.values())]
+        keys, found = list(self.sweep), list[dict[str, Any]]()
+        for values in product(*self.sweep.values()):
+            point = self._of_policy(dict(zip(keys, values, strict=True)))
+            if point not in found:  # what a policy does not read makes no second point of it
+                found.append(point)
+        return found
+
+    def _of_policy(self, point: dict[str, Any]) -> dict[str, Any]:
+        """A point of a sweep over admission policies without what is meant for the others: a timeout, a batch size."""
+        named = {path.removeprefix("point."): value for path, value in point.items()}
+        own = POLICY_FIELDS.get(str(named.get("admission")))
+        if own is None:
+            return point
+        others = {name for fields in POLICY_FIELDS.values() for name in fields} - set(own)
+        unset = {name: Point.model_fields[name].default for name in sorted(others)}
+        kept = {path: value for path, value in point.items() if path.removeprefix("point.") not in others}
+        return kept | {name: default for name, default in unset.items() if getattr(self.point, name) != default}
 
     def runs(self) -> list[RunSpec]:
         """The runs in measuring order: repeats outermost, and the points of each repeat in a seeded random order.

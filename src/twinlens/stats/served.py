@@ -18,6 +18,7 @@ from twinlens.stats.metrics.quality import fidelity
 from twinlens.stats.metrics.server import ServerFigures, server_figures
 from twinlens.stats.metrics.serving import serving_metrics
 from twinlens.stats.metrics.variants import variants
+from twinlens.stats.metrics.waits import waits
 from twinlens.stats.metrics.window import Loop, Window, find_window
 from twinlens.stats.steady import SteadyRule
 
@@ -47,6 +48,7 @@ def served(run: Run, rule: SteadyRule) -> tuple[dict[str, Estimate], Verdict, di
     window = find_window(requests, loop, rule)
     metrics = serving_metrics(requests, window, workload.slo, run.facts, _devices(run.facts))
     metrics |= fidelity(run.facts.fidelity) if run.facts else {}
+    metrics |= waits(requests, window.rows, run.spec.point) if window else {}
     if window is None:
         return metrics, nothing(), {}, None
     client = _client(run, window, metrics, loop)
