@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from twinlens.executors.torch_fp32 import fp32_settings
 from twinlens.executors.torch_resident import Resident, dtype_format, hardware_formats, resident_formats
 from twinlens.executors.torch_trace import (
     Kernel,
@@ -113,12 +114,8 @@ def _deterministic() -> dict[str, bool]:
 
 
 def _matmul_precision() -> dict[str, Any]:
-    settings: dict[str, Any] = {"float32": torch.get_float32_matmul_precision()}
-    for name, backend in (
-        ("cuda", torch.backends.cuda.matmul),
-        ("cpu", getattr(torch.backends.mkldnn, "matmul", None)),
-    ):
-        settings[f"{name}_fp32"] = getattr(backend, "fp32_precision", None)
+    """What fp32 means to products, convolutions and recurrences, and where 16-bit sums may be kept in 16 bits."""
+    settings: dict[str, Any] = dict(fp32_settings())
     for dtype in ("bf16", "fp16"):
         flag = f"allow_{dtype}_reduced_precision_reduction"
         settings[f"cuda_{dtype}_reduced_reduction"] = getattr(torch.backends.cuda.matmul, flag, None)

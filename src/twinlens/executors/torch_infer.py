@@ -17,6 +17,7 @@ from twinlens.executors.options import refuse_unknown_options
 from twinlens.executors.protocol import Rows, Say
 from twinlens.executors.torch_data import Prompts, check_data, images
 from twinlens.executors.torch_fidelity import reference_logits
+from twinlens.executors.torch_fp32 import fp32_as, set_fp32
 from twinlens.executors.torch_model import (
     build_model,
     choose_device,
@@ -49,6 +50,7 @@ class TorchServer:
         self.spec, workload = spec, spec.workload
         self.device = choose_device(spec.executor.device)
         refuse_unsupported(spec.point.precision, self.device)
+        set_fp32(spec.point.precision)
         self.threads = set_threads(spec.executor.threads)
         self._origin_ns: int | None = None
         say("building the model")
@@ -56,7 +58,6 @@ class TorchServer:
         check_data(workload.data, ref)
         self.is_vision = ref.shape.family != "decoder"
         model = build_model(ref, spec.executor, spec.protocol.seed, self.device).eval()
-        torch.backends.cuda.matmul.allow_tf32 = spec.point.precision == "tf32"
         if self.is_vision:
             self.images = images(ref, max(16, spec.point.batch), self.device, spec.seed)
         else:
@@ -65,7 +66,8 @@ class TorchServer:
         from twinlens.executors.torch_evidence import inference_facts
 
         sample = self._fidelity_sample(workload)
-        reference = reference_logits(model, sample) if sample is not None else None
+        with fp32_as("fp32"):  # the reference of a tf32 run is fp32 too, or it would be compared with itself
+            reference = reference_logits(model, sample) if sample is not None else None
         say(f"making it {spec.point.precision}")
         self.model = apply_precision(model, spec.point.precision)
         self.layout = _layout(spec, self.device)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 import torch
 
+from twinlens.executors.torch_fp32 import fp32_as
 from twinlens.executors.torch_kernel import Call
 from twinlens.record.estimate import Estimate
 
@@ -66,13 +67,11 @@ def first_line(error: Exception) -> str:
 @contextmanager
 def setting(threads: int | None, fmt: str = "fp32") -> Iterator[None]:
     """No autograd, this many threads in an operator, and fp32 that means fp32 unless tf32 is asked for."""
-    before, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if fmt == "tf32" else "highest")
+    before = torch.get_num_threads()
     if threads:
         torch.set_num_threads(threads)
     try:
-        with torch.inference_mode():
+        with fp32_as(fmt), torch.inference_mode():
             yield
     finally:
         torch.set_num_threads(before)
-        torch.set_float32_matmul_precision(precision)

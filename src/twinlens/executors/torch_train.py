@@ -16,6 +16,7 @@ from twinlens.errors import BadInput
 from twinlens.executors.options import refuse_unknown_options
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch_data import Batches
+from twinlens.executors.torch_fp32 import set_fp32
 from twinlens.executors.torch_model import build_model, choose_device, set_threads, synchronize
 from twinlens.record.facts import Facts
 from twinlens.record.step import Marks
@@ -35,6 +36,7 @@ class TorchTrainer:
         self.spec, self.workload = spec, spec.workload
         self.device = choose_device(spec.executor.device)
         refuse_unsupported(spec.point.precision, self.device)
+        set_fp32(spec.point.precision)
         self.threads = set_threads(spec.executor.threads)
         self.microbatch = _microbatch(spec)
         self.accumulate = self.workload.global_batch // self.microbatch
@@ -57,8 +59,6 @@ class TorchTrainer:
             self.device,
             self.workload.global_batch,
         )
-        torch.backends.cuda.matmul.allow_tf32 = spec.point.precision == "tf32"
-        torch.backends.cudnn.allow_tf32 = spec.point.precision == "tf32"
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=self.workload.learning_rate, fused=True)
         self._scaler = torch.amp.GradScaler(self.device.type, enabled=spec.point.precision == "fp16")
         self._forward = self.model
