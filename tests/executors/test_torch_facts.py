@@ -163,17 +163,6 @@ def test_no_product_seen_is_unknown() -> None:
     assert (check.verdict, check.observed) == ("unknown", None)
 
 
-def test_a_tf32_device_kernel_makes_fp32_operands_tf32() -> None:
-    kernels = (
-        Kernel("aten::mm", 1, 1.0, ("fp32", "fp32")),
-        Kernel("sm80_xmma_gemm_f32f32_tf32f32_f32", 1, 1.0),
-    )
-    assert observed_compute_format(kernels) == "tf32"
-    declared = {"weights": "fp32", "activations": "fp32", "compute": "tf32"}
-    found = check_precision(declared, {"weights": {"fp32": 8}}, kernels, hardware={"fp32": "native", "tf32": "native"})
-    assert [check.verdict for check in found] == ["agrees"] * 3
-
-
 def test_attention_speaks_only_where_no_weight_was_multiplied() -> None:
     attention = Kernel("aten::bmm", 1, 9.0, ("fp32", "fp32"))
     linear = Kernel("quantized::linear_dynamic", 1, 1.0, ("fp32",))

@@ -32,6 +32,24 @@ def test_a_launched_server_whose_memory_was_never_read_has_no_peak() -> None:
     assert (found.value, found.reason) == (None, "no telemetry sample has it")
 
 
+BOARD = Sample(0, "gpu:GPU-7", memory_used_bytes=30_000)
+
+
+def test_on_a_gpu_the_peak_is_the_allocators_and_what_the_board_held_is_said_beside_it() -> None:
+    allocator = {"allocated_peak_bytes": 5000, "reserved_peak_bytes": 8000}
+    found = peak_memory(table(*CLIENT, BOARD), on_gpu=True, allocator=allocator)
+    assert (found.value, found.n) == (5000, 1)
+    assert "7.81 KiB reserved" in found.method
+    assert "29.3 KiB in use, others' too" in found.method
+
+
+def test_on_a_gpu_the_memory_of_the_host_is_never_the_runs() -> None:
+    found = peak_memory(table(*CLIENT), on_gpu=True)
+    assert found.value is None
+    assert "the host's is not the run's" in (found.reason or "")
+    assert peak_memory(table(*CLIENT, BOARD), on_gpu=True).value == 30_000
+
+
 def test_on_an_accelerator_the_peak_is_the_boards() -> None:
     board = Sample(0, "gpu:GPU-7", memory_used_bytes=7000)
     assert peak_memory(table(*CLIENT, *SERVER, board), is_server=True).value == 7000

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from twinlens.errors import BadInput
+from twinlens.executors.torch_ahead import Ahead
 from twinlens.schedule.language import Language, language
 from twinlens.spec.model import DecoderShape, ModelRef
 from twinlens.spec.workload import Data, Images, Markov, Text
@@ -61,26 +62,45 @@ class Batches:
         self._rng = np.random.default_rng([seed, 0])
         self._drawn: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._images = images(ref, together * 4, device, seed) if isinstance(data, Images) else None
+        # Tokens are drawn ahead where another device computes on them; images lie on that device already.
+        on_gpu = device.type == "cuda" and self._images is None
+        self._ahead = Ahead(self._draw_tokens, device) if on_gpu else None
+        self.how = "drawn ahead in a thread, from pinned memory" if on_gpu else "made in the loop"
         self._classes = 0 if isinstance(ref.shape, DecoderShape) else ref.shape.labels
         self._tokens = None if isinstance(data, Images) else TokenSource(data, ref)
         self.entropy_rate_nats = self._tokens.entropy_rate_nats if self._tokens else None
 
     def next(self) -> tuple[torch.Tensor, torch.Tensor]:
         if not self._drawn:
-            inputs, targets = self._draw(self._rng, self._together, held_out=False)
+            inputs, targets = self._ahead.next() if self._ahead else self._draw(self._rng, self._together)
             self._drawn = list(zip(inputs.split(self._batch), targets.split(self._batch), strict=True))
         return self._drawn.pop(0)
 
     def held_out(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
         return self._draw(np.random.default_rng([_HELD_OUT, index]), self._batch, held_out=True)
 
-    def _draw(self, rng: np.random.Generator, rows: int, *, held_out: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    def close(self) -> None:
+        """End what draws ahead."""
+        if self._ahead:
+            self._ahead.close()
+
+    def _draw_tokens(self) -> tuple[torch.Tensor, torch.Tensor]:
+        return self._text(self._rng, self._together, held_out=False)
+
+    def _draw(
+        self, rng: np.random.Generator, rows: int, *, held_out: bool = False
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         if self._tokens is None:
             assert self._images is not None
             chosen = torch.from_numpy(rng.integers(0, len(self._images), rows)).to(self._device)
             labels = torch.from_numpy(rng.integers(0, self._classes, rows)).to(self._device)
             return self._images[chosen], labels
-        text = self._tokens.sequences(rng, rows, self._seq_len + 1, held_out=held_out).to(self._device)
+        inputs, targets = self._text(rng, rows, held_out=held_out)
+        return inputs.to(self._device), targets.to(self._device)
+
+    def _text(self, rng: np.random.Generator, rows: int, *, held_out: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        assert self._tokens is not None
+        text = self._tokens.sequences(rng, rows, self._seq_len + 1, held_out=held_out)
         return text[:, :-1], text[:, 1:]
 
 

@@ -1,6 +1,6 @@
 """What torch is: version, build, threads, code path and numeric settings, as facts. Needs torch.
 
-The front of three files: what is held stands in torch_resident, what ran in torch_trace.
+The front of four files: what is held stands in torch_resident, what ran in torch_trace, the comparison in torch_check.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from typing import Any
 
 import torch
 
+from twinlens.executors.torch_check import check_phases, check_precision
 from twinlens.executors.torch_fp32 import fp32_settings
 from twinlens.executors.torch_resident import Resident, dtype_format, hardware_formats, resident_formats
 from twinlens.executors.torch_trace import (
     Kernel,
-    check_precision,
     compute_formats,
     kernels_seen,
+    longest,
     observed_compute_format,
 )
 from twinlens.record.executor import Fact, observed, unknown
@@ -25,12 +26,14 @@ from twinlens.record.executor import Fact, observed, unknown
 __all__ = [
     "Kernel",
     "Resident",
+    "check_phases",
     "check_precision",
     "compute_formats",
     "dtype_format",
     "framework_facts",
     "hardware_formats",
     "kernels_seen",
+    "longest",
     "observed_compute_format",
     "resident_formats",
 ]

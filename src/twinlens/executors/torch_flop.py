@@ -1,40 +1,20 @@
-"""Counting FLOP on a real step, and how much of the step's time the count covers.
+"""Counting FLOP on a real step.
 
-PyTorch's FlopCounterMode knows no formula for CPU attention and counts it 0, and it counts causal attention in full.
-The missing formulas stand here: two products of (query, key, head) forward and five backward (the backward recomputes
-the scores), half of each where the mask is causal. Coverage is the share of operator time spent in operators that
-have a formula: below 0.9, a count is a lower bound.
+PyTorch's FlopCounterMode knows no formula for CPU attention, grouped experts and packed integers and counts them 0, and
+it counts causal attention in full, on a GPU too. The missing formulas stand here: attention is two products of (query,
+key, head) forward and five backward (the backward recomputes the scores), half of each where the mask is causal.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from twinlens.executors.torch_facts import Kernel
-
-# Operators and device kernels that have a formula, by how their names begin or what they contain.
-_COUNTED_OPERATORS = (
-    "mm",
-    "addmm",
-    "bmm",
-    "baddbmm",
-    "convolution",
-    "mkldnn_convolution",
-    "_scaled_dot_product",
-    "_weight_int",
-    "_scaled_mm",
-    "_int_mm",
-    "quantized::linear_dynamic",
-    "mkldnn::_linear_pointwise",
-    "mkl::_mkl_linear",
-    "cudnn_convolution",
-)
-_COUNTED_KERNELS = ("gemm", "cutlass", "nvjet", "flash", "fmha", "conv", "wgrad", "dgrad")
+_ATTENTION_KERNELS = ("flash_attention_for_cpu", "flash_attention", "efficient_attention", "cudnn_attention")
 
 
 def counted_flop(call: Callable[[], Any]) -> int:
@@ -44,41 +24,53 @@ def counted_flop(call: Callable[[], Any]) -> int:
     return int(counter.get_total_flops())
 
 
-def flop_coverage(kernels: Sequence[Kernel]) -> float:
-    """Share (0-1) of the profiled time that operators with a formula take."""
-    total = sum(kernel.self_time_s for kernel in kernels)
-    return sum(kernel.self_time_s for kernel in kernels if _has_formula(kernel.name)) / total if total else 0.0
-
-
-def _has_formula(name: str) -> bool:
-    operator = name.removeprefix("aten::")
-    return operator.startswith(_COUNTED_OPERATORS) or any(word in name for word in _COUNTED_KERNELS)
-
-
 def _formulas() -> dict[Any, Callable[..., int]]:
     aten = torch.ops.aten
     found: dict[Any, Callable[..., int]] = {}
-    for name, products in (("", 2), ("_backward", 5)):
-        operator = getattr(aten, f"_scaled_dot_product_flash_attention_for_cpu{name}", None)
-        if operator is not None:
-            found[operator] = _attention(products, shift=1 if name else 0)
+    for kernel in _ATTENTION_KERNELS:
+        for name, shift in (("", 0), ("_backward", 1)):  # a backward operator takes the gradient of its output first
+            if (operator := getattr(aten, f"_scaled_dot_product_{kernel}{name}", None)) is not None:
+                found[operator] = _attention(operator, shift)
     for name in ("_weight_int8pack_mm", "_weight_int4pack_mm_for_cpu"):
         if (operator := getattr(aten, name, None)) is not None:
             found[operator] = _packed
+    for name in ("_grouped_mm", "_scaled_grouped_mm"):
+        if (operator := getattr(aten, name, None)) is not None:
+            found[operator] = _grouped
+    for name, passes in (("grouped_mm_fallback", 1), ("grouped_mm_fallback_backward", 2)):
+        if (operator := getattr(getattr(torch.ops, "transformers", None), name, None)) is not None:
+            found[operator] = _grouped_times(passes)
     found[torch.ops.quantized.linear_dynamic] = _dynamic
     return found
 
 
-def _attention(products: int, shift: int) -> Callable[..., int]:
-    def flop(*shapes: Any, out_shape: Any = None, **_: Any) -> int:
-        # Backward takes grad_out first. Arguments are shapes, then (dropout, is_causal) as they were passed.
-        query, key = shapes[shift], shapes[shift + 1]
-        batch, heads, length, width = query
-        causal = any(value is True for value in shapes) and length == key[-2]
-        full = 2 * products * batch * heads * length * key[-2] * width
-        return int(full // 2 if causal else full)
+def _attention(operator: Any, shift: int) -> Callable[..., int]:
+    names = [argument.name for argument in operator.default._schema.arguments]
+    place = names.index("is_causal")
+
+    def flop(*shapes: Any, out_shape: Any = None, is_causal: bool = False, **_: Any) -> int:
+        (batch, heads, length, width), key, value = shapes[shift : shift + 3]
+        pairs = batch * heads * length * key[-2]
+        # Forward: scores and weighted values. Backward: the scores again, and the gradients of all three and of them.
+        sides = 3 * width + 2 * value[-1] if shift else width + value[-1]
+        causal = (is_causal or (len(shapes) > place and shapes[place] is True)) and length == key[-2]
+        return int(2 * pairs * sides // 2 if causal else 2 * pairs * sides)
 
     return flop
+
+
+def _grouped(a: Any, b: Any, *_: Any, out_shape: Any = None, **__: Any) -> int:
+    """Rows sorted by expert times each expert's matrix, and the two products of its backward pass.
+
+    (T, K) by (E, K, N) is 2·T·K·N; (M, T) by (T, N), one (M, N) for each expert, 2·M·T·N; (E, M, K) by (K, T) 2·M·K·T.
+    """
+    if len(a) == 3 and len(b) == 2:
+        return int(2 * a[1] * a[2] * b[1])
+    return int(2 * math.prod(a) * b[-1])
+
+
+def _grouped_times(passes: int) -> Callable[..., int]:
+    return lambda a, b, *_, **__: passes * _grouped(a, b)
 
 
 def _dynamic(activations: Any, *_: Any, out_shape: Any = None, **__: Any) -> int:

@@ -18,21 +18,25 @@ from twinlens.executors.protocol import Rows, Say
 from twinlens.executors.torch_data import Prompts, check_data, images
 from twinlens.executors.torch_fidelity import reference_logits
 from twinlens.executors.torch_fp32 import fp32_as, set_fp32
+from twinlens.executors.torch_memory import device_memory, free_bytes
 from twinlens.executors.torch_model import (
     build_model,
     choose_device,
+    parameter_count,
     set_threads,
     synchronize,
     transpose_storage,
 )
-from twinlens.executors.torch_quantize import apply_precision
+from twinlens.executors.torch_quantize import apply_precision, left_wide
 from twinlens.executors.torch_train import refuse_unsupported
 from twinlens.record.facts import Facts
 from twinlens.record.request import Request
 from twinlens.schedule.ask import Ask, Schedule
-from twinlens.spec.model import load_model
+from twinlens.spec.model import ModelRef, load_model
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload import InferenceWorkload
+
+_MOST_OF = 0.9  # of the free memory, for weights that are made in fp32 first
 
 
 class TorchServer:
@@ -56,8 +60,10 @@ class TorchServer:
         say("building the model")
         ref = load_model(workload.model)
         check_data(workload.data, ref)
-        self.is_vision = ref.shape.family != "decoder"
-        model = build_model(ref, spec.executor, spec.protocol.seed, self.device).eval()
+        self.ref, self.is_vision = ref, ref.shape.family != "decoder"
+        self.notes: list[str] = []
+        self.made_in = self._made_in(ref)
+        model = build_model(ref, spec.executor, spec.protocol.seed, self.device, self.made_in).eval()
         if self.is_vision:
             self.images = images(ref, max(16, spec.point.batch), self.device, spec.seed)
         else:
@@ -65,17 +71,20 @@ class TorchServer:
             self.prompts = Prompts(workload.data, ref, spec.seed, longest)
         from twinlens.executors.torch_evidence import inference_facts
 
-        sample = self._fidelity_sample(workload)
+        sample = self._fidelity_sample(workload) if self.made_in == torch.float32 else None
         with fp32_as("fp32"):  # the reference of a tf32 run is fp32 too, or it would be compared with itself
             reference = reference_logits(model, sample) if sample is not None else None
         say(f"making it {spec.point.precision}")
         self.model = apply_precision(model, spec.point.precision)
+        if left := left_wide(self.model, spec.point.precision):
+            self.notes.append(left)
         self.layout = _layout(spec, self.device)
         if self.layout == "column":
             transpose_storage(self.model)
         self.dtype = torch.float32 if spec.point.precision in ("fp32", "tf32", "int8-dynamic") else _half(spec)
         self.generation = None if self.is_vision else Generation(self.model, spec, self.device, self.dtype)
-        self.ref = ref
+        compiles = self.is_vision and spec.executor.graph == "compiled"
+        self.forward = compiled(self.model, self.device, spec) if compiles else self.model
         return inference_facts(self, sample, reference, say)
 
     def play(self, schedule: Schedule, rows: Rows) -> None:
@@ -95,6 +104,30 @@ class TorchServer:
 
     def close(self) -> None:
         pass
+
+    def device_memory(self) -> dict[str, int] | None:
+        """The allocator's peak over the rows, in bytes; None on a CPU."""
+        return device_memory(self.device)
+
+    def no_grad(self) -> Any:
+        """The mode in which answers are computed: a compiled graph wants plain tensors, inference mode's are not."""
+        return torch.no_grad() if self.spec.executor.graph == "compiled" else torch.inference_mode()
+
+    def _made_in(self, ref: ModelRef) -> torch.dtype:
+        """fp32 where the precision or its comparison with fp32 needs it, and it fits; else 16 bits from the start."""
+        precision = self.spec.point.precision
+        if precision in ("fp32", "tf32", "int8-dynamic"):
+            return torch.float32
+        wants_reference = bool(self.spec.workload.fidelity_prompts)  # type: ignore[union-attr]
+        needed = 4 * parameter_count(ref, self.spec.executor)
+        if wants_reference and needed < _MOST_OF * free_bytes(self.device):
+            return torch.float32
+        if wants_reference:
+            self.notes.append(
+                f"Fidelity was not measured: the fp32 weights to compare with ({needed / 1e9:.0f} GB) do not fit "
+                f"into what {self.device} has free, so the model was made in 16 bits."
+            )
+        return _half(self.spec)
 
     def _answer(self, asks: tuple[Ask, ...], origin_ns: int) -> list[Request]:
         if self.generation is None:
@@ -119,15 +152,15 @@ class TorchServer:
             for ask in asks
         ]
 
-    @torch.inference_mode()  # type: ignore[untyped-decorator]
     def _classify(self, asks: tuple[Ask, ...]) -> tuple[int, list[int]]:
-        first = asks[0].number % max(1, len(self.images) - len(asks) + 1)
-        pixels = self.images[first : first + len(asks)].to(self.dtype)
-        synchronize(self.device)
-        sent_ns = time.monotonic_ns()
-        self.model(pixel_values=pixels).logits.argmax(-1)
-        synchronize(self.device)
-        return sent_ns, [time.monotonic_ns()]
+        with self.no_grad():
+            first = asks[0].number % max(1, len(self.images) - len(asks) + 1)
+            pixels = self.images[first : first + len(asks)].to(self.dtype)
+            synchronize(self.device)
+            sent_ns = time.monotonic_ns()
+            self.forward(pixel_values=pixels).logits.argmax(-1)
+            synchronize(self.device)
+            return sent_ns, [time.monotonic_ns()]
 
     def _fidelity_sample(self, workload: InferenceWorkload) -> torch.Tensor | None:
         count = workload.fidelity_prompts
@@ -156,7 +189,7 @@ class Generation:
                 code="TL202",
             )
         self.cache = StaticCache(config=config, max_cache_len=self._context)
-        self._decode = _compiled(model, device, spec) if spec.executor.graph == "compiled" else model
+        self._decode = compiled(model, device, spec) if spec.executor.graph == "compiled" else model
         # Freezing for the compiled graph wants plain tensors; inference mode's are not.
         self.no_grad = torch.no_grad if spec.executor.graph == "compiled" else torch.inference_mode
 
@@ -200,7 +233,8 @@ class Generation:
         return [t for layer in self.cache.layers for t in (layer.keys, layer.values) if t is not None]
 
 
-def _compiled(model: nn.Module, device: torch.device, spec: RunSpec) -> Any:
+def compiled(model: nn.Module, device: torch.device, spec: RunSpec) -> Any:
+    """The model as torch's compiled graph, made when it is first called; with CUDA graphs on a GPU."""
     if device.type == "cuda":
         return torch.compile(model, dynamic=False, mode="reduce-overhead")
     # Freezing packs the weights for oneDNN. It has to be set for the process: given as an option of one compilation,

@@ -32,6 +32,8 @@ _INT4_GROUP = 32
 _PATTERN = 0x3C  # repeated bytes that are an ordinary number in every format: no denormals, no overflow, no zeros
 
 Call = Callable[[], Any]
+Weight = tuple[int, int] | tuple[int, int, str]
+"""(out, in), or (out, in, the format it is stored in)."""
 
 
 class Unsupported(Exception):
@@ -53,8 +55,7 @@ def product(fmt: str, m: int, n: int, k: int, device: str) -> tuple[Call, str]:
         return _int8_product(m, n, k, device)
     if fmt == "fp8-e4m3":
         x, w = (_operand(rows, k, torch.bfloat16, device).to(DTYPES[fmt]) for rows in (m, n))
-        one = torch.ones((), device=device)
-        return lambda: torch._scaled_mm(x, w.t(), one, one, out_dtype=torch.bfloat16), "torch._scaled_mm"
+        return _scaled(x, w)
     x, w = (_operand(rows, k, DTYPES[fmt], device) for rows in (m, n))
     return lambda: functional.linear(x, w), f"functional.linear {fmt}"
 
@@ -83,28 +84,33 @@ def _int8_product(m: int, n: int, k: int, device: str) -> tuple[Call, str]:
     return lambda: torch._int_mm(x, w.t()), "torch._int_mm"
 
 
-def walk(fmt: str, shapes: Sequence[tuple[int, int]], layout: str, buffer: torch.Tensor) -> tuple[Call, int, int, str]:
+def walk(fmt: str, shapes: Sequence[Weight], layout: str, buffer: torch.Tensor) -> tuple[Call, int, int, str]:
     """A call that multiplies one row by each weight (out, in) in order, as one decode step does.
 
-    Returns the call, the weight bytes it reads, how many of `shapes` fit in `buffer` (uint8), and the
-    kernel's name. Raises Unsupported.
+    A weight with a format of its own, (out, in, format), is multiplied in that: a head that was left wider. Returns
+    the call, the weight bytes it reads, how many of `shapes` fit in `buffer` (uint8), and the kernels' names. Raises
+    Unsupported.
     """
     if layout not in LAYOUTS.get(fmt, ()):
         known = ", ".join(LAYOUTS.get(fmt, ())) or "none"
         raise Unsupported(f"no {layout} matrix-vector kernel for {fmt}; known: {known}")
-    make = {"row": _row, "column": _column, "packed": _packed, "dynamic": _dynamic}[layout]
+    make = {"row": _row, "column": _column, "packed": _packed, "dynamic": _dynamic}
     calls: list[Call] = []
-    offset, kernel = 0, ""
-    for rows, columns in shapes:
-        size = rows * columns // 2 if fmt == "int4" else rows * columns * DTYPES[fmt].itemsize
+    offset, weight_bytes, kernels = 0, 0, list[str]()
+    for rows, columns, *own in shapes:
+        stored = own[0] if own and own[0] in LAYOUTS else fmt
+        size = rows * columns // 2 if stored == "int4" else rows * columns * DTYPES[stored].itemsize
         if offset + size > buffer.numel():
             break
-        call, kernel = make(fmt, buffer[offset : offset + size], rows, columns)
+        place = layout if layout in LAYOUTS[stored] else LAYOUTS[stored][0]
+        call, kernel = make[place](stored, buffer[offset : offset + size], rows, columns)
         calls.append(call)
+        kernels.append(kernel)
+        weight_bytes += size
         offset += -(-size // 64) * 64  # each weight starts on a cache line, as an allocator would place it
     if not calls:
         raise Unsupported("no weight fits in the memory allowed")
-    weight_bytes = sum(r * c // 2 if fmt == "int4" else r * c * DTYPES[fmt].itemsize for r, c in shapes[: len(calls)])
+    kernel = " and ".join(dict.fromkeys(kernels))
 
     def step() -> None:
         for call in calls:
@@ -119,12 +125,17 @@ def _row(fmt: str, data: torch.Tensor, rows: int, columns: int) -> tuple[Call, s
         reason = unsupported_product(fmt, str(data.device))
         if reason:
             raise Unsupported(reason)
-        x8 = torch.ones(1, columns, device=data.device).to(DTYPES[fmt])
-        one = torch.ones((), device=data.device)
-        call = lambda: torch._scaled_mm(x8, weight.t(), one, one, out_dtype=torch.bfloat16)  # noqa: E731
-        return call, "torch._scaled_mm"
+        return _scaled(torch.ones(1, columns, device=data.device).to(DTYPES[fmt]), weight)
     x = torch.ones(1, columns, dtype=DTYPES[fmt], device=data.device)
     return lambda: functional.linear(x, weight), "functional.linear"
+
+
+def _scaled(x: torch.Tensor, weight: torch.Tensor) -> tuple[Call, str]:
+    """With a scale for each row and plain accumulation, as the run's own fp8 layers: per tensor is another kernel."""
+    rows = torch.ones(x.shape[0], 1, device=x.device)
+    columns = torch.ones(1, weight.shape[0], device=x.device)
+    call = lambda: torch._scaled_mm(x, weight.t(), rows, columns, out_dtype=torch.bfloat16)  # noqa: E731
+    return call, "torch._scaled_mm, a scale per row"
 
 
 def _column(fmt: str, data: torch.Tensor, rows: int, columns: int) -> tuple[Call, str]:

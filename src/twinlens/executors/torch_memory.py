@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import psutil
 import torch
 from torch import nn
 
@@ -26,6 +28,29 @@ def state_memory(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str
         "gradients_bytes": bytes_of([p.grad for p in parameters if p.grad is not None], "resident gradients"),
         "optimizer_bytes": bytes_of(state, "resident optimizer state"),
     }
+
+
+def forget_peak(device: torch.device) -> None:
+    """Give back what building and evidence took, and count the peak from here: that of the rows."""
+    if device.type == "cuda":
+        gc.collect()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def device_memory(device: torch.device) -> dict[str, int] | None:
+    """Bytes the allocator gave out and held at most since `forget_peak`; None on a CPU, which has no such count."""
+    if device.type != "cuda":
+        return None
+    return {
+        "allocated_peak_bytes": int(torch.cuda.max_memory_allocated(device)),
+        "reserved_peak_bytes": int(torch.cuda.max_memory_reserved(device)),
+    }
+
+
+def free_bytes(device: torch.device) -> int:
+    """Bytes that can still be allocated on the device: of the GPU's own memory, or of this machine's."""
+    return int(torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else psutil.virtual_memory().available)
 
 
 @contextmanager

@@ -13,23 +13,21 @@ import torch
 from torch import nn
 
 from twinlens.errors import BadInput
+from twinlens.executors.torch_device import choose_device
 from twinlens.spec.model import ModelRef
 from twinlens.spec.study import ExecutorSpec
 
-
-def choose_device(asked: str) -> torch.device:
-    """ "auto" is the first CUDA device, or the CPU. Raises BadInput for a device that is not here."""
-    if asked == "auto":
-        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
-    kind, _, number = asked.partition(":")
-    if kind not in ("cpu", "cuda") or (number and not number.isdigit()):
-        raise BadInput(f"executor.device {asked!r} is not one of auto, cpu, cuda, cuda:N", code="TL208")
-    if kind == "cuda" and (not torch.cuda.is_available() or int(number or 0) >= torch.cuda.device_count()):
-        raise BadInput(
-            f"executor.device is {asked!r} but torch sees {torch.cuda.device_count()} CUDA devices; use cpu or auto",
-            code="TL208",
-        )
-    return torch.device("cuda", int(number or 0)) if kind == "cuda" else torch.device("cpu")
+__all__ = [
+    "build_model",
+    "choose_device",
+    "drawn_by",
+    "linear_shapes",
+    "parameter_count",
+    "set_threads",
+    "synchronize",
+    "transpose_storage",
+    "weights_hash",
+]
 
 
 def set_threads(asked: int) -> int:
@@ -40,8 +38,10 @@ def set_threads(asked: int) -> int:
     return threads
 
 
-def build_model(ref: ModelRef, executor: ExecutorSpec, seed: int, device: torch.device) -> nn.Module:
-    """The model in fp32 on `device`. Weights: the folder's safetensors, or random ones that `seed` decides."""
+def build_model(
+    ref: ModelRef, executor: ExecutorSpec, seed: int, device: torch.device, dtype: torch.dtype = torch.float32
+) -> nn.Module:
+    """The model in `dtype` on `device`. Weights: the folder's safetensors, or random ones that `seed` decides."""
     import transformers
     from safetensors import SafetensorError
 
@@ -52,12 +52,12 @@ def build_model(ref: ModelRef, executor: ExecutorSpec, seed: int, device: torch.
     if ref.folder is None:
         config = transformers.AutoConfig.for_model(**_plain(ref.config))
         with device:
-            model = auto.from_config(config, dtype=torch.float32, trust_remote_code=False, **attention)
+            model = auto.from_config(config, dtype=dtype, trust_remote_code=False, **attention)
         return model.to(device)
     try:
         model = auto.from_pretrained(
             ref.folder,
-            dtype=torch.float32,
+            dtype=dtype,
             local_files_only=True,
             use_safetensors=True,
             trust_remote_code=False,
@@ -72,16 +72,32 @@ def build_model(ref: ModelRef, executor: ExecutorSpec, seed: int, device: torch.
     return model.to(device)
 
 
-def weights_hash(ref: ModelRef, seed: int) -> str:
-    """Identifies the weights: the files' contents, or for random weights the config and the seed."""
+def parameter_count(ref: ModelRef, executor: ExecutorSpec) -> int:
+    """Parameters of the model, counted on one without memory."""
+    bare = build_model(ref.model_copy(update={"folder": None}), executor, 0, torch.device("meta"))
+    return sum(parameter.numel() for parameter in bare.parameters())
+
+
+def weights_hash(ref: ModelRef, seed: int, drawn: str = "") -> str:
+    """Identifies the weights: the files' contents, or for random weights the config, the seed and what drew them.
+
+    `drawn`: "" for fp32 on the CPU; a GPU draws other numbers from the same seed, and 16 bits other ones than 32.
+    """
     digest = hashlib.sha256()
     if ref.folder is None:
-        digest.update(json.dumps([_plain(ref.config), seed, "random"], sort_keys=True).encode())
+        made = [_plain(ref.config), seed, "random", *([drawn] if drawn else [])]
+        digest.update(json.dumps(made, sort_keys=True).encode())
         return digest.hexdigest()[:16]
     for path in sorted(Path(ref.folder).glob("*.safetensors")):
         with path.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()[:16]
+
+
+def drawn_by(device: torch.device, dtype: torch.dtype = torch.float32) -> str:
+    """What drew random weights, for `weights_hash`."""
+    parts = [device.type] if device.type != "cpu" else []
+    return " ".join(parts + ([str(dtype)] if dtype != torch.float32 else []))
 
 
 def linear_shapes(model: nn.Module) -> list[tuple[int, int]]:

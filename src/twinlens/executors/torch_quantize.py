@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
 
 from twinlens.errors import BadInput
+from twinlens.executors.torch_experts import fused_experts, split_experts
 
 _GROUP = 32
 
@@ -22,6 +24,7 @@ class Int8WeightLinear(nn.Module):  # type: ignore[misc]  # torch is not followe
     """y = x · (q · s)ᵀ with int8 q and one scale per output channel; x in bf16, products accumulate in fp32."""
 
     stored_format = "int8"
+    widths = (_GROUP, 1)  # inputs and outputs are multiples of these
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -46,6 +49,7 @@ class Int4WeightLinear(nn.Module):  # type: ignore[misc]  # torch is not followe
     """int4 weights in groups of 32 along the input, a bf16 scale and zero point each; x in bf16. CPU only."""
 
     stored_format = "int4"
+    widths = (_GROUP, 16)
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -77,6 +81,7 @@ class Fp8Linear(nn.Module):  # type: ignore[misc]  # torch is not followed by th
     """e4m3 weights and activations with one scale per row, computed by the GPU's own fp8 product."""
 
     stored_format = "fp8-e4m3"
+    widths = (16, 16)
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -100,18 +105,54 @@ class Fp8Linear(nn.Module):  # type: ignore[misc]  # torch is not followed by th
 
 
 def apply_precision(model: nn.Module, name: str) -> nn.Module:
-    """The fp32 model made ready to run at a precision. Raises BadInput where this device or model cannot."""
+    """The model made ready to run at a precision. Raises BadInput where this device or model cannot."""
     if name in ("fp32", "tf32"):
         return model
     if name in ("bf16", "fp16"):
         return _cast(model, torch.bfloat16 if name == "bf16" else torch.float16)
+    _refuse_experts_of_unknown_kind(model, name)
     if not any(isinstance(m, nn.Linear) for m in model.modules()):
         raise BadInput(f"precision {name!r} quantises linear layers and this model has none; use bf16", code="TL203")
     if name == "int8-dynamic":
         return _dynamic(model)
-    layer = {"int8-weight": Int8WeightLinear, "int4-weight": Int4WeightLinear, "fp8": Fp8Linear}[name]
-    _try(layer, name, next(model.parameters()).device)
-    return _replace_linears(_cast(model, torch.bfloat16), layer)
+    device = next(model.parameters()).device
+    if name == "int8-weight" and device.type == "cuda":
+        # One thread per output, products in fp32, whatever the weights are: slower than bf16 by design (torch 2.13).
+        raise BadInput(
+            "precision 'int8-weight' has no fast kernel in torch for a GPU (its own expands to fp32); use bf16 or fp8, "
+            "or serve an int8 model with vllm",
+            code="TL203",
+        )
+    layer = _LAYERS[name]
+    _try(layer, name, device)
+    return _replace_linears(_cast(model, torch.bfloat16), layer, name)
+
+
+def left_wide(model: nn.Module, name: str) -> str | None:
+    """What a reader must know of linear layers that the kernel cannot do and that stay in bf16."""
+    if name not in _LAYERS:
+        return None
+    tied = _embeddings(model)
+    linears = [m for m in model.modules() if isinstance(m, nn.Linear) and id(m.weight) not in tied]
+    if not linears:
+        return None
+    sizes = sorted({f"{m.out_features} × {m.in_features}" for m in linears})
+    need_in, need_out = _LAYERS[name].widths
+    return (
+        f"{len(linears)} linear layers stay in bf16 ({', '.join(sizes[:4])}): the {name} kernel wants inputs that "
+        f"divide by {need_in}" + (f" and outputs by {need_out}." if need_out > 1 else ".")
+    )
+
+
+def _refuse_experts_of_unknown_kind(model: nn.Module, name: str) -> None:
+    split_experts(model)
+    fused, whole = fused_experts(model), sum(p.numel() for p in model.parameters())
+    if fused > 0.1 * whole:
+        raise BadInput(
+            f"precision {name!r} cannot be had for this model: {fused / whole:.0%} of its weights are experts in fused "
+            "tensors, for which torch has no such kernel; use bf16",
+            code="TL203",
+        )
 
 
 def _cast(model: nn.Module, dtype: torch.dtype) -> nn.Module:
@@ -135,20 +176,36 @@ def _dynamic(model: nn.Module) -> nn.Module:
         return torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)
 
 
-def _replace_linears(model: nn.Module, layer: Callable[[nn.Linear], nn.Module]) -> nn.Module:
-    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+def _replace_linears(model: nn.Module, layer: Any, precision: str) -> nn.Module:
+    tied, replaced = _embeddings(model), 0
+    need_in, need_out = layer.widths
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             # A projection tied to the embedding stays in bf16: the embedding needs its rows as they are.
-            if isinstance(child, nn.Linear) and id(child.weight) not in embeddings and child.in_features % _GROUP == 0:
+            if not isinstance(child, nn.Linear) or id(child.weight) in tied:
+                continue
+            if child.in_features % need_in == 0 and child.out_features % need_out == 0:
                 setattr(parent, name, layer(child))
+                replaced += 1
+    if not replaced:
+        raise BadInput(
+            f"precision {precision!r} fits no linear layer of this model: its kernel wants inputs that divide by "
+            f"{need_in} and outputs by {need_out}; use bf16",
+            code="TL203",
+        )
     return model
+
+
+def _embeddings(model: nn.Module) -> set[int]:
+    return {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
 
 
 def _try(layer: Callable[[nn.Linear], nn.Module], name: str, device: torch.device) -> None:
     try:
         trial = layer(nn.Linear(64, 64, bias=False).to(device, torch.bfloat16))
         trial(torch.ones(1, 64, dtype=torch.bfloat16, device=device))
+    except torch.OutOfMemoryError:
+        raise
     except (RuntimeError, NotImplementedError, AttributeError) as error:
         cause = str(error).splitlines()[0][:120]
         raise BadInput(
@@ -160,3 +217,6 @@ def _to_fp8(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     most = torch.finfo(torch.float8_e4m3fn).max
     scale = rows.abs().amax(dim=1, keepdim=True).clamp(min=1e-12) / most
     return (rows / scale).to(torch.float8_e4m3fn), scale
+
+
+_LAYERS: dict[str, Any] = {"int8-weight": Int8WeightLinear, "int4-weight": Int4WeightLinear, "fp8": Fp8Linear}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from twinlens.executors.options import refuse_unknown_options
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch_data import Batches
 from twinlens.executors.torch_fp32 import set_fp32
+from twinlens.executors.torch_mark import between_ns, mark
+from twinlens.executors.torch_memory import device_memory
 from twinlens.executors.torch_model import build_model, choose_device, set_threads, synchronize
 from twinlens.record.facts import Facts
 from twinlens.record.step import Marks
@@ -24,7 +27,8 @@ from twinlens.spec.model import DecoderShape, ModelRef, load_model
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload import TrainingWorkload
 
-_AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
+# fp8 too: attention, norms, element-wise work and the head, which torchao leaves alone, would else run in fp32.
+_AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp8": torch.bfloat16}
 
 
 class TorchTrainer:
@@ -66,9 +70,6 @@ class TorchTrainer:
 
         facts = training_facts(self, say)
         self.optimizer.state.clear()  # the evidence step had a learning rate of 0: only its moments would remain
-        if spec.executor.graph == "compiled":
-            say("compiling")
-            self._forward = torch.compile(self.model)
         self._steps = self._looked_at = 0
         self._origin_ns: int | None = None
         return facts
@@ -84,7 +85,16 @@ class TorchTrainer:
         return self._optimize(self._origin_ns)
 
     def close(self) -> None:
-        pass
+        if batches := getattr(self, "batches", None):
+            batches.close()
+
+    def compile(self) -> None:
+        """From here on the forward pass is torch's compiled graph; it is made when it is first called."""
+        self._forward = torch.compile(self.model)
+
+    def device_memory(self) -> dict[str, int] | None:
+        """The allocator's peak over the rows, in bytes; None on a CPU."""
+        return device_memory(self.device)
 
     def save(self, folder: Path) -> None:
         """Write the weights as a Hugging Face folder (config.json and safetensors)."""
@@ -92,38 +102,34 @@ class TorchTrainer:
 
     def _optimize(self, origin_ns: int) -> Marks:
         now, device, batches = time.monotonic_ns, self.device, self.batches
-        data_ns = forward_ns = backward_ns = 0
-        losses = []
-        begin_ns = at_ns = now()
+        marks, losses = [], []
+        begin_ns = now()
+        marks.append(mark(device))
         for _ in range(self.accumulate):
             inputs, targets = batches.next()
-            synchronize(device)
-            data_ns += (t := now()) - at_ns
+            marks.append(mark(device))
             loss = self.loss(inputs, targets)
-            synchronize(device)
-            forward_ns += (u := now()) - t
+            marks.append(mark(device))
             self._scaler.scale(loss / self.accumulate).backward()
             losses.append(loss.detach())
-            synchronize(device)
-            at_ns = now()
-            backward_ns += at_ns - u
+            marks.append(mark(device))
         self._scaler.step(self.optimizer)
         self._scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
-        synchronize(device)
-        optimize_ns = now() - at_ns
+        marks.append(mark(device))
+        synchronize(device)  # once a step: the processor may run ahead within it, as it does in anybody's loop
         loss_value = float(torch.stack(losses).mean())
+        spent_ns = [between_ns(a, b) for a, b in pairwise(marks)]
         return Marks(
             begin_ns - origin_ns,
             now() - origin_ns,
             samples=self.workload.global_batch,
             tokens=0 if self.is_vision else self.workload.global_batch * self.workload.seq_len,
             loss=loss_value,
-            data_ns=data_ns,
-            forward_ns=forward_ns,
-            backward_ns=backward_ns,
-            optimize_ns=optimize_ns,
-            tag="compile" if self._steps == 1 and self.spec.executor.graph == "compiled" else None,
+            data_ns=sum(spent_ns[0:-1:3]),
+            forward_ns=sum(spent_ns[1:-1:3]),
+            backward_ns=sum(spent_ns[2:-1:3]),
+            optimize_ns=spent_ns[-1],
         )
 
     def _evaluate(self, batches: int) -> Marks:
@@ -191,9 +197,18 @@ def _refuse_too_long(ref: ModelRef, seq_len: int) -> None:
 
 def _convert_to_fp8(model: nn.Module) -> None:
     try:
-        from torchao.float8 import convert_to_float8_training
+        from torchao.float8 import Float8LinearConfig, convert_to_float8_training
     except ImportError:
         raise BadInput("training in fp8 needs torchao: pip install torchao", code="TL203") from None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        convert_to_float8_training(model, module_filter_fn=lambda m, name: "lm_head" not in name)
+        convert_to_float8_training(
+            model, config=Float8LinearConfig.from_recipe_name("rowwise"), module_filter_fn=_can_be_fp8
+        )
+
+
+def _can_be_fp8(module: nn.Module, name: str) -> bool:
+    """Linear layers but the output head, where both widths divide by 16 as the kernel wants."""
+    if "lm_head" in name or not isinstance(module, nn.Linear):
+        return False
+    return bool(module.in_features % 16 == 0 and module.out_features % 16 == 0)

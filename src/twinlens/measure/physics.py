@@ -21,7 +21,17 @@ from twinlens.theory.flop import (
 )
 from twinlens.theory.memory import layout_of
 from twinlens.theory.traffic import decode_step_bytes, prefill_bytes, training_step_bytes
-from twinlens.units import BYTES, BYTES_PER_S, COUNT, FLOP, FLOP_PER_S
+from twinlens.units import BYTES, BYTES_PER_S, COUNT, FLOP, FLOP_PER_S, RATIO, show
+
+# Boost clocks are above those of datasheets by some per cent on consumer boards; a timer that is wrong, by factors.
+_MOST_OVER_DATASHEET = 1.3
+_QUOTED_BY = {
+    "copy_bytes_per_s": "datasheet_bytes_per_s",
+    "read_bytes_per_s": "datasheet_bytes_per_s",
+    "matrix_flop_per_s": "datasheet_flop_per_s",
+    "matrix_flop_per_s_at": "datasheet_flop_per_s",
+    "matrix_burst_flop_per_s": "datasheet_flop_per_s",
+}
 
 
 def theory_of(spec: RunSpec) -> Estimates:
@@ -45,6 +55,34 @@ def datasheet_of(product: str | None, regime: Precision) -> Estimates:
     rate = device.rate(regime.compute)
     found = {"datasheet_bytes_per_s": _quoted(device.bandwidth_bytes_per_s, BYTES_PER_S, device.source)}
     return found | ({"datasheet_flop_per_s": _quoted(rate, FLOP_PER_S, device.source)} if rate else {})
+
+
+def coverage_of(work: Estimates) -> Estimates:
+    """Counted FLOP of one real pass over FLOP by theory, at most 1: below it the counter missed products.
+
+    The same for every pass of one spec. Attention written out and recomputation count more than theory, never less.
+    """
+    for counted, modelled in (("counted_step_flop", "step_flop"), ("counted_prefill_flop", "prefill_flop"),
+                              ("counted_image_flop", "image_flop")):  # fmt: skip
+        if counted in work and modelled in work and (least := work[modelled].value):
+            share = min(1.0, (work[counted].value or 0.0) / least)
+            method = f"FLOP counted on one real pass / FLOP by theory ({work[modelled].method}), at most 1"
+            return {"flop_coverage": Estimate(share, RATIO, method, "derived", n=1)}
+    return {}
+
+
+def within_datasheet(ceilings: Estimates, sheet: Estimates) -> Estimates:
+    """Ceilings without those that no board reaches: a clock or a stream that was not the board's is no ceiling."""
+    found = dict(ceilings)
+    for name, of in _QUOTED_BY.items():
+        rate, most = ceilings.get(name), sheet.get(of)
+        if rate and most and rate.value and most.value and rate.value > _MOST_OVER_DATASHEET * most.value:
+            reason = (
+                f"measured {show(rate.value, rate.unit)}, above the {show(most.value, most.unit)} of the datasheet: "
+                "not a rate of this device"
+            )
+            found[name] = Estimate.absent(rate.unit, reason, rate.method)
+    return found
 
 
 def _training(spec: RunSpec, workload: TrainingWorkload, shape: ModelShape, regime: Precision) -> Estimates:
@@ -78,14 +116,18 @@ def _inference(spec: RunSpec, workload: InferenceWorkload, shape: ModelShape, re
         return {"image_flop": _modelled(forward_flop_per_image(shape) * batch, FLOP, "forward pass of the batch")}
     bits = regime.weight_bits("inference", shape.hidden)
     kv = BITS[regime.classes("inference")["kv"]] / 8
+    # A head tied to the embedding stays in bf16 (torch_quantize); torch's dynamic int8 makes a copy of it.
+    head = 16.0 if shape.tied_embeddings and regime.quantised and regime.name != "int8-dynamic" else None
     length, answer = workload.input_tokens.max, workload.output_tokens.max
     context = length + answer // 2
     return {
         "prefill_flop": _modelled(prefill_flop(shape, length) * batch, FLOP, "convention causal, longest prompt"),
-        "prefill_bytes": _modelled(prefill_bytes(shape, length, batch, bits, kv), BYTES, "weights once, KV written"),
+        "prefill_bytes": _modelled(
+            prefill_bytes(shape, length, batch, bits, kv, head), BYTES, "weights once, KV written"
+        ),
         "decode_flop": _modelled(decode_flop(shape, context) * batch, FLOP, f"one step at {context} tokens of context"),
         "decode_bytes": _modelled(
-            decode_step_bytes(shape, context, batch, bits, kv),
+            decode_step_bytes(shape, context, batch, bits, kv, head),
             BYTES,
             f"weights and KV at {context} tokens of context",
         ),

@@ -22,7 +22,7 @@ from twinlens.measure.launched import joined, stack_of
 from twinlens.measure.load import player
 from twinlens.measure.nvidia import open_gpus
 from twinlens.measure.origin import marked
-from twinlens.measure.physics import datasheet_of, theory_of
+from twinlens.measure.physics import coverage_of, datasheet_of, theory_of, within_datasheet
 from twinlens.measure.refuse import refuse_what_cannot_run
 from twinlens.measure.scrape import scraping
 from twinlens.measure.serve import serve
@@ -63,12 +63,22 @@ def run_here(folder: Path, spec: RunSpec, say: Say, server: Running | None = Non
         _end_failed(folder, "out of memory")
         raise ExecutorFailed(f"out of memory in {folder}; take a smaller model or batch", code="TL302") from error
     except Exception as error:
+        if is_out_of_memory(error):
+            sentence = "out of memory on the device; take a smaller model, batch, microbatch or precision"
+            _end_failed(folder, sentence)
+            raise ExecutorFailed(f"{sentence} ({folder})", code="TL302") from error
         cause = f"{type(error).__name__}: {error}"
         _end_failed(folder, cause)
         raise ExecutorFailed(
             f"the executor failed ({cause.splitlines()[0][:300]}); see {folder / 'log.txt'}", code="TL302"
         ) from error
     end_run(folder, "finished", rows=rows)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error of torch says that an allocation failed: a GPU's has a type of its own, a CPU's has not."""
+    named = any(kind.__name__ == "OutOfMemoryError" for kind in type(error).__mro__)
+    return named or "can't allocate memory" in str(error) or "CUBLAS_STATUS_ALLOC_FAILED" in str(error)
 
 
 def _measure(folder: Path, spec: RunSpec, say: Say, handed: Running | None, turns: Turns | None) -> int:
@@ -88,6 +98,8 @@ def _measure_with(
         update_run(folder, facts=as_tilde(facts.to_json()))
         rows = open_rows(folder, spec)
         _take(opened, spec, rows, say, facts, running, turns)
+        if held := getattr(opened, "device_memory", lambda: None)():
+            update_run(folder, device_memory=held)
         if settled := seen_afterwards(folder, facts):
             update_run(folder, facts=as_tilde(replace(facts, executor=facts.executor.merged(settled)).to_json()))
         if isinstance(spec.workload, TrainingWorkload) and spec.workload.save:
@@ -171,7 +183,9 @@ def _whole(facts: Facts, spec: RunSpec, running: Running | None) -> Facts:
     software = software_facts() if running is None else {}  # a launched server has a Python of its own
     record = ExecutorRecord(host | software | power | disclosed(spec, facts)).merged(facts.executor)
     sheet = datasheet_of(record.value("accelerator.product"), precision(spec.point.precision))
-    return replace(facts, executor=record, work=theory_of(spec) | facts.work, ceilings=facts.ceilings | sheet)
+    work = theory_of(spec) | facts.work
+    ceilings = within_datasheet(facts.ceilings, sheet) | sheet
+    return replace(facts, executor=record, work=work | coverage_of(work), ceilings=ceilings)
 
 
 def _save(opened: Any, folder: Path) -> None:

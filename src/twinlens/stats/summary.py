@@ -39,7 +39,12 @@ def summarise(run: Run) -> Summary:
     metrics["peak_bytes"] = (
         Estimate.absent(BYTES, "the memory of a server cannot be seen from its client")
         if run.raw.get("client") and not run.raw.get("server")
-        else peak_memory(run.telemetry, is_server=bool(run.raw.get("server")))
+        else peak_memory(
+            run.telemetry,
+            is_server=bool(run.raw.get("server")),
+            on_gpu=bool(run.facts and run.facts.executor.value("accelerator.uuid")),
+            allocator=run.raw.get("device_memory"),
+        )
     )
     energy_rows = run.telemetry.slice(0, 0) if run.raw.get("pairing") else run.telemetry
     metrics |= energy(energy_rows, verdict.begin_s, verdict.end_s, units_of_work, _why_no_energy(run))

@@ -100,8 +100,15 @@ def forward_flop_per_image(shape: VisionShape, image_size: int | None = None) ->
 
 
 def training_flop_per_image(shape: VisionShape, image_size: int | None = None) -> float:
-    """Three times the forward pass (the first layer's input gradient, which nobody needs, is counted too)."""
-    return _BACKWARD * forward_flop_per_image(shape, image_size)
+    """Three times the forward pass, less the first layer's input gradient: nobody needs one of the pixels."""
+    side = shape.image_size if image_size is None else image_size
+    return _BACKWARD * forward_flop_per_image(shape, side) - _first_layer_flop(shape, side)
+
+
+def _first_layer_flop(shape: VisionShape, side: int) -> float:
+    if isinstance(shape, VitShape):
+        return 2.0 * (vit_tokens(shape, side) - 1) * shape.channels * shape.patch_size**2 * shape.hidden
+    return 2.0 * convolutions(shape, side)[0].macs
 
 
 def attention_pairs(shape: DecoderShape, new_tokens: int, context: int, *, causal: bool = True) -> float:

@@ -9,8 +9,12 @@ from twinlens.theory.memory import activation_bytes, kv_bytes, kv_bytes_per_toke
 from twinlens.theory.parameter import expert_weights, parameters
 
 
-def weights_read_bytes(shape: DecoderShape, tokens: int = 1, bits_per_weight: float = 16.0) -> float:
+def weights_read_bytes(
+    shape: DecoderShape, tokens: int = 1, bits_per_weight: float = 16.0, head_bits: float | None = None
+) -> float:
     """Weight bytes one forward pass over `tokens` reads, whatever sequences those belong to.
+
+    `head_bits`: of an output head that is left wider, as one tied to the embedding is; None is the same.
 
     An untied input table is not read but for one row per token; a tied one is read as the head. Of E
     experts with k per token, E·(1 − (1 − k/E)^tokens) are touched in each layer if routing is uniform; a
@@ -18,14 +22,14 @@ def weights_read_bytes(shape: DecoderShape, tokens: int = 1, bits_per_weight: fl
     """
     _positive(tokens=tokens)
     count = parameters(shape)
-    dense = count.total - count.embedding + (count.head if shape.tied_embeddings else 0)
+    dense: float = count.total - count.embedding + (count.head if shape.tied_embeddings else 0)
     rows = tokens * shape.hidden * (2 if shape.learned_positions else 1)
     if shape.experts:
         routed, chosen = shape.experts.count, shape.experts.per_token
         touched = routed * (1 - (1 - chosen / routed) ** tokens)
-        dense_only = dense - shape.expert_layers * expert_weights(shape) * routed
-        return (dense_only + shape.expert_layers * expert_weights(shape) * touched + rows) * bits_per_weight / 8
-    return (dense + rows) * bits_per_weight / 8
+        dense -= shape.expert_layers * expert_weights(shape) * (routed - touched)
+    head = count.head if head_bits is not None else 0
+    return ((dense + rows - head) * bits_per_weight + head * (head_bits or 0.0)) / 8
 
 
 def decode_step_bytes(
@@ -34,11 +38,12 @@ def decode_step_bytes(
     batch: int = 1,
     bits_per_weight: float = 16.0,
     kv_bytes_per_element: float = 2.0,
+    head_bits: float | None = None,
 ) -> float:
     """Bytes of one decode step of `batch` sequences of `context` cached tokens: weights, and KV both ways."""
     cache = kv_bytes(shape, context, kv_bytes_per_element, sequences=batch)
     written = batch * kv_bytes_per_token(shape, kv_bytes_per_element)
-    return weights_read_bytes(shape, batch, bits_per_weight) + cache + written
+    return weights_read_bytes(shape, batch, bits_per_weight, head_bits) + cache + written
 
 
 def prefill_bytes(
@@ -47,11 +52,12 @@ def prefill_bytes(
     batch: int = 1,
     bits_per_weight: float = 16.0,
     kv_bytes_per_element: float = 2.0,
+    head_bits: float | None = None,
 ) -> float:
     """Compulsory bytes to read `batch` prompts of `tokens` each: weights read once, KV cache written."""
     _positive(tokens=tokens, batch=batch)
     written = batch * tokens * kv_bytes_per_token(shape, kv_bytes_per_element)
-    return weights_read_bytes(shape, tokens * batch, bits_per_weight) + written
+    return weights_read_bytes(shape, tokens * batch, bits_per_weight, head_bits) + written
 
 
 def optimizer_step_bytes(shape: ModelShape, layout: Layout) -> float:

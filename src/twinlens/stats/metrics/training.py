@@ -20,6 +20,7 @@ from twinlens.stats.steady import Steadiness, SteadyRule, segment
 from twinlens.stats.sustained import peak_rate, retention
 from twinlens.units import BYTES, FLOP_PER_S, IMAGES_PER_S, RATIO, SECONDS, TOKENS_PER_S
 
+_COMPLETE = 1 - 1e-6  # of counted FLOP: a sum of floats
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
@@ -112,7 +113,10 @@ def _efficiency(rate: Estimate, work_per_step: float, facts: Facts) -> dict[str,
         ):
             if ceiling in ceilings:
                 found[name] = ratio(found["flop_per_s"], ceilings[ceiling])
-    if executed and executed.value and "matrix_flop_per_s" in ceilings:
+    if executed and executed.value and model and model.value and executed.value < _COMPLETE * model.value:
+        missed = f"only {executed.value / model.value:.0%} of the model's FLOP were counted"
+        found["hfu"] = Estimate.absent(RATIO, f"{missed}, and what ran is never less than the model needs")
+    elif executed and executed.value and "matrix_flop_per_s" in ceilings:
         done = scaled(rate, executed.value / work_per_step, FLOP_PER_S, "counted FLOP, recomputation included")
         found["hfu"] = ratio(done, ceilings["matrix_flop_per_s"])
     if "flop_coverage" in facts.work:
