@@ -70,11 +70,11 @@ def test_a_mean_lies_in_its_interval_and_is_worth_no_more_than_its_values(values
 
 
 @settings(max_examples=50)
-@given(series(st.floats(0, 1e6), 1, 60), st.integers(0, 2**32), st.data())
-def test_a_rate_lies_in_its_interval_and_is_work_over_wall(work, seed, data):
+@given(series(st.floats(0, 1e6), 1, 160), st.data())
+def test_a_rate_lies_in_its_interval_and_is_work_over_wall(work, data):
     begin = np.sort(data.draw(arrays(np.int64, work.size, elements=st.integers(0, 10**12))))
     end = begin + data.draw(arrays(np.int64, work.size, elements=st.integers(1, 10**11)))
-    estimate = rate_interval(work, begin, end, unit="tokens/s", seed=seed)
+    estimate = rate_interval(work, begin, end, unit="tokens/s")
     assert holds(estimate)
     wall_s = (int(end.max()) - int(begin.min())) / 1e9
     assert np.isclose(estimate.value * wall_s, work.sum(), rtol=1e-9)

@@ -98,21 +98,43 @@ def test_a_stall_stays_in_the_rate_and_widens_its_interval():
 
 
 def test_rate_intervals_cover_the_truth():
-    """Measured with 500 series each: 0.95 (phi 0, 200 rows), 0.92 (phi 0.5), 0.94 (phi 0, 40 rows)."""
+    """Measured with 1,000 series each: 0.96 (phi 0, 200 rows), 0.96 (phi 0.5), 0.93 (phi 0.8, 100 rows)."""
     rng = np.random.default_rng(4)
-    for n, phi in ((40, 0.0), (200, 0.0), (200, 0.5)):
+    for n, phi in ((200, 0.0), (200, 0.5), (100, 0.8)):
         found = []
         for _ in range(200):
             durations = np.maximum(1 + 0.1 * first_order(rng, n, phi), 0.05)
             found.append(rate_interval(np.ones(n), *rows(durations), unit=TOKENS_PER_S))
         stated = [e for e in found if e.level is not None]
-        assert sum(e.low <= 1 <= e.high for e in stated) / len(stated) >= 0.88
+        assert len(stated) > 150
+        assert sum(e.low <= 1 <= e.high for e in stated) / len(stated) >= 0.9
+
+
+def test_a_run_too_short_to_show_its_dependence_has_no_interval_of_its_own():
+    calm = np.random.default_rng(1).normal(1, 0.01, 99)
+    assert "in fewer than 100 rows" in rate_interval(np.ones(99), *rows(calm), unit=TOKENS_PER_S).method
+    assert "there are 99" in mean_interval(calm, unit=SECONDS).method
+    assert mean_interval(np.r_[calm, 1.0], unit=SECONDS).level == 0.95
+
+
+def test_no_bound_of_a_rate_is_below_zero_however_uneven_its_rows_are():
+    work = np.zeros(150)
+    work[[3, 70]] = 1e6
+    begin = np.arange(150) * 10**9
+    found = rate_interval(work, begin, begin + 10**9, unit=TOKENS_PER_S)
+    assert found.low is None or 0 < found.low < found.value < found.high
+
+
+def test_a_mean_of_rows_of_which_few_are_slow_reaches_further_up():
+    stalls = np.where(np.arange(200) % 50 == 7, 10.0, 1.0)
+    found = mean_interval(stalls, unit=SECONDS)
+    assert found.high - found.value > 1.2 * (found.value - found.low)
 
 
 def test_a_rate_is_the_same_every_time_it_is_asked_for():
     begin, end = rows(np.random.default_rng(5).gamma(9.0, 0.1, 500))
-    first = rate_interval(np.ones(500), begin, end, unit=TOKENS_PER_S, seed=3)
-    assert first == rate_interval(np.ones(500), begin, end, unit=TOKENS_PER_S, seed=3)
+    first = rate_interval(np.ones(500), begin, end, unit=TOKENS_PER_S)
+    assert first == rate_interval(np.ones(500), begin, end, unit=TOKENS_PER_S)
 
 
 def test_a_rate_without_rows_or_time_is_absent_not_zero_or_infinite():

@@ -83,15 +83,25 @@ def test_values_in_bursts_widen_the_interval_when_their_order_is_given():
     ordered = quantile(bursts, 0.9, unit=SECONDS, in_time_order=True)
     assert ordered.value == alone.value
     assert ordered.low < alone.low < alone.high < ordered.high
-    assert 75 <= ordered.n <= 300
+    assert 40 <= ordered.n <= 300
     assert "in time order" in ordered.method
 
 
 def test_one_stall_cannot_carry_a_p99():
     latency = np.concatenate((np.full(500, 1.0), np.full(20, 9.0), np.full(480, 1.0)))
     latency += np.random.default_rng(3).uniform(0, 0.01, latency.size)
-    assert quantile(latency, 0.99, unit=SECONDS).value is not None
-    assert "independent" in (quantile(latency, 0.99, unit=SECONDS, in_time_order=True).reason or "")
+    assert quantile(latency, 0.99, unit=SECONDS).level == 0.95
+    ordered = quantile(latency, 0.99, unit=SECONDS, in_time_order=True)
+    assert (ordered.low, ordered.high, ordered.level) == (None, None, None)
+    assert ordered.value == quantile(latency, 0.99, unit=SECONDS).value  # it is what happened in this run
+    assert "no interval: p99 needs at least 368 independent values" in ordered.method
+
+
+def test_a_run_that_is_too_short_to_show_how_rows_cluster_has_its_median_without_an_interval():
+    short = quantile(np.random.default_rng(3).exponential(size=22), 0.5, unit=SECONDS, in_time_order=True)
+    assert short.value is not None
+    assert short.low is None
+    assert "in fewer than 100 rows it cannot be seen" in short.method
 
 
 def test_a_million_values_are_no_burden():

@@ -47,9 +47,15 @@ def test_gauges_are_averaged_inside_the_window_only() -> None:
     assert found["server_waiting_mean"].value == pytest.approx(3 / 7)
     assert found["server_waiting_max"].value == 1.0
     assert found["server_kv_use_max"].value == 0.5
-    low = found["server_waiting_mean"].low
-    assert low is not None
-    assert 0 <= low < 3 / 7
+    assert found["server_waiting_mean"].low is None
+    assert "there are 7" in found["server_waiting_mean"].method
+
+
+def test_the_mean_of_a_gauge_has_an_interval_from_a_hundred_readings_on_and_none_below_zero() -> None:
+    rows = [{"at": 2 + at / 20, "waiting": float(at % 40 == 0)} for at in range(120)]
+    found = metrics(rows)["server_waiting_mean"]
+    assert found.low is not None
+    assert 0 <= found.low < found.value
 
 
 def test_counters_are_subtracted_inside_the_window() -> None:
@@ -63,7 +69,9 @@ def test_ratios_are_those_of_the_differences_and_not_of_the_totals() -> None:
     found = metrics(rows)
     assert found["prefix_hit_ratio"].value == pytest.approx(0.25, abs=0.01)
     assert found["draft_acceptance"].value == pytest.approx(0.75, abs=0.01)
-    assert found["prefix_hit_ratio"].level == 0.95
+    assert "no interval" in found["prefix_hit_ratio"].method
+    rows = [{"at": 2 + at / 20, "prefix_queries": 50 * at, "prefix_hits": 12 * at} for at in range(120)]
+    assert metrics(rows)["prefix_hit_ratio"].level == 0.95
 
 
 def test_batching_efficiency_is_useful_tokens_of_slots_times_steps() -> None:

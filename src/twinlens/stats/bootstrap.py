@@ -1,4 +1,4 @@
-"""Rates over a window, stalls and all, with a block-bootstrap interval."""
+"""Rates over a window, stalls and all, with their interval."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr
 
 from twinlens.record.estimate import Estimate
-from twinlens.stats.autocorrelation import autocorrelation_time
-from twinlens.stats.interval import t_quantile
+from twinlens.stats.interval import FEWEST_ROWS, reach, too_short
 
-MOST_BLOCKS = 200  # enough to see the spread, few enough that 2,000 resamples take milliseconds
-FEWEST_BLOCKS = 5  # fewer independent blocks cannot carry a 95 % claim: their resamples repeat each other
-_RESAMPLES = 2000
+MOST_GROUPS = 200  # enough to see how time varies, few enough that most of their dependence is inside them
 
 
 def rate_interval(
@@ -24,17 +20,19 @@ def rate_interval(
     *,
     unit: str,
     level: float = 0.95,
-    seed: int = 0,
     method_suffix: str = "",
+    seen: int | None = None,
 ) -> Estimate:
     """Work per second from the first begin to the last end: sum of `counts` / wall, stalls included.
 
     `counts`, `begin_ns`, `end_ns` are rows [n], sequential (steps) or overlapping (requests). Each row is
     charged the time since the row that ended before it, so the charges add up to the wall and no stall is
-    lost. The interval is a moving-block bootstrap (Künsch 1989, circular) of (work, time) pairs over at
-    most `MOST_BLOCKS` contiguous groups, blocks as long as the correlation lasts, widened for few blocks
-    (Hesterberg 2015, the expanded percentile interval). Without interval below `FEWEST_BLOCKS`
-    independent blocks; absent with no rows or no time.
+    lost. The interval is that of a ratio of two means (Cochran 1977, 2.11): over at most `MOST_GROUPS`
+    contiguous groups of rows, the time each took beyond what its work takes at the mean rate is a series
+    of mean 0, whose standard error on its effective number of values is that of the wall. It is laid out
+    in the logarithm of the rate, so that no bound is below 0. Without interval below `FEWEST_ROWS` rows or
+    5 independent groups; absent with no rows or no time. `seen`: how many things were seen, where the rows
+    are intervals of time in which they were counted.
     Raises ValueError for rows of unequal number, negative counts, or a row that ends before it begins.
     """
     work, begin, end = _rows(counts, begin_ns, end_ns)
@@ -44,24 +42,31 @@ def rate_interval(
     if wall_s <= 0:
         return Estimate.absent(unit, "the window has no length")
     rate = float(work.sum()) / wall_s
+    if rate == 0:
+        return Estimate(rate, unit, f"work / wall; no work was done{method_suffix}", "measured", 0.0, 0.0, level)
     order = np.argsort(end, kind="stable")
     charged_s = np.diff(end[order], prepend=begin.min()) / 1e9
     group_work, group_s = _group(work[order], charged_s)
-    length = _block_length(group_work - rate * group_s)
-    blocks = group_work.size // length
-    if blocks < FEWEST_BLOCKS:
-        method = f"work / wall; no interval below {FEWEST_BLOCKS} independent blocks"
-        return Estimate(rate, unit, f"{method}{method_suffix}", "measured", n=max(1, blocks))
-    low, high = _bounds(_resample(group_work, group_s, length, seed), blocks, level)
+    found = reach(group_s - group_work / rate, level)
+    why_not = too_short(work.size if seen is None else seen, found.independent, FEWEST_ROWS)
+    if why_not:
+        n = max(1, int(found.independent))
+        return Estimate(rate, unit, f"work / wall; no interval: {why_not}{method_suffix}", "measured", n=n)
+    mean_s = wall_s / group_s.size
+    try:
+        low, high = rate * math.exp(-found.above / mean_s), rate * math.exp(found.below / mean_s)
+    except OverflowError:
+        return Estimate(rate, unit, f"work / wall; no interval: rows are too uneven{method_suffix}", "measured")
     return Estimate(
         rate,
         unit,
-        f"work / wall, moving-block bootstrap over {blocks} blocks cut from {work.size} rows{method_suffix}",
+        f"work / wall, t interval of a ratio over {int(found.independent)} independent groups of "
+        f"{work.size} rows{method_suffix}",
         "measured",
-        low=min(low, rate),
-        high=max(high, rate),
+        low=low,
+        high=high,
         level=level,
-        n=blocks,
+        n=int(found.independent),
     )
 
 
@@ -83,33 +88,6 @@ def _group(
     work: NDArray[np.float64], charged_s: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Sums over contiguous groups of rows whose sizes differ by one at most."""
-    groups = min(work.size, MOST_BLOCKS)
+    groups = min(work.size, MOST_GROUPS)
     first = np.arange(groups) * work.size // groups
     return np.add.reduceat(work, first), np.add.reduceat(charged_s, first)
-
-
-def _block_length(excess: NDArray[np.float64]) -> int:
-    """Groups per block: twice the autocorrelation time, 1 where groups are already independent."""
-    tau = autocorrelation_time(excess)
-    # An estimate of 1 scatters by about √(1/n); blocks for that much would only cost resolution.
-    if tau <= 1 + 2 / math.sqrt(excess.size):
-        return 1
-    return min(excess.size, math.ceil(2 * tau))
-
-
-def _resample(work: NDArray[np.float64], time_s: NDArray[np.float64], length: int, seed: int) -> NDArray[np.float64]:
-    """Rates [resamples] of windows put together from blocks of `length` groups, drawn with replacement."""
-    n = work.size
-    wrapped = np.arange(n)[:, None] + np.arange(length)[None, :]
-    block_work, block_s = (part[wrapped % n].sum(axis=1) for part in (work, time_s))
-    drawn = np.random.default_rng(seed).integers(0, n, size=(_RESAMPLES, math.ceil(n / length)))
-    total_s = block_s[drawn].sum(axis=1)
-    some = total_s > 0
-    return np.asarray(block_work[drawn].sum(axis=1)[some] / total_s[some], dtype=np.float64)
-
-
-def _bounds(rates: NDArray[np.float64], blocks: int, level: float) -> tuple[float, float]:
-    spread = math.sqrt(blocks / (blocks - 1)) * t_quantile(level, blocks - 1)
-    tail = float(ndtr(-spread))
-    low, high = np.quantile(rates, [tail, 1 - tail])
-    return float(low), float(high)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from twinlens.record.estimate import Estimate
-from twinlens.stats.quantile import needed_for_quantile, quantile
+from twinlens.stats.quantile import quantile
 
 
 def censored_quantile(values: ArrayLike, q: float, *, unit: str, what: str, level: float = 0.95) -> Estimate:
@@ -25,14 +25,14 @@ def censored_quantile(values: ArrayLike, q: float, *, unit: str, what: str, leve
         raise ValueError("a censored quantile is taken of values from 0 up, inf for those that never came")
     lost = np.isinf(series)
     if not lost.any():
-        return _in_time_order(series, q, unit, level)
+        return quantile(series, q, unit=unit, level=level, in_time_order=True)
     count = f"{int(lost.sum())} of {series.size} {what} that failed"
     among = Estimate.absent(unit, f"p{100 * q:.10g} falls among the {count}")
     if lost.all():
         return among
     most = float(series[~lost].max())
     # A stand-in so large that even its mean with the largest real value is told from every real value.
-    found = _in_time_order(np.where(lost, 3 * most + 1, series), q, unit, level)
+    found = quantile(np.where(lost, 3 * most + 1, series), q, unit=unit, level=level, in_time_order=True)
     if found.value is None:
         return found
     if found.value > most:
@@ -41,12 +41,3 @@ def censored_quantile(values: ArrayLike, q: float, *, unit: str, what: str, leve
     if found.high is not None and found.high > most:
         return replace(found, high=None, method=f"{method}, and the upper bound falls among them")
     return replace(found, method=method)
-
-
-def _in_time_order(series: NDArray[np.float64], q: float, unit: str, level: float) -> Estimate:
-    found = quantile(series, q, unit=unit, level=level, in_time_order=True)
-    if found.value is not None or series.size < needed_for_quantile(q, level):
-        return found
-    point = quantile(series, q, unit=unit, level=level)
-    method = f"{point.method.partition(',')[0]}; no interval: {found.reason}"
-    return replace(point, low=None, high=None, level=None, n=None, method=method)

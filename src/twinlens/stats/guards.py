@@ -17,7 +17,7 @@ from scipy.special import betaincinv
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.guard import Guard, Said
-from twinlens.stats.interval import mean_interval
+from twinlens.stats.interval import mean_of_independent
 from twinlens.stats.rank_ratio import rank_ratio
 from twinlens.units import COUNT, RATIO
 
@@ -199,7 +199,7 @@ def length(under_load: Sequence[int], reference: Sequence[int], source: str) -> 
     if len(under_load) < FEWEST_LENGTHS or mean <= 0:
         why = f"{len(under_load)} answers can be compared with {source}, and {FEWEST_LENGTHS} are needed"
         return Guard("length", "TEST09", "not enough", why)
-    apart = mean_interval((np.asarray(under_load) - np.asarray(reference)) / mean, unit=RATIO)
+    apart = mean_of_independent((np.asarray(under_load) - np.asarray(reference)) / mean, unit=RATIO)
     ratio = _shifted(apart)
     evidence = {"length_ratio": ratio, "reference_tokens": _figure(mean, "mean of " + source, len(reference))}
     said = f"answers under load are {_span(ratio)} times as long as {source}"
@@ -223,7 +223,7 @@ def _recounted(recounts: Sequence[tuple[int, int]]) -> Estimate:
     counts = [count for _, count in recounts if count > 0]
     if not counts:
         return Estimate.absent(RATIO, "the server did not count the texts as prompts")
-    each = mean_interval(np.array(claimed) / np.array(counts), unit=RATIO)
+    each = mean_of_independent(np.array(claimed) / np.array(counts), unit=RATIO)
     return each
 
 

@@ -16,8 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr
 
 from twinlens.record.estimate import Estimate
-from twinlens.stats.autocorrelation import autocorrelation_time
+from twinlens.stats.autocorrelation import careful_time
+from twinlens.stats.interval import FEWEST_ROWS
 
+# Slow stretches must have come and gone a few times, and a few must lie beyond the quantile, to say how they cluster.
+FEWEST_STRETCHES = 10
+FEWEST_BEYOND = 2
 _DEFINITION = "empirical quantile averaged at steps, exact binomial order-statistic interval"
 
 
@@ -35,6 +39,8 @@ def quantile(
     Absent when an interval cannot exist on both sides (`needed_for_quantile`). With `in_time_order` the
     values are taken as a series: the number of independent values is found from how the exceedances
     cluster, which widens the interval; without it, order does not matter and values count as independent.
+    A series that is too short to say how its values cluster has its quantile without an interval, and the
+    method says why: it is what happened in this run.
     Raises ValueError for values that are not finite and for `q` or `level` outside 0-1.
     """
     series = _finite(values)
@@ -42,30 +48,46 @@ def quantile(
     if series.size < needed:
         return Estimate.absent(unit, f"{_name(q)} needs at least {needed} values, there are {series.size}")
     point = _point_ranks(series.size, q)
-    independent = series.size
-    if in_time_order:
-        middle = np.partition(series, point[1] - 1)[point[1] - 1]
-        # Of both codings of a tie, `>=` is the one that is never empty, so clusters of ties are seen too.
-        independent = max(1, int(series.size / autocorrelation_time((series >= middle).astype(float))))
-    if independent < needed:
-        reason = f"{_name(q)} needs at least {needed} independent values, there are about {independent}"
-        return Estimate.absent(unit, f"{reason} among {series.size}")
-    low, high = (_stretch(rank, independent, series.size) for rank in interval_ranks(independent, q, level))
-    ranks = (min(low, point[0]), *point, max(high, point[1]))
-    picked = np.partition(series, sorted({rank - 1 for rank in ranks}))
-    x = [float(picked[rank - 1]) for rank in ranks]
+    picked = np.partition(series, sorted({rank - 1 for rank in point}))
+    low, high = (float(picked[rank - 1]) for rank in point)
+    # Halved first, as the sum of two large values overflows; clamped, as halves of tiny ones round.
+    value = min(max(low / 2 + high / 2, low), high)
+    independent, why_not = _independent(series, float(picked[point[1] - 1]), q, needed) if in_time_order else (0, "")
+    if why_not:
+        return Estimate(value, unit, f"{_name(q)}: empirical quantile; no interval: {why_not}", "measured")
+    independent = independent or series.size
+    ends = (_stretch(rank, independent, series.size) for rank in interval_ranks(independent, q, level))
+    least, most = next(ends), next(ends)
+    picked = np.partition(series, sorted({least - 1, most - 1}))
     clustered = f", {independent} independent of {series.size} in time order" if in_time_order else ""
     return Estimate(
-        # Halved first, as the sum of two large values overflows; clamped, as halves of tiny ones round.
-        min(max(x[1] / 2 + x[2] / 2, x[1]), x[2]),
+        value,
         unit,
         f"{_name(q)}: {_DEFINITION}{clustered}{method_suffix}",
         "measured",
-        low=x[0],
-        high=x[3],
+        low=min(float(picked[least - 1]), value),
+        high=max(float(picked[most - 1]), value),
         level=level,
         n=independent,
     )
+
+
+def _independent(series: NDArray[np.float64], value: float, q: float, needed: int) -> tuple[int, str]:
+    """How many independent values a series [n] is worth at its quantile, and why no interval can rest on them."""
+    n = series.size
+    if n < FEWEST_ROWS:
+        return 0, f"in fewer than {FEWEST_ROWS} rows it cannot be seen how slow ones cluster, there are {n}"
+    # Of both codings of a tie, `>=` is the one that is never empty, so clusters of ties are seen too.
+    independent = max(1, int(n / careful_time((series >= value).astype(float))))
+    if independent < needed:
+        reason = f"{_name(q)} needs at least {needed} independent values, there are about {independent} among {n}"
+        return independent, reason
+    stretches = n / careful_time(series)
+    wanted = max(FEWEST_STRETCHES, FEWEST_BEYOND / min(q, 1 - q))
+    if stretches < wanted * (1 - 1e-9):
+        reason = f"{_name(q)} needs at least {wanted:.0f} stretches that do not resemble each other, there are about"
+        return independent, f"{reason} {stretches:.0f}"
+    return independent, ""
 
 
 def needed_for_quantile(q: float, level: float = 0.95) -> int:

@@ -25,7 +25,7 @@ def overload(requests: Requests, order: np.ndarray, fill: int) -> tuple[float, s
         return None
     edges = np.linspace(begin_ns, last_ns, _BLOCKS + 1).astype(np.int64)
     arrived, ended = (np.histogram(times, edges)[0] for times in (requests.intended_ns, requests.end_ns))
-    drift = mean_interval(arrived - ended, unit=COUNT, level=_TREND_LEVEL)
+    drift = mean_interval(arrived - ended, unit=COUNT, level=_TREND_LEVEL, fewest_rows=_BLOCKS)
     level = in_flight(requests.intended_ns, requests.end_ns, edges)
     slope, low, _ = theil_sen(level, _TREND_LEVEL)
     if drift.low is None or drift.low <= 0 or low <= 0:

@@ -13,7 +13,7 @@ from twinlens.record.facts import FidelityRow
 from twinlens.record.step import Steps
 from twinlens.spec.protocol import Tolerance
 from twinlens.spec.workload import TrainingWorkload
-from twinlens.stats.interval import mean_interval
+from twinlens.stats.interval import mean_interval, mean_of_independent
 from twinlens.units import COUNT, NATS, RATIO, SECONDS, digits
 
 _CENSORED = "interval-censored at the evaluations: (last miss, first hit]; the value is the first hit"
@@ -49,9 +49,9 @@ def fidelity(rows: Sequence[FidelityRow]) -> dict[str, Estimate]:
     tokens = np.array([row.tokens for row in rows], float)
     agreed = np.array([row.agreed for row in rows]) / tokens
     found = {
-        "top1_agreement": _clip(mean_interval(agreed, unit=RATIO, method_suffix=", per prompt"), 0.0, 1.0),
+        "top1_agreement": _clip(mean_of_independent(agreed, unit=RATIO, method_suffix=", per prompt"), 0.0, 1.0),
         "kl_nats": _clip(
-            mean_interval(
+            mean_of_independent(
                 np.array([r.kl_nats for r in rows]) / tokens,
                 unit=NATS,
                 method_suffix=", KL(fp32 || this) per prompt",
@@ -62,7 +62,7 @@ def fidelity(rows: Sequence[FidelityRow]) -> dict[str, Estimate]:
     }
     if any(row.reference_nll_nats for row in rows):
         change = np.array([(r.nll_nats - r.reference_nll_nats) / max(1, r.tokens - 1) for r in rows])
-        found["perplexity_change"] = _exponential(mean_interval(change, unit=RATIO, method_suffix=", per prompt"))
+        found["perplexity_change"] = _exponential(mean_of_independent(change, unit=RATIO, method_suffix=", per prompt"))
     return found
 
 

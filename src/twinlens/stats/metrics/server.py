@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
-from twinlens.stats.bootstrap import FEWEST_BLOCKS, rate_interval
+from twinlens.stats.bootstrap import rate_interval
 from twinlens.stats.interval import mean_interval
 from twinlens.stats.metrics.agreement import agreement
 from twinlens.stats.metrics.server_rows import ServerRows
@@ -101,7 +101,7 @@ def _count(rows: ServerRows, name: str, what: str) -> Estimate:
 
 
 def _ratio(rows: ServerRows, above: str, below: str, unit: str, what: str, nothing: str) -> Estimate:
-    """A ratio of two counters' differences, with a block-bootstrap interval over the times between readings."""
+    """A ratio of two counters' differences, with the interval of a ratio over the times between readings."""
     why = rows.why_not(above, below)
     if why is not None:
         return Estimate.absent(unit, why)
@@ -111,11 +111,7 @@ def _ratio(rows: ServerRows, above: str, below: str, unit: str, what: str, nothi
     # The denominator takes the place of time: a rate per unit of it is the ratio, and its interval the ratio's.
     clock = np.concatenate([[0], np.cumsum(lower * 1e9)]).astype(np.int64)
     found = rate_interval(np.maximum(upper, 0.0), clock[:-1], clock[1:], unit=unit)
-    way = (
-        f"no interval below {FEWEST_BLOCKS} independent blocks"
-        if found.low is None
-        else f"moving-block bootstrap over {found.n} blocks"
-    )
+    way = found.method.removeprefix("work / wall").lstrip(",; ")
     return replace(found, method=f"{what}, differences over {lower.size} times between readings, {way}")
 
 

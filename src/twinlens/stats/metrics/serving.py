@@ -112,11 +112,12 @@ def _rates(requests: Requests, window: Window) -> dict[str, Estimate]:
     edges = _edges(window)
     ended_ns = requests.end_ns[requests.outcome == "ok"]
     answers = _amount_in(ended_ns, np.ones(ended_ns.size), edges)
+    seen = int(answers.sum())
     level = in_flight(requests.intended_ns, requests.end_ns, edges)
     suffix = "; intended and not yet ended, over time"
     return found | {
-        "requests_per_s": _flow(answers, edges, REQUESTS_PER_S, "answers that ended in the window"),
-        "mean_in_flight": _not_negative(mean_interval(level, unit=COUNT, method_suffix=suffix)),
+        "requests_per_s": _flow(answers, edges, REQUESTS_PER_S, "answers that ended in the window", seen),
+        "mean_in_flight": _not_negative(mean_interval(level, unit=COUNT, method_suffix=suffix, seen=rows.size)),
     }
 
 
@@ -129,9 +130,10 @@ def _token_rates(requests: Requests, window: Window, devices: int | None) -> dic
     heard = (requests.outcome == "ok") & (np.diff(requests.offsets) > 0)
     first_ns = requests.chunk_ns[requests.offsets[:-1][heard]]
     put_out = _tokens_in(requests, heard, edges)
+    seen = int(((first_ns >= window.begin_ns) & (first_ns <= window.end_ns)).sum())
     both = put_out + _amount_in(first_ns, requests.input_tokens[heard], edges)
-    output = _flow(put_out, edges, TOKENS_PER_S, "tokens of answered requests that came in the window")
-    total = _flow(both, edges, TOKENS_PER_S, "output tokens, and input tokens at the moment of the first one")
+    output = _flow(put_out, edges, TOKENS_PER_S, "tokens of answered requests that came in the window", seen)
+    total = _flow(both, edges, TOKENS_PER_S, "output tokens, and input tokens at the moment of the first one", seen)
     found = dict(zip(names, (output, total), strict=True))
     if devices is None:
         why = "how many devices served it is not known"
@@ -170,8 +172,8 @@ def _amount_in(times_ns: np.ndarray, weights: np.ndarray, edges: np.ndarray) -> 
     return np.asarray(np.bincount(place, weights, len(edges) + 1)[1 : len(edges)])
 
 
-def _flow(amounts: np.ndarray, edges: np.ndarray, unit: str, what: str) -> Estimate:
-    return rate_interval(amounts, edges[:-1], edges[1:], unit=unit, method_suffix=f"; {what}")
+def _flow(amounts: np.ndarray, edges: np.ndarray, unit: str, what: str, seen: int) -> Estimate:
+    return rate_interval(amounts, edges[:-1], edges[1:], unit=unit, method_suffix=f"; {what}", seen=seen)
 
 
 def _offered(intended_ns: np.ndarray, window: Window) -> Estimate:

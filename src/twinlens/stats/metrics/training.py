@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from twinlens.record.estimate import Estimate
@@ -10,7 +12,6 @@ from twinlens.record.slice import without_waiting
 from twinlens.record.step import Steps
 from twinlens.spec.workload import TrainingWorkload
 from twinlens.stats.bootstrap import rate_interval
-from twinlens.stats.interval import mean_interval
 from twinlens.stats.metrics.memory import memory
 from twinlens.stats.metrics.quality import training_quality
 from twinlens.stats.quantile import quantile
@@ -82,20 +83,30 @@ def _durations_s(steps: Steps) -> np.ndarray:
 
 
 def _shares(window: Steps) -> dict[str, Estimate]:
-    total = float((window.end_ns - window.begin_ns).sum())
+    lasted_ns = window.end_ns - window.begin_ns
+    total, clock = float(lasted_ns.sum()), np.concatenate([[0], np.cumsum(lasted_ns)])
     shares, left = {}, 1.0
     for phase, spent in window.phases_ns.items():
         if np.isnan(spent).all():
             continue  # a phase that does not exist here is absent, not 0
-        share = spent / (window.end_ns - window.begin_ns)
         left -= float(np.nansum(spent)) / total
-        shares[f"{phase}_share"] = mean_interval(
-            share[np.isfinite(share)], unit=RATIO, method_suffix=", share of each step"
-        )
-    shares["unattributed_share"] = Estimate(
-        max(0.0, round(left, 12)), RATIO, "step time in no phase", "measured", n=len(window)
+        shares[f"{phase}_share"] = _share_of_time(np.nan_to_num(spent), clock)
+    left = round(left, 9)  # sums of nanoseconds as floats leave that much
+    shares["unattributed_share"] = (
+        Estimate.absent(RATIO, f"the phases of the steps overlap: together they are {100 * (1 - left):.4g} % of step time")
+        if left < 0
+        else Estimate(left, RATIO, "step time in no phase / step time", "measured", n=len(window))
     )
     return shares
+
+
+def _share_of_time(spent_ns: np.ndarray, clock_ns: np.ndarray) -> Estimate:
+    """Time in a phase over step time, both summed, so that the shares of all phases and of none add up to 1."""
+    # Step time takes the place of the clock: time in the phase per second of it is the share.
+    found = rate_interval(spent_ns / 1e9, clock_ns[:-1], clock_ns[1:], unit=RATIO)
+    method = found.method.replace("work / wall", "time in the phase / step time")
+    high = None if found.high is None else min(1.0, found.high)
+    return replace(found, method=method, high=high)
 
 
 def _efficiency(rate: Estimate, work_per_step: float, facts: Facts) -> dict[str, Estimate]:
