@@ -53,12 +53,15 @@ def share_within(rate_per_s: float, count: int = 400_000) -> float:
 
 def test_the_interval_holds_the_rate_at_which_a_queue_leaves_its_slo(tmp_path: Path) -> None:
     outcome, found = answer(queue("search.width=0.25"), tmp_path)
-    assert found.outcome == "narrow"
+    # Runs of 4,000 requests cannot tell every rate from the limit; what they cannot tell stays inside the interval.
+    assert found.outcome in ("narrow", "unclear")
+    assert "95% confidence" in found.reason
     assert found.low is not None
     assert found.high is not None
     assert share_within(found.low) > 0.9 > share_within(found.high)
-    assert found.high <= found.low * 1.25
+    assert found.high <= found.low * 1.6
     assert len(outcome.runs) == len(found.tried)
+    assert all(one.shares["e2e_latency_s"][1] >= 1 for one in found.tried)
     for one in found.tried:  # each in three digits, each a run of its own
         assert float(f"{one.value:.3g}") == one.value
     assert len({run.spec.fingerprint() for run in outcome.runs}) == len(found.tried)

@@ -122,9 +122,10 @@ class _Way:
                 return self._found(spent)
             done = so_far(self._tried, self._search)
             run = run or self._measured(spec, ask, keep, partial(watch, len(self._tried) + 1, spec, done))
-            verdict, why = judged(summary := summary_of(run), self._slo)
+            earlier = [one for one in self._tried if one.value == ask]
+            verdict, why, shares = judged(summary := summary_of(run), self._slo, self._search, earlier)
             took_s = float(run.raw.get("took_s") or summary.verdict.end_s)
-            self._tried.append(Tried(run.id, ask, verdict, summary.verdict.label, why, took_s))
+            self._tried.append(Tried(run.id, ask, verdict, summary.verdict.label, why, took_s, shares))
             invalid = sum(one.value == ask and one.verdict == "invalid" for one in self._tried)
             if invalid >= self._search.tries:  # once may be a neighbour's doing
                 stop = so_far(self._tried, self._search, f"the client was the limit, not the server: {why}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -25,7 +25,11 @@ SearchOutcome = Literal["narrow", "unclear", "budget", "none", "all", "invalid",
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One run of a search: the value it was measured at, how it stood to the SLO and why, and the wall time it took."""
+    """One run of a search: the value it was measured at, how that value stood to the SLO after it and why, and the wall
+    time it took.
+
+    `shares`: for each limit, the share of this run's requests within it and how many independent ones that rests on.
+    """
 
     run: str
     value: float
@@ -33,6 +37,7 @@ class Tried:
     label: str
     why: str
     took_s: float
+    shares: dict[str, tuple[float, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

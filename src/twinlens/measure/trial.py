@@ -3,36 +3,59 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from twinlens.measure.search_file import TrialVerdict, Tried
+from twinlens.record.estimate import Estimate
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo
 from twinlens.stats.group import Summary
-from twinlens.stats.metrics.goodput import Standing, standing
-from twinlens.stats.search import Done, SearchRule, Trial, interval_words, next_rate
+from twinlens.stats.metrics.goodput import Standing, binomial_bounds, standing
+from twinlens.stats.search import CONFIDENCE, Done, SearchRule, Trial, interval_words, next_rate
+from twinlens.units import RATIO
 
 # Latency that was still rising, and a run too short to say: neither shows that a value can be kept up.
 _NO_PASS = ("drift", "slowdown", "too short")
 _NAMES = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_latency_s": "latency"}
 
 
-def judged(summary: Summary, slo: Slo) -> tuple[TrialVerdict, str]:
-    """The verdict on a finished run, and why.
+def judged(
+    summary: Summary, slo: Slo, search: Search, before: Sequence[Tried] = ()
+) -> tuple[TrialVerdict, str, dict[str, tuple[float, int]]]:
+    """How a value stands to the SLO after a finished run, why, and the run's shares. `before`: its earlier runs.
 
     A growing backlog fails whatever the latencies were until the run ended. What the client was too slow for says
-    nothing of the server. A run that got slower as it went, or is too short to tell, cannot pass.
+    nothing of the server. A run that got slower as it went, or is too short to tell, cannot pass. All runs of a value
+    are judged as one, so another run is no second chance; that one looks `tries` times is paid for (Bonferroni).
     """
-    label, metrics = summary.verdict.label, summary.metrics
+    label, own = summary.verdict.label, _known(summary.metrics, slo)
     if label == "invalid":
-        return "invalid", summary.verdict.reason
+        return "invalid", summary.verdict.reason, {}
     if label == "overload":
-        return "fail", f"overload: {summary.verdict.reason}"
-    verdict, shares = standing(metrics, slo), _shares(summary, slo)
+        return "fail", f"overload: {summary.verdict.reason}", own
+    valid = [one for one in before if one.verdict not in ("invalid", "failed")]
+    shares = pooled([*(one.shares for one in valid if one.shares), own])
+    verdict = standing(shares, slo, 1 - (1 - CONFIDENCE) / search.tries)
     if verdict == "pass" and label in _NO_PASS:
-        return "inconclusive", f"{label}: {summary.verdict.reason}"
-    return verdict, shares
+        return "inconclusive", f"{label}: {summary.verdict.reason}", own
+    if verdict == "pass" and any(one.label == "overload" for one in valid):
+        return "inconclusive", f"an earlier run was in overload; {_shares(shares, slo)}", own
+    runs = f" in {len(valid) + 1} runs" if valid else ""
+    return verdict, f"{_shares(shares, slo)}{runs}", own
+
+
+def pooled(runs: Sequence[Mapping[str, tuple[float, int]]]) -> dict[str, Estimate]:
+    """The shares of several runs as one, under their metrics' ids: hits and independent requests are summed."""
+    found = {}
+    for name in dict.fromkeys(name for run in runs for name in run):
+        known = [run[name] for run in runs if name in run]
+        n = sum(count for _, count in known)
+        value = sum(share * count for share, count in known) / n
+        low, high = binomial_bounds(value, n, CONFIDENCE)
+        low, high = min(low, value), max(high, value)
+        found[f"{name}_within"] = Estimate(value, RATIO, "runs as one", "derived", low, high, CONFIDENCE, n)
+    return found
 
 
 def rule_of(search: Search) -> SearchRule:
@@ -73,20 +96,30 @@ def between(done: Done, search: Search) -> str:
 
 
 def _history(tried: Sequence[Tried]) -> list[Trial]:
-    """What the rule is told: a run with an invalid client says as little as one that cannot tell."""
+    """What the rule is told: each value's last verdict, which rests on all its runs. An invalid client says none."""
+    last = {one.value: place for place, one in enumerate(tried) if one.verdict not in ("invalid", "failed")}
     said: dict[TrialVerdict, Standing] = {"pass": "pass", "fail": "fail"}
-    return [Trial(one.value, said.get(one.verdict, "inconclusive")) for one in tried]
+    return [
+        Trial(one.value, said.get(one.verdict, "inconclusive") if last.get(one.value) == place else "inconclusive")
+        for place, one in enumerate(tried)
+    ]
 
 
 def _in_words(done: Done, search: Search) -> Done:
     return replace(done, reason=done.reason.replace("requests/s", search.unit))
 
 
-def _shares(summary: Summary, slo: Slo) -> str:
+def _known(metrics: Mapping[str, Estimate], slo: Slo) -> dict[str, tuple[float, int]]:
+    """The share within each limit, and how many independent requests it rests on."""
+    found = {name: metrics.get(f"{name}_within") for name in slo.limits()}
+    return {name: (one.value, one.n) for name, one in found.items() if one and one.value is not None and one.n}
+
+
+def _shares(shares: Mapping[str, Estimate], slo: Slo) -> str:
     """The share of requests within each limit, with its interval: what the verdict rests on."""
     said = []
     for name, limit in slo.limits().items():
-        share = summary.metrics.get(f"{name}_within")
+        share = shares.get(f"{name}_within")
         if share is None or share.value is None:
             said.append(f"{_NAMES[name]}: not measured")
             continue

@@ -11,6 +11,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.stats.interval import FEWEST_ROWS, reach, too_short
 
 MOST_GROUPS = 200  # enough to see how time varies, few enough that most of their dependence is inside them
+MOST_ERROR = 1.0  # of the wall: a logarithm is a straight line for small errors only
 
 
 def rate_interval(
@@ -53,10 +54,10 @@ def rate_interval(
         n = max(1, int(found.independent))
         return Estimate(rate, unit, f"work / wall; no interval: {why_not}{method_suffix}", "measured", n=n)
     mean_s = wall_s / group_s.size
-    try:
-        low, high = rate * math.exp(-found.above / mean_s), rate * math.exp(found.below / mean_s)
-    except OverflowError:
-        return Estimate(rate, unit, f"work / wall; no interval: rows are too uneven{method_suffix}", "measured")
+    if max(found.above, found.below) > MOST_ERROR * mean_s:
+        why_not = "rows are so uneven that the rate is not known to within a factor of three"
+        return Estimate(rate, unit, f"work / wall; no interval: {why_not}{method_suffix}", "measured", n=1)
+    low, high = rate * math.exp(-found.above / mean_s), rate * math.exp(found.below / mean_s)
     return Estimate(
         rate,
         unit,

@@ -30,7 +30,13 @@ class Reach:
 
 
 def mean_interval(
-    values: ArrayLike, *, unit: str, level: float = 0.95, method_suffix: str = "", fewest_rows: int = FEWEST_ROWS, seen: int | None = None
+    values: ArrayLike,
+    *,
+    unit: str,
+    level: float = 0.95,
+    method_suffix: str = "",
+    fewest_rows: int = FEWEST_ROWS,
+    seen: int | None = None,
 ) -> Estimate:
     """The mean of a series [n] in time order, with a t interval on its effective number of values (`reach`).
 

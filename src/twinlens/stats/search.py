@@ -15,6 +15,9 @@ from typing import Literal
 
 from twinlens.stats.metrics.goodput import Standing
 
+# Of an answer: each of its ends is wrong in at most one search in forty, so both together in one in twenty.
+CONFIDENCE = 0.95
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:
@@ -52,7 +55,7 @@ Outcome = Literal["narrow", "unclear", "budget", "none", "all"]
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The highest rate that meets the SLO lies in [low, high).
+    """The highest rate that meets the SLO lies in [low, high), with `CONFIDENCE`.
 
     `low`: the highest rate that passed below every one that failed, None where none did. `high`: the lowest rate that
     failed, None where none did. `outcome`: narrow (the interval is narrow enough); unclear (the rates inside it cannot
@@ -153,10 +156,11 @@ def interval_words(low: float | None, high: float | None, unit: str) -> str:
 
 def _reason(outcome: Outcome, low: float | None, high: float | None) -> str:
     between = interval_words(low, high, "requests/s")
+    sure = f"({CONFIDENCE:.0%} confidence)"
     return {
-        "narrow": f"the highest rate within the SLO is {between}",
-        "unclear": f"{between}, runs of this length cannot tell rates from the limit: measure longer",
-        "budget": f"the budget of points is spent; the highest rate within the SLO is {between}",
+        "narrow": f"the highest rate within the SLO is {between} {sure}",
+        "unclear": f"{between} {sure}, runs of this length cannot tell rates from the limit: measure longer",
+        "budget": f"the budget of points is spent; the highest rate within the SLO is {between} {sure}",
         "none": f"even {_shown(high, 'the least')} requests/s is beyond the SLO",
         "all": f"even {_shown(low, 'the most')} requests/s is within the SLO: the limit was not reached",
     }[outcome]

@@ -62,7 +62,7 @@ def goodput(
     good = np.logical_and.reduce(list(each.values()))
     limits = ", ".join(f"{name} ≤ {limit:g}" for name, limit in slo.limits().items())
     return {
-        "goodput_per_s": _good_rate(good, intended_ns, begin_ns, end_ns, f"; good requests ({limits}) by intended time"),
+        "goodput_per_s": _good_rate(good, intended_ns, begin_ns, end_ns, f"; good requests ({limits}) by intention"),
         "slo_attainment": share(good, f"requests within all limits ({limits}) / all requests of the window", times),
     } | {
         f"{name}_within": share(
@@ -147,9 +147,7 @@ def _good_rate(good: np.ndarray, intended_ns: np.ndarray, begin_ns: int, end_ns:
         return Estimate.absent(REQUESTS_PER_S, "one request has no rate")
     edges = np.linspace(begin_ns, end_ns, _BINS + 1).astype(np.int64)
     counts = np.histogram(np.clip(intended_ns, begin_ns, end_ns), edges, weights=good.astype(float))[0]
-    rate = rate_interval(
-        counts, edges[:-1], edges[1:], unit=REQUESTS_PER_S, method_suffix=suffix, seen=int(good.sum())
-    )
+    rate = rate_interval(counts, edges[:-1], edges[1:], unit=REQUESTS_PER_S, method_suffix=suffix, seen=int(good.sum()))
     return scaled(rate, (n - 1) / n, REQUESTS_PER_S, "(requests - 1) / requests", "measured")
 
 

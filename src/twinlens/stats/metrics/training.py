@@ -93,7 +93,7 @@ def _shares(window: Steps) -> dict[str, Estimate]:
         shares[f"{phase}_share"] = _share_of_time(np.nan_to_num(spent), clock)
     left = round(left, 9)  # sums of nanoseconds as floats leave that much
     shares["unattributed_share"] = (
-        Estimate.absent(RATIO, f"the phases of the steps overlap: together they are {100 * (1 - left):.4g} % of step time")
+        Estimate.absent(RATIO, f"the phases overlap: together they are {100 * (1 - left):.4g} % of step time")
         if left < 0
         else Estimate(left, RATIO, "step time in no phase / step time", "measured", n=len(window))
     )
