@@ -60,6 +60,8 @@ def test_where_nobody_listens_opening_says_so() -> None:
     [
         ({"url": ""}, "needs the server"),
         ({"url": "ftp://127.0.0.1"}, "needs the server"),
+        ({"url": "127.0.0.1:8000/v1"}, 'says no protocol; write "http://127.0.0.1:8000/v1"'),
+        ({"url": "http://127.0.0.1:8000/v1/chat/completions"}, 'write "http://127.0.0.1:8000/v1"'),
         ({"url": "http://127.0.0.1:99999/v1"}, "needs the server"),
         ({"url": "http://me:secret@127.0.0.1/v1"}, "no name, password or query"),
         ({"url": "http://127.0.0.1/v1", "timeout_s": 0}, "timeout_s"),

@@ -160,6 +160,8 @@ def test_four_megabytes_in_one_burst_are_taken_whole() -> None:
     assert rows[0].merged_reads
 
 
-def test_a_line_of_four_megabytes_is_taken_whole() -> None:
-    rows = rows_of(streamed(said("length", content="x" * 4_000_000), usage(TOKENS), DONE), one_by_one(1))
-    assert (rows[0].outcome, len(rows[0].chunk_ns)) == ("ok", 1)
+@pytest.mark.parametrize(("size", "outcome"), [(1_000_000, "ok"), (2**20, "failed")])
+def test_a_line_of_a_megabyte_is_taken_whole_and_a_longer_one_is_no_token(size: int, outcome: str) -> None:
+    row = rows_of(streamed(said("length", content="x" * size), usage(TOKENS), DONE), one_by_one(1))[0]
+    assert (row.outcome, len(row.chunk_ns)) == (outcome, outcome == "ok")
+    assert row.error in (None, "an event of over 1048576 bytes")

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.text import Text
 
 from twinlens.errors import TwinlensError
+from twinlens.report.cell import clean
 
 _OVERHEAD_S = 9.0  # what a run costs beside its rows, until this study's own runs have told
 
@@ -56,7 +57,7 @@ def sentences() -> Iterator[None]:
 
 
 def _complain(sentence: str, more: str = "") -> None:
-    words = Text.assemble(("twinlens:", "bold red"), " ", sentence, (f" ({more})" if more else "", "dim"))
+    words = Text.assemble(("twinlens:", "bold red"), " ", clean(sentence, 2000), (f" ({more})" if more else "", "dim"))
     err().print(words, soft_wrap=True)
 
 

@@ -6,6 +6,10 @@ import json
 from typing import Any
 
 from twinlens.executors.http_reply import Malformed
+from twinlens.record.foreign import in_one_line, whole
+
+MOST_CHUNKS = 2**18
+"""Of one answer: twice the longest that a model writes today, one token a chunk."""
 
 REASONING = ("reasoning_content", "reasoning")
 _DECODE = json.JSONDecoder().decode
@@ -49,7 +53,12 @@ class Answer:
     @property
     def text(self) -> str:
         """The content, without reasoning."""
-        return "".join(self.parts)
+        return whole("".join(self.parts))
+
+    def bound(self) -> None:
+        """Raises Malformed for an answer of more chunks than one has."""
+        if len(self.reads) > MOST_CHUNKS:
+            raise Malformed(f"the answer does not end: over {MOST_CHUNKS} chunks")
 
     def _chunk(self, said: dict[str, Any], read: int) -> bool:
         if isinstance(said.get("usage"), dict):
@@ -68,13 +77,14 @@ class Answer:
                 spoken += _rarely_spoken(delta)
                 thought = thought or any(_word(delta.get(key)) for key in REASONING)
             if isinstance(choice.get("finish_reason"), str):
-                self.finish = choice["finish_reason"]
+                self.finish = in_one_line(choice["finish_reason"], 100)
         if spoken:
             self.parts.append(spoken)
         elif thought and self.reasoning == len(self.reads):
             self.reasoning += 1
         if spoken or thought:
             self.reads.append(read)
+            self.bound()
         if self.finish is not None and not had_finished:
             self.chunks_at_finish = len(self.reads)
         return bool(spoken)
@@ -110,4 +120,4 @@ def _word(value: Any) -> str:
 
 def _sentence(error: Any) -> str:
     said = error.get("message", error) if isinstance(error, dict) else error
-    return " ".join(str(said).split())[:200]
+    return in_one_line(str(said), 200)

@@ -12,15 +12,16 @@ import json
 import re
 from bisect import bisect_left
 from itertools import accumulate
+from time import monotonic_ns
 
-from twinlens.executors.answer import Answer
+from twinlens.executors.answer import MOST_CHUNKS, Answer
 
 _CHUNKED = re.compile(rb"([0-9a-fA-F]{1,6})\r\n(data: (\{[^\r\n]*\}|\[DONE\])(\r?\n\r?\n))\r\n")
 _PLAIN = re.compile(rb"()(data: (\{[^\r\n]*\}|\[DONE\])(\r?\n\r?\n))")
 _TEXT = re.compile(rb'"(?:content|text)"\s*:\s*"')
 _UNFIT = re.compile(rb'[\x00-\x1f"]')
 _SIMPLE = re.compile(rb'[^"\\\x00-\x1f]*')
-_OTHER_SPEECH = (b'"refusal":"', b'"tool_calls":[')
+_OTHER_TEXT = b"~"
 _MOST_ATTEMPTS = 6
 _WORTH = 4
 
@@ -54,8 +55,8 @@ class Bulk:
         self._fronts: dict[int, bytes] | None = None
         self._front = self._after = b""
 
-    def read(self, wire: bytes, at: int, ends: list[int], first: int, answer: Answer) -> int:
-        """Take whole events of `wire` from `at`, a boundary of events; returns where it stopped.
+    def read(self, wire: bytes, at: int, ends: list[int], first: int, answer: Answer, until_ns: int) -> int:
+        """Take whole events of `wire` from `at`, a boundary of events; returns where it stopped, maybe as it was late.
 
         `ends`: where each read ended in the wire, the first of which is read number `first`. Raises Malformed.
         """
@@ -70,12 +71,14 @@ class Bulk:
             if spoke:
                 self._learn(event, answer)
             at = event.end()
+            if monotonic_ns() > until_ns:
+                return at
 
     def _learn(self, event: re.Match[bytes], answer: Answer) -> None:
         """Take this event, which `answer` has just taken, as the template, if its text can be told from the rest.
 
-        A quote inside a JSON string is escaped, so what looks like a key is one. If it is the only one that can hold
-        text, and its text is what the event said, then other bytes in its place are another text and nothing else.
+        One place looks as if it held the text. It is tried: if with other bytes there the event says just these and
+        nothing else, then whatever JSON string stands there is what is said.
         """
         if self._attempts >= _MOST_ATTEMPTS:
             self._after = b""  # no two events are alike here
@@ -89,7 +92,7 @@ class Bulk:
         text = _SIMPLE.match(data, begin)
         assert text is not None
         head, tail = b"data: " + data[:begin], data[text.end() :]
-        if tail[:1] != b'"' or text[0] != answer.parts[-1].encode() or any(key in data for key in _OTHER_SPEECH):
+        if tail[:1] != b'"' or not _says(data[:begin], text[0] + _OTHER_TEXT, tail):
             return
         self._front, self._fronts = head, None
         if self._chunked:
@@ -102,17 +105,11 @@ class Bulk:
 
     def _many(self, wire: bytes, at: int, ends: list[int], first: int, answer: Answer) -> int:
         pieces = wire[at:].split(self._after)
-        pieces.pop()
+        del pieces[min(len(pieces) - 1, MOST_CHUNKS + 1 - len(answer.reads)) :]
         texts = self._texts(pieces)
-        joined = b"".join(texts)
-        try:
-            if b"\\" in joined or _UNFIT.search(joined):
-                texts = _fitting(texts)
-                text = "".join(json.loads(b'"%b"' % piece) for piece in texts)
-            else:
-                text = joined.decode()
-        except UnicodeDecodeError:
-            return at
+        if b"" in texts:  # it says something else then, maybe, or nothing
+            texts = texts[: texts.index(b"")]
+        texts, text = _said(texts)
         if not texts:
             return at
         if len(texts) >= _WORTH:
@@ -120,17 +117,17 @@ class Bulk:
         after = len(self._after)
         stops = list(accumulate([len(piece) + after for piece in pieces[: len(texts)]], initial=at))[1:]
         answer.parts.append(text)
-        answer.reads.extend(self._reads(stops, texts, ends, first))
+        answer.reads.extend(self._reads(stops, ends, first))
+        answer.bound()
         return stops[-1]
 
-    def _reads(self, stops: list[int], texts: list[bytes], ends: list[int], first: int) -> list[int] | range:
-        """The read with which each event that holds text was complete."""
-        if b"" not in texts:
-            begin = bisect_left(ends, stops[0])
-            if ends[begin : begin + len(stops)] == stops:  # each in a read of its own: so it is nearly always
-                return range(first + begin, first + begin + len(stops))
+    def _reads(self, stops: list[int], ends: list[int], first: int) -> list[int] | range:
+        """The read with which each event was complete."""
+        begin = bisect_left(ends, stops[0])
+        if ends[begin : begin + len(stops)] == stops:  # each in a read of its own: so it is nearly always
+            return range(first + begin, first + begin + len(stops))
         cut = 2 if self._chunked else 0  # the line end after a chunk is not part of the event
-        return [bisect_left(ends, stop - cut) + first for stop, text in zip(stops, texts, strict=True) if text]
+        return [bisect_left(ends, stop - cut) + first for stop in stops]
 
     def _texts(self, pieces: list[bytes]) -> list[bytes]:
         """The text in each piece, as far as they fit the template."""
@@ -145,11 +142,32 @@ class Bulk:
         return texts[:fit]
 
 
-def _fitting(texts: list[bytes]) -> list[bytes]:
-    """The first of the texts that are whole JSON strings."""
-    for index, text in enumerate(texts):
+def _says(head: bytes, text: bytes, tail: bytes) -> bool:
+    """Whether an event with this text says it, and nothing else."""
+    other = Answer()
+    other.take(head + text + tail, 0)
+    return other.text == text.decode() and (other.finish, other.usage, other.error) == (None, None, None)
+
+
+def _said(texts: list[bytes]) -> tuple[list[bytes], str]:
+    """As many of the texts as are whole JSON strings, and what they say."""
+    joined = b"".join(texts)
+    if b"\\" not in joined and not _UNFIT.search(joined):
+        try:  # characters that two events share are none in either
+            return texts, joined.decode() if joined.isascii() else "".join([text.decode() for text in texts])
+        except UnicodeDecodeError:
+            pass
+    said = _fitting(texts)
+    return texts[: len(said)], "".join(said)
+
+
+def _fitting(texts: list[bytes]) -> list[str]:
+    """What is said by the first of the texts that are whole JSON strings."""
+    said: list[str] = []
+    for text in texts:
         try:
-            json.loads(b'"%b"' % text)
+            word = json.loads(f'"{text.decode()}"')
         except ValueError:
-            return texts[:index]
-    return texts
+            break
+        said.append(word)
+    return said

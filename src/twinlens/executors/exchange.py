@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
 from itertools import accumulate
+from time import monotonic_ns
 from typing import Any
 
 import numpy as np
@@ -19,9 +21,15 @@ from twinlens.executors.stamp import WallOffset
 
 FOLD_READS = 64
 """Reads kept before they are understood, however long the answer is: a read takes some 400 bytes."""
-_END = b"\r\n\r\n"
 _A_READ = 3
 """Things that a read adds to `got`."""
+_SLICE_BYTES, _SLICE_NS = 32 * 1024, 1_000_000
+"""What one look takes on, and about how long it may take, so that no answer keeps the others waiting."""
+_PIECE_BYTES = 2048
+_MOST_BODY_BYTES = 64 * 1024
+_MOST_JSON_BYTES = 2 * 2**20
+_SIZE = re.compile(rb"([0-9a-fA-F]{1,6})\r\n")
+_PART_OF_SIZE = re.compile(rb"[0-9a-fA-F]{0,6}\r?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +64,20 @@ class Exchange:
         "_answer",
         "_arrivals",
         "_body",
+        "_body_bytes",
         "_bulk",
         "_events",
         "_first",
         "_fold_at",
+        "_is_dead",
+        "_kind",
+        "_lost",
+        "_read",
         "_reply",
         "_size",
         "fault",
         "got",
+        "is_behind",
         "is_queued",
         "key",
         "look_at",
@@ -78,44 +92,48 @@ class Exchange:
         self.look_at = 0
         self.fault: str | None = None
         self.is_queued = False  # for a look
+        self.is_behind = False
+        self._lost: str | None = None  # why nothing more comes; "": the other side has closed
+        self._is_dead = False
+        self._kind = ""
         self._reply, self._events, self._answer = Reply(), Events(), Answer()
         self._bulk: Bulk | None = None
         self._body: list[bytes] = []  # of an answer that is no stream of events
-        self._first = self._size = 0
+        self._first = self._read = self._size = self._body_bytes = 0
         self._arrivals = Arrivals(offset)
 
-    def look(self, *, whole: bool = False) -> bool:
-        """Understand what has come (`whole`: also what may go on); whether the answer is over, or beyond hope."""
-        if not self.look_at and not whole and self._is_ordinary_head():
+    def look(self) -> bool:
+        """Understand some of what has come; whether the answer is over, or beyond hope.
+
+        `is_behind` then says whether there is more to understand at once.
+        """
+        if not self.look_at and self._lost is None and self._is_ordinary_head():
             self.look_at = self._fold_at
             return False
-        try:
-            self._fold(whole=whole or len(self.got) < self._fold_at or self.got[-_A_READ][-4:] == _END)
-        except Malformed as wrong:
-            self.fault = str(wrong)
-            return True
+        self._fold()
         reply = self._reply
         # A counted body ends without a sign, so each of its reads is looked at; they are short, or few.
-        self.look_at = self._fold_at if reply.status and reply.frame != "length" else 0
-        if self._size > self.most_bytes:
-            self.fault = f"the answer does not end: over {self.most_bytes} bytes"
+        self.look_at = self._fold_at if reply.has_head and reply.frame != "length" else 0
+        if self._lost is not None and not self.is_behind and not reply.is_over and self.fault is None:
+            self._end_early(self._lost)
         return reply.is_over or self.fault is not None
 
-    def closed(self) -> None:
-        """The other side has closed the connection."""
-        if not self.look(whole=True) and not self._reply.end():
-            when = "in mid-answer" if self._reply.status else "before any answer"
-            self.fault = f"the server closed the connection {when}"
+    def lose(self, why: str = "") -> None:
+        """Nothing more will come: the other side has closed the connection, or `why`. What has come still counts."""
+        if self._lost is None:
+            self._lost = why
+
+    def give_up(self, why: str) -> None:
+        """End it here: with what is wrong already, or else for this reason."""
+        self._lost = why
+        if not self.look() and self.fault is None:
+            self.fault = why
 
     def ended(self, now_ns: int) -> Ended:
-        """The record of it all. A fault that is set from outside (a reset, a timeout) stands."""
-        if self.fault is not None and self.got:
-            fault = self.fault  # what had come before it still counts
-            self.look(whole=True)
-            self.fault = fault
+        """The record of it all, once a look has said that it is over."""
+        self._last_events()
         reads = self._answer.reads
         self._arrivals.settle(reads, self.sent_ns)
-        self._last_events()
         chunk_ns = self._arrivals.chunk_ns(len(reads))
         last = self.fault is None and len(chunk_ns)
         return Ended(
@@ -134,12 +152,13 @@ class Exchange:
 
     def _is_ordinary_head(self) -> bool:
         """Whether a chunked stream begins here, of which nothing need be known before there is more of it."""
-        begin = self.got[0]
+        begin = self.got[0] if self.got else b""
         return (
             len(self.got) == _A_READ
+            and len(begin) <= _PIECE_BYTES
             and begin.startswith(b"HTTP/1.1 200 ")
             and b"\r\ntransfer-encoding: chunked\r\n" in begin.lower()
-            and not begin.endswith(b"0\r\n\r\n")
+            and (begin.endswith(b"\n\n\r\n") or begin.find(b"\r\n\r\n") == len(begin) - 4)
         )
 
     @property
@@ -150,58 +169,112 @@ class Exchange:
     @property
     def keeps_alive(self) -> bool:
         """Whether the connection may carry another request."""
-        return self.fault is None and self._reply.keeps_alive
+        return self.fault is None and self._lost is None and self._reply.keeps_alive
 
-    @property
-    def _is_stream(self) -> bool:
-        kind = self._reply.headers.get("content-type", "text/event-stream").lower()
-        return self._reply.status == 200 and kind.startswith("text/event-stream")
+    def _end_early(self, why: str) -> None:
+        if why:
+            self.fault = why
+        elif not self._reply.end():
+            when = "in mid-answer" if self._reply.status else "before any answer"
+            self.fault = self._reply.fault or f"the server closed the connection {when}"
 
-    @property
-    def _is_plain_json(self) -> bool:
-        kind = self._reply.headers.get("content-type", "").lower()
-        return self._reply.status == 200 and kind.startswith("application/json")
-
-    def _fold(self, *, whole: bool) -> None:
-        """Read what has come: all of it if `whole`, else what makes whole events, and keep the rest."""
-        if not self.got:
-            return
+    def _fold(self) -> None:
+        """Read some of what has come, and keep the rest."""
         parts = self.got[::_A_READ]
         raw = parts[0] if len(parts) == 1 else b"".join(parts)
         ends = list(accumulate(map(len, parts)))
-        at = len(raw)  # where an error ends the reading, what came before it still counts
+        at = len(raw)  # where an error ends the reading, nothing that follows counts
+        size = min(_SLICE_BYTES, self.most_bytes - self._size)
+        self.is_behind = at > size
         try:
-            at = self._stream(raw, ends, whole)
-        finally:
-            self._keep(raw, at, ends)
+            at = self._stream(raw[:size] if self.is_behind else raw, ends, at)
+        except Malformed as wrong:
+            self.fault, self._is_dead, self.is_behind = str(wrong), True, False
+        if parts:
+            self._keep(parts, at, ends)
 
-    def _stream(self, raw: bytes, ends: list[int], whole: bool) -> int:
-        reply, at, size = self._reply, 0, len(raw)
-        while at < size and not reply.is_over:
-            if reply.between_chunks and self._events.between_events and self._is_stream:
-                if self._bulk is None:
-                    self._bulk = Bulk(chunked=reply.frame == "chunked")
-                stop = self._bulk.read(raw, at, ends, self._first, self._answer)
-                reply.skip(stop - at)
-                if stop > at:
-                    at = stop
-                    continue
-                if at and not whole:
-                    return at
-            read = bisect_right(ends, at)
-            self._feed(raw[at : ends[read]], self._first + read)
-            at = ends[read]
-        return size
+    def _stream(self, raw: bytes, ends: list[int], whole: int) -> int:
+        """Understand the bytes as far as they go; where it stopped. Raises Malformed: what came before it counts."""
+        reply, at, size, until_ns = self._reply, 0, len(raw), monotonic_ns() + _SLICE_NS
+        while not reply.is_over:
+            if reply.has_more:
+                self._take(reply.more())
+            elif reply.fault:
+                raise Malformed(reply.fault)
+            elif at == size:
+                if at < whole and self._size + at >= self.most_bytes:
+                    raise Malformed(f"the answer does not end: over {self.most_bytes} bytes")
+                return at
+            elif (stop := self._in_bulk(raw, at, ends, until_ns)) > at:
+                at = stop
+            elif at and (self.is_behind or self._lost is None) and self._waits(raw, at):
+                return at
+            else:
+                read = bisect_right(ends, at)
+                self._read = self._first + read
+                stop = min(ends[read], size, at + _PIECE_BYTES, self._boundary(raw, at))
+                self._take(reply.feed(raw[at:stop]))
+                at = stop
+            if monotonic_ns() > until_ns and (at < size or reply.has_more):
+                self.is_behind = True
+                return at
+        self.is_behind = False
+        reply.spare = reply.spare or at < whole
+        return whole
 
-    def _feed(self, data: bytes, read: int) -> None:
-        body = self._reply.feed(data)
-        if not self._is_stream:
-            self._body.append(body)
+    def _in_bulk(self, raw: bytes, at: int, ends: list[int], until_ns: int) -> int:
+        """Where the events that can be taken at once end."""
+        reply = self._reply
+        if not (reply.between_chunks and self._events.between_events and self._kind == "stream"):
+            return at
+        if self._bulk is None:
+            self._bulk = Bulk(chunked=reply.frame == "chunked")
+        if reply.left_bytes is not None:
+            raw = raw[: at + reply.left_bytes]
+        stop = self._bulk.read(raw, at, ends, self._first, self._answer, until_ns)
+        reply.skip(stop - at)
+        return stop
+
+    def _waits(self, raw: bytes, at: int) -> bool:
+        """Whether here lies the beginning of one chunk and nothing else: better read with the rest of it."""
+        if self._reply.frame != "chunked" or not self._reply.between_chunks:
+            return False
+        size = _SIZE.match(raw, at)
+        if size is None:
+            return _PART_OF_SIZE.fullmatch(raw, at) is not None
+        return len(raw) < size.end() + int(size[1], 16) and int(size[1], 16) > 0
+
+    def _boundary(self, raw: bytes, at: int) -> int:
+        """Where the head, chunk or event ends that lies here, if one can see it: from there on it may go in bulk."""
+        reply = self._reply
+        if not reply.has_head:
+            end = raw.find(b"\r\n\r\n", at) + 4
+        elif reply.frame != "chunked":
+            end = raw.find(b"\n\n", at) + 2
+        elif rest := reply.rest_of_chunk:
+            return at + rest
+        else:
+            size = _SIZE.match(raw, at)
+            end = size.end() + int(size[1], 16) + 2 if size else 0
+        return end if end > at else len(raw)
+
+    def _take(self, body: bytes) -> None:
+        if not self._kind and self._reply.has_head:
+            self._kind = _kind(self._reply)
+        if not body:
             return
-        for event in self._events.feed(body):
-            self._answer.take(event, read)
+        if self._kind == "stream":
+            for event in self._events.feed(body):
+                self._answer.take(event, self._read)
+            return
+        room = (_MOST_JSON_BYTES if self._kind == "json" else _MOST_BODY_BYTES) - self._body_bytes
+        if room > 0:
+            self._body.append(body[:room])
+            self._body_bytes += len(self._body[-1])
+        if len(body) > room and self._kind == "json":
+            raise Malformed(f"one piece of JSON of over {_MOST_JSON_BYTES} bytes")
 
-    def _keep(self, raw: bytes, at: int, ends: list[int]) -> None:
+    def _keep(self, parts: list[bytes], at: int, ends: list[int]) -> None:
         """Put the times of the reads aside that lie wholly before `at`, and drop their bytes."""
         gone = bisect_right(ends, at)
         self._first += gone
@@ -209,20 +282,30 @@ class Exchange:
         got = self.got
         self._arrivals.add(got[1 : _A_READ * gone : _A_READ], got[2 : _A_READ * gone : _A_READ])
         del got[: _A_READ * gone]
-        if got:
-            got[0] = raw[at : ends[gone]]
+        if got and (left := ends[gone] - at) < len(parts[gone]):
+            got[0] = parts[gone][-left:]
         if self._arrivals.is_full:
             self._arrivals.settle(self._answer.reads, self.sent_ns)
 
     def _last_events(self) -> None:
         """What the end completes: an event without its empty line, or an answer that is no stream."""
+        if self._is_dead:  # what follows a fault does not count
+            return
         try:
             for event in self._events.end():
-                self._answer.take(event, self._first)
-            if self._is_plain_json and self.fault is None:
-                self._answer.take_whole(b"".join(self._body), self._first)
+                self._answer.take(event, self._read)
+            if self._kind == "json" and self.fault is None:
+                self._answer.take_whole(b"".join(self._body), self._read)
         except Malformed as wrong:
             self.fault = self.fault or str(wrong)
+
+
+def _kind(reply: Reply) -> str:
+    """A stream of events, one piece of JSON, or something else."""
+    kind = reply.headers.get("content-type", "").lower()
+    if reply.status == 200 and (not kind or kind.startswith("text/event-stream")):
+        return "stream"
+    return "json" if reply.status == 200 and kind.startswith("application/json") else "other"
 
 
 def _merged(reads: list[int]) -> int:

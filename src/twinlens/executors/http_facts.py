@@ -14,13 +14,14 @@ from typing import Any
 
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.exchange import Ended
-from twinlens.executors.http_row import row_of
+from twinlens.executors.http_row import in_one_piece, row_of
 from twinlens.executors.http_target import Requests, Target, page_request
 from twinlens.executors.launch.parse import speculation
 from twinlens.executors.line import Address
 from twinlens.executors.receive import Loop
 from twinlens.record.executor import ExecutorRecord, Fact, declared, observed, unknown
 from twinlens.record.facts import Facts
+from twinlens.record.foreign import all_whole
 from twinlens.record.request import Request
 from twinlens.schedule.ask import Ask
 from twinlens.schedule.prompt import Words
@@ -46,6 +47,7 @@ class Found:
     row: Request | None = None
     has_usage: bool = False
     has_stamps: bool = False
+    in_one_piece: bool = False
 
 
 def find_out(target: Target, words: Words, spec: RunSpec) -> Found:
@@ -113,8 +115,8 @@ def _get(target: Target, address: Address, path: str) -> tuple[int, str, Any]:
     """Status (0: none), Server header and JSON (None: none) of one page. By our own loop: http.client is not small."""
     ended, _ = _asked(target, address, page_request(target, path), _PATIENCE_S)
     try:
-        said = json.loads(ended.body) if ended.status == 200 else None
-    except ValueError:
+        said = all_whole(json.loads(ended.body)) if ended.status == 200 else None
+    except (ValueError, RecursionError):
         said = None
     return ended.status, ended.headers.get("server", ""), said
 
@@ -138,10 +140,13 @@ def _tried(target: Target, words: Words, plain: Found) -> Found:
         if row.outcome in ("ok", "cut_off"):
             counted = ended.answer.usage is not None
             return Found(plain.address, plain.model, forced, usage, plain.about, plain.server_header, row, counted,
-                         has_stamps)  # fmt: skip
+                         has_stamps, in_one_piece(ended))  # fmt: skip
         if ended.status not in _UNFIT:
             break
-    raise ExecutorFailed(f"{target.url} does not answer a short request: {row.error}", code="TL302")
+    hint = ""
+    if ended.status == 404 and not target.path.endswith("/v1"):
+        hint = f'; is /v1 missing? write executor.options.url="{target.url}/v1"'
+    raise ExecutorFailed(f"{target.url} does not answer a short request: {row.error}{hint}", code="TL302")
 
 
 def _asked(target: Target, address: Address, payload: bytes, timeout_s: float) -> tuple[Ended, bool]:
@@ -213,7 +218,12 @@ def _flatten(said: Any, into: dict[str, Any]) -> None:
 
 def _notes(found: Found) -> tuple[str, ...]:
     notes = [] if found.row is None else [_length_note(found)]
-    if found.row is not None and not found.has_usage:
+    if found.in_one_piece:
+        notes.append(
+            "The server does not stream: it answered stream=true with one piece of JSON, so the time to first token is "
+            "that of the whole answer."
+        )
+    elif found.row is not None and not found.has_usage:
         notes.append(
             "The server sends no usage while it streams: tokens are counted by chunks, or by the limit reached."
         )

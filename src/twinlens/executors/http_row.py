@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 
 from twinlens.executors.answer import Answer
 from twinlens.executors.exchange import Ended
+from twinlens.record.foreign import in_one_line, whole
 from twinlens.record.guard import Said
 from twinlens.record.request import Outcome, Request
 from twinlens.schedule.ask import Ask, answered
 
 _REFUSED = (429, 503)
 _MOST_WORDS = 200
+_MOST_TOKENS = 2**24
+"""Above the longest context that any model has; a count that is not between 0 and this counts nothing."""
+_COUNTS = ("prompt_tokens", "completion_tokens")
 
 
 def row_of(ask: Ask, ended: Ended, origin_ns: int) -> Request:
@@ -23,6 +28,7 @@ def row_of(ask: Ask, ended: Ended, origin_ns: int) -> Request:
     chunk. `end_ns` is the last chunk's time for what ended well, else when that was known: a failure is never quick.
     Where `usage` and the number of chunks differ, nobody knows which chunk held how many: the tokens are spread evenly
     over the chunks, so that their sum is right, and a chunk that does not hold one token says that no gap is an ITL.
+    An answer whose `usage` cannot be has failed.
     """
     tokens = _tokens(ask, ended)
     outcome, error = _outcome(ask, ended, tokens)
@@ -37,7 +43,7 @@ def row_of(ask: Ask, ended: Ended, origin_ns: int) -> Request:
         output_tokens=tokens,
         outcome=outcome,
         status=ended.status or None,
-        error=error,
+        error=None if error is None else in_one_line(error),
         lag_ns=int(ended.lags_ns.max()) if len(ended.lags_ns) else None,
         merged_reads=ended.merged,
         reasoning_chunks=ended.answer.reasoning,
@@ -50,7 +56,7 @@ def said_of(ended: Ended) -> Said:
     chunks = len(answer.reads)
     return Said(
         text=answer.text,
-        first=answer.parts[0] if answer.parts else "",
+        first=whole(answer.parts[0]) if answer.parts else "",
         chunks=chunks,
         counted_tokens=_count(answer, "completion_tokens"),
         prompt_tokens=_count(answer, "prompt_tokens"),
@@ -58,6 +64,11 @@ def said_of(ended: Ended) -> Said:
         late_chunks=0 if answer.chunks_at_finish is None else chunks - answer.chunks_at_finish,
         reasoning_chunks=answer.reasoning,
     )
+
+
+def in_one_piece(ended: Ended) -> bool:
+    """Whether the answer was one JSON object and no stream of events."""
+    return ended.status == 200 and ended.headers.get("content-type", "").lower().startswith("application/json")
 
 
 def unsent_row(ask: Ask, now_ns: int, why: str) -> Request:
@@ -85,6 +96,8 @@ def _outcome(ask: Ask, ended: Ended, tokens: int) -> tuple[Outcome, str | None]:
         return ("refused" if ended.status in _REFUSED else "failed"), _http_error(ended)
     if answer.error:
         return "failed", answer.error
+    if impossible := _impossible(answer):
+        return "failed", impossible
     if not len(ended.chunk_ns):
         kind = ended.headers.get("content-type", "none")
         if kind.lower().startswith(("text/event-stream", "application/json")):
@@ -92,7 +105,8 @@ def _outcome(ask: Ask, ended: Ended, tokens: int) -> tuple[Outcome, str | None]:
         return "failed", f"the answer has the content type {kind[:60]}, not text/event-stream"
     if tokens < ask.output_tokens:
         why = f"finish_reason {answer.finish}" if answer.finish else "no finish_reason"
-        return "cut_off", f"{tokens} of {ask.output_tokens} tokens, {why}"
+        unstreamed = "; the answer came in one piece, not as a stream" if in_one_piece(ended) else ""
+        return "cut_off", f"{tokens} of {ask.output_tokens} tokens, {why}{unstreamed}"
     return "ok", None
 
 
@@ -104,7 +118,17 @@ def _http_error(ended: Ended) -> str:
 
 def _count(answer: Answer, name: str) -> int | None:
     counted: Any = (answer.usage or {}).get(name)
-    return counted if isinstance(counted, int) and not isinstance(counted, bool) and counted >= 0 else None
+    return counted if _can_be(counted) else None
+
+
+def _can_be(counted: Any) -> bool:
+    return isinstance(counted, int) and not isinstance(counted, bool) and 0 <= counted <= _MOST_TOKENS
+
+
+def _impossible(answer: Answer) -> str | None:
+    said = ((name, (answer.usage or {}).get(name)) for name in _COUNTS)
+    wrong = [f"{name} {json.dumps(value)[:40]}" for name, value in said if value is not None and not _can_be(value)]
+    return f"the server counts what cannot be: {', '.join(wrong)}" if wrong else None
 
 
 def _spread(tokens: int, chunks: int) -> tuple[int, ...]:

@@ -197,6 +197,10 @@ def _head(headers: Mapping[str, str]) -> str:
 
 
 def _url(text: str) -> str:
+    if text and "://" not in text:
+        raise BadInput(
+            f'executor.options.url {text!r} says no protocol; write "http://{text}", or https://', code="TL207"
+        )
     try:
         parts = urlsplit(text)
         known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -212,7 +216,15 @@ def _url(text: str) -> str:
             "environment variable and name it in executor.options.api_key_env",
             code="TL207",
         )
-    return text.rstrip("/")
+    text = text.rstrip("/")
+    for ending in _PATHS.values():
+        if text.endswith(ending):
+            raise BadInput(
+                f'executor.options.url goes as far as /v1: write "{text.removesuffix(ending)}"; {ending} comes from '
+                "executor.options.endpoint",
+                code="TL207",
+            )
+    return text
 
 
 def _metrics_url(text: str) -> str:

@@ -39,7 +39,8 @@ one, cut down to an event of 250 bytes, the rest stays behind as a hole, and a t
 
 
 class Line:
-    """`out`: bytes that the socket has not taken yet. `is_used`: it has carried an answer before.
+    """`out`: bytes that the socket has not taken yet. `is_used`: it has carried an answer before. `is_held`: nothing is
+    read until what has come is understood.
 
     `payload`: the request it carries, kept for the case that the server closed an idle connection just then.
     """
@@ -49,6 +50,7 @@ class Line:
         "fd",
         "has_stamps",
         "is_connecting",
+        "is_held",
         "is_used",
         "out",
         "payload",
@@ -70,7 +72,7 @@ class Line:
         self.exchange: Exchange | None = None
         self.payload = self.out = b""
         self.read_bytes = READ_BYTES[0]
-        self.is_used = False
+        self.is_used = self.is_held = False
         self.is_connecting = True
 
     def connect(self, address: Address) -> str | None:

@@ -203,7 +203,7 @@ class OpenAIServer:
         assert ask.session is not None
         said = self._said.setdefault(ask.session, [])
         if row.outcome == "ok" and len(said) == (ask.turn or 0):
-            said.append(ended.answer.text.encode("utf-8", "replace").decode())
+            said.append(ended.answer.text)
 
     def _give_up(self, loop: Loop, schedule: Schedule, rows: Rows, why: str) -> None:
         assert self._origin_ns is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
 import selectors
 from typing import Any
@@ -12,8 +13,9 @@ WRITABLE = 4
 
 READING = READABLE | 0x2000 | 1 << 31
 BOTH = READING | WRITABLE
+HELD = 1 << 31
 """What to wait for: what comes (and its end), told once as it comes, so that the kernel need not look again at a socket
-that has been emptied. One that has not been is to be asked for again with `modify`."""
+that has been emptied. One that has not been is to be asked for again with `modify`. HELD: nothing, for now."""
 
 
 class _Poller:
@@ -26,10 +28,13 @@ class _Poller:
         self._selector.register(fd, _to_selector(events))
 
     def modify(self, fd: int, events: int) -> None:
-        self._selector.modify(fd, _to_selector(events))
+        self.unregister(fd)
+        if _to_selector(events):
+            self.register(fd, events)
 
     def unregister(self, fd: int) -> None:
-        self._selector.unregister(fd)
+        with contextlib.suppress(KeyError):  # nothing is waited for of one that is held
+            self._selector.unregister(fd)
 
     def poll(self, timeout: float, most: int) -> list[tuple[int, int]]:
         ready = self._selector.select(None if timeout < 0 else timeout)

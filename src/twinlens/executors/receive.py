@@ -17,15 +17,16 @@ from twinlens.executors.client_limit import make_room
 from twinlens.executors.deadline import Alarm
 from twinlens.executors.exchange import FOLD_READS, Ended, Exchange
 from twinlens.executors.gather import Gather
-from twinlens.executors.line import OUT_OF, Address, Line
-from twinlens.executors.poller import BOTH, READABLE, READING, WRITABLE, poller
+from twinlens.executors.line import OUT_OF, READ_BYTES, Address, Line
+from twinlens.executors.poller import BOTH, HELD, READABLE, READING, WRITABLE, poller
 from twinlens.executors.stamp import ANCILLARY_BYTES, NO_STAMP, WallOffset, stamp_keeper
 
 _MOST_EVENTS = 256
 _LONG_READ_BYTES = 2048
 _LEAST_FOLD_READS, _MOST_KEPT_READS = 16, 16_384  # of one answer, of all: with many streams memory counts for more
-_RETURN = 13
+_LINE_ENDS = 13  # the larger of the two characters that end a line
 _AT_ONCE = 8
+_QUIET_NS = 200_000_000
 
 
 class OutOfResources(Exception):
@@ -67,6 +68,7 @@ class Loop:
         self._poller: Any = poller()
         self._alarm = Alarm()
         self._alarm_ns: int | None = None
+        self._quiet_ns = 0
         self._gather = Gather()
         self._keeper = stamp_keeper() if stamps else None
         if self._alarm.fd is not None:
@@ -138,7 +140,9 @@ class Loop:
         """The hot path. Each line of it is paid for once per token."""
         poll, lines, queue, now_ns = self._poller.poll, self._lines, self._queue, self._now_ns
         ended, ancillary_bytes, has_alarm, gather = self._ended, ANCILLARY_BYTES, self._alarm.fd, self._gather
+        now = now_ns()
         while not ended:
+            asked_ns = now
             reads = 0
             timeout = 0 if queue or until_ns == 0 else -1 if has_alarm is not None else self._timeout_s(until_ns)
             for fd, events in poll(timeout, _MOST_EVENTS):
@@ -168,7 +172,7 @@ class Loop:
                 now = now_ns()
                 size = len(data)
                 if size == read_bytes or events != READABLE:
-                    self._read_on(line, is_full=size == read_bytes)
+                    self._read_on(line, exchange, is_full=size == read_bytes)
                 if line.tls is not None:
                     data = self._decrypt(line, data)
                     if not data:
@@ -178,8 +182,12 @@ class Loop:
                 got = exchange.got
                 got += (data, ancillary[0][2] if ancillary else NO_STAMP, now)
                 # The last four bytes of an answer in chunks are two line ends; those of a chunk are an event's and one.
+                # They may be cut anywhere. Where more comes after them, it shows once the stream is quiet.
                 if (
-                    len(got) >= exchange.look_at or not 4 <= size <= _LONG_READ_BYTES or data[-4] == _RETURN
+                    len(got) >= exchange.look_at
+                    or not 4 <= size <= _LONG_READ_BYTES
+                    or data[-4] == _LINE_ENDS
+                    or data[0] <= _LINE_ENDS
                 ) and not exchange.is_queued:
                     exchange.is_queued = True
                     queue.append((line, exchange))
@@ -190,8 +198,8 @@ class Loop:
             if queue:
                 for _ in range(1 + min(len(queue) // _AT_ONCE, _AT_ONCE)):  # a client that is late must not gather more
                     self._look(*queue.popleft())
-            if self._timeouts and now >= self._timeouts[0][0]:
-                self._time_out(now)
+            if self._timeouts and asked_ns >= self._timeouts[0][0]:  # what had come by then has been read
+                self._time_out(asked_ns)
             if until_ns is not None and now >= until_ns:
                 break
             if self._alarm_ns is None:
@@ -204,33 +212,55 @@ class Loop:
         """Every 10 ms: look after the clocks, and choose how long to let reads come together."""
         if now >= self.offset.next_ns:
             self.offset.watch(now)
+        if now >= self._quiet_ns:
+            self._quiet_ns = now + _QUIET_NS
+            for line in self._running.values():
+                exchange = line.exchange
+                if exchange is not None and exchange.got and exchange.got[-1] < now - _QUIET_NS:
+                    self._queue_look(line, exchange)
         counts, gather = self.counts, self._gather
         stamped = self._stamps and not counts.unstamped_lines
         gather.choose(now, counts.reads, len(self._running), is_stamped=stamped)
         counts.gather_ns = gather.most_ns
 
+    def _queue_look(self, line: Line, exchange: Exchange) -> None:
+        if not exchange.is_queued:
+            exchange.is_queued = True
+            self._queue.append((line, exchange))
+
     def _look(self, line: Line, exchange: Exchange) -> None:
         exchange.is_queued = False
-        if line.exchange is exchange:
-            line.payload = b""  # an answer has begun: it is not asked for again
-            if exchange.look():
-                self._finish(line)
+        if line.exchange is not exchange:
+            return
+        line.payload = b""  # an answer has begun: it is not asked for again
+        if exchange.look():
+            self._finish(line)
+        elif exchange.is_behind:
+            self._queue_look(line, exchange)
+        else:
+            self._release(line)
 
-    def _finish(self, line: Line, *, is_closed: bool = False) -> None:
+    def _release(self, line: Line) -> None:
+        if line.is_held:
+            line.is_held = False
+            self._poller.modify(line.fd, BOTH if line.out else READING)
+
+    def _finish(self, line: Line) -> None:
         """The exchange of this line is over; the line goes back to the idle ones if it can be used again."""
         exchange, line.exchange = line.exchange, None
         assert exchange is not None
         self._running.pop(exchange.key, None)
         self._ended.append(exchange.ended(self._now_ns()))
-        if exchange.keeps_alive and not line.out and not is_closed:
+        if exchange.keeps_alive and not line.out:
             line.is_used = True
+            self._release(line)
             self._idle.append(line)
         else:
             self._drop(line)
 
     def _fail(self, line: Line, why: str) -> None:
         assert line.exchange is not None
-        line.exchange.fault = why
+        line.exchange.give_up(why)
         self._finish(line)
 
     def _drop(self, line: Line) -> None:
@@ -277,9 +307,16 @@ class Loop:
         elif events != READING:
             self._poller.modify(line.fd, events)
 
-    def _read_on(self, line: Line, *, is_full: bool) -> None:
-        """There may be more, or the end: a poll says only once that something has come, so have it said again."""
+    def _read_on(self, line: Line, exchange: Exchange, *, is_full: bool) -> None:
+        """There may be more, or the end: a poll says only once that something has come, so have it said again.
+
+        Not of a server that sends faster than its answer is understood, or that would fill the memory.
+        """
         if is_full:
+            if line.read_bytes == READ_BYTES[-1] and exchange.is_queued:
+                line.is_held = True
+                self._poller.modify(line.fd, HELD)
+                return
             line.read_more()
         self._poller.modify(line.fd, BOTH if line.out else READING)
 
@@ -310,8 +347,8 @@ class Loop:
         if exchange is None:
             self._drop(line)
         elif not self._again(line, exchange):
-            exchange.closed()
-            self._finish(line, is_closed=True)
+            exchange.lose()
+            self._queue_look(line, exchange)
 
     def _lost(self, line: Line, error: OSError) -> None:
         exchange = line.exchange
@@ -320,7 +357,8 @@ class Loop:
         elif line.is_connecting:
             self._fail(line, f"cannot connect: {error.strerror or error}")
         elif not self._again(line, exchange):
-            self._fail(line, f"the connection broke: {error.strerror or error}")
+            exchange.lose(f"the connection broke: {error.strerror or error}")
+            self._queue_look(line, exchange)
 
     def _again(self, line: Line, exchange: Exchange) -> bool:
         """An idle connection may be closed by the server just as we use it: nobody's fault, so ask once more."""
@@ -345,6 +383,8 @@ class Loop:
         while timeouts and timeouts[0][1] not in self._running:
             timeouts.popleft()
         times = [at for at in (until_ns, timeouts[0][0] if timeouts else None) if at is not None]
+        if self._running:
+            times.append(max(self._quiet_ns, self._gather.next_ns))
         if times and (self._alarm_ns is None or min(times) < self._alarm_ns):
             self._alarm_ns = min(times)
             self._alarm.set(self._alarm_ns)

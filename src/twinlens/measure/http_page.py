@@ -108,7 +108,7 @@ class ServerPage:
             if body.lstrip()[:1] in (b"[", b"{"):
                 return self._steps.add(json.loads(body)) | self._beside()
             found = columns_of(body, pause)
-        except ValueError as error:
+        except (ValueError, LookupError, ArithmeticError, RecursionError) as error:  # the parser's own, too
             raise NoPage(f"the metrics page cannot be read ({str(error)[:100]})") from None
         if not found:
             raise NoPage("the metrics page has none of the names that are known here")

@@ -27,8 +27,9 @@ class IterationStats:
         return typed(self._totals | self._last)
 
     def _take(self, step: Mapping[str, Any]) -> None:
-        batch, cache = step.get("inflightBatchingStats") or {}, step.get("kvCacheStats") or {}
-        draft = step.get("specDecodingStats") or {}
+        batch, cache, draft = (
+            _part(step, key) for key in ("inflightBatchingStats", "kvCacheStats", "specDecodingStats")
+        )
         for column, of, key in (
             ("iteration_tokens", batch, "numCtxTokens"),
             ("iteration_tokens", batch, "numGenRequests"),
@@ -51,6 +52,11 @@ class IterationStats:
             "kv_use": used / most if used is not None and most else None,
         }
         self._last |= {column: value for column, value in latest.items() if value is not None}
+
+
+def _part(step: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    part = step.get(key)
+    return part if isinstance(part, dict) else {}
 
 
 def _number(value: Any) -> float | None:

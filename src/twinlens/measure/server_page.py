@@ -136,7 +136,7 @@ def columns_of(page: bytes, pause: Callable[[], None] = lambda: None) -> Columns
             pause()
     found: Columns = {}
     for name, values in _by_name(samples):
-        for column in _WANTED[name.encode()]:
+        for column in _WANTED.get(name.encode(), ()):  # a line that is broken may be a sample of another name
             total = sum(values) / len(values) if column in _OF_ONE_ENGINE else sum(values)
             if column.startswith("+"):
                 found[column[1:]] = found.get(column[1:], 0) + total
