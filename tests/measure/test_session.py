@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -243,10 +242,3 @@ def test_a_run_without_rows_has_a_summary_that_says_so(tmp_path: Path) -> None:
         summary = summary_of(read_run(folder))
         assert (summary.rows, summary.verdict.label, summary.verdict.ranked) == (0, "too short", False)
         assert not (folder / "summary.json").exists(), "it may still be running"
-
-
-def test_a_worker_ends_with_the_signal_that_stops_it() -> None:
-    from twinlens.measure.worker import _interrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        _interrupt(signal.SIGTERM, None)

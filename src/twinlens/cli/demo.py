@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import resources
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.cli.show import show_runs, summaries_json
 from twinlens.measure.study import Outcome
 from twinlens.measure.summary_file import summary_of
+from twinlens.record.store import end_study
 from twinlens.report.sentence import both_counts
 from twinlens.report.sentence import sentences as words
 from twinlens.spec.load import load
@@ -23,7 +25,7 @@ STUDIES = ("training", "inference", "quality", "serving")
 def run(folder: Path, json: bool, quiet: bool, fresh: bool) -> None:
     with sentences():
         studies = demo_studies()
-        outcomes = [measure_with_progress(study, folder, quiet, fresh) for study in studies]
+        outcomes = [measure_with_progress(study, folder, quiet, fresh, shown=False) for study in studies]
         runs = [one for outcome in outcomes for one in outcome.runs]
         report = folder / f"{outcomes[0].folder.name}.html"
         write_report(runs, report, "Twinlens demo")
@@ -38,6 +40,9 @@ def run(folder: Path, json: bool, quiet: bool, fresh: bool) -> None:
                 console.print(sentence)
             console.print()
         err().print(f"report: {report.resolve()}", soft_wrap=True)
+        sys.stdout.flush()
+        for outcome in outcomes:
+            end_study(outcome.folder)
         for outcome in outcomes:
             fail_if_any(outcome)
 

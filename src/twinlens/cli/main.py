@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from twinlens.lone_numpy import load_numpy
+from twinlens.measure.interrupt import heard
 from twinlens.version import __version__
 
 app = typer.Typer(
@@ -146,7 +147,8 @@ def list_(
 
 def main() -> None:
     """Entry point of the `twinlens` command."""
-    app()
+    with heard():  # a verb says a sentence; until it is imported, the exit code must do
+        app()
 
 
 if __name__ == "__main__":

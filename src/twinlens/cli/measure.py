@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from twinlens.errors import ExecutorFailed, GateFailed
 from twinlens.measure.search import measure_search, unfinished_search
 from twinlens.measure.search_file import read_search
 from twinlens.measure.study import Outcome, measure_study, unfinished_study
+from twinlens.measure.study_folder import is_held
 from twinlens.measure.summary_file import summary_of
+from twinlens.record.store import end_study
 from twinlens.report.finding_text import finding_text
 from twinlens.spec.load import load
 from twinlens.spec.study import Study
@@ -39,26 +42,31 @@ def cluster(on: str | None) -> list[str]:
 def run(spec: Path, settings: list[str], at: list[str], out: Path, switches: Switches) -> None:
     with sentences():
         study = load(spec, [*as_settings(at), *settings])
-        outcome = measure_with_progress(study, out, switches.quiet, switches.fresh)
+        outcome = measure_with_progress(study, out, switches.quiet, switches.fresh, shown=False)
         if switches.json:
             print_json(summaries_json(outcome.runs))
         else:
             show_runs(outcome.runs)
             err().print(f"\nruns: {outcome.folder}", soft_wrap=True)
+        sys.stdout.flush()
+        end_study(outcome.folder)
         fail_if_any(outcome)
         fail_if_hopeless(outcome)
         if switches.gate:
             fail_the_gate(outcome)
 
 
-def measure_with_progress(study: Study, out: Path, quiet: bool, fresh: bool) -> Outcome:
-    """Measure with a progress bar on stderr, saying first if an unfinished study is gone on with."""
+def measure_with_progress(study: Study, out: Path, quiet: bool, fresh: bool, *, shown: bool = True) -> Outcome:
+    """Measure with a progress bar on stderr, saying first if an unfinished study is gone on with.
+
+    `shown` False: the caller says `end_study` when the outcome was shown; a kill before that measures nothing again.
+    """
     is_search = study.search is not None
     unfinished = None if fresh else (unfinished_search if is_search else unfinished_study)(study, out)
-    if unfinished and not quiet:
+    if unfinished and not quiet and not is_held(unfinished):
         err().print(f"going on with {unfinished} (--fresh begins anew)", soft_wrap=True)
     with StudyProgress(study.name, planned_s(study), quiet) as progress:
-        outcome = (measure_search if is_search else measure_study)(study, out, progress, fresh=fresh)
+        outcome = (measure_search if is_search else measure_study)(study, out, progress, fresh=fresh, shown=shown)
     for one in outcome.runs:
         summary_of(one)  # written beside each run while we are here
     return outcome

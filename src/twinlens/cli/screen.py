@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.text import Text
 
 from twinlens.errors import TwinlensError
+from twinlens.measure.interrupt import heard
 from twinlens.report.cell import clean
 
 _OVERHEAD_S = 9.0  # what a run costs beside its rows, until this study's own runs have told
@@ -41,12 +42,13 @@ def print_json(data: Any) -> None:
 def sentences() -> Iterator[None]:
     """Turn errors into one sentence on stderr and the exit code of their kind; no traceback for bad input."""
     try:
-        yield
+        with heard():
+            yield
     except TwinlensError as error:
         _complain(str(error), f"twinlens explain {error.code}")
         raise SystemExit(error.exit_code) from None
     except KeyboardInterrupt:
-        err().print("twinlens: interrupted", soft_wrap=True)
+        _complain("interrupted; nothing was lost: run it again to go on", "twinlens explain TL130")
         raise SystemExit(130) from None
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has gone (`| head`): say nothing more

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
+from twinlens.measure.interrupt import deaf
 from twinlens.measure.train import give_up_s
 from twinlens.measure.worker_process import gone_on, raise_for, started, stop
 from twinlens.record.slice import Pairing
@@ -112,7 +113,8 @@ def measure_paired(folder: Path, specs: Sequence[RunSpec], tell: Tell) -> None:
         for member in members:
             member.ended()
     except (KeyboardInterrupt, Interrupted):
-        _abandon(members, "interrupted by the user")
+        with deaf():
+            _abandon(members, "interrupted by the user")
         raise Interrupted(gone_on(folder)) from None
     except TwinlensError as error:
         failed = members[-1] if len(members) < len(specs) else _failed(members)

@@ -32,12 +32,18 @@ def attempt_of(run: Run) -> int:
 
 
 def is_owed(spec: RunSpec, attempts: Sequence[Run]) -> bool:
-    """Whether a repeat is to be measured (again): not yet, or its last attempt was disturbed and another is allowed."""
+    """Whether a repeat is to be measured (again): not yet, or its last attempt was disturbed and another is allowed.
+
+    One whose rows are damaged is as good as none.
+    """
     if not attempts:
         return True
     if spec.protocol.pairing == "slices":  # what disturbed it met the others of its repeat as well: their ratio stands
         return False
-    return len(attempts) <= spec.protocol.retakes and disturbed_by_others(summary_of(attempts[-1]))
+    try:
+        return len(attempts) <= spec.protocol.retakes and disturbed_by_others(summary_of(attempts[-1]))
+    except BadInput:
+        return True
 
 
 def disturbed_by_others(summary: Summary) -> bool:

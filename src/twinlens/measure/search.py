@@ -14,10 +14,11 @@ from twinlens.measure.launched import SharedServer, shared_server
 from twinlens.measure.refuse import refuse_what_cannot_run
 from twinlens.measure.search_file import Found, SearchRecord, Tried, read_search, write_search
 from twinlens.measure.study import Event, Outcome, Watch, measure_one
+from twinlens.measure.study_folder import held_folder
 from twinlens.measure.summary_file import summary_of
 from twinlens.measure.trial import between, judged, next_value, so_far
 from twinlens.record.run import Run
-from twinlens.record.store import create_study, find_runs, read_run, read_study, update_run
+from twinlens.record.store import end_study, find_runs, is_ended, read_run, read_study, update_run
 from twinlens.spec.pairing import refuse_unsearchable
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo
@@ -29,19 +30,31 @@ Now = Callable[[], float]
 
 
 def measure_search(
-    study: Study, out: Path, watch: Watch = lambda event: None, *, fresh: bool = False, now_s: Now = time.monotonic
+    study: Study,
+    out: Path,
+    watch: Watch = lambda event: None,
+    *,
+    fresh: bool = False,
+    shown: bool = True,
+    now_s: Now = time.monotonic,
 ) -> Outcome:
     """Search at each point of the sweep, and write search.json after every run.
 
     An unfinished search of the same spec under `out` is gone on with, unless `fresh`: its finished runs are asked for
-    again in the same order and not measured again. Raises BadInput and Interrupted.
+    again in the same order and not measured again. `shown` as of `measure_study`. Raises BadInput and Interrupted.
     """
     search, slo = _asked(study)
     for spec in study.point_runs():
         refuse_what_cannot_run(spec)
-    folder = None if fresh else unfinished_search(study, out)
-    known = {run.spec.fingerprint(): run for run in _finished(folder)} if folder else {}
-    folder = folder or create_study(out, study)
+    with held_folder(study, out, unfinished_search, fresh=fresh) as folder:
+        outcome = _searched(study, search, slo, folder, watch, now_s)
+        if shown:
+            end_study(folder)
+    return outcome
+
+
+def _searched(study: Study, search: Search, slo: Slo, folder: Path, watch: Watch, now_s: Now) -> Outcome:
+    known = {run.spec.fingerprint(): run for run in _finished(folder)}
     found = [Found(where, (), None, None, "running", "not begun") for where in study.points()]
     failures: list[ExecutorFailed] = []
     with shared_server(folder) as servers:
@@ -73,7 +86,7 @@ def unfinished_search(study: Study, out: Path) -> Path | None:
             continue  # a broken neighbour is no reason to stop
         # The newest of the same has its answer: asking again means searching again.
         is_over = found is not None and all(one.is_over for one in found.found)
-        return None if is_over else record.parent
+        return None if is_over and is_ended(record.parent) else record.parent
     return None
 
 

@@ -18,6 +18,7 @@ from twinlens.measure.disclose import disclosed
 from twinlens.measure.energy import energy_facts, open_meters
 from twinlens.measure.guards import guarded
 from twinlens.measure.host import capture_host, software_facts
+from twinlens.measure.interrupt import deaf
 from twinlens.measure.launched import joined, stack_of
 from twinlens.measure.load import player
 from twinlens.measure.nvidia import open_gpus
@@ -72,7 +73,8 @@ def run_here(folder: Path, spec: RunSpec, say: Say, server: Running | None = Non
         raise ExecutorFailed(
             f"the executor failed ({cause.splitlines()[0][:300]}); see {folder / 'log.txt'}", code="TL302"
         ) from error
-    end_run(folder, "finished", rows=rows)
+    with deaf():
+        end_run(folder, "finished", rows=rows)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -13,14 +13,25 @@ from typing import Any
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
 from twinlens.executors.launch.running import Running
 from twinlens.measure.fit import refuse_what_cannot_fit_together
+from twinlens.measure.interrupt import deaf
 from twinlens.measure.launched import SharedServer, shared_server, together
 from twinlens.measure.paired import measure_paired
 from twinlens.measure.refuse import refuse_what_cannot_run
 from twinlens.measure.retake import finished_attempts, is_owed
 from twinlens.measure.session import Say, run_here
+from twinlens.measure.study_folder import held_folder
 from twinlens.measure.worker_process import gone_on, raise_for, say_interrupted, started, stop
 from twinlens.record.run import Run
-from twinlens.record.store import create_run, create_study, end_run, find_runs, read_run, read_study, update_run
+from twinlens.record.store import (
+    create_run,
+    end_run,
+    end_study,
+    find_runs,
+    is_ended,
+    read_run,
+    read_study,
+    update_run,
+)
 from twinlens.spec.study import RunSpec, Study
 
 
@@ -49,20 +60,29 @@ class Outcome:
 Watch = Callable[[Event], None]
 
 
-def measure_study(study: Study, out: Path, watch: Watch = lambda event: None, *, fresh: bool = False) -> Outcome:
+def measure_study(
+    study: Study, out: Path, watch: Watch = lambda event: None, *, fresh: bool = False, shown: bool = True
+) -> Outcome:
     """Measure all runs of a study that are not there yet.
 
     An unfinished study folder of the same spec under `out` is gone on with, unless `fresh`. A run that fails is
-    recorded and the others go on. Raises BadInput before or at the first run that cannot be run, and Interrupted.
+    recorded and the others go on. `shown` False: the caller says `end_study` when it has shown what came of it; until
+    then the same study is gone on with. Raises BadInput before or at the first run that cannot be run, and Interrupted.
     """
     planned = together(study.runs())
     for spec in study.point_runs():
         refuse_what_cannot_run(spec)
     if study.protocol.pairing == "slices":
         refuse_what_cannot_fit_together(study.point_runs())
-    folder = None if fresh else unfinished_study(study, out)
-    known = finished_attempts(folder) if folder else {}
-    folder = folder or create_study(out, study)
+    with held_folder(study, out, unfinished_study, fresh=fresh) as folder:
+        outcome = _measured(study, folder, planned, watch)
+        if shown:
+            end_study(folder)
+    return outcome
+
+
+def _measured(study: Study, folder: Path, planned: list[RunSpec], watch: Watch) -> Outcome:
+    known = finished_attempts(folder)
     resumed, failures = len(known), list[ExecutorFailed]()
     if study.protocol.pairing == "slices":
         failures += measure_repeats(folder, planned, set(known), watch)
@@ -139,12 +159,12 @@ def _phrased(say: Say, phrase: str) -> None:
 
 
 def unfinished_study(study: Study, out: Path) -> Path | None:
-    """The newest study folder under `out` that asks for the same and lacks runs; None when there is none."""
+    """The newest study folder under `out` that asks for the same and lacks runs or was not shown; None without one."""
     wanted = {run.fingerprint() for run in study.runs()}
     for record in sorted(out.glob("*/study.json"), reverse=True):
         try:
             same = read_study(record.parent).fingerprint() == study.fingerprint()
-            if same and wanted - finished_attempts(record.parent).keys():
+            if same and (wanted - finished_attempts(record.parent).keys() or not is_ended(record.parent)):
                 return record.parent
         except BadInput:
             continue  # a broken neighbour is no reason to stop
@@ -170,8 +190,9 @@ def measure_one(folder: Path, spec: RunSpec, say: Say, server: Running | None = 
         last = _listen(worker, say)
         code = worker.wait()
     except KeyboardInterrupt:
-        stop(worker)
-        say_interrupted(run)
+        with deaf():
+            stop(worker)
+            say_interrupted(run)
         raise Interrupted(gone_on(folder)) from None
     raise_for(code, last, run)
     return run

@@ -15,12 +15,21 @@ from typing import Any
 
 from twinlens.errors import TwinlensError
 from twinlens.lone_numpy import load_numpy
+from twinlens.measure.interrupt import told_once
+
+PARENT = "TWINLENS_PARENT"
+"""The variable that names the process which waits for this one."""
 
 
 def main(folder: Path, in_turns: bool = False) -> int:
     """Measure the run that `folder` asks for. Returns the exit code; the last line says an error, if any."""
-    _die_with_parent()
-    signal.signal(signal.SIGTERM, _interrupt)
+    if not _end_with_parent():
+        return 130
+    with told_once():
+        return _work(folder)
+
+
+def _work(folder: Path) -> int:
     channel = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what libraries print goes to the log and never between our lines
 
@@ -32,9 +41,9 @@ def main(folder: Path, in_turns: bool = False) -> int:
 
     try:
         load_numpy()
-        from twinlens.record.store import read_run, update_run
+        from twinlens.record.store import read_run, take_over
 
-        update_run(folder, pid=os.getpid())
+        take_over(folder)
         run = read_run(folder)
         from twinlens.executors.launch.running import Running
         from twinlens.measure.session import run_here
@@ -51,15 +60,13 @@ def main(folder: Path, in_turns: bool = False) -> int:
     return 0
 
 
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
-def _die_with_parent() -> None:
-    """Ask Linux for SIGTERM when the parent is gone, so that a killed study leaves no process behind."""
+def _end_with_parent() -> bool:
+    """Ask Linux for SIGTERM when the parent is gone, so that a killed study leaves no process behind. False: it is."""
     if sys.platform == "linux":
         set_parent_death_signal = 1
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM, 0, 0, 0)
+    parent = os.environ.pop(PARENT, None)
+    return parent is None or int(parent) == os.getppid()
 
 
 if __name__ == "__main__":

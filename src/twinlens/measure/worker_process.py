@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
+from twinlens.measure.worker import PARENT
 from twinlens.record.store import end_run, read_run
 
 _GRACE_S = 15.0
@@ -23,6 +25,7 @@ def started(run: Path, *switches: str) -> subprocess.Popen[str]:
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
+            env={**os.environ, PARENT: str(os.getpid())},
         )
 
 
@@ -43,7 +46,7 @@ def stop(worker: subprocess.Popen[str]) -> None:
 
 def say_interrupted(run: Path) -> None:
     """Write down that a run was interrupted, where its worker had no time to."""
-    if read_run(run).state == "running":
+    if read_run(run).raw["state"] == "running":
         end_run(run, "interrupted", "interrupted by the user")
 
 
@@ -56,6 +59,6 @@ def raise_for(code: int, last: dict[str, Any], run: Path) -> None:
         raise kinds.get(last["exit"], ExecutorFailed)(last["error"], code=last["code"])
     how = f"was killed by signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"ended with code {code}"
     sentence = f"the worker {how}; its rows so far and its log are in {run}"
-    if read_run(run).state == "running":  # it had no time to say so itself
+    if read_run(run).raw["state"] == "running":  # it had no time to say so itself
         end_run(run, "failed", sentence)
     raise ExecutorFailed(sentence, code="TL302")

@@ -23,7 +23,10 @@ RUN_SCHEMA = 1
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder. `state` "running" with a process that is gone means killed: visibly unfinished, still readable."""
+    """A run folder. A run that was killed is "interrupted", whatever its record says, where its process is seen to be
+
+    gone: visibly unfinished, still readable.
+    """
 
     folder: Path
     id: str

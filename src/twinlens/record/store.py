@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from twinlens.errors import BadInput
 from twinlens.record.facts import Facts
+from twinlens.record.process import is_gone, this_process
 from twinlens.record.request import REQUEST_SCHEMA
 from twinlens.record.rows import RowWriter
 from twinlens.record.run import RUN_SCHEMA, Run, State
@@ -50,6 +51,7 @@ def create_run(parent: Path, spec: RunSpec, attempt: int = 1) -> Path:
             "started_utc": now_utc(),
             "ended_utc": None,
             "pid": os.getpid(),
+            "process": this_process(),
             "facts": None,
             "error": None,
         },
@@ -67,6 +69,11 @@ def end_run(folder: Path, state: State, error: str | None = None, rows: int | No
     """Say how the run ended, and how many rows it has where that is known: fewer on reading are a damage."""
     known = {} if rows is None else {"rows": rows}
     update_run(folder, state=state, error=error, ended_utc=now_utc(), **known)
+
+
+def take_over(folder: Path) -> None:
+    """Say that this process measures the run from now on."""
+    update_run(folder, pid=os.getpid(), process=this_process())
 
 
 def open_rows(folder: Path, spec: RunSpec) -> RowWriter:
@@ -100,7 +107,7 @@ def read_run(folder: str | Path) -> Run:
         return Run(
             folder=path,
             id=data["id"],
-            state=_state(data["state"]),
+            state=_state(data),
             spec=RunSpec.model_validate_json(json.dumps(data["asked"])),
             facts=Facts.from_json(data["facts"]) if data["facts"] else None,
             started_utc=data["started_utc"],
@@ -116,9 +123,12 @@ def read_run(folder: str | Path) -> Run:
         ) from None
 
 
-def _state(word: Any) -> State:
+def _state(data: dict[str, Any]) -> State:
+    word = data["state"]
     if word not in get_args(State):
         raise ValueError(f"unknown state {word!r}")
+    if word == "running" and is_gone(data.get("process")):
+        return "interrupted"  # killed: nobody was left to write it down
     return word  # type: ignore[no-any-return]
 
 
@@ -134,9 +144,32 @@ def create_study(parent: Path, study: Study) -> Path:
             "id": folder.name,
             "fingerprint": study.fingerprint(),
             "asked": study.to_dict(),
+            "pid": os.getpid(),
+            "ended_utc": None,
         },
     )
     return folder
+
+
+def update_study(folder: Path, **changes: Any) -> None:
+    """Change fields of study.json, as `update_run` does."""
+    path = folder / "study.json"
+    write_json(path, _read_json(path, "a study folder") | changes)
+
+
+def end_study(folder: Path) -> None:
+    """Say that what a study came to was shown: asked for again, it is measured again."""
+    update_study(folder, ended_utc=now_utc())
+
+
+def is_ended(folder: Path) -> bool:
+    """Whether a study was shown to its end; those of older versions, which do not say, are taken to be."""
+    return _read_json(folder / "study.json", "a study folder").get("ended_utc", "") is not None
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """A JSON file of a run or study folder as plain data. Raises BadInput (TL205)."""
+    return _read_json(path, "a folder of Twinlens")
 
 
 def read_study(folder: Path) -> Study:
