@@ -26,10 +26,10 @@ def main(folder: Path, in_turns: bool = False) -> int:
     if not _end_with_parent():
         return 130
     with told_once():
-        return _work(folder)
+        return _work(folder, in_turns)
 
 
-def _work(folder: Path) -> int:
+def _work(folder: Path, in_turns: bool) -> int:
     channel = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what libraries print goes to the log and never between our lines
 
