@@ -54,7 +54,7 @@ def test_a_steady_machine_is_called_steady_and_measured_exactly(tmp_path: Path, 
         ({"noise": 0.02, "warmup_steps": 40}, "warm-up", True),
         ({"noise": 0.01, "drift": 0.3}, "drift", False),
         ({"noise": 0.01, "throttle_at": 250, "throttle_factor": 1.3}, "slowdown", False),
-        ({"noise": 0.01, "throttle_at": 500, "throttle_factor": 1.5}, "no steady state", False),
+        ({"noise": 0.01, "throttle_at": 500, "throttle_factor": 1.5}, "disturbed", False),
     ],
 )
 def test_what_a_machine_did_is_its_label(tmp_path: Path, laws: dict[str, Any], label: str, ranked: bool) -> None:

@@ -10,6 +10,7 @@ from twinlens.stats.interval import mean_interval
 from twinlens.stats.quantile import needed_for_quantile, quantile
 from twinlens.stats.ratio import ratio, ratio_of_runs
 from twinlens.stats.repeats import over_runs
+from twinlens.stats.rule import SteadyRule
 from twinlens.stats.steady import segment
 from twinlens.stats.sustained import peak_rate, retention
 
@@ -126,7 +127,8 @@ def test_any_run_gets_a_label_and_no_row_is_lost(times):
 def test_a_run_of_absurd_times_gets_a_label_too(times, data):
     tags = data.draw(st.lists(st.integers(0, times.size - 1), max_size=3))
     found = segment(times, tagged_rows=tags)
-    assert max(tags, default=-1) < found.steady_begin <= times.size or not tags
+    assert found.steady_begin <= times.size
+    assert not tags or max(tags) < found.steady_begin or max(tags) > SteadyRule().min_rows
 
 
 @given(series(st.floats(0.5, 2.0), 20, 200), st.integers(-30, 30))

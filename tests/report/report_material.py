@@ -48,7 +48,7 @@ def training_run(parent: Path, regime: str = "fp32", repeat: int = 0, *, rows: i
     rows = rows if regime == "fp32" else 2 * rows
     for row in range(rows):
         took_s = mean_s * (1 + 0.02 * random.standard_normal()) * (1 + 3.0 * np.exp(-row / 2.5))
-        took_s *= 1.8 if random.random() < 0.01 else 1.0
+        took_s *= 1.2 if random.random() < 0.01 else 1.0
         took_s *= 1 + 0.6 * (row > rows / 2) if more.get("slows") else 1
         took = int(took_s * 1e9)
         loss = 2.10 + 6.0 * np.exp(-row / 28) + 0.03 * random.standard_normal()

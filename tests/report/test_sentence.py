@@ -22,7 +22,7 @@ def steady(pair: Pair) -> Pair:
 
 def test_each_lens_gets_its_factor_with_its_interval(demo: list[Pair]) -> None:
     training, inference, apart = said(demo)
-    assert training.startswith("Training: bf16 sustains 2.75× (2.7")
+    assert training.startswith("Training: bf16 sustains 2.76× (2.7")
     assert "the tokens/s of fp32" in training
     assert inference.startswith("Inference: int8-weight sustains 2.0")
     assert "passes the fidelity gate" in inference
@@ -84,7 +84,7 @@ def test_an_interval_across_one_is_no_difference() -> None:
 
 def test_a_slower_precision_is_said_to_be_slower(tmp_path: Path) -> None:
     pairs = [steady(training_run(tmp_path, p, r, rows=60)) for p in ("fp32", "fp16") for r in range(3)]
-    assert said(pairs)[0].startswith("Training: fp16 sustains 0.7")
+    assert said(pairs)[0].startswith("Training: fp16 sustains 0.6")
 
 
 def _no_go(summary):  # type: ignore[no-untyped-def]

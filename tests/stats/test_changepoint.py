@@ -3,8 +3,18 @@ import itertools
 import numpy as np
 import pytest
 
-from twinlens.stats.changepoint import leading_outliers, partition, segment_cost, winsorised
-from twinlens.stats.levels import best_step, block_rows, find_levels, first_of_last, is_line
+from twinlens.stats.changepoint import leading_outliers, leading_return, partition, segment_cost, winsorised
+from twinlens.stats.levels import (
+    Level,
+    best_step,
+    block_rows,
+    differ,
+    find_levels,
+    first_of_last,
+    first_reached,
+    is_line,
+    settled_level,
+)
 from twinlens.stats.trend import period, theil_sen
 
 
@@ -84,13 +94,58 @@ def test_blocks_grow_with_the_memory_of_rows_but_not_with_levels():
     assert block_rows(steps, 400, 20) == 5
 
 
+def one(a: Level, b: Level) -> bool:
+    return not differ(a, b, 0.001, 0.01, 3.0)
+
+
 def test_walking_back_crosses_a_short_disturbance_but_not_a_long_one():
     quiet, slow = np.zeros(40), np.ones(6)
     jitter = np.random.default_rng(2).normal(0, 0.001, 86)
     levels = find_levels(np.concatenate((quiet, slow, quiet)) + jitter, 15.0)
     assert [level.begin for level in levels] == [0, 40, 46]
-    assert first_of_last(levels, 0.001, 0.01, 3.0, transient=6) == 0
-    assert first_of_last(levels, 0.001, 0.01, 3.0, transient=5) == 2
+    assert first_of_last(levels, one, transient=6) == 0
+    assert first_of_last(levels, one, transient=5) == 2
+
+
+def levels_of(*sizes_and_means: tuple[int, float]) -> tuple[Level, ...]:
+    ends = np.cumsum([size for size, _ in sizes_and_means])
+    return tuple(Level(int(e) - s, int(e), m) for e, (s, m) in zip(ends, sizes_and_means, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("sizes_and_means", "settled", "reached"),
+    [
+        (((20, 0.5), (80, 0.0)), 0.0, 1),  # a warm-up
+        (((10, 0.9), (10, 0.5), (10, 0.6), (70, 0.0)), 0.0, 3),  # one of several levels, not all of them falling
+        (((40, 0.0), (10, 1.0), (50, 0.0)), 0.0, 0),  # a disturbance
+        (((20, 0.5), (30, 0.0), (10, 1.0), (40, 0.0)), 0.0, 1),  # both
+        (((40, 0.02), (10, 1.0), (50, 0.0)), 0.0, 0),  # a disturbance between levels that differ a little
+        (((80, 0.0), (20, 0.3)), 0.0, 0),  # a slow end
+        (((20, 0.3), (60, 0.0), (20, 0.3)), 0.0, 0),  # a slow start that comes back is no warm-up
+        (((40, 0.0), (60, 0.2)), 0.2, 1),  # a slowdown
+        (((30, 0.0), (10, 0.9), (60, 0.2)), 0.2, 1),  # ... with a disturbance
+        (((20, 0.0), (60, 0.5), (20, 0.0)), 0.0, 0),  # disturbed for most of the run
+    ],
+)
+def test_the_window_begins_where_the_settled_level_was_first_reached(sizes_and_means, settled, reached):
+    levels = levels_of(*sizes_and_means)
+    home = settled_level(levels, one, 100 / 3, 5)
+    assert home is not None
+    assert home.mean == settled
+    assert first_reached(levels, home, one, 5, 0.05) == reached
+
+
+def test_a_run_that_is_nowhere_for_long_has_no_settled_level():
+    assert settled_level(levels_of((25, 0.0), (25, 0.5), (25, 0.2), (25, 0.9)), one, 100 / 3, 5) is None
+
+
+def test_rows_too_few_for_a_level_show_that_it_was_reached_before_a_disturbance():
+    start = np.random.default_rng(4).normal(0, 0.01, 30)
+    start[6:] += 1.0
+    assert leading_return(start, 0.01, 0.01, 0.05) == 0
+    assert leading_return(start[6:], 0.01, 0.01, 0.05) == 24
+    falling = np.exp(-np.arange(40) / 8) + np.random.default_rng(4).normal(0, 0.01, 40)
+    assert leading_return(falling, 0.01, 0.01, 0.05) == 40
 
 
 def test_a_line_is_told_from_a_step():

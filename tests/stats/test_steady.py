@@ -128,18 +128,31 @@ def test_a_random_walk_is_no_steady_state():
         assert found["no steady state"] >= 0.35 * TRACES
 
 
-def test_a_level_only_at_the_end_is_no_steady_state():
+def test_a_slower_level_only_at_the_end_stays_in_the_window_and_keeps_the_run_from_being_ranked():
     times = noise(np.random.default_rng(2), 200, 0.01) * np.where(share(200) >= 0.9, 1.1, 1.0)
     found = segment(times)
+    assert (found.label, found.ranked, found.steady_begin) == ("disturbed", False, 0)
+    (late,) = found.disturbed.stretches
+    assert (late.begin_row, late.end_row) == (180, 200)
+    assert late.factor == pytest.approx(1.1, abs=0.01)
+    assert late.share == pytest.approx(22 / 202, abs=0.005)
+    assert found.disturbed.effect == pytest.approx(0.01, abs=0.003)
+
+
+def test_a_run_without_a_level_for_a_third_of_it_is_no_steady_state():
+    times = noise(np.random.default_rng(2), 200, 0.01) * np.repeat([1.0, 1.3, 1.1, 1.5, 1.2], 40)
+    found = segment(times)
     assert (found.label, found.ranked, found.steady_begin) == ("no steady state", False, 0)
-    assert "the last level, from row 180 on, has 20 rows where at least 67" in found.reason
+    assert found.reason == "no level holds for 33 % of the rows"
 
 
-def test_one_stall_in_the_middle_changes_no_label_and_stays_in_the_throughput():
-    assert labels(lambda rng: noise(rng, 200, 0.03) * np.where(np.arange(200) == 100, 30, 1))["flat"] >= 0.9 * TRACES
+def test_one_stall_that_changes_the_rate_is_named_unranked_and_stays_in_the_throughput():
+    stalled = labels(lambda rng: noise(rng, 200, 0.03) * np.where(np.arange(200) == 100, 30, 1))
+    assert stalled["disturbed"] >= 0.95 * TRACES
     times = noise(np.random.default_rng(3), 200, 0.01)
     times[100] = 30.0
     found = segment(times)
+    assert [(one.begin_row, one.end_row) for one in found.disturbed.stretches] == [(100, 101)]
     end_ns = np.cumsum(np.rint(times * 1e9)).astype(np.int64)
     begin_ns = np.concatenate(([0], end_ns[:-1]))
     inside = slice(found.steady_begin, found.steady_end)
@@ -148,15 +161,52 @@ def test_one_stall_in_the_middle_changes_no_label_and_stays_in_the_throughput():
     assert min(found.window_rate) < 0.3
 
 
-def test_a_stall_of_several_rows_stays_inside_the_steady_part():
-    hiccup = np.where((share(200) >= 0.5) & (share(200) < 0.53), 2.0, 1.0)
-    assert labels(lambda rng: noise(rng, 200, 0.01) * hiccup)["flat"] >= 0.95 * TRACES
+def test_a_stall_too_small_to_matter_is_named_and_the_run_is_ranked():
+    times = noise(np.random.default_rng(3), 2000, 0.01)
+    times[700] = 3.0
+    found = segment(times)
+    assert (found.label, found.ranked, found.disturbed.heavy) == ("flat", True, False)
+    assert [(one.begin_row, one.end_row) for one in found.disturbed.stretches] == [(700, 701)]
 
 
-def test_spikes_change_no_label():
-    """Two rows in a hundred two to ten times as long, 400 traces: 95 % flat, 3 % warm-up (spike at row 0)."""
-    found = labels(lambda rng: noise(rng, 200, 0.03) * np.where(rng.random(200) < 0.02, rng.uniform(2, 10, 200), 1.0))
-    assert found["flat"] + found["warm-up"] >= 0.95 * TRACES
+@pytest.mark.parametrize(("rows", "slower", "slow_rows"), [(660, 3.0, 60), (600, 3.0, 150)])
+def test_a_slow_phase_in_mid_run_is_no_warm_up(rows, slower, slow_rows):
+    """300 rows of 0.1 s, 60 of 0.3 s, 300 of 0.1 s: 8.5 rows/s, where the last level alone would say 10."""
+    times = 0.1 * noise(np.random.default_rng(1), rows, 0.005)
+    times[240 : 240 + slow_rows] *= slower
+    found = segment(times)
+    assert (found.label, found.ranked, found.steady_begin) == ("disturbed", False, 0)
+    assert found.disturbed.largest.begin_row == pytest.approx(240, abs=2)
+    assert found.disturbed.largest.factor == pytest.approx(slower, rel=0.02)
+
+
+def test_a_disturbance_between_two_levels_that_differ_a_little_is_no_warm_up_either():
+    times = noise(np.random.default_rng(1), 660, 0.005)
+    times[300:360] *= 3.0
+    times[360:] *= 0.98
+    found = segment(times)
+    assert found.steady_begin <= 1
+    assert not found.ranked
+
+
+@pytest.mark.parametrize("factor", [1.5, 3.0])
+def test_a_short_hiccup_of_several_rows_stays_inside_the_steady_part(factor):
+    hiccup = np.where((share(200) >= 0.5) & (share(200) < 0.53), factor, 1.0)
+    for seed in range(TRACES):
+        found = segment(noise(np.random.default_rng(seed), 200, 0.01) * hiccup)
+        assert (found.steady_begin, found.label) == (0, "disturbed")
+
+
+def test_spikes_all_through_a_run_are_a_habit_that_is_named_and_kept():
+    """Two rows in a hundred two to ten times as long: a rate that comes back, in 2,000 rows."""
+    ranked = named = 0
+    for seed in range(TRACES):
+        rng = np.random.default_rng(seed)
+        found = segment(noise(rng, 2000, 0.03) * np.where(rng.random(2000) < 0.02, rng.uniform(2, 10, 2000), 1.0))
+        ranked += found.ranked
+        named += len(found.disturbed.stretches) > 15
+    assert ranked >= 0.9 * TRACES
+    assert named == TRACES
 
 
 def test_a_slow_first_row_is_a_warm_up_of_one_row():
@@ -169,8 +219,14 @@ def test_a_slow_first_row_is_a_warm_up_of_one_row():
 def test_tagged_rows_bound_the_steady_part_from_below():
     found = segment(noise(np.random.default_rng(5), 100, 0.01), tagged_rows=[0, 7])
     assert (found.label, found.steady_begin) == ("warm-up", 8)
-    late = segment(noise(np.random.default_rng(5), 100, 0.01), tagged_rows=[95])
-    assert (late.label, late.ranked, late.steady_begin) == ("too short", False, 96)
+
+
+def test_a_row_that_compiles_in_mid_run_is_a_stall_like_any_other():
+    times = noise(np.random.default_rng(5), 100, 0.01)
+    times[[0, 60]] = 20.0
+    found = segment(times, tagged_rows=[0, 60])
+    assert (found.label, found.ranked, found.steady_begin) == ("disturbed", False, 1)
+    assert (found.disturbed.largest.begin_row, found.disturbed.largest.end_row) == (60, 61)
 
 
 def test_too_few_rows_or_seconds_are_too_short_and_say_what_is_asked_for():

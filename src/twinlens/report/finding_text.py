@@ -182,6 +182,18 @@ _DOING: dict[str, tuple[str, Callable[[float], str]]] = {
 """What a source did, and how its amount is written."""
 
 
+def _disturbed(finding: Finding) -> str:
+    count, share, effect, factor, begin_s, end_s = (
+        _number(finding, name) for name in ("count", "share", "effect", "factor", "begin_s", "end_s")
+    )
+    times = "once" if count == 1 else f"{count} times"
+    return (
+        f"The run left its level {times}, for {digits(100 * share, 2)} % of the window: from {digits(begin_s)} to "
+        f"{digits(end_s)} s its work took {digits(factor)} times as long. All of it is in the figures and changes them "
+        f"by {digits(100 * effect, 2)} %."
+    )
+
+
 SENTENCES: dict[str, Sentence] = {
     "cause": _cause,
     "client-limit": _client_limit,
@@ -194,6 +206,7 @@ SENTENCES: dict[str, Sentence] = {
     "shared-machine": _shared_machine,
     "throttled": _throttled,
     "guard-failed": _guard_failed,
+    "disturbed": _disturbed,
     "impossible-share": _impossible_share,
     "precision-differs": _precision_differs,
     "slo-missed": _slo_missed,

@@ -9,6 +9,7 @@ FEWEST_POINTS = 3  # a mean and a spread of two points fit them exactly, so pair
 # Variance added to every segment: changes of log duration far below 0.1 % are the clock's grain, not
 # levels.
 GRAIN = 1e-6
+_FENCE_DEVIATIONS = 11.4  # 3 · (P90 - P10) of normal values in median absolute deviations
 
 
 def partition(series: NDArray[np.float64], penalty: float, fewest: int = FEWEST_POINTS) -> tuple[int, ...]:
@@ -74,15 +75,34 @@ def _fence(chunks: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np
 
 
 def leading_outliers(series: NDArray[np.float64], delta: float) -> int:
-    """How many rows at the very start of `series` [n] lie outside the first window's fence (and `delta`).
+    """How many rows at the very start of `series` [n] lie far above the median of the first window (and by `delta`).
 
     The first step of a run is often many times the rest. Between other rows an outlier is a stall and
-    belongs to the run; at the start it is the warm-up, and too short for a change point to find.
+    belongs to the run; at the start it is the warm-up, and too short for a change point to find. Far is what the
+    fence of `winsorised` is for normal rows, here from the median deviation, which the start itself does not raise.
+    Rows below are no warm-up: they may be the level itself, before a disturbance that fills the window.
     """
     if series.size == 0:
         return 0
     first = series[: 50 if series.size < 400 else 200]
-    low, high = _fence(first[None, :])
-    median = (low[0] + high[0]) / 2
-    outside = np.abs(first - median) > max(float(high[0] - median), float(np.log1p(delta)))
-    return int(first.size if outside.all() else outside.argmin())
+    above = first - np.median(first)
+    outside = above > max(_FENCE_DEVIATIONS * float(np.median(np.abs(above))), float(np.log1p(delta)))
+    return int(outside.argmin())
+
+
+def leading_return(start: NDArray[np.float64], spread: float, delta: float, near: float) -> int:
+    """The first row of `start` [n], the log times of a warm-up less the level it ends at, that was at the level before
+    others left it again; n where a warm-up only ever came nearer.
+
+    Both by means of three rows: within `delta` or three standard errors of the level, beyond `near` and six of them.
+    """
+    n, few = start.size, FEWEST_POINTS
+    if n < 2 * few:
+        return n
+    means = np.convolve(start, np.full(few, 1 / few), "valid")
+    error = spread / np.sqrt(few)
+    at, left = np.abs(means) <= max(delta, 3 * error), means > max(near, 6 * error)
+    if not left.any() or not at.any():
+        return n
+    first = int(at.argmax())
+    return first if left[first + 1 :].any() else n

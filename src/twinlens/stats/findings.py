@@ -18,6 +18,7 @@ from twinlens.stats.metrics.client import ClientVerdict
 from twinlens.stats.metrics.disturbance import other_programs, throttled
 from twinlens.stats.metrics.goodput import standing
 from twinlens.stats.metrics.pace import pace_of
+from twinlens.stats.steady_findings import disturbed
 
 SHARES = ("mfu", "hfu", "mfu_datasheet", "mfu_own_shapes", "prefill_mfu", "mbu", "matvec_share")
 """Shares of a ceiling, which cannot be above 1."""
@@ -147,6 +148,11 @@ def impossible_share(seen: Seen) -> Iterable[Finding]:
             yield Finding("impossible-share", "warns", id, {"share": found.value})
 
 
+def was_steady(seen: Seen) -> Iterable[Finding]:
+    """What left the level of the steady window."""
+    return disturbed(seen.verdict)
+
+
 CHECKS: tuple[Check, ...] = (
     lost_requests,
     guard_failed,
@@ -156,6 +162,7 @@ CHECKS: tuple[Check, ...] = (
     no_go,
     target_missed,
     impossible_share,
+    was_steady,
     held_up,
     shared_machine,
     retaken,

@@ -9,12 +9,16 @@ from typing import Any, Literal
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
+from twinlens.stats.disturbed import UNDISTURBED, Disturbed
 from twinlens.stats.repeats import over_runs
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether and where a run was steady. `begin_s`, `end_s` bound the steady window, from the start of the run."""
+    """Whether and where a run was steady. `begin_s`, `end_s` bound the steady window, from the start of the run.
+
+    `disturbed`: what left the level inside it, with its times; all of it is in every figure.
+    """
 
     label: str
     ranked: bool
@@ -23,6 +27,7 @@ class Verdict:
     end_row: int
     begin_s: float
     end_s: float
+    disturbed: Disturbed = UNDISTURBED
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,61 +11,50 @@ from numpy.typing import NDArray
 
 from twinlens.record.estimate import Estimate
 from twinlens.stats.autocorrelation import effective_n
-from twinlens.stats.changepoint import leading_outliers, winsorised
+from twinlens.stats.changepoint import leading_outliers, leading_return, winsorised
+from twinlens.stats.cycle import find_cycle
+from twinlens.stats.disturbed import UNDISTURBED, Disturbed, weigh
 from twinlens.stats.interval import FEWEST_INDEPENDENT
 from twinlens.stats.levels import (
     Level,
+    Same,
     best_step,
     block_rows,
     differ,
     find_levels,
-    first_of_last,
+    first_reached,
     group_edges,
     group_means,
     is_line,
     noise,
+    settled_level,
 )
-from twinlens.stats.trend import first_return, period, theil_sen
+from twinlens.stats.rule import SteadyRule
+from twinlens.stats.trend import theil_sen
 from twinlens.units import RATIO
 
-Label = Literal["flat", "warm-up", "slowdown", "drift", "cyclic", "no steady state", "too short"]
+Label = Literal["flat", "warm-up", "disturbed", "slowdown", "drift", "cyclic", "no steady state", "too short"]
 
 
 @dataclass(frozen=True, slots=True)
-class SteadyRule:
-    """What counts as steady. Every default has its reason beside it."""
-
-    delta: float = 0.01  # levels within 1 % are one level: below that, no one buys or tunes differently
-    errors: float = 3.0  # ... nor are they two unless three standard errors apart, on noisy machines
-    min_rows: int = 20  # fewer cannot show a change of level against noise
-    min_seconds: float = 0.0  # the protocol's to raise: 60 s where clocks and heat must settle
-    min_fraction: float = 1 / 3  # a last level shorter than this says how the run ended, not how it ran
-    penalty: float = 15.0  # times ln n for a change point (Barrett et al. 2017)
-    points: int = 400  # the search is quadratic in points; more show no more levels
-    transient_fraction: float = 0.05  # a disturbance this short is crossed, an earlier level ignored
-    trend_blocks: int = 20  # enough for a slope, few enough that blocks are nearly independent
-    trend_level: float = 0.99  # one steady run in a hundred may be called drifting
-    cycle_strength: float = 0.4  # autocorrelation of a cycle with as much power as the noise is 0.5
-    window_rows: int = 10  # a window's rate should not be one row's
-    max_windows: int = 60  # twenty turns of three windows
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A label, why, the first row it is about, and the slope from there on."""
+class Judgement:
+    """A label, why, the first row it is about, the slope from there on, and what left the level meanwhile."""
 
     label: Label
     reason: str
     begin: int
     slope: Estimate
     period_rows: int | None = None
+    disturbed: Disturbed = UNDISTURBED
 
 
 @dataclass(frozen=True, slots=True)
 class _Trace:
-    """Rows after the start: their times, calm log times, and means of these between `edges`."""
+    """Rows after the start: their times, log times and weights, calm log times, and means of these between `edges`."""
 
     time_s: NDArray[np.float64]
+    log_time: NDArray[np.float64]
+    weight: NDArray[np.float64]
     calm: NDArray[np.float64]
     edges: NDArray[np.int64]
     points: NDArray[np.float64]
@@ -75,59 +65,126 @@ class _Trace:
         return int(self.edges[point])
 
 
-def judge(time_s: NDArray[np.float64], log_time: NDArray[np.float64], after_tags: int, rule: SteadyRule) -> Finding:
-    """The finding for row times [n] and their logs per work; the first `after_tags` rows are the start."""
+def judge(
+    time_s: NDArray[np.float64],
+    log_time: NDArray[np.float64],
+    after_tags: int,
+    rule: SteadyRule,
+    weight: NDArray[np.float64] | None = None,
+) -> Judgement:
+    """The judgement on row times [n] and their logs per work; the first `after_tags` rows are the start.
+
+    `weight` [n]: how much a row counts in the figure that is reported, its work by default.
+    """
     begin = after_tags + leading_outliers(log_time[after_tags:], rule.delta)
     shortage = _shortage(time_s[begin:], max(2, rule.min_rows), rule.min_seconds)
     if shortage:
         untested = Estimate.absent(RATIO, "the rows are too few for a slope")
-        return Finding("too short", f"of {time_s.size} rows, {shortage} after the start", begin, untested)
+        return Judgement("too short", f"of {time_s.size} rows, {shortage} after the start", begin, untested)
+    if weight is None:
+        work = np.log(time_s) - log_time
+        weight = np.exp(work - work.max())
     calm = winsorised(log_time[begin:])
     block = block_rows(calm, rule.points, rule.trend_blocks)
     edges = group_edges(calm.size, calm.size // block)
-    trace = _Trace(time_s[begin:], calm, edges, group_means(calm, edges), block, begin)
+    points = group_means(calm, edges)
+    trace = _Trace(time_s[begin:], log_time[begin:], weight[begin:], calm, edges, points, block, begin)
     levels = find_levels(trace.points, rule.penalty)
-    turn = _cycle(calm, [trace.row(level.begin) for level in levels], rule)
+    turn = find_cycle(calm, [trace.row(level.begin) for level in levels], rule)
     if turn is not None:
         size, rows = turn
         reason = f"row time swings by {100 * size:.3g} % about every {rows} rows"
-        return Finding("cyclic", reason, begin, _slope(trace, 0, rule), rows)
+        return Judgement("cyclic", reason, begin, _slope(trace, 0, rule), rows)
     return _settle(trace, levels, rule)
 
 
-def _settle(trace: _Trace, levels: tuple[Level, ...], rule: SteadyRule, refined: bool = False) -> Finding:
+def _settle(trace: _Trace, levels: tuple[Level, ...], rule: SteadyRule, refined: bool = False) -> Judgement:
     """The label once a cycle is ruled out."""
     points, size = trace.points, trace.points.size
     spread, transient = noise(points, levels), round(rule.transient_fraction * size)
-    at = first_of_last(levels, spread, rule.delta, rule.errors, transient)
-    for start in range(at):
+
+    def same(a: Level, b: Level) -> bool:
+        return not differ(a, b, spread, rule.delta, rule.errors)
+
+    home = settled_level(levels, same, rule.min_fraction * size, transient)
+    near = float(np.log1p(rule.near))
+    at = len(levels) - 1 if home is None else first_reached(levels, home, same, transient, near)
+    for start in range(at + 1):
         long_enough = size - levels[start].begin >= rule.min_fraction * size
         if long_enough and is_line(points, levels[start:], rule.delta):
             return _drift(trace, trace.row(levels[start].begin), rule)
-    begin = levels[at].begin
-    row = trace.row(begin)
+    if home is None:
+        return _unsteady(trace, f"no level holds for {100 * rule.min_fraction:.0f} % of the rows", rule)
+    row, away = _window(trace, levels, at, lambda level: same(level, home), rule)
+    disturbed = weigh(
+        away,
+        trace.time_s[row:],
+        trace.log_time[row:],
+        trace.weight[row:],
+        trace.skipped + row,
+        rule.delta,
+        rule.transient_fraction,
+    )
     fewest = max(rule.min_rows, int(np.ceil(rule.min_fraction * trace.calm.size)))
-    shortage = _shortage(trace.time_s[row:], fewest, rule.min_seconds)
-    if shortage:
-        return _unsteady(trace, f"the last level, from row {trace.skipped + row} on, has {shortage}", rule)
-    slope = _slope(trace, row, rule)
+    shortage = _shortage(trace.time_s[row:][~away], fewest, rule.min_seconds)
+    if shortage and not disturbed.heavy:
+        reason = f"the level that was reached at row {trace.skipped + row} has {shortage}"
+        return _unsteady(trace, reason, rule)
+    slope = _slope(trace, row, rule, away)
     if _moves(slope, rule.delta):
-        step = None if refined else best_step(points[begin:])
+        begin = levels[at].begin
+        step = None if refined or disturbed.stretches else best_step(points[begin:])
         if step is None:
-            return _drift(trace, row, rule)
+            return _drift(trace, row, rule, away, disturbed)
         halves = tuple(Level(b, e, float(points[b:e].mean())) for b, e in ((begin, begin + step), (begin + step, size)))
         return _settle(trace, (*levels[:at], *halves), rule, refined=True)
-    memory = _memory(points[begin:], rule)
-    if memory:
-        return _unsteady(trace, memory, rule)
-    last = Level(begin, size, float(points[begin:].mean()))
-    faster = _faster(levels[:at], last, spread, transient, rule)
+    faster = _faster(levels[:at], home, same, transient)
     if faster is not None:
-        return Finding("slowdown", _slowdown_reason(trace, faster, last), trace.skipped + row, slope)
+        label: Label = "slowdown"
+        reason = _slowdown_reason(trace, faster, home)
+    elif disturbed.heavy:
+        label, reason = "disturbed", _disturbed_reason(disturbed)
+    else:
+        memory = _memory(trace, row, away, rule)
+        if memory:
+            return _unsteady(trace, memory, rule)
+        label, reason = _level(trace, row)
+    return Judgement(label, reason, trace.skipped + row, slope, disturbed=disturbed)
+
+
+def _level(trace: _Trace, row: int) -> tuple[Label, str]:
     if trace.skipped + row == 0:
-        return Finding("flat", f"one level over all {trace.calm.size} rows", 0, slope)
-    reason = f"one level from row {trace.skipped + row} on, {trace.calm.size - row} rows long"
-    return Finding("warm-up", reason, trace.skipped + row, slope)
+        return "flat", f"one level over all {trace.calm.size} rows"
+    return "warm-up", f"one level from row {trace.skipped + row} on, {trace.calm.size - row} rows long"
+
+
+def _window(
+    trace: _Trace, levels: tuple[Level, ...], at: int, is_home: Callable[[Level], bool], rule: SteadyRule
+) -> tuple[int, NDArray[np.bool_]]:
+    """The first row of the window that level `at` begins, and which rows from there on are not at the settled level.
+
+    Those are the other levels, and single rows outside the Tukey fence of the level's own rows before outliers are
+    brought in, so that no stall is hidden by that. The window begins earlier where a few rows on end were at the level
+    already and others left it again: too few for a level of their own.
+    """
+    row = trace.row(levels[at].begin)
+    away = np.zeros(trace.calm.size, bool)
+    away[:row] = True
+    for level in levels[at:]:
+        away[trace.row(level.begin) : trace.row(level.end)] = not is_home(level)
+    low, middle, high = np.quantile(trace.log_time[~away], (0.1, 0.5, 0.9))
+    fence, near = 3 * (high - low), float(np.log1p(rule.near))
+    first = leading_return(trace.log_time[:row] - middle, (high - low) / 2.56, float(np.log1p(rule.delta)), near)
+    outside = np.abs(trace.log_time - middle) > max(fence, near)
+    return first, np.asarray(outside | (away & (np.arange(away.size) >= row)))[first:]
+
+
+def _disturbed_reason(disturbed: Disturbed) -> str:
+    count, worst = len(disturbed.stretches), disturbed.largest
+    times = "once" if count == 1 else f"{count} times"
+    longer = f"{worst.factor:.3g} times as long"
+    rows = f"rows {worst.begin_row} to {worst.end_row - 1} take {longer}"
+    return f"the level was left {times}: {rows}, which changes the figure by {100 * disturbed.effect:+.2g} %"
 
 
 def _shortage(time_s: NDArray[np.float64], rows: int, seconds: float) -> str:
@@ -139,8 +196,10 @@ def _shortage(time_s: NDArray[np.float64], rows: int, seconds: float) -> str:
     return f"{lasted:.3g} s where at least {seconds:g} s are asked for" if lasted < seconds else ""
 
 
-def _memory(points: NDArray[np.float64], rule: SteadyRule) -> str:
+def _memory(trace: _Trace, row: int, away: NDArray[np.bool_], rule: SteadyRule) -> str:
     """Why a level's mean cannot be known: a wandering series is worth too few independent values."""
+    calm = trace.calm[row:][~away]
+    points = group_means(calm, group_edges(calm.size, max(1, calm.size // trace.block)))
     independent = effective_n(points)
     error = float(points.std()) / np.sqrt(independent)
     if independent >= FEWEST_INDEPENDENT or error <= rule.delta:
@@ -151,10 +210,9 @@ def _memory(points: NDArray[np.float64], rule: SteadyRule) -> str:
     )
 
 
-def _faster(levels: tuple[Level, ...], last: Level, spread: float, transient: int, rule: SteadyRule) -> Level | None:
-    """The fastest earlier level that lasted and that the last one has fallen behind."""
-    lasting = [level for level in levels if level.size > transient and level.mean < last.mean]
-    behind = [level for level in lasting if differ(level, last, spread, rule.delta, rule.errors)]
+def _faster(levels: tuple[Level, ...], home: Level, same: Same, transient: int) -> Level | None:
+    """The fastest earlier level that lasted and that the settled one has fallen behind."""
+    behind = [one for one in levels if one.size > transient and one.mean < home.mean and not same(one, home)]
     return min(behind, key=lambda level: level.mean, default=None)
 
 
@@ -164,30 +222,38 @@ def _slowdown_reason(trace: _Trace, faster: Level, last: Level) -> str:
     return f"rows from {trace.skipped + trace.row(last.begin)} on take {longer:.3g} % longer than {before} did"
 
 
-def _drift(trace: _Trace, row: int, rule: SteadyRule) -> Finding:
-    slope = _slope(trace, row, rule)
+def _drift(
+    trace: _Trace,
+    row: int,
+    rule: SteadyRule,
+    away: NDArray[np.bool_] | None = None,
+    disturbed: Disturbed = UNDISTURBED,
+) -> Judgement:
+    slope = _slope(trace, row, rule, away)
     if slope.value is None or slope.low is None or slope.high is None:
         reason = "row time follows a line rather than a level"
     else:
         word = "grows" if slope.value > 0 else "falls"
         bounds = f"({100 * slope.low:+.3g} to {100 * slope.high:+.3g} %)"
         reason = f"row time {word} by {100 * abs(slope.value):.3g} % {bounds} and has not levelled"
-    return Finding("drift", reason, trace.skipped + row, slope)
+    return Judgement("drift", reason, trace.skipped + row, slope, disturbed=disturbed)
 
 
-def _unsteady(trace: _Trace, reason: str, rule: SteadyRule) -> Finding:
-    return Finding("no steady state", reason, trace.skipped, _slope(trace, 0, rule))
+def _unsteady(trace: _Trace, reason: str, rule: SteadyRule) -> Judgement:
+    return Judgement("no steady state", reason, trace.skipped, _slope(trace, 0, rule))
 
 
-def _slope(trace: _Trace, row: int, rule: SteadyRule) -> Estimate:
-    """Relative change of row time from `row` to the end, from block means."""
-    calm = trace.calm[row:]
-    blocks = min(rule.trend_blocks, calm.size // trace.block)
+def _slope(trace: _Trace, row: int, rule: SteadyRule, away: NDArray[np.bool_] | None = None) -> Estimate:
+    """Relative change of row time from `row` to the end, from block means of the rows at the level."""
+    rows = np.arange(trace.calm.size - row) if away is None else np.flatnonzero(~away)
+    blocks = min(rule.trend_blocks, rows.size // trace.block)
     if blocks < 4:
         return Estimate.absent(RATIO, f"a slope needs 4 independent blocks, there are {blocks}")
-    means = group_means(calm, group_edges(calm.size, blocks))
+    edges = group_edges(rows.size, blocks)
+    means, places = group_means(trace.calm[row:][rows], edges), group_means(rows.astype(float), edges)
     value, low, high = (
-        float(np.expm1(np.clip(slope * blocks, -700, 700))) for slope in theil_sen(means, rule.trend_level)
+        float(np.expm1(np.clip(slope * (trace.calm.size - row), -700, 700)))
+        for slope in theil_sen(means, rule.trend_level, places)
     )
     method = f"Theil-Sen slope over {blocks} block means, times the window"
     return Estimate(value, RATIO, method, "derived", low=low, high=high, level=rule.trend_level, n=blocks)
@@ -197,25 +263,3 @@ def _moves(slope: Estimate, delta: float) -> bool:
     if slope.value is None or slope.low is None or slope.high is None:
         return False
     return abs(slope.value) > delta and not slope.low <= 0 <= slope.high
-
-
-def _cycle(calm: NDArray[np.float64], starts: list[int], rule: SteadyRule) -> tuple[float, int] | None:
-    """Size and rows of a cycle over windows, from row 0 or from a level that starts in the first third."""
-    most = window_count(calm.size, rule)
-    for start in (s for s in starts if s <= calm.size / 3):
-        rest = calm[start:]
-        windows = max(1, rest.size * most // calm.size)
-        found = period(group_means(rest, group_edges(rest.size, windows)), rule.cycle_strength)
-        if found is None or found[1] <= 2 * rule.delta:
-            continue
-        finer = min(rest.size, 4 * windows)
-        fine_lag = round(found[0] * finer / windows)
-        turn = first_return(group_means(rest, group_edges(rest.size, finer)), fine_lag)
-        if turn * windows >= 2 * finer:
-            return float(np.expm1(min(found[1], 700.0))), round(rest.size / finer * turn)
-    return None
-
-
-def window_count(rows: int, rule: SteadyRule) -> int:
-    """Windows a trace of `rows` is cut into, at least one."""
-    return max(1, min(rule.max_windows, rows // rule.window_rows))

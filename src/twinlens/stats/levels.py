@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,10 @@ class Level:
     @property
     def size(self) -> int:
         return self.end - self.begin
+
+
+Same = Callable[[Level, Level], bool]
+"""Whether two levels are one, as `differ` has it."""
 
 
 def block_rows(series: NDArray[np.float64], points: int, fewest_blocks: int) -> int:
@@ -78,19 +83,46 @@ def differ(a: Level, b: Level, spread: float, delta: float, errors: float) -> bo
     return abs(a.mean - b.mean) > max(math.log1p(delta), allowed)
 
 
-def first_of_last(levels: tuple[Level, ...], spread: float, delta: float, errors: float, transient: int) -> int:
+def first_of_last(levels: tuple[Level, ...], same: Same, transient: int) -> int:
     """The index of the level where the last one began: walking back while levels agree with the last.
 
-    A passing disturbance of at most `transient` points is crossed when the level before it agrees again, so
-    that a stall of several rows stays inside the window whose rate it lowers.
+    A passing disturbance of at most `transient` points is crossed when the level before it agrees again.
     """
     last, at = levels[-1], len(levels) - 1
     for before in range(len(levels) - 2, -1, -1):
         if levels[at].begin - levels[before].end > transient:
             break
-        if not differ(levels[before], last, spread, delta, errors):
+        if same(levels[before], last):
             at = before
     return at
+
+
+def settled_level(levels: tuple[Level, ...], same: Same, least: float, transient: int) -> Level | None:
+    """The level a run settled at: that it ends with, if for `least` points on end, else the fastest of those that it
+    was at for so many points in all. None where there is none.
+    """
+    if levels[-1].end - levels[first_of_last(levels, same, transient)].begin >= least:
+        return levels[-1]
+    lasting = [one for one in levels if sum(other.size for other in levels if same(other, one)) >= least]
+    return min(lasting, key=lambda level: level.mean, default=None)
+
+
+def first_reached(levels: tuple[Level, ...], home: Level, same: Same, transient: int, near: float) -> int:
+    """The index of the level at which the settled level `home` was first reached: what is before is warm-up.
+
+    A stretch that was faster for more than `transient` points has reached it too, and so has one slower by at most
+    `near` (in log time) after which things became worse again: else a disturbance between two levels that differ
+    a little would count as warm-up. So has the level that the run comes back to at its end.
+    """
+    first = next(at for at, level in enumerate(levels) if same(level, home) or same(level, levels[-1]))
+    for at, level in enumerate(levels[:first]):
+        if level.mean < home.mean and level.size > transient:
+            later = range(at + 1, first + 1)
+            return next(i for i in later if i == first or levels[i].mean >= home.mean or levels[i].size <= transient)
+        worse = any(later.mean > level.mean + near for later in levels[at + 1 : first])
+        if abs(level.mean - home.mean) <= near and worse:
+            return at
+    return first
 
 
 def best_step(points: NDArray[np.float64]) -> int | None:

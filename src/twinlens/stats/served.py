@@ -89,6 +89,7 @@ def _verdict(window: Window, client: ClientVerdict | None) -> Verdict:
         end_row=window.last,
         begin_s=window.begin_ns / 1e9,
         end_s=window.end_ns / 1e9,
+        disturbed=window.disturbed,
     )
     if client is None or client.valid:
         return found

@@ -1,8 +1,9 @@
 """Whether a run became steady, where, and if not, what it did instead.
 
-Change points in log row time, then a walk back from the last level (after Barrett et al. 2017, "Virtual
-Machine Warmup Blows Hot and Cold"). Only the search for levels sets outliers aside; no row is ever
-dropped from a rate. No steady state is an ordinary answer.
+Change points in log row time (after Barrett et al. 2017, "Virtual Machine Warmup Blows Hot and Cold"), the level
+the run settled at, and the first row that reached it: from there to the end, all rows count, whatever happens.
+Only the search for levels sets outliers aside; no row is ever dropped from a rate. No steady state is an
+ordinary answer.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twinlens.record.estimate import Estimate
-from twinlens.stats.judge import Label, SteadyRule, judge, window_count
+from twinlens.stats.disturbed import UNDISTURBED, Disturbed
+from twinlens.stats.judge import Label, judge
 from twinlens.stats.levels import group_edges
+from twinlens.stats.rule import SteadyRule, window_count
 
 __all__ = ["Label", "Steadiness", "SteadyRule", "segment"]
 
@@ -28,7 +31,7 @@ class Steadiness:
     `window_rate` [w] their work per second, `peak_window_rate` the best of them. `slope_ratio` is the
     relative change of row time over the steady window. `cv` is the spread of row time over its mean
     there, stalls included; None for a single row. `period_rows` is the length of a cycle, if there is
-    one.
+    one. `disturbed`: the stretches of the window that left its level; they are in every figure.
     """
 
     label: Label
@@ -42,6 +45,7 @@ class Steadiness:
     slope_ratio: Estimate
     cv: float | None
     period_rows: int | None = None
+    disturbed: Disturbed = UNDISTURBED
 
 
 def segment(
@@ -50,13 +54,16 @@ def segment(
     work: ArrayLike | None = None,
     tagged_rows: ArrayLike = (),
     rule: SteadyRule = SteadyRule(),
+    weight: ArrayLike | None = None,
 ) -> Steadiness:
     """Label a run from its row times [n >= 1], in order, in seconds.
 
     `work` [n] is what each row did (tokens, samples), 1 each by default; levels are of time per work and
-    rates are work per second. `tagged_rows` are indexes of rows known to belong to the start (compile,
-    autotune): the steady part begins after the last of them. Raises ValueError for times or work that are
-    not finite and positive, for no rows, and for a tag outside 0 … n-1.
+    rates are work per second. `tagged_rows` are indexes of rows known to compile or tune: the steady part
+    begins after those of the start, which end where `rule.min_rows` rows on end have no tag. `weight` [n]:
+    how much a row counts in the figure that disturbances are weighed by, its work by default. Raises
+    ValueError for times, work or weights that are not finite and positive, for no rows, and for a tag
+    outside 0 … n-1.
     """
     time_s = _positive(durations_s, "row times")
     done = np.ones_like(time_s) if work is None else _positive(work, "work")
@@ -65,9 +72,10 @@ def segment(
     tags = np.asarray(tagged_rows, dtype=np.int64).ravel()
     if tags.size and not (tags.min() >= 0 and tags.max() < time_s.size):
         raise ValueError(f"a tagged row is one of 0 … {time_s.size - 1}, not {tags.min()} … {tags.max()}")
-    after_tags = int(tags.max()) + 1 if tags.size else 0
+    after_tags = _after_start(np.unique(tags), rule.min_rows)
     log_time = np.log(time_s) - np.log(done)
-    found = judge(time_s, log_time, after_tags, rule)
+    counts = None if weight is None else _positive(weight, "weights")
+    found = judge(time_s, log_time, after_tags, rule, counts)
     edges = group_edges(time_s.size, window_count(time_s.size, rule))
     with np.errstate(over="ignore", under="ignore"):  # absurd clocks give an infinite rate, never a failure
         rate = np.add.reduceat(done, edges[:-1]) / np.add.reduceat(time_s, edges[:-1])
@@ -83,7 +91,18 @@ def segment(
         slope_ratio=found.slope,
         cv=_cv(log_time[found.begin :]),
         period_rows=found.period_rows,
+        disturbed=found.disturbed,
     )
+
+
+def _after_start(tags: NDArray[np.int64], fewest: int) -> int:
+    """The first row after the tagged ones of the start: those before the first `fewest` rows on end without a tag.
+
+    A compilation later than that is a stall like any other.
+    """
+    gaps = np.diff(tags, prepend=-1) > fewest
+    start = tags[: int(gaps.argmax())] if gaps.any() else tags
+    return int(start[-1]) + 1 if start.size else 0
 
 
 def _cv(log_time: NDArray[np.float64]) -> float | None:

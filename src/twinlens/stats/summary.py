@@ -13,6 +13,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.spec.workload import InferenceWorkload, TrainingWorkload
+from twinlens.stats.disturbed import UNDISTURBED, Disturbed
 from twinlens.stats.findings import Seen, findings
 from twinlens.stats.group import Machine, Summary, Verdict
 from twinlens.stats.machine import machine_of
@@ -91,12 +92,17 @@ def from_json(data: dict[str, Any]) -> Summary:
     rest = {key: value for key, value in data.items() if key not in made}
     return Summary(
         **rest,
-        verdict=Verdict(**data["verdict"]),
+        verdict=_verdict_from_json(data["verdict"]),
         notes=tuple(data["notes"]),
         findings=tuple(Finding.from_json(one) for one in data.get("findings", ())),
         machine=Machine(**data["machine"]) if data.get("machine") else None,
         metrics={name: Estimate.from_json(found) for name, found in data["metrics"].items()},
     )
+
+
+def _verdict_from_json(data: dict[str, Any]) -> Verdict:
+    known = data.get("disturbed")
+    return Verdict(**(data | {"disturbed": Disturbed.from_json(known) if known else UNDISTURBED}))
 
 
 def _training(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]]:
@@ -105,10 +111,11 @@ def _training(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]]
     metrics = training_metrics(run.steps, only, steadiness, run.spec.workload, run.facts)
     if steadiness is None:
         return metrics, nothing(), {}
-    rows = np.flatnonzero(run.steps.kind == "step")[steadiness.steady_begin : steadiness.steady_end]
+    trained = np.flatnonzero(run.steps.kind == "step")
+    rows = trained[steadiness.steady_begin : steadiness.steady_end]
     window = run.steps.where(rows)
     work = {"energy_per_step_j": float(len(rows)), "energy_per_token_j": float(window.tokens.sum())}
-    return metrics, _verdict(steadiness, window.begin_ns, window.end_ns), work
+    return metrics, _verdict(steadiness, run.steps.begin_ns[trained], run.steps.end_ns[trained]), work
 
 
 def _inference(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]]:
@@ -124,7 +131,7 @@ def _inference(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]
         "energy_per_request_j": float(done.sum()),
         "energy_per_output_token_j": float(requests.output_tokens[done].sum()),
     }
-    return metrics, _verdict(steadiness, requests.intended_ns[inside], requests.end_ns[inside]), work
+    return metrics, _verdict(steadiness, requests.intended_ns[heads], requests.end_ns[heads]), work
 
 
 def _identity(run: Run) -> str:
@@ -146,14 +153,21 @@ def _rule(run: Run) -> SteadyRule:
 
 
 def _verdict(steadiness: Steadiness, begin_ns: np.ndarray, end_ns: np.ndarray) -> Verdict:
+    """`begin_ns`, `end_ns` [n]: of the rows that were judged, on the clock of the run."""
+
+    def times_s(begin: int, end: int) -> tuple[float, float]:
+        return float(begin_ns[min(begin, end - 1)]) / 1e9, float(end_ns[end - 1]) / 1e9
+
+    begin_s, end_s = times_s(steadiness.steady_begin, steadiness.steady_end)
     return Verdict(
         label=steadiness.label,
         ranked=steadiness.ranked,
         reason=steadiness.reason,
         begin_row=steadiness.steady_begin,
         end_row=steadiness.steady_end,
-        begin_s=float(begin_ns.min()) / 1e9,
-        end_s=float(end_ns.max()) / 1e9,
+        begin_s=begin_s,
+        end_s=end_s,
+        disturbed=steadiness.disturbed.placed(times_s),
     )
 
 

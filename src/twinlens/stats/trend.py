@@ -11,8 +11,10 @@ from scipy.special import ndtri
 from twinlens.stats.autocorrelation import autocorrelation
 
 
-def theil_sen(series: NDArray[np.float64], level: float) -> tuple[float, float, float]:
-    """The median of all pairwise slopes of an evenly spaced `series` [n >= 2], per point, with its interval.
+def theil_sen(
+    series: NDArray[np.float64], level: float, place: NDArray[np.float64] | None = None
+) -> tuple[float, float, float]:
+    """The median of all pairwise slopes of `series` [n >= 2] over `place` [n] (0, 1, … by default), with its interval.
 
     (slope, low, high); bounds are order statistics of the slopes from the normal law of Kendall's S (Sen
     1968).
@@ -21,7 +23,8 @@ def theil_sen(series: NDArray[np.float64], level: float) -> tuple[float, float, 
     if n < 2:
         raise ValueError("a slope needs at least two points")
     first, second = np.triu_indices(n, 1)
-    slopes = np.sort((series[second] - series[first]) / (second - first))
+    apart = second - first if place is None else place[second] - place[first]
+    slopes = np.sort((series[second] - series[first]) / apart)
     spread = float(ndtri((1 + level) / 2)) * math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
     low = max(0, math.floor((slopes.size - spread) / 2) - 1)
     high = min(slopes.size - 1, math.ceil((slopes.size + spread) / 2))

@@ -13,8 +13,10 @@ from typing import Literal
 import numpy as np
 
 from twinlens.record.request import Requests
-from twinlens.stats.judge import Label, SteadyRule
+from twinlens.stats.disturbed import UNDISTURBED, Disturbed
+from twinlens.stats.judge import Label
 from twinlens.stats.metrics.overload import overload
+from twinlens.stats.rule import SteadyRule
 from twinlens.stats.steady import segment
 
 ServingLabel = Label | Literal["overload", "failing", "whole run"]
@@ -22,6 +24,7 @@ Loop = Literal["open", "closed", "whole"]
 
 # Latency under load wanders by chance far more than the time of a step does: 1 % would call every queue unsteady.
 SERVING_DELTA = 0.05
+_SERVING_NEAR = 5 * SERVING_DELTA  # as for steps, five times what counts as one level
 # A batching policy makes latency a saw-tooth by design, so a cycle is no fault: no correlation reaches this.
 _NO_CYCLES = 10.0
 _POINTS = 400  # latencies are averaged over neighbours beyond that: more show no more levels
@@ -35,7 +38,8 @@ class Window:
     """The rows that count: `rows` are indexes in the order of intended time, [begin_ns, end_ns] the time they span.
 
     `first`, `last` are positions of the window in that order (half open). `in_flight_slope_per_s`: how fast the
-    number of unanswered requests grew inside the window (Theil–Sen), None where it was not tested.
+    number of unanswered requests grew inside the window (Theil–Sen), None where it was not tested. `disturbed`: the
+    stretches of requests that left the level of latency, by position and time; they are in every figure.
     """
 
     rows: np.ndarray
@@ -47,6 +51,7 @@ class Window:
     ranked: bool
     reason: str
     in_flight_slope_per_s: float | None = None
+    disturbed: Disturbed = UNDISTURBED
 
     @property
     def seconds(self) -> float:
@@ -91,11 +96,13 @@ def _found(requests: Requests, loop: Loop, rule: SteadyRule) -> Window:
 def _fill_rows(requests: Requests, order: np.ndarray) -> int | None:
     """How many of the first rows came before the server had filled up; None where that is most of the run.
 
-    The stay is that of the first tenth of requests, which a growing queue has not reached yet.
+    The stay is that of the first tenth of requests, which a growing queue has not reached yet, or that of all where
+    it is shorter: a stall early on does not fill a server.
     """
     intended = requests.intended_ns[order]
     early = order[: max(1, len(order) // 10)]
-    stay_ns = float(np.median(requests.end_ns[early] - requests.intended_ns[early]))
+    stays_ns = requests.end_ns - requests.intended_ns
+    stay_ns = min(float(np.median(stays_ns[early])), float(np.median(stays_ns)))
     span_ns = float(intended[-1] - intended[0])
     if stay_ns > span_ns * _MOST_FILL:
         return None
@@ -117,15 +124,38 @@ def _steady(requests: Requests, order: np.ndarray, fill: int, rule: SteadyRule) 
     early = np.flatnonzero(heads < fill)
     if early.size >= heads.size - 1:
         early = early[:0]
-    serving = replace(rule, min_rows=min(rule.min_rows, heads.size), delta=SERVING_DELTA, cycle_strength=_NO_CYCLES)
-    found = segment(spans_s, work=spans_s / per_token, tagged_rows=early, rule=serving)
+    serving = replace(
+        rule,
+        min_rows=min(rule.min_rows, heads.size),
+        delta=SERVING_DELTA,
+        near=_SERVING_NEAR,
+        cycle_strength=_NO_CYCLES,
+    )
+    # What a stall costs shows in the mean latency, in which each request counts once.
+    even = np.ones_like(per_token)
+    found = segment(spans_s, work=spans_s / per_token, tagged_rows=early, rule=serving, weight=even)
     # From the first request, unless what was answered there was warm-up: a failure alone never ends one.
     first = int(heads[found.steady_begin]) if 0 < found.steady_begin < heads.size else 0
     failed = first - int(np.searchsorted(at, first))
     reason = _in_requests(found.reason, size)
     if failed:
         reason = f"{reason}; of the {first} requests before it {failed} failed"
-    return _window(requests, order, first, found.label, reason)
+    window = _window(requests, order, first, found.label, reason)
+    return replace(window, disturbed=_in_positions(requests, order, np.append(heads, len(order)), found.disturbed))
+
+
+def _in_positions(requests: Requests, order: np.ndarray, edges: np.ndarray, disturbed: Disturbed) -> Disturbed:
+    """Disturbances of points as those of requests: from the first that was due in one to the last that ended."""
+
+    def times_s(begin: int, end: int) -> tuple[float, float]:
+        rows = order[begin:end]
+        return float(requests.intended_ns[rows[0]]) / 1e9, float(requests.end_ns[rows].max()) / 1e9
+
+    moved = tuple(
+        replace(one, begin_row=int(edges[one.begin_row]), end_row=int(edges[one.end_row]))
+        for one in disturbed.stretches
+    )
+    return replace(disturbed, stretches=moved).placed(times_s)
 
 
 def _stay_per_token(requests: Requests, rows: np.ndarray, size: int) -> np.ndarray:
