@@ -77,6 +77,7 @@ def queue(
         released_ns=np.full(n, np.nan),
         session=np.full(n, np.nan),
         turn=np.full(n, np.nan),
+        slice=np.full(n, np.nan),
     )
 
 

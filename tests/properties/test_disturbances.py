@@ -86,6 +86,7 @@ def steps(times_s: np.ndarray) -> Steps:
         loss=nothing,
         tag=np.full(n, None, dtype=object),
         phases_ns={},
+        slice=nothing,
     )
 
 

@@ -128,7 +128,7 @@ def test_a_run_of_absurd_times_gets_a_label_too(times, data):
     tags = data.draw(st.lists(st.integers(0, times.size - 1), max_size=3))
     found = segment(times, tagged_rows=tags)
     assert found.steady_begin <= times.size
-    assert not tags or max(tags) < found.steady_begin or max(tags) > SteadyRule().min_rows
+    assert not tags or max(tags) < found.steady_begin or max(tags) >= SteadyRule().min_rows
 
 
 @given(series(st.floats(0.5, 2.0), 20, 200), st.integers(-30, 30))

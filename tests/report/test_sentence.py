@@ -28,7 +28,7 @@ def test_each_lens_gets_its_factor_with_its_interval(demo: list[Pair]) -> None:
     assert "passes the fidelity gate" in inference
     assert inference.endswith("Not ranked: int4-weight.")
     assert "neither predicts the other" in apart
-    assert "2.75× in training" in apart
+    assert "2.76× in training" in apart
 
 
 def test_a_fast_precision_that_fails_the_gate_is_not_sold(tmp_path: Path) -> None:
