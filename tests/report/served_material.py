@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from report_material import Pair, facts_of
 
+from twinlens.record.executor import declared
 from twinlens.record.request import Request
 from twinlens.record.rows import RowWriter
 from twinlens.record.server import SERVER_SCHEMA, ServerSample
@@ -55,7 +56,9 @@ def served_run(parent: Path, rate: float, regime: str = "bf16", *, seconds: floa
     due_s = _arrivals(random, rate, seconds) if not closed else np.zeros(0)
     rows = _played(random, due_s, regime, more, seconds)
     folder = create_run(parent, spec)
-    update_run(folder, facts=facts_of(regime, "inference").to_json(), calibration=more.get("calibration", CALIBRATION))
+    facts = facts_of(regime, "inference").to_json()
+    facts["executor"] |= {"model.id": declared(asked["model"], "/v1/models").to_json()} | more.get("said", {})
+    update_run(folder, facts=facts, calibration=more.get("calibration", CALIBRATION))
     update_run(folder, client={"stamps": "kernel", "merged_reads": 0})
     writer = open_rows(folder, spec)
     writer.add_all(rows)

@@ -159,8 +159,8 @@ def test_every_metric_that_the_page_names_is_defined_in_it(page: str) -> None:
 
 
 def test_engine_level_runs_and_served_ones_stand_apart(page: str) -> None:
-    assert "<h3>demo-34m</h3>" in page
-    assert "<h3>small, served</h3>" in page
+    assert re.search(r"<h3>demo-34m · \w: AMD EPYC 9654 96-Core Processor, 2 processors</h3>", page)
+    assert re.search(r"<h3>small, served · \w: http://127.0.0.1:8000/v1</h3>", page)
     assert "served at a rate (open loop)" in page.lower()
 
 

@@ -12,9 +12,11 @@ from twinlens.measure.summary_file import summary_of
 from twinlens.record.run import Run
 from twinlens.record.store import find_runs
 from twinlens.report.first_lines import first_lines
+from twinlens.report.footnote import hanging
 from twinlens.report.search_table import search_table
 from twinlens.report.table import metric_table, summary_table
-from twinlens.stats.group import group
+from twinlens.report.view import given_twice
+from twinlens.stats.group import Summary, group, once
 from twinlens.stats.summary import to_json
 
 
@@ -30,10 +32,13 @@ def run(paths: list[Path], json: bool) -> None:
 def show_runs(runs: Sequence[Run]) -> None:
     """Tables on stdout: everything of one run, or one row per operating point of several."""
     console = out()
-    if len(runs) == 1:
-        console.print(metric_table(summary_of(runs[0])))
+    runs, summaries, again = distinct(runs)
+    for sentence in given_twice(again):
+        console.print(hanging("! ", sentence, "yellow"))
+    if len(summaries) == 1:
+        console.print(metric_table(summaries[0]))
     else:
-        groups = group(summary_of(one) for one in runs)
+        groups = group(summaries)
         console.print(first_lines(groups))
         for lens in ("training", "inference"):
             if any(one.lens == lens for one in groups):
@@ -42,11 +47,21 @@ def show_runs(runs: Sequence[Run]) -> None:
         console.print(search_table(record))
 
 
+def distinct(runs: Sequence[Run]) -> tuple[list[Run], list[Summary], tuple[str, ...]]:
+    """Each run once with its summary, and the ids of those that were given more than once."""
+    pairs = [(one, summary_of(one)) for one in runs]
+    kept, again = once(summary for _, summary in pairs)
+    wanted = set(map(id, kept))
+    left = [pair for pair in pairs if id(pair[1]) in wanted]
+    return [run for run, _ in left], [summary for _, summary in left], again
+
+
 def summaries_json(runs: Sequence[Run]) -> Any:
     """The summary of one run, or a list of several: what summary.json holds; beside the searches they belong to."""
     from twinlens.version import __version__
 
-    found = [{"twinlens": __version__} | to_json(summary_of(one)) for one in runs]
+    runs, summaries, _ = distinct(runs)
+    found = [{"twinlens": __version__} | to_json(one) for one in summaries]
     searches = [search_json(record) for record in searches_of(runs)]
     if searches and len(found) > 1:
         return {"searches": searches, "runs": found}

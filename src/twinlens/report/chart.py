@@ -12,7 +12,7 @@ from twinlens.report.chart_rate import rate_chart, timeline
 from twinlens.report.chart_roofline import place, roofline_chart
 from twinlens.report.chart_time import time_charts
 from twinlens.report.figure import Figure
-from twinlens.report.view import LensView
+from twinlens.report.view import Entry, LensView
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +25,15 @@ class Charts:
 
 
 def charts(lens: LensView, *, checked: bool = False) -> tuple[Charts, ...]:
-    """One set of charts per model of the lens, in the view's order of models.
+    """One set of charts for each part of the lens (a model on a machine), in the view's order.
 
     Altair's own checks against its schema take longer than the drawing. They are a matter for tests.
     """
     with schemapi.debug_mode(checked):
-        return tuple(_of_model(lens, model, index) for index, model in enumerate(lens.models))
+        return tuple(_of_part(lens, entries, index) for index, entries in enumerate(lens.parts))
 
 
-def _of_model(lens: LensView, model: str, index: int) -> Charts:
-    entries = tuple(entry for entry in lens.entries if entry.group.model == model)
+def _of_part(lens: LensView, entries: tuple[Entry, ...], index: int) -> Charts:
     mark = f"{lens.lens}{index}"
     drawn: list[Figure | None] = [
         rate_chart(lens, entries, f"{mark}-rate"),
@@ -46,7 +45,7 @@ def _of_model(lens: LensView, model: str, index: int) -> Charts:
     if lens.lens == "training":
         drawn.append(rule_chart(entries, f"{mark}-rule"))
     roof = roofline_chart(lens, entries, f"{mark}-roof")
-    missing = [] if roof is not None else _why_no_roofline(lens, model)
+    missing = [] if roof is not None else _why_no_roofline(lens, entries)
     times = [timeline(entry, f"{mark}-time{place_}") for place_, entry in enumerate(entries)]
     return Charts(
         tuple(one for one in (*drawn, roof) if one is not None),
@@ -55,8 +54,7 @@ def _of_model(lens: LensView, model: str, index: int) -> Charts:
     )
 
 
-def _why_no_roofline(lens: LensView, model: str) -> list[str]:
-    entries = tuple(entry for entry in lens.entries if entry.group.model == model)
+def _why_no_roofline(lens: LensView, entries: tuple[Entry, ...]) -> list[str]:
     placed, missing = place(lens, entries)
     if placed:
         return ["No roofline: the ceilings of this machine were not measured (read bandwidth and matrix rate)."]

@@ -87,6 +87,12 @@ def _server_died(finding: Finding) -> str:
     return f"The server was gone after {show(last_s, SECONDS)}, {after} requests before the end. {_lost(finding)}"
 
 
+def _given_twice(finding: Finding) -> str:
+    count = _number(finding, "runs")
+    what = "1 run was" if count == 1 else f"{count} runs were"
+    return f"{what} given more than once (a copy, or a folder and its child), and each counts once."
+
+
 def _client_limit(finding: Finding) -> str:
     reasons = [str(one) for one in _number(finding, "reasons")]
     return f"The client was at its limit, so the server cannot be told from it: {' '.join(reasons)}"
@@ -205,6 +211,7 @@ SENTENCES: dict[str, Sentence] = {
     "server-died": _server_died,
     "shared-machine": _shared_machine,
     "throttled": _throttled,
+    "given-twice": _given_twice,
     "guard-failed": _guard_failed,
     "disturbed": _disturbed,
     "impossible-share": _impossible_share,

@@ -14,6 +14,7 @@ from twinlens.report.cell import breath, clean
 from twinlens.report.finding_text import finding_text
 from twinlens.report.footnote import hanging
 from twinlens.report.load import fault_of
+from twinlens.report.machine import machines
 from twinlens.report.view import LENSES, in_order, point_names
 from twinlens.stats.group import Group
 
@@ -38,6 +39,9 @@ def first_lines(groups: Sequence[Group]) -> RenderableType:
         "", _verdict(ranked, len(groups)) + _left_out(groups), "bold" if ranked == len(groups) else "yellow"
     )
     shown = [hanging("✗ " if one.severity == "disqualifies" else "! ", said_of(one), "yellow") for one in lines[:MOST]]
+    places = machines(groups)
+    if places:
+        shown.append(hanging("", f"Machines, between which no ratio is made: {'; '.join(places)}.", ""))
     more = len(lines) - MOST
     left = [Text(f"… {more} more: see --json or the report", style="dim")] if more > 0 else []
     return Stack(verdict, *shown, *left, Text(""))

@@ -16,7 +16,7 @@ from twinlens.report.finding_text import standing
 from twinlens.report.method import again, definitions
 from twinlens.report.sentence import sentences
 from twinlens.report.served_page import served_parts
-from twinlens.report.stack import LETTERS, machine, stack
+from twinlens.report.stack import LETTERS, machine_lines, stack
 from twinlens.report.validity import COLUMNS as VALIDITY
 from twinlens.report.validity import validity
 from twinlens.report.view import View
@@ -27,9 +27,9 @@ def render(view: View) -> str:
     """The whole report as one HTML document. Everything foreign is escaped; charts are static SVG."""
     facts = stack(view)
     parts = [
-        page.part(lens, model, drawn)
+        page.part(lens, entries, drawn)
         for lens in (lens.under("lockstep") for lens in view.lenses)
-        for model, drawn in zip(lens.models, charts(lens), strict=True)
+        for entries, drawn in zip(lens.parts, charts(lens), strict=True)
     ]
     served = {lens.lens: served_parts(lens, view.searches) for lens in view.lenses}
     every = [part for found in served.values() for part in found]
@@ -43,7 +43,7 @@ def render(view: View) -> str:
         version=__version__,
         what=page.what(view),
         when=page.when(view),
-        machine=machine(view),
+        machines=machine_lines(view),
         sentences=sentences(view.groups("training"), view.groups("inference"), searches=view.searches),
         validity=validity(view, facts),
         parts={lens.lens: [part for part in parts if part.lens == lens.lens] for lens in view.lenses},

@@ -12,6 +12,7 @@ from twinlens.report.chart import Charts
 from twinlens.report.column import Column, columns
 from twinlens.report.finding_text import finding_text, in_words, standing
 from twinlens.report.gate import Word, gate_reason, gate_word
+from twinlens.report.machine import where
 from twinlens.report.sentence import against, reference_of
 from twinlens.report.view import Entry, LensView, View, precision_of, runs_word, why_not_ranked
 from twinlens.stats.group import Group, Summary
@@ -61,6 +62,7 @@ class Part:
 
     lens: str
     model: str
+    where: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     reference: str
@@ -69,16 +71,16 @@ class Part:
     details: tuple[tuple[str, tuple[Detail, ...]], ...]
 
 
-def part(lens: LensView, model: str, charts: Charts) -> Part:
-    """Fill one model's part. Ranked rows first, in the view's order."""
-    entries = [entry for entry in lens.entries if entry.group.model == model]
+def part(lens: LensView, entries: Sequence[Entry], charts: Charts) -> Part:
+    """Fill the part of one model on one machine. Ranked rows first, in the view's order."""
     groups = [entry.group for entry in entries]
     shown = columns(lens.lens, groups)
     ordered = sorted(entries, key=lambda entry: not entry.group.ranked)
     reference = next((precision_of(group) for group in groups if precision_of(group) == "fp32"), "the first row")
     return Part(
         lens.lens,
-        cell.clean(model, 60),
+        cell.clean(groups[0].model, 60),
+        where(groups[0]),
         shown,
         tuple(_row(entry, shown, groups) for entry in ordered),
         reference,

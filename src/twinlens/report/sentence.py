@@ -49,9 +49,13 @@ def against(one: Group, reference: Group) -> Estimate | None:
 
 
 def reference_of(one: Group, groups: Sequence[Group]) -> Group | None:
-    """The fp32 group of the same model and settings, else the widest there; None where it is `one`."""
-    settings = _settings(one)
-    alike = [group for group in groups if group.model == one.model and _settings(group) == settings]
+    """The fp32 group of the same model, settings, machine and software, else the widest; None where it is `one`."""
+    settings, stack = _settings(one), _stack(one)
+    alike = [
+        group
+        for group in groups
+        if group.model == one.model and _settings(group) == settings and _stack(group) == stack
+    ]
     found = next((group for group in alike if precision_of(group) == "fp32"), alike[0] if alike else None)
     return None if found is one else found
 
@@ -156,8 +160,8 @@ def _apart(training: Sequence[Group], inference: Sequence[Group]) -> str:
         other = "inference" if training else "training"
         return f"Only {lens} was measured: it says nothing about {other}."
     for one in reversed(training):
-        asked = one.model, precision_of(one)
-        twin = next((group for group in inference if (group.model, precision_of(group)) == asked), None)
+        asked = one.model, precision_of(one), one.tag
+        twin = next((group for group in inference if (group.model, precision_of(group), group.tag) == asked), None)
         if twin is None:
             continue
         ratios = [_of_reference(one, training), _of_reference(twin, inference)]
@@ -178,6 +182,10 @@ def _of_reference(one: Group, groups: Sequence[Group]) -> Estimate | None:
 def _rates(group: Group) -> list[float]:
     pairs = [headline(run) for run in group.runs if run.state == "finished"]
     return [pair[1].value for pair in pairs if pair and pair[1].value]
+
+
+def _stack(one: Group) -> str:
+    return one.machine.stack if one.machine else ""
 
 
 def _settings(one: Group) -> dict[str, object]:

@@ -40,7 +40,8 @@ def choices(groups: Sequence[Group]) -> tuple[str, ...]:
         if one.point.get("admission") is not None:
             load = load_of(one)
             place = 0.0 if load == "other" else place_of(one)
-            alike.setdefault((one.model, cell.clean(one.point.get("precision"), 40), load, place), []).append(one)
+            model = f"{one.model} {one.tag}"  # of one machine: a policy is never chosen across two
+            alike.setdefault((model, cell.clean(one.point.get("precision"), 40), load, place), []).append(one)
     several = len(alike) > 1
     return tuple(
         _sentence(choose(found, metric), f"{precision} {_AT[load].format(place)}" if several else "")

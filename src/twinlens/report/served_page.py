@@ -18,8 +18,10 @@ from twinlens.report.column import Column
 from twinlens.report.figure import Figure
 from twinlens.report.finding_text import in_words, standing
 from twinlens.report.load import SERVED, TITLES, Load, load_of, place_of
+from twinlens.report.machine import where
 from twinlens.report.page import Cell, Detail, details_of
-from twinlens.report.search_table import interval, said, where
+from twinlens.report.search_table import interval, said
+from twinlens.report.search_table import where as where_of
 from twinlens.report.served_column import PLACE_HEADS, served_columns
 from twinlens.report.served_hold import HELD, HOLD_COLUMNS, WHY, choices, has_policies
 from twinlens.report.served_table import share_bounds
@@ -83,9 +85,10 @@ class SearchPart:
 
 @dataclass(frozen=True, slots=True)
 class ServedPart:
-    """One model served: what stands against its numbers, its tables, searches, charts and all its metrics."""
+    """One model served on one machine: what stands against its numbers, its tables, searches, charts and metrics."""
 
     model: str
+    where: str
     checks: tuple[Checked, ...]
     calibration: str
     guards: tuple[GuardRow, ...]
@@ -103,11 +106,10 @@ def served_parts(lens: LensView, searches: tuple[SearchRecord, ...], *, checked:
     """
     served = lens.under(*SERVED)
     with schemapi.debug_mode(checked):
-        return [_part(served, model, f"served{index}", searches) for index, model in enumerate(served.models)]
+        return [_part(served, entries, f"served{index}", searches) for index, entries in enumerate(served.parts)]
 
 
-def _part(lens: LensView, model: str, mark: str, searches: tuple[SearchRecord, ...]) -> ServedPart:
-    entries = tuple(entry for entry in lens.entries if entry.group.model == model)
+def _part(lens: LensView, entries: tuple[Entry, ...], mark: str, searches: tuple[SearchRecord, ...]) -> ServedPart:
     loads = [load for load in SERVED if any(load_of(entry.group) == load for entry in entries)]
     drawn: list[Figure | None] = [one for load in loads for one in latency_charts(entries, load, mark)]
     drawn += [goodput_chart(entries, f"{mark}-goodput")]
@@ -119,7 +121,8 @@ def _part(lens: LensView, model: str, mark: str, searches: tuple[SearchRecord, .
     times = [serving_timeline(entry, f"{mark}-time{place}") for place, entry in enumerate(entries)]
     folders = {run.folder.resolve().parent for entry in entries for run, _ in entry.material}
     return ServedPart(
-        cell.clean(model, 60),
+        cell.clean(entries[0].group.model, 60),
+        where(entries[0].group),
         tuple(map(standing_of, entries)),
         calibration(entries),
         guards(entries),
@@ -175,7 +178,7 @@ def _cell(column: Column, one: Group) -> Cell:
 def _search(record: SearchRecord, place: int, id: str) -> SearchPart:
     found = record.found[place]
     return SearchPart(
-        where(found),
+        where_of(found),
         interval(found, record.search.unit),
         said(found),
         record.search.unit,

@@ -25,12 +25,16 @@ def served_sentence(groups: Sequence[Group], searches: Sequence[SearchRecord] = 
     ]
     searched = {"rate" if record.search.over == "rate_per_s" else "concurrency" for record in searches}
     groups = [one for one in groups if load_of(one) not in searched]
-    alike: dict[tuple[str, Load, str], list[Group]] = {}
+    alike: dict[tuple[str, str, Load, str], list[Group]] = {}
     for one in groups:
-        alike.setdefault((one.model, load_of(one), precision_of(one)), []).append(one)
-    said = [_one(load, name, found) for (_, load, name), found in alike.items()]
-    models = {model for model, _, _ in alike}
-    names = [f"{cell.clean(model, 40)}, " if len(models) > 1 else "" for model, _, _ in alike]
+        alike.setdefault((one.model, one.tag, load_of(one), precision_of(one)), []).append(one)
+    said = [_one(load, name, found) for (_, _, load, name), found in alike.items()]
+    models, tags = {model for model, *_ in alike}, {tag for _, tag, *_ in alike}
+    names = [
+        (f"machine {tag}, " if len(tags) > 1 and tag else "")
+        + (f"{cell.clean(model, 40)}, " if len(models) > 1 else "")
+        for model, tag, *_ in alike
+    ]
     return f"served, {'; '.join([*found_by, *(name + words for name, words in zip(names, said, strict=True))])}."
 
 

@@ -16,6 +16,7 @@ from twinlens.report.column import Column
 from twinlens.report.finding_text import in_words, standing
 from twinlens.report.footnote import Footnotes, hanging
 from twinlens.report.load import TITLES, Load, fault_of, kind_of, place_of
+from twinlens.report.machine import where
 from twinlens.report.served_agreement import agreement_sentence
 from twinlens.report.served_column import PLACE_HEADS, served_columns
 from twinlens.report.served_hold import HELD, HOLD_COLUMNS, WHY, choices, has_policies
@@ -27,8 +28,8 @@ _LABEL_WIDTH = 12
 _WORDS = {"no steady state": "unsteady"}  # what is too wide for its column; the line above says it in full
 
 
-def served_table(model: str, load: Load, groups: Sequence[Group]) -> RenderableType:
-    """One model served in one way. Groups that may not be ranked are named above the numbers, with the reason."""
+def served_table(load: Load, groups: Sequence[Group]) -> RenderableType:
+    """One model served in one way on one machine. Groups that may not be ranked are named first, with the reason."""
     names = dict(zip(map(id, groups), point_names(groups), strict=True))
     notes = Footnotes()
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
@@ -39,7 +40,7 @@ def served_table(model: str, load: Load, groups: Sequence[Group]) -> RenderableT
     table.add_column("verdict", no_wrap=True)
     for one in groups:
         _add(table, one, columns, notes)
-    title = Text(cell.clean(f"Inference · {model}, {TITLES[load]}", 78), style="bold")
+    title = Text(cell.clean(f"Inference · {groups[0].model}, {TITLES[load]}{where(groups[0])}", 160), style="bold")
     against = [
         hanging("✗ ", f"{names[id(one)]} is not ranked: {in_words(why_not_ranked(one) or '')}", "yellow")
         for one in groups

@@ -9,6 +9,7 @@ from typing import Any
 from twinlens.record.executor import FIELDS, ExecutorRecord, Fact, PrecisionCheck
 from twinlens.report.cell import breath, clean
 from twinlens.report.view import Entry, Lens, View
+from twinlens.stats.group import Group
 from twinlens.units import show
 
 LETTERS = {
@@ -83,11 +84,12 @@ def stack(view: View) -> Stack:
     shared, varying = [], []
     columns = tuple(name for name, _, _ in named if records[name])
     for key in FIELDS:
-        facts = [record.facts[key] for found in records.values() for record in found if key in record.facts]
+        due = [record for name, lens, _ in named for record in records[name] if FIELDS[key].lens in ("both", lens.lens)]
+        facts = [record.facts[key] for record in due if key in record.facts]
         if not facts:
             continue
-        texts = {_text(key, fact) for fact in facts}
-        if len(texts) == 1:
+        # Shared is what all runs of its lens say; what some leave out is not known to be the same there.
+        if len({_text(key, fact) for fact in facts}) == 1 and len(facts) == len(due):
             shared.append(_line(key, min(facts, key=_strength)))
         else:
             varying.append(Varying(FIELDS[key].label, tuple(_several(key, records[name]) for name in columns)))
@@ -101,23 +103,41 @@ def stack(view: View) -> Stack:
     )
 
 
-def machine(view: View) -> str:
-    """The machine in one line, from the first run that recorded one."""
-    record = next((run.facts.executor for run, _ in view.material if run.facts is not None), None)
-    if record is None:
-        return "the executor was not recorded"
+def machine_lines(view: View) -> tuple[str, ...]:
+    """Each machine in one line, with its letter where there are several; the software of its first run beside it."""
+    first: dict[str, tuple[Group, ExecutorRecord]] = {}
+    for lens in view.lenses:
+        for entry in lens.entries:
+            record = next(iter(_records(entry)), None)
+            if record is not None:
+                first.setdefault(entry.group.tag, (entry.group, record))
+    if not first:
+        return ("the executor was not recorded",)
+    return tuple(
+        (f"{tag}: " if tag else "") + _machine_line(one, record) for tag, (one, record) in sorted(first.items())
+    )
+
+
+def _machine_line(one: Group, record: ExecutorRecord) -> str:
+    runtime, framework = (
+        " ".join(str(word) for part in ("name", "version") if (word := record.value(f"software.{kind}.{part}")))
+        for kind in ("runtime", "framework")
+    )
+    if one.machine is not None and one.machine.is_attached:
+        parts = [f"{one.model} at {one.machine.name}", runtime, "a server that was up already, on a machine not known"]
+        return " · ".join(clean(part, 80) for part in parts if part)
     cores = record.value("host.cpu.usable_threads") or record.value("host.cpu.cores")
     memory = record.value("host.memory_bytes")
-    framework = [record.value(f"software.framework.{part}") for part in ("name", "version")]
-    parts = [
+    known: list[str | None] = [
         record.value("accelerator.product"),
         record.value("host.cpu.model"),
-        f"{cores} usable processors" if cores else None,
+        f"{cores} usable processor{'' if cores == 1 else 's'}" if cores else None,
         show(float(memory), "bytes") if isinstance(memory, int | float) else None,
-        " ".join(str(part) for part in framework if part),
+        runtime,
+        framework,
         record.value("host.os"),
     ]
-    return " · ".join(dict.fromkeys(clean(part, 80) for part in parts if part))
+    return " · ".join(dict.fromkeys(clean(part, 80) for part in known if part))
 
 
 def fact_text(key: str, value: Any) -> str:

@@ -19,6 +19,7 @@ from twinlens.report.first_lines import MOST
 from twinlens.report.footnote import Footnotes, hanging
 from twinlens.report.gate import gate_word
 from twinlens.report.load import SERVED, Load, load_of
+from twinlens.report.machine import where
 from twinlens.report.served_table import served_table
 from twinlens.report.view import Lens, in_order, point_names, why_not_ranked
 from twinlens.stats.group import Group, Summary
@@ -35,19 +36,19 @@ _INTERVALS = {
 def summary_table(groups: Sequence[Group], lens: Lens) -> RenderableType:
     """One lens's operating points: sustained rate and what stands beside it, each with its interval.
 
-    One table a model, and one more for each way in which it was served. Groups that may not be ranked stand apart at
-    its end, with the reason below. Fits 80 columns; what was not measured is a dash and a footnote.
+    One table for a model on a machine, and one more for each way in which it was served. Groups that may not be
+    ranked stand apart at its end, with the reason below. Fits 80 columns; a dash and a footnote: not measured.
     """
     chosen = in_order([one for one in groups if one.lens == lens])
     if not chosen:
         return Text(f"{lens.capitalize()}: not measured.")
-    parts: dict[tuple[str, Load], list[Group]] = {}
+    parts: dict[tuple[str, str, Load], list[Group]] = {}
     for one in chosen:
-        parts.setdefault((one.model, load_of(one)), []).append(one)
+        parts.setdefault((one.model, one.tag, load_of(one)), []).append(one)
     return Stack(
         *(
-            served_table(model, load, groups) if load in SERVED else _of_model(lens, model, groups)
-            for (model, load), groups in parts.items()
+            served_table(load, groups) if load in SERVED else _of_model(lens, groups)
+            for (_, _, load), groups in parts.items()
         )
     )
 
@@ -88,7 +89,7 @@ def plain(renderable: RenderableType, width: int = WIDTH) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
-def _of_model(lens: Lens, model: str, chosen: Sequence[Group]) -> RenderableType:
+def _of_model(lens: Lens, chosen: Sequence[Group]) -> RenderableType:
     names = dict(zip(map(id, chosen), point_names(chosen), strict=True))
     notes = Footnotes()
     ordered = sorted(chosen, key=lambda one: not one.ranked)
@@ -97,7 +98,7 @@ def _of_model(lens: Lens, model: str, chosen: Sequence[Group]) -> RenderableType
         if before is not None and before.ranked and not one.ranked:
             table.add_section()
         _add(table, one, names[id(one)], columns(lens, chosen), notes)
-    title = Text(cell.clean(f"{lens.capitalize()} · {model}", 78), style="bold")
+    title = Text(cell.clean(f"{lens.capitalize()} · {chosen[0].model}{where(chosen[0])}", 160), style="bold")
     unranked = [
         hanging("✗ ", f"{names[id(one)]} is not ranked: {why_not_ranked(one)}", "yellow")
         for one in ordered

@@ -10,12 +10,13 @@ from typing import Literal
 
 from twinlens.measure.search_file import SearchRecord
 from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.report.cell import clean
 from twinlens.report.finding_text import finding_text, in_words, short, standing
 from twinlens.report.load import POLICY_KEYS, SERVED, Load, kind_of, load_of, place_of, policy_of
 from twinlens.spec.precision import PRECISIONS
-from twinlens.stats.group import Group, Summary, group
+from twinlens.stats.group import Group, Summary, group, once
 from twinlens.stats.metrics.definition import HEADLINE
 
 Lens = Literal["training", "inference"]
@@ -45,7 +46,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class LensView:
-    """One lens: its entries in order (model, load, batch, then precision from wide to narrow, then rate)."""
+    """One lens: its entries in order (model, machine, load, batch, then precision from wide to narrow, then rate)."""
 
     lens: Lens
     entries: tuple[Entry, ...]
@@ -59,8 +60,12 @@ class LensView:
         return tuple(entry.group for entry in self.entries)
 
     @property
-    def models(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(entry.group.model for entry in self.entries))
+    def parts(self) -> tuple[tuple[Entry, ...], ...]:
+        """The entries that may stand in one table or chart: of one model on one machine."""
+        found: dict[tuple[str, str], list[Entry]] = {}
+        for entry in self.entries:
+            found.setdefault((entry.group.model, entry.group.tag), []).append(entry)
+        return tuple(map(tuple, found.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,19 +90,27 @@ def view(material: Sequence[Material], title: str | None = None, searches: Seque
     """Put runs into lenses and groups, beside their searches. Raises ValueError when there is no run at all."""
     if not material:
         raise ValueError("a report needs at least one run")
+    kept, again = once(summary for _, summary in material)
+    wanted = set(map(id, kept))
+    material = [one for one in material if id(one[1]) in wanted]
+    groups = group(summary for _, summary in material)
+    by_summary = {id(summary): (run, summary) for run, summary in material}
     lenses = tuple(
-        _lens(lens, [one for one in material if one[1].lens == lens])
-        for lens in LENSES
-        if any(summary.lens == lens for _, summary in material)
+        _lens(lens, mine, by_summary) for lens in LENSES if (mine := [one for one in groups if one.lens == lens])
     )
     said = [note for run, summary in material for note in (*(run.facts.notes if run.facts else ()), *summary.notes)]
     names = list(dict.fromkeys(run.spec.name for run, _ in material))
     return View(
         title=clean(title or " and ".join(names[:3])),
         lenses=lenses,
-        notes=_once(clean(in_words(note), 600) for note in said),
+        notes=_once([*given_twice(again), *(clean(in_words(note), 600) for note in said)]),
         searches=tuple(searches),
     )
+
+
+def given_twice(ids: Sequence[str]) -> list[str]:
+    """A sentence on runs that were given more than once; none where none were."""
+    return [finding_text(Finding("given-twice", "notes", "", {"runs": len(ids)}))] if ids else []
 
 
 def _once(notes: Iterable[str]) -> tuple[str, ...]:
@@ -118,18 +131,18 @@ def _once(notes: Iterable[str]) -> tuple[str, ...]:
 
 
 def in_order(groups: Sequence[Group]) -> tuple[Group, ...]:
-    """Groups by model, load, batch, microbatch, then precision from wide to narrow, then rate or concurrency."""
+    """Groups by model, machine, load, batch, microbatch, then precision from wide to narrow, then rate."""
     models = list(dict.fromkeys(one.model for one in groups))
     regimes = list(PRECISIONS)
 
-    def place(one: Group) -> tuple[int, int, int, int, int, str, float]:
+    def place(one: Group) -> tuple[int, str, int, int, int, int, str, float]:
         name = precision_of(one)
         rank = regimes.index(name) if name in regimes else len(regimes)
         point = one.point
         sizes = point.get("batch") or 0, point.get("microbatch") or 0
         load = load_of(one)
         way = SERVED.index(load) + 1 if load in SERVED else 0
-        return models.index(one.model), way, *sizes, rank, name, place_of(one) if way else 0.0
+        return models.index(one.model), one.tag, way, *sizes, rank, name, place_of(one) if way else 0.0
 
     return tuple(sorted(groups, key=place))
 
@@ -140,12 +153,17 @@ def precision_of(one: Group) -> str:
 
 
 def point_names(groups: Sequence[Group]) -> tuple[str, ...]:
-    """A name per group: the precision, its rate or concurrency, and whatever else differs within its model."""
+    """A name per group: the precision, its rate or concurrency, and whatever else differs within its model.
+
+    Before it the model where there are several, and the letter of the machine where there are several.
+    """
     several_models = len({one.model for one in groups}) > 1
+    several_machines = len({one.tag for one in groups}) > 1
     names = []
     for one in groups:
-        varying = _varying([other for other in groups if other.model == one.model])
-        parts = [clean(one.model, 40)] if several_models else []
+        varying = _varying([other for other in groups if (other.model, other.tag) == (one.model, one.tag)])
+        parts = [f"machine {one.tag}"] if several_machines and one.tag else []
+        parts += [clean(one.model, 40)] if several_models else []
         parts.append(precision_of(one))
         if policy := policy_of(one.point):
             parts.append(policy)
@@ -153,10 +171,16 @@ def point_names(groups: Sequence[Group]) -> tuple[str, ...]:
         parts += [_number(one.point[key]) + word for key, word in _PLACES.items() if one.point.get(key) is not None]
         parts += [f"{clean(key, 20)} {clean(one.point[key], 20)}" for key in varying if one.point.get(key) is not None]
         names.append(" · ".join(parts))
-    # Two stacks with the same settings still need two names.
-    twice = {name for name, count in Counter(names).items() if count > 1}
+    # Two stacks with the same settings still need two names: bars of one name would stand on each other.
     stacks = [clean(one.runs[0].executor, 24) for one in groups]
-    return tuple(f"{name} · {stack}" if name in twice else name for name, stack in zip(names, stacks, strict=True))
+    software = [clean(one.machine.software, 40) if one.machine else "" for one in groups]
+    numbers = [f"stack {number}" for number in range(1, len(names) + 1)]
+    for words in (stacks, software, numbers):
+        twice = {name for name, count in Counter(names).items() if count > 1}
+        names = [
+            f"{name} · {word}" if name in twice and word else name for name, word in zip(names, words, strict=True)
+        ]
+    return tuple(names)
 
 
 def _varying(groups: Sequence[Group]) -> list[str]:
@@ -204,11 +228,10 @@ def runs_word(count: int) -> str:
     return f"{count} run" + ("" if count == 1 else "s")
 
 
-def _lens(lens: Lens, material: Sequence[Material]) -> LensView:
-    groups = in_order(group(summary for _, summary in material))
-    by_summary = {id(summary): (run, summary) for run, summary in material}
+def _lens(lens: Lens, groups: Sequence[Group], by_summary: dict[int, Material]) -> LensView:
+    ordered = in_order(groups)
     entries = tuple(
         Entry(name, precision_of(one), one, tuple(by_summary[id(summary)] for summary in one.runs))
-        for name, one in zip(point_names(groups), groups, strict=True)
+        for name, one in zip(point_names(ordered), ordered, strict=True)
     )
     return LensView(lens, entries)

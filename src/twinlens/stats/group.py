@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from twinlens.record.estimate import Estimate
@@ -91,7 +91,8 @@ class Summary:
 @dataclass(frozen=True, slots=True)
 class Group:
     """Repeats of one operating point. `ranked` only if every finished run is. `retaken`: finished attempts that others
-    disturbed and that were taken again; they are in no figure."""
+    disturbed and that were taken again; they are in no figure. `tag`: the letter of its machine where there are
+    several, "" where there is one."""
 
     lens: Literal["training", "inference"]
     model: str
@@ -100,6 +101,7 @@ class Group:
     metrics: dict[str, Estimate]
     ranked: bool
     retaken: tuple[Summary, ...] = ()
+    tag: str = ""
 
     @property
     def machine(self) -> Machine | None:
@@ -135,7 +137,19 @@ def group(summaries: Iterable[Summary]) -> tuple[Group, ...]:
     for runs in members.values():
         runs.sort(key=lambda one: place[id(one)])
     ordered = sorted(members.values(), key=lambda runs: place[id(runs[0])])
-    return tuple(_one(*_attempts(_not_replaced(runs))) for runs in ordered)
+    return _tagged(tuple(_one(*_attempts(_not_replaced(runs))) for runs in ordered))
+
+
+def _tagged(groups: tuple[Group, ...]) -> tuple[Group, ...]:
+    """The groups with letters of their machines, in order of appearance, if there is more than one."""
+    ids = list(dict.fromkeys(one.machine.id for one in groups if one.machine))
+    if len(ids) < 2:
+        return groups
+    letters = {id: _LETTERS[place] if place < len(_LETTERS) else f"{place + 1}" for place, id in enumerate(ids)}
+    return tuple(replace(one, tag=letters[one.machine.id]) if one.machine else one for one in groups)
+
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def once(summaries: Iterable[Summary]) -> tuple[tuple[Summary, ...], tuple[str, ...]]:

@@ -16,7 +16,7 @@ from twinlens.spec.workload import InferenceWorkload, TrainingWorkload
 from twinlens.stats.disturbed import UNDISTURBED, Disturbed
 from twinlens.stats.findings import Seen, findings
 from twinlens.stats.group import Machine, Summary, Verdict
-from twinlens.stats.machine import machine_of
+from twinlens.stats.machine import machine_of, model_of, precision_of
 from twinlens.stats.metrics.client import ClientVerdict
 from twinlens.stats.metrics.energy import energy
 from twinlens.stats.metrics.inference import inference_metrics, inference_steadiness
@@ -54,7 +54,7 @@ def summarise(run: Run) -> Summary:
         run=run.id,
         lens=run.lens,
         state=run.state,
-        model=run.spec.workload.model,
+        model=model_of(run),
         executor=f"{run.spec.executor.kind}, compiled"
         if run.spec.executor.graph == "compiled"
         else run.spec.executor.kind,
@@ -181,7 +181,7 @@ def _why_no_energy(run: Run) -> str:
 
 
 def _point(run: Run) -> dict[str, Any]:
-    point = run.spec.point.model_dump(mode="json", exclude_none=True)
+    point = run.spec.point.model_dump(mode="json", exclude_none=True) | {"precision": precision_of(run)}
     if run.lens == "training":
         point.pop("batch", None)  # the training workload says its own batch
         workload = run.spec.workload
