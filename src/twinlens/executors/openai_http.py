@@ -27,7 +27,6 @@ from twinlens.executors.receive import Loop, OutOfResources
 from twinlens.record.facts import Facts
 from twinlens.record.request import Request
 from twinlens.schedule.ask import Ask, Schedule
-from twinlens.schedule.open_loop import OpenLoop
 from twinlens.schedule.prompt import Words, words_of
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload import Images, InferenceWorkload
@@ -153,7 +152,7 @@ class OpenAIServer:
 
     def _play(self, loop: Loop, origin_ns: int, schedule: Schedule, rows: Rows) -> None:
         # An open loop is settled beforehand: what is due soon is written out now, so that it leaves on time.
-        ahead_ns = _AHEAD_NS if isinstance(schedule, OpenLoop) else 0
+        ahead_ns = _AHEAD_NS if getattr(schedule, "is_settled", False) else 0
         ready, now = self._ready, time.monotonic_ns
         while True:
             ready.extend((ask, None) for ask in schedule.due(now() - origin_ns))

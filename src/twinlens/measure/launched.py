@@ -91,7 +91,11 @@ def joined(opened: Any, folder: Path, spec: RunSpec, say: Phrase, handed: Runnin
         update_run(folder, server=handed.to_json())
     try:
         opened.join(handed)
-        yield handed
+        try:
+            yield handed
+        except ExecutorFailed as error:
+            if error.code != "TL306" or handed.is_up():
+                raise
         if not handed.is_up():
             raise ExecutorFailed(
                 f"the server ended while it was measured: {telling_line(read_log(Path(handed.log)))}; its log is "

@@ -22,6 +22,7 @@ from twinlens.measure.client_job import Job
 from twinlens.measure.client_process import ClientProcess
 from twinlens.measure.clients import Client, await_ready, calibrated, jobs_for
 from twinlens.measure.crew_size import needed_clients, typical_answer_tokens
+from twinlens.measure.hopeless import Hope, WhileThereIsHope
 from twinlens.measure.interrupt import deaf, told_once
 from twinlens.measure.play_together import Together
 from twinlens.measure.train import Progress
@@ -33,37 +34,42 @@ from twinlens.schedule.share import refuse_unshared
 from twinlens.spec.study import RunSpec
 from twinlens.stats.metrics.client import Calibration
 
+_SEEN = ("outcome", "error", "end_ns")
 Player = Callable[[RowWriter, Progress], None]
 """Plays the whole schedule of a run once."""
 
 
 @contextlib.contextmanager
-def player(server: Server, spec: RunSpec, folder: Path, say: Callable[[str], None]) -> Iterator[Player]:
+def player(
+    server: Server, spec: RunSpec, folder: Path, say: Callable[[str], None], is_up: Callable[[], bool] = lambda: True
+) -> Iterator[Player]:
     """Everything made ready to play a run's load: the plan written beside the rows, the clients up and calibrated.
 
-    Raises BadInput for a load that cannot be split over the clients asked for.
+    `is_up`: whether the server, where it was launched, lives. Raises BadInput for a load that cannot be split over the
+    clients asked for; the player raises ExecutorFailed (TL306) for a run that is given up.
     """
+    hope = Hope(spec.protocol.hopeless_s, is_up)
     load = load_of(spec)
     if load.plan is not None:
         with pa.ipc.new_file(str(folder / "schedule.arrow"), load.plan.to_table().schema) as file:
             file.write_table(load.plan.to_table())
     if not hasattr(server, "client"):  # only a client over a network has lateness of its own
-        yield partial(_alone, server, load, spec)
+        yield partial(_alone, server, load, spec, hope)
         return
     crew = crew_of(spec.executor.options)
     if crew.on is not None:
         from twinlens.measure.dispatch import dispatched  # Ray: heavy, and an extra
 
         with dispatched(crew, spec, load.plan, _seat(server), say) as (jobs, clients):
-            yield _crew_player(server, spec, folder, jobs, clients, say, {})
+            yield _crew_player(server, spec, folder, jobs, clients, say, {}, hope)
         return
     count, why, one = _count(crew, spec, load, say)
     if count == 1:
         update_run(folder, calibration=asdict(one))
-        yield partial(_recorded, server, load, spec, folder, {"clients_why": why} if why else {})
+        yield partial(_recorded, server, load, spec, folder, {"clients_why": why} if why else {}, hope)
         return
     with told_once(), _processes(jobs_for(spec, load.plan, _seat(server), count)) as (jobs, clients):
-        yield _crew_player(server, spec, folder, jobs, clients, say, {"clients_why": why})
+        yield _crew_player(server, spec, folder, jobs, clients, say, {"clients_why": why}, hope)
 
 
 @contextlib.contextmanager
@@ -107,6 +113,7 @@ def _crew_player(
     clients: list[Client],
     say: Callable[[str], None],
     about: dict[str, Any],
+    hope: Hope,
 ) -> Player:
     say(f"starting {len(clients)} clients")
     await_ready(clients)
@@ -117,8 +124,14 @@ def _crew_player(
     def play(rows: RowWriter, progress: Progress) -> None:
         def told(now_ns: int) -> None:
             progress(min(1.0, max(0.0, now_ns / 1e9 / spec.protocol.duration_s)), rows.count)
+            hope.check()
 
-        together = Together(jobs, clients, rows.add_table, told)
+        def take(table: pa.Table) -> None:
+            rows.add_table(table)
+            for outcome, error, end_ns in zip(*(table.column(name).to_pylist() for name in _SEEN), strict=True):
+                hope.see(outcome, error, end_ns)
+
+        together = Together(jobs, clients, take, told)
         try:
             together.play(server.begin_at)
         finally:
@@ -128,22 +141,31 @@ def _crew_player(
 
 
 def _recorded(
-    server: Any, load: Load, spec: RunSpec, folder: Path, about: dict[str, Any], rows: RowWriter, progress: Progress
+    server: Any,
+    load: Load,
+    spec: RunSpec,
+    folder: Path,
+    about: dict[str, Any],
+    hope: Hope,
+    rows: RowWriter,
+    progress: Progress,
 ) -> None:
     try:
-        _alone(server, load, spec, rows, progress)
+        _alone(server, load, spec, hope, rows, progress)
     finally:
         update_run(folder, client=server.client().to_json() | about)
 
 
-def _alone(server: Server, load: Load, spec: RunSpec, rows: RowWriter, progress: Progress) -> None:
+def _alone(server: Server, load: Load, spec: RunSpec, hope: Hope, rows: RowWriter, progress: Progress) -> None:
     seconds = spec.protocol.duration_s
 
     def take(request: Request) -> None:
         rows.add(request)
+        hope.see(request.outcome, request.error, request.end_ns)
         progress(min(1.0, request.end_ns / 1e9 / seconds), rows.count)
 
-    server.play(load.schedule, take)
+    server.play(WhileThereIsHope(load.schedule, hope), take)
+    hope.check()
 
 
 def _seat(server: Any) -> Any:

@@ -142,7 +142,7 @@ def _take(
         with sampling:
             serve(opened, spec, rows, progress)
     else:
-        with player(opened, spec, rows.folder, lambda phrase: say(phrase, 0.0, 0)) as play:
+        with player(opened, spec, rows.folder, lambda phrase: say(phrase, 0.0, 0), _is_up(running)) as play:
             asking = partial(say, "asking the guards' questions", 1.0)
             with (
                 guarded(opened, spec, rows.folder, lambda: asking(rows.count)),
@@ -151,6 +151,10 @@ def _take(
                 drill(running, spec.protocol.stall),
             ):
                 play(rows, progress)
+
+
+def _is_up(running: Running | None) -> Callable[[], bool]:
+    return (lambda: True) if running is None else running.is_up
 
 
 @contextlib.contextmanager

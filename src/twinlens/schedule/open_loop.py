@@ -68,6 +68,9 @@ class OpenLoop:
     `asks` are in the order of their intended times. They are read one at a time, so a million may be columns.
     """
 
+    is_settled = True
+    """What comes next is known beforehand, whatever happens: requests can be made ahead."""
+
     def __init__(self, asks: Sequence[Ask]) -> None:
         self._asks, self._position = asks, 0
         self._next = asks[0] if len(asks) else None

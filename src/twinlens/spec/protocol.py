@@ -36,6 +36,7 @@ class Protocol(Spec):
     `telemetry_s`: time between samples of the machine, and of a server's own metrics (there half a second at least).
     `ceilings`: measure this machine's rates beside each run.
     `stall`: a drill, for launched servers only.
+    `hopeless_s`: a run under load is given up when nothing but the same failure has come for so long (0: never).
     `pairing`: "slices": the points of a repeat are up together and work in turns, `slice_s` seconds at a time, one at
     any moment, so that what disturbs the machine meets all of them and their ratios stand. `duration_s` is then the
     working time of each point, and `extend` does not apply.
@@ -55,5 +56,6 @@ class Protocol(Spec):
     guards: bool = False
     tolerance: Tolerance = Tolerance()
     stall: Stall | None = None
+    hopeless_s: NonNegativeFloat = 10.0
     pairing: Literal["none", "slices"] = "none"
     slice_s: PositiveFloat = 1.5

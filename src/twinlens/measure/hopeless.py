@@ -1,0 +1,79 @@
+"""When a run is given up: nothing but one and the same failure comes, and has for a while. Pure.
+
+Either from the start, whatever the failure is; or, later, where nobody takes connections any more. A share of failures
+never ends a run, nor does a server that comes back in time: one answer that ends well, or fails otherwise, begins anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from twinlens.errors import ExecutorFailed
+from twinlens.record.request import Request
+from twinlens.schedule.ask import Ask, Schedule
+
+FEWEST = 20
+"""Failures that must have come, however long it took."""
+_GONE = "cannot connect"
+_NUMBER = re.compile(r"\d+")
+
+
+class Hope:
+    """Told of each row as it ends; `lost` is then None or the sentence with which the run is given up.
+
+    `patience_s`: how long the same failure must have been all that came; 0: for ever. `is_up`: whether a server that
+    was launched still lives; once it does not, there is nothing to wait for.
+    """
+
+    def __init__(self, patience_s: float, is_up: Callable[[], bool] = lambda: True) -> None:
+        self._patience_ns, self._is_up = round(patience_s * 1e9), is_up
+        self._kind: tuple[str, str] | None = None
+        self._count, self._since_ns, self._rows = 0, 0, 0
+        self.lost: str | None = None
+
+    def see(self, outcome: str, error: str | None, end_ns: int) -> None:
+        """One request has ended, `end_ns` after the start of the run."""
+        self._rows += 1
+        if outcome == "ok":
+            self._kind = None
+            return
+        if (kind := (outcome, _NUMBER.sub("0", error or ""))) != self._kind:
+            self._kind, self._count, self._since_ns = kind, 0, end_ns
+        self._count += 1
+        is_gone = (error or "").startswith(_GONE)
+        if not self._patience_ns or self.lost or self._count < FEWEST:
+            return
+        if not is_gone and self._count < self._rows:
+            return
+        waited_ns = end_ns - self._since_ns
+        if waited_ns >= self._patience_ns or (is_gone and not self._is_up()):
+            self.lost = (
+                f"given up after {self._rows} requests: the last {self._count}, over {waited_ns / 1e9:.1f} s, all ended "
+                f"alike ({error or outcome}); the rows are kept"
+            )
+
+    def check(self) -> None:
+        """Raises ExecutorFailed (TL306) for a run that was given up."""
+        if self.lost:
+            raise ExecutorFailed(self.lost, code="TL306")
+
+
+class WhileThereIsHope:
+    """A schedule that is over once there is none: what is in flight ends, and nothing more is asked."""
+
+    def __init__(self, schedule: Schedule, hope: Hope) -> None:
+        self._schedule, self._hope = schedule, hope
+
+    def due(self, now_ns: int) -> tuple[Ask, ...]:
+        return () if self._hope.lost else self._schedule.due(now_ns)
+
+    def next_due_ns(self) -> int | None:
+        return None if self._hope.lost else self._schedule.next_due_ns()
+
+    def done(self, request: Request) -> None:
+        self._schedule.done(request)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._schedule, name)
