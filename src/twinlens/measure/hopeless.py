@@ -50,8 +50,8 @@ class Hope:
         waited_ns = end_ns - self._since_ns
         if waited_ns >= self._patience_ns or (is_gone and not self._is_up()):
             self.lost = (
-                f"given up after {self._rows} requests: the last {self._count}, over {waited_ns / 1e9:.1f} s, all ended "
-                f"alike ({error or outcome}); the rows are kept"
+                f"given up after {self._rows} requests: the last {self._count}, over {waited_ns / 1e9:.1f} s, all "
+                f"ended alike ({error or outcome}); the rows are kept"
             )
 
     def check(self) -> None:
