@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from dataclasses import fields
 
 import numpy as np
 from scipy.signal import lfilter
@@ -52,22 +53,24 @@ def served(rng: np.random.Generator, rate: float, n: int, servers: int, cv: floa
 
 def rows(intended_s: np.ndarray, end_s: np.ndarray) -> Requests:
     """Requests that were answered whole at their end with one token."""
-    n = intended_s.size
     intended, end = (np.round(times * 1e9).astype(np.int64) for times in (intended_s, end_s))
-    none, one = np.full(n, np.nan), np.ones(n, np.int64)
-    return Requests(
-        group=np.arange(n),
-        intended_ns=intended,
-        sent_ns=intended,
-        end_ns=end,
-        input_tokens=one,
-        output_tokens=one,
-        outcome=np.full(n, "ok", dtype=object),
-        offsets=np.arange(n + 1),
-        chunk_ns=end,
-        chunk_tokens=one,
-        asked_tokens=none,
-        released_ns=none,
-        session=none,
-        turn=none,
-    )
+    return plain(intended, np.arange(intended.size + 1), end)
+
+
+def plain(intended_ns: np.ndarray, offsets: np.ndarray, chunk_ns: np.ndarray) -> Requests:
+    """Requests that were sent when intended and answered well, a token a chunk; all else is not known."""
+    n = intended_ns.size
+    known = {
+        "group": np.arange(n),
+        "intended_ns": intended_ns,
+        "sent_ns": intended_ns,
+        "end_ns": chunk_ns[offsets[1:] - 1],
+        "input_tokens": np.ones(n, np.int64),
+        "output_tokens": np.diff(offsets),
+        "outcome": np.full(n, "ok", dtype=object),
+        "offsets": offsets,
+        "chunk_ns": chunk_ns,
+        "chunk_tokens": np.ones(chunk_ns.size, np.int64),
+    }
+    unknown = {field.name: np.full(n, np.nan) for field in fields(Requests) if field.name not in known}
+    return Requests(**known, **unknown)

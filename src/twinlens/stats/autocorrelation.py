@@ -82,7 +82,8 @@ def _first_lags(series: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(np.eye(1, _FIRST_LAGS)[0], dtype=np.float64)
     rho, total = [1.0], 1.0
     while len(rho) < _FIRST_LAGS and len(rho) - 1 < _WINDOW * total:
-        rho.append(float(centred[: -len(rho)] @ centred[len(rho) :]) / power)
+        # No BLAS product: its threads wait for each other where others have the processors.
+        rho.append(float((centred[: -len(rho)] * centred[len(rho) :]).sum()) / power)
         total += 2 * rho[-1]
     return np.asarray(rho, dtype=np.float64)
 

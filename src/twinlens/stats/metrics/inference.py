@@ -158,14 +158,16 @@ def _efficiency(found: dict[str, Estimate], facts: Facts) -> dict[str, Estimate]
 
 
 def _gaps_s(requests: Requests, rows: np.ndarray) -> np.ndarray:
-    """Gaps between consecutive tokens of the rows, pooled, in seconds."""
+    """Gaps between consecutive tokens of the rows, pooled, in the order of time in which they ended; seconds."""
     gaps = np.diff(requests.chunk_ns)
     within = np.ones(len(gaps), bool)
     edges = requests.offsets[1:-1] - 1
     within[edges[(edges >= 0) & (edges < len(gaps))]] = False
     chosen = np.zeros(len(requests), bool)
     chosen[rows] = True
-    return np.asarray(gaps[within & np.repeat(chosen, np.diff(requests.offsets))[:-1]] / 1e9)
+    wanted = np.flatnonzero(within & np.repeat(chosen, np.diff(requests.offsets))[:-1])
+    order = np.argsort(requests.chunk_ns[wanted + 1], kind="stable")
+    return np.asarray(gaps[wanted[order]] / 1e9)
 
 
 def _quantiles(name: str, values: np.ndarray, wanted: tuple[str, ...]) -> dict[str, Estimate]:

@@ -67,10 +67,12 @@ def latency(requests: Requests, rows: np.ndarray) -> Latency:
 
 
 def gaps_s(requests: Requests, rows: np.ndarray) -> np.ndarray:
-    """Gaps between consecutive chunks of `rows`, pooled, in the order of the rows; seconds.
+    """Gaps between consecutive chunks of `rows`, pooled, in the order of time in which they ended; seconds.
 
+    A step of a batching server is one gap of each request in it. In order of time these copies stand side by side,
+    where it can be seen that they are one step and not as many; in order of rows they would look independent.
     A request that failed has its gaps, and one endless gap for every token that was asked for and never came (at
-    least one). Beyond a million gaps, whole requests at even steps.
+    least one), at its end. Beyond a million gaps, whole requests at even steps.
     """
     counts = np.diff(requests.offsets)
     total = int(counts[rows].sum())
@@ -87,7 +89,9 @@ def gaps_s(requests: Requests, rows: np.ndarray) -> np.ndarray:
     found = np.full(owner.size, np.inf)
     at = requests.offsets[:-1][rows][owner[is_real]] + place[is_real]
     found[is_real] = (requests.chunk_ns[at + 1] - requests.chunk_ns[at]) / 1e9
-    return found
+    ended_ns = requests.end_ns[rows][owner]
+    ended_ns[is_real] = requests.chunk_ns[at + 1]
+    return np.asarray(found[np.argsort(ended_ns, kind="stable")])
 
 
 def chunking(requests: Requests, rows: np.ndarray) -> tuple[Literal["itl", "icl"], str]:
