@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from benchmarks.coverage.batches import batched, true_gap_s
+
 from twinlens.record.estimate import Estimate
 from twinlens.stats.censored import censored_quantile
 from twinlens.stats.metrics.latency import gaps_s
