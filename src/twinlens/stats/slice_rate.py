@@ -1,0 +1,106 @@
+"""What a point did in each of its slices: work over the time that was its own, as pure functions of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from twinlens.record.request import Requests
+from twinlens.record.step import Steps
+
+FOREIGN_SHARE = 0.05  # of the machine's processors: less is within the noise of most runs
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRates:
+    """Measured slices of one run, in order: their numbers (from 0), work per second, and whether others disturbed
+    them, each [n]."""
+
+    slices: np.ndarray
+    rates: np.ndarray
+    disturbed: np.ndarray
+
+
+def training_slices(steps: Steps, telemetry: pa.Table) -> dict[str, SliceRates]:
+    """Tokens (or images) per second of each slice, under the id of the headline rate."""
+    chosen = (steps.kind == "step") & (steps.slice >= 0)
+    work = steps.tokens if steps.tokens.any() else steps.samples
+    name = "training_tokens_per_s" if steps.tokens.any() else "training_images_per_s"
+    return _rates(name, steps.slice[chosen], work[chosen], steps.begin_ns[chosen], steps.end_ns[chosen], telemetry)
+
+
+def inference_slices(requests: Requests, telemetry: pa.Table) -> dict[str, SliceRates]:
+    """Output tokens (or images) per second of each slice, and what decode alone did, under their metrics' ids."""
+    known = requests.slice >= 0
+    chosen = known & (requests.outcome == "ok")
+    tokens = requests.output_tokens.any()
+    work = np.where(requests.outcome == "ok", requests.output_tokens if tokens else 1, 0)
+    name = "output_tokens_per_s" if tokens else "inference_images_per_s"
+    # The time of a slice is that of all its requests, failed ones too.
+    found = _rates(
+        name, requests.slice[known], work[known], requests.intended_ns[known], requests.end_ns[known], telemetry
+    )
+    many = chosen & (requests.output_tokens > 1)
+    if not tokens or not many.any():
+        return found
+    first, last = requests.first_chunk_ns(), requests.last_chunk_ns()
+    # Requests of one batch decode together: their time counts once, as that of their first.
+    _, heads = np.unique(requests.group, return_index=True)
+    is_head = np.zeros(len(requests), bool)
+    is_head[heads] = True
+    decode_s = _sums(requests.slice[many], np.where(is_head[many], last[many] - first[many], 0.0)) / 1e9
+    decoded = _sums(requests.slice[many], requests.output_tokens[many] - 1)
+    slices = np.unique(requests.slice[many]).astype(np.int64)
+    if (decode_s > 0).all():
+        marks = _disturbed(
+            slices, requests.slice[known], requests.intended_ns[known], requests.end_ns[known], telemetry
+        )
+        found["decode_tokens_per_s"] = SliceRates(slices, decoded / decode_s, marks)
+    return found
+
+
+def _rates(
+    name: str, number: np.ndarray, work: np.ndarray, begin_ns: np.ndarray, end_ns: np.ndarray, telemetry: pa.Table
+) -> dict[str, SliceRates]:
+    if not number.size:
+        return {}
+    slices = np.unique(number)
+    begin, end = _spans(number, begin_ns, end_ns)
+    rates = _sums(number, work) / np.maximum((end - begin) / 1e9, 1e-9)
+    whole = slices.astype(np.int64)
+    return {name: SliceRates(whole, rates, _disturbed(whole, number, begin_ns, end_ns, telemetry))}
+
+
+def _sums(number: np.ndarray, amount: np.ndarray) -> np.ndarray:
+    _, place = np.unique(number, return_inverse=True)
+    return np.bincount(place, amount)
+
+
+def _spans(number: np.ndarray, begin_ns: np.ndarray, end_ns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    slices, place = np.unique(number, return_inverse=True)
+    begin = np.full(len(slices), np.iinfo(np.int64).max)
+    end = np.full(len(slices), np.iinfo(np.int64).min)
+    np.minimum.at(begin, place, begin_ns)
+    np.maximum.at(end, place, end_ns)
+    return begin, end
+
+
+def _disturbed(
+    wanted: np.ndarray, number: np.ndarray, begin_ns: np.ndarray, end_ns: np.ndarray, telemetry: pa.Table
+) -> np.ndarray:
+    """Whether other programs took more than `FOREIGN_SHARE` of the processors, on average over a slice's samples."""
+    slices = np.unique(number)
+    begin, end = _spans(number, begin_ns, end_ns)
+    foreign = np.asarray(telemetry.column("foreign_cpu").to_numpy(zero_copy_only=False), dtype=float)
+    time_ns = telemetry.column("time_ns").to_numpy()
+    marks = np.zeros(len(wanted), bool)
+    for at, one in enumerate(wanted):
+        place = int(np.searchsorted(slices, one))
+        # The sample that ends a slice is taken just after it, and says what happened in it.
+        until = begin[place + 1] if place + 1 < len(begin) else np.iinfo(np.int64).max
+        seen = foreign[(time_ns > begin[place]) & (time_ns <= max(int(end[place]), int(until) - 1))]
+        seen = seen[np.isfinite(seen)]
+        marks[at] = bool(seen.size) and float(seen.mean()) > FOREIGN_SHARE
+    return marks
