@@ -64,6 +64,14 @@ def test_each_round_gives_every_point_one_turn(runs: tuple[Run, ...]) -> None:
     assert len(rounds[0]) > 4
 
 
+def test_the_slices_of_a_point_are_of_one_size(runs: tuple[Run, ...]) -> None:
+    """A slice that ended by the clock would end sooner after slow rows."""
+    for run in runs:
+        number = run.table.column("slice").to_numpy()
+        sizes = {int((number == one).sum()) for one in np.unique(number[number >= 0])}
+        assert len(sizes) == 1
+
+
 def test_no_row_holds_waiting(runs: tuple[Run, ...]) -> None:
     """Two thirds of the time others work; the rate is that of the time that was this point's own."""
     for run in runs:

@@ -33,6 +33,7 @@ class Member:
         self.run = create_run(folder, spec)
         update_run(self.run, pairing=pairing.to_json())
         self.worked_s, self.observations, self.rows = 0.0, 0, 0
+        self._size: int | None = None  # steps or batches of a slice, once the warm-up has told
         self._process = started(self.run, "--turns")
 
     def opened(self, tell: Tell) -> None:
@@ -41,9 +42,12 @@ class Member:
 
     def turn(self, number: int) -> None:
         """Let it work for one slice, which counts unless it is a warm-up."""
-        self._say(turn=number, seconds=self.spec.protocol.slice_s)
+        slice_s = self.spec.protocol.slice_s
+        self._say(turn=number, seconds=slice_s, observations=self._size)
         had = self._hear("had", lambda phrase: None)
         self.rows = had["rows"]
+        if self._size is None:
+            self._size = max(1, round(slice_s * had["observations"] / max(had["worked_s"], 1e-9)))
         if number >= 0:
             self.worked_s += had["worked_s"]
             self.observations += had["observations"]

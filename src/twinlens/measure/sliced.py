@@ -42,7 +42,7 @@ def take_in_turns(work: Work, rows: RowWriter, turns: Turns, sampling: AbstractC
 
 
 def steps(trainer: Trainer) -> Work:
-    """Optimizer steps until the turn's time is up; one at least."""
+    """Optimizer steps: as many as the turn asks for, or until its time is up; one at least."""
 
     def work(turn: Turn, rows: RowWriter) -> Worked:
         begin_ns: int | None = None
@@ -53,14 +53,14 @@ def steps(trainer: Trainer) -> Work:
             begin_ns = marks.begin_ns if begin_ns is None else begin_ns
             count += 1
             worked_s = (marks.end_ns - begin_ns) / 1e9
-            if worked_s >= turn.seconds:
+            if count == turn.observations or (turn.observations is None and worked_s >= turn.seconds):
                 return Worked(worked_s, count)
 
     return work
 
 
 def batches(server: Server, spec: RunSpec) -> Work:
-    """Lockstep batches until the turn's time is up; one at least."""
+    """Lockstep batches: as many as the turn asks for, or until its time is up; one at least."""
     workload = spec.workload
     assert isinstance(workload, InferenceWorkload)
     vision = isinstance(workload.data, Images)
@@ -78,7 +78,8 @@ def batches(server: Server, spec: RunSpec) -> Work:
             spec.point.batch,
             None if vision else workload.input_tokens,
             None if vision else workload.output_tokens,
-            slice_ns=round(turn.seconds * 1e9),
+            slice_ns=round(turn.seconds * 1e9) if turn.observations is None else 0,
+            batches=turn.observations or 1,
             seed=spec.seed,
             first_group=first_group,
         )

@@ -13,10 +13,15 @@ Tell = Callable[..., None]
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Work for `seconds`, as slice `number`."""
+    """Work as slice `number`: for `seconds`, or as many steps or batches as `observations` says.
+
+    A slice that ends by the clock ends sooner after slow rows, and its rate would be a little too low; so the time
+    decides while warming up only, and then each point has slices of one size.
+    """
 
     number: int
     seconds: float
+    observations: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ class Turns:
         if not line:
             raise KeyboardInterrupt
         order: dict[str, Any] = json.loads(line)
-        return None if order.get("over") else Turn(order["turn"], order["seconds"])
+        return None if order.get("over") else Turn(order["turn"], order["seconds"], order.get("observations"))
 
     def had(self, turn: Turn, worked: Worked, rows: int) -> None:
         """Give the turn back."""

@@ -9,7 +9,7 @@ from twinlens.spec.length import Length
 
 
 class Slice:
-    """Batches until `slice_ns` have passed since the first, which there is in any case."""
+    """Batches until `slice_ns` have passed since the first began, and `batches` of them at least."""
 
     def __init__(
         self,
@@ -18,11 +18,13 @@ class Slice:
         output_tokens: Length | None,
         *,
         slice_ns: int,
+        batches: int,
         seed: int,
         first_group: int,
     ) -> None:
         self._batch, self._input, self._output = batch, input_tokens, output_tokens
         self._slice_ns, self._seed, self._first_group = slice_ns, seed, first_group
+        self._least = batches
         self._batches: Lockstep | None = None
 
     def due(self, now_ns: int) -> tuple[Ask, ...]:
@@ -32,7 +34,7 @@ class Slice:
                 self._input,
                 self._output,
                 until_ns=now_ns + self._slice_ns,
-                min_requests=self._batch,
+                min_requests=self._batch * self._least,
                 seed=self._seed,
                 first_group=self._first_group,
             )

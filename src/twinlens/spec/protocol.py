@@ -39,7 +39,7 @@ class Protocol(Spec):
     `hopeless_s`: a run under load is given up when nothing but the same failure has come for so long (0: never).
     `pairing`: "slices": the points of a repeat are up together and work in turns, `slice_s` seconds at a time, one at
     any moment, so that what disturbs the machine meets all of them and their ratios stand. `duration_s` is then the
-    working time of each point, and `extend` does not apply.
+    working time of each point, and neither `extend` nor `retakes` applies. A slice is as many whole rows as fill it.
     """
 
     warmup: Literal["auto"] = "auto"
@@ -58,4 +58,4 @@ class Protocol(Spec):
     stall: Stall | None = None
     hopeless_s: NonNegativeFloat = 10.0
     pairing: Literal["none", "slices"] = "none"
-    slice_s: PositiveFloat = 1.5
+    slice_s: PositiveFloat = 0.5

@@ -133,12 +133,11 @@ def steadiness(series: Sequence[Blocks]) -> tuple[PairedLabel, str, float | None
         fewest = min((one.size for one in series), default=0)
         return "too short", f"a repeat has {fewest} rounds, at least {FEWEST_BLOCKS} are needed", None
     lines = [_line(one) for one in series]
-    weights = np.array([1 / error**2 if error > 0 else 0.0 for _, error, _ in lines])
-    if not weights.any():
+    errors = np.array([error for _, error, _ in lines])
+    if not errors.any():
         return "level", "every round has the same ratio", 0.0
-    common = float(np.average([change for change, _, _ in lines], weights=weights))
-    freedom = sum(max(1.0, free) for _, _, free in lines)
-    half = t_quantile(_VISIBLE_LEVEL, freedom) / math.sqrt(float(weights.sum()))
+    common, freedom = float(np.mean([change for change, _, _ in lines])), sum(max(1.0, free) for _, _, free in lines)
+    half = t_quantile(_VISIBLE_LEVEL, freedom) * math.sqrt(float((errors**2).mean()) / len(lines))
     visible = math.expm1(half)
     if abs(common) > max(half, math.log1p(_DELTA)):
         return "drift", f"the ratio {_moved(common)} over a repeat", visible

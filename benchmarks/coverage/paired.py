@@ -1,0 +1,236 @@
+"""How often the interval of a paired ratio holds the truth: points that take turns on a machine that is not quiet.
+
+`python -m benchmarks.coverage.paired` prints the table of docs/results/coverage-paired.md (`--save` writes it).
+A row takes its own time, times what the machine does at that moment, times its own noise. The machine is the same for
+both points, so the true ratio is that of the rows' own times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from twinlens.stats.paired import PairedRatio, paired_ratio
+from twinlens.stats.slice_rate import SliceRates
+
+PLACE = Path(__file__).parents[2] / "docs" / "results" / "coverage-paired.md"
+RATIO = 1.8
+_TICK_S = 0.03
+
+
+_HEAD = """# How often intervals of paired ratios hold the truth
+
+By simulation, {studies:,} studies a line; the true ratio is {ratio:g}, slices are of 0.5 s, rows take 0.08 and 0.15 s with 5 % noise.
+In bursts, 30 to 40 % of the time, everything takes 1.9 times as long. Made by `python -m benchmarks.coverage.paired --save`; nothing
+in it depends on the machine that makes it.
+
+| what happens on the machine | repeats | rounds | interval given | holds the truth | half-width | off by | label "level" |
+|---|---|---|---|---|---|---|---|
+"""
+_TAIL = """
+From three repeats on the interval is over repeats, and holds whatever differs between them. Of one repeat it is over rounds, by how
+far neighbouring rounds resemble each other. "off by": mean of all estimates against the truth.
+
+## How long a slice should be
+
+Three repeats, 8 s of work for each point in each, bursts 30 % of the time: a slice well below the bursts meets both sides alike.
+
+| slice | bursts | half-width |
+|---|---|---|
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What happens to both points. `burst_share` of the time, for `burst_s` on average, a neighbour makes everything
+    `burst_factor` times as long. `drift`: relative slow-down per minute. `throttle`: the factor it comes to, after
+    `throttle_s`. `noise`: spread of a row's logarithm; `tail`: share of rows that take three times as long.
+    `between`: spread of the true log ratio between repeats."""
+
+    name: str
+    burst_share: float = 0.0
+    burst_s: float = 3.0
+    burst_factor: float = 1.9
+    drift: float = 0.0
+    throttle: float = 1.0
+    throttle_s: float = 20.0
+    noise: float = 0.05
+    tail: float = 0.0
+    between: float = 0.0
+
+    def slowdown(self, now_s: np.ndarray, is_busy: np.ndarray) -> np.ndarray:
+        """How much longer a row takes now."""
+        heat = 1 + (self.throttle - 1) * -np.expm1(-now_s / self.throttle_s)
+        return (1 + (self.burst_factor - 1) * is_busy) * (1 + self.drift * now_s / 60) * heat
+
+
+MACHINES = (
+    Machine("quiet"),
+    Machine("heavy tails", tail=0.02),
+    Machine("bursts of 0.3 s", burst_share=0.3, burst_s=0.3),
+    Machine("bursts of 1.5 s", burst_share=0.3, burst_s=1.5),
+    Machine("bursts of 5 s", burst_share=0.3, burst_s=5.0),
+    Machine("bursts of 20 s", burst_share=0.4, burst_s=20.0),
+    Machine("drift of 20 % a minute", drift=0.2),
+    Machine("throttling by 30 %", throttle=1.3),
+    Machine("bursts, drift, throttling", burst_share=0.3, burst_s=3.0, drift=0.1, throttle=1.2),
+    Machine("bursts; repeats differ by 1 %", burst_share=0.3, burst_s=3.0, between=0.01),
+    Machine("bursts; repeats differ by 5 %", burst_share=0.3, burst_s=3.0, between=0.05),
+)
+
+
+def repeat(
+    rng: np.random.Generator, machine: Machine, count: int, blocks: int, slice_s: float = 0.5, row_s: float = 0.15
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rates of both points in each round of `count` independent repeats, two arrays [count, blocks].
+
+    The first point is `RATIO` times as fast as the second, whose rows take `row_s` of undisturbed time. A slice is as many
+    rows as fill `slice_s` undisturbed; rounds go ABBA.
+    """
+    tilt = machine.between * rng.normal(size=count)
+    own_s = (row_s / RATIO * np.exp(-tilt), np.full(count, row_s))
+    size = tuple(max(1, round(slice_s / each_s)) for each_s in (row_s / RATIO, row_s))
+    now_s = np.zeros(count)
+    is_busy = rng.random(count) < machine.burst_share
+    rates = np.empty((2, count, blocks))
+    for block in range(blocks):
+        for side in (0, 1) if block % 2 == 0 else (1, 0):
+            begin_s, rows, left_s = now_s.copy(), np.zeros(count), _work(rng, machine, own_s[side])
+            working = np.ones(count, bool)
+            while working.any():
+                slow = machine.slowdown(now_s, is_busy)
+                step_s = np.where(working, np.minimum(_TICK_S, left_s * slow), 0.0)
+                now_s += step_s
+                left_s -= step_s / slow
+                is_busy = _next(rng, machine, is_busy, step_s)
+                ended = working & (left_s <= 1e-12)
+                rows += ended
+                working &= ~(ended & (rows >= size[side]))
+                if ended.any():
+                    left_s = np.where(ended, _work(rng, machine, own_s[side]), left_s)
+            rates[side, :, block] = rows / (now_s - begin_s)
+    return rates[0], rates[1]
+
+
+def _work(rng: np.random.Generator, machine: Machine, own_s: np.ndarray) -> np.ndarray:
+    """Undisturbed seconds of a row, with its own noise."""
+    noisy = own_s * np.exp(machine.noise * rng.normal(size=own_s.size))
+    return np.asarray(noisy * np.where(rng.random(own_s.size) < machine.tail, 3.0, 1.0))
+
+
+def _next(rng: np.random.Generator, machine: Machine, is_busy: np.ndarray, took_s: np.ndarray) -> np.ndarray:
+    """Whether the neighbour is there after so long: a two-state Markov process."""
+    if not machine.burst_share:
+        return is_busy
+    speed = 1 / machine.burst_s / (1 - machine.burst_share)
+    kept = np.exp(-speed * took_s)
+    chance = machine.burst_share + (is_busy - machine.burst_share) * kept
+    return np.asarray(rng.random(is_busy.size) < chance)
+
+
+Sides = list[tuple[np.ndarray, np.ndarray]]
+
+
+def sides(machine: Machine, repeats: int, blocks: int, studies: int, slice_s: float = 0.5) -> Sides:
+    """For each repeat the rates of both points, [studies, blocks] each."""
+    rng = np.random.default_rng([repeats, blocks])
+    return [repeat(rng, machine, studies, blocks, slice_s) for _ in range(repeats)]
+
+
+def ratios(found: Sides, repeats: int, blocks: int) -> list[PairedRatio]:
+    """The paired ratio of each study, of its first so many repeats and rounds."""
+    places = np.arange(blocks)
+    first, second = 2 * places + places % 2, 2 * places + 1 - places % 2
+    calm = np.zeros(blocks, bool)
+
+    def side(rates: np.ndarray, slices: np.ndarray, study: int) -> SliceRates:
+        return SliceRates(slices, rates[study, :blocks], calm)
+
+    return [
+        paired_ratio([(side(a, first, study), side(b, second, study)) for a, b in found[:repeats]], [2] * repeats)
+        for study in range(len(found[0][0]))
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the table: how often an interval was given and held the truth, how wide it was, and the labels."""
+
+    machine: str
+    repeats: int
+    blocks: int
+    given: float
+    covered: float
+    half: float
+    bias: float
+    level: float
+
+
+def line(name: str, found: list[PairedRatio], repeats: int, blocks: int) -> Line:
+    """What the ratios of many studies come to."""
+    given = [one.ratio for one in found if one.ratio.level is not None]
+    covered = [(one.low or 0) <= RATIO <= (one.high or 0) for one in given]
+    halves = [math.log((one.high or 1) / (one.low or 1)) / 2 for one in given]
+    values = [one.ratio.value or math.nan for one in found]
+    return Line(
+        name,
+        repeats,
+        blocks,
+        len(given) / len(found),
+        float(np.mean(covered)) if covered else math.nan,
+        float(np.median(halves)) if halves else math.nan,
+        float(np.exp(np.mean(np.log(values))) / RATIO - 1),
+        float(np.mean([one.label == "level" for one in found])),
+    )
+
+
+def table(studies: int) -> list[Line]:
+    """All lines. Of one repeat nothing is said of others, so repeats that differ are left out there."""
+    lines = []
+    for machine in MACHINES:
+        found = sides(machine, 5, 60, studies)
+        for repeats in (1, 3, 5) if not machine.between else (3, 5):
+            lines += [line(machine.name, ratios(found, repeats, n), repeats, n) for n in (10, 20, 60)]
+    return lines
+
+
+def by_slice(studies: int, total_s: float = 8.0) -> list[tuple[float, float, float]]:
+    """(length of a slice, length of bursts, half-width) of three repeats with the same working time."""
+    found = []
+    for burst_s in (1.5, 5.0):
+        machine = replace(MACHINES[4], burst_s=burst_s)
+        for slice_s in (0.2, 0.5, 1.0, 2.0):
+            blocks = max(2, round(total_s / slice_s))
+            one = line("", ratios(sides(machine, 3, blocks, studies, slice_s), 3, blocks), 3, blocks)
+            found.append((slice_s, burst_s, one.half))
+    return found
+
+
+def text(studies: int) -> str:
+    """The page."""
+    rows = [
+        f"| {one.machine} | {one.repeats} | {one.blocks} | {one.given:.0%} | **{one.covered:.1%}** | "
+        f"±{one.half:.1%} | {one.bias:+.2%} | {one.level:.0%} |\n"
+        for one in table(studies)
+    ]
+    short = [f"| {slice_s:g} s | {burst_s:g} s | ±{half:.1%} |\n" for slice_s, burst_s, half in by_slice(studies // 4)]
+    return _HEAD.format(studies=studies, ratio=RATIO) + "".join(rows) + _TAIL + "".join(short)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--studies", type=int, default=2000)
+    parser.add_argument("--save", action="store_true")
+    asked = parser.parse_args()
+    page = text(asked.studies)
+    print(page)
+    if asked.save:
+        PLACE.write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""Ratios of points that took turns: hand-worked, their interval against the truth, and their own label."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from benchmarks.coverage.paired import MACHINES, RATIO, line, ratios, sides
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinlens.record.request import REQUEST_SCHEMA, Requests
+from twinlens.record.slice import without_waiting
+from twinlens.record.step import STEP_SCHEMA, Steps
+from twinlens.record.telemetry import TELEMETRY_SCHEMA
+from twinlens.stats.metrics.training import training_steadiness
+from twinlens.stats.paired import paired_ratio, ratio_over, steadiness
+from twinlens.stats.slice_rate import SliceRates, inference_slices, training_slices
+
+S = 10**9
+NO_TELEMETRY = pa.Table.from_pylist([], schema=TELEMETRY_SCHEMA)
+
+
+def rates(slices: list[int], values: list[float], disturbed: list[bool] | None = None) -> SliceRates:
+    return SliceRates(np.array(slices), np.array(values), np.array(disturbed or [False] * len(slices)))
+
+
+def foreign(*samples: tuple[int, float]) -> pa.Table:
+    rows = [{"time_ns": at_ns, "source": "host", "foreign_cpu": share} for at_ns, share in samples]
+    return pa.Table.from_pylist(rows, schema=TELEMETRY_SCHEMA)
+
+
+def steps(*rows: tuple[int, int, int, int]) -> Steps:
+    """(slice, begin in s, end in s, tokens) of each step."""
+    plain = [
+        {"kind": "step", "slice": number, "begin_ns": begin * S, "end_ns": end * S, "samples": 1, "tokens": tokens}
+        for number, begin, end, tokens in rows
+    ]
+    return Steps.from_table(pa.Table.from_pylist(plain, schema=STEP_SCHEMA))
+
+
+def test_the_rate_of_a_slice_is_its_work_over_its_own_time() -> None:
+    rows = steps((-1, 0, 5, 10), (0, 10, 12, 10), (0, 12, 14, 10), (3, 20, 25, 10))
+    found = training_slices(rows, NO_TELEMETRY)["training_tokens_per_s"]
+    assert found.slices.tolist() == [0, 3]
+    assert found.rates.tolist() == [5.0, 2.0]
+    assert not found.disturbed.any()
+
+
+def test_waiting_is_taken_out_of_the_times_of_rows() -> None:
+    rows = steps((-1, 0, 5, 10), (0, 10, 12, 10), (0, 12, 14, 10), (3, 20, 25, 10))
+    assert (without_waiting(rows.begin_ns, rows.end_ns, rows.slice) / S).tolist() == [0, 5, 5, 11]
+    only, _ = training_steadiness(rows)
+    assert (only.begin_ns / S).tolist() == [0, 5, 7, 9]
+    assert (only.end_ns / S).tolist() == [5, 7, 9, 14]
+
+
+def test_rows_of_no_slice_keep_their_times() -> None:
+    begin, end = np.array([0, 10]), np.array([5, 15])
+    assert without_waiting(begin, end, np.array([math.nan, math.nan])).tolist() == [0, 0]
+
+
+def batches() -> Requests:
+    """Two batches of two requests in slices 0 and 3: 4 tokens each, the first after 1 s, one more every second."""
+    rows = [
+        {
+            "group": group, "slice": number, "intended_ns": at * S, "sent_ns": at * S, "end_ns": (at + 4) * S,
+            "chunk_ns": [(at + one) * S for one in (1, 2, 3, 4)], "chunk_tokens": [1, 1, 1, 1], "input_tokens": 8,
+            "output_tokens": 4, "outcome": "ok",
+        }
+        for group, number, at in ((0, 0, 0), (0, 0, 0), (1, 3, 10), (1, 3, 10))
+    ]  # fmt: skip
+    return Requests.from_table(pa.Table.from_pylist(rows, schema=REQUEST_SCHEMA))
+
+
+def test_a_batch_decodes_together_and_its_time_counts_once() -> None:
+    found = inference_slices(batches(), NO_TELEMETRY)
+    assert found["output_tokens_per_s"].rates.tolist() == [2.0, 2.0]
+    assert found["decode_tokens_per_s"].rates.tolist() == [2.0, 2.0]  # 2 × 3 tokens in 3 s
+
+
+def test_requests_in_their_own_time_follow_each_other() -> None:
+    own = batches().own_time()
+    assert (own.intended_ns / S).tolist() == [0, 0, 4, 4]
+    assert (own.end_ns / S).tolist() == [4, 4, 8, 8]
+    assert (own.chunk_ns[-4:] / S).tolist() == [5, 6, 7, 8]
+
+
+def test_a_slice_in_which_others_took_the_machine_is_marked_and_stays() -> None:
+    rows = steps((0, 0, 2, 10), (3, 10, 12, 10))
+    found = training_slices(rows, foreign((1 * S, 0.01), (2 * S + 1, 0.02), (11 * S, 0.4), (12 * S + 1, 0.4)))
+    marked = found["training_tokens_per_s"]
+    assert marked.disturbed.tolist() == [False, True]
+    assert marked.rates.size == 2
+
+
+def test_the_ratio_is_the_geometric_mean_of_rounds_then_of_repeats() -> None:
+    first = rates([0, 3, 4], [8.0, 2.0, 4.0]), rates([1, 2, 5], [2.0, 2.0, 4.0])  # 4, 1, 1
+    second = rates([1], [16.0]), rates([0], [1.0])
+    found = paired_ratio([first, second], [2, 2])
+    assert found.ratio.value == pytest.approx(math.exp((math.log(4) / 3 + math.log(16)) / 2))
+    assert (found.repeats, found.blocks, found.slices) == (2, 4, 8)
+    assert found.ratio.level is None
+
+
+def test_three_repeats_by_hand() -> None:
+    found = ratio_over([np.log([2.0]), np.log([2.0, 2.0]), np.log([4.0])])
+    half = 4.302653 * math.log(2) / math.sqrt(3) / math.sqrt(3)
+    assert found.value == pytest.approx(2 ** (4 / 3))
+    assert found.low == pytest.approx(2 ** (4 / 3) * math.exp(-half), rel=1e-5)
+    assert (found.n, found.level, found.origin) == (3, 0.95, "derived")
+
+
+def test_a_round_that_only_one_point_finished_is_no_pair() -> None:
+    found = paired_ratio([(rates([0, 3], [2.0, 2.0]), rates([1], [1.0]))], [2])
+    assert found.blocks == 1
+    assert found.label == "too short"
+    assert not found.ranked
+
+
+def test_no_common_round_is_absent_with_a_reason() -> None:
+    found = paired_ratio([], [])
+    assert found.ratio.value is None
+    assert not found.ranked
+
+
+def test_what_meets_both_sides_leaves_the_ratio_alone() -> None:
+    """A machine that is three times slower for half the time: the rates say so, the ratio does not."""
+    rng = np.random.default_rng(1)
+    slow = np.repeat([1.0, 3.0, 1.0, 3.0], 10)
+    pairs = []
+    for _ in range(3):
+        noise = np.exp(0.02 * rng.normal(size=(2, 40)))
+        fast, plain = list(20 / slow * noise[0]), list(10 / slow * noise[1])
+        pairs.append((rates(list(range(0, 80, 2)), fast), rates(list(range(1, 80, 2)), plain)))
+    found = paired_ratio(pairs, [2] * 3)
+    assert found.ranked
+    assert found.ratio.low is not None
+    assert found.ratio.high is not None
+    assert 1.97 < found.ratio.low < found.ratio.high < 2.03
+
+
+def test_a_ratio_that_moves_is_a_drift_and_not_ranked() -> None:
+    rng = np.random.default_rng(2)
+    series = [np.log(2) + np.linspace(0, 0.2, 30) + 0.02 * rng.normal(size=30) for _ in range(3)]
+    label, reason, visible = steadiness(series)
+    assert label == "drift"
+    assert "grows by" in reason
+    assert visible is not None
+    assert visible < 0.1
+
+
+def test_drifts_that_cancel_over_repeats_are_found_in_each() -> None:
+    rng = np.random.default_rng(3)
+    series = [0.02 * rng.normal(size=30) for _ in range(3)]
+    series[0] += np.linspace(0, 0.2, 30)
+    series[1] += np.linspace(0.2, 0, 30)
+    label, reason, _ = steadiness(series)
+    assert (label, "over repeat 0" in reason) == ("drift", True)
+
+
+def test_a_level_says_what_it_could_have_seen() -> None:
+    label, reason, visible = steadiness([0.1 * np.random.default_rng(4).normal(size=12) for _ in range(3)])
+    assert label == "level"
+    assert visible is not None
+    assert visible > 0.1
+    assert f"{100 * visible:.2g} %" in reason
+
+
+@given(st.lists(st.floats(0.1, 10), min_size=8, max_size=30), st.floats(0.01, 100))
+def test_turning_a_ratio_round_turns_its_interval_round(values: list[float], other: float) -> None:
+    count = len(values)
+    above, below = rates(list(range(0, 2 * count, 2)), values), rates(list(range(1, 2 * count, 2)), [other] * count)
+    one, back = paired_ratio([(above, below)], [2]).ratio, paired_ratio([(below, above)], [2]).ratio
+    assert one.value is not None
+    assert back.value == pytest.approx(1 / one.value)
+    if one.low is not None:
+        assert back.high == pytest.approx(1 / one.low)
+
+
+@pytest.mark.parametrize(
+    "name", ["quiet", "bursts of 5 s", "bursts, drift, throttling", "bursts; repeats differ by 5 %"]
+)
+def test_nineteen_of_twenty_intervals_hold_the_truth(name: str) -> None:
+    """Coarse: 400 studies; 95 % ± 3.3 at three standard errors. The fine table: docs/results/coverage-paired.md."""
+    machine = next(one for one in MACHINES if one.name == name)
+    found = sides(machine, 3, 12, 400)
+    covered = {repeats: line(name, ratios(found, repeats, 12), repeats, 12) for repeats in (1, 3)}
+    assert 0.917 <= covered[3].covered <= 0.983
+    assert covered[3].given == 1
+    assert abs(covered[3].bias) < 0.015
+    assert covered[3].level > 0.93
+    if not machine.between:
+        assert covered[1].covered >= 0.917
+
+
+def test_the_simulated_truth_is_that_of_its_rows() -> None:
+    still = next(one for one in MACHINES if one.name == "quiet")
+    found = ratios(sides(still, 3, 12, 50), 3, 12)
+    assert np.mean([one.ratio.value or 0 for one in found]) == pytest.approx(RATIO, rel=0.003)
