@@ -1,0 +1,178 @@
+"""A training step on a GPU waits for it once, and its data are there before it asks: with CUDA's calls stood in for."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from material import quiet, spec_of, training
+
+torch = pytest.importorskip("torch", reason="needs the torch extra")
+
+from twinlens.executors import torch_ahead, torch_ceiling, torch_mark, torch_timing, torch_train  # noqa: E402
+from twinlens.executors.torch_ahead import Ahead  # noqa: E402
+from twinlens.executors.torch_data import Batches  # noqa: E402
+from twinlens.executors.torch_timing import captured, sustained, timed  # noqa: E402
+from twinlens.spec.model import load_model  # noqa: E402
+
+pytestmark = pytest.mark.torch
+CUDA = torch.device("cuda", 0)
+
+
+class Clock:
+    """The device's time in seconds, moved by what runs on it."""
+
+    now_s = 0.0
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """CUDA events that read a clock of our own; a stream's name is the device it was asked of."""
+    clock = Clock()
+
+    class Event:
+        def __init__(self, enable_timing: bool = False) -> None:
+            assert enable_timing
+            self.at_s, self.stream = -1.0, ""
+
+        def record(self, stream: Any = None) -> None:
+            self.at_s, self.stream = clock.now_s, str(stream)
+
+        def synchronize(self) -> None:
+            pass
+
+        def elapsed_time(self, end: Any) -> float:
+            return float((end.at_s - self.at_s) * 1e3)
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: f"stream of {device}")
+    return clock
+
+
+def test_a_step_synchronises_once_and_its_phases_are_those_of_the_device(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = torch_train.TorchTrainer()
+    trainer.open(spec_of(training(point={"microbatch": 2})), quiet)
+    waits: list[Any] = []
+    monkeypatch.setattr(torch_train, "synchronize", waits.append)
+    monkeypatch.setattr(torch_train, "mark", lambda device: torch_mark.mark(CUDA))
+    real_next, real_loss, real_step = trainer.batches.next, trainer.loss, trainer._scaler.step
+
+    def after(seconds: float, call: Any) -> Any:
+        def late(*parts: Any) -> Any:
+            clock.now_s += seconds
+            return call(*parts)
+
+        return late
+
+    trainer.batches.next = after(0.001, real_next)  # type: ignore[method-assign]
+    trainer.loss = after(0.01, real_loss)  # type: ignore[method-assign]
+    monkeypatch.setattr(trainer._scaler, "step", after(0.1, real_step))
+    marks = trainer.step()
+    assert len(waits) == 1
+    assert (marks.data_ns, marks.forward_ns, marks.optimize_ns) == (2_000_000, 20_000_000, 100_000_000)
+    assert marks.backward_ns == 0
+
+
+def test_batches_drawn_ahead_are_those_drawn_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_ahead, "_pinned", lambda tensor, device: tensor)
+    spec = spec_of(training())
+    cpu, ref = torch.device("cpu"), load_model("tiny")
+    plain, ahead = (Batches(spec.workload.data, ref, 2, 16, 5, cpu, 4) for _ in range(2))  # type: ignore[union-attr]
+    ahead._ahead = Ahead(ahead._draw_tokens, cpu)
+    for _ in range(6):
+        for one, other in zip(plain.next(), ahead.next(), strict=True):
+            assert torch.equal(one, other)
+    ahead.close()
+    assert not any(thread.name == "twinlens batches" for thread in threading.enumerate())
+
+
+def test_what_fails_while_drawing_ahead_comes_out_of_the_loop() -> None:
+    def broken() -> Any:
+        raise ValueError("the text is gone")
+
+    ahead = Ahead(broken, torch.device("cpu"))
+    with pytest.raises(ValueError, match="the text is gone"):
+        ahead.next()
+    ahead.close()
+
+
+def test_a_processor_draws_in_the_loop_and_starts_no_thread() -> None:
+    batches = Batches(
+        spec_of(training()).workload.data,
+        load_model("tiny"),
+        2,
+        16,
+        5,
+        torch.device("cpu"),
+        4,  # type: ignore[union-attr]
+    )
+    batches.next()
+    assert batches.how == "made in the loop"
+    assert not any(thread.name == "twinlens batches" for thread in threading.enumerate())
+
+
+def test_events_are_recorded_on_the_stream_of_the_device_that_is_timed(clock: Clock) -> None:
+    assert torch_timing._event("cuda:1").stream == "stream of cuda:1"
+
+
+def test_a_short_call_is_repeated_until_a_millisecond_is_full(clock: Clock) -> None:
+    calls = 0
+
+    def call() -> None:
+        nonlocal calls
+        calls += 1
+        clock.now_s += 1e-5
+
+    assert timed(call, "cuda:0", budget_s=1e-9) == pytest.approx([1e-5] * 3)
+    assert calls >= 3 * 100
+
+
+def test_a_sustained_rate_is_of_a_warm_board_over_two_seconds(clock: Clock) -> None:
+    """Boost for half a second, then the power limit: 1 ms a call becomes 1.25 ms, and that is the rate that is told."""
+
+    def call() -> None:
+        clock.now_s += 1e-3 if clock.now_s < 0.5 else 1.25e-3
+
+    seconds = sustained(call, "cuda:0")
+    assert seconds == pytest.approx([1.25e-3] * 9)
+    assert clock.now_s == pytest.approx(1.0 * 1.125 + 2.0 * 1.25, rel=0.05)
+
+
+def test_what_cannot_be_captured_is_timed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> Any:
+        raise RuntimeError("capture is not permitted")
+
+    monkeypatch.setattr(torch.cuda, "Stream", refuse)
+    call = lambda: None  # noqa: E731
+    assert captured(call, "cuda:0") is call
+    assert captured(call, "cpu") is call
+
+
+def test_a_gpus_matrix_rate_never_comes_from_a_small_product(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def product(fmt: str, m: int, n: int, k: int, device: str) -> Any:
+        sizes.append(m)
+
+        def call() -> None:
+            clock.now_s += 0.3 if m == 256 else 2 * m**3 / 50e12  # the first product starts the library
+
+        return call, "stood in"
+
+    monkeypatch.setattr(torch_ceiling, "product", product)
+    found = torch_ceiling.matrix_flop_per_s("fp32", "cuda:0", budget_s=0.0)
+    assert max(sizes) == 4096
+    assert found.value == pytest.approx(50e12)
+
+
+def test_a_buffer_that_the_cache_holds_gives_no_memory_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_ceiling, "cache_bytes", lambda device="cpu": 2**20)
+    small = torch.zeros(2**21, dtype=torch.uint8)
+    for measure in (torch_ceiling.copy_bytes_per_s, torch_ceiling.read_bytes_per_s):
+        found = measure("cuda:0", buffer=small)
+        assert found.value is None
+        assert "only 2 MiB were free" in (found.reason or "")
