@@ -16,6 +16,7 @@ import pytest
 
 from material import command, for_rows, inference, study_of, training
 from twinlens.errors import BadInput, Interrupted
+from twinlens.measure.refused import refusals
 from twinlens.measure.study import Event, measure_study, unfinished_study
 from twinlens.measure.summary_file import summary_of
 from twinlens.record.store import find_runs, read_run
@@ -176,6 +177,28 @@ def test_the_worker_says_bad_input_as_bad_input(tmp_path: Path) -> None:
     assert caught.value.code == "TL207"
     (run,) = find_runs(tmp_path)
     assert run.state == "failed"
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("pairing", ["none", "slices"])
+def test_a_precision_the_device_lacks_is_on_record_and_the_study_goes_on_once(tmp_path: Path, pairing: str) -> None:
+    sweep = {"precision": ["fp8", "fp32"]}
+    protocol = ISOLATED | {"repeats": 2, "pairing": pairing, "slice_s": 0.5, "duration_s": 1.0}
+    study = study_of(training("torch", sweep=sweep, executor={"device": "cpu"}, protocol=protocol))
+    outcome = measure_study(study, tmp_path)
+    assert not outcome.failures
+    finished = [run for run in outcome.runs if run.state == "finished"]
+    assert [run.spec.point.precision for run in finished] == ["fp32", "fp32"]
+    (sentence,) = refusals(outcome.runs)
+    assert sentence.startswith("not measured: precision 'fp8' needs an NVIDIA GPU")
+    assert unfinished_study(study, tmp_path) is None, "it is done with, not owed for ever"
+
+
+@pytest.mark.torch
+def test_a_study_of_which_nothing_can_be_had_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="needs an NVIDIA GPU") as refused:
+        measure_study(study_of(training("torch", point={"precision": "fp8"})), tmp_path)
+    assert refused.value.code == "TL203"
 
 
 def test_runs_are_interleaved_and_each_repeat_is_in_an_order_of_its_own(tmp_path: Path) -> None:

@@ -242,3 +242,25 @@ def test_a_run_without_rows_has_a_summary_that_says_so(tmp_path: Path) -> None:
         summary = summary_of(read_run(folder))
         assert (summary.rows, summary.verdict.label, summary.verdict.ranked) == (0, "too short", False)
         assert not (folder / "summary.json").exists(), "it may still be running"
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("on", ["cuda", "cpu"])
+def test_a_device_that_is_out_of_memory_is_one_sentence_with_a_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on: str
+) -> None:
+    torch = pytest.importorskip("torch")
+    from twinlens.executors.fake import FakeTrainer
+
+    def full(*_: object) -> None:
+        if on == "cuda":
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total " * 9)
+        torch.empty(2**60, dtype=torch.uint8)
+
+    monkeypatch.setattr(FakeTrainer, "open", full)
+    spec = spec_of(training("fake"))
+    folder = create_run(tmp_path, spec)
+    with pytest.raises(ExecutorFailed, match="out of memory on the device; take a smaller model, batch") as failed:
+        run_here(folder, spec, lambda phrase, share, rows: None)
+    assert len(str(failed.value)) < 90 + len(str(folder))
+    assert read_run(folder).state == "failed"

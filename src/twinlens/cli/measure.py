@@ -11,6 +11,7 @@ from twinlens.cli.screen import StudyProgress, err, planned_s, print_json, sente
 from twinlens.cli.show import show_runs, summaries_json
 from twinlens.cli.sweep import as_settings
 from twinlens.errors import ExecutorFailed, GateFailed
+from twinlens.measure.refused import refusals
 from twinlens.measure.search import measure_search, unfinished_search
 from twinlens.measure.search_file import read_search
 from twinlens.measure.study import Outcome, measure_study, unfinished_study
@@ -69,6 +70,8 @@ def measure_with_progress(study: Study, out: Path, quiet: bool, fresh: bool, *, 
         outcome = (measure_search if is_search else measure_study)(study, out, progress, fresh=fresh, shown=shown)
     for one in outcome.runs:
         summary_of(one)  # written beside each run while we are here
+    for sentence in refusals(outcome.runs):
+        err().print(sentence, soft_wrap=True)
     return outcome
 
 

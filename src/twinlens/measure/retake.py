@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from twinlens.errors import BadInput
+from twinlens.measure.refused import was_refused
 from twinlens.measure.summary_file import summary_of
 from twinlens.record.run import Run
 from twinlens.record.store import read_run
@@ -14,14 +15,17 @@ from twinlens.stats.group import Summary
 
 
 def finished_attempts(folder: Path) -> dict[str, list[Run]]:
-    """Finished runs of a study folder by fingerprint, first attempts first; what cannot be read is left out."""
+    """Finished runs of a study folder by fingerprint, first attempts first; what cannot be read is left out.
+
+    Refused ones too: what this device lacks is done with.
+    """
     found: dict[str, list[Run]] = {}
     for record in sorted(folder.glob("*/run.json")):
         try:
             run = read_run(record.parent)
         except BadInput:
             continue
-        if run.is_finished:
+        if run.is_finished or was_refused(run):
             found.setdefault(run.spec.fingerprint(), []).append(run)
     return {key: sorted(runs, key=attempt_of) for key, runs in found.items()}
 

@@ -25,6 +25,7 @@ from twinlens.measure.nvidia import open_gpus
 from twinlens.measure.origin import marked
 from twinlens.measure.physics import coverage_of, datasheet_of, theory_of, within_datasheet
 from twinlens.measure.refuse import refuse_what_cannot_run
+from twinlens.measure.refused import is_refusal
 from twinlens.measure.scrape import scraping
 from twinlens.measure.serve import serve
 from twinlens.measure.settle import seen_afterwards
@@ -59,6 +60,8 @@ def run_here(folder: Path, spec: RunSpec, say: Say, server: Running | None = Non
         raise Interrupted(f"interrupted; what was measured is kept in {folder}") from None
     except TwinlensError as error:
         _end_failed(folder, str(error))
+        if is_refusal(error):
+            update_run(folder, refused=True)
         raise
     except MemoryError as error:
         _end_failed(folder, "out of memory")

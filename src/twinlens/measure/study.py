@@ -17,6 +17,7 @@ from twinlens.measure.interrupt import deaf
 from twinlens.measure.launched import SharedServer, shared_server, together
 from twinlens.measure.paired import measure_paired
 from twinlens.measure.refuse import refuse_what_cannot_run
+from twinlens.measure.refused import is_refusal, was_refused, without_refused
 from twinlens.measure.retake import finished_attempts, is_owed
 from twinlens.measure.session import Say, run_here
 from twinlens.measure.study_folder import held_folder
@@ -65,9 +66,10 @@ def measure_study(
 ) -> Outcome:
     """Measure all runs of a study that are not there yet.
 
-    An unfinished study folder of the same spec under `out` is gone on with, unless `fresh`. A run that fails is
-    recorded and the others go on. `shown` False: the caller says `end_study` when it has shown what came of it; until
-    then the same study is gone on with. Raises BadInput before or at the first run that cannot be run, and Interrupted.
+    An unfinished study folder of the same spec under `out` is gone on with, unless `fresh`. A run that fails, or whose
+    precision cannot be had here, is recorded and the others go on. `shown` False: the caller says `end_study` when it
+    has shown what came of it; until then the same study is gone on with. Raises BadInput before or at the first run
+    that cannot be run, or where no precision can be had, and Interrupted.
     """
     planned = together(study.runs())
     for spec in study.point_runs():
@@ -86,7 +88,7 @@ def _measured(study: Study, folder: Path, planned: list[RunSpec], watch: Watch) 
     resumed, failures = len(known), list[ExecutorFailed]()
     if study.protocol.pairing == "slices":
         failures += measure_repeats(folder, planned, set(known), watch)
-        return Outcome(folder, tuple(find_runs(folder)), resumed, tuple(failures))
+        return _outcome(folder, resumed, failures)
     with shared_server(folder) as servers:
         for number, spec in enumerate(planned, start=1):
             say = partial(_watched, watch, number, len(planned), spec)
@@ -96,9 +98,20 @@ def _measured(study: Study, folder: Path, planned: list[RunSpec], watch: Watch) 
                 failures.append(
                     ExecutorFailed(f"{spec.point.precision}, repeat {spec.repeat}: {error}", code=error.code)
                 )
+            except BadInput as error:
+                if not is_refusal(error):
+                    raise
             except KeyboardInterrupt:  # while a server was starting: no run has begun
                 raise Interrupted(gone_on(folder)) from None
-    return Outcome(folder, tuple(find_runs(folder)), resumed, tuple(failures))
+    return _outcome(folder, resumed, failures)
+
+
+def _outcome(folder: Path, resumed: int, failures: list[ExecutorFailed]) -> Outcome:
+    """What there is now. Raises BadInput where every run was refused."""
+    runs = tuple(find_runs(folder))
+    if runs and all(was_refused(run) for run in runs):
+        raise BadInput(runs[0].error or "no precision can be had here", code="TL203")
+    return Outcome(folder, runs, resumed, tuple(failures))
 
 
 def _measure_repeat(folder: Path, spec: RunSpec, say: Say, servers: SharedServer, attempts: list[Run]) -> None:
@@ -118,11 +131,16 @@ def measure_repeats(folder: Path, planned: Sequence[RunSpec], finished: set[str]
         specs = [spec for spec in planned if spec.repeat == repeat]
         if all(spec.fingerprint() in finished for spec in specs):
             continue
-        tell = partial(_watched_together, watch, planned, specs)
-        try:
-            measure_paired(folder, specs, tell)
-        except ExecutorFailed as error:
-            failures.append(error)
+        while specs := without_refused(folder, specs):
+            try:
+                measure_paired(folder, specs, partial(_watched_together, watch, planned, specs))
+            except ExecutorFailed as error:
+                failures.append(error)
+            except BadInput as error:
+                if not is_refusal(error) or len(without_refused(folder, specs)) == len(specs):
+                    raise
+                continue  # the others of this repeat, without it
+            break
     return failures
 
 
