@@ -148,6 +148,12 @@ class Refused(Exception):
     """What NVML raises."""
 
 
+def links_of_an_h100(_: Any, link: int) -> int:
+    if link >= 18:
+        raise Refused("Invalid Argument")
+    return 1
+
+
 def recorded_nvml(**changed: Any) -> SimpleNamespace:
     """Answers as an H100 gives them, by NVML's names; None stands for a refusal."""
     answers: dict[str, Any] = {
@@ -165,7 +171,6 @@ def recorded_nvml(**changed: Any) -> SimpleNamespace:
         "DeviceGetTemperature": 55,
         "DeviceGetClockInfo": 1980,
         "DeviceGetCurrentClocksEventReasons": 4,
-        "DeviceGetNvLinkState": 1,
         "DeviceGetComputeRunningProcesses": [SimpleNamespace(pid=os.getpid()), SimpleNamespace(pid=1)],
         "SystemGetDriverVersion": "580.65",
         "SystemGetCudaDriverVersion_v2": 13000,
@@ -182,6 +187,7 @@ def recorded_nvml(**changed: Any) -> SimpleNamespace:
 
     queries = {f"nvml{name}": answer(value) for name, value in answers.items()}
     queries |= {
+        "nvmlDeviceGetNvLinkState": links_of_an_h100,
         "nvmlInit": lambda: None,
         "nvmlDeviceGetCount": lambda: 1,
         "nvmlDeviceGetHandleByIndex": lambda i: i,

@@ -66,3 +66,13 @@ def test_without_a_counter_the_reason_is_given_and_no_zero() -> None:
     host = [Sample(t * 10**9, "host", cpu_busy=0.5) for t in range(40)]
     found = energy(telemetry(*host), 10.0, 30.0, WORK, "RAPL: no powercap folder")
     assert (found["mean_power_w"].value, found["mean_power_w"].reason) == (None, "RAPL: no powercap folder")
+
+
+def test_a_gpu_run_without_a_board_counter_is_not_charged_with_the_processor() -> None:
+    rows = board(90.0, name="package:0")
+    found = energy(telemetry(*rows), 10.0, 30.0, WORK, "the board has no counter", "gpu")
+    assert {name: one.value for name, one in found.items()} == dict.fromkeys(found)
+    assert {one.reason for one in found.values()} == {"the board has no counter"}
+    both = telemetry(*rows, *board(250.0))
+    assert energy(both, 10.0, 30.0, WORK, "none", "package")["mean_power_w"].value == pytest.approx(90.0)
+    assert energy(both, 10.0, 30.0, WORK, "none", "gpu")["mean_power_w"].value == pytest.approx(250.0)

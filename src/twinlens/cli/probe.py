@@ -34,6 +34,11 @@ def run(device: str, json: bool, quiet: bool) -> None:
         console.print(
             _ceilings(found.ceilings) if found.ceilings else f"Ceilings: not measured ({found.why_no_ceilings})"
         )
+        for note in found.notes:
+            console.print(f"! {note}", style="yellow", markup=False)
+        for lens, whole in found.completeness().items():
+            lacks = f"; a run adds {len(whole.missing)} more" if whole.missing else ""
+            console.print(f"{lens}: {whole.verdict}{lacks}")
         console.print(f"executor record {found.record.hash()[:16]}; all {len(found.record.facts)} facts: --json")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from twinlens.executors.torch_device import auto_note
+from twinlens.executors.torch_device_facts import device_facts
 from twinlens.executors.torch_facts import Kernel, framework_facts, longest
 from twinlens.executors.torch_model import weights_hash
 from twinlens.record.executor import Fact, PrecisionCheck, declared, observed
@@ -55,8 +56,7 @@ def software(
             if check.observed
             else declared(check.declared, "not seen: " + check.evidence)
         )
-    if device.type == "cuda":
-        facts["accelerator.uuid"] = observed([f"GPU-{torch.cuda.get_device_properties(device).uuid}"], "torch.cuda")
+    facts |= device_facts(device)
     facts["precision.support"] = observed({c.tensor_class: c.support for c in checks}, "instruction set and kernels")
     return facts
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from twinlens.measure.nvidia import Gpu, open_gpus
 from twinlens.measure.rapl import open_rapl
@@ -74,8 +74,13 @@ class AmdMeter:
         return spent_uj / 1e6 if spent_uj >= 0 else None
 
 
-def open_meters(gpus: Sequence[Gpu] | None = None, powercap: Path = Path("/sys/class/powercap")) -> Meters:
-    """Every counter readable here. `gpus` None opens those that NVML sees."""
+def open_meters(
+    gpus: Sequence[Gpu] | None = None,
+    powercap: Path = Path("/sys/class/powercap"),
+    boards: Sequence[str] | None = None,
+) -> Meters:
+    """Every counter readable here. `gpus` None opens those that NVML sees. `boards`: identifiers (UUID or bus address)
+    of the boards that a run uses, so that no other maker's board is charged to it either; None: all there are."""
     reasons: dict[str, str] = {}
     if gpus is None:
         gpus, reason = open_gpus()
@@ -91,7 +96,7 @@ def open_meters(gpus: Sequence[Gpu] | None = None, powercap: Path = Path("/sys/c
     packages, reason = open_rapl(powercap)
     if reason:
         reasons["RAPL"] = reason
-    amd, reason = _open_amd()
+    amd, reason = _open_amd(boards)
     if reason:
         reasons["AMD SMI"] = reason
     return Meters((*meters, *packages, *amd), reasons)
@@ -104,37 +109,62 @@ def _gpu_refusal(gpu: Gpu) -> str | None:
     return "the board is partitioned (MIG): its counter covers neighbours too" if mig and mig[0] else None
 
 
-def _open_amd() -> tuple[tuple[AmdMeter, ...], str | None]:
+def _open_amd(boards: Sequence[str] | None) -> tuple[tuple[AmdMeter, ...], str | None]:
+    if boards is not None and not boards:
+        return (), "the run uses no GPU"
     try:
         import amdsmi  # type: ignore[import-not-found,unused-ignore]
     except Exception as error:  # its import loads a driver library and fails in its own ways
         return (), f"amdsmi cannot be imported ({type(error).__name__})"
+    return amd_meters(amdsmi, boards)
+
+
+def amd_meters(library: Any, boards: Sequence[str] | None) -> tuple[tuple[AmdMeter, ...], str | None]:
+    """A meter for each of `boards` (None: of all) over any object with AMD SMI's names, or none and why."""
     try:
-        amdsmi.amdsmi_init()
-        found = tuple(_amd_meter(amdsmi, handle) for handle in amdsmi.amdsmi_get_processor_handles())
-    except amdsmi.AmdSmiException as error:
+        library.amdsmi_init()
+        handles = list(library.amdsmi_get_processor_handles())
+        if boards is not None:
+            wanted = {_bare(name) for name in boards}
+            handles = [handle for handle in handles if wanted & _names_of(library, handle)]
+        found = tuple(_amd_meter(library, handle) for handle in handles)
+    except library.AmdSmiException as error:
         return (), str(error)
-    return found, None if found else "no AMD GPU"
+    return found, None if found else "no AMD GPU of this run"
 
 
-def _amd_meter(library: object, handle: object) -> AmdMeter:
-    read = library.amdsmi_get_energy_count  # type: ignore[attr-defined]
+def _names_of(library: Any, handle: object) -> set[str]:
+    """A board by UUID and by bus address: which of the two a framework knows differs."""
+    ask = (library.amdsmi_get_gpu_device_uuid, getattr(library, "amdsmi_get_gpu_device_bdf", None))
+    return {_bare(str(query(handle))) for query in ask if query is not None}
+
+
+def _bare(name: str) -> str:
+    return name.removeprefix("GPU-").lower()
+
+
+def _amd_meter(library: Any, handle: object) -> AmdMeter:
+    read = library.amdsmi_get_energy_count
 
     def microjoules() -> float:
         count = read(handle)
         return float(count["energy_accumulator"]) * float(count["counter_resolution"])
 
-    return AmdMeter(str(library.amdsmi_get_gpu_device_uuid(handle)), microjoules)  # type: ignore[attr-defined]
+    return AmdMeter(str(library.amdsmi_get_gpu_device_uuid(handle)), microjoules)
 
 
-def energy_facts(meters: Meters) -> dict[str, Fact]:
-    """The source and boundary of energy readings; "none" with the reasons is an observation."""
-    if not meters.meters:
+def energy_facts(meters: Meters, scope: str | None = None) -> dict[str, Fact]:
+    """The source and boundary of energy readings; "none" with the reasons is an observation.
+
+    `scope`: "gpu" or "package", what this run is charged with; None: whatever is open (who is this machine).
+    """
+    open_here = [meter for meter in meters.meters if scope is None or meter.scope.partition(":")[0] == scope]
+    if not open_here:
         return {
             "power.source": observed("none", meters.why()),
             "power.boundary": observed("none", meters.why()),
         }
-    kinds = sorted({meter.scope.partition(":")[0] for meter in meters.meters})
+    kinds = sorted({meter.scope.partition(":")[0] for meter in open_here})
     sources = {"gpu": "GPU energy counter", "package": "RAPL package counter"}
     return {
         "power.source": observed([sources.get(kind, kind) for kind in kinds], "open meters"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import psutil
 
 from twinlens.errors import BadInput
-from twinlens.measure.nvidia import open_gpus
+from twinlens.measure.idle_gpu import uses_gpu
+from twinlens.measure.nvidia import board_of, open_gpus
 from twinlens.spec.model import load_model
 from twinlens.spec.precision import BITS, precision
 from twinlens.spec.shape import DecoderShape
@@ -83,9 +85,9 @@ def refuse_what_cannot_fit_together(specs: Sequence[RunSpec], available_bytes: f
 
 
 def _available(spec: RunSpec) -> tuple[float, str]:
-    if spec.executor.device != "cpu":
-        gpus, _ = open_gpus()
-        memory = gpus[0].ask("nvmlDeviceGetMemoryInfo") if gpus else None
-        if memory is not None:
-            return float(memory.free), "the GPU has free"
+    if uses_gpu(spec.executor.device):
+        gpu = board_of(spec.executor.device, open_gpus()[0])
+        memory = gpu.ask("nvmlDeviceGetMemoryInfo") if gpu is not None else None
+        # Which board it will be is not always known before torch has it: then nothing can be refused.
+        return (math.inf, "the GPU has free") if memory is None else (float(memory.free), "the GPU has free")
     return float(psutil.virtual_memory().available), "this machine has free"

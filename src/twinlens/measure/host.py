@@ -31,20 +31,23 @@ ISA = (
 _NO_LIMIT_BYTES = 2**60  # cgroup v1 writes "no limit" as a number near 2**63
 
 
-def capture_host(device: str | None = None, uuids: Sequence[str] | None = None) -> Facts:
+def capture_host(
+    device: str | None = None, uuids: Sequence[str] | None = None, ours: Sequence[int] = (), *, in_use: bool = False
+) -> Facts:
     """Host, tenancy and accelerator facts. Takes about 0.2 s (processor use by others needs a window).
 
     `device` "cpu" makes the processor the accelerator; "cuda" the GPUs that NVML sees (only `uuids`, if
-    given); None decides by whether there are any. Software facts are separate: libraries load while a model
+    given); None decides by whether there are any. `ours`: processes of a launched server. `in_use`: this run computes
+    on those GPUs already. Software facts are separate: libraries load while a model
     does.
     """
-    gpus, reason = open_gpus(uuids)
+    gpus, reason = ((), None) if device == "cpu" else open_gpus(uuids)
     facts = host_facts(Path("/"))
     if device == "cpu" or (device is None and not gpus):
         facts |= _processor_as_accelerator(facts)
     else:
         facts |= gpu_facts(gpus, reason)
-    return facts | tenancy_facts(gpus)
+    return facts | tenancy_facts(gpus, ours=ours, in_use=in_use)
 
 
 def host_facts(root: Path) -> Facts:

@@ -15,9 +15,9 @@ from twinlens.executors.launch.log import read_log, telling_line
 from twinlens.executors.launch.running import Running
 from twinlens.executors.protocol import Launched, Launcher
 from twinlens.executors.registry import launcher
-from twinlens.measure.nvidia import open_gpus
+from twinlens.measure.nvidia import Gpu, open_gpus
 from twinlens.measure.software import loaded_libraries, performance_environment
-from twinlens.record.executor import Fact, observed, unknown
+from twinlens.record.executor import Fact, declared, observed, unknown
 from twinlens.record.store import update_run
 from twinlens.spec.study import RunSpec
 
@@ -118,12 +118,22 @@ def stack_of(running: Running, spec: RunSpec) -> dict[str, Fact]:
     except (psutil.Error, OSError):
         found["software.environment"] = unknown("the environment of the server's process cannot be read")
     if spec.executor.device != "cpu" and _uses_cuda(maps):
-        number = spec.executor.device.partition(":")[2]
-        gpus, _ = open_gpus()
-        used = [gpu.uuid for gpu in (gpus[int(number) : int(number) + 1] if number else gpus)]
-        if used:
-            found["accelerator.uuid"] = observed(used, "GPUs visible to the server, whose processes map libcuda")
+        found["accelerator.uuid"] = boards_of(pids, open_gpus()[0], running.environment.get("CUDA_VISIBLE_DEVICES", ""))
     return found
+
+
+def boards_of(pids: Sequence[int], gpus: Sequence[Gpu], visible: str) -> Fact:
+    """The boards on which NVML lists a server's processes. Where it lists none of them, as in a container, the one that
+    was given to the server by its UUID, or the only one there is; otherwise nobody knows."""
+    used = [gpu.uuid for gpu in gpus if not set(pids).isdisjoint(gpu.process_ids() or ())]
+    if used:
+        return observed(used, "GPUs on which NVML lists the server's processes")
+    named = [name for name in visible.split(",") if name.startswith(("GPU-", "MIG-"))]
+    if named:
+        return declared(named, "CUDA_VISIBLE_DEVICES of the server, whose processes map libcuda")
+    if len(gpus) == 1 and gpus[0].ask("nvmlDeviceGetMigMode") in (None, (0, 0), [0, 0]):
+        return declared([gpus[0].uuid], "the only GPU here; the server's processes map libcuda")
+    return unknown("NVML lists the server's processes on no GPU here, and which of them it was given has no UUID")
 
 
 def processes(pid: int) -> list[int]:

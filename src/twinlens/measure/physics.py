@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from twinlens.record.estimate import Estimate
 from twinlens.record.facts import Estimates
 from twinlens.spec.device import find_device
@@ -47,9 +49,10 @@ def theory_of(spec: RunSpec) -> Estimates:
     return found | _inference(spec, spec.workload, shape, regime)
 
 
-def datasheet_of(product: str | None, regime: Precision) -> Estimates:
-    """The datasheet's dense rate and bandwidth for a device as the driver names it; empty for an unknown device."""
-    device = find_device(product or "")
+def datasheet_of(product: Any, regime: Precision) -> Estimates:
+    """The datasheet's dense rate and bandwidth for a device as the driver names it; empty for an unknown device, and
+    for boards that differ, of which no one rate is stated."""
+    device = find_device(product) if isinstance(product, str) else None
     if device is None:
         return {}
     rate = device.rate(regime.compute)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from twinlens.errors import BadInput
 from twinlens.executors.crew import crew_of
 from twinlens.measure.fit import refuse_what_cannot_fit
+from twinlens.measure.idle_gpu import refuse_unusable_gpu
 from twinlens.measure.stall import refuse_stall_elsewhere
 from twinlens.schedule.share import refuse_unshared
 from twinlens.spec.study import RunSpec
@@ -12,6 +13,7 @@ from twinlens.spec.study import RunSpec
 
 def refuse_what_cannot_run(spec: RunSpec) -> None:
     """Raises BadInput for a run that does not fit this machine, or asks for what does not go together."""
+    refuse_unusable_gpu(spec)
     refuse_what_cannot_fit(spec)
     refuse_stall_elsewhere(spec)
     if spec.protocol.pairing == "slices" and spec.executor.kind == "replay":

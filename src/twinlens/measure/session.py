@@ -19,7 +19,7 @@ from twinlens.measure.energy import energy_facts, open_meters
 from twinlens.measure.guards import guarded
 from twinlens.measure.host import capture_host, software_facts
 from twinlens.measure.interrupt import deaf
-from twinlens.measure.launched import joined, stack_of
+from twinlens.measure.launched import joined, processes, stack_of
 from twinlens.measure.load import player
 from twinlens.measure.nvidia import open_gpus
 from twinlens.measure.origin import marked
@@ -43,6 +43,7 @@ from twinlens.spec.precision import precision
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload import InferenceWorkload, TrainingWorkload
 
+_BOARD = ("accelerator.product", "accelerator.memory_bytes", "accelerator.architecture", "accelerator.partition")
 Say = Callable[[str, float, int], None]
 """Told what is going on, how far it is (0-1) and how many rows there are."""
 
@@ -172,7 +173,9 @@ def _sampling(spec: RunSpec, folder: Path, facts: Facts, running: Running | None
     pid, period_s = running.pid if running else None, spec.protocol.telemetry_s
     with (
         open_telemetry(folder) as readings,
-        Sampler(readings.add_all, gpus, period_s, meters=open_meters(gpus), server_pid=pid) as sampler,
+        Sampler(
+            readings.add_all, gpus, period_s, meters=open_meters(gpus, boards=used or ()), server_pid=pid
+        ) as sampler,
     ):
         yield sampler
 
@@ -186,11 +189,16 @@ def _whole(facts: Facts, spec: RunSpec, running: Running | None) -> Facts:
         return replace(facts, executor=ExecutorRecord(disclosed(spec, facts)).merged(facts.executor))
     if running is not None:
         facts = replace(facts, executor=facts.executor.merged(stack_of(running, spec)))
-    used = facts.executor.value("accelerator.uuid")
-    host = capture_host("cuda" if used else "cpu", used)
-    power = energy_facts(open_meters(open_gpus(used)[0] if used else ()))
+    # A run on a GPU that cannot be named is still none on the processor: its facts are unknown, and so is its energy.
+    on_gpu, used = "accelerator.uuid" in facts.executor.facts, facts.executor.value("accelerator.uuid") or ()
+    ours = processes(running.pid) if running is not None else ()
+    host = capture_host("cuda" if on_gpu else "cpu", used, ours, in_use=True)
+    meters = open_meters(open_gpus(used)[0] if used else (), boards=used)
+    power = energy_facts(meters, "gpu" if on_gpu else "package")
     software = software_facts() if running is None else {}  # a launched server has a Python of its own
     record = ExecutorRecord(host | software | power | disclosed(spec, facts)).merged(facts.executor)
+    # The driver's own word on a board goes before the framework's, which stands in where there is no NVML.
+    record = record.merged({key: host[key] for key in _BOARD if on_gpu and key in host and host[key].value is not None})
     sheet = datasheet_of(record.value("accelerator.product"), precision(spec.point.precision))
     work = theory_of(spec) | facts.work
     ceilings = within_datasheet(facts.ceilings, sheet) | sheet

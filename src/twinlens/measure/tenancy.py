@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,24 +58,32 @@ def shares(before: CpuReading, after: CpuReading) -> tuple[float, float, float] 
     return min(own, 1.0), min(host, 1.0), min(max(0.0, host - own), 1.0)
 
 
-def foreign_processes(gpus: Sequence[Gpu]) -> int | None:
+def foreign_processes(gpus: Sequence[Gpu], ours: Sequence[int] = (), *, in_use: bool = False) -> int | None:
     """Compute processes on these GPUs that are neither ours nor our children's; None if NVML does not tell.
 
-    Inside a container NVML often lists no process or the host's process ids: an empty list is weak evidence.
+    `ours`: processes of a launched server, which others started. `in_use`: these are the boards that this run computes
+    on, so that one of ours must be listed on each: where none is, as in a container, the ids are those of another
+    namespace, and nobody's processes can be told from ours.
     """
-    own = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
+    own = {os.getpid(), *ours, *(child.pid for child in psutil.Process().children(recursive=True))}
     lists = [gpu.process_ids() for gpu in gpus]
-    if any(ids is None for ids in lists):
+    if any(ids is None or (in_use and own.isdisjoint(ids)) for ids in lists):
         return None
     return len({pid for ids in lists for pid in ids or () if pid not in own})
 
 
-def tenancy_facts(gpus: Sequence[Gpu] = (), window_s: float = 0.15) -> dict[str, Fact]:
-    """Load, processor use by others over `window_s`, foreign GPU processes, and the verdict over them."""
-    before = read_cpu()
+def tenancy_facts(
+    gpus: Sequence[Gpu] = (), window_s: float = 0.15, ours: Sequence[int] = (), *, in_use: bool = False
+) -> dict[str, Fact]:
+    """Load, processor use by others over `window_s`, foreign GPU processes, and the verdict over them.
+
+    `ours`, `in_use`: as in `foreign_processes`; the processes of a launched server are also none of the others'.
+    """
+    children = _alive(ours)
+    before = read_cpu(children=children)
     psutil.cpu_percent(interval=window_s)  # a pause of that length
-    found = shares(before, read_cpu())
-    foreign_gpu = foreign_processes(gpus)
+    found = shares(before, read_cpu(children=children))
+    foreign_gpu = foreign_processes(gpus, ours, in_use=in_use)
     facts: dict[str, Fact] = {
         "tenancy.load_average": observed([round(load, 2) for load in psutil.getloadavg()], "psutil.getloadavg"),
         "tenancy.foreign_cpu_ratio": unknown("the processor clock did not advance")
@@ -82,11 +91,20 @@ def tenancy_facts(gpus: Sequence[Gpu] = (), window_s: float = 0.15) -> dict[str,
         else observed(round(found[2], 3), f"psutil.cpu_times over {window_s} s"),
         "tenancy.gpu_processes": unknown("no GPU")
         if not gpus
-        else unknown("NVML does not list processes here")
+        else unknown("NVML does not list processes here, or by ids of another namespace")
         if foreign_gpu is None
         else observed(foreign_gpu, "nvmlDeviceGetComputeRunningProcesses"),
     }
     return facts | {"tenancy.co_tenants": co_tenants(found[2] if found else None, foreign_gpu if gpus else None)}
+
+
+def _alive(ours: Sequence[int]) -> list[psutil.Process]:
+    """Our children, and the processes of a launched server."""
+    found = {child.pid: child for child in psutil.Process().children(recursive=True)}
+    for pid in ours:
+        with contextlib.suppress(psutil.Error):
+            found[pid] = psutil.Process(pid)
+    return list(found.values())
 
 
 def co_tenants(foreign_cpu: float | None, foreign_gpu: int | None) -> Fact:

@@ -77,6 +77,7 @@ B5 Q b = host.virtualisation           virtualisation
 C1 Q b = thermal.cooling               cooling
 C1 C b . thermal.ambient_c             ambient temperature
 C2 V b = power.limit_w                 power limit
+C2 C b . power.default_limit_w         power limit as delivered
 C2 V b = power.persistence             persistence mode
 C2 V b = power.max_sm_mhz              highest accelerator clock
 C2 V b = power.clock_lock              clock lock

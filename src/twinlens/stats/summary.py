@@ -18,7 +18,7 @@ from twinlens.stats.findings import Seen, findings
 from twinlens.stats.group import Machine, Summary, Verdict
 from twinlens.stats.machine import machine_of, model_of, precision_of
 from twinlens.stats.metrics.client import ClientVerdict
-from twinlens.stats.metrics.energy import energy
+from twinlens.stats.metrics.energy import Scope, energy
 from twinlens.stats.metrics.inference import inference_metrics, inference_steadiness
 from twinlens.stats.metrics.memory import peak_memory
 from twinlens.stats.metrics.quality import gate
@@ -39,16 +39,17 @@ def summarise(run: Run) -> Summary:
         metrics, verdict, units_of_work = _training(run) if run.lens == "training" else _inference(run)
     metrics["peak_bytes"] = (
         Estimate.absent(BYTES, "the memory of a server cannot be seen from its client")
-        if run.raw.get("client") and not run.raw.get("server")
+        if _is_attached(run)
         else peak_memory(
             run.telemetry,
             is_server=bool(run.raw.get("server")),
-            on_gpu=bool(run.facts and run.facts.executor.value("accelerator.uuid")),
+            on_gpu=_energy_scope(run) == "gpu",
             allocator=run.raw.get("device_memory"),
         )
     )
-    energy_rows = run.telemetry.slice(0, 0) if run.raw.get("pairing") else run.telemetry
-    metrics |= energy(energy_rows, verdict.begin_s, verdict.end_s, units_of_work, _why_no_energy(run))
+    energy_rows = run.telemetry.slice(0, 0) if run.raw.get("pairing") or _is_attached(run) else run.telemetry
+    why_no_energy, scope = _why_no_energy(run), _energy_scope(run)
+    metrics |= energy(energy_rows, verdict.begin_s, verdict.end_s, units_of_work, why_no_energy, scope)
     compared = gate(metrics, run.spec.protocol.tolerance) if run.lens == "inference" else None
     return Summary(
         run=run.id,
@@ -171,7 +172,21 @@ def _verdict(steadiness: Steadiness, begin_ns: np.ndarray, end_ns: np.ndarray) -
     )
 
 
+def _is_attached(run: Run) -> bool:
+    """Whether it asked a server that somebody else had started: this machine is then its client's only."""
+    return bool(run.raw.get("client") and not run.raw.get("server"))
+
+
+def _energy_scope(run: Run) -> Scope | None:
+    """What the run computed on, and is charged with: GPU boards, named or not, or else the processor."""
+    if run.facts is None:
+        return None
+    return "gpu" if "accelerator.uuid" in run.facts.executor.facts else "package"
+
+
 def _why_no_energy(run: Run) -> str:
+    if _is_attached(run):
+        return "the energy of a server cannot be read from its client"
     if run.raw.get("pairing"):
         return "points took turns, and a counter goes on counting through all of them"
     fact = run.facts.executor.facts.get("power.source") if run.facts else None

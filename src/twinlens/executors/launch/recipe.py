@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -102,9 +103,41 @@ def thread_environment(threads: int) -> dict[str, str]:
     return dict.fromkeys(names, str(threads))
 
 
-def gpu_environment(device: str) -> dict[str, str]:
-    """What a server may see of the GPUs: none for "cpu", one for "cuda:N"."""
+_MASK = "CUDA_VISIBLE_DEVICES"
+
+
+def gpu_environment(device: str, inherited: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What a server may see of the GPUs: none for "cpu", one for "cuda:N": the N-th that we may see ourselves.
+
+    A mask that we were given (by SLURM, Kubernetes, a user; numbers, UUIDs or MIG slices) is handed on entry by entry,
+    so that the server counts as CUDA does here. Raises BadInput (TL208) for a GPU that the mask does not have.
+    """
     if device == "cpu":
-        return {"CUDA_VISIBLE_DEVICES": ""}
+        return {_MASK: ""}
     number = device.partition(":")[2]
-    return {"CUDA_VISIBLE_DEVICES": number} if number else {}
+    if not number:
+        return {}
+    if _MASK not in inherited:
+        return {_MASK: number}
+    seen = visible_gpus(inherited)
+    if int(number) >= len(seen):
+        raise BadInput(
+            f"executor.device is {device!r}, but {_MASK}={inherited[_MASK]!r} shows {len(seen)} GPUs, numbered from 0",
+            code="TL208",
+        )
+    return {_MASK: seen[int(number)]}
+
+
+def visible_gpus(environment: Mapping[str, str]) -> list[str]:
+    """The entries of CUDA's mask in order; as in CUDA, all from the first one on that names none are hidden."""
+    found = list[str]()
+    for entry in (part.strip() for part in environment.get(_MASK, "").split(",")):
+        if not entry or entry.startswith("-"):
+            break
+        found.append(entry)
+    return found
+
+
+def only_device(device: str) -> str:
+    """The device's name inside a server that sees it alone: "cuda:3" is "cuda" there."""
+    return device.partition(":")[0]

@@ -11,6 +11,7 @@ from twinlens.executors.launch.recipe import (
     Recipe,
     Seen,
     gpu_environment,
+    only_device,
     thread_environment,
     torch_name,
 )
@@ -24,7 +25,7 @@ def _command(order: Order) -> Command:
     blocks = -(-max(_KEPT_TOKENS, 4 * order.context_tokens) // _BLOCK_TOKENS)
     argv = [
         *(order.python, "-m", "transformers.cli.transformers", "serve", order.folder),
-        *("--device", order.device, "--dtype", torch_name(order, "transformers-serve")),
+        *("--device", only_device(order.device), "--dtype", torch_name(order, "transformers-serve")),
         *("--host", "127.0.0.1", "--port", str(order.port)),
         "--continuous-batching",
         *("--cb-block-size", str(_BLOCK_TOKENS)),

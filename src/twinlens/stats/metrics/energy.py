@@ -1,11 +1,13 @@
 """Energy over the steady window, from the counters that telemetry recorded; otherwise why there is none.
 
-Scopes are never added: a run that used GPU boards is charged with those, else with the processor packages.
+Scopes are never added, and none stands in for another: a run that used GPU boards is charged with those or with
+nothing, one on the processor with its packages.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +22,7 @@ _PERIOD_S = {
     "gpu": 0.1,
     "package": 0.001,
 }  # NVML counters move every 10 to 100 ms by board; RAPL every millisecond
+Scope = Literal["gpu", "package"]
 _SCOPES = {"gpu": "GPU board", "package": "processor package"}
 
 
@@ -33,13 +36,19 @@ class _Counter:
 
 
 def energy(
-    telemetry: pa.Table, begin_s: float, end_s: float, work: dict[str, float], why_not: str
+    telemetry: pa.Table,
+    begin_s: float,
+    end_s: float,
+    work: dict[str, float],
+    why_not: str,
+    scope: Scope | None = None,
 ) -> dict[str, Estimate]:
     """Joules per unit of work (`work`: metric id → how many units the window holds), and mean power.
 
-    `why_not`: the reason to give where no counter was read at all.
+    `why_not`: the reason to give where no counter was read at all. `scope`: what the run is charged with and nothing
+    else, its GPU boards or the processor packages; None (runs of which that is not known): boards before packages.
     """
-    spent = _spent(telemetry, begin_s, end_s, why_not)
+    spent = _spent(telemetry, begin_s, end_s, why_not, scope)
     if spent.value is None:
         reason = spent.reason or why_not
         absent = {name: Estimate.absent(JOULES, reason) for name in work}
@@ -52,10 +61,11 @@ def energy(
     return found | {"mean_power_w": scaled(spent, 1 / (end_s - begin_s), WATTS, "energy / window", "measured")}
 
 
-def _spent(telemetry: pa.Table, begin_s: float, end_s: float, why_not: str) -> Estimate:
+def _spent(telemetry: pa.Table, begin_s: float, end_s: float, why_not: str, scope: Scope | None) -> Estimate:
     """Joules in the window, summed over the devices of one scope."""
     counters = _counters(telemetry, begin_s, end_s)
-    kind = next((k for k in _SCOPES if any(name.startswith(k) for name in counters)), None)
+    allowed = _SCOPES if scope is None else (scope,)
+    kind = next((k for k in allowed if any(name.startswith(k) for name in counters)), None)
     if kind is None:
         return Estimate.absent(JOULES, why_not)
     window_s, period_s = end_s - begin_s, _PERIOD_S[kind]
