@@ -208,7 +208,7 @@ def test_a_driver_that_is_too_old_is_named_with_what_to_do(machine: Any) -> None
 
 def test_a_gpu_that_torch_cannot_use_is_refused_before_anything_begins(machine: Any) -> None:
     machine(Board("GPU-a"), Board("GPU-b"))
-    with pytest.raises(BadInput, match="2 × NVIDIA H100 80GB HBM3 are here, but .*built without CUDA") as caught:
+    with pytest.raises(BadInput, match=r"2 × NVIDIA H100 80GB HBM3 are here, but .*built without CUDA") as caught:
         refuse_unusable_gpu(spec_of(training(executor={"device": "cuda:1"})))
     assert caught.value.code == "TL208"
     refuse_unusable_gpu(spec_of(training(executor={"device": "cpu"})))
