@@ -25,7 +25,9 @@ from twinlens.record.foreign import all_whole
 from twinlens.record.request import Request
 from twinlens.schedule.ask import Ask
 from twinlens.schedule.prompt import Words
+from twinlens.spec.length import Free
 from twinlens.spec.study import RunSpec
+from twinlens.spec.workload import InferenceWorkload
 
 _ABOUT = ("/version", "/server_info", "/get_server_info", "/props", "/info")
 _PATIENCE_S = 5.0
@@ -78,7 +80,8 @@ def facts_of(target: Target, found: Found, spec: RunSpec) -> Facts:
     }
     for key, value in _settings(found.about).items():
         said[key] = declared(value, "/server_info")
-    return Facts(ExecutorRecord(said), notes=_notes(found))
+    free = isinstance(spec.workload, InferenceWorkload) and isinstance(spec.workload.output_tokens, Free)
+    return Facts(ExecutorRecord(said), notes=_notes(found, free))
 
 
 def reachable(target: Target) -> Address:
@@ -216,8 +219,8 @@ def _flatten(said: Any, into: dict[str, Any]) -> None:
                 into.setdefault(str(key), value)
 
 
-def _notes(found: Found) -> tuple[str, ...]:
-    notes = [] if found.row is None else [_length_note(found)]
+def _notes(found: Found, free: bool) -> tuple[str, ...]:
+    notes = [] if found.row is None and not free else [_FREE if free else _length_note(found)]
     if found.in_one_piece:
         notes.append(
             "The server does not stream: it answered stream=true with one piece of JSON, so the time to first token is "
@@ -230,6 +233,9 @@ def _notes(found: Found) -> tuple[str, ...]:
     if found.row is not None and not found.has_stamps:
         notes.append("No receive stamps of the kernel here: times are those at which the client read.")
     return tuple(notes)
+
+
+_FREE = "Answers are as long as the model likes: tokens are counted as they came, and another server may do other work."
 
 
 def _length_note(found: Found) -> str:

@@ -18,11 +18,13 @@ _REFUSED = (429, 503)
 _MOST_WORDS = 200
 _MOST_TOKENS = 2**24
 """Above the longest context that any model has; a count that is not between 0 and this counts nothing."""
+_OWN_ENDS = ("stop", "length", "tool_calls", "function_call")
+"""Reasons with which an answer that is free to end has ended well; without one, it was cut off."""
 _COUNTS = ("prompt_tokens", "completion_tokens")
 
 
-def row_of(ask: Ask, ended: Ended, origin_ns: int) -> Request:
-    """The row of an ask. Times count from `origin_ns`.
+def row_of(ask: Ask, ended: Ended, origin_ns: int, *, free: bool = False) -> Request:
+    """The row of an ask. Times count from `origin_ns`. `free`: the model may end its answer before the limit.
 
     `output_tokens` is the server's `usage`; where it says none, the asked number if it stopped for length, else one a
     chunk. `end_ns` is the last chunk's time for what ended well, else when that was known: a failure is never quick.
@@ -31,7 +33,7 @@ def row_of(ask: Ask, ended: Ended, origin_ns: int) -> Request:
     An answer whose `usage` cannot be has failed.
     """
     tokens = _tokens(ask, ended)
-    outcome, error = _outcome(ask, ended, tokens)
+    outcome, error = _outcome(ask, ended, tokens, free)
     chunk_ns = ended.chunk_ns - origin_ns
     return answered(
         ask,
@@ -41,6 +43,7 @@ def row_of(ask: Ask, ended: Ended, origin_ns: int) -> Request:
         end_ns=ended.end_ns - origin_ns,
         input_tokens=_count(ended.answer, "prompt_tokens") or ask.input_tokens,
         output_tokens=tokens,
+        asked_tokens=None if free else ask.output_tokens,
         outcome=outcome,
         status=ended.status or None,
         error=None if error is None else in_one_line(error),
@@ -88,7 +91,7 @@ def _tokens(ask: Ask, ended: Ended) -> int:
     return chunks
 
 
-def _outcome(ask: Ask, ended: Ended, tokens: int) -> tuple[Outcome, str | None]:
+def _outcome(ask: Ask, ended: Ended, tokens: int, free: bool) -> tuple[Outcome, str | None]:
     answer = ended.answer
     if ended.fault is not None:
         return ("refused" if ended.fault.startswith("cannot connect") else "failed"), ended.fault
@@ -103,7 +106,7 @@ def _outcome(ask: Ask, ended: Ended, tokens: int) -> tuple[Outcome, str | None]:
         if kind.lower().startswith(("text/event-stream", "application/json")):
             return "failed", "the answer holds no token"
         return "failed", f"the answer has the content type {kind[:60]}, not text/event-stream"
-    if tokens < ask.output_tokens:
+    if tokens < ask.output_tokens and not (free and answer.finish in _OWN_ENDS):
         why = f"finish_reason {answer.finish}" if answer.finish else "no finish_reason"
         unstreamed = "; the answer came in one piece, not as a stream" if in_one_piece(ended) else ""
         return "cut_off", f"{tokens} of {ask.output_tokens} tokens, {why}{unstreamed}"

@@ -152,6 +152,13 @@ class Requests:
             self._fixed["stream_options"] = {"include_usage": True}
         self._fixed |= target.body
         self.forces_length = force_length
+        self.free = False
+
+    def ending_freely(self) -> Self:
+        """The same, for answers that end when the model is done."""
+        other = copy(self)
+        other.forces_length, other.free = False, True
+        return other
 
     def in_one_piece(self) -> Self:
         """The same, but for answers that are not streamed."""

@@ -12,6 +12,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 
 from twinlens.errors import BadInput
 from twinlens.executors.client_limit import refuse_too_many, too_many
@@ -28,6 +29,7 @@ from twinlens.record.facts import Facts
 from twinlens.record.request import Request
 from twinlens.schedule.ask import Ask, Schedule
 from twinlens.schedule.prompt import Words, words_of
+from twinlens.spec.length import Free
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload import Images, InferenceWorkload
 
@@ -58,10 +60,14 @@ class OpenAIServer:
             refuse_too_many(max(spec.point.concurrency or 1, spec.point.in_flight or 1))
         say("asking the server who it is")
         words = words_of(workload.prompts)
+        if isinstance(workload.output_tokens, Free):
+            target = replace(target, force_length=False)
         found = find_out(target, words, spec)
         requests = Requests(
             target, words, found.model, force_length=found.forces_length, with_usage=found.takes_stream_options
         )
+        if isinstance(workload.output_tokens, Free):
+            requests = requests.ending_freely()
         self._equip(Seat(target, requests), found.address)
         return facts_of(target, found, spec)
 
@@ -187,7 +193,7 @@ class OpenAIServer:
 
     def _done(self, ended: Ended, origin_ns: int, schedule: Schedule, rows: Rows) -> None:
         ask = self._asks.pop(ended.key)
-        row = row_of(ask, ended, origin_ns)
+        row = row_of(ask, ended, origin_ns, free=self._requests.free)
         self._lags.add(ended.lags_ns)
         self._merged += ended.merged
         if ask.session is not None:

@@ -11,7 +11,7 @@ from twinlens.schedule.ask import Ask
 from twinlens.schedule.length import sample_lengths
 from twinlens.schedule.plan import Plan
 from twinlens.schedule.prefix import draw_prefixes
-from twinlens.spec.length import Length
+from twinlens.spec.length import AnswerLength
 from twinlens.spec.prompt import Prefix
 from twinlens.spec.workload import Images, InferenceWorkload
 
@@ -57,7 +57,7 @@ def endless_asks(workload: InferenceWorkload, *, seed: int, prompt_seed: int, fi
         )
 
 
-def lengths(length: Length, seed: int, stream: int, first: int, count: int) -> np.ndarray:
+def lengths(length: AnswerLength, seed: int, stream: int, first: int, count: int) -> np.ndarray:
     """Numbers `first` to `first + count` of a stream of lengths in tokens, shape (count,)."""
     return drawn(lambda rng, n: sample_lengths(length, rng, n), seed, stream, first, count)
 

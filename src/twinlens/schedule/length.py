@@ -6,18 +6,18 @@ import math
 
 import numpy as np
 
-from twinlens.spec.length import Empirical, Fixed, Length, Lognormal, Uniform
+from twinlens.spec.length import AnswerLength, Empirical, Fixed, Free, Lognormal, Uniform
 
 
-def sample_length(length: Length, rng: np.random.Generator) -> int:
+def sample_length(length: AnswerLength, rng: np.random.Generator) -> int:
     """One length in tokens, between 1 and the length's maximum."""
     return int(sample_lengths(length, rng, 1)[0])
 
 
-def sample_lengths(length: Length, rng: np.random.Generator, count: int) -> np.ndarray:
-    """Independent lengths in tokens, shape (count,), int64, between 1 and the length's maximum."""
-    if isinstance(length, Fixed):
-        return np.full(count, length.value, dtype=np.int64)
+def sample_lengths(length: AnswerLength, rng: np.random.Generator, count: int) -> np.ndarray:
+    """Independent lengths in tokens, shape (count,), int64, between 1 and the length's maximum; of a free one that."""
+    if isinstance(length, Fixed | Free):
+        return np.full(count, length.max, dtype=np.int64)
     if isinstance(length, Uniform):
         return rng.integers(length.min, length.max, count, endpoint=True)
     if isinstance(length, Empirical):
@@ -26,10 +26,10 @@ def sample_lengths(length: Length, rng: np.random.Generator, count: int) -> np.n
     return np.clip(np.rint(drawn), 1, length.max).astype(np.int64)
 
 
-def mean_length(length: Length) -> float:
+def mean_length(length: AnswerLength) -> float:
     """The exact mean of what `sample_lengths` draws, in tokens: rounding and cuts included."""
-    if isinstance(length, Fixed):
-        return float(length.value)
+    if isinstance(length, Fixed | Free):
+        return float(length.max)
     if isinstance(length, Uniform):
         return (length.min + length.max) / 2
     if isinstance(length, Empirical):

@@ -7,7 +7,7 @@ import numpy as np
 from twinlens.record.request import Request
 from twinlens.schedule.ask import Ask
 from twinlens.schedule.length import sample_length
-from twinlens.spec.length import Fixed, Length
+from twinlens.spec.length import AnswerLength, Fixed
 
 
 class Lockstep:
@@ -19,8 +19,8 @@ class Lockstep:
     def __init__(
         self,
         batch: int,
-        input_tokens: Length | None,
-        output_tokens: Length | None,
+        input_tokens: AnswerLength | None,
+        output_tokens: AnswerLength | None,
         *,
         until_ns: int,
         min_requests: int,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twinlens.record.request import Request
 from twinlens.schedule.ask import Ask
 from twinlens.schedule.lockstep import Lockstep
-from twinlens.spec.length import Length
+from twinlens.spec.length import AnswerLength
 
 
 class Slice:
@@ -14,8 +14,8 @@ class Slice:
     def __init__(
         self,
         batch: int,
-        input_tokens: Length | None,
-        output_tokens: Length | None,
+        input_tokens: AnswerLength | None,
+        output_tokens: AnswerLength | None,
         *,
         slice_ns: int,
         batches: int,

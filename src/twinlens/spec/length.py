@@ -65,4 +65,19 @@ class Empirical(Spec):
         return max(self.values)
 
 
+class Free(Spec):
+    """As long as the model likes, for answers over HTTP: it may end when it is done, at `most` tokens at the latest.
+
+    Nothing forces its length (no ignore_eos, no min_tokens), so two servers may do different work for one prompt.
+    """
+
+    kind: Literal["free"] = "free"
+    most: PositiveInt = 512
+
+    @property
+    def max(self) -> int:
+        return self.most
+
+
 Length = Annotated[Fixed | Uniform | Lognormal | Empirical, Field(discriminator="kind")]
+AnswerLength = Annotated[Fixed | Uniform | Lognormal | Empirical | Free, Field(discriminator="kind")]

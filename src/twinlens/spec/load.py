@@ -121,6 +121,8 @@ def _read_lengths(data: dict[str, Any]) -> None:
     workload = data.get("workload")
     for field in ("input_tokens", "output_tokens") if isinstance(workload, dict) else ():
         length = workload.get(field)  # type: ignore[union-attr]
+        if length == "free":
+            workload[field] = {"kind": "free"}  # type: ignore[index]
         if isinstance(length, dict) and length.get("kind") == "empirical" and "path" in length:
             path, column = length.pop("path"), length.pop("column", field)
             length |= lengths_seen(str(path), str(column))
@@ -169,6 +171,6 @@ def _tag(model: type[BaseModel]) -> str | None:
 
 
 _DEFAULT_KINDS = {"workload.data": "markov", "workload.input_tokens": "fixed", "workload.output_tokens": "fixed"}
-_TAGS = {"training", "inference", "markov", "text", "images", "fixed", "uniform", "lognormal", "empirical"}
+_TAGS = {"training", "inference", "markov", "text", "images", "fixed", "uniform", "lognormal", "empirical", "free"}
 _TAGS |= {"lockstep", "constant", "poisson", "gamma", "ramp", "trace", "closed", "single-stream", "offline"}
 _TAGS |= {"synthetic", "file"}

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from twinlens.errors import BadInput
 from twinlens.spec.arrival import Closed, Constant, Gamma, Lockstep, Poisson, Trace
+from twinlens.spec.length import Free
 from twinlens.spec.point import Point
 from twinlens.spec.protocol import Protocol
 from twinlens.spec.search import Search
@@ -69,6 +70,11 @@ def _admission_problem(workload: Workload, point: Point) -> str | None:
 def _content_problem(workload: Workload) -> str | None:
     if not isinstance(workload, InferenceWorkload):
         return None
+    if isinstance(workload.output_tokens, Free) and isinstance(workload.arrival, Lockstep):
+        return (
+            'output_tokens = "free" is for servers over HTTP; in lockstep every answer of a batch has the same length: '
+            "--set workload.output_tokens.value=32"
+        )
     if isinstance(workload.arrival, Lockstep | Trace):
         for field in ("sessions", "prefix"):
             if getattr(workload, field) is not None:

@@ -8,7 +8,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from twinlens.spec.arrival import Arrival, Lockstep
 from twinlens.spec.frozen import Spec
-from twinlens.spec.length import Fixed, Length
+from twinlens.spec.length import AnswerLength, Fixed, Length
 from twinlens.spec.prompt import Prefix, Prompts, Sessions, Synthetic
 from twinlens.spec.slo import Slo
 
@@ -77,7 +77,8 @@ class InferenceWorkload(Spec):
     """Requests. One row is one request: a prompt and its answer, or one image.
 
     Lengths are drawn from `input_tokens` and `output_tokens` (not for images); decoding is greedy and the answer's
-    length is forced, so that every executor does the same work. `fidelity_prompts`: prompts used to compare a lower
+    length is forced, so that every executor does the same work; `output_tokens = "free"` leaves it to the model behind
+    a server over HTTP. `fidelity_prompts`: prompts used to compare a lower
     precision with fp32 (0: not compared).
 
     `arrival`: when requests are due; the default is the engine-level lockstep. `slo`: what a good answer meets.
@@ -87,7 +88,7 @@ class InferenceWorkload(Spec):
     kind: Literal["inference"]
     model: str
     input_tokens: Length = Fixed(value=256)
-    output_tokens: Length = Fixed(value=32)
+    output_tokens: AnswerLength = Fixed(value=32)
     data: Data = Markov()
     fidelity_prompts: Annotated[int, Field(ge=0)] = 8
     arrival: Arrival = Lockstep()
