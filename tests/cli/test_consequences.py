@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner, Result
 
 from material import inference, measured, study_of
@@ -76,3 +77,52 @@ def test_a_try_that_failed_and_was_made_again_does_not_fail_the_gate(tmp_path: P
     outcome = Outcome(tmp_path, tuple(find_runs(tmp_path)), 0, ())
     assert len(outcome.runs) == 2
     fail_the_gate(outcome)
+
+
+def damaged(folder: Path, rows: str = "requests.arrows") -> None:
+    """Bytes in the middle of the rows flipped, as a bad disk or a bad copy does."""
+    data = bytearray((folder / rows).read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 64] = bytes(byte ^ 0xFF for byte in data[middle : middle + 64])
+    (folder / rows).write_bytes(bytes(data))
+
+
+@pytest.fixture
+def one_is_damaged(tmp_path: Path) -> tuple[Path, Path]:
+    """A folder of two runs, the second of which has flipped bytes in its rows; and that second one."""
+    measured(tmp_path / "runs", inference("fake", options={"noise": 0.02}, protocol=LONG))
+    bad = measured(tmp_path / "runs", inference("fake", protocol=LONG, point={"batch": 2})).folder
+    damaged(bad)
+    return tmp_path / "runs", bad
+
+
+def test_damaged_rows_are_one_sentence_and_exit_2(one_is_damaged: tuple[Path, Path]) -> None:
+    done = call("show", one_is_damaged[1])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert f"{one_is_damaged[1].name}/requests.arrows is damaged" in done.stderr
+    assert "TL220" in done.stderr
+
+
+def test_runs_beside_a_damaged_one_are_still_shown(one_is_damaged: tuple[Path, Path]) -> None:
+    done = call("show", one_is_damaged[0])
+    assert done.exit_code == 2
+    assert "finished" in done.stdout
+    assert "is damaged" in done.stderr
+    data = json.loads(call("show", one_is_damaged[0], "--json").stdout)
+    assert data["point"]["batch"] == 1
+
+
+def test_a_report_is_written_without_a_damaged_run_and_says_so(
+    one_is_damaged: tuple[Path, Path], tmp_path: Path
+) -> None:
+    done = call("report", one_is_damaged[0], "-o", tmp_path / "r.html")
+    assert done.exit_code == 2
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "A run is left out" in page.partition("What it comes to")[0]
+
+
+def test_rows_of_a_finished_run_that_are_gone_are_no_finished_run_of_none(tmp_path: Path) -> None:
+    run = measured(tmp_path, inference("fake", protocol=LONG))
+    (run.folder / "requests.arrows").write_bytes(bytes(range(256)) * 40)
+    assert call("show", run.folder).exit_code == 2

@@ -203,7 +203,7 @@ def test_hostile_words_of_a_search_or_a_guard_are_text(tmp_path: Path) -> None:
     write_search(made)
     page = render(view([(run, summarise(run))], searches=(made,)))
     assert "<script" not in page
-    assert "The guard" in page.partition("In three sentences")[0]
+    assert "The guard" in page.partition("What it comes to")[0]
     text = plain(search_table(made))
     assert "\x1b" not in text
     assert "[bold]" in text

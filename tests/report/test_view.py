@@ -89,3 +89,10 @@ def test_notes_that_differ_only_in_the_clients_p99_are_said_once_without_it() ->
     )
     assert said == ("The client read late; times are the kernel's.",)
     assert _once(["Requests were sent late (p99 2 ms)."]) == ("Requests were sent late (p99 2 ms).",)
+
+
+def test_a_title_names_every_study(tmp_path: Path) -> None:
+    from twinlens.report.view import _listed
+
+    assert _listed(["a"]) == "a"
+    assert _listed(["a", "b", "c", "d"]) == "a, b, c and d"

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from twinlens.cli.gather import fail_for, gathered
 from twinlens.cli.screen import out, print_json, sentences
 from twinlens.measure.search_file import search_json, searches_of
 from twinlens.measure.summary_file import summary_of
 from twinlens.record.run import Run
-from twinlens.record.store import find_runs
 from twinlens.report.first_lines import first_lines
 from twinlens.report.footnote import hanging
 from twinlens.report.search_table import search_table
@@ -22,11 +22,12 @@ from twinlens.stats.summary import to_json
 
 def run(paths: list[Path], json: bool) -> None:
     with sentences():
-        runs = [found for path in paths for found in find_runs(path)]
+        runs, faults = gathered(paths)
         if json:
             print_json(summaries_json(runs))
         else:
             show_runs(runs)
+        fail_for(faults)
 
 
 def show_runs(runs: Sequence[Run]) -> None:

@@ -58,8 +58,8 @@ def _again(lens: LensView, title: str, word: str) -> Again:
     times = "once" if protocol.extend == 1 else f"up to {protocol.extend} times"
     extended = f", and doubled {times} where not steady" if protocol.extend else ""
     sentences = (
-        f"Rows were taken for {show(protocol.duration_s, 's')} or {protocol.min_rows} rows, "
-        f"whichever is longer, warm-up included{extended}.",
+        f"Rows were taken for {show(protocol.duration_s, 's')}, and on until there were {protocol.min_rows} (for three "
+        f"durations and ten seconds at most), warm-up included{extended}.",
         "Warm-up was found from the rows themselves; only the steady window counts.",
         f"{protocol.repeats} repeats were asked per operating point, {_where(protocol)}, in a seeded random order.",
         _seeds(runs),

@@ -91,14 +91,14 @@ def _lens(groups: Sequence[Group]) -> str:
     ratios = [(one, other, against(one, other)) for one, other in pairs if other is not None]
     found = [(one, other, ratio) for one, other, ratio in ratios if ratio is not None and ratio.value is not None]
     if not found:
-        return f"{_alone(ranked, names[id(ranked[0])])}{_left_out(groups)}"
+        return f"{_alone(ranked, names[id(ranked[0])])}{_left_out(groups, names)}"
     best = max(found, key=lambda pair: pair[2].value or 0.0)
     passing = [pair for pair in found if gate_word(pair[0]) in ("go", "reference")]
     text = _pair(*best, names) + _quality(*best[:2])
     if best[0].lens == "inference" and gate_word(best[0]) == "no-go" and passing:
         next_best = max(passing, key=lambda pair: pair[2].value or 0.0)
         text += f"; the fastest that passes is {names[id(next_best[0])]} at {comparison(next_best[2])}"
-    return f"{text}.{_left_out(groups)}"
+    return f"{text}.{_left_out(groups, names)}"
 
 
 def _state(one: Group) -> str:
@@ -147,11 +147,10 @@ def _alone(ranked: Sequence[Group], name: str) -> str:
     return f"{name} sustains {amount} ({how}); {why}."
 
 
-def _left_out(groups: Sequence[Group]) -> str:
-    names = [precision_of(one) for one in groups if not one.ranked]
-    if not names:
-        return ""
-    return f" Not ranked: {', '.join(dict.fromkeys(names))}."
+def _left_out(groups: Sequence[Group], names: dict[int, str]) -> str:
+    """By the names that the sentence before it uses: the fp32 of another model is another point."""
+    left = [names[id(one)] for one in groups if not one.ranked]
+    return f" Not ranked: {', '.join(dict.fromkeys(left))}." if left else ""
 
 
 def _apart(training: Sequence[Group], inference: Sequence[Group]) -> str:

@@ -154,7 +154,7 @@ def _legend(groups: Sequence[Group], lens: Lens) -> str:
     counts = sorted({len(one.runs) for one in groups})
     runs = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
     words = [
-        f"Each row: {runs} run{'s' if counts[-1] > 1 else ''} in fresh processes.",
+        f"Each row: {runs} run{'s in fresh processes' if counts[-1] > 1 else ' in a fresh process'}.",
         *(_INTERVALS[count] for count in sorted({min(count, 3) for count in counts})),
         "keeps: sustained rate as a share of the peak.",
     ]

@@ -140,7 +140,8 @@ def _served_validity(lens: LensView) -> list[str]:
         if fault := fault_of(entry.group):
             faults.setdefault(fault, []).append(entry.name)
     found = [
-        f"{lens.lens.capitalize()}, served: {len(names)} of {len(entries)} points not ranked, {fault}: "
+        f"{lens.lens.capitalize()}, served: "
+        f"{f'{len(names)} of {len(entries)} points' if len(entries) > 1 else 'the one point'} not ranked, {fault}: "
         f"{cell.breath(names)}."
         for fault, names in faults.items()
     ]

@@ -86,8 +86,16 @@ class View:
         return next((view.groups for view in self.lenses if view.lens == lens), ())
 
 
-def view(material: Sequence[Material], title: str | None = None, searches: Sequence[SearchRecord] = ()) -> View:
-    """Put runs into lenses and groups, beside their searches. Raises ValueError when there is no run at all."""
+def view(
+    material: Sequence[Material],
+    title: str | None = None,
+    searches: Sequence[SearchRecord] = (),
+    left_out: Sequence[str] = (),
+) -> View:
+    """Put runs into lenses and groups, beside their searches. Raises ValueError when there is no run at all.
+
+    `left_out`: sentences on runs that could not be read.
+    """
     if not material:
         raise ValueError("a report needs at least one run")
     kept, again = once(summary for _, summary in material)
@@ -101,11 +109,16 @@ def view(material: Sequence[Material], title: str | None = None, searches: Seque
     said = [note for run, summary in material for note in (*(run.facts.notes if run.facts else ()), *summary.notes)]
     names = list(dict.fromkeys(run.spec.name for run, _ in material))
     return View(
-        title=clean(title or " and ".join(names[:3])),
+        title=clean(title or _listed(names)),
         lenses=lenses,
-        notes=_once([*given_twice(again), *(clean(in_words(note), 600) for note in said)]),
+        notes=_once(clean(in_words(one), 600) for one in (*left_out, *given_twice(again), *said)),
         searches=tuple(searches),
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """ "a, b and c": every study of a report stands in its title."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def given_twice(ids: Sequence[str]) -> list[str]:
