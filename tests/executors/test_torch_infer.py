@@ -230,6 +230,66 @@ def test_counted_flop_of_both_phases_are_theorys(precision: str) -> None:
     assert prefill == pytest.approx((theory_of(server.spec)["prefill_flop"].value or 0) / 2, rel=0.03)
 
 
+@pytest.mark.parametrize("precision", ["bf16", "int8-weight"])
+def test_where_fp32_does_not_fit_the_model_is_made_in_16_bits_and_fidelity_is_said_to_lack(
+    precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from twinlens.executors import torch_infer, torch_model
+
+    made: list[torch.dtype] = []
+    real = torch_model.build_model
+
+    def watched(ref: Any, executor: Any, seed: int, device: Any, dtype: Any = torch.float32) -> Any:
+        made.append(dtype)
+        return real(ref, executor, seed, device, dtype)
+
+    count = parameters(load_model("tiny").shape).total
+    monkeypatch.setattr(torch_infer, "build_model", watched)
+    monkeypatch.setattr(torch_infer, "free_bytes", lambda device: 4 * count)
+    server, facts = opened(point={"precision": precision})
+    assert made == [torch.bfloat16]
+    assert not facts.fidelity
+    assert any(note.startswith("Fidelity was not measured: the fp32 weights") for note in facts.notes)
+    assert len(answer(server)[0]) == 6
+    hashed = facts.executor.value("model.weights_hash")
+    monkeypatch.setattr(torch_infer, "free_bytes", lambda device: 40 * count)
+    _, roomy = opened(point={"precision": precision})
+    assert made[1:] == [torch.float32]
+    assert roomy.fidelity
+    assert roomy.executor.value("model.weights_hash") != hashed, "16 bits draw other numbers from the same seed"
+
+
+def test_a_vision_model_is_really_compiled_when_that_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[Any] = []
+    monkeypatch.setattr(torch, "compile", lambda model, **_: compiled.append(model) or model)
+    server, facts = opened(model="vit-tiny", executor={"graph": "compiled"})
+    assert compiled == [server.model]
+    assert facts.executor.value("compiler.name") == "torch.compile (inductor)"
+    assert facts.executor.value("kernels.graph_breaks") == {"count": 0, "reasons": []}
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode_eager"])
+def test_a_phase_that_runs_in_another_format_than_declared_is_caught(
+    phase: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, linear = getattr(Generation, phase), nn.functional.linear
+
+    def wide(x: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> torch.Tensor:
+        return linear(x.float(), weight.float(), bias).to(x.dtype)
+
+    def in_fp32(self: Generation, *parts: Any) -> Any:
+        with monkeypatch.context() as patch:
+            patch.setattr(nn.functional, "linear", wide)
+            return real(self, *parts)
+
+    monkeypatch.setattr(Generation, phase, in_fp32)
+    if phase == "decode_eager":
+        monkeypatch.setattr(Generation, "decode", in_fp32)
+    _, facts = opened(point={"precision": "bf16"})
+    (compute,) = (check for check in facts.precision if check.tensor_class == "compute")
+    assert (compute.verdict, compute.observed) == ("differs", "fp32"), compute.evidence
+
+
 @pytest.mark.parametrize("model", ["vit-tiny", "resnet-tiny"])
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_vision_model_answers_a_batch_of_images(model: str, precision: str) -> None:

@@ -25,10 +25,20 @@ def test_serving_is_weights_and_cache_by_hand() -> None:
     assert size(spec) == 4 * TINY + 3 * 128 * (2 * 2 * 2 * 32) * 4 + SLACK
 
 
-def test_a_lower_precision_needs_its_fp32_copy_while_it_is_made() -> None:
-    plain, half = (spec_of(inference(point={"precision": p})) for p in ("fp32", "bf16"))
-    assert size(half) - size(plain) == pytest.approx(2 * TINY, rel=0.01)
-    assert "in fp32 while it is made" in needed(half)[1]
+def test_16_bits_need_no_more_than_16_bits_and_quantised_weights_those_they_are_made_of() -> None:
+    plain, half, four = (spec_of(inference(point={"precision": p})) for p in ("fp32", "bf16", "int4-weight"))
+    assert size(half) - SLACK == pytest.approx((size(plain) - SLACK) / 2, rel=0.01)
+    assert size(four) - SLACK == 2 * TINY
+    assert "in 16 bits while it is made" in needed(four)[1]
+
+
+def test_8_billion_parameters_in_bf16_fit_a_card_of_24_gb_and_70_in_int4_do_not() -> None:
+    def at(model: str, precision: str) -> RunSpec:
+        return spec_of(inference(model=model, point={"precision": precision}))
+
+    refuse_what_cannot_fit(at("llama-3.1-8b", "bf16"), 22 * 2**30)
+    with pytest.raises(BadInput, match="does not fit"):
+        refuse_what_cannot_fit(at("llama-3.1-70b", "int4-weight"), 80e9)
 
 
 def test_training_is_sixteen_bytes_a_parameter_and_what_is_kept() -> None:

@@ -84,7 +84,7 @@ def test_a_cited_total_of_eight_copies_needs_eight_b200() -> None:
 
 @pytest.mark.parametrize(
     ("name", "per_parameter", "activations"),
-    [("fp32", 16, 4), ("tf32", 16, 4), ("bf16", 18, 2), ("fp8", 17, 1)],
+    [("fp32", 16, 4), ("tf32", 16, 4), ("bf16", 18, 2), ("fp8", 17, 2)],
 )
 def test_a_precision_regime_has_a_layout(name: str, per_parameter: float, activations: float) -> None:
     layout = layout_of(precision(name))

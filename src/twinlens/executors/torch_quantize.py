@@ -173,7 +173,8 @@ def _dynamic(model: nn.Module) -> nn.Module:
     with warnings.catch_warnings():
         # Deprecated in favour of torchao, whose eager dynamic int8 is several times slower on a CPU today.
         warnings.simplefilter("ignore")
-        return torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)
+        # In place: a copy of the fp32 model would need its memory twice.
+        return torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8, inplace=True)
 
 
 def _replace_linears(model: nn.Module, layer: Any, precision: str) -> nn.Module:

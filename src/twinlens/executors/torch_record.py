@@ -75,6 +75,10 @@ def notes_on(spec: RunSpec, ref: ModelRef, regime: Precision, device: torch.devi
             f"{ref.name} has random weights made from its config: speed and memory do not depend on their values, "
             "but fidelity figures say how the arithmetic differs, not what a trained model would lose."
         )
+    if regime.name == "fp8" and spec.lens == "training" and spec.executor.graph != "compiled":
+        notes.append(
+            'fp8 training run eagerly casts slower than it multiplies: executor.graph = "compiled" is its way.'
+        )
     if regime.name == "fp16" and device.type == "cpu":
         notes.append("fp16 on this CPU is emulated: expect it to be slower than fp32.")
     return notes

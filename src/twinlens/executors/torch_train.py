@@ -52,6 +52,7 @@ class TorchTrainer:
             enable = getattr(self.model, "activation_checkpointing_enable", None)  # the name from transformers 5.23 on
             (enable or self.model.gradient_checkpointing_enable)()
         if spec.point.precision == "fp8":
+            _refuse_odd_rows(self.microbatch * (self.workload.seq_len if self.ref.shape.family == "decoder" else 1))
             _convert_to_fp8(self.model)
         self.is_vision = self.ref.shape.family != "decoder"
         self.batches = Batches(
@@ -195,11 +196,21 @@ def _refuse_too_long(ref: ModelRef, seq_len: int) -> None:
         )
 
 
+def _refuse_odd_rows(rows: int) -> None:
+    """The gradient of a weight is a product over rows, and the fp8 kernel wants those in sixteens too."""
+    if rows % 16:
+        raise BadInput(
+            f"fp8 training has {rows} tokens a microbatch, which do not divide by 16; change point.microbatch or "
+            "workload.seq_len",
+            code="TL202",
+        )
+
+
 def _convert_to_fp8(model: nn.Module) -> None:
     try:
         from torchao.float8 import Float8LinearConfig, convert_to_float8_training
     except ImportError:
-        raise BadInput("training in fp8 needs torchao: pip install torchao", code="TL203") from None
+        raise BadInput("training in fp8 needs torchao: pip install 'twinlens[fp8]'", code="TL203") from None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         convert_to_float8_training(

@@ -35,12 +35,13 @@ def needed(spec: RunSpec) -> tuple[float, str]:
     served = inference_memory(
         ref.shape, regime.weight_bits("inference", 4096), BITS[classes["kv"]] / 8, spec.point.batch, context
     )
-    # Weights are made in fp32 first and then cast or quantised, and the fp32 copy is what fidelity is compared with.
-    first = inference_memory(ref.shape, 32.0, 4.0, 1, 0).weights_bytes if regime.name != "fp32" else 0.0
-    words = f"serving {ref.name}: {served.arithmetic}" + (
-        f", and {show(first, BYTES)} in fp32 while it is made" if first else ""
-    )
-    return served.total_bytes + first + _SLACK_BYTES, words
+    # Where there is room, weights are made in fp32 first, for fidelity to be compared with; else as narrow as they can.
+    made_in = 32.0 if regime.name == "int8-dynamic" else 16.0
+    first = inference_memory(ref.shape, made_in, 4.0, 1, 0).weights_bytes if regime.quantised else 0.0
+    words = f"serving {ref.name}: {served.arithmetic}"
+    if first > served.total_bytes:
+        words += f", and {show(first, BYTES)} in {made_in:g} bits while it is made"
+    return max(served.total_bytes, first) + _SLACK_BYTES, words
 
 
 def refuse_what_cannot_fit(spec: RunSpec, available_bytes: float | None = None) -> None:

@@ -48,11 +48,13 @@ def layout_of(precision: Precision, optimizer_states: int = 2) -> Layout:
     size = {name: BITS[form] / 8 for name, form in classes.items()}
     shared = classes["master"] == classes["weights"]
     narrower = size["activations"] < size["weights"]
+    # fp8 products keep their inputs for backward as autocast made them, in bf16, and quantise them anew.
+    kept = max(size["activations"], 2.0)
     return Layout(
         weights=size["weights"],
         gradients=size["gradients"],
         master=0.0 if shared else size["master"],
         optimizer=optimizer_states * size["optimizer"],
-        activations=size["activations"],
+        activations=kept,
         cast=size["activations"] if narrower else 0.0,
     )
