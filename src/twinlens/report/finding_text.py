@@ -200,6 +200,31 @@ def _disturbed(finding: Finding) -> str:
     )
 
 
+def _change_unseen(finding: Finding) -> str:
+    visible = digits(100 * _number(finding, "least_visible_change"), 2)
+    return f"The run is steady only as far as it could see: a change of less than {visible} % would hardly have shown."
+
+
+def _rows_scatter(finding: Finding) -> str:
+    cv, limit = (digits(100 * _number(finding, name), 2) for name in ("cv", "limit"))
+    return f"Row times scatter by {cv} % of their mean, where a quiet machine stays below {limit} %."
+
+
+def _clock_moves(finding: Finding) -> str:
+    cv, mean = 100 * _number(finding, "cv"), _number(finding, "mean_mhz")
+    return (
+        f"The clock of {finding.subject} moved by {digits(cv, 2)} % around {digits(mean)} MHz inside the steady window."
+    )
+
+
+def _still_warming(finding: Finding) -> str:
+    rate, reached = _number(finding, "c_per_min"), _number(finding, "reached_c")
+    return (
+        f"{finding.subject} still grew warmer by {digits(rate, 2)} °C a minute inside the steady window, up to "
+        f"{digits(reached)} °C: heat may not have settled."
+    )
+
+
 SENTENCES: dict[str, Sentence] = {
     "cause": _cause,
     "client-limit": _client_limit,
@@ -213,7 +238,11 @@ SENTENCES: dict[str, Sentence] = {
     "throttled": _throttled,
     "given-twice": _given_twice,
     "guard-failed": _guard_failed,
+    "change-unseen": _change_unseen,
+    "clock-moves": _clock_moves,
     "disturbed": _disturbed,
+    "rows-scatter": _rows_scatter,
+    "still-warming": _still_warming,
     "impossible-share": _impossible_share,
     "precision-differs": _precision_differs,
     "slo-missed": _slo_missed,

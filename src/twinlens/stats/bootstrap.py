@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twinlens.record.estimate import Estimate
+from twinlens.stats.autocorrelation import autocorrelation_time
 from twinlens.stats.interval import FEWEST_ROWS, reach, too_short
 
 MOST_GROUPS = 200  # enough to see how time varies, few enough that most of their dependence is inside them
@@ -69,6 +70,24 @@ def rate_interval(
         level=level,
         n=int(found.independent),
     )
+
+
+def mean_error(log_cost: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[float, float]:
+    """Relative standard error of the mean cost of rows [n >= 1] that count by `weight`, and its independent values.
+
+    By the same groups and the same autocorrelation time as the interval of a rate. One independent value says nothing
+    of an error: infinite, unless the rows are all equal.
+    """
+    cost = np.exp(np.clip(log_cost - float(np.median(log_cost)), -300, 300))
+    weight = weight / weight.mean()
+    mean = float((weight * cost).mean())
+    done, spent = _group(weight, weight * cost)
+    excess = spent - done * mean
+    tau = autocorrelation_time(excess)
+    spread = float(excess.std()) / (mean * float(done.mean()))
+    if tau >= excess.size:
+        return (math.inf if spread > 0 else 0.0), 1.0
+    return spread * math.sqrt(tau / excess.size / (1 - tau / excess.size)), excess.size / tau
 
 
 def _rows(

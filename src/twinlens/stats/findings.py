@@ -18,7 +18,10 @@ from twinlens.stats.metrics.client import ClientVerdict
 from twinlens.stats.metrics.disturbance import other_programs, throttled
 from twinlens.stats.metrics.goodput import standing
 from twinlens.stats.metrics.pace import pace_of
-from twinlens.stats.steady_findings import disturbed
+from twinlens.stats.metrics.window import SERVING_NEAR
+from twinlens.stats.rule import SteadyRule
+from twinlens.stats.served import is_served
+from twinlens.stats.steady_findings import change_unseen, disturbed, machine, spread
 
 SHARES = ("mfu", "hfu", "mfu_datasheet", "mfu_own_shapes", "prefill_mfu", "mbu", "matvec_share")
 """Shares of a ceiling, which cannot be above 1."""
@@ -149,8 +152,11 @@ def impossible_share(seen: Seen) -> Iterable[Finding]:
 
 
 def was_steady(seen: Seen) -> Iterable[Finding]:
-    """What left the level of the steady window."""
-    return disturbed(seen.verdict)
+    """What left the level of the steady window, what could have unseen, and what else moved meanwhile."""
+    yield from disturbed(seen.verdict)
+    yield from change_unseen(seen.verdict, SERVING_NEAR if is_served(seen.run) else SteadyRule().near)
+    yield from spread(seen.verdict)
+    yield from machine(seen.verdict, seen.run.telemetry)
 
 
 CHECKS: tuple[Check, ...] = (

@@ -17,7 +17,8 @@ from twinlens.stats.repeats import over_runs
 class Verdict:
     """Whether and where a run was steady. `begin_s`, `end_s` bound the steady window, from the start of the run.
 
-    `disturbed`: what left the level inside it, with its times; all of it is in every figure.
+    `disturbed`: what left the level inside it, with its times; all of it is in every figure. `least_visible_change`: the
+    smallest relative change that the run would have shown; `cv`: spread of row time over its mean; None if not tested.
     """
 
     label: str
@@ -28,6 +29,8 @@ class Verdict:
     begin_s: float
     end_s: float
     disturbed: Disturbed = UNDISTURBED
+    least_visible_change: float | None = None
+    cv: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

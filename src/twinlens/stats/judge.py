@@ -8,13 +8,13 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from twinlens.record.estimate import Estimate
-from twinlens.stats.autocorrelation import effective_n
+from twinlens.stats.bootstrap import mean_error
 from twinlens.stats.changepoint import leading_outliers, leading_return, winsorised
 from twinlens.stats.cycle import find_cycle
 from twinlens.stats.disturbed import UNDISTURBED, Disturbed, weigh
-from twinlens.stats.interval import FEWEST_INDEPENDENT
 from twinlens.stats.levels import (
     Level,
     Same,
@@ -33,7 +33,11 @@ from twinlens.stats.rule import SteadyRule
 from twinlens.stats.trend import theil_sen
 from twinlens.units import RATIO
 
-Label = Literal["flat", "warm-up", "disturbed", "slowdown", "drift", "cyclic", "no steady state", "too short"]
+Label = Literal[
+    "flat", "warm-up", "unproven", "disturbed", "slowdown", "drift", "cyclic", "no steady state", "too short"
+]
+
+_POWER_ERRORS = 0.84  # standard errors by which a change must be larger than the test's bound to be seen in 4 of 5 runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,17 +149,34 @@ def _settle(trace: _Trace, levels: tuple[Level, ...], rule: SteadyRule, refined:
     elif disturbed.heavy:
         label, reason = "disturbed", _disturbed_reason(disturbed)
     else:
-        memory = _memory(trace, row, away, rule)
-        if memory:
-            return _unsteady(trace, memory, rule)
-        label, reason = _level(trace, row)
+        wanders = _wanders(trace, row, rule)
+        if wanders:
+            return _unsteady(trace, wanders, rule)
+        label, reason = _level(trace, row, least_visible_change(slope, rule.delta), rule)
     return Judgement(label, reason, trace.skipped + row, slope, disturbed=disturbed)
 
 
-def _level(trace: _Trace, row: int) -> tuple[Label, str]:
+def least_visible_change(slope: Estimate, delta: float) -> float | None:
+    """The smallest relative change from the first row of a window to its last that four in five such runs would have
+    shown, from the interval of its slope; None without one. A step half way is seen alike, a later one must be larger.
+    """
+    if slope.low is None or slope.high is None or slope.level is None:
+        return None
+    errors = float(ndtri((1 + slope.level) / 2))
+    return max(delta, (slope.high - slope.low) / 2 * (errors + _POWER_ERRORS) / errors)
+
+
+def _level(trace: _Trace, row: int, visible: float | None, rule: SteadyRule) -> tuple[Label, str]:
+    rows = trace.calm.size - row
+    if visible is None:
+        return "unproven", f"no change showed in {rows} rows, which are too few that depend on each other for a slope"
+    size = f"{100 * visible:.2g} %"
+    if visible > rule.most_hidden:
+        return "unproven", f"no change showed in {rows} rows, but one of less than {size} would hardly have"
+    sure = f"a change of {size} would have shown"
     if trace.skipped + row == 0:
-        return "flat", f"one level over all {trace.calm.size} rows"
-    return "warm-up", f"one level from row {trace.skipped + row} on, {trace.calm.size - row} rows long"
+        return "flat", f"one level over all {rows} rows: {sure}"
+    return "warm-up", f"one level from row {trace.skipped + row} on, {rows} rows long: {sure}"
 
 
 def _window(
@@ -196,13 +217,10 @@ def _shortage(time_s: NDArray[np.float64], rows: int, seconds: float) -> str:
     return f"{lasted:.3g} s where at least {seconds:g} s are asked for" if lasted < seconds else ""
 
 
-def _memory(trace: _Trace, row: int, away: NDArray[np.bool_], rule: SteadyRule) -> str:
-    """Why a level's mean cannot be known: a wandering series is worth too few independent values."""
-    calm = trace.calm[row:][~away]
-    points = group_means(calm, group_edges(calm.size, max(1, calm.size // trace.block)))
-    independent = effective_n(points)
-    error = float(points.std()) / np.sqrt(independent)
-    if independent >= FEWEST_INDEPENDENT or error <= rule.delta:
+def _wanders(trace: _Trace, row: int, rule: SteadyRule) -> str:
+    """Why the mean that is reported cannot be known: its rows, disturbances included, wander too much."""
+    error, independent = mean_error(trace.log_time[row:], trace.weight[row:])
+    if error <= rule.most_error:
         return ""
     return (
         f"row time wanders: the window is worth {independent:.2g} independent values, so its mean is known "

@@ -15,6 +15,8 @@ class SteadyRule:
     min_seconds: float = 0.0  # the protocol's to raise: 60 s where clocks and heat must settle
     min_fraction: float = 1 / 3  # a last level shorter than this says how the run ended, not how it ran
     near: float = 0.05  # what is this close to the level may have reached it, and is no disturbance of a single row
+    most_error: float = 0.05  # a mean known no better than that is not what a machine keeps up
+    most_hidden: float = 0.10  # "one level" is no finding where a tenth more or less would not have shown
     penalty: float = 15.0  # times ln n for a change point (Barrett et al. 2017)
     points: int = 400  # the search is quadratic in points; more show no more levels
     transient_fraction: float = 0.05  # a disturbance this short is crossed, an earlier level ignored

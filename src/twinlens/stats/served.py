@@ -90,6 +90,7 @@ def _verdict(window: Window, client: ClientVerdict | None) -> Verdict:
         begin_s=window.begin_ns / 1e9,
         end_s=window.end_ns / 1e9,
         disturbed=window.disturbed,
+        least_visible_change=window.least_visible_change,
     )
     if client is None or client.valid:
         return found

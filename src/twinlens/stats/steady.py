@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from twinlens.record.estimate import Estimate
 from twinlens.stats.disturbed import UNDISTURBED, Disturbed
-from twinlens.stats.judge import Label, judge
+from twinlens.stats.judge import Label, judge, least_visible_change
 from twinlens.stats.levels import group_edges
 from twinlens.stats.rule import SteadyRule, window_count
 
@@ -32,6 +32,8 @@ class Steadiness:
     relative change of row time over the steady window. `cv` is the spread of row time over its mean
     there, stalls included; None for a single row. `period_rows` is the length of a cycle, if there is
     one. `disturbed`: the stretches of the window that left its level; they are in every figure.
+    `least_visible_change`: the smallest relative change over the window that four in five such runs
+    would have shown; None where no slope could be tested.
     """
 
     label: Label
@@ -46,6 +48,7 @@ class Steadiness:
     cv: float | None
     period_rows: int | None = None
     disturbed: Disturbed = UNDISTURBED
+    least_visible_change: float | None = None
 
 
 def segment(
@@ -92,6 +95,7 @@ def segment(
         cv=_cv(log_time[found.begin :]),
         period_rows=found.period_rows,
         disturbed=found.disturbed,
+        least_visible_change=least_visible_change(found.slope, rule.delta),
     )
 
 

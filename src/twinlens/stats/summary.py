@@ -169,6 +169,8 @@ def _verdict(steadiness: Steadiness, begin_ns: np.ndarray, end_ns: np.ndarray) -
         begin_s=begin_s,
         end_s=end_s,
         disturbed=steadiness.disturbed.placed(times_s),
+        least_visible_change=steadiness.least_visible_change,
+        cv=steadiness.cv,
     )
 
 

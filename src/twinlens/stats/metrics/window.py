@@ -24,7 +24,8 @@ Loop = Literal["open", "closed", "whole"]
 
 # Latency under load wanders by chance far more than the time of a step does: 1 % would call every queue unsteady.
 SERVING_DELTA = 0.05
-_SERVING_NEAR = 5 * SERVING_DELTA  # as for steps, five times what counts as one level
+SERVING_NEAR = 5 * SERVING_DELTA  # as for steps, five times what counts as one level
+_SERVING_HIDDEN = 1.0  # queues wander by nature; a latency that may have doubled unseen is not steady
 # A batching policy makes latency a saw-tooth by design, so a cycle is no fault: no correlation reaches this.
 _NO_CYCLES = 10.0
 _POINTS = 400  # latencies are averaged over neighbours beyond that: more show no more levels
@@ -40,6 +41,7 @@ class Window:
     `first`, `last` are positions of the window in that order (half open). `in_flight_slope_per_s`: how fast the
     number of unanswered requests grew inside the window (Theil–Sen), None where it was not tested. `disturbed`: the
     stretches of requests that left the level of latency, by position and time; they are in every figure.
+    `least_visible_change`: of latency per token, None where it was not tested.
     """
 
     rows: np.ndarray
@@ -52,6 +54,7 @@ class Window:
     reason: str
     in_flight_slope_per_s: float | None = None
     disturbed: Disturbed = UNDISTURBED
+    least_visible_change: float | None = None
 
     @property
     def seconds(self) -> float:
@@ -128,7 +131,9 @@ def _steady(requests: Requests, order: np.ndarray, fill: int, rule: SteadyRule) 
         rule,
         min_rows=min(rule.min_rows, heads.size),
         delta=SERVING_DELTA,
-        near=_SERVING_NEAR,
+        near=SERVING_NEAR,
+        most_error=SERVING_NEAR,
+        most_hidden=_SERVING_HIDDEN,
         cycle_strength=_NO_CYCLES,
     )
     # What a stall costs shows in the mean latency, in which each request counts once.
@@ -141,7 +146,8 @@ def _steady(requests: Requests, order: np.ndarray, fill: int, rule: SteadyRule) 
     if failed:
         reason = f"{reason}; of the {first} requests before it {failed} failed"
     window = _window(requests, order, first, found.label, reason)
-    return replace(window, disturbed=_in_positions(requests, order, np.append(heads, len(order)), found.disturbed))
+    disturbed = _in_positions(requests, order, np.append(heads, len(order)), found.disturbed)
+    return replace(window, disturbed=disturbed, least_visible_change=found.least_visible_change)
 
 
 def _in_positions(requests: Requests, order: np.ndarray, edges: np.ndarray, disturbed: Disturbed) -> Disturbed:
