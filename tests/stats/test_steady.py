@@ -50,7 +50,7 @@ def test_noise_in_which_a_change_of_a_tenth_would_not_show_is_no_proof_of_a_leve
 @pytest.mark.parametrize(("n", "cv"), [(40, 0.05), (200, 0.05), (1000, 0.1)])
 @pytest.mark.parametrize("shape", [lambda n: share(n), lambda n: np.where(share(n) >= 0.5, 1.0, 0.0)])
 def test_a_change_of_the_least_visible_size_is_seen_in_four_of_five_runs(n, cv, shape):
-    """100 traces: 66 to 81 % for a drift, 76 to 90 % for a step half way; a step at four fifths needs twice the size."""
+    """100 traces: 66 to 81 % for a drift, 76 to 90 % for a step half way; a late step needs twice."""
     sizes = [segment(noise(np.random.default_rng(seed), n, cv)).least_visible_change for seed in range(10)]
     size = float(np.median([one for one in sizes if one is not None]))
     found = labels(lambda rng: noise(rng, n, cv) * np.exp(np.log1p(size) * shape(n)))

@@ -17,8 +17,9 @@ from twinlens.stats.repeats import over_runs
 class Verdict:
     """Whether and where a run was steady. `begin_s`, `end_s` bound the steady window, from the start of the run.
 
-    `disturbed`: what left the level inside it, with its times; all of it is in every figure. `least_visible_change`: the
-    smallest relative change that the run would have shown; `cv`: spread of row time over its mean; None if not tested.
+    `disturbed`: what left the level inside it, with its times; all of it is in every figure. `least_visible_change`:
+    the smallest relative change that the run would have shown; `cv`: spread of row time over its mean; None if not
+    tested.
     """
 
     label: str
