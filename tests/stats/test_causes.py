@@ -164,8 +164,8 @@ def test_a_run_that_is_not_ranked_says_its_cause_or_that_none_was_found(tmp_path
 
 def test_the_last_attempt_at_a_repeat_counts_and_the_others_are_kept(tmp_path: Path) -> None:
     made = summarise(measured(tmp_path, training("fake")))
-    first, again = replace(made, attempt=1), replace(made, attempt=2)
-    other = replace(made, repeat=1)
+    first, again = (replace(made, run=f"try {attempt}", attempt=attempt) for attempt in (1, 2))
+    other = replace(made, run="other", repeat=1)
     (one,) = group([first, again, other])
     assert one.runs == (again, other)
     assert one.retaken == (first,)
