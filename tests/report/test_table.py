@@ -54,7 +54,7 @@ def test_energy_without_a_counter_is_a_dash_with_its_reason_below(demo: list[Pai
 
 def test_two_runs_give_a_range_and_the_table_says_so(tmp_path: Path) -> None:
     text = shown([training_run(tmp_path, "fp32", repeat) for repeat in range(2)], "training")
-    assert "± of two runs is their range: no confidence is claimed." in " ".join(text.split())
+    assert "(±) is the range of two runs: no confidence is claimed." in " ".join(text.split())
 
 
 def test_the_gate_stands_beside_speed(demo: list[Pair]) -> None:

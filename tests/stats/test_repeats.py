@@ -36,16 +36,66 @@ def test_one_run_keeps_its_own_interval_and_says_it_cannot_be_compared():
     assert estimate.method == "work / wall; within one run; not comparable across runs"
 
 
-def test_absent_runs_are_counted_and_never_averaged():
+def test_a_run_without_a_value_is_not_left_out_of_what_the_others_say():
     estimate = over_runs([run(10), ABSENT, run(11), run(12)])
-    assert (estimate.value, estimate.n) == (11, 3)
-    assert estimate.method.endswith("1 of 4 runs absent (the device was lost)")
+    assert estimate.value is None
+    assert estimate.reason == "absent in 1 of 4 runs (the device was lost)"
+    failures = Estimate.absent("s", "p99 falls among the 30 of 1000 requests that failed")
+    fast = [Estimate(v, "s", "p99", "measured", v / 2, v * 2, 0.95, 9) for v in (0.4, 0.5)]
+    assert over_runs([failures, *fast]).value is None
+    assert over_runs([failures, failures, fast[0]]).value is None
+
+
+def test_quantiles_without_an_interval_of_their_own_have_one_over_runs():
+    values = [0.3326, 0.3426, 0.3032]  # one of the three runs was disturbed, and so had no interval
+    runs = [Estimate(v, "s", "p50: empirical quantile; no interval: …", "measured") for v in values]
+    found = over_runs(runs)
+    assert (round(found.value, 3), found.level, found.n) == (0.326, 0.95, 3)
+    assert (found.high - found.value) / found.value == pytest.approx(0.157, abs=0.002)
+
+
+def test_an_open_upper_bound_stays_open_over_runs():
+    runs = [Estimate(v, "s", "p99", "measured", v / 2, None, 0.95, 400) for v in (0.4, 0.45, 0.5)]
+    found = over_runs(runs)
+    assert found.value == pytest.approx(0.45)
+    assert (found.low is not None, found.high) == (True, None)
+    assert "open" in found.method
+
+
+def test_no_bound_lies_where_the_quantity_cannot_be():
+    found = over_runs([run(v) for v in (1, 10, 20)], least=0.0)
+    assert found.low == 0
+    assert found.method.endswith("cut at 0, the least it can be")
+
+
+def shares(*of: tuple[float, int]) -> list[Estimate]:
+    return [Estimate(p, "1", "share", "measured", max(0.0, p - 0.03), min(1.0, p + 0.03), 0.95, n) for p, n in of]
+
+
+def test_a_share_over_runs_stays_a_share_and_has_an_interval_where_all_is_well():
+    whole = over_runs(shares((1.0, 368), (1.0, 368), (1.0, 368)), kind="share")
+    # Clopper & Pearson for 1104 of 1104: 0.025^(1/1104).
+    assert (whole.value, whole.high) == (1.0, 1.0)
+    assert whole.low == pytest.approx(0.025 ** (1 / 1104))
+    mixed = over_runs(shares((0.98, 400), (1.0, 400), (0.99, 400)), kind="share")
+    assert 0.9 < mixed.low < 0.99 < mixed.high <= 1
+    apart = over_runs(shares((0.9, 400), (1.0, 400), (0.95, 400)), kind="share")
+    assert apart.high - apart.low > 2 * (mixed.high - mixed.low)
+
+
+def test_times_to_a_target_keep_the_width_of_what_is_known_of_each():
+    reached = [Estimate(65.0, "s", "between evaluations", "measured", 60.0, 70.0, None, 1)] * 3
+    found = over_runs(reached, kind="bracket")
+    assert (found.low, found.value, found.high) == (60, 65, 70)
+    assert over_runs(reached[:2], kind="bracket").high == 70
+    missed = Estimate.absent("s", "target not reached (best 3.1)")
+    assert over_runs([*reached, missed], kind="bracket").value is None
 
 
 def test_runs_that_are_all_absent_are_absent():
     estimate = over_runs([ABSENT, ABSENT])
     assert estimate.value is None
-    assert "2 of 2 runs absent (the device was lost)" in (estimate.reason or "")
+    assert estimate.reason == "absent in 2 of 2 runs (the device was lost)"
 
 
 def test_runs_in_different_units_or_none_at_all_are_refused():

@@ -93,8 +93,8 @@ def test_an_evaluation_costs_time_to_target_which_lies_between_two_looks() -> No
     workload = WORKLOAD.model_copy(update={"until": Target(loss_nats=2.0)})
     metrics = found(with_evaluations(), workload=workload)
     time, samples = metrics["time_to_target_s"], metrics["samples_to_target"]
-    assert (time.low, time.value, time.high) == (11.0, 22.0, 22.0)
-    assert (samples.low, samples.value) == (400, 800)
+    assert (time.low, time.value, time.high) == (11.0, 16.5, 22.0)
+    assert (samples.low, samples.value, samples.high) == (400, 600, 800)
 
 
 def test_a_target_that_was_missed_is_absent_with_the_best_loss() -> None:
@@ -111,7 +111,7 @@ def test_a_gap_counts_from_the_entropy_rate_and_a_gap_without_one_is_no_target()
     facts = Facts(ExecutorRecord({}), entropy_rate_nats=1.5)
     metrics = found(with_evaluations(), facts, workload)
     assert metrics["loss_gap"].value == pytest.approx(0.4)
-    assert metrics["time_to_target_s"].value == 22.0
+    assert metrics["time_to_target_s"].high == 22.0
     assert "time_to_target_s" not in found(with_evaluations(), None, workload)
 
 

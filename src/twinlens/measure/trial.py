@@ -11,7 +11,8 @@ from twinlens.record.estimate import Estimate
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo
 from twinlens.stats.group import Summary
-from twinlens.stats.metrics.goodput import Standing, binomial_bounds, standing
+from twinlens.stats.metrics.goodput import Standing, standing
+from twinlens.stats.repeats import binomial_bounds
 from twinlens.stats.search import CONFIDENCE, Done, SearchRule, Trial, interval_words, next_rate
 from twinlens.units import RATIO
 

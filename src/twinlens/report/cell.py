@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from twinlens.record.estimate import Estimate
+from twinlens.stats.repeats import WITHIN_ONE_RUN
 from twinlens.units import digits, scale, show
 
 ABSENT = "–"
@@ -74,8 +75,42 @@ def bounds(estimate: Estimate | None, significant: int = 3) -> str:
     if estimate is None or estimate.value is None or estimate.low is None or estimate.high is None:
         return ""
     divisor, name = scale(estimate.unit, estimate.value)
-    low, high = (digits(bound / divisor, significant) for bound in (estimate.low, estimate.high))
+    ends = [estimate.low / divisor, estimate.high / divisor]
+    low, high = (digits(end, significant) for end in ends)
+    decimals = [len(text.partition(".")[2]) for text in (low, high)]
+    if decimals[0] != decimals[1] and "e" not in low + high and 0 < ends[1] < 10 * ends[0]:
+        low, high = (f"{end:,.{max(decimals)}f}" for end in ends)  # 99.96 and 100.2: both to one digit, or neither
     return f"{low}–{high}{'' if name in ('', '%') else ' '}{name}"
+
+
+def kind(estimate: Estimate) -> str:
+    """What stands behind an interval: "run" (one run's own), "bracket" (one run's two looks), "range" (of two runs),
+    "runs"; "" without one."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    if WITHIN_ONE_RUN in estimate.method:
+        return "run" if estimate.level is not None else "bracket"
+    return "range" if estimate.level is None else "runs"
+
+
+INTERVALS = {
+    "run": "± of one run is the wider side of its own 95% interval, which says nothing of other runs.",
+    "bracket": "± of one run's time to a target lies between two evaluations.",
+    "range": "(±) is the range of two runs: no confidence is claimed.",
+    "runs": "± is the 95% interval over runs.",
+}
+
+
+def under(estimate: Estimate | None) -> str:
+    """The interval under a number in a table: "±3.1%", or in brackets where it is a range of two runs."""
+    text = spread(estimate, narrow=True)
+    return f"({text})" if text and estimate is not None and kind(estimate) == "range" else text
+
+
+def legend(shown: Iterable[Estimate | None]) -> list[str]:
+    """A sentence for each kind of interval that stands in a table."""
+    kinds = {kind(one) for one in shown if one is not None and spread(one)}
+    return [INTERVALS[one] for one in INTERVALS if one in kinds]
 
 
 def level(estimate: Estimate) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import altair as alt
 
-from twinlens.report.chart_latency import place_axis, point_row, series, slo_of
+from twinlens.report.chart_latency import bars, place_axis, point_row, series, slo_of
 from twinlens.report.figure import WIDTH, Figure, data, figure
 from twinlens.report.load import load_of
 from twinlens.report.search_table import limits_of
@@ -35,7 +35,7 @@ def goodput_chart(entries: tuple[Entry, ...], id: str) -> Figure | None:
     if not best.group.ranked:
         title = "No ranked point has a goodput."
     caption = (
-        f"Requests within every limit ({limits}) per second of the window, by when they were due; pale bars are 95% "
-        "intervals. On the dashed line every request is good. Hollow points are not ranked."
+        f"Requests within every limit ({limits}) per second of the window, by when they were due; "
+        f"{bars(good for _, good in known)}. On the dashed line every request is good. Hollow points are not ranked."
     )
     return figure(id, chart, title, caption)

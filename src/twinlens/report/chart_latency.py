@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import altair as alt
 
+from twinlens.record.estimate import Estimate
+from twinlens.report import cell
 from twinlens.report.figure import INK, SOFT, WIDTH, Figure, colours_of, data, figure, log_marks
 from twinlens.report.load import Load, fault_of, load_of, place_of
 from twinlens.report.view import Entry
@@ -64,7 +67,12 @@ def _latency_chart(entries: tuple[Entry, ...], load: Load, kind: str, id: str) -
     )
     layers = [*_slo_line(limit, divisor, rows, unit), *series(rows, x, y)]
     chart = alt.layer(*layers).properties(width=WIDTH, height=240)
-    return figure(id, chart, _title(entries, kind, load, limit), _caption(rows, load))
+    return figure(id, chart, _title(entries, kind, load, limit), _caption(rows, load, _estimates(entries, kind)))
+
+
+def _estimates(entries: tuple[Entry, ...], kind: str) -> list[Estimate]:
+    found = [entry.group.metrics.get(f"{kind}_{q}") for entry in entries for q in _DASHES]
+    return [one for one in found if one is not None]
 
 
 def _row(entry: Entry, kind: str, q: str) -> list[dict[str, Any]]:
@@ -170,7 +178,15 @@ def _p99(entry: Entry, kind: str) -> float | None:
     return found.value if found is not None else None
 
 
-def _caption(rows: list[dict[str, Any]], load: Load) -> str:
+def bars(shown: Iterable[Estimate]) -> str:
+    """What the pale bars of a chart are: 95 % intervals, ranges of two runs, or both."""
+    kinds = {cell.kind(one) for one in shown} - {""}
+    if kinds == {"range"}:
+        return "pale bars are ranges of two runs, for which no confidence is claimed"
+    return f"pale bars are 95% intervals{', or ranges where a point has two runs' if 'range' in kinds else ''}"
+
+
+def _caption(rows: list[dict[str, Any]], load: Load, shown: Iterable[Estimate]) -> str:
     hollow = sorted({f"{row['precision']} at {row['at']:.3g}: {row['fault']}" for row in rows if row["fault"]})
     words = f" Hollow, and in no line: {'; '.join(hollow)}." if hollow else ""
     loop = {
@@ -179,6 +195,6 @@ def _caption(rows: list[dict[str, Any]], load: Load) -> str:
         "other": "The load changes by design, or comes at once.",
     }[load]
     return (
-        "Solid p50, dashed p99, both from when a request was due; pale bars are 95% intervals, missing where too few "
-        f"requests give none. {loop}{words}"
+        f"Solid p50, dashed p99, both from when a request was due; {bars(shown)}, missing where "
+        f"too few requests give none. {loop}{words}"
     )

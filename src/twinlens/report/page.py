@@ -98,12 +98,13 @@ def metric_ids(details: Iterable[tuple[str, tuple[Detail, ...]]], heads: Iterabl
 
 def _intervals(groups: Sequence[Group], shown: Sequence[Column]) -> str:
     found = [pair[1] for column in shown for one in groups if (pair := column.estimate(one)) is not None]
-    levels = {estimate.level for estimate in found if estimate.low is not None}
-    if levels == {None}:
+    kinds = {cell.kind(estimate) for estimate in found} - {""}
+    if kinds == {"range"}:
         return "Under each number stands the range of its two runs: no confidence is claimed."
-    if len({len(one.runs) for one in groups}) == 1 and len(groups[0].runs) == 1:
+    if kinds == {"run"}:
         return "Under each number stands its 95% interval within the one run, which says nothing of other runs."
-    return "Under each number stands its 95% interval over runs, where there is one."
+    marked = "; (run) marks one within a single run, (range) that of two runs" if kinds & {"run", "range"} else ""
+    return f"Under each number stands its 95% interval over runs, where there is one{marked}."
 
 
 def _row(entry: Entry, shown: tuple[Column, ...], groups: list[Group]) -> Row:
@@ -132,7 +133,7 @@ def _cell(column: Column, one: Group) -> Cell:
         return Cell(column.text(one), why=f"no interval: {cell.clean(estimate.method)}")
     if estimate.low == estimate.high:
         return Cell(column.text(one), "same in all runs")
-    kind = " (range)" if estimate.level is None and len(one.runs) > 2 else ""
+    kind = {"range": " (range)", "run": " (run)"}.get(cell.kind(estimate), "")
     # The first column is what people quote, so it carries its interval in its own unit too.
     under = cell.bounds(estimate).replace(f" {estimate.unit}", "") if column.bare else cell.spread(estimate)
     return Cell(column.text(one), f"{under}{kind}")

@@ -171,6 +171,8 @@ def _cell(column: Column, one: Group) -> Cell:
     estimate = found[1]
     under = share_bounds(estimate) if found[0] == "slo_attainment" else cell.bounds(estimate)
     under = under.removesuffix(f" {estimate.unit}")
+    if cell.kind(estimate) == "range" and found[0] != "slo_attainment":
+        under = f"({under})" if under else under
     why = "" if under else f"no interval: {cell.clean(estimate.method)}"
     return Cell(column.text(one), under or "no interval", why)
 

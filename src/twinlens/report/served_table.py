@@ -47,7 +47,7 @@ def served_table(load: Load, groups: Sequence[Group]) -> RenderableType:
         if not one.ranked
     ]
     agreed = agreement_sentence(groups)
-    below = [hanging("", words, "dim") for words in (_legend(load), agreed) if words]
+    below = [hanging("", words, "dim") for words in (_legend(load, _shown(columns, groups)), agreed) if words]
     return Stack(title, *against, Text(""), table, Text(""), *notes.listed(), *below, Text(""), *_held(load, groups))
 
 
@@ -99,7 +99,7 @@ def _cell(column: Column, one: Group, notes: Footnotes, style: str) -> Text:
     if found is None or found[1].value is None:
         why = f"{column.head}: not measured: {without_counts(column.reason(one))}"
         return Text(f"{cell.ABSENT} {notes.mark(why)}", style=style)
-    under = cell.spread(found[1], narrow=True)
+    under = cell.under(found[1])
     if found[0] == "slo_attainment":
         under = share_bounds(found[1])
     elif found[1].low is None or found[1].high is None:
@@ -110,11 +110,11 @@ def _cell(column: Column, one: Group, notes: Footnotes, style: str) -> Text:
 
 
 def share_bounds(estimate: Estimate) -> str:
-    """The interval of a share in per cent, to a tenth: "89.4–99.9"."""
+    """The interval of a share in per cent, to a tenth: "89.4–99.9"; in brackets where it is a range of two runs."""
     if estimate.low is None or estimate.high is None or estimate.low == estimate.high:
         return ""
     low, high = (f"{100 * bound:.1f}".replace("100.0", "100") for bound in (estimate.low, estimate.high))
-    return f"{low}–{high}"
+    return f"({low}–{high})" if cell.kind(estimate) == "range" else f"{low}–{high}"
 
 
 def without_counts(reason: str) -> str:
@@ -122,7 +122,11 @@ def without_counts(reason: str) -> str:
     return reason.partition(", there are")[0]
 
 
-def _legend(load: Load) -> str:
+def _shown(columns: Sequence[Column], groups: Sequence[Group]) -> list[Estimate]:
+    return [pair[1] for one in groups for column in columns if (pair := column.estimate(one))]
+
+
+def _legend(load: Load, shown: Sequence[Estimate]) -> str:
     what = {
         "rate": "rate: asked, as an open loop that waits for no answer.",
         "concurrency": "in flight: asked, as a closed loop in which each answer starts the next request.",
@@ -130,5 +134,5 @@ def _legend(load: Load) -> str:
     }[load]
     return (
         f"{what} TTFT and TPOT count from when each request was due, failures being slower than any answer. "
-        "± is the wider side of the 95% interval. goodput: requests that met every limit; within SLO: their share."
+        f"{' '.join([*cell.legend(shown), ''])}goodput: requests that met every limit; within SLO: their share."
     )

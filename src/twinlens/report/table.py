@@ -26,11 +26,6 @@ from twinlens.stats.group import Group, Summary
 from twinlens.stats.metrics.definition import METRICS
 
 WIDTH = 80
-_INTERVALS = {
-    1: "± of one run is the wider side of its own 95% interval, which says nothing of other runs.",
-    2: "± of two runs is their range: no confidence is claimed.",
-    3: "± is the 95% interval over runs.",
-}
 
 
 def summary_table(groups: Sequence[Group], lens: Lens) -> RenderableType:
@@ -135,7 +130,7 @@ def _cell(column: Column, one: Group, notes: Footnotes, style: str) -> Text:
         letter = notes.mark(f"{column.head}: not measured: {column.reason(one)}")
         return Text(f"{cell.ABSENT} {letter}", style=style)
     estimate = found[1]
-    under = cell.spread(estimate, narrow=True)
+    under = cell.under(estimate)
     if estimate.low is None and column.head not in ("memory", "energy"):
         under = notes.mark(f"no interval: {cell.clean(estimate.method)}")
     return Text(f"{column.text(one)}\n{under}", style=style)
@@ -155,7 +150,7 @@ def _legend(groups: Sequence[Group], lens: Lens) -> str:
     runs = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
     words = [
         f"Each row: {runs} run{'s in fresh processes' if counts[-1] > 1 else ' in a fresh process'}.",
-        *(_INTERVALS[count] for count in sorted({min(count, 3) for count in counts})),
+        *cell.legend(pair[1] for one in groups for column in columns(lens, groups) if (pair := column.estimate(one))),
         "keeps: sustained rate as a share of the peak.",
     ]
     if lens == "inference":

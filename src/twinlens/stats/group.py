@@ -10,7 +10,13 @@ from typing import Any, Literal
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.stats.disturbed import UNDISTURBED, Disturbed
-from twinlens.stats.repeats import over_runs
+from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.repeats import Kind, over_runs
+
+# What may be below 0; all else is an amount.
+_SIGNED = ("loss_gap", "perplexity_change")
+_AT_MOST_ONE = ("retention", "top1_agreement", "draft_acceptance", "prefix_hit_ratio", "merged_share")
+_OF_REQUESTS = ("slo_attainment", "failed_share", "fluid_share")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +201,22 @@ def _one(runs: list[Summary], retaken: tuple[Summary, ...] = ()) -> Group:
         model=runs[0].model,
         point=runs[0].point,
         runs=tuple(runs),
-        metrics={name: over_runs([run.metrics[name] for run in complete if name in run.metrics]) for name in names},
+        metrics={name: _together(name, complete) for name in names},
         ranked=all(run.ranked for run in runs),
         retaken=retaken,
     )
+
+
+def _together(name: str, runs: list[Summary]) -> Estimate:
+    """One metric over runs; a run that does not have it at all counts as absent and is not left out."""
+    unit = next(run.metrics[name].unit for run in runs if name in run.metrics)
+    found = [run.metrics.get(name) or Estimate.absent(unit, "not measured in that run") for run in runs]
+    is_share = name in _AT_MOST_ONE or (name in METRICS and METRICS[name].group == "share")
+    least, most = None if name in _SIGNED else 0.0, 1.0 if is_share else None
+    return over_runs(found, kind=_kind(name), least=least, most=most)
+
+
+def _kind(name: str) -> Kind:
+    if name in _OF_REQUESTS or name.endswith("_within"):
+        return "share"
+    return "bracket" if name in ("time_to_target_s", "samples_to_target") else "mean"

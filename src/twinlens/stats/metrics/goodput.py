@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
-from scipy.special import betaincinv, ndtri
+from scipy.special import ndtri
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
@@ -15,6 +15,7 @@ from twinlens.stats.autocorrelation import careful_time
 from twinlens.stats.bootstrap import rate_interval
 from twinlens.stats.interval import mean_interval
 from twinlens.stats.metrics.latency import Latency
+from twinlens.stats.repeats import binomial_bounds, cut
 from twinlens.stats.scaled import scaled
 from twinlens.units import RATIO, REQUESTS_PER_S
 
@@ -92,15 +93,6 @@ def share(
     return Estimate(value, RATIO, named, "measured", min(low, value), max(high, value), level, n=int(independent))
 
 
-def binomial_bounds(share: float, independent: float, level: float) -> tuple[float, float]:
-    """The bounds of a share of `independent` trials, which need not be whole (Clopper & Pearson 1934)."""
-    hits, tail = share * independent, (1 - level) / 2
-    missed = independent - hits
-    low = float(betaincinv(hits, missed + 1, tail)) if hits > 0 else 0.0
-    high = float(betaincinv(hits + 1, missed, 1 - tail)) if missed > 0 else 1.0
-    return low, high
-
-
 def standing(metrics: Mapping[str, Estimate], slo: Slo, level: float = 0.95) -> Standing:
     """Whether a run meets its SLO: each limit is kept by `slo.quantile` of its requests, and that beyond doubt.
 
@@ -163,7 +155,7 @@ def fluidity(requests: Requests, rows: np.ndarray, latency: Latency, slo: Slo | 
     suffix = f"; share of deadlines met, first after {slo.ttft_s:g} s, then one each {slo.tpot_s:g} s"
     fluid = f"requests with a fluidity index of at least {FLUID:g} / all requests of the window"
     return {
-        "fluidity_index": _clipped(mean_interval(index, unit=RATIO, method_suffix=suffix)),
+        "fluidity_index": cut(mean_interval(index, unit=RATIO, method_suffix=suffix), 0.0, 1.0),
         "fluid_share": share(index >= FLUID, fluid, {"fluidity_index": index}),
     }
 
@@ -194,18 +186,3 @@ def fluidity_index(requests: Requests, rows: np.ndarray, ttft_s: float, tpot_s: 
         before[live] = now
     total = met + missed
     return np.divide(met, total, out=np.zeros(rows.size), where=total > 0)
-
-
-def _clipped(estimate: Estimate) -> Estimate:
-    if estimate.value is None or estimate.low is None or estimate.high is None:
-        return estimate
-    return Estimate(
-        estimate.value,
-        estimate.unit,
-        estimate.method,
-        estimate.origin,
-        max(0.0, estimate.low),
-        min(1.0, estimate.high),
-        estimate.level,
-        estimate.n,
-    )

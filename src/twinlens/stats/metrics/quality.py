@@ -16,7 +16,7 @@ from twinlens.spec.workload import TrainingWorkload
 from twinlens.stats.interval import mean_interval, mean_of_independent
 from twinlens.units import COUNT, NATS, RATIO, SECONDS, digits
 
-_CENSORED = "interval-censored at the evaluations: (last miss, first hit]; the value is the first hit"
+_CENSORED = "interval-censored at the evaluations: (last miss, first hit]; the value is the middle"
 
 
 def target_nats(workload: TrainingWorkload, entropy_rate_nats: float | None) -> float | None:
@@ -121,8 +121,8 @@ def _to_target(steps: Steps, looked: np.ndarray, target: float) -> dict[str, Est
     before = float(trained[misses[-1]]) if misses.size else 0.0
     after_s, after = float(steps.end_ns[hit] - start_ns) / 1e9, float(trained[hit])
     return {
-        "time_to_target_s": Estimate(after_s, SECONDS, _CENSORED, "measured", before_s, after_s, n=1),
-        "samples_to_target": Estimate(after, COUNT, _CENSORED, "measured", before, after, n=1),
+        "time_to_target_s": Estimate((before_s + after_s) / 2, SECONDS, _CENSORED, "measured", before_s, after_s, n=1),
+        "samples_to_target": Estimate((before + after) / 2, COUNT, _CENSORED, "measured", before, after, n=1),
     }
 
 
