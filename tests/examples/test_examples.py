@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from twinlens.executors.null_server import null_server
+from twinlens.measure.fit import refuse_what_cannot_fit
 from twinlens.measure.physics import theory_of
 from twinlens.measure.study import measure_study
 from twinlens.measure.summary_file import summary_of
@@ -99,14 +100,33 @@ def test_the_batching_example_compares_three_policies_on_the_same_arrivals(tmp_p
     assert "take " in text or "told apart" in text or "No policy can be chosen" in text
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("name", ["gpu-training", "gpu-inference"])
-def test_a_gpu_example_cut_short_runs_on_a_gpu(name: str, tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("needs an NVIDIA GPU, and there is none here")
-    outcome = measure_study(load(FOLDER / f"{name}.toml", [*SHORT, "workload.model=tiny"]), tmp_path)
+GPU_SMALL = {
+    "gpu-training": ["workload.model=tiny", "workload.seq_len=64"],
+    "gpu-inference": ["workload.model=tiny", "workload.input_tokens.value=64", "workload.output_tokens.value=8"],
+}
+
+
+@pytest.mark.parametrize("name", GPU_SMALL)
+def test_a_gpu_example_fits_a_card_of_80_gb_whole(name: str) -> None:
+    for spec in load(FOLDER / f"{name}.toml").point_runs():
+        refuse_what_cannot_fit(spec, 79e9)  # what is free on one beside its driver
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", GPU_SMALL)
+def test_a_gpu_example_cut_as_short_as_its_gpu_test_runs_on_a_processor(name: str, tmp_path: Path) -> None:
+    settings = [*SHORT, *GPU_SMALL[name], "executor.device=cpu", "executor.graph=eager", "sweep.precision=['bf16']"]
+    outcome = measure_study(load(FOLDER / f"{name}.toml", settings), tmp_path)
     assert not outcome.failures
+    assert {run.state for run in outcome.runs} == {"finished"}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", GPU_SMALL)
+def test_a_gpu_example_cut_short_runs_on_a_gpu(name: str, tmp_path: Path) -> None:
+    outcome = measure_study(load(FOLDER / f"{name}.toml", [*SHORT, *GPU_SMALL[name]]), tmp_path)
+    assert not outcome.failures
+    assert all(run.state == "finished" or run.raw.get("refused") for run in outcome.runs)
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

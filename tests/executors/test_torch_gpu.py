@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch", reason="needs the torch extra")
 from twinlens.errors import BadInput  # noqa: E402
 from twinlens.executors.torch_infer import TorchServer  # noqa: E402
 from twinlens.executors.torch_train import TorchTrainer  # noqa: E402
+from twinlens.measure.session import is_out_of_memory  # noqa: E402
 from twinlens.measure.summary_file import summary_of  # noqa: E402
 from twinlens.stats.metrics.quality import fidelity  # noqa: E402
 
@@ -44,19 +45,78 @@ def test_a_gpu_trains_as_the_processor_does(precision: str) -> None:
     assert facts.executor.value("accelerator.uuid")[0].startswith("GPU-")
 
 
-@pytest.mark.parametrize("precision", ["tf32", "bf16", "fp16", "int8-weight", "fp8"])
-def test_a_lower_precision_on_a_gpu_is_near_fp32(precision: str) -> None:
+@pytest.mark.parametrize("precision", ["tf32", "bf16", "fp16", "fp8"])
+def test_a_lower_precision_on_a_gpu_is_near_fp32_and_not_fp32_itself(precision: str) -> None:
     supported(precision)
+    facts = TorchServer().open(spec_of(inference("torch", executor=CUDA, point={"precision": precision})), quiet)
+    found = fidelity(facts.fidelity)
+    assert (found["top1_agreement"].value or 0) >= (0.75 if precision == "fp8" else 0.9)
+    assert (found["kl_nats"].value or 0) > 0, "what it is compared with is IEEE fp32"
+
+
+@pytest.mark.parametrize("precision", ["int8-weight", "int4-weight"])
+def test_weights_for_which_torch_has_no_fast_kernel_on_a_gpu_are_refused(precision: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        TorchServer().open(spec_of(inference("torch", executor=CUDA, point={"precision": precision})), quiet)
+    assert refused.value.code == "TL203"
+
+
+def test_a_compiled_decode_is_a_captured_graph_and_checked_as_such() -> None:
     server = TorchServer()
-    try:
-        facts = server.open(spec_of(inference("torch", executor=CUDA, point={"precision": precision})), quiet)
-    except BadInput as refused:
-        if precision not in ("int8-weight", "fp8"):  # kernels that this build of torch may lack
-            raise
-        pytest.skip(str(refused))
-    agreement = fidelity(facts.fidelity)["top1_agreement"].value
-    assert agreement is not None
-    assert agreement >= (0.75 if precision == "fp8" else 0.9)
+    executor = CUDA | {"graph": "compiled"}
+    facts = server.open(spec_of(inference("torch", executor=executor, point={"precision": "bf16"})), quiet)
+    assert facts.executor.value("serving.graphs") == "CUDA graphs captured"
+    (compute,) = (check for check in facts.precision if check.tensor_class == "compute")
+    assert compute.verdict in ("agrees", "unknown"), compute.evidence
+
+
+def test_ceilings_of_a_board_are_of_large_products_and_below_its_datasheet(tmp_path: Path) -> None:
+    run = measured(tmp_path, training("torch", executor=CUDA, protocol=SHORT | {"ceilings": True}))
+    assert run.facts is not None
+    for name in ("copy_bytes_per_s", "read_bytes_per_s", "matrix_flop_per_s", "matrix_burst_flop_per_s"):
+        assert run.facts.ceilings[name].value, run.facts.ceilings[name].reason
+    assert "4096" in run.facts.ceilings["matrix_burst_flop_per_s"].method
+
+
+def test_the_second_board_is_measured_on_the_second_board() -> None:
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two GPUs")
+    trainer = TorchTrainer()
+    facts = trainer.open(spec_of(training("torch", executor={"device": "cuda:1"})), quiet)
+    assert torch.cuda.current_device() == 1
+    assert str(torch.cuda.get_device_properties(1).uuid) in facts.executor.value("accelerator.uuid")[0]
+    assert torch.cuda.memory_allocated(0) == 0
+
+
+def test_memory_and_ways_to_save_it_hold_on_the_board_too() -> None:
+    peaks = []
+    for parts in ({}, {"checkpointing": True}, {"point": {"microbatch": 1}}):
+        trainer = TorchTrainer()
+        trainer.open(spec_of(training("torch", executor=CUDA, global_batch=16, seq_len=256, **parts)), quiet)
+        losses = [trainer.step().loss or 0.0 for _ in range(3)]
+        peaks.append((trainer.device_memory() or {})["allocated_peak_bytes"])
+        assert losses[0] == pytest.approx(6.24, abs=0.3)
+        trainer.close()
+        del trainer
+        torch.cuda.empty_cache()
+    assert peaks[1] < peaks[0]
+    assert peaks[2] < peaks[0]
+
+
+def test_fp8_trains_and_its_products_are_fp8() -> None:
+    supported("fp8")
+    pytest.importorskip("torchao", reason="needs the fp8 extra")
+    trainer = TorchTrainer()
+    facts = trainer.open(spec_of(training("torch", executor=CUDA, point={"precision": "fp8"})), quiet)
+    (compute,) = (check for check in facts.precision if check.tensor_class == "compute")
+    assert (compute.observed, compute.verdict) == ("fp8-e4m3", "agrees"), compute.evidence
+    assert trainer.step().loss == pytest.approx(6.24, abs=0.3)
+
+
+def test_too_large_an_allocation_on_the_board_is_known_as_out_of_memory() -> None:
+    with pytest.raises(RuntimeError) as full:
+        torch.empty(2**46, dtype=torch.uint8, device="cuda")
+    assert is_out_of_memory(full.value)
 
 
 @pytest.mark.parametrize("make", [training, inference])
@@ -67,11 +127,11 @@ def test_both_lenses_are_measured_with_the_board_they_ran_on(tmp_path: Path, mak
     assert run.facts.executor.value("accelerator.product") == torch.cuda.get_device_name()
     found = summary_of(run).metrics
     assert found["peak_bytes"].value
-    assert "accelerator memory" in found["peak_bytes"].method
+    assert "allocator" in found["peak_bytes"].method
 
 
 def test_energy_is_read_from_the_board_or_its_absence_has_a_reason(tmp_path: Path) -> None:
-    run = measured(tmp_path, training("torch", executor=CUDA, protocol=SHORT | {"steady_s": 0.5}))
+    run = measured(tmp_path, training("torch", executor=CUDA, protocol=SHORT | {"duration_s": 16.0, "steady_s": 11.0}))
     energy = summary_of(run).metrics["energy_per_step_j"]
     if energy.value is None:
         assert energy.reason

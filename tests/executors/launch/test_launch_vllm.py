@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from twinlens.executors.launch.running import Running
 from twinlens.measure.study import measure_study
 from twinlens.measure.summary_file import summary_of
 
+DEVICE = "cuda" if shutil.which("nvidia-smi") else "cpu"  # the build that make test-vllm installs has no other
 PYTHON = Path(__file__).parents[3] / ".venv-vllm" / "bin" / "python"
 pytestmark = [
     pytest.mark.vllm,
@@ -23,7 +25,8 @@ def test_a_real_vllm_serves_two_rates_and_tells_its_limits(tmp_path: Path, monke
     monkeypatch.setenv("TWINLENS_CACHE", str(tmp_path / "cache"))
     options = {"python": str(PYTHON), "env": {"VLLM_CPU_KVCACHE_SPACE": "1"}, "args": ["--max-num-seqs", "16"]}
     data = inference(
-        "vllm", "small", executor={"threads": 1, "graph": "eager"}, options=options, point={"precision": "bf16"},
+        "vllm", "small", executor={"threads": 1, "graph": "eager", "device": DEVICE}, options=options,
+        point={"precision": "bf16"},
         sweep={"rate_per_s": [2.0, 4.0]}, arrival={"kind": "poisson"}, fidelity_prompts=0,
         input_tokens=fixed(32), output_tokens=fixed(8), protocol={"duration_s": 5.0, "min_rows": 1},
     )  # fmt: skip
