@@ -297,8 +297,16 @@ def test_demo_measures_both_lenses_and_writes_a_report(tmp_path: Path, monkeypat
     """The bundled studies, on the fake executor: what is measured for real is held in tests/executors."""
     from twinlens.cli import demo
 
-    quick = ("executor.kind=fake", "protocol.isolate=false", "protocol.repeats=1")
-    studies = tuple(study_of(without_stall(study.to_dict()), *quick) for study in demo.demo_studies())
+    quick = ("executor.kind=fake", "protocol.repeats=1")
+    studies = tuple(
+        study_of(
+            without_stall(study.to_dict()),
+            *quick,
+            *(() if study.protocol.pairing == "slices" else ("protocol.isolate=false",)),  # turns need processes
+        )
+        for study in demo.demo_studies()
+    )
+    assert [study.protocol.pairing for study in studies] == ["slices", "slices", "none", "none"]
     assert [study.lens for study in studies] == ["training", "inference", "training", "inference"]
     monkeypatch.setattr(demo, "demo_studies", lambda: studies)
     out = tmp_path / "runs"
@@ -308,8 +316,12 @@ def test_demo_measures_both_lenses_and_writes_a_report(tmp_path: Path, monkeypat
     (report,) = out.glob("*.html")
     assert done.stderr.strip() == f"report: {report}"
     assert len(find_runs(out)) == sum(len(study.runs()) for study in studies) == 8
-    data = call("demo", "--out", tmp_path / "again", "-q", "--json")
-    assert len(json.loads(data.stdout)) == 8
+    data = json.loads(call("demo", "--out", tmp_path / "again", "-q", "--json").stdout)
+    assert len(data["runs"]) == 8
+    assert [(one["lens"], one["point"]["precision"]) for one in data["paired"] if one["metric"] != "decode_tokens_per_s"] == [
+        ("training", "bf16"), ("inference", "bf16"), ("inference", "int8-weight"),
+    ]  # fmt: skip
+    assert "ratios from paired slices" in done.stdout
 
 
 def test_a_reader_that_goes_away_is_no_error(measured_runs: Path) -> None:

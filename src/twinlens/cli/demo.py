@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from twinlens.cli.show import show_runs, summaries_json
 from twinlens.measure.study import Outcome
 from twinlens.measure.summary_file import summary_of
 from twinlens.record.store import end_study
+from twinlens.report.paired import Paired
+from twinlens.report.paired_table import paired_of
 from twinlens.report.sentence import both_counts
 from twinlens.report.sentence import sentences as words
 from twinlens.spec.load import load
@@ -36,7 +39,7 @@ def run(folder: Path, json: bool, quiet: bool, fresh: bool) -> None:
             # The sentences are about the one model that both lenses saw.
             groups = [one for one in group(map(summary_of, runs)) if one.model == studies[0].workload.model]
             console = out()
-            for sentence in _said(groups, outcomes[-1]):
+            for sentence in _said(groups, outcomes[-1], paired_of(groups, runs)):
                 console.print(sentence)
             console.print()
         err().print(f"report: {report.resolve()}", soft_wrap=True)
@@ -47,11 +50,11 @@ def run(folder: Path, json: bool, quiet: bool, fresh: bool) -> None:
             fail_if_any(outcome)
 
 
-def _said(groups: list[Group], served: Outcome) -> list[str]:
+def _said(groups: list[Group], served: Outcome, turns: Sequence[Paired]) -> list[str]:
     """The three sentences, of engine-level runs, and the two ways of counting of the served one."""
     ids = {one.id for one in served.runs}
     apart = [[one for one in groups if (one.runs[0].run in ids) is is_served] for is_served in (False, True)]
-    said = words(*([one for one in apart[0] if one.lens == lens] for lens in ("training", "inference")))
+    said = words(*([one for one in apart[0] if one.lens == lens] for lens in ("training", "inference")), paired=turns)
     stalls = [one.spec.protocol.stall for one in served.runs]
     counts = [both_counts(one, stalls[0].for_s) for one in apart[1] if stalls[0] is not None]
     return [*said, *filter(None, counts)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from twinlens.measure.study_folder import is_held
 from twinlens.measure.summary_file import summary_of
 from twinlens.record.store import end_study
 from twinlens.report.finding_text import finding_text
+from twinlens.report.paired_table import paired_of, write_paired
 from twinlens.spec.load import load
 from twinlens.spec.study import Study
 from twinlens.stats.failures import is_hopeless
@@ -70,6 +72,9 @@ def measure_with_progress(study: Study, out: Path, quiet: bool, fresh: bool, *, 
         outcome = (measure_search if is_search else measure_study)(study, out, progress, fresh=fresh, shown=shown)
     for one in outcome.runs:
         summary_of(one)  # written beside each run while we are here
+    if study.protocol.pairing == "slices":
+        with suppress(OSError):  # derived: it can be made again
+            write_paired(outcome.folder, paired_of(group(map(summary_of, outcome.runs)), outcome.runs))
     for sentence in refusals(outcome.runs):
         err().print(sentence, soft_wrap=True)
     return outcome

@@ -13,6 +13,8 @@ from twinlens.measure.summary_file import summary_of
 from twinlens.record.run import Run
 from twinlens.report.first_lines import first_lines
 from twinlens.report.footnote import hanging
+from twinlens.report.paired import paired_json
+from twinlens.report.paired_table import paired_of, paired_table
 from twinlens.report.search_table import search_table
 from twinlens.report.table import metric_table, summary_table
 from twinlens.report.view import given_twice
@@ -44,6 +46,8 @@ def show_runs(runs: Sequence[Run]) -> None:
         for lens in ("training", "inference"):
             if any(one.lens == lens for one in groups):
                 console.print(summary_table(groups, lens))
+        if turns := paired_of(groups, runs):
+            console.print(paired_table(turns))
     for record in searches_of(runs):
         console.print(search_table(record))
 
@@ -64,6 +68,8 @@ def summaries_json(runs: Sequence[Run]) -> Any:
     runs, summaries, _ = distinct(runs)
     found = [{"twinlens": __version__} | to_json(one) for one in summaries]
     searches = [search_json(record) for record in searches_of(runs)]
-    if searches and len(found) > 1:
-        return {"searches": searches, "runs": found}
+    turns = paired_json(paired_of(group(summaries), runs))
+    beside = ({"searches": searches} if searches else {}) | ({"paired": turns} if turns else {})
+    if beside and len(found) > 1:
+        return beside | {"runs": found}
     return found[0] if len(found) == 1 else found

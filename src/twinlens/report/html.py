@@ -14,6 +14,7 @@ from twinlens.report.chart import charts
 from twinlens.report.figure import colour
 from twinlens.report.finding_text import standing
 from twinlens.report.method import again, definitions
+from twinlens.report.paired_table import HEADS, LEGEND, cells, paired_of
 from twinlens.report.sentence import sentences
 from twinlens.report.served_page import served_parts
 from twinlens.report.stack import LETTERS, machine_lines, stack
@@ -26,6 +27,7 @@ from twinlens.version import __version__
 def render(view: View) -> str:
     """The whole report as one HTML document. Everything foreign is escaped; charts are static SVG."""
     facts = stack(view)
+    turns = paired_of([one for lens in view.lenses for one in lens.groups], [run for run, _ in view.material])
     parts = [
         page.part(lens, entries, drawn)
         for lens in (lens.under("lockstep") for lens in view.lenses)
@@ -44,10 +46,14 @@ def render(view: View) -> str:
         what=page.what(view),
         when=page.when(view),
         machines=machine_lines(view),
-        sentences=sentences(view.groups("training"), view.groups("inference"), searches=view.searches),
+        sentences=sentences(view.groups("training"), view.groups("inference"), searches=view.searches, paired=turns),
         validity=validity(view, facts),
         parts={lens.lens: [part for part in parts if part.lens == lens.lens] for lens in view.lenses},
         served=served,
+        paired={lens.lens: [one for one in turns if one.one.lens == lens.lens] for lens in view.lenses},
+        paired_cells=cells,
+        paired_heads=HEADS,
+        paired_legend=LEGEND,
         checks=VALIDITY,
         stack=facts,
         letters=LETTERS,

@@ -10,6 +10,8 @@ from twinlens.report import cell
 from twinlens.report.finding_text import standing
 from twinlens.report.gate import gate_word
 from twinlens.report.load import SERVED, load_of
+from twinlens.report.paired import Paired, paired_words, standing_words
+from twinlens.report.paired import said as ratio_words
 from twinlens.report.served_sentence import served_sentence
 from twinlens.report.view import Lens, headline, in_order, point_names, precision_of, runs_word
 from twinlens.stats.group import Group
@@ -18,13 +20,20 @@ from twinlens.stats.ratio import ratio_of_runs
 
 
 def sentences(
-    training: Sequence[Group], inference: Sequence[Group], *, searches: Sequence[SearchRecord] = ()
+    training: Sequence[Group],
+    inference: Sequence[Group],
+    *,
+    searches: Sequence[SearchRecord] = (),
+    paired: Sequence[Paired] = (),
 ) -> tuple[str, str, str]:
-    """One sentence per lens and one that keeps them apart. Factors have an interval or say they have none."""
+    """One sentence per lens and one that keeps them apart. Factors have an interval or say they have none.
+
+    Where points took turns (`paired`) the ratio is that of their slices, if it may be ranked.
+    """
     both = {"training": in_order(training), "inference": in_order(inference)}
-    said = [f"{lens.capitalize()}: {_both_ways(groups, searches)}" for lens, groups in both.items()]
+    said = [f"{lens.capitalize()}: {_both_ways(groups, searches, paired)}" for lens, groups in both.items()]
     batches = [one for one in both["inference"] if load_of(one) not in SERVED]
-    return said[0], said[1], _apart(both["training"], batches or both["inference"])
+    return said[0], said[1], _apart(both["training"], batches or both["inference"], paired)
 
 
 def both_counts(one: Group, stalled_s: float) -> str | None:
@@ -70,13 +79,28 @@ def comparison(ratio: Estimate) -> str:
     return f"{cell.times(ratio)} ({interval})"
 
 
-def _both_ways(groups: Sequence[Group], searches: Sequence[SearchRecord]) -> str:
+def _both_ways(groups: Sequence[Group], searches: Sequence[SearchRecord], paired: Sequence[Paired]) -> str:
     """What was measured in batches, and after it what was served: tokens/s at a given rate compare no precisions."""
     served = [one for one in groups if load_of(one) in SERVED]
     batches = [one for one in groups if load_of(one) not in SERVED]
-    parts = [_lens(batches)] if batches or not served else []
+    parts = [_paired(batches, paired) or _lens(batches)] if batches or not served else []
     words = served_sentence(served, searches) if served else ""
     return " ".join([*parts, words[:1].upper() + words[1:]]) if parts and words else words or parts[0]
+
+
+def _paired(groups: Sequence[Group], paired: Sequence[Paired]) -> str | None:
+    """The sentence of points that took turns; None where no ratio of theirs may be ranked."""
+    members = set(map(id, groups))
+    found = [one for one in paired if one.ranked and one.is_headline and id(one.one) in members]
+    if not found:
+        return None
+    best = max(found, key=lambda one: one.found.ratio.value or 0.0)
+    text = paired_words(best) + _quality(best.one, best.reference)
+    passing = [one for one in found if gate_word(one.one) == "go"]
+    if gate_word(best.one) == "no-go" and passing:
+        second = max(passing, key=lambda one: one.found.ratio.value or 0.0)
+        text += f"; the fastest that passes is {second.found.above} at {ratio_words(second)}"
+    return f"{text}; {standing_words([best])}."
 
 
 def _lens(groups: Sequence[Group]) -> str:
@@ -153,7 +177,7 @@ def _left_out(groups: Sequence[Group], names: dict[int, str]) -> str:
     return f" Not ranked: {', '.join(dict.fromkeys(left))}." if left else ""
 
 
-def _apart(training: Sequence[Group], inference: Sequence[Group]) -> str:
+def _apart(training: Sequence[Group], inference: Sequence[Group], paired: Sequence[Paired]) -> str:
     if not (training and inference):
         lens: Lens = "training" if training else "inference"
         other = "inference" if training else "training"
@@ -163,7 +187,7 @@ def _apart(training: Sequence[Group], inference: Sequence[Group]) -> str:
         twin = next((group for group in inference if (group.model, precision_of(group), group.tag) == asked), None)
         if twin is None:
             continue
-        ratios = [_of_reference(one, training), _of_reference(twin, inference)]
+        ratios = [_of_reference(one, training, paired), _of_reference(twin, inference, paired)]
         if None not in ratios:
             first, second = (cell.times(ratio) for ratio in ratios if ratio is not None)
             return (
@@ -173,7 +197,10 @@ def _apart(training: Sequence[Group], inference: Sequence[Group]) -> str:
     return "These are two different numbers: neither predicts the other."
 
 
-def _of_reference(one: Group, groups: Sequence[Group]) -> Estimate | None:
+def _of_reference(one: Group, groups: Sequence[Group], paired: Sequence[Paired]) -> Estimate | None:
+    for pair in paired:
+        if pair.ranked and pair.is_headline and pair.one is one:
+            return pair.found.ratio
     reference = reference_of(one, groups)
     return against(one, reference) if reference is not None else None
 
