@@ -9,7 +9,7 @@ from typing import Any
 from twinlens.record.run import Run
 from twinlens.report import cell
 from twinlens.report.finding_text import short
-from twinlens.report.view import point_names
+from twinlens.report.view import in_order, point_names
 from twinlens.stats.group import Group, Summary
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.paired import PairedRatio, paired_ratio
@@ -44,7 +44,7 @@ def paired(groups: Sequence[Group], runs: Iterable[Run], reference_of: Reference
         return ()
     rates = {id: _slices(run) for id, run in by_id.items() if run.is_finished}
     found = []
-    for one in groups:
+    for one in in_order(groups):
         alike = [other for other in groups if other.lens == one.lens]
         reference = reference_of(one, alike)
         if reference is not None:
