@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from material import inference, measured, training
@@ -79,3 +80,18 @@ def test_findings_stand_in_the_summary_and_one_without_them_is_still_read(run: R
     assert from_json(data) == made
     del data["findings"]
     assert from_json(data).findings == ()
+
+
+def test_training_that_diverged_is_a_finding_and_not_ranked(tmp_path: Path) -> None:
+    until = {"loss_nats": 2.0, "every_steps": 5}
+    good = measured(tmp_path, training("fake", options={"noise": 0.02}, protocol=LONG, until=until))
+    for bad in (float("nan"), float("inf")):
+        loss = [bad if row > 20 else value for row, value in enumerate(good.table["loss"].to_pylist())]
+        place = good.table.column_names.index("loss")
+        table = good.table.set_column(place, "loss", pa.array(loss, pa.float64()))
+        lost = replace(good, table=table)
+        assert ("diverged", "disqualifies", "loss") in codes(lost)
+        summary = summarise(lost)
+        assert not summary.ranked
+        assert summary.metrics["final_loss"].value is None
+        assert from_json(json.loads(json.dumps(to_json(summary)))) == summary

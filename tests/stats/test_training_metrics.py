@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from twinlens.record.executor import ExecutorRecord
 from twinlens.record.facts import Facts
 from twinlens.record.step import STEP_SCHEMA, Marks, Steps
 from twinlens.spec.workload import Target, TrainingWorkload
+from twinlens.stats.metrics.quality import divergence
 from twinlens.stats.metrics.training import training_metrics, training_steadiness
 
 WORKLOAD = TrainingWorkload(kind="training", model="tiny", global_batch=4, seq_len=32)
@@ -158,3 +159,25 @@ def test_a_step_that_compiles_is_before_the_steady_part() -> None:
     _, steadiness = training_steadiness(steps)
     assert steadiness is not None
     assert (steadiness.label, steadiness.steady_begin) == ("warm-up", 1)
+
+
+def with_loss(*losses: float | None) -> list[Marks]:
+    return [replace(one, loss=loss) for one, loss in zip(rows(len(losses)), losses, strict=True)]
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+def test_a_loss_that_is_no_number_is_divergence_and_no_good_loss(bad: float) -> None:
+    metrics = found(with_loss(*[2.0] * 37, bad, 1.0, 1.0, 1.0))
+    assert metrics["final_loss"].value is None
+    assert metrics["final_loss"].reason == ("training diverged: the loss of 1 of 41 rows is no number, from row 37 on")
+    assert divergence(steps_of(with_loss(2.0, bad, None))) == {"rows": 1, "of": 2, "first": 1}
+    assert divergence(steps_of(with_loss(2.0, None))) is None
+    assert found(with_loss(*[None] * 30))["final_loss"].reason == "no step recorded a loss"
+
+
+def test_an_evaluation_that_is_no_number_is_no_traceback() -> None:
+    workload = WORKLOAD.model_copy(update={"until": Target(loss_nats=1.0)})
+    lost = [replace(one, loss=float("nan")) if one.kind == "evaluate" else one for one in with_evaluations()]
+    metrics = found(lost, workload=workload)
+    assert "diverged" in (metrics["final_loss"].reason or "")
+    assert "no held-out loss is a number" in (metrics["time_to_target_s"].reason or "")

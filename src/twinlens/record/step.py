@@ -59,7 +59,8 @@ class Marks:
 class Steps:
     """The rows of a training run as columns, one entry a row. Phases that do not exist are NaN; tags are None.
 
-    `slice` is a float, NaN where a row is of no slice.
+    `slice` is a float, NaN where a row is of no slice. `loss` is NaN where none was recorded, `inf` where one was that
+    is no number: such training has diverged, which is not the same as nothing known.
     """
 
     kind: np.ndarray
@@ -88,7 +89,7 @@ class Steps:
             phases_ns={name: _floats(column[f"{name}_ns"]) for name in cls.PHASES},
             samples=column["samples"].to_numpy(),
             tokens=column["tokens"].to_numpy(),
-            loss=_floats(column["loss"]),
+            loss=_losses(column["loss"]),
             tag=column["tag"].to_numpy(zero_copy_only=False),
             slice=slices_of(table),
         )
@@ -106,6 +107,11 @@ class Steps:
             tag=self.tag[chosen],
             slice=self.slice[chosen],
         )
+
+
+def _losses(column: Any) -> np.ndarray:
+    loss, recorded = _floats(column), column.is_valid().to_numpy(zero_copy_only=False)
+    return np.where(recorded & ~np.isfinite(loss), np.inf, loss)
 
 
 def _floats(column: Any) -> np.ndarray:

@@ -120,6 +120,11 @@ def _no_go(finding: Finding) -> str:
     return f"The fidelity gate says no-go: {_words(_number(finding, 'reason'))}."
 
 
+def _diverged(finding: Finding) -> str:
+    rows, of, first = (int(_number(finding, name)) for name in ("rows", "of", "first"))
+    return f"Training diverged: the loss of {rows:,} of {of:,} rows is no number, from row {first:,} on."
+
+
 def _target_missed(finding: Finding) -> str:
     return f"The target loss was not reached: {_words(_number(finding, 'reason'))}."
 
@@ -247,6 +252,7 @@ SENTENCES: dict[str, Sentence] = {
     "precision-differs": _precision_differs,
     "slo-missed": _slo_missed,
     "slo-unclear": _slo_unclear,
+    "diverged": _diverged,
     "target-missed": _target_missed,
 }
 """A new finding is a line here, and a page `pages/findings/CODE.md`."""

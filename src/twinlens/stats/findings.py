@@ -18,6 +18,7 @@ from twinlens.stats.metrics.client import ClientVerdict
 from twinlens.stats.metrics.disturbance import other_programs, throttled
 from twinlens.stats.metrics.goodput import standing
 from twinlens.stats.metrics.pace import pace_of
+from twinlens.stats.metrics.quality import divergence
 from twinlens.stats.metrics.window import SERVING_NEAR
 from twinlens.stats.rule import SteadyRule
 from twinlens.stats.served import is_served
@@ -136,6 +137,14 @@ def no_go(seen: Seen) -> Iterable[Finding]:
         yield Finding("fidelity-failed", "disqualifies" if asked else "warns", "", {"reason": seen.gate["reason"]})
 
 
+def diverged(seen: Seen) -> Iterable[Finding]:
+    """A loss that is no number: what the steps compute from there on is no training, however fast."""
+    if seen.run.lens == "training" and seen.run.table.num_rows:
+        lost = divergence(seen.run.steps)
+        if lost is not None:
+            yield Finding("diverged", "disqualifies", "loss", lost)
+
+
 def target_missed(seen: Seen) -> Iterable[Finding]:
     """A training run that asked for a loss and did not reach it. Its rate is as good as any: it warns."""
     found = seen.metrics.get("time_to_target_s")
@@ -166,6 +175,7 @@ CHECKS: tuple[Check, ...] = (
     client_limit,
     slo,
     no_go,
+    diverged,
     target_missed,
     impossible_share,
     was_steady,

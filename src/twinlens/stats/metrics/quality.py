@@ -87,7 +87,19 @@ def gate(metrics: dict[str, Estimate], tolerance: Tolerance) -> dict[str, object
     }
 
 
+def divergence(steps: Steps) -> dict[str, int] | None:
+    """Where the loss was no number: how many rows of how many that recorded one, and the first. None where it held."""
+    lost = np.flatnonzero(np.isinf(steps.loss))
+    if not lost.size:
+        return None
+    return {"rows": int(lost.size), "of": int((~np.isnan(steps.loss)).sum()), "first": int(lost[0])}
+
+
 def _final_loss(steps: Steps, looked: np.ndarray) -> Estimate:
+    lost = divergence(steps)
+    if lost is not None:
+        reason = f"training diverged: the loss of {lost['rows']} of {lost['of']} rows is no number, from row"
+        return Estimate.absent(NATS, f"{reason} {lost['first']} on")
     if looked.size:
         return Estimate(float(steps.loss[looked[-1]]), NATS, "last evaluation on held-out batches", "measured", n=1)
     recent = steps.loss[-max(5, len(steps) // 10) :]
@@ -107,7 +119,9 @@ def _gap(loss: Estimate, entropy_rate_nats: float) -> Estimate:
 def _to_target(steps: Steps, looked: np.ndarray, target: float) -> dict[str, Estimate]:
     hits = [row for row in looked if steps.loss[row] <= target]
     if not hits:
-        best = f"best {digits(float(np.nanmin(steps.loss[looked])), 4)}" if looked.size else "never looked"
+        seen = steps.loss[looked][np.isfinite(steps.loss[looked])]
+        best = f"best {digits(float(seen.min()), 4)}" if seen.size else "no held-out loss is a number"
+        best = best if looked.size else "never looked"
         reason = f"target {digits(target, 4)} nats not reached ({best})"
         return {
             "time_to_target_s": Estimate.absent(SECONDS, reason),
