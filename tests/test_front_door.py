@@ -29,7 +29,23 @@ def test_everything_that_is_offered_is_there() -> None:
 
 def test_verbs_have_the_same_names_in_both_places() -> None:
     verbs = set(get_command(app).commands)  # type: ignore[attr-defined]
-    assert verbs - set(tl.__all__) == {"demo", "list"}, "a command for people, and a word that Python has taken"
+    assert verbs - set(tl.__all__) == {"list"}, "`import *` leaves Python's own word alone"
+    assert callable(tl.list)
+
+
+def test_what_is_listed_is_what_the_command_prints() -> None:
+    printed = json.loads(twinlens("list", "precisions", "--json").stdout)
+    assert tl.list("precisions") == printed
+    with pytest.raises(BadInput, match="cannot list 'precision'"):
+        tl.list("precision")
+
+
+def test_the_demo_measures_its_studies_and_writes_one_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = (study_of(training("fake")), study_of(inference("fake")))
+    monkeypatch.setattr("twinlens.front.demo_studies", lambda: small)
+    runs, report = tl.demo(tmp_path)
+    assert [run.lens for run in runs] == ["training", "inference"]
+    assert "Twinlens demo" in report.read_text(encoding="utf-8")
 
 
 LIGHT = """

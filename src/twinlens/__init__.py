@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from twinlens.version import __version__
 
 if TYPE_CHECKING:
-    from twinlens.front import check, explain, measure, probe, read, report, show, summary
+    from twinlens.front import check, demo, explain, measure, peers, probe, read, report, show, summary
     from twinlens.record.estimate import Estimate
     from twinlens.record.run import Run
     from twinlens.spec.load import load, parse
@@ -30,19 +30,25 @@ _HOME = {
     "Study": "twinlens.spec.study",
     "load": "twinlens.spec.load",
     "parse": "twinlens.spec.load",
-    **dict.fromkeys(("check", "explain", "measure", "probe", "read", "report", "show", "summary"), "twinlens.front"),
+    **dict.fromkeys(
+        ("check", "demo", "explain", "list", "measure", "peers", "probe", "read", "report", "show", "summary"),
+        "twinlens.front",
+    ),
 }
 
+# `list` is a verb here too, but no name that `import *` should put in the place of Python's own.
 __all__ = [
     "Estimate",
     "Run",
     "Study",
     "__version__",
     "check",
+    "demo",
     "explain",
     "load",
     "measure",
     "parse",
+    "peers",
     "probe",
     "read",
     "report",

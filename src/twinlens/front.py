@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +19,22 @@ from twinlens.measure.search_file import searches_of
 from twinlens.measure.study import Outcome, Watch, measure_study
 from twinlens.measure.summary_file import summary_of
 from twinlens.pages import find
+from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
-from twinlens.record.store import find_runs
+from twinlens.record.store import end_study, find_runs
+from twinlens.report.available import rows_of
 from twinlens.report.first_lines import first_lines
 from twinlens.report.html import write
 from twinlens.report.notebook import register
+from twinlens.report.peer_table import peer_figures
 from twinlens.report.search_table import search_table
 from twinlens.report.table import metric_table, plain, summary_table
 from twinlens.report.view import view
+from twinlens.spec.load import load
 from twinlens.spec.study import Study
 from twinlens.stats.group import Summary, group
+
+_DEMO = ("training", "inference", "quality", "serving")
 
 if "IPython" in sys.modules:
     register()  # runs show themselves in a notebook
@@ -44,7 +52,7 @@ def measure(
     return go(study, Path(out), watch, fresh=fresh)
 
 
-def check(study: Study) -> list[dict[str, Any]]:
+def check(study: Study) -> builtins.list[dict[str, Any]]:
     """What theory says of each operating point; touches nothing. Raises BadInput for a run that cannot be."""
     found = []
     for spec in study.point_runs():
@@ -66,7 +74,7 @@ def probe(device: str = "auto") -> Probe:
     return _probe(device)
 
 
-def read(*paths: str | Path) -> list[Run]:
+def read(*paths: str | Path) -> builtins.list[Run]:
     """The runs in run folders, study folders, or folders of them. Raises BadInput."""
     return [run for path in paths for run in find_runs(path)]
 
@@ -86,6 +94,41 @@ def show(*runs: Run) -> str:
         tables = [plain(first_lines(groups))]
         tables += [plain(summary_table(groups, lens)) for lens in lenses]  # type: ignore[arg-type]
     return "\n".join([*tables, *(plain(search_table(record)) for record in searches_of(runs))])
+
+
+def peers(run: Run, tool: str) -> dict[str, Estimate]:
+    """What another tool would print of a served run, by its own names: `tl.peers(run, "vllm")["p99_ttft_ms"]`.
+
+    `tool`: vllm, guidellm, aiperf, mlperf, genai-bench or inference-perf. Raises BadInput.
+    """
+    return peer_figures(run, tool)
+
+
+def demo(
+    out: str | Path = "runs", *, watch: Watch = lambda event: None, fresh: bool = False
+) -> tuple[builtins.list[Run], Path]:
+    """The bundled studies, both lenses, and a report of them in `out`. Returns their runs and the report's path."""
+    outcomes = [measure(study, out, watch=watch, fresh=fresh) for study in demo_studies()]
+    runs = [run for outcome in outcomes for run in outcome.runs]
+    path = report(runs, Path(out) / f"{outcomes[0].folder.name}.html", "Twinlens demo")
+    for outcome in outcomes:
+        end_study(outcome.folder)
+    return runs, path
+
+
+def demo_studies() -> tuple[Study, ...]:
+    """The bundled studies, in the order they are measured."""
+    folder = resources.files("twinlens.spec") / "catalog" / "demo"
+    with resources.as_file(folder) as path:
+        return tuple(load(path / f"{name}.toml") for name in _DEMO)
+
+
+def list(kind: str = "kinds", out: str | Path = "runs") -> builtins.list[dict[str, Any]]:
+    """What `twinlens list KIND` prints, as rows: models, precisions, executors, metrics, devices, examples, runs.
+
+    Raises BadInput (TL204) with the nearest kind.
+    """
+    return rows_of(kind, Path(out))
 
 
 def report(runs: Sequence[Run], to: str | Path, title: str | None = None) -> Path:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 
 from twinlens.cli.measure import fail_if_any, measure_with_progress
 from twinlens.cli.report import write_report
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.cli.show import show_runs, summaries_json
+from twinlens.front import demo_studies
 from twinlens.measure.study import Outcome
 from twinlens.measure.summary_file import summary_of
 from twinlens.record.store import end_study
@@ -18,11 +18,7 @@ from twinlens.report.paired import Paired
 from twinlens.report.paired_table import paired_of
 from twinlens.report.sentence import both_counts
 from twinlens.report.sentence import sentences as words
-from twinlens.spec.load import load
-from twinlens.spec.study import Study
 from twinlens.stats.group import Group, group
-
-STUDIES = ("training", "inference", "quality", "serving")
 
 
 def run(folder: Path, json: bool, quiet: bool, fresh: bool) -> None:
@@ -58,10 +54,3 @@ def _said(groups: list[Group], served: Outcome, turns: Sequence[Paired]) -> list
     stalls = [one.spec.protocol.stall for one in served.runs]
     counts = [both_counts(one, stalls[0].for_s) for one in apart[1] if stalls[0] is not None]
     return [*said, *filter(None, counts)]
-
-
-def demo_studies() -> tuple[Study, ...]:
-    """The bundled studies, in the order they are measured."""
-    folder = resources.files("twinlens.spec") / "catalog" / "demo"
-    with resources.as_file(folder) as path:
-        return tuple(load(path / f"{name}.toml") for name in STUDIES)

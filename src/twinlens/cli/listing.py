@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from rich.table import Table
 
 from twinlens.cli.screen import out as stdout
 from twinlens.cli.screen import print_json, sentences
-from twinlens.errors import BadInput, nearest
-
-Row = dict[str, Any]
+from twinlens.report.available import Row, rows_of
 
 
 def run(kind: str, out: Path, json: bool) -> None:
     with sentences():
-        if kind not in _KINDS:
-            raise BadInput(f"cannot list {kind!r}; {nearest(kind, _KINDS)}", code="TL204")
-        rows = _KINDS[kind](out)
+        rows = rows_of(kind, out)
         if json:
             print_json(rows)
         elif not rows:
@@ -36,95 +29,3 @@ def _table(rows: list[Row]) -> Table:
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))
     return table
-
-
-def _kinds(_: Path) -> list[Row]:
-    return [{"kind": kind} for kind in _KINDS if kind != "kinds"]
-
-
-def _models(_: Path) -> list[Row]:
-    from twinlens.spec.model import list_models, load_model
-    from twinlens.theory.parameter import parameters
-    from twinlens.units import digits
-
-    refs = [load_model(name) for name in list_models()]
-    return [
-        {
-            "model": r.name,
-            "family": r.shape.family,
-            "M parameters": digits(parameters(r.shape).total / 1e6, 4),
-        }
-        for r in refs
-    ]
-
-
-def _precisions(_: Path) -> list[Row]:
-    from twinlens.spec.precision import PRECISIONS
-
-    return [
-        {"precision": p.name, "lenses": ", ".join(p.lenses), "products in": p.compute, "method": p.method}
-        for p in PRECISIONS.values()
-    ]
-
-
-def _executors(_: Path) -> list[Row]:
-    from twinlens.executors.registry import executor_names
-
-    lenses = {lens: executor_names(lens) for lens in ("training", "inference")}
-    names = sorted({name for found in lenses.values() for name in found})
-    return [{"executor": n, "lenses": ", ".join(lens for lens, found in lenses.items() if n in found)} for n in names]
-
-
-def _metrics(_: Path) -> list[Row]:
-    from twinlens.stats.metrics.definition import METRICS
-
-    return [{"metric": m.id, "lens": m.lens, "unit": m.unit, "label": m.label} for m in METRICS.values()]
-
-
-def _devices(_: Path) -> list[Row]:
-    from twinlens.spec.device import list_devices, load_device
-    from twinlens.units import show
-
-    found = [load_device(name) for name in list_devices()]
-    return [
-        {
-            "device": d.name,
-            "memory": show(d.memory_bytes, "bytes"),
-            "bandwidth": show(d.bandwidth_bytes_per_s, "bytes/s"),
-            "bf16 dense": show(rate, "flop/s") if (rate := d.rate("bf16")) else "–",
-        }
-        for d in found
-    ]
-
-
-def _examples(_: Path) -> list[Row]:
-    folder = resources.files("twinlens.spec") / "catalog" / "demo"
-    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
-    return [{"example": name, "file": str(folder / name)} for name in names]
-
-
-def _runs(out: Path) -> list[Row]:
-    from twinlens.record.store import read_run
-
-    rows: list[Row] = []
-    for record in sorted(out.glob("**/run.json")):
-        try:
-            one = read_run(record.parent)
-        except BadInput as error:
-            rows.append({"run": record.parent.name, "lens": "?", "state": "unreadable", "model": str(error)})
-            continue
-        state = "unfinished" if one.state == "running" else one.state
-        rows.append({"run": str(record.parent), "lens": one.lens, "state": state, "model": one.spec.workload.model})
-    return rows
-
-
-_KINDS: dict[str, Callable[[Path], list[Row]]] = {
-    "kinds": _kinds,
-    "models": _models,
-    "precisions": _precisions,
-    "executors": _executors,
-    "metrics": _metrics,
-    "devices": _devices,
-    "examples": _examples,
-    "runs": _runs,
-}

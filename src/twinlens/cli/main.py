@@ -105,12 +105,16 @@ def measure(
 
 
 @app.command()
-def show(runs: Runs, json: Json = False) -> None:
-    """The metric table of a run, or of all runs of a study."""
+def show(
+    runs: Runs,
+    json: Json = False,
+    tool: Annotated[str | None, typer.Option("--as", metavar="TOOL", help="In the figures of another tool.")] = None,
+) -> None:
+    """The metric table of a run, or of all runs of a study; with --as vllm, guidellm, aiperf …, as that tool counts."""
     load_numpy()
     from twinlens.cli.show import run
 
-    run(runs, json)
+    run(runs, json, tool)
 
 
 @app.command()

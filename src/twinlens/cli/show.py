@@ -15,6 +15,7 @@ from twinlens.report.first_lines import first_lines
 from twinlens.report.footnote import hanging
 from twinlens.report.paired import paired_json
 from twinlens.report.paired_table import paired_of, paired_table
+from twinlens.report.peer_table import peer_figures, peer_table
 from twinlens.report.search_table import search_table
 from twinlens.report.table import metric_table, summary_table
 from twinlens.report.view import given_twice
@@ -22,14 +23,28 @@ from twinlens.stats.group import Summary, group, once
 from twinlens.stats.summary import to_json
 
 
-def run(paths: list[Path], json: bool) -> None:
+def run(paths: list[Path], json: bool, tool: str | None = None) -> None:
     with sentences():
         runs, faults = gathered(paths)
-        if json:
+        if tool is not None:
+            _show_as(runs, tool, json)
+        elif json:
             print_json(summaries_json(runs))
         else:
             show_runs(runs)
         fail_for(faults)
+
+
+def _show_as(runs: Sequence[Run], tool: str, json: bool) -> None:
+    """Another tool's figures of each run, under its names."""
+    if not json:
+        out().print(peer_table(runs, tool))
+        return
+    found = [
+        {"run": one.id, "tool": tool, "figures": {k: e.to_json() for k, e in peer_figures(one, tool).items()}}
+        for one in runs
+    ]
+    print_json(found[0] if len(found) == 1 else found)
 
 
 def show_runs(runs: Sequence[Run]) -> None:

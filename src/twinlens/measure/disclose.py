@@ -8,10 +8,10 @@ import sys
 from datetime import UTC, datetime
 
 from twinlens.executors.registry import is_over_http
+from twinlens.measure.asked_model import asked_model
 from twinlens.measure.workload_facts import workload_facts
 from twinlens.record.executor import Fact, declared, observed, unknown
 from twinlens.record.facts import Facts
-from twinlens.spec.model import load_model
 from twinlens.spec.study import ExecutorSpec, RunSpec
 from twinlens.theory.flop import parameters
 from twinlens.version import __version__
@@ -25,7 +25,10 @@ def disclosed(spec: RunSpec, facts: Facts) -> dict[str, Fact]:
 def _model(spec: RunSpec) -> dict[str, Fact]:
     if spec.executor.kind == "openai-http":  # a server's model is what it serves under that name; it need not be here
         return {"model.id": declared(spec.workload.model, "the spec")}
-    ref = load_model(spec.workload.model)
+    ref = asked_model(spec)
+    if ref.shape is None:
+        names = ("model.parameters", "model.active_parameters", "model.shape")
+        return {"model.id": declared(ref.name, ref.source)} | dict.fromkeys(names, unknown(ref.why))
     count = parameters(ref.shape)
     return {
         "model.id": declared(ref.name, ref.source),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from twinlens.measure.asked_model import asked_model
 from twinlens.record.estimate import Estimate
 from twinlens.record.facts import Estimates
 from twinlens.spec.device import find_device
-from twinlens.spec.model import load_model
 from twinlens.spec.precision import BITS, Precision, precision
 from twinlens.spec.shape import DecoderShape, ModelShape
 from twinlens.spec.study import RunSpec
@@ -37,8 +37,14 @@ _QUOTED_BY = {
 
 
 def theory_of(spec: RunSpec) -> Estimates:
-    """Work of one step, or of one prefill and one decode step of the whole batch; origin "modelled"."""
-    shape, regime = load_model(spec.workload.model).shape, precision(spec.point.precision)
+    """Work of one step, or of one prefill and one decode step of the whole batch; origin "modelled".
+
+    Absent with the reason for a model of a server's that theory does not know.
+    """
+    ref, regime = asked_model(spec), precision(spec.point.precision)
+    shape = ref.shape
+    if shape is None:
+        return {name: Estimate.absent(COUNT, ref.why) for name in ("parameters", "active_parameters")}
     count = parameters(shape)
     found = {
         "parameters": _modelled(count.total, COUNT, "exact count from the config"),

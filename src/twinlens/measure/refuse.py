@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from twinlens.errors import BadInput
 from twinlens.executors.crew import crew_of
+from twinlens.executors.registry import launcher
 from twinlens.measure.fit import refuse_what_cannot_fit
 from twinlens.measure.idle_gpu import refuse_unusable_gpu
 from twinlens.measure.stall import refuse_stall_elsewhere
@@ -14,6 +15,8 @@ from twinlens.spec.study import RunSpec
 def refuse_what_cannot_run(spec: RunSpec) -> None:
     """Raises BadInput for a run that does not fit this machine, or asks for what does not go together."""
     refuse_unusable_gpu(spec)
+    if (starter := launcher(spec.executor.kind)) is not None:
+        starter.key(spec)  # its command line, which says what cannot be served, at which precision and on which GPU
     refuse_what_cannot_fit(spec)
     refuse_stall_elsewhere(spec)
     if spec.protocol.pairing == "slices" and spec.executor.kind == "replay":

@@ -10,7 +10,7 @@ from typing import Any
 
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.frozen import Spec
-from twinlens.spec.model_config import shape_from_config
+from twinlens.spec.model_config import READERS, shape_from_config
 from twinlens.spec.shape import (
     DecoderShape,
     Experts,
@@ -22,6 +22,7 @@ from twinlens.spec.shape import (
 )
 
 __all__ = [
+    "AnyModel",
     "DecoderShape",
     "Experts",
     "LatentAttention",
@@ -30,6 +31,7 @@ __all__ = [
     "ResnetShape",
     "VisionShape",
     "VitShape",
+    "any_model",
     "list_models",
     "load_model",
     "shape_from_config",
@@ -76,6 +78,47 @@ def load_model(name_or_path: str) -> ModelRef:
         f"no model {name_or_path!r} in the catalogue or on disk; {nearest(name_or_path, list_models())}",
         code="TL201",
     )
+
+
+class AnyModel(Spec):
+    """A model as a server is given it: only its folder matters. `shape` None: its type is none that theory knows, `why`
+    in words."""
+
+    name: str
+    config: dict[str, Any]
+    shape: ModelShape | None
+    folder: str | None = None
+    source: str
+    why: str = ""
+
+    @property
+    def context_tokens(self) -> int | None:
+        """The positions that the model has, where its config says so, its language part's where it has several."""
+        inner = self.config.get("text_config")
+        places = [self.config, inner] if isinstance(inner, dict) else [self.config]
+        found = [part.get(name) for part in places for name in _POSITIONS]
+        return next((value for value in found if isinstance(value, int) and value > 0), None)
+
+
+_POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "seq_length")
+
+
+def any_model(name_or_path: str) -> AnyModel:
+    """The same as `load_model`, and also a folder with weights of a type that is not read here: others run it.
+
+    Raises what `load_model` raises, but for an unknown type in a folder that holds weights.
+    """
+    path = Path(name_or_path).expanduser()
+    if name_or_path not in list_models() and path.is_dir() and _has_weights(path):
+        config = _read_config(path / "config.json", name_or_path)
+        if config.get("model_type") not in READERS:
+            why = f"theory here knows no models of type {config.get('model_type')!r}"
+            kept = {key: value for key, value in config.items() if key not in ("auto_map", "_source")}
+            return AnyModel(
+                name=name_or_path, config=kept, shape=None, folder=str(path), source="local file config.json", why=why
+            )
+    ref = load_model(name_or_path)
+    return AnyModel(name=ref.name, config=ref.config, shape=ref.shape, folder=ref.folder, source=ref.source)
 
 
 def _catalogue() -> Any:

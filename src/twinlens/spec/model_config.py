@@ -21,7 +21,11 @@ def shape_from_config(config: Config) -> ModelShape:
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind not in READERS:
         remote = "; it asks for its own code, which is never run" if "auto_map" in config else ""
-        raise BadInput(f"unknown model_type {kind!r}{remote}; {nearest(str(kind), READERS)}", code="TL202")
+        raise BadInput(
+            f"unknown model_type {kind!r}{remote}; {nearest(str(kind), READERS)}; the embedded engine and theory read "
+            f'{", ".join(sorted(READERS))}; a launched server (executor.kind = "vllm") takes any folder with weights',
+            code="TL202",
+        )
     try:
         return READERS[kind](config)
     except KeyError as missing:

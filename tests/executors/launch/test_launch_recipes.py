@@ -20,7 +20,7 @@ from twinlens.executors.launch.order import context_of, order_of
 from twinlens.executors.launch.parse import flat, labels, pairs, plain, tensor_format
 from twinlens.executors.launch.recipe import Recipe, Seen
 from twinlens.record.executor import ExecutorRecord, declared
-from twinlens.spec.model import load_model
+from twinlens.spec.model import any_model
 
 RECIPES = [transformers_serve.RECIPE, vllm.RECIPE, llama_cpp.RECIPE, sglang.RECIPE, tensorrt_llm.RECIPE]
 
@@ -229,7 +229,7 @@ def test_a_tensor_class_differs_only_where_the_server_says_so() -> None:
 def test_the_context_has_room_for_templates_and_never_more_than_the_model() -> None:
     def asked(model: str, **parts: Any) -> int:
         lengths = {"input_tokens": fixed(3000), "output_tokens": fixed(1000)} | parts
-        return context_of(load_model(model), spec_of(inference("vllm", model, **lengths)).workload)  # type: ignore[arg-type]
+        return context_of(any_model(model), spec_of(inference("vllm", model, **lengths)).workload)  # type: ignore[arg-type]
 
     closed = {"arrival": {"kind": "closed"}, "point": {"concurrency": 1}}
     assert asked("llama-3.1-8b") == 2 * (3000 + 1000 + 64)

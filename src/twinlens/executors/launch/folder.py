@@ -9,13 +9,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.launch.log import telling_line
 from twinlens.executors.protocol import Say
-from twinlens.spec.model import ModelRef, load_model
+from twinlens.spec.model import AnyModel, any_model
 from twinlens.spec.shape import DecoderShape
 
 _SEED = 0
@@ -41,16 +43,38 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").expanduser() / "twinlens"
 
 
-def servable(model: str) -> ModelRef:
-    """The model, if it is one that servers of language can serve. Raises BadInput (TL201, TL202)."""
-    ref = load_model(model)
-    if not isinstance(ref.shape, DecoderShape):
+def servable(model: str) -> AnyModel:
+    """The model, if it is one that servers of language can serve; of a type that only they know, they will say so
+    themselves. Raises BadInput (TL201, TL202)."""
+    ref = any_model(model)
+    if ref.shape is not None and not isinstance(ref.shape, DecoderShape):
         raise BadInput(f"{ref.name!r} is no language model; a server cannot be started for it", code="TL202")
     if ref.folder is not None and not any((Path(ref.folder) / name).exists() for name in _TOKENIZERS):
         raise BadInput(
             f"the folder {ref.folder!r} has no tokenizer; a server needs one beside the weights", code="TL201"
         )
     return ref
+
+
+def stored_precision(config: Mapping[str, Any]) -> str:
+    """The name here of what a folder's `quantization_config` says its weights are quantised to, or "".
+
+    What has no name here is called by its own method, so that no run of it goes under a wrong one.
+    """
+    said = config.get("quantization_config")
+    if not isinstance(said, dict):
+        return ""
+    method, groups = str(said.get("quant_method", "unknown")), said.get("config_groups")
+    if method == "compressed-tensors" and isinstance(groups, dict) and groups:
+        group = next(iter(groups.values()))
+        weights, inputs = group.get("weights") or {}, group.get("input_activations")
+        name = f"{'fp' if weights.get('type') == 'float' else 'int'}{weights.get('num_bits')}"
+        return {"fp8": "fp8", "int4": "int4-weight", "int8": "int8-dynamic" if inputs else "int8-weight"}.get(
+            name, method
+        )
+    if method in ("awq", "gptq"):
+        return {4: "int4-weight", 8: "int8-weight"}.get(said.get("bits"), method)  # type: ignore[arg-type]
+    return "fp8" if method in ("fp8", "fbgemm_fp8") else method
 
 
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "tekken.json")
@@ -99,7 +123,7 @@ def _make(model: str, path: Path) -> None:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def _config_digest(ref: ModelRef) -> str:
+def _config_digest(ref: AnyModel) -> str:
     asked = json.dumps([_FORMAT, _SEED, ref.config], sort_keys=True)
     return hashlib.sha256(asked.encode()).hexdigest()[:12]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import psutil
 
-from twinlens.executors.launch.folder import ModelFolder
+from twinlens.executors.launch.folder import ModelFolder, stored_precision
 from twinlens.executors.launch.interpreter import Interpreter, interpreter, refuse_missing
 from twinlens.executors.launch.log import read_log
 from twinlens.executors.launch.ready import page, pages
@@ -17,7 +18,7 @@ from twinlens.executors.launch.recipe import Recipe, Seen
 from twinlens.executors.launch.running import Running
 from twinlens.record.executor import ExecutorRecord, Fact, PrecisionCheck, declared, observed, unknown
 from twinlens.record.facts import Facts
-from twinlens.spec.precision import precision
+from twinlens.spec.precision import PRECISIONS, precision
 from twinlens.spec.study import RunSpec
 
 _CLASSES = {"weights": "precision.weights", "activations": "precision.activations", "kv": "precision.kv"}
@@ -38,6 +39,7 @@ def described(running: Running, recipe: Recipe, spec: RunSpec, python: str, fold
         packages=there.packages,
     )
     said = recipe.facts(seen)
+    said |= _stored(spec, folder)
     record = ExecutorRecord(_software(recipe, there, running)).merged(_model(spec, folder)).merged(said)
     facts = Facts(record, precision=checks(spec, said), notes=(*_notes(recipe, folder), *map(_silence, silent)))
     return replace(running, process=looks, facts=facts)
@@ -103,6 +105,19 @@ def _flags(command: tuple[str, ...]) -> list[str]:
             kept.append(word)
             skip = False
     return kept
+
+
+def _stored(spec: RunSpec, folder: ModelFolder) -> dict[str, Fact]:
+    """The format of quantised weights: what a server calls its dtype is that of the rest."""
+    try:
+        config = json.loads((folder.path / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    name = stored_precision(config)
+    if name not in PRECISIONS:
+        return {}
+    source = "quantization_config of the folder"
+    return {"precision.weights": declared(precision(name).classes("inference")["weights"], source)}
 
 
 def _model(spec: RunSpec, folder: ModelFolder) -> dict[str, Fact]:

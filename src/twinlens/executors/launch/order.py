@@ -9,10 +9,10 @@ from pathlib import Path
 import psutil
 
 from twinlens.errors import BadInput
-from twinlens.executors.launch.folder import servable
+from twinlens.executors.launch.folder import servable, stored_precision
 from twinlens.executors.launch.options import Settings
 from twinlens.executors.launch.recipe import Order, Recipe
-from twinlens.spec.model import ModelRef
+from twinlens.spec.model import AnyModel
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload import Images, InferenceWorkload
 
@@ -41,6 +41,7 @@ def order_of(recipe: Recipe, spec: RunSpec, settings: Settings, *, folder: str, 
         context_tokens=context_of(ref, workload),
         args=settings.args,
         gguf=settings.gguf,
+        stored=stored_precision(ref.config),
         cpus=settings.cpus,
     )
 
@@ -55,10 +56,10 @@ def _usable() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def context_of(ref: ModelRef, workload: InferenceWorkload) -> int:
+def context_of(ref: AnyModel, workload: InferenceWorkload) -> int:
     """Tokens a sequence may hold: twice the longest prompt and answer (words are not exactly tokens, and templates add
     some), and never above what the model has positions for. Where lengths are not known beforehand, 8,192."""
-    longest = int(ref.config.get("max_position_embeddings") or _USUAL_CONTEXT)
+    longest = ref.context_tokens or _USUAL_CONTEXT
     if workload.sessions is not None or workload.arrival.kind == "trace":
         return min(longest, _USUAL_CONTEXT)
     needed = 2 * (workload.input_tokens.max + workload.output_tokens.max + 64)

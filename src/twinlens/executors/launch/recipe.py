@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from twinlens.errors import BadInput
 from twinlens.record.executor import Fact
+from twinlens.spec.precision import PRECISIONS
 from twinlens.spec.study import RunSpec
 
 TORCH_NAMES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -18,7 +19,8 @@ TORCH_NAMES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 @dataclass(frozen=True, slots=True)
 class Order:
     """What one server is to be. `folder`: its model; `name`: what requests call it; `context_tokens`: the longest
-    prompt and answer together; `cpus`: the processors it is kept to, if any."""
+    prompt and answer together; `stored`: the precision that the folder is quantised to, "" for none; `cpus`: the
+    processors it is kept to, if any."""
 
     spec: RunSpec
     python: str
@@ -29,6 +31,7 @@ class Order:
     context_tokens: int
     args: tuple[str, ...] = ()
     gguf: str = ""
+    stored: str = ""
     cpus: tuple[int, ...] = ()
 
     @property
@@ -87,7 +90,21 @@ class Recipe:
 
 
 def torch_name(order: Order, kind: str) -> str:
-    """The dtype of a precision. Raises BadInput (TL203) for one that is no mere cast."""
+    """The dtype of a precision, "auto" where the folder is quantised to it. Raises BadInput (TL203) for another."""
+    if order.stored:
+        if order.stored not in PRECISIONS:
+            raise BadInput(
+                f"the folder {order.folder!r} is quantised by {order.stored}, which has no name here: start a server "
+                'of it yourself, and attach with executor.kind = "openai-http"',
+                code="TL203",
+            )
+        if order.precision != order.stored:
+            raise BadInput(
+                f"the folder {order.folder!r} is quantised to {order.stored}, and {order.precision} would be a wrong "
+                f'name for it: point.precision = "{order.stored}"',
+                code="TL203",
+            )
+        return "auto"
     if order.precision not in TORCH_NAMES:
         raise BadInput(
             f"{kind} is started at fp32, bf16 or fp16, not {order.precision}; serve a model folder that is already "

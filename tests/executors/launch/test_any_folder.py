@@ -1,0 +1,120 @@
+"""A launched server takes any model folder: theory may be silent, and quantised weights keep their name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from material import inference, spec_of, study_of, training
+from twinlens.errors import BadInput
+from twinlens.executors.launch.folder import ModelFolder, servable, stored_precision
+from twinlens.executors.launch.observe import _stored, checks
+from twinlens.executors.launch.options import settings_of
+from twinlens.executors.launch.order import order_of
+from twinlens.executors.launch.vllm import RECIPE
+from twinlens.front import check
+from twinlens.measure.disclose import disclosed
+from twinlens.measure.fit import needed
+from twinlens.measure.physics import theory_of
+from twinlens.record.executor import ExecutorRecord, declared
+from twinlens.record.facts import Facts
+
+AWQ = {"quant_method": "awq", "bits": 4}
+W8A8 = {"quant_method": "compressed-tensors", "config_groups": {"group_0": {
+    "weights": {"num_bits": 8, "type": "int"}, "input_activations": {"num_bits": 8, "type": "int"}}}}  # fmt: skip
+FP8 = {
+    "quant_method": "compressed-tensors",
+    "config_groups": {"group_0": {"weights": {"num_bits": 8, "type": "float"}}},
+}
+AT_RATE: dict[str, Any] = {"arrival": {"kind": "poisson"}, "point": {"rate_per_s": 2.0}}
+
+
+def folder(path: Path, **config: Any) -> str:
+    path.mkdir()
+    (path / "config.json").write_text(json.dumps({"model_type": "phi3"} | config))
+    (path / "model.safetensors").write_bytes(b"weights")
+    (path / "tokenizer.json").write_text("{}")
+    return str(path)
+
+
+def vllm(model: str, **parts: Any) -> dict[str, Any]:
+    data = inference("vllm", model, **(AT_RATE | parts))
+    data["point"] = AT_RATE["point"] | parts.get("point", {})
+    return data
+
+
+def line(model: str, **parts: Any) -> str:
+    spec = spec_of(vllm(model, **parts))
+    settings = settings_of("vllm", spec.executor.options, "/venv/bin/python")
+    return " ".join(RECIPE.command(order_of(RECIPE, spec, settings, folder=model, port=8000)).argv)
+
+
+def test_a_type_that_is_not_read_here_is_served_and_theory_says_why_it_is_silent(tmp_path: Path) -> None:
+    model = folder(tmp_path / "phi", text_config={"max_position_embeddings": 700})
+    assert servable(model).shape is None
+    assert "--max-model-len 700" in line(model)
+    spec = spec_of(vllm(model))
+    memory, words = needed(spec)
+    assert memory is None
+    assert "phi3" in words
+    assert {one.value for one in theory_of(spec).values()} == {None}
+    facts = disclosed(spec, Facts(ExecutorRecord({})))
+    assert facts["model.id"].value == model
+    assert "phi3" in str(facts["model.parameters"].reason)
+    (found,) = check(study_of(vllm(model)))
+    assert found["memory_bytes"] is None
+
+
+def test_the_embedded_engine_names_the_families_that_it_reads(tmp_path: Path) -> None:
+    model = folder(tmp_path / "phi")
+    with pytest.raises(BadInput, match="the embedded engine and theory read deepseek_v3, gpt2, llama"):
+        theory_of(spec_of(training(model=model)))
+
+
+def test_an_attached_server_may_serve_what_nobody_here_has_heard_of() -> None:
+    asked = inference("openai-http", "who/knows-7b", options={"url": "http://127.0.0.1:1/v1"}, **AT_RATE)
+    spec = spec_of(asked)
+    assert {one.reason for one in theory_of(spec).values()} == {"the model is the server's, and nothing of it is here"}
+    assert needed(spec)[0] is None
+    with pytest.raises(BadInput):
+        theory_of(spec_of(vllm("who/knows-7b")))
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [
+        (AWQ, "int4-weight"), ({"quant_method": "gptq", "bits": 8}, "int8-weight"), (W8A8, "int8-dynamic"),
+        (FP8, "fp8"), ({"quant_method": "fp8"}, "fp8"), ({"quant_method": "hqq"}, "hqq"), (None, ""),
+    ],
+)  # fmt: skip
+def test_what_a_folder_is_quantised_to_has_its_name_here(config: Any, name: str) -> None:
+    assert stored_precision({"quantization_config": config} if config else {}) == name
+
+
+def test_a_quantised_folder_runs_under_its_own_precision_only(tmp_path: Path) -> None:
+    model = folder(tmp_path / "awq", quantization_config=AWQ)
+    assert "--dtype auto" in line(model, point={"precision": "int4-weight"})
+    with pytest.raises(BadInput, match=r'quantised to int4-weight.*point.precision = "int4-weight"') as caught:
+        line(model, point={"precision": "bf16"})
+    assert caught.value.code == "TL203"
+    spec = spec_of(vllm(model, point={"precision": "int4-weight"}))
+    said = {"precision.weights": declared("bf16", "its dtype"), "precision.activations": declared("bf16", "its dtype")}
+    known = said | _stored(spec, ModelFolder(Path(model), "0" * 16, made=False))
+    weights = next(one for one in checks(spec, known) if one.tensor_class == "weights")
+    assert weights.verdict == "unknown", "its word agrees, and nobody looked"
+    assert next(one for one in checks(spec, said) if one.tensor_class == "weights").verdict == "differs"
+
+
+def test_a_quantisation_without_a_name_here_is_to_be_attached(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="quantised by hqq, which has no name here"):
+        line(folder(tmp_path / "hqq", quantization_config={"quant_method": "hqq"}), point={"precision": "bf16"})
+
+
+def test_check_refuses_what_the_server_could_not_be_started_with(tmp_path: Path) -> None:
+    model = folder(tmp_path / "phi")
+    with pytest.raises(BadInput, match="vllm is started at fp32, bf16 or fp16") as caught:
+        check(study_of(vllm(model, point={"precision": "int8-weight"})))
+    assert caught.value.code == "TL203"
