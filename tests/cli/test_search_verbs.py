@@ -22,7 +22,7 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = inference(
         "fake", arrival={"kind": "poisson"}, slo={"e2e_latency_s": 0.05, "quantile": 0.9},
         options={"a_s": 0.005, "b_s": 0.0, "c_s": 0.001, "d_s": 0.0}, sweep={"rate_per_s": [10, 20, 40]},
-        point={"admission": "continuous", "in_flight": 1}, protocol={"duration_s": 30.0, "telemetry_s": 60.0},
+        point={"admission": "continuous", "in_flight": 1}, protocol={"duration_s": 240.0, "telemetry_s": 600.0},
     )  # fmt: skip
     path = tmp_path_factory.mktemp("spec") / "queue.toml"
     path.write_text(dump(study_of(data)))
