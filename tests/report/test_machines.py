@@ -148,3 +148,10 @@ def test_a_server_that_was_up_is_titled_with_its_own_model_and_address(tmp_path:
 
 def test_a_precision_that_the_spec_names_for_a_server_stays(tmp_path: Path) -> None:
     assert view([served_run(tmp_path, 4, "bf16", seconds=20)]).lenses[0].entries[0].precision == "bf16"
+
+
+def test_each_machine_has_its_own_sentence(two: list[Pair]) -> None:
+    said = sentences(view(two).groups("training"), ())[0]
+    first, second = said.split("On machine B: ")
+    assert "On machine A: bf16 sustains" in first
+    assert second.startswith("bf16 sustains")

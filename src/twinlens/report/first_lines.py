@@ -24,10 +24,11 @@ _ORDER = ("disqualifies", "warns")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One finding of one or more points: its severity, its points (lens first), and the sentence of the first."""
+    """One finding of one or more points of a lens: its severity, the points, and the sentence of the first."""
 
     severity: str
     code: str
+    lens: str
     points: tuple[str, ...]
     text: str
 
@@ -49,17 +50,17 @@ def first_lines(groups: Sequence[Group]) -> RenderableType:
 
 def finding_lines(groups: Sequence[Group]) -> tuple[Line, ...]:
     """What disqualifies and what warns, the gravest first; alike findings of several points together."""
-    found: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
+    found: dict[tuple[str, str, str, str], list[tuple[str, str]]] = {}
     for lens, one, name in _named(groups):
         for finding, often in _of(one):
-            key = finding.severity, finding.code, finding.subject
-            found.setdefault(key, []).append((f"{lens} {name}", f"{finding_text(finding).rstrip('.')}{often}."))
+            key = finding.severity, finding.code, finding.subject, lens
+            found.setdefault(key, []).append((name, f"{finding_text(finding).rstrip('.')}{often}."))
     order = sorted(found, key=lambda key: _ORDER.index(key[0]))
-    return tuple(
-        Line(severity, code, tuple(name for name, _ in found[severity, code, subject]),
-             found[severity, code, subject][0][1])
-        for severity, code, subject in order
-    )  # fmt: skip
+    lines = []
+    for severity, code, subject, lens in order:
+        points = found[severity, code, subject, lens]
+        lines.append(Line(severity, code, lens, tuple(name for name, _ in points), points[0][1]))
+    return tuple(lines)
 
 
 def _of(one: Group) -> list[tuple[Finding, str]]:
@@ -75,13 +76,14 @@ def _of(one: Group) -> list[tuple[Finding, str]]:
 
 
 def said_of(line: Line) -> str:
-    return f"{clean(breath(line.points, 3))}: {line.text}"
+    return f"{line.lens.capitalize()}, {clean(breath(line.points, 3))}: {line.text}"
 
 
 def _left_out(groups: Sequence[Group]) -> str:
     named = [(lens, one, name) for lens, one, name in _named(groups) if not one.ranked]
-    said = [f"{clean(f'{lens} {name}')} ({fault_of(one)})" for lens, one, name in named]
-    return f" Not ranked: {breath(said, 4)}." if said else ""
+    said = [f"{lens}, {clean(name)} ({fault_of(one)})" for lens, one, name in named]
+    listed = breath(said, 4, "; ")
+    return f" Not ranked: {listed}." if said else ""
 
 
 def _named(groups: Sequence[Group]) -> list[tuple[str, Group, str]]:

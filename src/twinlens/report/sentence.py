@@ -83,9 +83,19 @@ def _both_ways(groups: Sequence[Group], searches: Sequence[SearchRecord], paired
     """What was measured in batches, and after it what was served: tokens/s at a given rate compare no precisions."""
     served = [one for one in groups if load_of(one) in SERVED]
     batches = [one for one in groups if load_of(one) not in SERVED]
-    parts = [_paired(batches, paired) or _lens(batches)] if batches or not served else []
+    parts = [_of_machines(batches, paired)] if batches or not served else []
     words = served_sentence(served, searches) if served else ""
     return " ".join([*parts, words[:1].upper() + words[1:]]) if parts and words else words or parts[0]
+
+
+def _of_machines(groups: Sequence[Group], paired: Sequence[Paired]) -> str:
+    """One sentence for each machine: a factor is never of one over another."""
+    tags = list(dict.fromkeys(one.tag for one in groups))
+    if len(tags) < 2:
+        return _paired(groups, paired) or _lens(groups)
+    parts = {tag: [one for one in groups if one.tag == tag] for tag in tags}
+    said = {tag: _paired(mine, paired) or _lens(mine) for tag, mine in parts.items()}
+    return " ".join(f"On machine {tag or '(not recorded)'}: {words}" for tag, words in said.items())
 
 
 def _paired(groups: Sequence[Group], paired: Sequence[Paired]) -> str | None:

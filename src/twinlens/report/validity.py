@@ -118,7 +118,7 @@ def validity(view: View, stack: Stack) -> tuple[str, ...]:
         found += _served_validity(lens)
         for entry in lens.entries:
             reason = why_not_ranked(entry.group)
-            if reason is not None and load_of(entry.group) not in SERVED:
+            if reason is not None and load_of(entry.group) not in SERVED and not _only_found(entry):
                 found.append(f"{lens.lens.capitalize()}, {entry.name} is not ranked: {reason}.")
             for run, _ in entry.material:
                 if run.error:
@@ -132,12 +132,17 @@ def validity(view: View, stack: Stack) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def _only_found(entry: Entry) -> bool:
+    """Whether it is not ranked for what checks found alone, which has been said."""
+    return all(run.state == "finished" and run.verdict.ranked for run in entry.group.runs)
+
+
 def _served_validity(lens: LensView) -> list[str]:
     """One sentence a label on served points, of which a search has many beyond the limit; each reason stands below."""
     entries = lens.under(*SERVED).entries
     faults: dict[str, list[str]] = {}
     for entry in entries:
-        if fault := fault_of(entry.group):
+        if (fault := fault_of(entry.group)) and not _only_found(entry):
             faults.setdefault(fault, []).append(entry.name)
     found = [
         f"{lens.lens.capitalize()}, served: "
