@@ -76,3 +76,14 @@ def test_a_gpu_run_without_a_board_counter_is_not_charged_with_the_processor() -
     both = telemetry(*rows, *board(250.0))
     assert energy(both, 10.0, 30.0, WORK, "none", "package")["mean_power_w"].value == pytest.approx(90.0)
     assert energy(both, 10.0, 30.0, WORK, "none", "gpu")["mean_power_w"].value == pytest.approx(250.0)
+
+
+def test_what_evaluations_took_is_in_neither_the_energy_nor_the_work() -> None:
+    """100 W throughout, steps of 0.1 s, an evaluation of 0.5 s after each ten: 10 J a step, not 15."""
+    rows = telemetry(*board(100.0))
+    looks = [(10.0 + 1.5 * n + 1.0, 10.0 + 1.5 * (n + 1)) for n in range(12)]
+    found = energy(rows, 10.0, 28.0, {"energy_per_step_j": 120.0}, "none", without=looks)
+    assert found["energy_per_step_j"].value == pytest.approx(10.0)
+    assert found["mean_power_w"].value == pytest.approx(100.0)
+    assert found["energy_per_step_j"].low < 10.0 < found["energy_per_step_j"].high
+    assert "12 stretches" in found["energy_per_step_j"].method

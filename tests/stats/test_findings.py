@@ -13,6 +13,7 @@ import pytest
 from material import inference, measured, training
 from twinlens.record.executor import PrecisionCheck
 from twinlens.record.run import Run
+from twinlens.record.store import read_run
 from twinlens.stats.group import group
 from twinlens.stats.summary import from_json, summarise, to_json
 
@@ -85,11 +86,15 @@ def test_findings_stand_in_the_summary_and_one_without_them_is_still_read(run: R
 def test_training_that_diverged_is_a_finding_and_not_ranked(tmp_path: Path) -> None:
     until = {"loss_nats": 2.0, "every_steps": 5}
     good = measured(tmp_path, training("fake", options={"noise": 0.02}, protocol=LONG, until=until))
+    table, path = good.table, next(good.folder.glob("steps.arrows"))
+    path.with_name(path.name + ".crc32").unlink()
     for bad in (float("nan"), float("inf")):
-        loss = [bad if row > 20 else value for row, value in enumerate(good.table["loss"].to_pylist())]
-        place = good.table.column_names.index("loss")
-        table = good.table.set_column(place, "loss", pa.array(loss, pa.float64()))
-        lost = replace(good, table=table)
+        loss = [bad if row > 20 else value for row, value in enumerate(table["loss"].to_pylist())]
+        place = table.column_names.index("loss")
+        path.unlink()  # what is read is mapped: a file that is written over would change under it
+        with pa.ipc.new_stream(path, table.schema) as out:
+            out.write_table(table.set_column(place, table.schema.field("loss"), pa.array(loss, pa.float64())))
+        lost = read_run(good.folder)
         assert ("diverged", "disqualifies", "loss") in codes(lost)
         summary = summarise(lost)
         assert not summary.ranked

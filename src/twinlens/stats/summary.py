@@ -49,7 +49,9 @@ def summarise(run: Run) -> Summary:
     )
     energy_rows = run.telemetry.slice(0, 0) if run.raw.get("pairing") or _is_attached(run) else run.telemetry
     why_no_energy, scope = _why_no_energy(run), _energy_scope(run)
-    metrics |= energy(energy_rows, verdict.begin_s, verdict.end_s, units_of_work, why_no_energy, scope)
+    metrics |= energy(
+        energy_rows, verdict.begin_s, verdict.end_s, units_of_work, why_no_energy, scope, _evaluations(run)
+    )
     compared = gate(metrics, run.spec.protocol.tolerance) if run.lens == "inference" else None
     return Summary(
         run=run.id,
@@ -133,6 +135,14 @@ def _inference(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]
         "energy_per_output_token_j": float(requests.output_tokens[done].sum()),
     }
     return metrics, _verdict(steadiness, requests.intended_ns[heads], requests.end_ns[heads]), work
+
+
+def _evaluations(run: Run) -> list[tuple[float, float]]:
+    """When training looked at held-out data, in seconds: its rate leaves these out, so its energy does."""
+    if run.lens != "training" or not run.table.num_rows:
+        return []
+    looks = run.steps.where(run.steps.kind == "evaluate")
+    return [(begin / 1e9, end / 1e9) for begin, end in zip(looks.begin_ns.tolist(), looks.end_ns.tolist(), strict=True)]
 
 
 def _identity(run: Run) -> str:

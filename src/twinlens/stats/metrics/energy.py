@@ -6,6 +6,7 @@ nothing, one on the processor with its packages.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -42,13 +43,17 @@ def energy(
     work: dict[str, float],
     why_not: str,
     scope: Scope | None = None,
+    without: Sequence[tuple[float, float]] = (),
 ) -> dict[str, Estimate]:
     """Joules per unit of work (`work`: metric id → how many units the window holds), and mean power.
 
     `why_not`: the reason to give where no counter was read at all. `scope`: what the run is charged with and nothing
     else, its GPU boards or the processor packages; None (runs of which that is not known): boards before packages.
+    `without`: stretches (begin, end) in seconds whose energy is not charged, as none of the work was done in them.
     """
-    spent = _spent(telemetry, begin_s, end_s, why_not, scope)
+    inside = [(max(begin_s, begin), min(end_s, end)) for begin, end in without if begin < end_s and end > begin_s]
+    spent = _spent(telemetry, begin_s, end_s, why_not, scope, inside)
+    left_s = end_s - begin_s - sum(end - begin for begin, end in inside)
     if spent.value is None:
         reason = spent.reason or why_not
         absent = {name: Estimate.absent(JOULES, reason) for name in work}
@@ -58,11 +63,18 @@ def energy(
         for name, amount in work.items()
         if amount
     }
-    return found | {"mean_power_w": scaled(spent, 1 / (end_s - begin_s), WATTS, "energy / window", "measured")}
+    return found | {"mean_power_w": scaled(spent, 1 / left_s, WATTS, "energy / window", "measured")}
 
 
-def _spent(telemetry: pa.Table, begin_s: float, end_s: float, why_not: str, scope: Scope | None) -> Estimate:
-    """Joules in the window, summed over the devices of one scope."""
+def _spent(
+    telemetry: pa.Table,
+    begin_s: float,
+    end_s: float,
+    why_not: str,
+    scope: Scope | None,
+    without: Sequence[tuple[float, float]],
+) -> Estimate:
+    """Joules in the window less those in `without`, summed over the devices of one scope."""
     counters = _counters(telemetry, begin_s, end_s)
     allowed = _SCOPES if scope is None else (scope,)
     kind = next((k for k in allowed if any(name.startswith(k) for name in counters)), None)
@@ -81,11 +93,21 @@ def _spent(telemetry: pa.Table, begin_s: float, end_s: float, why_not: str, scop
         covered_s = float(counter.time_s[-1] - counter.time_s[0])
         # Samples fall inside the window; its edges are charged at the mean power between them.
         joules = float(counter.joules[-1] - counter.joules[0]) * window_s / covered_s
-        total += joules
         notes.append(_cross_check(counter, joules / window_s))
-    edge = total * period_s / window_s
-    method = f"{_SCOPES[kind]} energy counter over {window_s:.1f} s, {'; '.join(notes)}"
+        total += joules - _in_between(counter, without)
+    left_s = window_s - sum(end - begin for begin, end in without)
+    # Each stretch left out has two edges of its own, known to a counter period as those of the window are.
+    edge = total * period_s / left_s * np.sqrt(1 + len(without))
+    evaluated = f" less {len(without)} stretches without work" if without else ""
+    method = f"{_SCOPES[kind]} energy counter over {window_s:.1f} s{evaluated}, {'; '.join(notes)}"
     return Estimate(total, JOULES, method, "measured", total - edge, total + edge, n=int(window_s / period_s))
+
+
+def _in_between(counter: _Counter, stretches: Sequence[tuple[float, float]]) -> float:
+    """Joules in the stretches, the counter read between its samples as if power were even there."""
+    edges = np.array(stretches, dtype=float).reshape(-1, 2)
+    read = np.interp(edges, counter.time_s, counter.joules)
+    return float((read[:, 1] - read[:, 0]).sum())
 
 
 def _counters(telemetry: pa.Table, begin_s: float, end_s: float) -> dict[str, _Counter]:
