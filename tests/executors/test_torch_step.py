@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from material import quiet, spec_of, training
+from material import measured, quiet, spec_of, training
 
 torch = pytest.importorskip("torch", reason="needs the torch extra")
 
 from twinlens.executors import torch_ahead, torch_ceiling, torch_mark, torch_timing, torch_train  # noqa: E402
 from twinlens.executors.torch_ahead import Ahead  # noqa: E402
 from twinlens.executors.torch_data import Batches  # noqa: E402
+from twinlens.executors.torch_evidence import launch_bound_note  # noqa: E402
 from twinlens.executors.torch_timing import captured, sustained, timed  # noqa: E402
+from twinlens.report.finding_text import finding_text  # noqa: E402
 from twinlens.spec.model import load_model  # noqa: E402
+from twinlens.stats.findings import Seen, steps_skipped  # noqa: E402
+from twinlens.stats.served import nothing  # noqa: E402
 
 pytestmark = pytest.mark.torch
 CUDA = torch.device("cuda", 0)
@@ -75,6 +80,31 @@ def test_a_step_synchronises_once_and_its_phases_are_those_of_the_device(
     assert len(waits) == 1
     assert (marks.data_ns, marks.forward_ns, marks.optimize_ns) == (2_000_000, 20_000_000, 100_000_000)
     assert marks.backward_ns == 0
+
+
+def test_a_step_that_overflows_in_fp16_is_tagged_and_told(tmp_path: Path) -> None:
+    trainer = torch_train.TorchTrainer()
+    trainer.open(spec_of(training()), quiet)
+    trainer._scaler = torch.amp.GradScaler("cpu", init_scale=2.0**127, enabled=True)  # 6 nats times that is no fp32
+    weight = next(iter(trainer.model.parameters()))
+    before = weight.detach().clone()
+    assert trainer.step().tag == "skipped"
+    assert torch.equal(weight, before)
+    while trainer.step().tag == "skipped":  # the scale halves until the gradients fit
+        assert torch.equal(weight, before)
+    assert not torch.equal(weight, before)
+    run = measured(tmp_path, training("fake", protocol={"min_rows": 8}))
+    run.steps.tag[:3] = "skipped"
+    (found,) = steps_skipped(Seen(run, {}, nothing()))
+    assert (found.code, dict(found.numbers)["skipped"]) == ("steps-skipped", 3)
+    assert finding_text(found).startswith("3 of ")
+
+
+def test_a_gpu_that_waits_for_launches_is_told_apart_from_one_that_computes() -> None:
+    assert launch_bound_note("decode", 0.6e-3, 1.0e-3) is None
+    assert (launch_bound_note("decode", 0.2e-3, 1.0e-3) or "").startswith(
+        "Launch-bound: one decode takes 1.00 ms and its kernels 0.20 ms of it"
+    )
 
 
 def test_batches_drawn_ahead_are_those_drawn_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from twinlens.executors.torch_infer import TorchServer
     from twinlens.executors.torch_train import TorchTrainer
 
+_LEAST_BUSY = 0.5  # share of a phase that kernels take; below it the GPU mostly waits for work
 _WARM_CALLS = 3  # CUDA graphs are recorded in the second or third call of a compiled graph
 
 
@@ -122,6 +123,8 @@ def inference_facts(
         if spec.executor.graph == "compiled":
             notes.append(_compiled(list(timed.values())[-1], say))
         kernels = {name: kernels_seen(call, device) for name, call in timed.items()}
+    if note := _launch_bound(server, timed, kernels):
+        notes.append(note)
     kv = server.generation.cache_tensors() if server.generation else []
     resident = resident_formats(server.model, kv_tensors=kv)
     checks = _checks(regime, "inference", resident, kernels, products, device)
@@ -160,6 +163,35 @@ def inference_facts(
     forget_peak(device)
     return Facts(
         ExecutorRecord(said), checks, work=work, ceilings=ceilings, memory=memory, fidelity=fidelity, notes=tuple(notes)
+    )
+
+
+def _launch_bound(
+    server: TorchServer, timed: Mapping[str, Callable[[], Any]], kernels: Mapping[str, Sequence[Kernel]]
+) -> str | None:
+    """What a reader must know where a GPU mostly waits for the processor that gives it its work."""
+    name = list(timed)[-1]
+    busy_s = sum(kernel.self_time_s for kernel in kernels[name] if kernel.on_device)
+    if server.device.type != "cuda" or not busy_s:
+        return None
+    took = []
+    with server.no_grad():
+        for _ in range(5):
+            synchronize(server.device)
+            begin_s = time.perf_counter()
+            timed[name]()
+            synchronize(server.device)
+            took.append(time.perf_counter() - begin_s)
+    return launch_bound_note(name, busy_s, min(took))
+
+
+def launch_bound_note(phase: str, busy_s: float, took_s: float) -> str | None:
+    """The sentence, where kernels take less than half of the time a phase takes."""
+    if busy_s >= _LEAST_BUSY * took_s:
+        return None
+    return (
+        f"Launch-bound: one {phase} takes {1e3 * took_s:.2f} ms and its kernels {1e3 * busy_s:.2f} ms of it, so this "
+        'measures how fast the processor launches kernels; executor.graph = "compiled" captures them.'
     )
 
 

@@ -117,8 +117,10 @@ def kernels_of(events: Iterable[Any], *, on_gpu: bool) -> tuple[Kernel, ...]:
 def longest(kernels: Sequence[Kernel], count: int = 8) -> list[str]:
     """Names of what took longest: the GPU's own kernels where there are any, else operators."""
     timed = [kernel for kernel in kernels if kernel.self_time_s]
-    chosen = [kernel for kernel in timed if kernel.on_device] or timed
-    return list(dict.fromkeys(kernel.name for kernel in chosen))[:count]
+    spent: dict[str, float] = {}
+    for kernel in [kernel for kernel in timed if kernel.on_device] or timed:
+        spent[kernel.name] = spent.get(kernel.name, 0.0) + kernel.self_time_s
+    return sorted(spent, key=lambda name: -spent[name])[:count]
 
 
 def compute_formats(kernels: Sequence[Kernel], fp32_is: Mapping[str, float] | None = None) -> dict[str, float]:

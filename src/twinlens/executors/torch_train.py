@@ -114,6 +114,7 @@ class TorchTrainer:
             self._scaler.scale(loss / self.accumulate).backward()
             losses.append(loss.detach())
             marks.append(mark(device))
+        scale = self._scaler.get_scale() if self._scaler.is_enabled() else 0.0
         self._scaler.step(self.optimizer)
         self._scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
@@ -131,6 +132,7 @@ class TorchTrainer:
             forward_ns=sum(spent_ns[1:-1:3]),
             backward_ns=sum(spent_ns[2:-1:3]),
             optimize_ns=spent_ns[-1],
+            tag="skipped" if scale and self._scaler.get_scale() < scale else None,
         )
 
     def _evaluate(self, batches: int) -> Marks:

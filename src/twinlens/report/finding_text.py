@@ -172,6 +172,11 @@ def _retaken(finding: Finding) -> str:
     return f"Attempt {attempt}: other programs disturbed the {'one' if attempt == 2 else 'ones'} before; all are kept."
 
 
+def _steps_skipped(finding: Finding) -> str:
+    skipped, steps = _number(finding, "skipped"), _number(finding, "steps")
+    return f"{skipped:.0f} of {steps:.0f} steps overflowed in fp16 and trained nothing; they count in the rates."
+
+
 def _percent(share: float) -> str:
     return f"{digits(100 * share, 2)} %"
 
@@ -238,6 +243,7 @@ SENTENCES: dict[str, Sentence] = {
     "no-cause-found": _no_cause_found,
     "requests-failed": _lost,
     "retaken": _retaken,
+    "steps-skipped": _steps_skipped,
     "server-died": _server_died,
     "shared-machine": _shared_machine,
     "throttled": _throttled,

@@ -97,6 +97,13 @@ def retaken(seen: Seen) -> Iterable[Finding]:
         yield Finding("retaken", "warns", "", {"attempt": attempt})
 
 
+def steps_skipped(seen: Seen) -> Iterable[Finding]:
+    """Steps whose gradients overflowed in fp16: the loss scale was lowered and the weights stayed as they were."""
+    if seen.run.lens == "training" and (count := int((seen.run.steps.tag == "skipped").sum())):
+        steps = int((seen.run.steps.kind == "step").sum())
+        yield Finding("steps-skipped", "warns", "", {"skipped": count, "steps": steps})
+
+
 def lost_requests(seen: Seen) -> Iterable[Finding]:
     """Requests that failed, were refused or cut off, with their reasons; and a server that was gone."""
     return failures(seen.run)
@@ -182,5 +189,6 @@ CHECKS: tuple[Check, ...] = (
     held_up,
     shared_machine,
     retaken,
+    steps_skipped,
 )
 """In the order in which people read them. A new check is a line here."""
