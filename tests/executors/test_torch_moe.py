@@ -73,6 +73,22 @@ def test_a_quantised_mixture_holds_what_it_is_called(mixtral: str, precision: st
     assert (fidelity(facts.fidelity)["top1_agreement"].value or 0) > 0.9
 
 
+def test_a_small_deepseek_v3_in_int4_runs_and_says_what_its_kernel_could_not_do(tmp_path: Path) -> None:
+    asked = {
+        "model_type": "deepseek_v3", "hidden_size": 64, "intermediate_size": 128, "moe_intermediate_size": 32,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4, "n_routed_experts": 4,
+        "num_experts_per_tok": 2, "n_shared_experts": 1, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1,
+        "kv_lora_rank": 32, "q_lora_rank": 32, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 16,
+        "vocab_size": 256, "max_position_embeddings": 128, "tie_word_embeddings": False,
+    }  # fmt: skip
+    file = tmp_path / "deepseek.json"
+    file.write_text(json.dumps(asked))
+    _, facts = opened(inference, model=str(file), point={"precision": "int4-weight"})
+    (weights,) = (check for check in facts.precision if check.tensor_class == "weights")
+    assert (weights.observed, weights.verdict) == ("int4", "agrees"), weights.evidence
+    assert any("2 linear layers stay in bf16 (40 × 64)" in note for note in facts.notes), facts.notes
+
+
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_the_products_of_experts_are_counted(mixtral: str, precision: str) -> None:
     parts = {"model": mixtral, "executor": {"attention": "eager"}, "point": {"precision": precision}}
