@@ -1,6 +1,7 @@
 """Our client beside the C floor (and peers whose commands are here), interleaved, on a server that knows the truth.
 
     python benchmarks/load_generator/run.py [--streams 64,256,1000] [--rates 40,400,3000] [--repeats 3] [--realtime]
+    python benchmarks/load_generator/run.py --realtime --streams "" --rates "" --ends 64,256 --repeats 5
 
 Closed loops give CPU per token and the errors of TTFT and ITL against the server's own stamps; open loops give lateness
 and whether the achieved gaps are those planned. CPU of ours is that of playing, start-up apart; the floor's is whole.
@@ -28,6 +29,7 @@ import numpy as np
 
 HERE = Path(__file__).parent
 TOKENS, TTFT_US, ITL_US = 128, 20_000, 10_000
+STEP_US, ENDS, ENDS_TOKENS = 10_000, 12, 32
 Rows = dict[int, np.ndarray]
 """By the server's number of the request: when it was read or sent, then each token's time, in ns."""
 
@@ -59,10 +61,10 @@ def build(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def truth(folder: Path, ttft_us: int, itl_us: int, realtime: bool) -> Iterator[str]:
+def truth(folder: Path, ttft_us: int, itl_us: int, realtime: bool, step_us: int = 0) -> Iterator[str]:
     """A running truth server; gives its port. Its rows are in truth.rows once it has stopped."""
     spare = set(range(os.cpu_count() or 1)) - os.sched_getaffinity(0)  # see leave_a_core
-    words = [str(folder / "truth_server"), str(ttft_us), str(itl_us), str(folder / "truth.rows")]
+    words = [str(folder / "truth_server"), str(ttft_us), str(itl_us), str(folder / "truth.rows"), str(step_us)]
     if realtime and shutil.which("chrt"):
         words = ["chrt", "--rr", "1", *words]
     if spare:
@@ -201,6 +203,35 @@ def lateness(folder: Path, rate: float, realtime: bool) -> None:
     )
 
 
+def synchronous(folder: Path, streams: int, repeats: int, realtime: bool) -> None:
+    """Ours in a closed loop whose answers all end in one step of the engine: how late what follows leaves.
+
+    A run of ours is invalid where it sends later than a tenth of the time to first token, at the median, p90 or p99.
+    """
+    for _ in range(repeats):
+        with truth(folder, TTFT_US, ITL_US, realtime, STEP_US) as port:
+            said = ours(folder, port, f"closed:{streams}:{ENDS * streams}", ENDS_TOKENS)
+        rows, true = our_rows(folder), read_rows(folder / "truth.rows")
+        late = np.array(said["late_ns"])[streams:] / 1e6  # the first ones are due at once
+        ttft, real = (
+            np.array([(one[number][1] - one[number][0]) / 1e6 for number in sorted(rows)]) for one in (rows, true)
+        )
+        waves = np.array([true[number][-1] for number in sorted(rows)]) / 1e6 // (STEP_US / 1e3)
+        together = int(np.median(np.unique(waves, return_counts=True)[1]))
+        from_due = np.sort(late) + np.sort(ttft[streams:])
+        shares = [np.quantile(late, q) / np.quantile(from_due, q) for q in (0.5, 0.9, 0.99)]
+        p50, p99, worst = np.percentile(late, [50, 99, 100])
+        line(
+            streams,
+            together,
+            f"{p50:.3f} / {p99:.3f} / {worst:.3f}",
+            f"{np.percentile(ttft, 99):.2f} ({np.percentile(real, 99):.2f}; {np.percentile(ttft, 99) - np.percentile(real, 99):+.2f})",
+            "yes" if max(shares) <= 0.1 else f"no: {100 * max(shares):.0f} %",
+            f"{said['cpu_s'] * 1e6 / said['requests']:.0f}",
+            ",".join(said["outcomes"]),
+        )
+
+
 def head(*names: str) -> None:
     """The head of a table."""
     line(*names)
@@ -217,6 +248,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--streams", default="64,256,1000")
     parser.add_argument("--rates", default="40,400,3000")
+    parser.add_argument("--ends", default="64,256", help="streams whose answers end in the same step")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--realtime", action="store_true", help="the server under SCHED_RR, on a core of its own")
     asked = parser.parse_args()
@@ -234,6 +266,13 @@ def main() -> None:
                  "TTFT error p50 / p99 ms", "ITL error p99 ms", "outcomes")  # fmt: skip
         for rate in rates:
             lateness(folder, float(rate), asked.realtime)
+        ends = list(filter(None, asked.ends.split(",")))
+        if ends:
+            print(f"\nours, closed loop, answers of {ENDS_TOKENS} tokens that end in steps of {STEP_US / 1e3:g} ms")
+            head("streams", "end together", "lateness p50 / p99 / max ms", "TTFT p99 ms (the server's own; apart)", "valid",
+                 "µs CPU/request", "outcomes")  # fmt: skip
+        for streams in ends:
+            synchronous(folder, int(streams), asked.repeats, asked.realtime)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 /* A server that knows the truth: one event per token, each its own send(), stamped on CLOCK_MONOTONIC just before.
  *
- * truth_server TTFT_US ITL_US ROWS_FILE: prints its port, answers POSTs with a stream of max_tokens tokens, and writes
+ * truth_server TTFT_US ITL_US ROWS_FILE [STEP_US]: prints its port, answers POSTs with a stream of max_tokens tokens, and writes
  * its rows on SIGTERM. The head leaves at once (as uvicorn does), the role chunk just before the first token, usage
- * after the last. `prompt_tokens` is the request's number, by which a client's rows are put beside these.
+ * after the last. With STEP_US all that is due within a step leaves at its end, as from an engine that batches: streams
+ * that began in one step end in one. A request counts from its arrival in the kernel. `prompt_tokens` is the request's number, by which a client's rows are put beside these.
  */
 #include "truth.h"
 
@@ -24,6 +25,7 @@ static stream_t **heap;
 static int heap_count, heap_room;
 static char role[512], token[512];
 static int role_size, token_size;
+static int64_t step_ns;
 static volatile sig_atomic_t stopping;
 
 static void stop(int sig) { (void)sig; stopping = 1; }
@@ -58,16 +60,36 @@ static void put(stream_t *stream, const char *data, int size) {
     if (send(stream->fd, data, size, MSG_NOSIGNAL) != size) stream->left = 0; /* the client is gone or does not read */
 }
 
-static void begin(stream_t *stream, const char *body, int64_t ttft_ns) {
+static int64_t at_step(int64_t due_ns) { return step_ns ? (due_ns + step_ns - 1) / step_ns * step_ns : due_ns; }
+
+/* recv(), and when the last bytes of it came, on CLOCK_MONOTONIC. */
+static int receive(int fd, char *into, int room, int64_t *came_ns) {
+    char control[64];
+    struct iovec part = {into, room};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    int got = recvmsg(fd, &message, 0);
+    int64_t now = now_ns(CLOCK_MONOTONIC);
+    *came_ns = now;
+    struct cmsghdr *first = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (first && first->cmsg_level == SOL_SOCKET && first->cmsg_type == SCM_TIMESTAMPNS) {
+        struct timespec wall;
+        memcpy(&wall, CMSG_DATA(first), sizeof wall);
+        int64_t lay_ns = now_ns(CLOCK_REALTIME) - (wall.tv_sec * 1000000000LL + wall.tv_nsec);
+        if (lay_ns > 0) *came_ns -= lay_ns;
+    }
+    return got;
+}
+
+static void begin(stream_t *stream, const char *body, int64_t ttft_ns, int64_t came_ns) {
     const char *limit = strstr(body, "\"max_tokens\":");
     if (!limit) limit = strstr(body, "\"max_completion_tokens\":");
     int64_t tokens = limit ? atoll(strchr(limit, ':') + 1) : 16;
     row_t *row = new_row(tokens);
     row->number = row_count;
-    row->at_ns = now_ns(CLOCK_MONOTONIC);
+    row->at_ns = came_ns;
     stream->row = row_count - 1;
     stream->left = tokens;
-    stream->due_ns = row->at_ns + ttft_ns;
+    stream->due_ns = at_step(now_ns(CLOCK_MONOTONIC) + ttft_ns);
     put(stream, HEAD, sizeof HEAD - 1);
     push(stream);
 }
@@ -81,7 +103,7 @@ static void advance(stream_t *stream, int64_t itl_ns) {
         put(stream, token, token_size);
     } while (--stream->left > 0 && !itl_ns);
     if (stream->left > 0) {
-        stream->due_ns += itl_ns;
+        stream->due_ns = at_step(stream->due_ns + itl_ns);
         push(stream);
         return;
     }
@@ -96,7 +118,8 @@ static void advance(stream_t *stream, int64_t itl_ns) {
 }
 
 static void take(stream_t *stream, int64_t ttft_ns) {
-    int got = recv(stream->fd, stream->in + stream->have, sizeof stream->in - 1 - stream->have, 0);
+    int64_t came_ns;
+    int got = receive(stream->fd, stream->in + stream->have, sizeof stream->in - 1 - stream->have, &came_ns);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got <= 0) {
         streams[stream->fd] = NULL;
@@ -119,11 +142,12 @@ static void take(stream_t *stream, int64_t ttft_ns) {
     char *length = strcasestr(stream->in, "content-length:");
     if (!length || stream->have < end + 4 - stream->in + atoi(length + 15)) return;
     stream->have = 0;
-    begin(stream, end + 4, ttft_ns);
+    begin(stream, end + 4, ttft_ns, came_ns);
 }
 
 int main(int argc, char **argv) {
-    if (argc != 4) return fprintf(stderr, "truth_server TTFT_US ITL_US ROWS_FILE\n"), 2;
+    if (argc != 4 && argc != 5) return fprintf(stderr, "truth_server TTFT_US ITL_US ROWS_FILE [STEP_US]\n"), 2;
+    if (argc == 5) step_ns = atoll(argv[4]) * 1000;
     int64_t ttft_ns = atoll(argv[1]) * 1000, itl_ns = atoll(argv[2]) * 1000;
     struct sigaction action = {.sa_handler = stop};
     sigaction(SIGTERM, &action, NULL);
@@ -160,6 +184,7 @@ int main(int argc, char **argv) {
                 int fresh;
                 while ((fresh = accept4(listener, NULL, NULL, SOCK_NONBLOCK)) >= 0) {
                     setsockopt(fresh, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+                    setsockopt(fresh, SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof one);
                     streams[fresh] = calloc(1, sizeof(stream_t));
                     streams[fresh]->fd = want.data.fd = fresh;
                     epoll_ctl(poll, EPOLL_CTL_ADD, fresh, &want);

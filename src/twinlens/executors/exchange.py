@@ -23,6 +23,9 @@ FOLD_READS = 64
 """Reads kept before they are understood, however long the answer is: a read takes some 400 bytes."""
 _A_READ = 3
 """Things that a read adds to `got`."""
+END = b"0\r\n\r\n"
+"""Of an answer in chunks."""
+_READY_READS, _SPREAD = 2, 4
 _SLICE_BYTES, _SLICE_NS = 32 * 1024, 1_000_000
 """What one look takes on, and about how long it may take, so that no answer keeps the others waiting."""
 _PIECE_BYTES = 2048
@@ -73,6 +76,7 @@ class Exchange:
         "_kind",
         "_lost",
         "_read",
+        "_ready_at",
         "_reply",
         "_size",
         "fault",
@@ -82,13 +86,19 @@ class Exchange:
         "key",
         "look_at",
         "most_bytes",
+        "over_ns",
         "sent_ns",
     )
 
-    def __init__(self, key: int, offset: WallOffset, most_bytes: int, fold_reads: int = FOLD_READS) -> None:
+    def __init__(
+        self, key: int, offset: WallOffset, most_bytes: int, fold_reads: int = FOLD_READS, tokens: int = 0
+    ) -> None:
+        """`tokens`: how many will come, where it matters that little is left to do when the last has."""
         self.key, self.most_bytes, self._fold_at = key, most_bytes, _A_READ * fold_reads
+        # Not at the same read for all of those that end together.
+        self._ready_at = max(_READY_READS, tokens - _READY_READS - key % _SPREAD) if tokens else 0
         self.got: list[Any] = []
-        self.sent_ns = 0
+        self.sent_ns = self.over_ns = 0
         self.look_at = 0
         self.fault: str | None = None
         self.is_queued = False  # for a look
@@ -108,15 +118,51 @@ class Exchange:
         `is_behind` then says whether there is more to understand at once.
         """
         if not self.look_at and self._lost is None and self._is_ordinary_head():
-            self.look_at = self._fold_at
+            self.look_at = self._next_look()
             return False
         self._fold()
         reply = self._reply
         # A counted body ends without a sign, so each of its reads is looked at; they are short, or few.
-        self.look_at = self._fold_at if reply.has_head and reply.frame != "length" else 0
+        self.look_at = self._next_look() if reply.has_head and reply.frame != "length" else 0
         if self._lost is not None and not self.is_behind and not reply.is_over and self.fault is None:
             self._end_early(self._lost)
         return reply.is_over or self.fault is not None
+
+    def is_complete(self) -> bool:
+        """Whether what has come ends a good answer on a connection that stays: by its frame alone, which takes little.
+
+        Certain where true: the frame is what decides. What the answer says is for `look`, later.
+        """
+        reply = self._reply
+        if reply.frame != "chunked" or reply.status != 200 or reply.closes or not reply.between_chunks:
+            return False
+        raw = b"".join(self.got[::_A_READ])
+        at, end = 0, len(raw) - len(END)
+        try:
+            while at < end:
+                line = raw.index(b"\r\n", at, at + 8)
+                size = int(raw[at:line], 16)
+                at = line + size + 4
+                if size <= 0 or not raw.startswith(b"\r\n", at - 2):
+                    return False
+        except ValueError:
+            return False
+        return at == end and raw.endswith(END)
+
+    def part(self, now_ns: int) -> None:
+        """It is complete, and its connection goes to another: nothing more comes for this one."""
+        self.over_ns = now_ns
+        self.lose()
+
+    @property
+    def is_near(self) -> bool:
+        """Whether about all of the tokens asked for have come."""
+        return 0 < self._ready_at <= self._first + len(self.got) // _A_READ
+
+    def _next_look(self) -> int:
+        """At how many things in `got`: when there is enough, and once shortly before the end."""
+        left = _A_READ * (self._ready_at - self._first)
+        return min(self._fold_at, left) if left > 0 else self._fold_at
 
     def lose(self, why: str = "") -> None:
         """Nothing more will come: the other side has closed the connection, or `why`. What has come still counts."""

@@ -115,8 +115,12 @@ class Reply:
     @property
     def keeps_alive(self) -> bool:
         """Whether the connection may carry another request."""
-        closes = self.frame == "close" or "close" in self.headers.get("connection", "").lower()
-        return self.is_over and not self.spare and not closes
+        return self.is_over and not self.spare and not self.closes
+
+    @property
+    def closes(self) -> bool:
+        """Whether its end is, or comes with, that of the connection."""
+        return self.frame == "close" or "close" in self.headers.get("connection", "").lower()
 
     def skip(self, count: int) -> None:
         """Body bytes that bulk.py has taken care of."""

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from twinlens.errors import BadInput
 from twinlens.executors.client_limit import refuse_too_many, too_many
@@ -27,7 +28,7 @@ from twinlens.executors.protocol import Hear, Rows, Say
 from twinlens.executors.receive import Loop, OutOfResources
 from twinlens.record.facts import Facts
 from twinlens.record.request import Request
-from twinlens.schedule.ask import Ask, Schedule
+from twinlens.schedule.ask import Ask, Schedule, SeesEnds
 from twinlens.schedule.prompt import Words, words_of
 from twinlens.spec.length import Free
 from twinlens.spec.study import RunSpec
@@ -37,6 +38,7 @@ _AHEAD_NS = 5_000_000
 _SWITCH_S = 0.0005
 _GARBAGE = 50_000
 _AT_ONCE = 8
+_MOST_STOCK_BYTES = 16 * 2**20
 
 
 class OpenAIServer:
@@ -98,6 +100,12 @@ class OpenAIServer:
         self._ready: deque[tuple[Ask, bytes | None]] = deque()
         self._said: dict[int, list[str]] = {}
         self._merged = 0
+        self._stock: deque[tuple[int, bytes]] = deque()
+        self._stock_bytes = 0
+        self._after: dict[int, int] = {}
+        self._before: dict[int, int] = {}
+        self._early: dict[int, Ended] = {}
+        self._closed: SeesEnds | None = None
 
     def play(self, schedule: Schedule, rows: Rows) -> None:
         assert self._loop is not None
@@ -160,6 +168,10 @@ class OpenAIServer:
         # An open loop is settled beforehand: what is due soon is written out now, so that it leaves on time.
         ahead_ns = _AHEAD_NS if getattr(schedule, "is_settled", False) else 0
         ready, now = self._ready, time.monotonic_ns
+        self._closed = closed = schedule if isinstance(schedule, SeesEnds) else None
+        loop.follow = None if closed is None else partial(self._follow, closed)
+        self._stock.clear()  # of other words, maybe
+        self._stock_bytes = 0
         while True:
             ready.extend((ask, None) for ask in schedule.due(now() - origin_ns))
             started = 0
@@ -175,6 +187,9 @@ class OpenAIServer:
             if due_ns is not None and not ready and due_ns - (now() - origin_ns) <= ahead_ns:
                 ready.extend((ask, self._payload(ask)) for ask in schedule.due(due_ns))
                 continue
+            if closed is not None and not ready and self._stock_up(closed, loop.in_flight):
+                self._take(loop.turn(), origin_ns, schedule, rows)
+                continue
             until_ns = None if due_ns is None else origin_ns + due_ns - (0 if ready else ahead_ns)
             self._take(loop.wait(until_ns), origin_ns, schedule, rows)
 
@@ -186,13 +201,46 @@ class OpenAIServer:
         return self._requests.of(ask, self._said.get(ask.session, ()) if ask.session is not None else ())
 
     def _start(self, loop: Loop, ask: Ask, payload: bytes | None) -> None:
-        payload = payload or self._payload(ask)
+        payload = payload or self._from_stock(ask) or self._payload(ask)
         self._key += 1
         self._asks[self._key] = ask  # first: an interrupt can come while it is being sent, and it has its row then
-        loop.start(self._key, payload)
+        loop.start(self._key, payload, ask.output_tokens if loop.follow else 0)
+
+    def _stock_up(self, schedule: SeesEnds, most: int) -> bool:
+        """Write one request of those to come out ahead, as many as may end at once; whether there was one to write."""
+        place = len(self._stock)
+        if place >= most or self._stock_bytes >= _MOST_STOCK_BYTES or (ask := schedule.coming(place)) is None:
+            return False
+        payload = self._payload(ask)
+        self._stock.append((ask.number, payload))
+        self._stock_bytes += len(payload)
+        return True
+
+    def _from_stock(self, ask: Ask) -> bytes | None:
+        if not self._stock or self._stock[0][0] != ask.number:
+            return None
+        _, payload = self._stock.popleft()
+        self._stock_bytes -= len(payload)
+        return payload
+
+    def _follow(self, schedule: SeesEnds, ended_key: int) -> tuple[int, bytes, int] | None:
+        """What goes out as an answer is seen to end. When it was intended is known once that answer is a row."""
+        assert self._origin_ns is not None
+        if not self._stock or (ask := schedule.take(time.monotonic_ns() - self._origin_ns)) is None:
+            return None
+        self._key += 1
+        self._asks[self._key] = ask
+        self._after[ended_key], self._before[self._key] = self._key, ended_key
+        return self._key, self._from_stock(ask) or self._payload(ask), ask.output_tokens
 
     def _done(self, ended: Ended, origin_ns: int, schedule: Schedule, rows: Rows) -> None:
+        before = self._before.get(ended.key)
+        if before in self._asks:  # whose end says when this one was intended
+            self._early[ended.key] = ended
+            return
         ask = self._asks.pop(ended.key)
+        if before is not None:  # only where an interrupt came between the two
+            ask = replace(ask, intended_ns=ended.sent_ns - origin_ns)
         row = row_of(ask, ended, origin_ns, free=self._requests.free)
         self._lags.add(ended.lags_ns)
         self._merged += ended.merged
@@ -201,7 +249,15 @@ class OpenAIServer:
         rows(row)
         if self._hear is not None:
             self._hear(ask, row, said_of(ended))
-        schedule.done(row)
+        after = self._after.pop(ended.key, None)
+        if after is None or self._closed is None:
+            schedule.done(row)
+            return
+        self._closed.done_with_follower(row)
+        self._before.pop(after, None)
+        self._asks[after] = replace(self._asks[after], intended_ns=row.end_ns)
+        if (early := self._early.pop(after, None)) is not None:
+            self._done(early, origin_ns, schedule, rows)
 
     def _remember(self, ask: Ask, ended: Ended, row: Request) -> None:
         """What was really said goes into the next turn, where the server's cache may still hold it."""
@@ -215,12 +271,15 @@ class OpenAIServer:
         known = {id(ask) for ask in self._asks.values()}
         self._take(loop.abandon(why), self._origin_ns, schedule, rows)
         taken = known - {id(ask) for ask in self._asks.values()}  # the one being started may stand in both
-        while self._ready:
-            ask, _ = self._ready.popleft()
+        for ended in [*self._early.values()]:
+            self._done(ended, self._origin_ns, schedule, rows)
+        unsent = [ask for ask in self._asks.values() if id(ask) not in {id(one) for one, _ in self._ready}]
+        for ask in [*unsent, *(ask for ask, _ in self._ready)]:
             if id(ask) in taken:
                 continue
             now_ns = max(ask.intended_ns, time.monotonic_ns() - self._origin_ns)
             rows(unsent_row(ask, now_ns, why))
+        self._ready.clear()
 
 
 @contextlib.contextmanager

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from time import monotonic_ns, sleep
 from typing import Any
 
 from twinlens.executors.client_limit import make_room
 from twinlens.executors.deadline import Alarm
-from twinlens.executors.exchange import FOLD_READS, Ended, Exchange
+from twinlens.executors.exchange import END, FOLD_READS, Ended, Exchange
 from twinlens.executors.gather import Gather
 from twinlens.executors.line import OUT_OF, READ_BYTES, Address, Line
 from twinlens.executors.poller import BOTH, HELD, READABLE, READING, WRITABLE, poller
@@ -27,6 +28,11 @@ _LEAST_FOLD_READS, _MOST_KEPT_READS = 16, 16_384  # of one answer, of all: with 
 _LINE_ENDS = 13  # the larger of the two characters that end a line
 _AT_ONCE = 8
 _QUIET_NS = 200_000_000
+_MOST_LATE_NS = 10_000_000  # for what has come to be understood, where more comes all the time
+_NEAR_SHARE, _SAMPLE = 0.25, 64
+
+Follow = Callable[[int], tuple[int, bytes, int] | None]
+"""What comes after the request of a key: another key, its bytes, and its tokens; None: nothing, or not yet."""
 
 
 class OutOfResources(Exception):
@@ -79,28 +85,33 @@ class Loop:
         self._timeouts: deque[tuple[int, int]] = deque()
         self._queue: deque[tuple[Line, Exchange]] = deque()
         self._ended: list[Ended] = []
+        self._parted = 0  # exchanges that are complete and not yet understood, whose connection has another
+        self._waiting_ns = 0  # since when something waits to be understood
+        self.follow: Follow | None = None
         self.offset = WallOffset()
         self.counts = Counts()
 
     @property
     def in_flight(self) -> int:
         """Requests that have been started and whose end has not been handed out."""
-        return len(self._running) + len(self._ended)
+        return len(self._running) + self._parted + len(self._ended)
 
-    def start(self, key: int, payload: bytes) -> int:
-        """Send a request under a key never used before; returns when, in ns.
+    def start(self, key: int, payload: bytes, tokens: int = 0) -> int:
+        """Send a request under a key never used before; returns when, in ns. `tokens`: as in Exchange.
 
         Its end comes out of `wait` under this key, whatever happens. Sent is the first thing done on the wire for it:
         `connect` for a new connection. Raises OutOfResources.
         """
-        fair = _MOST_KEPT_READS // (len(self._running) + 1)
-        fold_reads = min(FOLD_READS, max(_LEAST_FOLD_READS, fair))
-        exchange = Exchange(key, self.offset, self._most_bytes, fold_reads)
+        exchange = self._exchange(key, tokens)
         line = self._idle.pop() if self._idle else None
         exchange.sent_ns = now = self._now_ns()
         self._timeouts.append((now + self._timeout_ns, key))
         self._carry(line, exchange, payload)
         return now
+
+    def _exchange(self, key: int, tokens: int) -> Exchange:
+        fair = _MOST_KEPT_READS // (len(self._running) + 1)
+        return Exchange(key, self.offset, self._most_bytes, min(FOLD_READS, max(_LEAST_FOLD_READS, fair)), tokens)
 
     def wait(self, until_ns: int | None) -> list[Ended]:
         """Receive until something has ended or it is `until_ns`."""
@@ -119,6 +130,9 @@ class Loop:
 
     def abandon(self, why: str) -> list[Ended]:
         """End everything that is still running, as it stands."""
+        for line, exchange in [pair for pair in self._queue if pair[1].over_ns]:
+            while exchange.over_ns:  # the end of the one before is when the next was intended
+                self._look(line, exchange)
         for line in list(self._running.values()):
             self._fail(line, why)
         ended, self._ended = self._ended, []
@@ -140,6 +154,7 @@ class Loop:
         """The hot path. Each line of it is paid for once per token."""
         poll, lines, queue, now_ns = self._poller.poll, self._lines, self._queue, self._now_ns
         ended, ancillary_bytes, has_alarm, gather = self._ended, ANCILLARY_BYTES, self._alarm.fd, self._gather
+        follow = self.follow
         now = now_ns()
         while not ended:
             asked_ns = now
@@ -188,14 +203,21 @@ class Loop:
                     or not 4 <= size <= _LONG_READ_BYTES
                     or data[-4] == _LINE_ENDS
                     or data[0] <= _LINE_ENDS
-                ) and not exchange.is_queued:
-                    exchange.is_queued = True
-                    queue.append((line, exchange))
+                ):
+                    if not exchange.is_queued:
+                        exchange.is_queued = True
+                        queue.append((line, exchange))
+                    if follow is not None and data.endswith(END) and exchange.is_complete():
+                        self._succeed(line, exchange, follow)
             now = now_ns()
             self.counts.reads += reads
             if now >= gather.next_ns:
                 self._tick(now)
-            if queue:
+            if not queue:
+                self._waiting_ns = now
+            elif not reads:  # what has come may end an answer, after which another request is due: that goes first
+                self._look(*queue.popleft())
+            elif now - self._waiting_ns > _MOST_LATE_NS or follow is None:
                 for _ in range(1 + min(len(queue) // _AT_ONCE, _AT_ONCE)):  # a client that is late must not gather more
                     self._look(*queue.popleft())
             if self._timeouts and asked_ns >= self._timeouts[0][0]:  # what had come by then has been read
@@ -220,8 +242,15 @@ class Loop:
                     self._queue_look(line, exchange)
         counts, gather = self.counts, self._gather
         stamped = self._stamps and not counts.unstamped_lines
-        gather.choose(now, counts.reads, len(self._running), is_stamped=stamped)
+        gather.choose(now, counts.reads, len(self._running), is_stamped=stamped and not self._is_end_near())
         counts.gather_ns = gather.most_ns
+
+    def _is_end_near(self) -> bool:
+        """Whether many answers are about to end at once: their followers are to leave at once."""
+        if self.follow is None:
+            return False
+        some = [line.exchange for line in islice(self._running.values(), _SAMPLE)]
+        return sum(exchange is not None and exchange.is_near for exchange in some) > _NEAR_SHARE * len(some)
 
     def _queue_look(self, line: Line, exchange: Exchange) -> None:
         if not exchange.is_queued:
@@ -230,6 +259,14 @@ class Loop:
 
     def _look(self, line: Line, exchange: Exchange) -> None:
         exchange.is_queued = False
+        if exchange.over_ns:
+            if exchange.look():
+                self._parted -= 1
+                self._ended.append(exchange.ended(exchange.over_ns))
+                exchange.over_ns = 0
+            else:
+                self._queue_look(line, exchange)
+            return
         if line.exchange is not exchange:
             return
         line.payload = b""  # an answer has begun: it is not asked for again
@@ -244,6 +281,30 @@ class Loop:
         if line.is_held:
             line.is_held = False
             self._poller.modify(line.fd, BOTH if line.out else READING)
+
+    def _succeed(self, line: Line, exchange: Exchange, follow: Follow) -> None:
+        """This answer is complete: send what comes after it before anything else is done."""
+        if line.out or line.tls is not None or (following := follow(exchange.key)) is None:
+            return
+        key, payload, tokens = following
+        sent_ns = self._now_ns()
+        error = None
+        try:
+            line.queue(payload)
+            if not line.push():
+                self._poller.modify(line.fd, BOTH)
+        except OSError as wrong:
+            error = wrong
+        exchange.part(sent_ns)
+        del self._running[exchange.key]
+        self._parted += 1
+        line.exchange = after = self._exchange(key, tokens)
+        after.sent_ns = sent_ns
+        line.is_used = True
+        self._running[key] = line
+        self._timeouts.append((sent_ns + self._timeout_ns, key))
+        if error is not None:
+            self._lost(line, error)
 
     def _finish(self, line: Line) -> None:
         """The exchange of this line is over; the line goes back to the idle ones if it can be used again."""

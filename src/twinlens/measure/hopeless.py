@@ -72,6 +72,10 @@ class WhileThereIsHope:
     def next_due_ns(self) -> int | None:
         return None if self._hope.lost else self._schedule.next_due_ns()
 
+    def take(self, now_ns: int) -> Ask | None:
+        """Where the schedule sees ends: nothing follows any more, either."""
+        return None if self._hope.lost else self._schedule.take(now_ns)  # type: ignore[attr-defined, no-any-return]
+
     def done(self, request: Request) -> None:
         self._schedule.done(request)
 

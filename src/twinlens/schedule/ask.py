@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from twinlens.record.request import Request
 
@@ -69,4 +69,21 @@ class Schedule(Protocol):
 
     def done(self, request: Request) -> None:
         """One request has ended."""
+        ...
+
+
+@runtime_checkable
+class SeesEnds(Schedule, Protocol):
+    """A schedule whose next ask is known before an answer ends, so that it can leave as the end is seen."""
+
+    def coming(self, place: int) -> Ask | None:
+        """The ask that is handed out after `place` others; when it will be due, only an end can tell."""
+        ...
+
+    def take(self, now_ns: int) -> Ask | None:
+        """The next ask, for a slot whose answer is seen to have ended well before it is understood; None: see `due`."""
+        ...
+
+    def done_with_follower(self, request: Request) -> None:
+        """`done`, for an answer whose slot has been taken: its end is when what was taken was intended."""
         ...

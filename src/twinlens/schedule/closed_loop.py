@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -34,21 +35,39 @@ class ClosedLoop:
         self._free_ns = [start_ns] * concurrency  # a heap: when each idle slot became free
         self._until_ns, self._min_requests = until_ns, min_requests
         self._ended = 0
-        self._next = next(self._asks, None)
+        self._coming: deque[Ask] = deque()
 
     def due(self, now_ns: int) -> tuple[Ask, ...]:
         found: list[Ask] = []
         while (at_ns := self.next_due_ns()) is not None and at_ns <= now_ns:
-            assert self._next is not None
             heapq.heappop(self._free_ns)
-            found.append(replace(self._next, intended_ns=at_ns))
-            self._next = next(self._asks, None)
+            found.append(replace(self._coming.popleft(), intended_ns=at_ns))
         return tuple(found)
 
     def next_due_ns(self) -> int | None:
-        if self._next is None or not self._free_ns or self._is_over(self._free_ns[0]):
+        if not self._free_ns or self._is_over(self._free_ns[0]) or self.coming(0) is None:
             return None
         return self._free_ns[0]
+
+    def coming(self, place: int) -> Ask | None:
+        """As SeesEnds says."""
+        while len(self._coming) <= place:
+            ask = next(self._asks, None)
+            if ask is None:
+                return None
+            self._coming.append(ask)
+        return self._coming[place]
+
+    def take(self, now_ns: int) -> Ask | None:
+        """As SeesEnds says; None too once the time is over."""
+        is_late = self._until_ns is not None and now_ns >= self._until_ns
+        if is_late or self.coming(0) is None:
+            return None
+        return self._coming.popleft()
+
+    def done_with_follower(self, request: Request) -> None:
+        """As SeesEnds says: no slot is free."""
+        self._ended += 1
 
     def done(self, request: Request) -> None:
         self._ended += 1

@@ -1,0 +1,246 @@
+"""Answers that end together: what follows leaves first, and the rows are what they would have been."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hostile_server import DONE, END, HEAD, Asked, chunk, hostile, said, usage
+from http_play import TOKENS, asks, opened
+from test_openai_http_parts import Clocks
+
+from twinlens.executors import openai_http
+from twinlens.executors.exchange import Ended, Exchange
+from twinlens.executors.line import Address
+from twinlens.executors.receive import Loop
+from twinlens.record.request import Request
+from twinlens.schedule.ask import Ask
+from twinlens.schedule.closed_loop import ClosedLoop
+
+TOKEN = chunk(said(content="x"))
+LAST = TOKEN + chunk(said("length")) + chunk(usage(TOKENS)) + chunk(DONE) + END
+REQUEST = b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n"
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as found:
+        yield found
+
+
+def begun(listener: socket.socket, streams: int) -> tuple[Loop, list[socket.socket]]:
+    """A loop with so many answers under way, of which all but the last token has been read."""
+    loop = Loop(Address(socket.AF_INET, listener.getsockname(), "here"), timeout_ns=10**11)
+    for key in range(streams):
+        loop.start(key, REQUEST, TOKENS)
+    loop.turn()
+    servers = [listener.accept()[0] for _ in range(streams)]
+    for data in (HEAD, chunk(said(role="assistant", content="")), *[TOKEN] * (TOKENS - 1)):
+        for server in servers:
+            server.sendall(data)
+        loop.turn()
+    while loop._queue:
+        loop.turn()
+    return loop, servers
+
+
+def test_all_that_follow_leave_before_any_answer_is_understood(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams, order = 16, list[str]()
+    loop, servers = begun(listener, streams)
+    understand, sent = Exchange._fold, iter(range(100, 200))
+
+    def folded(exchange: Exchange) -> None:
+        order.append("understood")
+        understand(exchange)
+
+    def follow(ended: int) -> tuple[int, bytes, int]:
+        order.append("sent")
+        return next(sent), REQUEST, TOKENS
+
+    monkeypatch.setattr(Exchange, "_fold", folded)
+    loop.follow = follow
+    for server in servers:  # all of it lies in the machine before the client looks: no race
+        server.sendall(LAST)
+    ended: list[Ended] = []
+    while len(ended) < streams:
+        ended += loop.turn()
+    assert order[:streams] == ["sent"] * streams
+    assert order.count("sent") == streams
+    for server in servers:
+        assert server.recv(1000).count(b"POST") == 2, "on the same connection"
+    assert [one.fault for one in ended] == [None] * streams
+    assert all(len(one.chunk_ns) == TOKENS and one.end_ns == one.chunk_ns[-1] for one in ended)
+    assert loop.in_flight == streams
+    loop.close()
+
+
+def test_what_is_given_up_in_between_is_a_whole_answer_and_one_that_was_given_up(listener: socket.socket) -> None:
+    loop, servers = begun(listener, 1)
+    loop.follow = lambda ended: (7, REQUEST, TOKENS)
+    servers[0].sendall(LAST)
+    while not loop._parted:
+        assert not loop.turn()
+    ended = loop.abandon("the client was interrupted")
+    assert [(one.key, one.fault) for one in ended] == [(0, None), (7, "the client was interrupted")]
+    loop.close()
+
+
+@pytest.mark.parametrize(
+    ("head", "last"),
+    [
+        (HEAD, TOKEN),
+        (HEAD, LAST[:-1]),
+        (HEAD, chunk(b": 0\r\n\r\n") + TOKEN),
+        (HEAD, chunk(b": x" + END)[:-2]),  # in mid-chunk
+        (HEAD, LAST + END),
+        (HEAD, b"-1\r\n" + END),
+        (HEAD.replace(b"200 OK", b"503 Busy"), LAST),
+        (HEAD.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"), LAST),
+        (HEAD.replace(b"transfer-encoding: chunked", b"content-length: 100000"), LAST),
+    ],
+)
+def test_nothing_follows_what_has_not_surely_ended_well(head: bytes, last: bytes) -> None:
+    found = Exchange(1, Clocks().offset(), 2**26, tokens=TOKENS)
+    for data in (head, TOKEN, TOKEN):
+        found.got += (data, bytes(16), 1)
+        found.look()
+    found.got += (last, bytes(16), 2)
+    assert not found.is_complete()
+
+
+def test_what_looks_like_an_end_is_one_only_where_a_chunk_ends() -> None:
+    found = Exchange(1, Clocks().offset(), 2**26, tokens=TOKENS)
+    for data in (HEAD, TOKEN, TOKEN):
+        found.got += (data, bytes(16), 1)
+        found.look()
+    found.got += (LAST, bytes(16), 2)
+    assert found.is_complete()
+
+
+class Noted(ClosedLoop):
+    """Remembers what it handed out, and how."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.taken: list[int] = []
+        self.given: list[int] = []
+
+    def take(self, now_ns: int) -> Ask | None:
+        ask = super().take(now_ns)
+        self.taken += [ask.number] if ask else []
+        return ask
+
+    def due(self, now_ns: int) -> tuple[Ask, ...]:
+        found = super().due(now_ns)
+        self.given += [ask.number for ask in found]
+        return found
+
+
+def piecewise(asked: Asked) -> None:
+    for part in (HEAD, TOKEN, TOKEN, TOKEN * (TOKENS - 3)):
+        asked.send(part)
+        asked.wait(0.005)
+    asked.send(LAST)
+
+
+def test_rows_are_those_of_a_closed_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each ask once, never more in flight than slots, and intended at the very moment at which an answer ended."""
+    schedule, rows, lock = Noted(4, asks(40)), list[Request](), threading.Lock()
+    running = most = 0
+
+    def behave(asked: Asked) -> None:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        asked.send(HEAD, TOKEN)
+        asked.wait(0.005)
+        for _ in range(TOKENS - 2):
+            asked.send(TOKEN)
+            asked.wait(0.002)
+        with lock:
+            running -= 1
+        asked.send(LAST)
+
+    with hostile(behave) as server, opened(server.url) as client:
+        client.play(schedule, rows.append)
+    assert {row.outcome for row in rows} == {"ok"}
+    assert sorted(row.group for row in rows) == list(range(40))
+    assert sorted(schedule.taken + schedule.given) == list(range(40))
+    assert schedule.taken, "no answer was seen to end before it was understood"
+    assert most <= 4
+    ends = {row.end_ns for row in rows}
+    assert all(row.intended_ns in ends and row.sent_ns >= row.intended_ns for row in rows if row.group >= 4)
+
+
+@pytest.mark.parametrize("at", [1, 2, 5, 9])
+def test_an_interrupt_between_an_answer_and_what_follows_it_loses_no_row(at: int) -> None:
+    schedule, rows = Noted(3, asks(60)), list[Request]()
+
+    def take(row: Request) -> None:
+        rows.append(row)
+        if len(rows) == at:
+            raise KeyboardInterrupt
+
+    with hostile(piecewise) as server, opened(server.url) as client, pytest.raises(KeyboardInterrupt):
+        client.play(schedule, take)
+    assert sorted(row.group for row in rows) == sorted(schedule.taken + schedule.given)
+    assert all(row.intended_ns <= row.sent_ns <= row.end_ns for row in rows)
+
+
+def test_an_answer_that_is_broken_inside_a_good_frame_fails_and_what_follows_it_does_not() -> None:
+    def behave(asked: Asked) -> None:
+        for part in (HEAD, TOKEN, TOKEN):
+            asked.send(part)
+            asked.wait(0.005)
+        bad = chunk(b"data: {no\n\n") if asked.number % 2 else TOKEN * (TOKENS - 3)
+        asked.send(bad + LAST)
+
+    schedule, rows = Noted(2, asks(12)), list[Request]()
+    with hostile(behave) as server, opened(server.url) as client:
+        client.play(schedule, rows.append)
+    assert sorted(row.group for row in rows) == list(range(12))
+    assert {row.outcome for row in rows} == {"ok", "failed"}
+    assert all(row.intended_ns <= row.sent_ns for row in rows)
+
+
+def test_requests_are_written_before_an_end_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    row_of, of = openai_http.row_of, openai_http.Requests.of
+
+    def written(self: Any, *rest: Any) -> bytes:
+        order.append("written")
+        return of(self, *rest)
+
+    def made(*rest: Any) -> Request:
+        order.append("row")
+        return row_of(*rest)
+
+    monkeypatch.setattr(openai_http.Requests, "of", written)
+    monkeypatch.setattr(openai_http, "row_of", made)
+    with hostile(piecewise) as server, opened(server.url) as client:
+        order.clear()
+        client.play(ClosedLoop(2, asks(8)), lambda row: None)
+    assert order.index("row") >= 4, "two that go out and two in stock, before the first has ended"
+    assert order.count("written") == 8, "none of them twice"
+
+
+def test_a_slot_that_was_taken_is_not_free_again() -> None:
+    schedule = ClosedLoop(2, asks(4), until_ns=100)
+    first = schedule.due(0)
+    assert [ask.number for ask in first] == [0, 1]
+    assert (schedule.coming(0), schedule.coming(2)) == (asks(4)[2], None)
+    taken = schedule.take(50)
+    assert taken is not None
+    assert taken.number == 2
+    row = Request(0, 0, 0, (), (), 50, 5, 6)
+    schedule.done_with_follower(row)
+    assert schedule.due(60) == ()
+    assert schedule.take(100) is None, "the time is over"
+    schedule.done(row)
+    assert [(ask.number, ask.intended_ns) for ask in schedule.due(60)] == [(3, 50)]
