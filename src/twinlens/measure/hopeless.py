@@ -74,7 +74,7 @@ class WhileThereIsHope:
 
     def take(self, now_ns: int) -> Ask | None:
         """Where the schedule sees ends: nothing follows any more, either."""
-        return None if self._hope.lost else self._schedule.take(now_ns)  # type: ignore[attr-defined, no-any-return]
+        return None if self._hope.lost else self._schedule.take(now_ns)  # type: ignore[attr-defined]
 
     def done(self, request: Request) -> None:
         self._schedule.done(request)
