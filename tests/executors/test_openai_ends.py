@@ -217,9 +217,9 @@ def test_requests_are_written_before_an_end_is_seen(monkeypatch: pytest.MonkeyPa
         order.append("written")
         return of(self, *rest)
 
-    def made(*rest: Any) -> Request:
+    def made(*rest: Any, **more: Any) -> Request:
         order.append("row")
-        return row_of(*rest)
+        return row_of(*rest, **more)
 
     monkeypatch.setattr(openai_http.Requests, "of", written)
     monkeypatch.setattr(openai_http, "row_of", made)
