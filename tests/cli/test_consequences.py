@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from material import inference, measured, study_of
 from twinlens.cli.main import app
+from twinlens.errors import GateFailed
 from twinlens.measure.session import run_here
-from twinlens.record.store import create_run, update_run
+from twinlens.record.executor import PrecisionCheck
+from twinlens.record.store import create_run, read_run, update_run
 from twinlens.spec.load import dump
 
 LONG = {"duration_s": 30.0, "min_rows": 100}
@@ -126,3 +129,29 @@ def test_rows_of_a_finished_run_that_are_gone_are_no_finished_run_of_none(tmp_pa
     run = measured(tmp_path, inference("fake", protocol=LONG))
     (run.folder / "requests.arrows").write_bytes(bytes(range(256)) * 40)
     assert call("show", run.folder).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            {"guards": [{"id": "caching", "after": "TEST04", "ruling": "fail", "reason": "x", "evidence": {}}]},
+            "The guard 'caching' failed: x \\(guard-failed\\)",
+        ),
+        ({"facts.precision": "bf16"}, "weights was declared as fp32 and ran as bf16 .*\\(precision-differs\\)"),
+    ],
+)
+def test_a_gate_is_red_where_a_check_failed_however_steady_the_run(
+    tmp_path: Path, change: dict[str, Any], says: str
+) -> None:
+    from twinlens.cli.measure import fail_the_gate
+    from twinlens.measure.study import Outcome
+
+    run = measured(tmp_path, inference("fake", options={"noise": 0.02}, protocol=LONG))
+    fail_the_gate(Outcome(tmp_path, (run,), 0, ()))
+    if "facts.precision" in change:
+        check = PrecisionCheck("weights", "fp32", "bf16", "differs", "native", "dtype of the tensors")
+        change = {"facts": run.raw["facts"] | {"precision": [check.to_json()]}}
+    update_run(run.folder, **change)
+    with pytest.raises(GateFailed, match=says):
+        fail_the_gate(Outcome(tmp_path, (read_run(run.folder),), 0, ()))

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from twinlens.record.estimate import Estimate
 from twinlens.report.table import metric_table, plain, summary_table
 from twinlens.report.view import Lens, view
+from twinlens.stats.group import group
 
 
 def shown(pairs: list[Pair], lens: Lens) -> str:
@@ -97,3 +98,11 @@ def test_markup_in_a_name_is_only_text(tmp_path: Path) -> None:
     text = plain(metric_table(hostile))
     assert "[link=http://x]y[/link]" in text
     assert "\x1b" not in text
+
+
+def test_a_share_above_one_is_marked_in_the_table_of_a_study(tmp_path: Path) -> None:
+    _, summary = training_run(tmp_path, "fp32")
+    over = {"mfu": replace(summary.metrics["mfu"], value=1.95, low=1.9, high=2.0)}
+    (one,) = group([replace(summary, metrics=summary.metrics | over)])
+    text = " ".join(plain(summary_table([one], "training")).split())
+    assert "MFU: above 100%: its ceiling was measured lower than this run went" in text

@@ -129,11 +129,14 @@ def _target_missed(finding: Finding) -> str:
     return f"The target loss was not reached: {_words(_number(finding, 'reason'))}."
 
 
+IMPOSSIBLE = (
+    "above 100%: its ceiling was measured lower than this run went (a busy neighbour, or a cache), so do not read it "
+    "as efficiency"
+)
+
+
 def _impossible_share(finding: Finding) -> str:
-    return (
-        f"{_subject(finding)} is {show(float(_number(finding, 'share')), RATIO)}, above 100%: its ceiling was measured "
-        "lower than this run went (a busy neighbour, or a cache), so do not read it as efficiency."
-    )
+    return f"{_subject(finding)} is {show(float(_number(finding, 'share')), RATIO)}, {IMPOSSIBLE}."
 
 
 def _words(reason: Any) -> str:

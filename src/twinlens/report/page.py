@@ -10,11 +10,12 @@ from twinlens.record.estimate import Estimate
 from twinlens.report import cell
 from twinlens.report.chart import Charts
 from twinlens.report.column import Column, columns
-from twinlens.report.finding_text import finding_text, in_words, standing
+from twinlens.report.finding_text import IMPOSSIBLE, finding_text, in_words, standing
 from twinlens.report.gate import Word, gate_reason, gate_word
 from twinlens.report.machine import where
 from twinlens.report.sentence import against, reference_of
 from twinlens.report.view import Entry, LensView, View, precision_of, runs_word, why_not_ranked
+from twinlens.stats.findings import is_impossible
 from twinlens.stats.group import Group, Summary
 from twinlens.stats.metrics.definition import METRICS
 
@@ -129,6 +130,8 @@ def _cell(column: Column, one: Group) -> Cell:
     if found is None or found[1].value is None:
         return Cell("not measured", why=column.reason(one))
     estimate = found[1]
+    if is_impossible(*found):
+        return Cell(column.text(one), "above 100%: no efficiency", f"{column.head}: {IMPOSSIBLE}")
     if estimate.low is None:
         return Cell(column.text(one), why=f"no interval: {cell.clean(estimate.method)}")
     if estimate.low == estimate.high:

@@ -14,7 +14,7 @@ from rich.text import Text
 from twinlens.record.estimate import Estimate
 from twinlens.report import cell
 from twinlens.report.column import Column, columns
-from twinlens.report.finding_text import finding_text, in_words, short, standing
+from twinlens.report.finding_text import IMPOSSIBLE, finding_text, in_words, short, standing
 from twinlens.report.first_lines import MOST
 from twinlens.report.footnote import Footnotes, hanging
 from twinlens.report.gate import gate_word
@@ -22,6 +22,7 @@ from twinlens.report.load import SERVED, Load, load_of
 from twinlens.report.machine import where
 from twinlens.report.served_table import served_table
 from twinlens.report.view import Lens, in_order, point_names, why_not_ranked
+from twinlens.stats.findings import is_impossible
 from twinlens.stats.group import Group, Summary
 from twinlens.stats.metrics.definition import METRICS
 
@@ -133,6 +134,8 @@ def _cell(column: Column, one: Group, notes: Footnotes, style: str) -> Text:
     under = cell.under(estimate)
     if estimate.low is None and column.head not in ("memory", "energy"):
         under = notes.mark(f"no interval: {cell.clean(estimate.method)}")
+    if is_impossible(*found):
+        under = f"{under} {notes.mark(f'{column.head}: {IMPOSSIBLE}')}"
     return Text(f"{column.text(one)}\n{under}", style=style)
 
 

@@ -28,6 +28,11 @@ SHARES = ("mfu", "hfu", "mfu_datasheet", "mfu_own_shapes", "prefill_mfu", "mbu",
 """Shares of a ceiling, which cannot be above 1."""
 
 
+def is_impossible(id: str, estimate: Estimate) -> bool:
+    """Whether a figure is a share of a ceiling and above it."""
+    return id in SHARES and estimate.value is not None and estimate.value > 1
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What a check may look at: the run as recorded, its metrics, and the verdicts on steadiness, client and fidelity.
@@ -163,7 +168,7 @@ def impossible_share(seen: Seen) -> Iterable[Finding]:
     """A share of a ceiling above 1, so that nobody has to notice it unaided."""
     for id in SHARES:
         found = seen.metrics.get(id)
-        if found is not None and found.value is not None and found.value > 1:
+        if found is not None and is_impossible(id, found):
             yield Finding("impossible-share", "warns", id, {"share": found.value})
 
 
