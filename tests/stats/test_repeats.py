@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from twinlens.record.estimate import Estimate
-from twinlens.stats.ratio import ratio, ratio_of_runs
+from twinlens.stats.ratio import difference_of_runs, ratio, ratio_of_runs
 from twinlens.stats.repeats import over_runs, weakest
 from twinlens.units import JOULES, RATIO, TOKENS_PER_S
 
@@ -190,3 +190,21 @@ def test_ratios_of_runs_cover_the_truth():
 def test_runs_of_zero_or_less_are_refused_in_a_ratio():
     with pytest.raises(ValueError, match="positive"):
         ratio_of_runs([1.0, 0.0], [1.0])
+
+
+def test_two_means_are_told_apart_by_the_interval_of_their_difference():
+    # The published losses: Welch's interval is 0.090 to 0.362, while their own intervals overlap.
+    fp32, bf16 = [5.720, 5.701, 5.630], [5.489, 5.382, 5.503]
+    found = difference_of_runs(fp32, bf16, unit="nat")
+    assert found.value == pytest.approx(0.2257, abs=1e-4)
+    assert (found.low, found.high) == (pytest.approx(0.090, abs=0.001), pytest.approx(0.362, abs=0.001))
+    alone = [over_runs([run(v) for v in side]) for side in (fp32, bf16)]
+    assert alone[0].low < alone[1].high
+    assert difference_of_runs(fp32[:2], bf16, unit="nat").level is None
+    assert difference_of_runs([1.0] * 3, [1.0] * 3, unit="nat").low == 0.0
+
+
+def test_differences_of_runs_cover_the_truth():
+    rng = np.random.default_rng(2)
+    found = [difference_of_runs(rng.normal(5, 0.1, 3), rng.normal(5, 0.2, 3), unit="nat") for _ in range(600)]
+    assert 0.92 <= sum(_covers(e, 0) for e in found) / 600 <= 0.985

@@ -118,17 +118,18 @@ def _panel(entry: Entry, summary: Any, x: Any, y: Any, title: str, most: float, 
 def _rate_title(entries: tuple[Entry, ...], unit: str) -> str:
     groups = [entry.group for entry in entries]
     names = {id(entry.group): entry.name for entry in entries}
-    best = None
+    best, ratios = None, 0
     for one in groups:
         reference = reference_of(one, groups)
         ratio = against(one, reference) if reference is not None else None
         if reference is None or ratio is None or ratio.value is None:
             continue
+        ratios += 1
         if best is None or ratio.value > (best[2].value or 0.0):
             best = (one, reference, ratio)
     if best is None:
         return f"Sustained {unit} by operating point."
-    return f"{names[id(best[0])]} sustains {comparison(best[2])} the {unit} of {names[id(best[1])]}."
+    return f"{names[id(best[0])]} sustains {comparison(against(*best[:2], ratios) or best[2])} the {unit} of {names[id(best[1])]}."
 
 
 def _rate_caption(shown: list[Any]) -> str:

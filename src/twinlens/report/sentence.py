@@ -16,7 +16,8 @@ from twinlens.report.served_sentence import served_sentence
 from twinlens.report.view import Lens, headline, in_order, point_names, precision_of, runs_word
 from twinlens.stats.group import Group
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.stats.ratio import ratio_of_runs
+from twinlens.stats.ratio import difference_of_runs, ratio_of_runs
+from twinlens.units import NATS
 
 
 def sentences(
@@ -49,12 +50,13 @@ def both_counts(one: Group, stalled_s: float) -> str | None:
     )
 
 
-def against(one: Group, reference: Group) -> Estimate | None:
+def against(one: Group, reference: Group, chosen_from: int = 1) -> Estimate | None:
     """The ratio of two groups' headline rates over their ranked runs; None where either may not be ranked."""
     if not (one.ranked and reference.ranked):
         return None
     sides = [_rates(group) for group in (one, reference)]
-    return ratio_of_runs(*sides) if all(sides) else None
+    # The largest of several is large by luck too: its interval is of a level at which none of them says too much.
+    return ratio_of_runs(*sides, level=1 - 0.05 / max(1, chosen_from)) if all(sides) else None
 
 
 def reference_of(one: Group, groups: Sequence[Group]) -> Group | None:
@@ -73,7 +75,8 @@ def comparison(ratio: Estimate) -> str:
     """A ratio in words: how much, its interval, or that there is no difference to be seen."""
     interval = cell.times_bounds(ratio)
     if not interval:
-        return f"{cell.times(ratio)} (no interval: fewer than 3 runs a side)"
+        why = "the slower side is not clear of 0" if "not clear of 0" in ratio.method else "fewer than 3 runs a side"
+        return f"{cell.times(ratio)} (no interval: {why})"
     if ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high:
         return f"{cell.times(ratio)} ({interval}: no difference can be told)"
     return f"{cell.times(ratio)} ({interval})"
@@ -126,13 +129,19 @@ def _lens(groups: Sequence[Group]) -> str:
     found = [(one, other, ratio) for one, other, ratio in ratios if ratio is not None and ratio.value is not None]
     if not found:
         return f"{_alone(ranked, names[id(ranked[0])])}{_left_out(groups, names)}"
-    best = max(found, key=lambda pair: pair[2].value or 0.0)
+    best = _for_choice(max(found, key=lambda pair: pair[2].value or 0.0), len(found))
     passing = [pair for pair in found if gate_word(pair[0]) in ("go", "reference")]
     text = _pair(*best, names) + _quality(*best[:2])
     if best[0].lens == "inference" and gate_word(best[0]) == "no-go" and passing:
-        next_best = max(passing, key=lambda pair: pair[2].value or 0.0)
+        next_best = _for_choice(max(passing, key=lambda pair: pair[2].value or 0.0), len(found))
         text += f"; the fastest that passes is {names[id(next_best[0])]} at {comparison(next_best[2])}"
     return f"{text}.{_left_out(groups, names)}"
+
+
+def _for_choice(pair: tuple[Group, Group, Estimate], of: int) -> tuple[Group, Group, Estimate]:
+    """The same ratio with the interval of the largest of `of` ratios."""
+    one, other, ratio = pair
+    return one, other, against(one, other, of) or ratio
 
 
 def _state(one: Group) -> str:
@@ -162,12 +171,17 @@ def _quality(one: Group, other: Group) -> str:
     if any(loss is None or loss.value is None for loss in losses):
         return ""
     shown = " and ".join(cell.bare(loss, 4) for loss in losses)
-    low, high = ([getattr(loss, side) for loss in losses] for side in ("low", "high"))
-    if None in (*low, *high):
+    apart = difference_of_runs(*(_losses(group) for group in (one, other)), unit=NATS)
+    if apart.value is None or apart.low is None or apart.high is None:
         return f" (final loss {shown} nats, no interval)"
-    apart = low[0] > high[1] or low[1] > high[0]
-    told = "differs" if apart else "cannot be told apart"
-    return f", with a final loss that {told} ({shown} nats; after equal time, not equal steps)"
+    by = f"{apart.low:+.2g} to {apart.high:+.2g} nats"
+    told = f"no difference can be told, {by}" if apart.low <= 0 <= apart.high else f"they differ by {by}"
+    return f", with final losses of {shown} nats ({told}; after equal time, not equal steps)"
+
+
+def _losses(group: Group) -> list[float]:
+    found = [run.metrics.get("final_loss") for run in group.runs if run.state == "finished"]
+    return [loss.value for loss in found if loss is not None and loss.value is not None]
 
 
 def _alone(ranked: Sequence[Group], name: str) -> str:

@@ -70,6 +70,31 @@ def ratio_of_runs(values_a: ArrayLike, values_b: ArrayLike, *, level: float = 0.
     return Estimate(value, RATIO, method, "derived", low=low, high=high, level=level, n=n)
 
 
+def difference_of_runs(values_a: ArrayLike, values_b: ArrayLike, *, unit: str, level: float = 0.95) -> Estimate:
+    """Mean of runs [R_a] − mean of runs [R_b], with Welch's interval, for unpaired runs. n: runs on both sides.
+
+    Whether two means can be told apart is a question to this interval and not to whether their own overlap: two that
+    overlap may well differ. Without interval below `FEWEST_RUNS` runs on either side. Raises ValueError for values
+    that are not finite.
+    """
+    a, b = (np.asarray(values, dtype=np.float64).ravel() for values in (values_a, values_b))
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        raise ValueError("runs are compared by finite values")
+    if a.size == 0 or b.size == 0:
+        return Estimate.absent(unit, "there are no runs on one side")
+    value, n = float(a.mean() - b.mean()), a.size + b.size
+    if min(a.size, b.size) < FEWEST_RUNS:
+        method = f"difference of run means; no interval below {FEWEST_RUNS} runs a side"
+        return Estimate(value, unit, method, "derived", n=n)
+    spread_a, spread_b = float(a.var(ddof=1)) / a.size, float(b.var(ddof=1)) / b.size
+    half = 0.0
+    if spread_a + spread_b > 0:
+        freedom = (spread_a + spread_b) ** 2 / (spread_a**2 / (a.size - 1) + spread_b**2 / (b.size - 1))
+        half = t_quantile(level, freedom) * math.sqrt(spread_a + spread_b)
+    method = f"difference of means of {a.size} and {b.size} runs, Welch interval"
+    return Estimate(value, unit, method, "derived", value - half, value + half, level, n)
+
+
 def _recover(a: Estimate, b: Estimate) -> tuple[tuple[float, float] | None, str]:
     if a.level is None or b.level is None:
         return None, "ratio; no interval, as an input has none"
