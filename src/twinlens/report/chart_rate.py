@@ -129,7 +129,8 @@ def _rate_title(entries: tuple[Entry, ...], unit: str) -> str:
             best = (one, reference, ratio)
     if best is None:
         return f"Sustained {unit} by operating point."
-    return f"{names[id(best[0])]} sustains {comparison(against(*best[:2], ratios) or best[2])} the {unit} of {names[id(best[1])]}."
+    ratio = against(*best[:2], ratios) or best[2]
+    return f"{names[id(best[0])]} sustains {comparison(ratio)} the {unit} of {names[id(best[1])]}."
 
 
 def _rate_caption(shown: list[Any]) -> str:
