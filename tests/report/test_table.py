@@ -101,8 +101,8 @@ def test_markup_in_a_name_is_only_text(tmp_path: Path) -> None:
 
 
 def test_a_share_above_one_is_marked_in_the_table_of_a_study(tmp_path: Path) -> None:
-    _, summary = training_run(tmp_path, "fp32")
-    over = {"mfu": replace(summary.metrics["mfu"], value=1.95, low=1.9, high=2.0)}
+    _, summary = inference_run(tmp_path, "fp32")
+    over = {"mbu": replace(summary.metrics["mbu"], value=1.95, low=1.9, high=2.0)}
     (one,) = group([replace(summary, metrics=summary.metrics | over)])
-    text = " ".join(plain(summary_table([one], "training")).split())
-    assert "MFU: above 100%: its ceiling was measured lower than this run went" in text
+    text = " ".join(plain(summary_table([one], "inference")).split())
+    assert "MBU: above 100%: its ceiling was measured lower than this run went" in text
