@@ -13,7 +13,7 @@ from twinlens.measure.fit import needed
 from twinlens.measure.physics import theory_of
 from twinlens.measure.probe import Probe
 from twinlens.measure.probe import probe as _probe
-from twinlens.measure.refuse import refuse_what_cannot_run
+from twinlens.measure.refuse import preflight
 from twinlens.measure.search import measure_search
 from twinlens.measure.search_file import searches_of
 from twinlens.measure.study import Outcome, Watch, measure_study
@@ -55,8 +55,9 @@ def measure(
 def check(study: Study) -> builtins.list[dict[str, Any]]:
     """What theory says of each operating point; touches nothing. Raises BadInput for a run that cannot be."""
     found = []
-    for spec in study.point_runs():
-        refuse_what_cannot_run(spec)
+    points = study.point_runs()
+    preflight(points)
+    for spec in points:
         memory_bytes, arithmetic = needed(spec)
         found.append(
             {

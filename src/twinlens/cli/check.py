@@ -7,13 +7,13 @@ from typing import Any
 
 from rich.table import Table
 
-from twinlens.cli.screen import out, planned_s, print_json, sentences
+from twinlens.cli.screen import err, out, planned_s, print_json, sentences
 from twinlens.cli.sweep import as_settings
 from twinlens.errors import BadInput, nearest
 from twinlens.executors.registry import executor_names
 from twinlens.measure.fit import needed
 from twinlens.measure.physics import theory_of
-from twinlens.measure.refuse import refuse_what_cannot_run
+from twinlens.measure.refuse import preflight
 from twinlens.spec.load import dump, load
 from twinlens.spec.study import RunSpec, Study
 from twinlens.units import show
@@ -36,8 +36,8 @@ def run(path: Path, settings: list[str], at: list[str], json: bool) -> None:
             )
         else:
             _print(study, points)
-        for spec in points:
-            refuse_what_cannot_run(spec)
+        for sentence in preflight(points):
+            err().print(f"! not measured, the others are: {sentence}", style="yellow", markup=False)
 
 
 def _print(study: Study, points: list[RunSpec]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from twinlens.errors import BadInput
 from twinlens.executors.launch.recipe import visible_gpus
-from twinlens.measure.nvidia import Gpu, open_gpus
+from twinlens.measure.nvidia import Gpu, board_of, open_gpus
 from twinlens.spec.study import RunSpec
 
 _DRIVERS = {
@@ -42,6 +42,27 @@ def uses_gpu(device: str) -> bool:
     cuda = torch_cuda()
     hidden = not visible_gpus(os.environ) if "CUDA_VISIBLE_DEVICES" in os.environ else False
     return bool(gpus and cuda and not hidden and why_unusable(gpus, cuda) is None)
+
+
+_NEEDS = {"tf32": (8, 0), "fp8": (8, 9)}  # as torch's own refusal has it (executors/torch_train.py)
+
+
+def refuse_lacking_precision(spec: RunSpec) -> None:
+    """Raises BadInput (TL203) for a precision that the device of the embedded engine is known to lack."""
+    needs = _NEEDS.get(spec.point.precision)
+    if spec.executor.kind != "torch" or needs is None:
+        return
+    capability: tuple[int, int] | None = (0, 0)
+    if uses_gpu(spec.executor.device):
+        board = board_of(spec.executor.device, open_gpus()[0])
+        capability = board.ask("nvmlDeviceGetCudaComputeCapability") if board is not None else None
+    if capability is not None and capability < needs:
+        here = "the CPU" if capability == (0, 0) else f"a GPU of compute capability {capability[0]}.{capability[1]}"
+        raise BadInput(
+            f"precision {spec.point.precision!r} needs an NVIDIA GPU of compute capability {needs[0]}.{needs[1]} or "
+            f"later; this is {here}",
+            code="TL203",
+        )
 
 
 def why_unusable(gpus: Sequence[Gpu], cuda: str | None) -> str | None:

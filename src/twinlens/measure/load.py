@@ -53,6 +53,8 @@ def player(
     if load.plan is not None:
         with pa.ipc.new_file(str(folder / "schedule.arrow"), load.plan.to_table().schema) as file:
             file.write_table(load.plan.to_table())
+    if load.unusable:
+        update_run(folder, unusable_trace_rows=load.unusable)
     if not hasattr(server, "client"):  # only a client over a network has lateness of its own
         yield partial(_alone, server, load, spec, hope)
         return

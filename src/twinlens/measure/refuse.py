@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from twinlens.errors import BadInput
 from twinlens.executors.crew import crew_of
 from twinlens.executors.registry import launcher
 from twinlens.measure.fit import refuse_what_cannot_fit
-from twinlens.measure.idle_gpu import refuse_unusable_gpu
+from twinlens.measure.idle_gpu import refuse_lacking_precision, refuse_unusable_gpu
+from twinlens.measure.refused import is_refusal
 from twinlens.measure.stall import refuse_stall_elsewhere
 from twinlens.schedule.share import refuse_unshared
 from twinlens.spec.study import RunSpec
 
 
+def preflight(specs: Sequence[RunSpec]) -> tuple[str, ...]:
+    """What a study's points cannot be run for, before anything begins: the same for `check` and for `measure`.
+
+    Raises BadInput for what ends a study, and where none of its points can be had. A precision that only some lack does
+    not end it: those runs go on record as refused, and a sentence for each is returned.
+    """
+    lacking: list[BadInput] = []
+    for spec in specs:
+        try:
+            refuse_what_cannot_run(spec)
+        except BadInput as error:
+            if not is_refusal(error):
+                raise
+            lacking.append(error)
+    if lacking and len(lacking) == len(specs):
+        raise lacking[0]
+    return tuple(dict.fromkeys(map(str, lacking)))
+
+
 def refuse_what_cannot_run(spec: RunSpec) -> None:
     """Raises BadInput for a run that does not fit this machine, or asks for what does not go together."""
     refuse_unusable_gpu(spec)
+    refuse_lacking_precision(spec)
     if (starter := launcher(spec.executor.kind)) is not None:
         starter.key(spec)  # its command line, which says what cannot be served, at which precision and on which GPU
     refuse_what_cannot_fit(spec)

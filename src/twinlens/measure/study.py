@@ -16,7 +16,7 @@ from twinlens.measure.fit import refuse_what_cannot_fit_together
 from twinlens.measure.interrupt import deaf
 from twinlens.measure.launched import SharedServer, shared_server, together
 from twinlens.measure.paired import measure_paired
-from twinlens.measure.refuse import refuse_what_cannot_run
+from twinlens.measure.refuse import preflight
 from twinlens.measure.refused import is_refusal, was_refused, without_refused
 from twinlens.measure.retake import finished_attempts, is_owed
 from twinlens.measure.session import Say, run_here
@@ -72,8 +72,7 @@ def measure_study(
     that cannot be run, or where no precision can be had, and Interrupted.
     """
     planned = together(study.runs())
-    for spec in study.point_runs():
-        refuse_what_cannot_run(spec)
+    preflight(study.point_runs())
     if study.protocol.pairing == "slices":
         refuse_what_cannot_fit_together(study.point_runs())
     with held_folder(study, out, unfinished_study, fresh=fresh) as folder:

@@ -10,14 +10,15 @@ from twinlens.spec.length import Free
 from twinlens.spec.point import Point
 from twinlens.spec.protocol import Protocol
 from twinlens.spec.search import Search
-from twinlens.spec.workload import InferenceWorkload, Workload
+from twinlens.spec.workload import InferenceWorkload, Markov, TrainingWorkload, Workload
 
 _ADMISSION_FIELDS = {"dynamic": "timeout_s", "continuous": "in_flight"}
 
 
 def refuse_unpaired(workload: Workload, point: Point) -> None:
     """Raises BadInput (TL202) where arrival, sessions and point need something of each other that is not there."""
-    sentence = _arrival_problem(workload, point) or _admission_problem(workload, point) or _content_problem(workload)
+    problems = (_arrival_problem(workload, point), _admission_problem(workload, point), _content_problem(workload))
+    sentence = next(filter(None, problems), None) or _target_problem(workload)
     if sentence:
         raise BadInput(sentence, code="TL202")
 
@@ -65,6 +66,17 @@ def _admission_problem(workload: Workload, point: Point) -> str | None:
     if point.admission and (not isinstance(workload, InferenceWorkload) or isinstance(workload.arrival, Lockstep)):
         return "lockstep has its batches already; admission policies need other arrivals, such as poisson"
     return None
+
+
+def _target_problem(workload: Workload) -> str | None:
+    """A gap is counted from the entropy rate, which only the synthetic language has."""
+    target = workload.until if isinstance(workload, TrainingWorkload) else None
+    if target is None or target.gap_nats is None or isinstance(workload.data, Markov):
+        return None
+    return (
+        f"workload.until.gap_nats needs data whose entropy rate is known, and that of {workload.data.kind} data is "
+        "not; give workload.until.loss_nats"
+    )
 
 
 def _content_problem(workload: Workload) -> str | None:

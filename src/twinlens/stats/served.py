@@ -14,6 +14,7 @@ from twinlens.spec.workload import InferenceWorkload
 from twinlens.stats.group import Verdict
 from twinlens.stats.metrics.client import Calibration, ClientVerdict, client_verdict
 from twinlens.stats.metrics.observed import observe
+from twinlens.stats.metrics.planned_hits import planned_hits
 from twinlens.stats.metrics.quality import fidelity
 from twinlens.stats.metrics.server import ServerFigures, server_figures
 from twinlens.stats.metrics.serving import serving_metrics
@@ -48,6 +49,7 @@ def served(run: Run, rule: SteadyRule) -> tuple[dict[str, Estimate], Verdict, di
     window = find_window(requests, loop, rule)
     metrics = serving_metrics(requests, window, workload.slo, run.facts, _devices(run.facts))
     metrics |= fidelity(run.facts.fidelity) if run.facts else {}
+    metrics |= planned_hits(run)
     metrics |= waits(requests, window.rows, run.spec.point) if window else {}
     if window is None:
         return metrics, nothing(), {}, None

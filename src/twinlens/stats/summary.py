@@ -21,6 +21,7 @@ from twinlens.stats.metrics.client import ClientVerdict
 from twinlens.stats.metrics.energy import Scope, energy
 from twinlens.stats.metrics.inference import inference_metrics, inference_steadiness
 from twinlens.stats.metrics.memory import peak_memory
+from twinlens.stats.metrics.planned_hits import prefix_notes
 from twinlens.stats.metrics.quality import gate
 from twinlens.stats.metrics.training import training_metrics, training_steadiness
 from twinlens.stats.served import is_served, nothing, served
@@ -70,6 +71,8 @@ def summarise(run: Run) -> Summary:
         notes=(
             *(run.facts.notes if run.facts else ()),
             *(client.reasons + client.notes if client else ()),
+            *_left_out(run),
+            *prefix_notes(run),
         ),
         identity=_identity(run),
         asked=_asked(run),
@@ -181,6 +184,17 @@ def _verdict(steadiness: Steadiness, begin_ns: np.ndarray, end_ns: np.ndarray) -
         disturbed=steadiness.disturbed.placed(times_s),
         least_visible_change=steadiness.least_visible_change,
         cv=steadiness.cv,
+    )
+
+
+def _left_out(run: Run) -> tuple[str, ...]:
+    """Rows of a trace that asked for no answer or had no prompt: nothing could be sent for them."""
+    count = int(run.raw.get("unusable_trace_rows", 0))
+    many = "s of the trace were" if count != 1 else " of the trace was"
+    return (
+        (f"{count:,} row{many} not played: without a prompt or an answer there is nothing to ask for.",)
+        if count
+        else ()
     )
 
 

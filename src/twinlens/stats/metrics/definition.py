@@ -144,6 +144,7 @@ def _server() -> list[Metric]:
         Metric("server_kv_use_max", "most KV use", units.RATIO, lens, "server"),
         Metric("server_preemptions", "preemptions", units.COUNT, lens, "server", "less"),
         Metric("prefix_hit_ratio", "prefix hits", units.RATIO, lens, "server"),
+        Metric("planned_hit_ratio", "prefix hits planned", units.RATIO, lens, "server"),
         Metric("draft_acceptance", "drafts accepted", units.RATIO, lens, "server", "more"),
         Metric("tokens_per_iteration", "tokens/step", units.COUNT, lens, "server", "more"),
         Metric("batching_efficiency", "batching efficiency", units.RATIO, lens, "server", "more"),

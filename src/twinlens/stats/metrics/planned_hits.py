@@ -1,0 +1,43 @@
+"""Which share of the prompt tokens a workload lets a prefix cache find, beside what the server says that it found."""
+
+from __future__ import annotations
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.run import Run
+from twinlens.schedule.prefix import expected_hit_share
+from twinlens.spec.arrival import Lockstep, Trace
+from twinlens.spec.prompt import Prefix
+from twinlens.spec.workload import InferenceWorkload
+from twinlens.units import RATIO
+
+_METHOD = "expected of a cache that forgets nothing, from the prefixes of the workload and the requests of the run"
+
+
+def planned_hits(run: Run) -> dict[str, Estimate]:
+    """The planned ratio of a run whose requests share prefixes; empty for any other, sessions and traces too."""
+    prefix = _prefix(run)
+    count = len(run.requests) if prefix is not None else 0
+    if prefix is None or not count:
+        return {}
+    assert isinstance(run.spec.workload, InferenceWorkload)
+    share = expected_hit_share(prefix, run.spec.workload.input_tokens, count)
+    return {"planned_hit_ratio": Estimate(share, RATIO, _METHOD, "modelled", n=count)}
+
+
+def prefix_notes(run: Run) -> tuple[str, ...]:
+    """A sentence where a shared prefix is too short for the blocks in which this server caches."""
+    prefix = _prefix(run)
+    block = run.facts.executor.value("serving.kv_block_tokens") if run.facts else None
+    if prefix is None or not isinstance(block, int) or prefix.tokens >= block:
+        return ()
+    return (
+        f"The shared prefix of {prefix.tokens} tokens is shorter than a block of the server's cache ({block} tokens): "
+        "only whole blocks are found again, so nothing of it will be, unless a chat template fills the block up.",
+    )
+
+
+def _prefix(run: Run) -> Prefix | None:
+    workload = run.spec.workload
+    if not isinstance(workload, InferenceWorkload) or isinstance(workload.arrival, Lockstep | Trace):
+        return None
+    return workload.prefix if workload.sessions is None else None
