@@ -259,6 +259,14 @@ def test_where_fp32_does_not_fit_the_model_is_made_in_16_bits_and_fidelity_is_sa
     assert roomy.executor.value("model.weights_hash") != hashed, "16 bits draw other numbers from the same seed"
 
 
+def test_evidence_of_a_single_token_decode_stays_within_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "compile", lambda model, **_: model)
+    server, _ = opened(output_tokens=fixed(1), executor={"graph": "compiled"})
+    assert server.generation is not None
+    held = {int(layer.cumulative_length) for layer in server.generation.cache.layers}
+    assert held == {16 + 1}, "a prompt and one token, however often it was looked at"
+
+
 def test_a_vision_model_is_really_compiled_when_that_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[Any] = []
     monkeypatch.setattr(torch, "compile", lambda model, **_: compiled.append(model) or model)

@@ -264,3 +264,14 @@ def test_a_device_that_is_out_of_memory_is_one_sentence_with_a_way_out(
         run_here(folder, spec, lambda phrase, share, rows: None)
     assert len(str(failed.value)) < 90 + len(str(folder))
     assert read_run(folder).state == "failed"
+
+
+def test_what_the_allocator_gave_out_over_the_rows_is_on_record_and_is_the_peak(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from twinlens.executors.fake import FakeTrainer
+
+    held = {"allocated_peak_bytes": 5 * 2**30, "reserved_peak_bytes": 6 * 2**30}
+    monkeypatch.setattr(FakeTrainer, "device_memory", lambda self: held, raising=False)
+    run = measured(tmp_path, training("fake"))
+    assert run.raw["device_memory"] == held

@@ -225,9 +225,16 @@ def _phases(server: TorchServer) -> tuple[dict[str, Callable[[], Any]], dict[str
         generation.cache.reset()
         generation.prefill(prompts)
 
+    def again(step: Callable[..., Any]) -> Callable[[], Any]:
+        def decode() -> None:
+            generation.rewind(length)  # taken many times here, the step would run out of the cache
+            step(newest, position)
+
+        return decode
+
     return (
-        {"prefill": prefill, "decode": lambda: generation.decode_eager(newest, position)},
-        {"prefill": prefill, "decode": lambda: generation.decode(newest, position)},
+        {"prefill": prefill, "decode": again(generation.decode_eager)},
+        {"prefill": prefill, "decode": again(generation.decode)},
     )
 
 

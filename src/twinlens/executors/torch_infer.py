@@ -228,6 +228,14 @@ class Generation:
         out = model(input_ids=newest, position_ids=position, past_key_values=self.cache, use_cache=True)
         return out.logits[:, -1:].argmax(-1)
 
+    def rewind(self, tokens: int) -> None:
+        """Forget what the cache holds beyond `tokens`, so that a decode step can be done again and again."""
+        for layer in self.cache.layers:
+            if isinstance(getattr(layer, "cumulative_length", None), torch.Tensor):
+                layer.cumulative_length.fill_(tokens)  # in place: a captured graph reads this address
+            if isinstance(getattr(layer, "cumulative_length_int", None), int):
+                layer.cumulative_length_int = tokens
+
     def cache_tensors(self) -> list[torch.Tensor]:
         """The keys and values as they are resident (after the first prefill)."""
         return [t for layer in self.cache.layers for t in (layer.keys, layer.values) if t is not None]
