@@ -18,7 +18,7 @@ from twinlens.report.machine import machines
 from twinlens.report.view import LENSES, in_order, point_names
 from twinlens.stats.group import Group
 
-MOST = 5
+MOST, MOST_WARNINGS = 5, 3
 _ORDER = ("disqualifies", "warns")
 
 
@@ -36,14 +36,16 @@ class Line:
 def first_lines(groups: Sequence[Group]) -> RenderableType:
     """The verdict on all points in one line, then the top findings; nothing to say beyond the verdict is one line."""
     ranked, lines = sum(one.ranked for one in groups), finding_lines(groups)
+    # What disqualifies comes first; warnings only fill the first few lines.
+    most = max(MOST_WARNINGS, min(MOST, sum(one.severity == "disqualifies" for one in lines)))
     verdict = hanging(
         "", _verdict(ranked, len(groups)) + _left_out(groups), "bold" if ranked == len(groups) else "yellow"
     )
-    shown = [hanging("✗ " if one.severity == "disqualifies" else "! ", said_of(one), "yellow") for one in lines[:MOST]]
+    shown = [hanging("✗ " if one.severity == "disqualifies" else "! ", said_of(one), "yellow") for one in lines[:most]]
     places = machines(groups)
     if places:
         shown.append(hanging("", f"Machines, between which no ratio is made: {'; '.join(places)}.", ""))
-    more = len(lines) - MOST
+    more = len(lines) - most
     left = [Text(f"… {more} more: see --json or the report", style="dim")] if more > 0 else []
     return Stack(verdict, *shown, *left, Text(""))
 
