@@ -37,7 +37,7 @@ from http_play import TOKENS, asks, burst, closing, one_by_one, only, opened, pl
 
 from material import Timed, Watched, inference, quiet, spec_of
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors import receive
+from twinlens.executors import openai_http, receive
 from twinlens.executors.null_server import null_server
 from twinlens.executors.openai_http import OpenAIServer
 from twinlens.executors.poller import _Poller
@@ -350,3 +350,24 @@ def test_a_conversation_carries_what_was_really_said() -> None:
     second = server.asked[1].body["messages"]
     assert [message["role"] for message in second] == ["user", "assistant", "user"]
     assert second[1]["content"] == " a0 a0"
+
+
+def test_a_client_that_is_far_behind_its_plan_stops_sending_and_says_so() -> None:
+    """A load that takes a hundred times as long as it was planned for is another load."""
+    rows, clock, now = list[Request](), [0], time.monotonic_ns
+    with hostile(good) as server, opened(server.url) as client, pytest.MonkeyPatch.context() as patched:
+        loop = client._loop
+        assert loop is not None
+        start = loop.start
+
+        def slow(key: int, *rest: Any) -> int:
+            clock[0] += 20_000_000_000 if key == 10 else 0  # something took the processor for 20 s
+            return start(key, *rest)
+
+        patched.setattr(loop, "start", slow)
+        patched.setattr(openai_http.time, "monotonic_ns", lambda: now() + clock[0])
+        client.play(burst(40), rows.append)
+    unsent = [row.group for row in rows if row.error == "the client was over 10 s late: it was never sent"]
+    assert sorted(row.group for row in rows) == list(range(40))
+    assert sorted(unsent) == list(range(10, 40))
+    assert {row.outcome for row in rows if row.group in unsent} == {"failed"}

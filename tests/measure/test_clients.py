@@ -29,7 +29,7 @@ from twinlens.measure.client_job import packed, unpacked
 from twinlens.measure.client_process import ClientProcess
 from twinlens.measure.clients import await_ready, jobs_for
 from twinlens.measure.clock_offset import Offset, bound_over, measured_offset
-from twinlens.measure.crew_size import needed_clients, typical_answer_tokens
+from twinlens.measure.crew_size import needed_clients, refuse_beyond, typical_answer_tokens
 from twinlens.measure.interrupt import deaf, told_once
 from twinlens.measure.play_together import Together
 from twinlens.measure.row_merge import RowMerge
@@ -360,3 +360,19 @@ def test_a_clock_that_drifts_steadily_stays_within_the_bound_over_the_run(
     last = Offset(true + drift + data.draw(st.integers(-after, after)), after)
     share = data.draw(st.floats(0, 1))
     assert abs(first.offset_ns - (true + share * drift)) <= bound_over(first, last) + 1e-6
+
+
+@pytest.mark.parametrize(("rate_per_s", "refused"), [(100_000.0, True), (1_000.0, False)])
+def test_a_rate_far_above_what_the_clients_take_is_refused_before_it_starts(rate_per_s: float, refused: bool) -> None:
+    data = inference("openai-http", point={"rate_per_s": rate_per_s})
+    data["workload"] |= {"arrival": {"kind": "constant"}, "output_tokens": {"kind": "fixed", "value": 16}}
+    data["protocol"]["duration_s"] = 0.5
+    spec = spec_of(data)
+    plan = load_of(spec).plan
+    if not refused:
+        return refuse_beyond(spec, plan, Calibration(18_080.0, 0.0, 0.0))
+    with pytest.raises(BadInput) as caught:
+        refuse_beyond(spec, plan, Calibration(18_080.0, 0.0, 0.0, clients=2))
+    assert "far above the 18,080 tokens/s that 2 clients take" in str(caught.value)
+    assert "at most 1,130 requests/s" in str(caught.value)
+    assert caught.value.code == "TL216"

@@ -39,6 +39,8 @@ _SWITCH_S = 0.0005
 _GARBAGE = 50_000
 _AT_ONCE = 8
 _MOST_STOCK_BYTES = 16 * 2**20
+_MOST_LATE_NS = 10_000_000_000
+_TOO_LATE = "the client was over 10 s late: it was never sent"
 
 
 class OpenAIServer:
@@ -172,12 +174,17 @@ class OpenAIServer:
         loop.follow = None if closed is None else partial(self._follow, closed)
         self._stock.clear()  # of other words, maybe
         self._stock_bytes = 0
+        begin_ns = now() - origin_ns
         while True:
             ready.extend((ask, None) for ask in schedule.due(now() - origin_ns))
             started = 0
-            while ready and ready[0][0].intended_ns <= now() - origin_ns:
-                self._start(loop, *ready[0])
-                ready.popleft()
+            while ready and ready[0][0].intended_ns <= (now_ns := now() - origin_ns):
+                due_ns = max(begin_ns, ready[0][0].released_ns or ready[0][0].intended_ns)
+                if ahead_ns and now_ns - due_ns > _MOST_LATE_NS:  # or the load would last for as long as it takes
+                    self._leave_out(ready.popleft()[0], now_ns, schedule, rows)
+                else:
+                    self._start(loop, *ready[0])
+                    ready.popleft()
                 started += 1
                 if started % _AT_ONCE == 0:  # connections that have come up meanwhile wait for their request
                     self._take(loop.turn(), origin_ns, schedule, rows)
@@ -205,6 +212,11 @@ class OpenAIServer:
         self._key += 1
         self._asks[self._key] = ask  # first: an interrupt can come while it is being sent, and it has its row then
         loop.start(self._key, payload, ask.output_tokens if loop.follow else 0)
+
+    def _leave_out(self, ask: Ask, now_ns: int, schedule: Schedule, rows: Rows) -> None:
+        row = unsent_row(ask, now_ns, _TOO_LATE)
+        rows(row)
+        schedule.done(row)
 
     def _stock_up(self, schedule: SeesEnds, most: int) -> bool:
         """Write one request of those to come out ahead, as many as may end at once; whether there was one to write."""

@@ -7,6 +7,7 @@ import os
 
 import numpy as np
 
+from twinlens.errors import BadInput
 from twinlens.executors.client_limit import most_connections
 from twinlens.schedule.length import sample_lengths
 from twinlens.schedule.plan import Plan
@@ -21,6 +22,8 @@ _MOST_SHARE = 0.4
 _STREAM_TOKENS_PER_S = 100.0
 _MOST_ANSWER_TOKENS = 512
 _SAMPLE = 1024
+# A calibration on a machine that was busy just then may say half of what the client can do.
+_FAR_ABOVE = 2.0
 
 
 def typical_answer_tokens(spec: RunSpec, plan: Plan | None) -> int:
@@ -51,3 +54,24 @@ def needed_clients(spec: RunSpec, plan: Plan | None, one: Calibration) -> tuple[
     found = min(wanted, processors, streams if plan is None else wanted)
     why = f"auto: {load}, and one client takes {digits(one.ceiling_tokens_per_s)} tokens/s at most"
     return found, why + (f"; {wanted} wanted, {processors} processors here" if wanted > found else "")
+
+
+def refuse_beyond(spec: RunSpec, plan: Plan | None, clients: Calibration) -> None:
+    """Raises BadInput (TL216) for an open loop far above what the clients can take in, as they were just calibrated.
+
+    It would be sent late, for many times its duration. Somewhat above, the run is played and called invalid.
+    """
+    if plan is None or not clients.ceiling_tokens_per_s:
+        return
+    asked = float(plan.output_tokens.sum()) / spec.protocol.duration_s
+    if asked <= _FAR_ABOVE * clients.ceiling_tokens_per_s:
+        return
+    rate = len(plan) / spec.protocol.duration_s
+    who = "one client takes" if clients.clients == 1 else f"{clients.clients} clients take"
+    raise BadInput(
+        f"{digits(rate)} requests/s with {asked:,.0f} tokens/s are far above the "
+        f"{digits(clients.ceiling_tokens_per_s)} tokens/s that {who} on this machine: the run would "
+        f"measure its client; ask for at most {digits(rate * clients.ceiling_tokens_per_s / asked)} requests/s, or let more clients ask "
+        "(executor.options.clients, executor.options.on)",
+        code="TL216",
+    )

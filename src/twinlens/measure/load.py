@@ -21,7 +21,7 @@ from twinlens.measure.calibrate import calibrate
 from twinlens.measure.client_job import Job
 from twinlens.measure.client_process import ClientProcess
 from twinlens.measure.clients import Client, await_ready, calibrated, jobs_for
-from twinlens.measure.crew_size import needed_clients, typical_answer_tokens
+from twinlens.measure.crew_size import needed_clients, refuse_beyond, typical_answer_tokens
 from twinlens.measure.hopeless import Hope, WhileThereIsHope
 from twinlens.measure.interrupt import deaf, told_once
 from twinlens.measure.play_together import Together
@@ -67,6 +67,7 @@ def player(
         return
     count, why, one = _count(crew, spec, load, say)
     if count == 1:
+        refuse_beyond(spec, load.plan, one)
         update_run(folder, calibration=asdict(one))
         yield partial(_recorded, server, load, spec, folder, {"clients_why": why} if why else {}, hope)
         return
@@ -121,7 +122,9 @@ def _crew_player(
     await_ready(clients)
     say(f"calibrating {len(clients)} clients")
     tokens = typical_answer_tokens(spec, jobs[0].plan)
-    update_run(folder, calibration=asdict(calibrated(clients, spec.point.rate_per_s, tokens)))
+    together = calibrated(clients, spec.point.rate_per_s, tokens)
+    update_run(folder, calibration=asdict(together))
+    refuse_beyond(spec, jobs[0].plan, together)
 
     def play(rows: RowWriter, progress: Progress) -> None:
         def told(now_ns: int) -> None:
