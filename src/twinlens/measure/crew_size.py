@@ -67,11 +67,11 @@ def refuse_beyond(spec: RunSpec, plan: Plan | None, clients: Calibration) -> Non
     if asked <= _FAR_ABOVE * clients.ceiling_tokens_per_s:
         return
     rate = len(plan) / spec.protocol.duration_s
+    most = digits(rate * clients.ceiling_tokens_per_s / asked)
     who = "one client takes" if clients.clients == 1 else f"{clients.clients} clients take"
     raise BadInput(
         f"{digits(rate)} requests/s with {asked:,.0f} tokens/s are far above the "
         f"{digits(clients.ceiling_tokens_per_s)} tokens/s that {who} on this machine: the run would "
-        f"measure its client; ask for at most {digits(rate * clients.ceiling_tokens_per_s / asked)} requests/s, or let more clients ask "
-        "(executor.options.clients, executor.options.on)",
+        f"measure its client; ask for at most {most} requests/s, or let more clients ask (executor.options.clients, executor.options.on)",
         code="TL216",
     )
