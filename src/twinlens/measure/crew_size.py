@@ -72,6 +72,7 @@ def refuse_beyond(spec: RunSpec, plan: Plan | None, clients: Calibration) -> Non
     raise BadInput(
         f"{digits(rate)} requests/s with {asked:,.0f} tokens/s are far above the "
         f"{digits(clients.ceiling_tokens_per_s)} tokens/s that {who} on this machine: the run would "
-        f"measure its client; ask for at most {most} requests/s, or let more clients ask (executor.options.clients, executor.options.on)",
+        f"measure its client; ask for at most {most} requests/s, or let more clients ask "
+        "(executor.options.clients, executor.options.on)",
         code="TL216",
     )
