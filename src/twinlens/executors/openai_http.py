@@ -179,8 +179,8 @@ class OpenAIServer:
             ready.extend((ask, None) for ask in schedule.due(now() - origin_ns))
             started = 0
             while ready and ready[0][0].intended_ns <= (now_ns := now() - origin_ns):
-                due_ns = max(begin_ns, ready[0][0].released_ns or ready[0][0].intended_ns)
-                if ahead_ns and now_ns - due_ns > _MOST_LATE_NS:  # or the load would last for as long as it takes
+                was_due_ns = max(begin_ns, ready[0][0].released_ns or ready[0][0].intended_ns)
+                if ahead_ns and now_ns - was_due_ns > _MOST_LATE_NS:  # or the load would last for as long as it takes
                     self._leave_out(ready.popleft()[0], now_ns, schedule, rows)
                 else:
                     self._start(loop, *ready[0])
