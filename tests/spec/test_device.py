@@ -17,6 +17,8 @@ ALL = [load_device(name) for name in list_devices()]
         ("NVIDIA H100 80GB HBM3", "h100-sxm-80gb"),
         ("NVIDIA H100 PCIe", "h100-pcie-80gb"),
         ("NVIDIA L40S", "l40s"),
+        ("NVIDIA L40", "l40"),
+        ("NVIDIA H200 NVL", "h200-nvl-141gb"),
         ("NVIDIA A100-SXM4-80GB", "a100-sxm-80gb"),
         ("NVIDIA GeForce RTX 4090", "rtx-4090"),
     ],
@@ -29,7 +31,7 @@ def test_a_driver_name_finds_its_device(reported: str, name: str) -> None:
 
 @pytest.mark.parametrize(
     "reported",
-    ["NVIDIA H100", "H200", "nvidia h200", "NVIDIA H200 MIG 1g.18gb", "NVIDIA H20", "NVIDIA L40", "", "cpu"],
+    ["NVIDIA H100", "H200", "nvidia h200", "NVIDIA H200 MIG 1g.18gb", "NVIDIA H20", "NVIDIA L4S", "", "cpu"],
 )
 def test_a_name_that_is_nearly_known_stays_unknown(reported: str) -> None:
     assert find_device(reported) is None

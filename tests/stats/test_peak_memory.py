@@ -53,3 +53,13 @@ def test_on_a_gpu_the_memory_of_the_host_is_never_the_runs() -> None:
 def test_on_an_accelerator_the_peak_is_the_boards() -> None:
     board = Sample(0, "gpu:GPU-7", memory_used_bytes=7000)
     assert peak_memory(table(*CLIENT, *SERVER, board), is_server=True).value == 7000
+
+
+def test_a_model_that_is_split_over_boards_needs_the_sum_of_them_at_one_moment() -> None:
+    samples = [
+        Sample(at, f"gpu:{name}", memory_used_bytes=used)
+        for at, name, used in ((0, "a", 50), (0, "b", 10), (1, "a", 20), (1, "b", 30), (2, "a", 90))
+    ]
+    found = peak_memory(table(*samples), is_server=True)
+    assert (found.value, found.n) == (60, 2), "at 2 one board was not read"
+    assert "summed over 2 boards" in found.method

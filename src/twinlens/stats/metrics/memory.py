@@ -18,6 +18,18 @@ def memory(known: dict[str, Estimate]) -> dict[str, Estimate]:
     return {name: known[name] for name in _CATEGORIES if name in known}
 
 
+def _of_boards(telemetry: pa.Table) -> tuple[pa.Array, int]:
+    """Memory in use at each moment, of all boards of the run together, and how many they are: a model that is split
+    over several needs the sum. Moments at which a board could not be read are left out."""
+    known = telemetry.filter(pc.is_valid(telemetry.column("memory_used_bytes")))
+    boards = len(known.column("source").unique())
+    if boards < 2:
+        return known.column("memory_used_bytes").combine_chunks(), boards
+    summed = known.group_by("time_ns").aggregate([("memory_used_bytes", "sum"), ("memory_used_bytes", "count")])
+    whole = summed.filter(pc.equal(summed.column("memory_used_bytes_count"), boards))
+    return whole.column("memory_used_bytes_sum").combine_chunks(), boards
+
+
 def peak_memory(
     telemetry: pa.Table,
     *,
@@ -30,7 +42,7 @@ def peak_memory(
     On a GPU the allocator's own peak where the executor has one (`allocator`: allocated_peak_bytes and
     reserved_peak_bytes), else the largest sampled use of the board; never the memory of the host.
     """
-    board = telemetry.column("memory_used_bytes").drop_null()
+    board, boards = _of_boards(telemetry)
     if on_gpu and allocator:
         in_use = (
             f"; the board had {show(float(pc.max(board).as_py()), BYTES)} in use, others' too" if len(board) else ""
@@ -43,7 +55,7 @@ def peak_memory(
     source, process = ("server", "the server's processes") if is_server else ("host", "the process")
     of_it = telemetry.filter(pc.equal(telemetry.column("source"), source))
     for values, what in (
-        (board, "accelerator memory in use"),
+        (board, "accelerator memory in use" + (f", summed over {boards} boards" if boards > 1 else "")),
         (of_it.column("rss_bytes").drop_null(), f"resident memory of {process}"),
     ):
         if len(values):
