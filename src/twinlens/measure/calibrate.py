@@ -14,6 +14,7 @@ from twinlens.record.request import Request
 from twinlens.schedule.build import load_of
 from twinlens.spec.study import RunSpec
 from twinlens.stats.metrics.client import Calibration
+from twinlens.stats.quantile import needed_for_quantile
 
 _CEILING_S, _STREAMS, _TOKENS = 1.0, 64, 128
 _PACED_S, _TTFT_S, _ITL_S = 1.5, 0.02, 0.01
@@ -36,8 +37,14 @@ def calibrate(rate_per_s: float | None, tokens: int = _TOKENS) -> Calibration:
     return Calibration(
         ceiling_tokens_per_s=sum(r.output_tokens for r in fastest) / took_s,
         added_latency_s=max(0.0, float(np.median(ttft_s)) - _TTFT_S),
-        lag_s_p99=max(0.0, float(np.quantile(late_s, 0.99))),
+        lag_s_p99=_p99(late_s),
     )
+
+
+def _p99(late_s: np.ndarray) -> float:
+    """The p99 of lateness, not below 0; its largest value where there are too few requests for a p99 (368)."""
+    worst = late_s.max() if late_s.size < needed_for_quantile(0.99) else np.quantile(late_s, 0.99)
+    return max(0.0, float(worst))
 
 
 def _played(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,6 +40,19 @@ def ratio(a: Estimate, b: Estimate, *, unit: str | None = None) -> Estimate:
         return Estimate(value, unit, method, origin, n=n)
     low, high = min(bounds[0], value), max(bounds[1], value)
     return Estimate(value, unit, method, origin, low=low, high=high, level=a.level, n=n)
+
+
+def of_ceiling(rate: Estimate, ceiling: Estimate) -> Estimate:
+    """`rate` / `ceiling` of one run, without an interval of its own.
+
+    A ceiling is measured once, in a tenth of a second, before the run. Its repeats do not show how far the machine's
+    ceiling moves between then and the run, which on shared machines is most of the uncertainty; runs do.
+    """
+    found = ratio(rate, ceiling)
+    if found.value is None or found.low is None:
+        return found
+    method = "ratio; no interval: one run does not show how far its ceiling moves, repeats do"
+    return replace(found, low=None, high=None, level=None, method=method)
 
 
 def ratio_of_runs(values_a: ArrayLike, values_b: ArrayLike, *, level: float = 0.95) -> Estimate:

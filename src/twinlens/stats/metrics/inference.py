@@ -15,7 +15,7 @@ from twinlens.stats.bootstrap import rate_interval
 from twinlens.stats.metrics.memory import memory
 from twinlens.stats.metrics.quality import fidelity
 from twinlens.stats.quantile import quantile
-from twinlens.stats.ratio import ratio
+from twinlens.stats.ratio import of_ceiling
 from twinlens.stats.scaled import inverse, scaled
 from twinlens.stats.steady import Steadiness, SteadyRule, segment
 from twinlens.stats.sustained import peak_rate, retention
@@ -111,7 +111,8 @@ def _times(requests: Requests, inside: np.ndarray, heads: np.ndarray, facts: Fac
         found |= _quantiles("itl_s", _gaps_s(requests, good), ("p50", "p99"))
         found["tokens_per_s_per_request"] = inverse(found["tpot_s_p50"], 1.0, TOKENS_PER_S, "1 / median TPOT")
         found["decode_tokens_per_s"] = inverse(found["tpot_s_p50"], batch, TOKENS_PER_S, "batch / median TPOT")
-    return found | (_efficiency(found, facts) if facts else {})
+    uneven = len(np.unique(requests.input_tokens[good])) > 1
+    return found | (_efficiency(found, facts, uneven) if facts else {})
 
 
 def _prefill_rate(tokens: np.ndarray, median: Estimate) -> Estimate:
@@ -121,8 +122,12 @@ def _prefill_rate(tokens: np.ndarray, median: Estimate) -> Estimate:
     return inverse(median, float(tokens[0]), TOKENS_PER_S, "prompt tokens of the batch / median TTFT")
 
 
-def _efficiency(found: dict[str, Estimate], facts: Facts) -> dict[str, Estimate]:
-    """Decode bytes over time against the read bandwidth; prefill FLOP over time against the matrix rate."""
+def _efficiency(found: dict[str, Estimate], facts: Facts, uneven: bool) -> dict[str, Estimate]:
+    """Decode bytes over time against the read bandwidth; prefill FLOP over time against the matrix rate.
+
+    `uneven`: prompts differ in length. Bytes and FLOP are modelled for the longest, times are those of the median, so
+    their quotient would be of no request at all; bytes of the linear weights are the same for every length.
+    """
     work, ceilings, shares = facts.work, facts.ceilings, {}
     if "tpot_s_p50" in found and "decode_bytes" in work and work["decode_bytes"].value:
         moved = inverse(
@@ -132,7 +137,7 @@ def _efficiency(found: dict[str, Estimate], facts: Facts) -> dict[str, Estimate]
             "modelled bytes of a decode step / median TPOT",
         )
         if "read_bytes_per_s" in ceilings:
-            shares["mbu"] = ratio(moved, ceilings["read_bytes_per_s"])
+            shares["mbu"] = of_ceiling(moved, ceilings["read_bytes_per_s"])
     if (
         "tpot_s_p50" in found
         and "linear_bytes" in work
@@ -145,7 +150,7 @@ def _efficiency(found: dict[str, Estimate], facts: Facts) -> dict[str, Estimate]
             BYTES_PER_S,
             "bytes of linear weights / median TPOT",
         )
-        shares["matvec_share"] = ratio(read, ceilings["matvec_bytes_per_s"])
+        shares["matvec_share"] = of_ceiling(read, ceilings["matvec_bytes_per_s"])
     if "prefill_flop" in work and work["prefill_flop"].value and "matrix_flop_per_s" in ceilings:
         done = inverse(
             found["ttft_s_p50"],
@@ -153,7 +158,10 @@ def _efficiency(found: dict[str, Estimate], facts: Facts) -> dict[str, Estimate]
             FLOP_PER_S,
             "modelled FLOP of a prefill / median TTFT",
         )
-        shares["prefill_mfu"] = ratio(done, ceilings["matrix_flop_per_s"])
+        shares["prefill_mfu"] = of_ceiling(done, ceilings["matrix_flop_per_s"])
+    if uneven:
+        absent = Estimate.absent(RATIO, "prompts differ in length, and the work is modelled for the longest only")
+        shares |= {name: absent for name in ("mbu", "prefill_mfu") if name in shares}
     return shares
 
 

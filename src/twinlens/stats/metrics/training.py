@@ -15,7 +15,7 @@ from twinlens.stats.bootstrap import rate_interval
 from twinlens.stats.metrics.memory import memory
 from twinlens.stats.metrics.quality import training_quality
 from twinlens.stats.quantile import quantile
-from twinlens.stats.ratio import ratio
+from twinlens.stats.ratio import of_ceiling
 from twinlens.stats.scaled import scaled
 from twinlens.stats.steady import Steadiness, SteadyRule, segment
 from twinlens.stats.sustained import peak_rate, retention
@@ -123,13 +123,13 @@ def _efficiency(rate: Estimate, work_per_step: float, facts: Facts) -> dict[str,
             ("mfu_datasheet", "datasheet_flop_per_s"),
         ):
             if ceiling in ceilings:
-                found[name] = ratio(found["flop_per_s"], ceilings[ceiling])
+                found[name] = of_ceiling(found["flop_per_s"], ceilings[ceiling])
     if executed and executed.value and model and model.value and executed.value < _COMPLETE * model.value:
         missed = f"only {executed.value / model.value:.0%} of the model's FLOP were counted"
         found["hfu"] = Estimate.absent(RATIO, f"{missed}, and what ran is never less than the model needs")
     elif executed and executed.value and "matrix_flop_per_s" in ceilings:
         done = scaled(rate, executed.value / work_per_step, FLOP_PER_S, "counted FLOP, recomputation included")
-        found["hfu"] = ratio(done, ceilings["matrix_flop_per_s"])
+        found["hfu"] = of_ceiling(done, ceilings["matrix_flop_per_s"])
     if "flop_coverage" in facts.work:
         found["flop_coverage"] = facts.work["flop_coverage"]
     return found

@@ -1,7 +1,8 @@
 """The same rows under other tools' definitions and names, so that a result can be put beside theirs.
 
 None of these is what we report: they count from sending (but MLPerf's), leave failures out, take every request of the
-run from the first sent to the last drained, print any percentile of any n and give no interval. Read from the sources
+run from the first sent to the last drained, print any percentile of any n, and but for GuideLLM (95 %, since 0.8.1)
+give no interval. Read from the sources
 of vLLM (benchmarks/serve.py), GuideLLM 0.8 (schemas/request_stats.py, schemas/statistics.py), AIPerf 0.13 (its metrics
 reference), MLPerf LoadGen (results.cc, logging.cc, early_stopping.cc), genai-bench, and inference-perf, which GKE uses.
 s scheduled, a sent, f first token, l last token, e end, n output tokens.
