@@ -118,10 +118,11 @@ def matvec_bytes_per_s(
             place = where(device)
     except (Unsupported, RuntimeError, NotImplementedError) as error:
         return Estimate.absent(BYTES_PER_S, first_line(error), f"matrix-vector {format} {layout}")
+    arithmetic = ", IEEE fp32" if format == "fp32" and device.startswith("cuda") else ""  # of a tf32 run too
     cached = "fits in" if size_bytes <= cache_bytes(device) else "exceeds"
     method = (
         f"{kernel}, one row by {used} of {len(shapes)} weights, {format} {layout}, "
-        f"{size_bytes / 2**20:.0f} MiB ({cached} the last-level cache), {place}"
+        f"{size_bytes / 2**20:.0f} MiB ({cached} the last-level cache){arithmetic}, {place}"
     )
     return rate(size_bytes, seconds, BYTES_PER_S, method)
 
