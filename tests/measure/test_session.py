@@ -275,3 +275,32 @@ def test_what_the_allocator_gave_out_over_the_rows_is_on_record_and_is_the_peak(
     monkeypatch.setattr(FakeTrainer, "device_memory", lambda self: held, raising=False)
     run = measured(tmp_path, training("fake"))
     assert run.raw["device_memory"] == held
+
+
+@pytest.mark.parametrize("make", [training, inference])
+def test_a_run_that_has_not_settled_is_doubled_and_says_so(tmp_path: Path, make: Any) -> None:
+    protocol = {"duration_s": 20.0, "extend": 1}
+    doubled, summary = run_of(tmp_path, make, protocol | {"steady_s": 25.0})
+    assert doubled.raw["extended"] == 1
+    (found,) = (one for one in summary.findings if one.code == "extended")
+    assert (found.severity, found.numbers["times"], found.numbers["asked_s"]) == ("notes", 1, 20.0)
+    assert 40 <= found.numbers["lasted_s"] < 45
+    assert summary.verdict.ranked
+    steady, calm = run_of(tmp_path, make, protocol)
+    assert "extended" not in steady.raw
+    assert calm.verdict.ranked
+    assert calm.verdict.end_s < 25
+
+
+def test_the_test_in_mid_run_is_that_of_the_verdict(tmp_path: Path) -> None:
+    """Rows that compile are no drift there either: warm-up steps of 20 times the time, and a disturbance after them."""
+    laws = {"noise": 0.005, "warmup_steps": 3, "warmup_factor": 20.0}
+    settled, summary = run_of(tmp_path, training, {"duration_s": 30.0, "extend": 1}, **laws)
+    assert summary.verdict.ranked
+    assert "extended" not in settled.raw
+
+
+def run_of(parent: Path, make: Any, protocol: dict[str, Any], **laws: Any) -> tuple[Run, Summary]:
+    """A run of the fake executor in virtual time under `protocol`."""
+    run = measured(parent, make("fake", options=laws, protocol=protocol))
+    return run, summary_of(run)

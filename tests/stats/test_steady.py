@@ -316,3 +316,22 @@ def test_retention_says_what_noise_alone_would_give():
     told = float(kept.method.rsplit("about ", 1)[1])
     assert kept.value < 0.97
     assert told == pytest.approx(kept.value, abs=0.03)
+
+
+def test_retention_is_absent_where_the_best_is_one_of_few_windows():
+    times = noise(np.random.default_rng(9), 90, 0.1)
+    sustained = Estimate(90 / times.sum(), TOKENS_PER_S, "work / wall", "measured")
+    kept = retention(sustained, segment(times))
+    assert (kept.value, kept.reason) == (None, "the best of 9 windows says little, 10 are needed")
+
+
+def test_what_noise_alone_would_give_knows_stalls_and_does_not_hide_a_slowdown():
+    """Two rows in a hundred ten times as long: retention 0.84, noise alone gives no more. A slow drift: it does."""
+    rng = np.random.default_rng(2)
+    stalls = noise(rng, 1000, 0.03) * np.where(rng.random(1000) < 0.02, 10.0, 1.0)
+    drift = noise(rng, 1000, 0.03) * (1 + 0.2 * share(1000))
+    for times, least, most in ((stalls, -0.04, 0.04), (drift, 0.04, 0.11)):
+        found = segment(times)
+        kept = 1000 / times.sum() / found.peak_window_rate
+        assert found.noise_retention is not None
+        assert least <= found.noise_retention - kept <= most

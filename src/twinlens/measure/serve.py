@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from twinlens.executors.protocol import Server
+from twinlens.measure.settled import is_settled
 from twinlens.measure.train import Progress, give_up_s
 from twinlens.record.request import Request
 from twinlens.record.rows import RowWriter
 from twinlens.schedule.lockstep import Lockstep
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload import Images, InferenceWorkload
-from twinlens.stats.steady import SteadyRule, segment
 
 
-def serve(server: Server, spec: RunSpec, rows: RowWriter, progress: Progress) -> None:
-    """Play batches. A run that has not settled when its time is up is doubled, `protocol.extend` times at most."""
+def serve(server: Server, spec: RunSpec, rows: RowWriter, progress: Progress) -> int:
+    """Play batches; how often the run was doubled as it had not settled when its time was up (`protocol.extend`)."""
     workload, batch = spec.workload, spec.point.batch
     assert isinstance(workload, InferenceWorkload)
     vision = isinstance(workload.data, Images)
-    limit_s, first_group, ends = spec.protocol.duration_s, 0, [0]
-    for _ in range(spec.protocol.extend + 1):
+    limit_s, first_group, ended_ns = spec.protocol.duration_s, 0, 0
+    for extended in range(spec.protocol.extend + 1):
 
         def take(request: Request, limit_s: float = limit_s) -> None:
+            nonlocal ended_ns
             rows.add(request)
-            if request.end_ns != ends[-1]:
-                ends.append(request.end_ns)
+            if request.end_ns != ended_ns:
+                ended_ns = request.end_ns
                 progress(min(1.0, request.end_ns / 1e9 / limit_s), rows.count)
 
         schedule = Lockstep(
@@ -40,6 +39,6 @@ def serve(server: Server, spec: RunSpec, rows: RowWriter, progress: Progress) ->
         )
         server.play(schedule, take)
         first_group, limit_s = schedule.groups, limit_s * 2
-        rule = SteadyRule(min_seconds=spec.protocol.steady_s)
-        if len(ends) > 1 and segment(np.diff(np.unique(ends)) / 1e9, rule=rule).ranked:
-            return
+        if extended == spec.protocol.extend or is_settled(rows, spec):
+            return extended
+    return 0

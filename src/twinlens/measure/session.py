@@ -118,6 +118,12 @@ def _measure_with(
     return rows.count
 
 
+def _note_extended(rows: RowWriter, times: int) -> None:
+    """A run that went on until it had settled says so: when to stop was chosen by what was seen."""
+    if times:
+        update_run(rows.folder, extended=times)
+
+
 def _take(
     opened: Any,
     spec: RunSpec,
@@ -141,10 +147,10 @@ def _take(
         take_in_turns(work, rows, turns, sampling)
     elif spec.lens == "training":
         with sampling:
-            train(opened, spec, rows, progress, facts.entropy_rate_nats)
+            _note_extended(rows, train(opened, spec, rows, progress, facts.entropy_rate_nats))
     elif isinstance(spec.workload, InferenceWorkload) and spec.workload.arrival.kind == "lockstep":
         with sampling:
-            serve(opened, spec, rows, progress)
+            _note_extended(rows, serve(opened, spec, rows, progress))
     else:
         with player(opened, spec, rows.folder, lambda phrase: say(phrase, 0.0, 0), _is_up(running)) as play:
             asking = partial(say, "asking the guards' questions", 1.0)

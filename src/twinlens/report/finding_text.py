@@ -218,6 +218,15 @@ def _change_unseen(finding: Finding) -> str:
     return f"The run is steady only as far as it could see: a change of less than {visible} % would hardly have shown."
 
 
+def _extended(finding: Finding) -> str:
+    times, asked, lasted = (_number(finding, name) for name in ("times", "asked_s", "lasted_s"))
+    often = "once" if times == 1 else f"{times} times"
+    return (
+        f"The run had not settled after {digits(asked)} s and was doubled {often}, to {digits(lasted)} s: when to stop "
+        "was chosen by what was seen."
+    )
+
+
 def _rows_scatter(finding: Finding) -> str:
     cv, limit = (digits(100 * _number(finding, name), 2) for name in ("cv", "limit"))
     return f"Row times scatter by {cv} % of their mean, where a quiet machine stays below {limit} %."
@@ -255,6 +264,7 @@ SENTENCES: dict[str, Sentence] = {
     "change-unseen": _change_unseen,
     "clock-moves": _clock_moves,
     "disturbed": _disturbed,
+    "extended": _extended,
     "rows-scatter": _rows_scatter,
     "still-warming": _still_warming,
     "impossible-share": _impossible_share,

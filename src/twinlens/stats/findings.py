@@ -22,7 +22,7 @@ from twinlens.stats.metrics.quality import divergence
 from twinlens.stats.metrics.window import SERVING_NEAR
 from twinlens.stats.rule import SteadyRule
 from twinlens.stats.served import is_served
-from twinlens.stats.steady_findings import change_unseen, disturbed, machine, spread
+from twinlens.stats.steady_findings import change_unseen, disturbed, extended, machine, spread
 
 SHARES = ("mfu", "hfu", "mfu_datasheet", "mfu_own_shapes", "prefill_mfu", "mbu", "matvec_share")
 """Shares of a ceiling, which cannot be above 1."""
@@ -177,6 +177,7 @@ def was_steady(seen: Seen) -> Iterable[Finding]:
     yield from disturbed(seen.verdict)
     yield from change_unseen(seen.verdict, SERVING_NEAR if is_served(seen.run) else SteadyRule().near)
     yield from spread(seen.verdict)
+    yield from extended(seen.run.raw.get("extended"), seen.run.spec.protocol.duration_s, seen.verdict)
     yield from machine(seen.verdict, seen.run.telemetry)
 
 

@@ -16,8 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from twinlens.record.estimate import Estimate
 from twinlens.stats.disturbed import UNDISTURBED, Disturbed
 from twinlens.stats.judge import Label, judge, least_visible_change
-from twinlens.stats.levels import group_edges
+from twinlens.stats.levels import block_rows, group_edges
 from twinlens.stats.rule import SteadyRule, window_count
+from twinlens.stats.shuffled import FEWEST_WINDOWS, noise_alone
 
 __all__ = ["Label", "Steadiness", "SteadyRule", "segment"]
 
@@ -33,7 +34,8 @@ class Steadiness:
     there, stalls included; None for a single row. `period_rows` is the length of a cycle, if there is
     one. `disturbed`: the stretches of the window that left its level; they are in every figure.
     `least_visible_change`: the smallest relative change over the window that four in five such runs
-    would have shown; None where no slope could be tested.
+    would have shown; None where no slope could be tested. `noise_retention`: mean over best window if
+    the rows of the steady part came in any other order; None below ten windows.
     """
 
     label: Label
@@ -49,6 +51,7 @@ class Steadiness:
     period_rows: int | None = None
     disturbed: Disturbed = UNDISTURBED
     least_visible_change: float | None = None
+    noise_retention: float | None = None
 
 
 def segment(
@@ -96,7 +99,20 @@ def segment(
         period_rows=found.period_rows,
         disturbed=found.disturbed,
         least_visible_change=least_visible_change(found.slope, rule.delta),
+        noise_retention=_noise_retention(time_s[found.begin :], done[found.begin :], time_s.size, rule),
     )
+
+
+def _noise_retention(
+    time_s: NDArray[np.float64], work: NDArray[np.float64], rows: int, rule: SteadyRule
+) -> float | None:
+    windows = window_count(rows, rule) * time_s.size // rows
+    if windows < FEWEST_WINDOWS:
+        return None
+    alike = block_rows(np.log(time_s) - np.log(work), rows, rule.trend_blocks)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        found = noise_alone(time_s, work, windows, alike)
+    return found if found is not None and np.isfinite(found) else None
 
 
 def _after_start(tags: NDArray[np.int64], fewest: int) -> int:

@@ -50,6 +50,13 @@ def spread(verdict: Verdict) -> Iterable[Finding]:
         yield Finding("rows-scatter", "notes", "", {"cv": verdict.cv, "limit": MOST_CV})
 
 
+def extended(times: object, asked_s: float, verdict: Verdict) -> Iterable[Finding]:
+    """A run that was doubled until it looked steady, or until no more doublings were allowed."""
+    if isinstance(times, int) and times > 0:
+        numbers = {"times": times, "asked_s": asked_s, "lasted_s": verdict.end_s}
+        yield Finding("extended", "notes", "", numbers)
+
+
 def machine(verdict: Verdict, telemetry: pa.Table) -> Iterable[Finding]:
     """Clocks that moved and temperatures that rose inside the window of a run that is otherwise steady."""
     if not verdict.ranked:

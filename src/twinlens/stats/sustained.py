@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ndtri
 
 from twinlens.record.estimate import Estimate
+from twinlens.stats.shuffled import FEWEST_WINDOWS
 from twinlens.stats.steady import Steadiness
 from twinlens.units import RATIO
-
-_FEWEST_WINDOWS = 4  # a spread of fewer says nothing about what noise alone would do
 
 
 def peak_rate(steadiness: Steadiness, *, unit: str) -> Estimate:
@@ -38,10 +36,13 @@ def retention(sustained: Estimate, steadiness: Steadiness) -> Estimate:
     if sustained.value is None or peak.value is None:
         reason = sustained.reason if sustained.value is None else peak.reason
         return Estimate.absent(RATIO, f"no sustained or no peak rate: {reason}")
+    if (peak.n or 0) < FEWEST_WINDOWS:
+        reason = f"the best of {peak.n} windows says little, {FEWEST_WINDOWS} are needed"
+        return Estimate.absent(RATIO, reason)
     if peak.value == 0:
         return Estimate.absent(RATIO, "the peak rate is 0")
     low, high = (None if b is None else b / peak.value for b in (sustained.low, sustained.high))
-    expected = _noise_alone(steadiness)
+    expected = steadiness.noise_retention
     noise = "" if expected is None else f"; noise alone would give about {expected:.3g}"
     method = f"sustained rate / best of {peak.n} windows, peak held fixed{noise}"
     return Estimate(
@@ -54,16 +55,3 @@ def retention(sustained: Estimate, steadiness: Steadiness) -> Estimate:
         level=sustained.level,
         n=sustained.n,
     )
-
-
-def _noise_alone(steadiness: Steadiness) -> float | None:
-    """Mean / expected best (Blom 1958) of as many normal windows as spread as those of the steady part."""
-    edges = np.asarray(steadiness.windows)
-    rates = np.asarray(steadiness.window_rate)
-    inside = rates[(edges[:-1] >= steadiness.steady_begin) & (edges[1:] <= steadiness.steady_end)]
-    if inside.size < _FEWEST_WINDOWS:
-        return None
-    middle = float(np.median(inside))
-    spread = 1.4826 * float(np.median(np.abs(inside - middle)))
-    best = float(ndtri((rates.size - 0.375) / (rates.size + 0.25)))
-    return middle / (middle + best * spread)

@@ -1,0 +1,26 @@
+"""Whether a run has settled so far, by the very rule its verdict will go by."""
+
+from __future__ import annotations
+
+from twinlens.record.request import REQUEST_SCHEMA, Requests
+from twinlens.record.rows import RowWriter, read_rows
+from twinlens.record.step import STEP_SCHEMA, Steps
+from twinlens.spec.study import RunSpec
+from twinlens.stats.metrics.inference import inference_steadiness
+from twinlens.stats.metrics.training import training_steadiness
+from twinlens.stats.rule import SteadyRule
+
+
+def is_settled(rows: RowWriter, spec: RunSpec) -> bool:
+    """Whether the rows written so far would be ranked as steady: compiling rows, evaluations and work as the verdict
+
+    takes them. Reads them back, so call it when time is up and not at each row.
+    """
+    rows.flush()
+    rule = SteadyRule(min_seconds=spec.protocol.steady_s)
+    if spec.lens == "training":
+        _, found = training_steadiness(Steps.from_table(read_rows(rows.folder / "steps.arrows", STEP_SCHEMA)), rule)
+    else:
+        requests = Requests.from_table(read_rows(rows.folder / "requests.arrows", REQUEST_SCHEMA))
+        _, found = inference_steadiness(requests, rule)
+    return found is not None and found.ranked
