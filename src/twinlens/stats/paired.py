@@ -185,7 +185,7 @@ def _grouped(series: Blocks) -> Blocks:
 def _time(centred: Blocks) -> float:
     """Autocorrelation time of a first-order process, in rounds.
 
-    φ at lag 1 is raised by (1 + 3φ)/n for the bias of short series (Marriott & Pope 1954) and by 0.4/√n for its own
+    φ at lag 1 is raised by (1 + 3φ)/n for the bias of short series (Marriott & Pope 1954) and by 0.3/√n for its own
     error: with fewer, intervals cover too little from 10 rounds (benchmarks/coverage/paired.py). Rounds whose order
     alternates turn a drift into a see-saw, so below 1 is credited, but little.
     """
@@ -193,7 +193,7 @@ def _time(centred: Blocks) -> float:
     if power <= n * 1e-28:
         return 1.0
     phi = float(centred[1:] @ centred[:-1]) / power
-    phi = min(max(phi + (1 + 3 * phi) / n + 0.4 / math.sqrt(n), -0.3), 0.9)
+    phi = min(max(phi + (1 + 3 * phi) / n + 0.3 / math.sqrt(n), -0.4), 0.9)
     return (1 + phi) / (1 - phi)
 
 
