@@ -29,7 +29,7 @@ def software(
     """What runs, as facts by field id. `kernels`: of what is timed. `drawn`: what drew random weights."""
     compiled = spec.executor.graph == "compiled"
     facts = framework_facts() | {
-        "compiler.name": observed("torch.compile (inductor)" if compiled else "none (eager)", "executor.graph"),
+        "compiler.name": declared("torch.compile (inductor)" if compiled else "none (eager)", "executor.graph"),
         "compiler.version": observed(str(torch.__version__), "torch.__version__"),
         "compiler.flags": observed(
             {"graph": "compiled" if compiled else "eager", "layout": spec.executor.layout}, "the executor"

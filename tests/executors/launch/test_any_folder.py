@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 from material import inference, spec_of, study_of, training
 from twinlens.errors import BadInput
 from twinlens.executors.launch.folder import ModelFolder, servable, stored_precision
-from twinlens.executors.launch.observe import _stored, checks
+from twinlens.executors.launch.observe import _silence, _stored, checks
 from twinlens.executors.launch.options import settings_of
 from twinlens.executors.launch.order import order_of
+from twinlens.executors.launch.ready import pages
 from twinlens.executors.launch.vllm import RECIPE
 from twinlens.front import check
 from twinlens.measure.disclose import disclosed
@@ -118,3 +120,10 @@ def test_check_refuses_what_the_server_could_not_be_started_with(tmp_path: Path)
     with pytest.raises(BadInput, match="vllm is started at fp32, bf16 or fp16") as caught:
         check(study_of(vllm(model, point={"precision": "int8-weight"})))
     assert caught.value.code == "TL203"
+
+
+def test_a_page_that_does_not_answer_in_time_is_named_and_not_passed_over() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        found, silent = pages(deaf.getsockname()[1], ("/server_info?config_format=json",), patience_s=0.05)
+    assert (found, silent) == ({}, ["/server_info?config_format=json"])
+    assert "did not answer /server_info in time" in _silence(silent[0])
