@@ -14,6 +14,7 @@ from twinlens.executors.registry import executor_names
 from twinlens.measure.fit import needed
 from twinlens.measure.physics import theory_of
 from twinlens.measure.refuse import preflight
+from twinlens.report.load import policy_of
 from twinlens.spec.load import dump, load
 from twinlens.spec.study import RunSpec, Study
 from twinlens.units import show
@@ -54,13 +55,21 @@ def _print(study: Study, points: list[RunSpec]) -> None:
     for head in ("point", "quantity", "value"):
         table.add_column(head, justify="right" if head == "value" else "left", overflow="fold")
     for spec, (bytes_needed, words), theory in predicted:
-        name = f"{spec.point.precision}, batch {spec.point.batch}" if spec.lens == "inference" else spec.point.precision
+        name = _name(spec)
         for quantity, estimate in theory.items():
             table.add_row(name, quantity, show(estimate.value, estimate.unit))
             name = ""
         table.add_row("", "memory needed", show(bytes_needed, "bytes"))
         table.add_row("", words, "")
     console.print(table)
+
+
+def _name(spec: RunSpec) -> str:
+    """A point by its precision and what holds its requests together: a batch, or an admission policy."""
+    if spec.lens == "training":
+        return spec.point.precision
+    policy = policy_of(spec.point.model_dump(exclude_none=True))
+    return f"{spec.point.precision}, {policy or f'batch {spec.point.batch}'}"
 
 
 def _planned(study: Study) -> str:
