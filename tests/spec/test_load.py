@@ -64,7 +64,16 @@ studies = st.builds(
     point=points,
     sweep=sweeps,
     protocol=protocols,
-)
+).map(lambda study: meant(study))
+
+
+def meant(study: Study) -> Study:
+    """The same with sizes of the batch that its lens has."""
+    whole_batch = study.workload.global_batch if isinstance(study.workload, TrainingWorkload) else None
+    if whole_batch is None:
+        return study.model_copy(update={"point": study.point.model_copy(update={"microbatch": None})})
+    point = {"batch": 1, "microbatch": study.point.microbatch and whole_batch}
+    return study.model_copy(update={"point": study.point.model_copy(update=point), "sweep": {}})
 
 
 @settings(max_examples=60, deadline=None)
@@ -115,7 +124,7 @@ def small(*settings_: str) -> Study:
 @pytest.mark.parametrize(
     ("setting", "path", "value"),
     [
-        ("point.batch=8", "point.batch", 8),
+        ("point.microbatch=2", "point.microbatch", 2),
         ("point.precision=bf16", "point.precision", "bf16"),
         ('point.precision="bf16"', "point.precision", "bf16"),
         ("protocol.duration_s=5", "protocol.duration_s", 5.0),
@@ -140,7 +149,7 @@ def test_a_setting_changes_the_field_it_names(setting: str, path: str, value: An
 
 
 def test_the_last_setting_wins() -> None:
-    assert small("point.batch=2", "point.batch=3").point.batch == 3
+    assert small("point.microbatch=1", "point.microbatch=2").point.microbatch == 2
 
 
 def test_a_file_names_its_study_unless_it_says_a_name(tmp_path: Path) -> None:

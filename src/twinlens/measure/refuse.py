@@ -9,6 +9,7 @@ from twinlens.executors.crew import crew_of
 from twinlens.executors.registry import launcher
 from twinlens.measure.fit import refuse_what_cannot_fit
 from twinlens.measure.idle_gpu import refuse_lacking_precision, refuse_unusable_gpu
+from twinlens.measure.impossible import refuse_impossible
 from twinlens.measure.refused import is_refusal
 from twinlens.measure.stall import refuse_stall_elsewhere
 from twinlens.schedule.share import refuse_unshared
@@ -36,6 +37,7 @@ def preflight(specs: Sequence[RunSpec]) -> tuple[str, ...]:
 
 def refuse_what_cannot_run(spec: RunSpec) -> None:
     """Raises BadInput for a run that does not fit this machine, or asks for what does not go together."""
+    refuse_impossible(spec)
     refuse_unusable_gpu(spec)
     refuse_lacking_precision(spec)
     if (starter := launcher(spec.executor.kind)) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import takewhile
 
 import numpy as np
 
@@ -37,7 +38,7 @@ def mean_length(length: AnswerLength) -> float:
     mu, sigma = _law(length)
     # The mean of a whole number that is at least 1 is the sum over k of P(N >= k), and N >= k where X > k - 1/2.
     tails = (math.erfc((math.log(k - 0.5) - mu) / (sigma * math.sqrt(2))) / 2 for k in range(2, length.max + 1))
-    return 1 + math.fsum(tails)
+    return 1 + math.fsum(takewhile(bool, tails))  # they only fall: after one that is nothing all are
 
 
 def _law(length: Lognormal) -> tuple[float, float]:

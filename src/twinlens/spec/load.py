@@ -7,25 +7,37 @@ import math
 import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import tomli_w
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from twinlens.errors import BadInput, nearest
+from twinlens.errors import BadInput
 from twinlens.spec.length_file import lengths_seen
 from twinlens.spec.pairing import refuse_unpaired, refuse_unsearchable
 from twinlens.spec.precision import precision
 from twinlens.spec.slices import refuse_unsliceable
-from twinlens.spec.study import SCHEMA, Study, place
+from twinlens.spec.study import SCHEMA, Study, place, refuse_too_large
+from twinlens.spec.wrong_field import wrong_fields
+
+_ADDRESS = (
+    "a spec is a TOML file and no address; to measure a server that is up, take a spec with executor.kind "
+    '"openai-http" and --set executor.options.url="http://…/v1"'
+)
 
 
 def load(path: str | Path, settings: Iterable[str] = ()) -> Study:
     """Read a spec file, apply `path=value` settings, and check it. Raises BadInput with one sentence."""
     source = Path(path)
     try:
-        data = tomllib.loads(source.read_text(encoding="utf-8"))
+        text = source.read_text(encoding="utf-8")
+        if text.startswith("\ufeff"):
+            sentence = "begins with a byte order mark (BOM), which TOML does not have; save it as UTF-8 without one"
+            raise BadInput(f"{path} {sentence}", code="TL202")
+        data = tomllib.loads(text)
     except FileNotFoundError:
+        if str(path).startswith(("http:/", "https:/")):
+            raise BadInput(_ADDRESS, code="TL202") from None
         sentence = f"there is no spec file {str(path)!r}; `twinlens list examples` names some"
         raise BadInput(sentence, code="TL202") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -43,6 +55,9 @@ def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec
     if data.get("schema", SCHEMA) != SCHEMA:
         sentence = f"schema {data['schema']!r} is not the {SCHEMA} this version reads; update twinlens or the file"
         raise BadInput(f"{where}: {sentence}", code="TL202")
+    for table in ("executor", "sweep"):
+        for path in _nothings(data.get(table), table):
+            raise BadInput(f"{where}: field {path!r} is nothing (null), for which TOML has no word", code="TL202")
     for path, number in _not_finite(data, ""):
         raise BadInput(f"{where}: field {path!r} is {number}; give a finite number", code="TL202")
     try:
@@ -51,13 +66,14 @@ def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec
         if study.search is not None:
             refuse_unsearchable(study.search, study.workload, study.point, study.sweep, study.protocol)
         refuse_unsliceable(study)
-        for run in study.runs():
+        refuse_too_large(study)
+        for run in study.point_runs():
             precision(run.point.precision).classes(run.lens)
             refuse_unpaired(run.workload, run.point)
     except ValidationError as error:
-        raise BadInput(f"{where}: {_sentence(error)}", code="TL202") from None
-    except TypeError as error:
-        raise BadInput(f"{where}: {error}", code="TL202") from None
+        raise BadInput(f"{where}: {wrong_fields(error)}", code="TL202") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadInput(f"{where}: {' '.join(str(error).split())[:300]}", code="TL202") from None
     except BadInput as error:
         raise BadInput(f"{where}: {error}", code=error.code) from None
     return study
@@ -116,6 +132,18 @@ def _not_finite(value: Any, path: str) -> Iterator[tuple[str, float]]:
             yield from _not_finite(item, path)
 
 
+def _nothings(value: Any, path: str) -> Iterator[str]:
+    """Paths of None, which only Python and JSON can say: it would be lost on the way to a file and back."""
+    if value is None and ("." in path or "[" in path):
+        yield path
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _nothings(item, f"{path}.{key}")
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _nothings(item, f"{path}[]")
+
+
 def _read_lengths(data: dict[str, Any]) -> None:
     """Put the values in place of each empirical length's file, so that the run says itself what it drew from."""
     workload = data.get("workload")
@@ -134,43 +162,4 @@ def _without_none(value: Any) -> Any:
     return value
 
 
-def _sentence(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    # Union tags ("training", "markov") stand in the location beside real field names; people know only the fields.
-    location = [str(part) for part in first["loc"]]
-    shown = ".".join(part for part in location if part not in _TAGS) or "the file"
-    if first["type"] == "extra_forbidden":
-        return f"unknown field {shown!r}; {nearest(location[-1], _fields_at(location[:-1]))}"
-    if first["type"] == "missing":
-        return f"field {shown!r} is missing"
-    message = first["msg"].removeprefix("Value error, ")
-    return f"field {shown!r}: {message[0].lower()}{message[1:]} (got {first.get('input')!r})"
-
-
-def _fields_at(location: list[str]) -> list[str]:
-    models: list[type[BaseModel]] = [Study]
-    for part in location:
-        if part in _TAGS:
-            models = [m for m in models if _tag(m) == part] or models
-            continue
-        models = [
-            found for m in models if part in m.model_fields for found in _models_in(m.model_fields[part].annotation)
-        ]
-    return sorted({field.alias or name for m in models for name, field in m.model_fields.items()})
-
-
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [found for part in get_args(annotation) for found in _models_in(part)]
-
-
-def _tag(model: type[BaseModel]) -> str | None:
-    kind = model.model_fields.get("kind")
-    return get_args(kind.annotation)[0] if kind and get_args(kind.annotation) else None
-
-
 _DEFAULT_KINDS = {"workload.data": "markov", "workload.input_tokens": "fixed", "workload.output_tokens": "fixed"}
-_TAGS = {"training", "inference", "markov", "text", "images", "fixed", "uniform", "lognormal", "empirical", "free"}
-_TAGS |= {"lockstep", "constant", "poisson", "gamma", "ramp", "trace", "closed", "single-stream", "offline"}
-_TAGS |= {"synthetic", "file"}

@@ -17,8 +17,9 @@ _ADMISSION_FIELDS = {"dynamic": "timeout_s", "continuous": "in_flight"}
 
 def refuse_unpaired(workload: Workload, point: Point) -> None:
     """Raises BadInput (TL202) where arrival, sessions and point need something of each other that is not there."""
-    problems = (_arrival_problem(workload, point), _admission_problem(workload, point), _content_problem(workload))
-    sentence = next(filter(None, problems), None) or _target_problem(workload)
+    problems = (_batch_problem, _arrival_problem, _admission_problem)
+    sentence = next(filter(None, (found(workload, point) for found in problems)), None)
+    sentence = sentence or _content_problem(workload) or _target_problem(workload)
     if sentence:
         raise BadInput(sentence, code="TL202")
 
@@ -41,6 +42,16 @@ def refuse_unsearchable(
         )
     if sentence:
         raise BadInput(sentence, code="TL202")
+
+
+def _batch_problem(workload: Workload, point: Point) -> str | None:
+    if isinstance(workload, InferenceWorkload):
+        return None if point.microbatch is None else "point.microbatch is for training; inference has point.batch"
+    if point.batch != 1:
+        return "point.batch is for inference; training has workload.global_batch and point.microbatch"
+    if point.microbatch is not None and workload.global_batch % point.microbatch:
+        return f"point.microbatch {point.microbatch} does not divide workload.global_batch {workload.global_batch}"
+    return None
 
 
 def _arrival_problem(workload: Workload, point: Point) -> str | None:

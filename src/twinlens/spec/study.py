@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 from itertools import product
+from math import prod
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, NonNegativeInt, ValidationError
@@ -175,6 +176,22 @@ class Study(Spec):
         for path, value in point.items():
             place(data, path if "." in path else f"point.{path}", value)
         return RunSpec.model_validate_json(json.dumps(data | {"repeat": repeat}))
+
+
+MOST_POINTS, MOST_RUNS = 1000, 10_000
+"""Of one study: far more than anybody measures, and still planned in seconds."""
+
+
+def refuse_too_large(study: Study) -> None:
+    """Raises BadInput (TL202) for a study of more points or runs than anybody measures, before any of them is made."""
+    points = prod(len(values) for values in study.sweep.values())
+    runs = points * study.protocol.repeats
+    if points > MOST_POINTS or runs > MOST_RUNS:
+        raise BadInput(
+            f"{points} points in {study.protocol.repeats} repeats are {runs} runs; a study has at most {MOST_POINTS} "
+            f"points and {MOST_RUNS} runs: sweep fewer values, or lower protocol.repeats",
+            code="TL202",
+        )
 
 
 def place(data: dict[str, Any], path: str, value: Any) -> None:

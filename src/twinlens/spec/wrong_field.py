@@ -1,0 +1,92 @@
+"""What is wrong with the fields of a spec, in one sentence: all that are misspelt at once, with the nearest names."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from twinlens.errors import nearest
+from twinlens.spec.study import Study
+
+_MOST = 4
+_ELSEWHERE = {
+    "bs": "batch", "batch_size": "batch", "micro_batch": "microbatch", "dtype": "precision", "rate": "rate_per_s",
+    "qps": "rate_per_s", "rps": "rate_per_s", "request_rate": "rate_per_s", "users": "concurrency",
+    "max_concurrency": "concurrency", "concurrent": "concurrency", "streams": "concurrency", "lr": "learning_rate",
+    "time": "duration_s", "duration": "duration_s", "runs": "repeats", "seeds": "seed",
+}  # fmt: skip
+"""What other tools call our fields."""
+_LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|sec|m|min|h|d)")
+_SECONDS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def wrong_fields(error: ValidationError) -> str:
+    """One sentence. Unknown fields stand before missing ones: the second is often the first, misspelt."""
+    found = sorted(error.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden")
+    unknown = [one for one in found if one["type"] == "extra_forbidden"]
+    said = list(dict.fromkeys(_sentence(one) for one in (unknown or found[:1])))
+    more = f"; and {len(said) - _MOST} more" if len(said) > _MOST else ""
+    return " ".join(f"{'; '.join(said[:_MOST])}{more}".split())
+
+
+def nearest_field(word: str, known: list[str]) -> str:
+    """The nearest name of a field, also by what other tools call it, or by its beginning."""
+    plain = word.lower().replace("-", "_")
+    begun = [name for name in known if len(plain) > 2 and name.startswith(f"{plain}_")]
+    guess = next((name for name in (_ELSEWHERE.get(plain), plain, *begun[:1]) if name in known), None)
+    return f"did you mean {guess!r}?" if guess else nearest(word, known)
+
+
+def _sentence(first: Any) -> str:
+    # Union tags ("training", "markov") stand in the location beside real field names; people know only the fields.
+    location = [str(part) for part in first["loc"]]
+    shown = ".".join(part for part in location if part not in _TAGS) or "the file"
+    if first["type"] == "extra_forbidden":
+        return f"unknown field {shown!r}; {nearest_field(location[-1], _fields_at(location[:-1]))}"
+    if first["type"] == "missing":
+        return f"field {shown!r} is missing"
+    if seconds := _seconds(location[-1] if location else "", first.get("input")):
+        return f"field {shown!r} is a number of seconds: write {seconds} (got {first.get('input')!r})"
+    message = first["msg"].removeprefix("Value error, ")
+    return f"field {shown!r}: {message[0].lower()}{message[1:]} (got {_short(first.get('input'))})"
+
+
+def _seconds(field: str, value: Any) -> str:
+    """A length of time with a unit as the number that a field of seconds wants; "" where it is none."""
+    found = _LENGTH.fullmatch(value.strip().lower()) if field.endswith("_s") and isinstance(value, str) else None
+    return f"{float(found[1]) * _SECONDS[found[2]]:g}" if found else ""
+
+
+def _short(value: Any) -> str:
+    said = repr(value)
+    return said if len(said) <= 200 else f"{said[:197]}..."
+
+
+def _fields_at(location: list[str]) -> list[str]:
+    models: list[type[BaseModel]] = [Study]
+    for part in location:
+        if part in _TAGS:
+            models = [m for m in models if _tag(m) == part] or models
+            continue
+        models = [
+            found for m in models if part in m.model_fields for found in _models_in(m.model_fields[part].annotation)
+        ]
+    return sorted({field.alias or name for m in models for name, field in m.model_fields.items()})
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in _models_in(part)]
+
+
+def _tag(model: type[BaseModel]) -> str | None:
+    kind = model.model_fields.get("kind")
+    return get_args(kind.annotation)[0] if kind and get_args(kind.annotation) else None
+
+
+_TAGS = {"training", "inference", "markov", "text", "images", "fixed", "uniform", "lognormal", "empirical", "free"}
+_TAGS |= {"lockstep", "constant", "poisson", "gamma", "ramp", "trace", "closed", "single-stream", "offline"}
+_TAGS |= {"synthetic", "file"}
