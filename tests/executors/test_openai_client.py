@@ -227,18 +227,23 @@ def test_time_goes_on_when_it_plays_again_and_nothing_is_sent_early() -> None:
 
 
 def test_a_late_client_is_seen_in_its_lag_and_in_merged_reads() -> None:
+    all_sent = threading.Event()
+
     def paced(asked: Asked) -> None:
         asked.send(HEAD)
         for _ in range(asked.tokens):
             asked.send(chunk(said(content="x")))
             asked.wait(0.01)
         asked.send(chunk(usage(asked.tokens)), END)
+        if asked.tokens == 20:
+            all_sent.set()
 
     rows: list[Request] = []
 
     def take(row: Request) -> None:
-        if not rows:
-            time.sleep(0.2)  # the client is busy with something else
+        if not rows:  # the client is busy with something else until all has come, and a little longer
+            all_sent.wait(10)
+            time.sleep(0.005)
         rows.append(row)
 
     plan = [Ask(0, 0, 0, 5, 2, (3, 0, 0)), Ask(1, 1, 0, 5, 20, (3, 0, 1))]
