@@ -149,7 +149,7 @@ def _shares_of_runs(rng: Generator, p: float, n: int, runs: int, apart: float) -
 
 def _brackets(rng: Generator, spread: float, runs: int) -> Estimate:
     """Evaluations each 1; truth 7.3; `spread` of runs in evaluations."""
-    crossing = 7.3 + rng.uniform(-0.5, 0.5) * 0 + spread * rng.normal(size=runs)
+    crossing = 7.3 + spread * rng.normal(size=runs)
     high = np.ceil(crossing)
     of = [Estimate(h - 0.5, "s", "between", "measured", h - 1, h, None, 1) for h in high.tolist()]
     return over_runs(of, kind="bracket")
