@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -151,6 +153,9 @@ def list_(
 
 def main() -> None:
     """Entry point of the `twinlens` command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
+            stream.reconfigure(errors="replace")  # a terminal without our letters gets question marks, and no traceback
     with heard():  # a verb says a sentence; until it is imported, the exit code must do
         app()
 

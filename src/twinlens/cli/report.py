@@ -7,6 +7,7 @@ from pathlib import Path
 
 from twinlens.cli.gather import fail_for, gathered
 from twinlens.cli.screen import err, sentences
+from twinlens.errors import BadInput
 from twinlens.measure.search_file import searches_of
 from twinlens.measure.summary_file import summary_of
 from twinlens.record.run import Run
@@ -16,6 +17,8 @@ from twinlens.report.view import view
 
 def run(paths: list[Path], file: Path) -> None:
     with sentences():
+        if not file.parent.is_dir():
+            raise BadInput(f"there is no folder {str(file.parent)!r} for the report; make it, or give -o another path")
         runs, faults = gathered(paths)
         write_report(runs, file, left_out=[f"A run is left out: {fault}." for fault in faults])
         err().print(f"report: {file.resolve()}", soft_wrap=True)
@@ -23,6 +26,5 @@ def run(paths: list[Path], file: Path) -> None:
 
 
 def write_report(runs: Sequence[Run], file: Path, title: str | None = None, left_out: Sequence[str] = ()) -> None:
-    """Write the report of some runs, making the folder it goes to. `left_out`: sentences on those it lacks."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+    """Write the report of some runs, `left_out`: sentences on those it lacks."""
     write(view([(one, summary_of(one)) for one in runs], title, searches_of(runs), left_out), file)

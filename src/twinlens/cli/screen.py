@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -54,8 +55,16 @@ def sentences() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has gone (`| head`): say nothing more
         raise SystemExit(0) from None
     except OSError as error:
-        _complain(str(error))
+        _complain(_of_a_file(error), "twinlens explain TL301")
         raise SystemExit(3) from None
+
+
+def _of_a_file(error: OSError) -> str:
+    """A sentence for what the system refused, with the path where it is known."""
+    where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+    what = error.strerror or str(error)
+    more = "free some space" if error.errno == errno.ENOSPC else "choose another folder (--out), or its permissions"
+    return f"{where}{what}; what was written before is kept: {more}, and run it again"
 
 
 def _complain(sentence: str, more: str = "") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -206,8 +207,10 @@ def write_json(path: Path, data: Any) -> None:
     try:
         fresh.write_text(text + "\n", encoding="utf-8")
         fresh.replace(path)
-    except OSError:
-        fresh.unlink(missing_ok=True)
+    except OSError as error:
+        error.filename = str(path)  # a write that fails does not say where
+        with contextlib.suppress(OSError):
+            fresh.unlink(missing_ok=True)
         raise
 
 
