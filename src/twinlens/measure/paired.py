@@ -20,6 +20,7 @@ from twinlens.record.slice import Pairing
 from twinlens.record.store import create_run, end_run, read_run, update_run
 from twinlens.schedule.rounds import rounds
 from twinlens.spec.study import RunSpec
+from twinlens.stats.paired import FEWEST_BLOCKS
 
 Tell = Callable[[RunSpec, str, float, int], None]
 """Told which run does what, how far the whole repeat is (0-1), and how many rows that run has."""
@@ -32,7 +33,7 @@ class Member:
         self.spec = spec
         self.run = create_run(folder, spec)
         update_run(self.run, pairing=pairing.to_json())
-        self.worked_s, self.observations, self.rows = 0.0, 0, 0
+        self.worked_s, self.slices, self.observations, self.rows = 0.0, 0, 0, 0
         self._size: int | None = None  # steps or batches of a slice, once the warm-up has told
         self._process = started(self.run, "--turns")
 
@@ -49,6 +50,7 @@ class Member:
         if self._size is None:
             self._size = max(1, round(slice_s * had["observations"] / max(had["worked_s"], 1e-9)))
         if number >= 0:
+            self.slices += 1
             self.worked_s += had["worked_s"]
             self.observations += had["observations"]
 
@@ -67,7 +69,8 @@ class Member:
     @property
     def has_enough(self) -> bool:
         protocol = self.spec.protocol
-        return self.worked_s >= protocol.duration_s and self.observations >= protocol.min_rows
+        enough = self.worked_s >= protocol.duration_s and self.observations >= protocol.min_rows
+        return enough and self.slices >= FEWEST_BLOCKS
 
     @property
     def gives_up(self) -> bool:
