@@ -18,6 +18,7 @@ from twinlens.units import RATIO
 
 # Latency that was still rising, and a run too short to say: neither shows that a value can be kept up.
 _NO_PASS = ("drift", "slowdown", "too short")
+_NEAR_LIMIT = 3  # values of one search that a run may mistake for the other side of the limit
 _NAMES = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_latency_s": "latency"}
 
 
@@ -28,7 +29,8 @@ def judged(
 
     A growing backlog fails whatever the latencies were until the run ended. What the client was too slow for says
     nothing of the server. A run that got slower as it went, or is too short to tell, cannot pass. All runs of a value
-    are judged as one, so another run is no second chance; that one looks `tries` times is paid for (Bonferroni).
+    are judged as one, so another run is no second chance; that one looks `tries` times, at a few values so near the
+    limit that each may err, is paid for (Bonferroni).
     """
     label, own = summary.verdict.label, _known(summary.metrics, slo)
     if label == "invalid":
@@ -37,7 +39,7 @@ def judged(
         return "fail", f"overload: {summary.verdict.reason}", own
     valid = [one for one in before if one.verdict not in ("invalid", "failed")]
     shares = pooled([*(one.shares for one in valid if one.shares), own])
-    verdict = standing(shares, slo, 1 - (1 - CONFIDENCE) / search.tries)
+    verdict = standing(shares, slo, 1 - (1 - CONFIDENCE) / (_NEAR_LIMIT * search.tries))
     if verdict == "pass" and label in _NO_PASS:
         return "inconclusive", f"{label}: {summary.verdict.reason}", own
     if verdict == "pass" and any(one.label == "overload" for one in valid):
