@@ -18,6 +18,7 @@ from twinlens.record.telemetry import TELEMETRY_SCHEMA
 from twinlens.stats.metrics.training import training_steadiness
 from twinlens.stats.paired import paired_ratio, ratio_over, steadiness
 from twinlens.stats.slice_rate import SliceRates, inference_slices, training_slices
+from twinlens.units import digits
 
 S = 10**9
 NO_TELEMETRY = pa.Table.from_pylist([], schema=TELEMETRY_SCHEMA)
@@ -166,7 +167,7 @@ def test_a_level_says_what_it_could_have_seen() -> None:
     assert label == "level"
     assert visible is not None
     assert visible > 0.1
-    assert f"{100 * visible:.2g} %" in reason
+    assert f"{digits(100 * visible, 2)} %" in reason
 
 
 @given(st.lists(st.floats(0.1, 10), min_size=8, max_size=30), st.floats(0.01, 100))

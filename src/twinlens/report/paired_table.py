@@ -20,6 +20,7 @@ from twinlens.report.sentence import reference_of
 from twinlens.report.view import LENSES
 from twinlens.stats.group import Group
 from twinlens.stats.metrics.definition import METRICS
+from twinlens.units import digits
 from twinlens.version import __version__
 
 HEADS = ("ratio", "of", "95% interval", "repeats", "rounds", "others", "the ratio is")
@@ -77,6 +78,6 @@ def _of_lens(lens: str, found: Sequence[Paired]) -> RenderableType:
         if not one.ranked
     ]
     seen = [one.found.visible_change for one in found if one.ranked and one.found.visible_change is not None]
-    could = f" A change of {100 * max(seen):.2g}% within a repeat would have shown." if seen else ""
+    could = f" A change of {digits(100 * max(seen), 2)}% within a repeat would have shown." if seen else ""
     title = Text(f"{lens.capitalize()} · ratios from paired slices", style="bold")
     return Stack(title, Text(""), table, Text(""), *why, hanging("", LEGEND + could, "dim"), Text(""))

@@ -18,7 +18,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.stats.interval import t_quantile
 from twinlens.stats.repeats import FEWEST_RUNS
 from twinlens.stats.slice_rate import SliceRates
-from twinlens.units import RATIO
+from twinlens.units import RATIO, digits
 
 FEWEST_BLOCKS = 8  # of one repeat: fewer cannot show how far neighbouring rounds resemble each other
 MOST_BLOCKS = 400  # rounds beyond that are averaged with their neighbours, so that hours cost no more than minutes
@@ -145,11 +145,11 @@ def steadiness(series: Sequence[Blocks]) -> tuple[PairedLabel, str, float | None
         alone = t_quantile(1 - (1 - _VISIBLE_LEVEL) / len(lines), max(1.0, free)) * error
         if abs(change) > max(alone, math.log1p(_DELTA)):
             return "drift", f"the ratio {_moved(change)} over repeat {number}", visible
-    return "level", f"a change of {100 * visible:.2g} % over a repeat would have shown", visible
+    return "level", f"a change of {digits(100 * visible, 2)} % over a repeat would have shown", visible
 
 
 def _moved(change: float) -> str:
-    return f"{'grows' if change > 0 else 'falls'} by {100 * abs(math.expm1(change)):.2g} %"
+    return f"{'grows' if change > 0 else 'falls'} by {digits(100 * abs(math.expm1(change)), 2)} %"
 
 
 def _line(series: Blocks) -> tuple[float, float, float]:
