@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import configs
 import http_bytes
 import metrics_pages
+import run_folders
+import specs
 from frame import Check
 
 CHECKS: dict[str, tuple[Check, int]] = {
     "http": (http_bytes.check, 500),
+    "specs": (specs.check, 600),
+    "runs": (run_folders.check, 150),
+    "configs": (configs.check, 2000),
     "metrics": (metrics_pages.check, 1500),
 }

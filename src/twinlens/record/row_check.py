@@ -91,6 +91,7 @@ def refuse_other_bytes(path: Path, source: pa.NativeFile, size_bytes: int) -> No
 
 def refuse_other_schema(path: Path, found: pa.Schema, wanted: pa.Schema) -> None:
     """Raises BadInput (TL220) for columns of another type and for missing ones that every row has."""
+    _ = found.names  # bytes that are no text raise here, where they are heard
     for field in wanted:
         place = found.get_field_index(field.name)
         if place < 0 and field.name in _NEVER_NULL:

@@ -148,8 +148,8 @@ def _all_batches(path: Path, source: pa.NativeFile, schema: pa.Schema, whole: bo
     found = schema
     try:
         reader = pa.ipc.open_stream(source, options=_READING)
+        refuse_other_schema(path, reader.schema, schema)
         found = reader.schema
-        refuse_other_schema(path, found, schema)
         while True:
             batch = reader.read_next_batch()
             refuse_impossible_values(path, batch)

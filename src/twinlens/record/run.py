@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +13,7 @@ import pyarrow as pa
 
 from twinlens.record.facts import Facts
 from twinlens.record.request import REQUEST_SCHEMA, Requests
+from twinlens.record.row_check import damaged
 from twinlens.record.rows import read_rows
 from twinlens.record.server import SERVER_SCHEMA
 from twinlens.record.step import STEP_SCHEMA, Steps
@@ -70,11 +73,22 @@ class Run:
         """The rows of a training run. Raises TypeError for an inference run: the lenses share no rows."""
         if self.lens != "training":
             raise TypeError("an inference run has requests, not steps")
-        return Steps.from_table(self.table)
+        with _readable(self.folder / "steps.arrows"):
+            return Steps.from_table(self.table)
 
     @cached_property
     def requests(self) -> Requests:
         """The rows of an inference run. Raises TypeError for a training run."""
         if self.lens != "inference":
             raise TypeError("a training run has steps, not requests")
-        return Requests.from_table(self.table)
+        with _readable(self.folder / "requests.arrows"):
+            return Requests.from_table(self.table)
+
+
+@contextlib.contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Values of an older run that no clock and no counter gives are a damage too."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise damaged(path, str(error).splitlines()[0][:200]) from None

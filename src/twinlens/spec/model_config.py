@@ -160,6 +160,8 @@ def _vit(config: Config) -> VitShape:
 
 
 def _resnet(config: Config) -> ResnetShape:
+    if not config["depths"] or len(config["depths"]) != len(config["hidden_sizes"]):
+        raise ValueError("depths and hidden_sizes have an entry for each stage")
     return ResnetShape(
         layer_type=config.get("layer_type", "bottleneck"),
         embedding=config["embedding_size"],
