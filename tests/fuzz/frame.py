@@ -32,6 +32,13 @@ def fuzz(check: Check, *, seconds: float = 1e9, count: int = 10**12, seed: int =
     return done
 
 
+def one_sentence(refused: Exception) -> None:
+    """Raises where what people are told is not one line of a length to be read."""
+    said = str(refused)
+    assert "\n" not in said, said
+    assert len(said) < 2500, said
+
+
 def cut(source: random.Random, data: bytes) -> list[bytes]:
     """The bytes in pieces: whole, in a few, in many, or byte by byte."""
     count = source.choice([0, 1, 1, 3, 3, 10, 30, 30, len(data) if len(data) < 3000 else 100])
