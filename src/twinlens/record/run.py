@@ -73,8 +73,12 @@ class Run:
         """The rows of a training run. Raises TypeError for an inference run: the lenses share no rows."""
         if self.lens != "training":
             raise TypeError("an inference run has requests, not steps")
-        with _readable(self.folder / "steps.arrows"):
-            return Steps.from_table(self.table)
+        path = self.folder / "steps.arrows"
+        with _readable(path):
+            found = Steps.from_table(self.table)
+        if (found.end_ns < found.begin_ns).any():
+            raise damaged(path, "a step ends before it begins")
+        return found
 
     @cached_property
     def requests(self) -> Requests:
