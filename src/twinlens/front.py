@@ -24,6 +24,7 @@ from twinlens.record.run import Run
 from twinlens.record.store import end_study, find_runs
 from twinlens.report.available import rows_of
 from twinlens.report.first_lines import first_lines
+from twinlens.report.paired_table import paired_of, paired_table
 from twinlens.report.html import write
 from twinlens.report.notebook import register
 from twinlens.report.peer_table import peer_figures
@@ -92,8 +93,10 @@ def show(*runs: Run) -> str:
     else:
         groups = group(summary_of(run) for run in runs)
         lenses = [lens for lens in ("training", "inference") if any(one.lens == lens for one in groups)]
-        tables = [plain(first_lines(groups))]
+        turns = paired_of(groups, runs)
+        tables = [plain(first_lines(groups, turns))]
         tables += [plain(summary_table(groups, lens)) for lens in lenses]  # type: ignore[arg-type]
+        tables += [plain(paired_table(turns))] if turns else []
     return "\n".join([*tables, *(plain(search_table(record)) for record in searches_of(runs))])
 
 

@@ -13,6 +13,7 @@ from twinlens.measure.study import Outcome, measure_study
 from twinlens.measure.summary_file import summary_of
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
+from twinlens.report.first_lines import first_lines
 from twinlens.report.html import render
 from twinlens.report.paired import Paired, paired_json, standing_words
 from twinlens.report.paired_table import cells, paired_of, paired_table
@@ -68,6 +69,22 @@ def test_a_ratio_that_drifts_is_shown_not_ranked_with_its_reason(outcome: Outcom
     text = " ".join(plain(paired_table([replace(one, fault="drift (the ratio grows by 9 % over a repeat)")])).split())
     assert "the ratio is not ranked: drift (the ratio grows by 9 % over a repeat)" in text
     assert cells(replace(one, fault="drift"))[-1] == "not ranked"
+
+
+def test_the_first_lines_count_ranked_ratios_beside_points_that_are_not(outcome: Outcome) -> None:
+    groups, (one,) = found_in(outcome)
+    shaky = tuple(replace(single, ranked=False) for single in groups)
+    said = {
+        number: " ".join(plain(first_lines(shaky, turns)).split())
+        for number, turns in enumerate(
+            ((), (replace(one, fault=""),), (one, replace(one, fault="unproven (why)")), (replace(one, fault="drift"),))
+        )
+    }
+    assert "paired slices" not in said[0]
+    assert said[1].startswith("None of 2 points is ranked. 1 ratio from paired slices is ranked.")
+    assert "1 of 2 ratios from paired slices is ranked." in said[2]
+    assert "None of 1 ratios from paired slices is ranked." not in said[3]
+    assert "The one ratio from paired slices is not ranked." in said[3]
 
 
 def test_the_sentence_ranks_the_ratio_where_the_rates_are_not(outcome: Outcome) -> None:

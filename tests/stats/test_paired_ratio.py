@@ -16,7 +16,7 @@ from twinlens.record.slice import without_waiting
 from twinlens.record.step import STEP_SCHEMA, Steps
 from twinlens.record.telemetry import TELEMETRY_SCHEMA
 from twinlens.stats.metrics.training import training_steadiness
-from twinlens.stats.paired import paired_ratio, ratio_over, steadiness
+from twinlens.stats.paired import MOST_HIDDEN, paired_ratio, ratio_over, steadiness
 from twinlens.stats.slice_rate import SliceRates, inference_slices, training_slices
 from twinlens.units import digits
 
@@ -163,11 +163,39 @@ def test_drifts_that_cancel_over_repeats_are_found_in_each() -> None:
 
 
 def test_a_level_says_what_it_could_have_seen() -> None:
-    label, reason, visible = steadiness([0.1 * np.random.default_rng(4).normal(size=12) for _ in range(3)])
+    label, reason, visible = steadiness([0.05 * np.random.default_rng(4).normal(size=12) for _ in range(3)])
     assert label == "level"
     assert visible is not None
-    assert visible > 0.1
-    assert f"{digits(100 * visible, 2)} %" in reason
+    assert 0.05 < visible < MOST_HIDDEN
+    assert f"{digits(100 * visible, 2)} % over a repeat would have shown" in reason
+
+
+def test_a_ratio_whose_rounds_could_hide_a_drift_of_a_quarter_is_not_ranked() -> None:
+    rng = np.random.default_rng(4)
+    pairs = [
+        (
+            rates(list(range(0, 40, 2)), list(np.exp(rng.normal(size=20)))),
+            rates(list(range(1, 40, 2)), list(np.exp(rng.normal(size=20)))),
+        )
+        for _ in range(3)
+    ]
+    found = paired_ratio(pairs, [2] * 3)
+    assert found.visible_change is not None
+    assert found.visible_change > MOST_HIDDEN
+    assert (found.label, found.ranked) == ("unproven", False)
+    assert found.reason == (
+        f"no change showed in 60 rounds, but one of less than {digits(100 * found.visible_change, 2)} % would hardly have"
+    )
+    assert found.ratio.low is not None  # the interval is shown all the same
+
+
+@given(st.floats(0.001, 2.0), st.integers(0, 2**16))
+def test_what_is_ranked_could_have_shown_a_drift_of_a_quarter(scatter: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    label, _, visible = steadiness([scatter * rng.normal(size=15) for _ in range(3)])
+    assert visible is not None
+    assert (label == "level") <= (visible <= MOST_HIDDEN)
+    assert (label == "unproven") <= (visible > MOST_HIDDEN)
 
 
 @given(st.lists(st.floats(0.1, 10), min_size=8, max_size=30), st.floats(0.01, 100))
@@ -192,7 +220,7 @@ def test_nineteen_of_twenty_intervals_hold_the_truth(name: str) -> None:
     assert 0.917 <= covered[3].covered <= 0.983
     assert covered[3].given == 1
     assert abs(covered[3].bias) < 0.015
-    assert covered[3].level > 0.93
+    assert covered[3].calm > 0.93
     if not machine.between:
         assert covered[1].covered >= 0.917
 

@@ -57,11 +57,12 @@ def show_runs(runs: Sequence[Run]) -> None:
         console.print(metric_table(summaries[0]))
     else:
         groups = group(summaries)
-        console.print(first_lines(groups))
+        turns = paired_of(groups, runs)
+        console.print(first_lines(groups, turns))
         for lens in ("training", "inference"):
             if any(one.lens == lens for one in groups):
                 console.print(summary_table(groups, lens))
-        if turns := paired_of(groups, runs):
+        if turns:
             console.print(paired_table(turns))
     for record in searches_of(runs):
         console.print(search_table(record))

@@ -15,6 +15,7 @@ from twinlens.report.finding_text import finding_text
 from twinlens.report.footnote import hanging
 from twinlens.report.load import fault_of
 from twinlens.report.machine import machines
+from twinlens.report.paired import Paired
 from twinlens.report.view import LENSES, in_order, point_names
 from twinlens.stats.group import Group
 
@@ -33,14 +34,16 @@ class Line:
     text: str
 
 
-def first_lines(groups: Sequence[Group]) -> RenderableType:
-    """The verdict on all points in one line, then the top findings; nothing to say beyond the verdict is one line."""
+def first_lines(groups: Sequence[Group], turns: Sequence[Paired] = ()) -> RenderableType:
+    """The verdict on all points in one line, then the top findings; nothing to say beyond the verdict is one line.
+
+    `turns`: the ratios of points that took turns, which are ranked apart from the points.
+    """
     ranked, lines = sum(one.ranked for one in groups), finding_lines(groups)
     # What disqualifies comes first; warnings only fill the first few lines.
     most = max(MOST_WARNINGS, min(MOST, sum(one.severity == "disqualifies" for one in lines)))
-    verdict = hanging(
-        "", _verdict(ranked, len(groups)) + _left_out(groups), "bold" if ranked == len(groups) else "yellow"
-    )
+    words = _verdict(ranked, len(groups)) + _ratios(turns) + _left_out(groups)
+    verdict = hanging("", words, "bold" if ranked == len(groups) else "yellow")
     shown = [hanging("✗ " if one.severity == "disqualifies" else "! ", said_of(one), "yellow") for one in lines[:most]]
     places = machines(groups)
     if places:
@@ -95,6 +98,18 @@ def _named(groups: Sequence[Group]) -> list[tuple[str, Group, str]]:
         mine = in_order([one for one in groups if one.lens == lens])
         found += [(lens, one, name) for one, name in zip(mine, point_names(mine), strict=True)]
     return found
+
+
+def _ratios(turns: Sequence[Paired]) -> str:
+    """How many ratios from paired slices are ranked; "" where nothing took turns."""
+    ranked, count = sum(one.ranked for one in turns), len(turns)
+    if not count:
+        return ""
+    if count == 1 and not ranked:
+        return " The one ratio from paired slices is not ranked."
+    if ranked == count:
+        return f" {count} ratio{'s' * (count > 1)} from paired slices {'are' if count > 1 else 'is'} ranked."
+    return f" {ranked or 'None'} of {count} ratios from paired slices {'are' if ranked > 1 else 'is'} ranked."
 
 
 def _verdict(ranked: int, count: int) -> str:

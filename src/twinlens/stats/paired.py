@@ -25,9 +25,10 @@ MOST_BLOCKS = 400  # rounds beyond that are averaged with their neighbours, so t
 _LEAST_INDEPENDENT = 3.0
 _VISIBLE_LEVEL = 0.99  # one steady ratio in a hundred may be called drifting
 _DELTA = 0.01  # a change of less decides nothing
+MOST_HIDDEN = 0.25  # "level" is no finding where a drift of a quarter would not have shown (docs/decisions/0014)
 
 Blocks = NDArray[np.float64]
-PairedLabel = Literal["level", "drift", "too short"]
+PairedLabel = Literal["level", "unproven", "drift", "too short"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,11 @@ def steadiness(series: Sequence[Blocks]) -> tuple[PairedLabel, str, float | None
         alone = t_quantile(1 - (1 - _VISIBLE_LEVEL) / len(lines), max(1.0, free)) * error
         if abs(change) > max(alone, math.log1p(_DELTA)):
             return "drift", f"the ratio {_moved(change)} over repeat {number}", visible
-    return "level", f"a change of {digits(100 * visible, 2)} % over a repeat would have shown", visible
+    size = f"{digits(100 * visible, 2)} %"
+    if visible > MOST_HIDDEN:
+        rounds = sum(one.size for one in series)
+        return "unproven", f"no change showed in {rounds} rounds, but one of less than {size} would hardly have", visible
+    return "level", f"a change of {size} over a repeat would have shown", visible
 
 
 def _moved(change: float) -> str:
