@@ -24,9 +24,9 @@ from twinlens.record.run import Run
 from twinlens.record.store import end_study, find_runs
 from twinlens.report.available import rows_of
 from twinlens.report.first_lines import first_lines
-from twinlens.report.paired_table import paired_of, paired_table
 from twinlens.report.html import write
 from twinlens.report.notebook import register
+from twinlens.report.paired_table import paired_of, paired_table
 from twinlens.report.peer_table import peer_figures
 from twinlens.report.search_table import search_table
 from twinlens.report.table import metric_table, plain, summary_table

@@ -25,7 +25,7 @@ MOST_BLOCKS = 400  # rounds beyond that are averaged with their neighbours, so t
 _LEAST_INDEPENDENT = 3.0
 _VISIBLE_LEVEL = 0.99  # one steady ratio in a hundred may be called drifting
 _DELTA = 0.01  # a change of less decides nothing
-MOST_HIDDEN = 0.25  # "level" is no finding where a drift of a quarter would not have shown (docs/decisions/0014)
+MOST_HIDDEN = 0.25  # no "level" where a drift of a quarter would not have shown (docs/decisions/0014)
 
 Blocks = NDArray[np.float64]
 PairedLabel = Literal["level", "unproven", "drift", "too short"]
@@ -139,7 +139,7 @@ def steadiness(series: Sequence[Blocks]) -> tuple[PairedLabel, str, float | None
         return "level", "every round has the same ratio", 0.0
     common, freedom = float(np.mean([change for change, _, _ in lines])), sum(max(1.0, free) for _, _, free in lines)
     half = t_quantile(_VISIBLE_LEVEL, freedom) * math.sqrt(float((errors**2).mean()) / len(lines))
-    visible = math.expm1(half)
+    visible = math.expm1(min(half, 700.0))
     if abs(common) > max(half, math.log1p(_DELTA)):
         return "drift", f"the ratio {_moved(common)} over a repeat", visible
     for number, (change, error, free) in enumerate(lines):
@@ -149,7 +149,8 @@ def steadiness(series: Sequence[Blocks]) -> tuple[PairedLabel, str, float | None
     size = f"{digits(100 * visible, 2)} %"
     if visible > MOST_HIDDEN:
         rounds = sum(one.size for one in series)
-        return "unproven", f"no change showed in {rounds} rounds, but one of less than {size} would hardly have", visible
+        unseen = f"no change showed in {rounds} rounds, but one of less than {size} would hardly have"
+        return "unproven", unseen, visible
     return "level", f"a change of {size} over a repeat would have shown", visible
 
 
