@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import psutil
 
 from twinlens.errors import BadInput
+from twinlens.executors.registry import launcher
 from twinlens.measure.asked_model import asked_model
 from twinlens.measure.idle_gpu import uses_gpu
 from twinlens.measure.nvidia import board_of, open_gpus
@@ -80,7 +81,7 @@ def refuse_what_cannot_fit_together(specs: Sequence[RunSpec], available_bytes: f
     """
     places: dict[str, list[RunSpec]] = {}
     for spec in specs:
-        if spec.executor.kind == "torch":
+        if spec.executor.kind == "torch" or launcher(spec.executor.kind) is not None:
             places.setdefault(_available(spec)[1], []).append(spec)
     for where, members in places.items():
         there = _available(members[0])[0] if available_bytes is None else available_bytes

@@ -53,5 +53,11 @@ def refuse_what_cannot_run(spec: RunSpec) -> None:
     crew = crew_of(spec.executor.options)
     if spec.protocol.guards and not crew.is_one:
         raise BadInput("guards hear every answer, and that takes one client: clients = 1 and no --on", code="TL202")
+    if spec.protocol.pairing == "slices" and not crew.is_one:
+        raise BadInput(
+            'protocol.pairing = "slices": one client plays every turn; leave out executor.options.clients and '
+            "executor.options.on",
+            code="TL202",
+        )
     if isinstance(crew.clients, int) and crew.clients > 1:
         refuse_unshared(spec, crew.clients)

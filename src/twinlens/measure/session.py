@@ -30,6 +30,7 @@ from twinlens.measure.scrape import scraping
 from twinlens.measure.serve import serve
 from twinlens.measure.settle import seen_afterwards
 from twinlens.measure.sliced import batches, steps, take_in_turns
+from twinlens.measure.sliced_load import load_in_turns
 from twinlens.measure.stall import drill
 from twinlens.measure.telemetry import Sampler
 from twinlens.measure.train import train
@@ -142,13 +143,16 @@ def _take(
             say("measuring", share, count)
 
     sampling = _sampling(spec, rows.folder, facts, running)
-    if turns is not None:
+    if turns is not None and is_under_load(spec):
+        with load_in_turns(opened, spec, rows.folder, lambda phrase: say(phrase, 0.0, 0), _is_up(running)) as work:
+            take_in_turns(work, rows, turns, sampling, getattr(opened, "begin_at", lambda origin_ns: None))
+    elif turns is not None:
         work = steps(opened) if spec.lens == "training" else batches(opened, spec)
         take_in_turns(work, rows, turns, sampling)
     elif spec.lens == "training":
         with sampling:
             _note_extended(rows, train(opened, spec, rows, progress, facts.entropy_rate_nats))
-    elif isinstance(spec.workload, InferenceWorkload) and spec.workload.arrival.kind == "lockstep":
+    elif not is_under_load(spec):
         with sampling:
             _note_extended(rows, serve(opened, spec, rows, progress))
     else:
@@ -161,6 +165,11 @@ def _take(
                 drill(running, spec.protocol.stall),
             ):
                 play(rows, progress)
+
+
+def is_under_load(spec: RunSpec) -> bool:
+    """Whether requests of this run come by a schedule rather than in lockstep."""
+    return isinstance(spec.workload, InferenceWorkload) and spec.workload.arrival.kind != "lockstep"
 
 
 def _is_up(running: Running | None) -> Callable[[], bool]:

@@ -22,12 +22,23 @@ Work = Callable[[Turn, RowWriter], Worked]
 """Does one turn, adding its rows."""
 
 
-def take_in_turns(work: Work, rows: RowWriter, turns: Turns, sampling: AbstractContextManager[Sampler | None]) -> None:
-    """Work whenever it is this run's turn, until there are no more. Samples are taken in its turns only."""
+def take_in_turns(
+    work: Work,
+    rows: RowWriter,
+    turns: Turns,
+    sampling: AbstractContextManager[Sampler | None],
+    begin_at: Callable[[int], None] = lambda origin_ns: None,
+) -> None:
+    """Work whenever it is this run's turn, until there are no more. Samples are taken in its turns only.
+
+    `begin_at` is told time zero of the rows, for an executor that does not count from its first work by itself.
+    """
     turn = turns.next()  # before the sampling begins, so that samples and rows count from the same moment
     pairing = Pairing.from_json(read_run(rows.folder).raw["pairing"])
     with sampling as sampler:
-        pairing = replace(pairing, origin_ns=time.monotonic_ns())
+        origin_ns = time.monotonic_ns()
+        pairing = replace(pairing, origin_ns=origin_ns)
+        begin_at(origin_ns)
         while turn is not None:
             worked = work(turn, rows)
             rows.flush()

@@ -47,7 +47,8 @@ def first_lines(groups: Sequence[Group], turns: Sequence[Paired] = ()) -> Render
     shown = [hanging("✗ " if one.severity == "disqualifies" else "! ", said_of(one), "yellow") for one in lines[:most]]
     places = machines(groups)
     if places:
-        shown.append(hanging("", f"Machines, between which no ratio is made: {'; '.join(places)}.", ""))
+        but = " but by turns" if any(one.one.tag != one.reference.tag for one in turns) else ""
+        shown.append(hanging("", f"Machines, between which no ratio is made{but}: {'; '.join(places)}.", ""))
     more = len(lines) - most
     left = [Text(f"… {more} more: see --json or the report", style="dim")] if more > 0 else []
     return Stack(verdict, *shown, *left, Text(""))

@@ -13,6 +13,7 @@ from twinlens.report.view import in_order, point_names
 from twinlens.stats.group import Group, Summary
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.paired import PairedRatio, paired_ratio
+from twinlens.stats.served import is_served
 from twinlens.stats.slice_rate import SliceRates, inference_slices, training_slices
 
 Reference = Callable[[Group, Sequence[Group]], Group | None]
@@ -127,4 +128,4 @@ def _fault(ratio: PairedRatio, members: Sequence[tuple[Summary, Summary]]) -> st
 def _slices(run: Run) -> dict[str, SliceRates]:
     if run.lens == "training":
         return training_slices(run.steps, run.telemetry)
-    return inference_slices(run.requests, run.telemetry)
+    return inference_slices(run.requests, run.telemetry, in_lockstep=not is_served(run))

@@ -17,7 +17,7 @@ from twinlens.report import cell
 from twinlens.report.footnote import hanging
 from twinlens.report.paired import Paired, paired, paired_json
 from twinlens.report.sentence import reference_of
-from twinlens.report.view import LENSES
+from twinlens.report.view import LENSES, in_order
 from twinlens.stats.group import Group
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.units import digits
@@ -33,7 +33,18 @@ LEGEND = (
 
 def paired_of(groups: Sequence[Group], runs: Sequence[Run]) -> tuple[Paired, ...]:
     """The paired ratios of these groups against their references, from the rows of their runs."""
-    return paired(groups, runs, reference_of)
+    return paired(groups, runs, _reference_of)
+
+
+def _reference_of(one: Group, groups: Sequence[Group]) -> Group | None:
+    """As for rates; and of servers that were up already the first one: by turns two addresses may be compared, though
+    nobody knows which machines they are."""
+    found = reference_of(one, groups)
+    if found is not None or one.machine is None or not one.machine.is_attached:
+        return found
+    alike = [other for other in in_order(groups) if other.model == one.model and other.point == one.point]
+    first = next((other for other in alike if other.machine and other.machine.is_attached), one)
+    return None if first is one else first
 
 
 def paired_table(found: Sequence[Paired]) -> RenderableType:

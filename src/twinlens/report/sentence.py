@@ -88,6 +88,8 @@ def _both_ways(groups: Sequence[Group], searches: Sequence[SearchRecord], paired
     batches = [one for one in groups if load_of(one) not in SERVED]
     parts = [_of_machines(batches, paired)] if batches or not served else []
     words = served_sentence(served, searches) if served else ""
+    if by_turns := _paired(served, paired):
+        words = f"{words} By turns {by_turns}"
     return " ".join([*parts, words[:1].upper() + words[1:]]) if parts and words else words or parts[0]
 
 

@@ -65,6 +65,11 @@ class ClosedLoop:
             return None
         return self._coming.popleft()
 
+    @property
+    def left(self) -> tuple[Ask, ...]:
+        """What was taken from `asks` and not handed out."""
+        return tuple(self._coming)
+
     def done_with_follower(self, request: Request) -> None:
         """As SeesEnds says: no slot is free."""
         self._ended += 1

@@ -39,7 +39,8 @@ class Protocol(Spec):
     `hopeless_s`: a run under load is given up when nothing but the same failure has come for so long (0: never).
     `pairing`: "slices": the points of a repeat are up together and work in turns, `slice_s` seconds at a time, one at
     any moment, so that what disturbs the machine meets all of them and their ratios stand. `duration_s` is then the
-    working time of each point, and neither `extend` nor `retakes` applies. A slice is as many whole rows as fill it.
+    working time of each point, and neither `extend` nor `retakes` applies. A slice is as many whole rows as fill it; of
+    a closed loop it is requests in whole waves, and is over when the last has ended.
     """
 
     warmup: Literal["auto"] = "auto"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twinlens.errors import BadInput
+from twinlens.spec.arrival import Closed, Lockstep, SingleStream
 from twinlens.spec.study import Study
 from twinlens.spec.workload import InferenceWorkload, TrainingWorkload
 
@@ -30,8 +31,23 @@ def _problem(study: Study) -> str | None:
         return "a stall stops one server, and it would not be its turn; leave out protocol.stall"
     if isinstance(workload, TrainingWorkload) and workload.until is not None:
         return "a race to a target loss is run alone; leave out workload.until"
-    if isinstance(workload, InferenceWorkload) and workload.arrival.kind != "lockstep":
-        return f"batches in lockstep take turns, not {workload.arrival.kind} arrivals"
+    if isinstance(workload, InferenceWorkload) and (sentence := _load_problem(study, workload)):
+        return sentence
     if protocol.slice_s > protocol.duration_s:
         return f"a slice of {protocol.slice_s:g} s is longer than protocol.duration_s = {protocol.duration_s:g}"
+    return None
+
+
+def _load_problem(study: Study, workload: InferenceWorkload) -> str | None:
+    arrival = workload.arrival
+    if isinstance(arrival, Lockstep):
+        return None
+    if not isinstance(arrival, Closed | SingleStream):
+        return f"batches in lockstep and closed loops take turns, not {arrival.kind} arrivals"
+    if workload.sessions is not None:
+        return "a conversation would wait in mid-sentence for its next turn; leave out workload.sessions"
+    if any(one.point.admission is not None for one in study.point_runs()):
+        return "an admission policy holds requests over from one slice to the next; leave out point.admission"
+    if study.protocol.guards:
+        return "guards ask when the load is over, which is others' turn; set protocol.guards = false"
     return None

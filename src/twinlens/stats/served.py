@@ -9,6 +9,7 @@ import numpy as np
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.facts import Facts
+from twinlens.record.request import Requests
 from twinlens.record.run import Run
 from twinlens.spec.workload import InferenceWorkload
 from twinlens.stats.group import Verdict
@@ -45,7 +46,8 @@ def served(run: Run, rule: SteadyRule) -> tuple[dict[str, Estimate], Verdict, di
     """Metrics, verdict, work done in the window (for energy), and the client's verdict where a client was recorded."""
     workload = run.spec.workload
     assert isinstance(workload, InferenceWorkload)
-    requests, loop = run.requests, _LOOPS[workload.arrival.kind]
+    # Without the waiting of points that take turns: every window, rate and wait is of the time that was its own.
+    requests, loop = run.requests.own_time(), _LOOPS[workload.arrival.kind]
     window = find_window(requests, loop, rule)
     metrics = serving_metrics(requests, window, workload.slo, run.facts, _devices(run.facts))
     metrics |= fidelity(run.facts.fidelity) if run.facts else {}
@@ -53,9 +55,9 @@ def served(run: Run, rule: SteadyRule) -> tuple[dict[str, Estimate], Verdict, di
     metrics |= waits(requests, window.rows, run.spec.point) if window else {}
     if window is None:
         return metrics, nothing(), {}, None
-    client = _client(run, window, metrics, loop)
+    client = _client(run, requests, window, metrics, loop)
     metrics |= client.metrics if client else {}
-    told = _told(run, window)
+    told = _told(run, requests, window)
     if told is not None:
         metrics |= told.metrics
         client = replace(client, notes=client.notes + told.notes) if client else None
@@ -65,7 +67,7 @@ def served(run: Run, rule: SteadyRule) -> tuple[dict[str, Estimate], Verdict, di
         "energy_per_request_j": float(done.sum()),
         "energy_per_output_token_j": float(requests.output_tokens[done].sum()),
     }
-    return metrics, _verdict(window, client), work, client
+    return metrics, _verdict(_on_clock(window, run.requests), client), work, client
 
 
 def peers(run: Run) -> dict[str, Estimate]:
@@ -74,12 +76,26 @@ def peers(run: Run) -> dict[str, Estimate]:
         return {}
     workload = run.spec.workload
     assert isinstance(workload, InferenceWorkload)
-    return variants(run.requests, workload.slo)
+    return variants(run.requests.own_time(), workload.slo)
 
 
 def nothing() -> Verdict:
     """The verdict on a run without rows."""
     return Verdict("too short", False, "there are no rows", 0, 0, 0.0, 0.0)
+
+
+def _on_clock(window: Window, requests: Requests) -> Window:
+    """The window with its times on the clock of the run, waiting between slices included, as the rows have them."""
+    if not np.isfinite(requests.slice).any():
+        return window
+    order = np.argsort(requests.intended_ns, kind="stable")
+
+    def times_s(begin: int, end: int) -> tuple[float, float]:
+        rows = order[begin:end]
+        return float(requests.intended_ns[rows[0]]) / 1e9, float(requests.end_ns[rows].max()) / 1e9
+
+    begin_ns, end_ns = int(requests.intended_ns[order[window.first]]), int(requests.intended_ns[order[-1]])
+    return replace(window, begin_ns=begin_ns, end_ns=end_ns, disturbed=window.disturbed.placed(times_s))
 
 
 def _verdict(window: Window, client: ClientVerdict | None) -> Verdict:
@@ -100,7 +116,9 @@ def _verdict(window: Window, client: ClientVerdict | None) -> Verdict:
     return replace(found, label="invalid", ranked=False, reason=" ".join(client.reasons))
 
 
-def _client(run: Run, window: Window, metrics: dict[str, Estimate], loop: Loop) -> ClientVerdict | None:
+def _client(
+    run: Run, requests: Requests, window: Window, metrics: dict[str, Estimate], loop: Loop
+) -> ClientVerdict | None:
     """None where no client over a network was recorded: an engine in this process has no lateness of its own.
 
     `client` in run.json is what the client counted, `calibration` what it did against the null server.
@@ -111,7 +129,7 @@ def _client(run: Run, window: Window, metrics: dict[str, Estimate], loop: Loop) 
     known = run.raw.get("calibration")
     calibration = Calibration(**known) if known else None
     observed = observe(
-        run.requests,
+        requests,
         window,
         metrics,
         loop=loop,
@@ -128,14 +146,14 @@ def _client(run: Run, window: Window, metrics: dict[str, Estimate], loop: Loop) 
     return client_verdict(observed, calibration)
 
 
-def _told(run: Run, window: Window) -> ServerFigures | None:
+def _told(run: Run, requests: Requests, window: Window) -> ServerFigures | None:
     """What the server said of itself; None for a run in which nobody asked it (an engine in this process)."""
     record: dict[str, Any] | None = run.raw.get("server_metrics")
     if record is None:
         return None
     fact = run.facts.executor.facts.get("serving.max_sequences") if run.facts else None
     slots = fact.value if fact is not None and isinstance(fact.value, int) and fact.value > 0 else None
-    return server_figures(run.server_samples, record, run.requests, window, slots)
+    return server_figures(run.server_samples, record, requests, window, slots)
 
 
 def _column(run: Run, name: str) -> np.ndarray:

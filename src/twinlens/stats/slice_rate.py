@@ -31,8 +31,9 @@ def training_slices(steps: Steps, telemetry: pa.Table) -> dict[str, SliceRates]:
     return _rates(name, steps.slice[chosen], work[chosen], steps.begin_ns[chosen], steps.end_ns[chosen], telemetry)
 
 
-def inference_slices(requests: Requests, telemetry: pa.Table) -> dict[str, SliceRates]:
-    """Output tokens (or images) per second of each slice, and what decode alone did, under their metrics' ids."""
+def inference_slices(requests: Requests, telemetry: pa.Table, *, in_lockstep: bool = True) -> dict[str, SliceRates]:
+    """Output tokens (or images) per second of each slice, under their metrics' ids; and what decode alone did, which
+    only batches that decode together show (`in_lockstep`)."""
     known = requests.slice >= 0
     chosen = known & (requests.outcome == "ok")
     tokens = requests.output_tokens.any()
@@ -43,7 +44,7 @@ def inference_slices(requests: Requests, telemetry: pa.Table) -> dict[str, Slice
         name, requests.slice[known], work[known], requests.intended_ns[known], requests.end_ns[known], telemetry
     )
     many = chosen & (requests.output_tokens > 1)
-    if not tokens or not many.any():
+    if not in_lockstep or not tokens or not many.any():
         return found
     first, last = requests.first_chunk_ns(), requests.last_chunk_ns()
     # Requests of one batch decode together: their time counts once, as that of their first.

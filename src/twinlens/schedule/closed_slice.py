@@ -1,0 +1,58 @@
+"""One turn of a closed loop: so many requests, or those of so long, from the moment the first is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, islice
+
+from twinlens.record.request import Request
+from twinlens.schedule.ask import Ask
+from twinlens.schedule.closed_loop import ClosedLoop
+
+
+class ClosedSlice:
+    """`concurrency` requests in flight until `requests` were asked or, where that is None, `slice_ns` have passed.
+
+    A turn begins with nothing in flight and ends when all that was asked has ended. So many requests are rounded up to
+    whole waves of `concurrency`: with answers of one length no slot stays empty while others work.
+    """
+
+    def __init__(self, concurrency: int, asks: Iterator[Ask], *, requests: int | None, slice_ns: int) -> None:
+        self._concurrency, self._asks = concurrency, asks
+        self._count = None if requests is None else -(-requests // concurrency) * concurrency
+        self._slice_ns = slice_ns
+        self._loop: ClosedLoop | None = None
+
+    def due(self, now_ns: int) -> tuple[Ask, ...]:
+        if self._loop is None:
+            asks = self._asks if self._count is None else islice(self._asks, self._count)
+            until_ns = now_ns + self._slice_ns if self._count is None else None
+            self._loop = ClosedLoop(self._concurrency, asks, start_ns=now_ns, until_ns=until_ns)
+        return self._loop.due(now_ns)
+
+    def next_due_ns(self) -> int | None:
+        return 0 if self._loop is None else self._loop.next_due_ns()
+
+    def done(self, request: Request) -> None:
+        self._begun.done(request)
+
+    def coming(self, place: int) -> Ask | None:
+        """As SeesEnds says."""
+        return self._begun.coming(place)
+
+    def take(self, now_ns: int) -> Ask | None:
+        """As SeesEnds says."""
+        return self._begun.take(now_ns)
+
+    def done_with_follower(self, request: Request) -> None:
+        """As SeesEnds says."""
+        self._begun.done_with_follower(request)
+
+    def rest(self) -> Iterator[Ask]:
+        """What was not asked: where the next turn goes on."""
+        return self._asks if self._loop is None else chain(self._loop.left, self._asks)
+
+    @property
+    def _begun(self) -> ClosedLoop:
+        assert self._loop is not None
+        return self._loop
