@@ -87,9 +87,9 @@ def test_a_server_works_in_its_own_slices_only(played: tuple[Outcome, dict[str, 
 def test_each_slice_is_whole_waves_and_all_of_it_is_answered(played: tuple[Outcome, dict[str, list[Sent]]]) -> None:
     for run in played[0].runs:
         rows = run.requests
-        sizes = {int((rows.slice == one).sum()) for one in np.unique(rows.slice[rows.slice >= 0])}
-        assert len(sizes) == 1
-        assert sizes.pop() % CONCURRENCY == 0
+        (size,) = {int((rows.slice == one).sum()) for one in np.unique(rows.slice[rows.slice >= 0])}
+        assert size % CONCURRENCY == 0
+        assert size >= 4 * CONCURRENCY
         assert set(rows.outcome) == {"ok"}
         assert sorted(rows.group) == list(range(len(rows)))
 
@@ -172,7 +172,10 @@ def test_waiting_between_slices_changes_no_figure(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        ({"arrival": {"kind": "poisson"}, "point": {"rate_per_s": 4.0}}, "not poisson arrivals"),
+        (
+            {"arrival": {"kind": "poisson"}, "point": {"rate_per_s": 4.0}},
+            "as full as poisson arrivals make it",
+        ),
         ({"sessions": {"turns": fixed(2)}}, "leave out workload.sessions"),
         ({"point": {"concurrency": 2, "admission": "continuous", "in_flight": 2}}, "leave out point.admission"),
         ({"protocol": {"guards": True}}, "protocol.guards = false"),

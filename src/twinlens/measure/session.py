@@ -145,10 +145,10 @@ def _take(
     sampling = _sampling(spec, rows.folder, facts, running)
     if turns is not None and is_under_load(spec):
         with load_in_turns(opened, spec, rows.folder, lambda phrase: say(phrase, 0.0, 0), _is_up(running)) as work:
-            take_in_turns(work, rows, turns, sampling, getattr(opened, "begin_at", lambda origin_ns: None))
+            take_in_turns(work, rows, turns, sampling, _zero_of(opened))
     elif turns is not None:
         work = steps(opened) if spec.lens == "training" else batches(opened, spec)
-        take_in_turns(work, rows, turns, sampling)
+        take_in_turns(work, rows, turns, sampling, _zero_of(opened))
     elif spec.lens == "training":
         with sampling:
             _note_extended(rows, train(opened, spec, rows, progress, facts.entropy_rate_nats))
@@ -165,6 +165,12 @@ def _take(
                 drill(running, spec.protocol.stall),
             ):
                 play(rows, progress)
+
+
+def _zero_of(opened: Any) -> Callable[[int], None]:
+    """Tells an executor when time zero is, where it counts from a moment of its own otherwise."""
+    found: Callable[[int], None] = getattr(opened, "begin_at", lambda origin_ns: None)
+    return found
 
 
 def is_under_load(spec: RunSpec) -> bool:

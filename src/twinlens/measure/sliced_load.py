@@ -24,6 +24,7 @@ from twinlens.schedule.draw import endless_asks
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload import InferenceWorkload
 
+_LEAST_WAVES = 4  # fewer, and a slice is more of a batch that begins and ends together than of a closed loop
 _NOT_READ = "points took turns, and the server's totals go on counting through all of them"
 
 
@@ -49,7 +50,7 @@ def load_in_turns(
 
 
 def requests(server: Any, spec: RunSpec, hope: Hope) -> Work:
-    """Requests of a closed loop: as many as the turn asks for, in whole waves, or until its time is up."""
+    """Requests of a closed loop: as many as the turn asks for, four whole waves at least, or until its time is up."""
     workload = spec.workload
     assert isinstance(workload, InferenceWorkload)
     asks = endless_asks(workload, seed=spec.seed, prompt_seed=spec.prompt_seed())
@@ -65,7 +66,8 @@ def requests(server: Any, spec: RunSpec, hope: Hope) -> Work:
             hope.see(request.outcome, request.error, request.end_ns)
 
         slice_ns = round(turn.seconds * 1e9)
-        schedule = ClosedSlice(concurrency, asks, requests=turn.observations, slice_ns=slice_ns)
+        count = None if turn.observations is None else max(turn.observations, _LEAST_WAVES * concurrency)
+        schedule = ClosedSlice(concurrency, asks, requests=count, slice_ns=slice_ns)
         server.play(WhileThereIsHope(schedule, hope), take)
         hope.check()
         asks = schedule.rest()

@@ -43,7 +43,10 @@ def _load_problem(study: Study, workload: InferenceWorkload) -> str | None:
     if isinstance(arrival, Lockstep):
         return None
     if not isinstance(arrival, Closed | SingleStream):
-        return f"batches in lockstep and closed loops take turns, not {arrival.kind} arrivals"
+        return (
+            "batches in lockstep and closed loops take turns; drained after each slice a server would never be as full "
+            f'as {arrival.kind} arrivals make it: compare at a concurrency, workload.arrival.kind = "closed"'
+        )
     if workload.sessions is not None:
         return "a conversation would wait in mid-sentence for its next turn; leave out workload.sessions"
     if any(one.point.admission is not None for one in study.point_runs()):
