@@ -148,6 +148,20 @@ def test_show_prints_the_table_from_the_folder_alone(outcome: Outcome) -> None:
     assert "ratios from paired slices" in twinlens("show", outcome.folder).stdout
 
 
+def test_show_makes_the_file_of_ratios_again_where_it_says_something_else(outcome: Outcome) -> None:
+    path = outcome.folder / "paired.json"
+    path.write_text('{"schema": 1, "paired": []}')
+    assert twinlens("show", outcome.folder).returncode == 0
+    _, found = found_in(outcome)
+    assert json.loads(path.read_text())["paired"] == json.loads(json.dumps(paired_json(found)))
+    made_ns = path.stat().st_mtime_ns
+    twinlens("show", outcome.folder)
+    assert path.stat().st_mtime_ns == made_ns, "equal data is not written again"
+    path.write_text("{}")
+    twinlens("show", outcome.runs[0].folder)
+    assert path.read_text() == "{}", "one run of several says nothing about the study"
+
+
 def test_a_ratio_as_data_is_plain(outcome: Outcome) -> None:
     _, (one,) = found_in(outcome)
     plain_data = one.found.to_json()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from twinlens.record.run import Run
 from twinlens.report.first_lines import first_lines
 from twinlens.report.footnote import hanging
 from twinlens.report.paired import paired_json
-from twinlens.report.paired_table import paired_of, paired_table
+from twinlens.report.paired_table import paired_of, paired_table, write_paired
 from twinlens.report.peer_table import peer_figures, peer_table
 from twinlens.report.search_table import search_table
 from twinlens.report.table import metric_table, summary_table
@@ -32,7 +33,18 @@ def run(paths: list[Path], json: bool, tool: str | None = None) -> None:
             print_json(summaries_json(runs))
         else:
             show_runs(runs)
+        if tool is None and not faults:
+            _renew_paired(runs)
         fail_for(faults)
+
+
+def _renew_paired(runs: Sequence[Run]) -> None:
+    """paired.json of each study that was shown whole, where its runs say something else by now."""
+    for folder in {run.folder.parent for run in runs if run.raw.get("pairing")}:
+        mine = [run for run in runs if run.folder.parent == folder]
+        if len(mine) == len(list(folder.glob("*/run.json"))):
+            with suppress(OSError):  # a folder that cannot be written can still be read
+                write_paired(folder, paired_of(group(map(summary_of, mine)), mine))
 
 
 def _show_as(runs: Sequence[Run], tool: str, json: bool) -> None:

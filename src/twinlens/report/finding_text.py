@@ -218,6 +218,14 @@ def _change_unseen(finding: Finding) -> str:
     return f"The run is steady only as far as it could see: a change of less than {visible} % would hardly have shown."
 
 
+def _empty_slots(finding: Finding) -> str:
+    share, slots, slices = (_number(finding, name) for name in ("share", "slots", "slices"))
+    return (
+        f"The load came in {slices:g} slices that were drained: of its {slots:g} slots "
+        f"{digits(100 * share, 2)} % stood empty, which an endless loop would have filled."
+    )
+
+
 def _extended(finding: Finding) -> str:
     times, asked, lasted = (_number(finding, name) for name in ("times", "asked_s", "lasted_s"))
     often = "once" if times == 1 else f"{times} times"
@@ -264,6 +272,7 @@ SENTENCES: dict[str, Sentence] = {
     "change-unseen": _change_unseen,
     "clock-moves": _clock_moves,
     "disturbed": _disturbed,
+    "empty-slots": _empty_slots,
     "extended": _extended,
     "rows-scatter": _rows_scatter,
     "still-warming": _still_warming,

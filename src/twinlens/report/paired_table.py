@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from rich import box
@@ -71,8 +73,12 @@ def cells(one: Paired) -> tuple[str, ...]:
 
 
 def write_paired(folder: Path, found: Sequence[Paired]) -> None:
-    """paired.json beside study.json: derived, and made again whenever the study is shown."""
-    write_json(folder / "paired.json", {"schema": 1, "twinlens": __version__, "paired": paired_json(found)})
+    """paired.json beside study.json, where it is not there or says something else. Raises OSError."""
+    path, data = folder / "paired.json", {"schema": 1, "twinlens": __version__, "paired": paired_json(found)}
+    with suppress(OSError, ValueError):
+        if json.loads(path.read_text(encoding="utf-8")) == json.loads(json.dumps(data)):
+            return
+    write_json(path, data)
 
 
 def _of_lens(lens: str, found: Sequence[Paired]) -> RenderableType:

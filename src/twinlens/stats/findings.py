@@ -12,6 +12,7 @@ from twinlens.record.run import Run
 from twinlens.spec.protocol import Tolerance
 from twinlens.spec.workload import InferenceWorkload
 from twinlens.stats.causes import causes
+from twinlens.stats.empty_slots import empty_slots
 from twinlens.stats.failures import failures
 from twinlens.stats.group import Verdict
 from twinlens.stats.metrics.client import ClientVerdict
@@ -181,6 +182,13 @@ def was_steady(seen: Seen) -> Iterable[Finding]:
     yield from machine(seen.verdict, seen.run.telemetry)
 
 
+def in_slices(seen: Seen) -> Iterable[Finding]:
+    """What a closed loop's rate lacks where it was played in slices."""
+    workload = seen.run.spec.workload
+    if is_served(seen.run) and isinstance(workload, InferenceWorkload):
+        yield from empty_slots(seen.run.requests, seen.run.spec.point.concurrency or 1)
+
+
 CHECKS: tuple[Check, ...] = (
     lost_requests,
     guard_failed,
@@ -192,6 +200,7 @@ CHECKS: tuple[Check, ...] = (
     target_missed,
     impossible_share,
     was_steady,
+    in_slices,
     held_up,
     shared_machine,
     retaken,
