@@ -39,7 +39,8 @@ VLLM := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo vllm==0.32.0 || ec
 	touch $@
 
 # Real servers and runtimes in environments of their own: minutes, not seconds.
-test-slow: test-vllm
+test-slow: .venv/ready test-vllm
+	$(BIN)/pytest -m slow
 
 test-vllm: .venv-vllm/ready
 	$(BIN)/pytest -m vllm tests/executors/launch

@@ -62,6 +62,7 @@ def test_an_example_cut_short_runs_on_this_machine(path: Path, tmp_path: Path, m
         assert any((summary.metrics[name].value or 0) > 0 for name in HEADLINE[run.lens] if name in summary.metrics)
 
 
+@pytest.mark.slow
 def test_the_serving_example_measures_a_server_that_is_up(tmp_path: Path) -> None:
     with null_server(0.02, 0.005) as server:
         settings = [f"executor.options.url={server.url}", "sweep.rate_per_s=[20, 40]", "protocol.steady_s=0"]
@@ -79,6 +80,7 @@ def test_the_serving_example_measures_a_server_that_is_up(tmp_path: Path) -> Non
         assert (run.folder / "schedule.arrow").exists()
 
 
+@pytest.mark.slow
 def test_the_batching_example_compares_three_policies_on_the_same_arrivals(tmp_path: Path) -> None:
     with null_server(0.02, 0.005) as server:
         study = load(

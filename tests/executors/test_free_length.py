@@ -51,6 +51,7 @@ def test_an_answer_that_ends_by_itself_is_a_good_one_and_its_tokens_are_counted(
     assert guards["length"] != "fail"
 
 
+@pytest.mark.slow
 def test_at_its_limit_it_is_a_good_one_and_without_a_reason_it_was_cut_off(tmp_path: Path) -> None:
     for number, (behave, outcome) in enumerate(
         [(ends("length", 8), "ok"), (ends(None), "cut_off"), (ends("abort"), "cut_off")]

@@ -119,7 +119,8 @@ def endless(asked: Asked) -> None:
 
 def test_an_endless_stream_is_given_up_and_is_no_good_answer() -> None:
     row = rows_of(endless, burst(1), timeout_s=0.4)[0]
-    assert (row.outcome, row.error) == ("failed", "no end after 0.4 s")
+    assert row.outcome == "failed"
+    assert row.error in ("no end after 0.4 s", "the answer does not end: over 262144 chunks")  # which comes first
     assert len(row.chunk_ns) > TOKENS
 
 

@@ -56,6 +56,7 @@ def workers_of(out: Path) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_kills_at_any_moment_lose_no_finished_run_and_leave_one_folder(tmp_path: Path) -> None:
     chance, spec = random.Random(SEED), tmp_path / "short.toml"
     spec.write_text(dump(study_of(training("fake", **SHORT))))

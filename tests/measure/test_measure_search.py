@@ -92,6 +92,7 @@ def test_each_point_of_the_sweep_has_a_search_of_its_own(tmp_path: Path) -> None
     ]
 
 
+@pytest.mark.slow
 def test_an_interrupted_search_goes_on_and_measures_nothing_twice(tmp_path: Path) -> None:
     study = queue("search.width=0.25")
 
@@ -183,6 +184,7 @@ def test_a_run_that_fails_stops_its_search_and_is_tried_again_later(tmp_path: Pa
     assert unfinished_search(broken, tmp_path) == outcome.folder
 
 
+@pytest.mark.slow
 def test_a_real_server_of_known_capacity_is_bracketed(tmp_path: Path) -> None:
     turn = threading.Lock()
 

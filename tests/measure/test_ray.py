@@ -24,7 +24,7 @@ from twinlens.record.store import find_runs
 from twinlens.schedule.build import load_of
 from twinlens.spec.load import dump
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 ray = pytest.importorskip("ray", reason="needs the ray extra")
 
 NODE = {"num_cpus": 1, "object_store_memory": 100_000_000}

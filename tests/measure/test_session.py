@@ -113,7 +113,7 @@ def test_a_run_that_is_not_settled_is_doubled_as_often_as_allowed(tmp_path: Path
                 run = measured(tmp_path, make("fake", options=laws, protocol=protocol))
                 assert run.steps.end_ns[-1] / 1e9 == pytest.approx(most_s, rel=0.2)
             else:
-                run = measured(tmp_path, make("fake", protocol=protocol | {"steady_s": 1000.0}))
+                run = measured(tmp_path, make("fake", protocol=protocol | {"steady_s": 0.95 * most_s}))
                 assert run.requests.end_ns[-1] / 1e9 == pytest.approx(most_s, rel=0.2)
 
 

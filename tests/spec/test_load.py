@@ -33,12 +33,21 @@ lengths: st.SearchStrategy[Length] = st.one_of(
     st.tuples(whole, whole).map(lambda pair: Uniform(kind="uniform", min=min(pair), max=max(pair))),
     st.builds(Lognormal, kind=st.just("lognormal"), mean=positive, cv=positive, max=whole),
 )
-targets = st.builds(Target, gap_nats=st.none() | positive, loss_nats=st.none() | positive, every_steps=whole)
-workloads = st.one_of(
-    st.builds(
+losses = st.builds(Target, loss_nats=st.none() | positive, every_steps=whole)
+gaps = st.builds(Target, gap_nats=positive, loss_nats=st.none() | positive, every_steps=whole)
+markov = st.builds(Markov, symbols=st.none() | whole, branches=whole, exponent=st.floats(0, 9))
+
+
+def training(of: st.SearchStrategy[object], until: st.SearchStrategy[object]) -> st.SearchStrategy[TrainingWorkload]:
+    return st.builds(
         TrainingWorkload, kind=st.just("training"), model=words, global_batch=whole, seq_len=whole,
-        learning_rate=positive, checkpointing=st.booleans(), data=data, until=st.none() | targets, save=st.booleans(),
-    ),
+        learning_rate=positive, checkpointing=st.booleans(), data=of, until=until, save=st.booleans(),
+    )  # fmt: skip
+
+
+workloads = st.one_of(
+    training(data, st.none() | losses),
+    training(markov, gaps),  # a gap needs an entropy rate that is known
     st.builds(
         InferenceWorkload, kind=st.just("inference"), model=words, input_tokens=lengths, output_tokens=lengths,
         data=data, fidelity_prompts=st.integers(0, 99),

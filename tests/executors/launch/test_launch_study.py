@@ -184,6 +184,7 @@ def test_an_interrupt_while_a_server_starts_is_an_interrupted_study(tmp_path: Pa
     assert not [child for child in psutil.Process().children(recursive=True) if "small_server" in str(child.cmdline())]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_a_study_that_is_ended_in_mid_run_leaves_no_server(
     tmp_path: Path, small_server: Path, number: signal.Signals

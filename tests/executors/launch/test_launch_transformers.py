@@ -18,7 +18,7 @@ from twinlens.schedule.word import WORDS
 from twinlens.spec.model import load_model
 from twinlens.theory.flop import parameters
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 for name in ("torch", "transformers", "uvicorn", "fastapi"):
     pytest.importorskip(name, reason="needs the torch and serve extras")
 
