@@ -111,7 +111,7 @@ class OpenAIServer:
 
     def play(self, schedule: Schedule, rows: Rows) -> None:
         assert self._loop is not None
-        with _undisturbed():  # before time zero: it takes 10 ms, in which the first requests would be late
+        with undisturbed():  # before time zero: it takes 10 ms, in which the first requests would be late
             if self._origin_ns is None:
                 self._origin_ns = time.monotonic_ns()
             try:
@@ -294,18 +294,28 @@ class OpenAIServer:
         self._ready.clear()
 
 
+_calm = [False]  # whether somebody in this process is inside `undisturbed`
+
+
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Other threads hand the interpreter back soon, and collecting garbage does not walk over what was there before."""
-    switch_s = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH_S)
-    thresholds = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_GARBAGE, *thresholds[1:])
+def undisturbed() -> Iterator[None]:
+    """Other threads hand the interpreter back soon, and collecting garbage does not walk over what was there before.
+
+    Once is enough: inside another one nothing is done, so that a load of many slices collects before the first only.
+    """
+    if _calm[0]:
+        yield
+        return
+    switch_s, thresholds = sys.getswitchinterval(), gc.get_threshold()
     try:
+        _calm[0] = True
+        sys.setswitchinterval(_SWITCH_S)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_GARBAGE, *thresholds[1:])
         yield
     finally:
+        _calm[0] = False
         gc.set_threshold(*thresholds)
         gc.unfreeze()
         sys.setswitchinterval(switch_s)

@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from twinlens.executors.openai_http import undisturbed
 from twinlens.measure.calibrate import calibrate
 from twinlens.measure.crew_size import typical_answer_tokens
 from twinlens.measure.hopeless import Hope, WhileThereIsHope
@@ -44,7 +45,8 @@ def load_in_turns(
     update_run(folder, calibration=asdict(calibrate(None, typical_answer_tokens(spec, None))))
     update_run(folder, server_metrics={"reason": _NOT_READ})
     try:
-        yield requests(server, spec, hope)
+        with undisturbed():
+            yield requests(server, spec, hope)
     finally:
         update_run(folder, client=server.client().to_json())
 

@@ -27,7 +27,7 @@ from twinlens.version import __version__
 
 HEADS = ("ratio", "of", "95% interval", "repeats", "rounds", "others", "the ratio is")
 LEGEND = (
-    "Points took turns on the same machine; a round gives one ratio (twinlens explain paired_ratio). ranked: the ratio "
+    "Points took turns; a round gives one ratio (twinlens explain paired_ratio). ranked: the ratio "
     "stayed on one level, and may be compared whether or not the rates above are ranked. others: slices in which other "
     "programs took part of the machine; they stay in."
 )
