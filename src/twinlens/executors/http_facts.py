@@ -202,7 +202,8 @@ def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
         "precision.kv": ("kv_cache_dtype",),
     }
     info = about.get("/server_info")
-    spoken = speculation(info.get("vllm_config", info)) if isinstance(info, dict) else None
+    config = info.get("vllm_config", info) if isinstance(info, dict) else None
+    spoken = speculation(config) if isinstance(config, dict) else None  # unasked for JSON, vLLM gives one long text
     found: dict[str, Any] = {"serving.speculative": spoken or flat.get("speculative_algorithm")}
     found |= {
         field: next((flat[key] for key in keys if flat.get(key) is not None), None) for field, keys in names.items()

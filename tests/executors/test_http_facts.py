@@ -1,0 +1,32 @@
+"""What an attached server says of itself, in whatever form its pages have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from material import inference, spec_of
+from twinlens.executors.http_facts import Found, facts_of
+from twinlens.executors.http_target import Address, target_of
+
+URL = "http://127.0.0.1:9/v1"
+
+
+@pytest.mark.parametrize(
+    ("info", "speculative"),
+    [
+        ({"vllm_config": "model='/models/small', speculative_config=None, dtype=torch.bfloat16"}, None),
+        ({"vllm_config": {"speculative_config": None}}, "none"),
+        ({"vllm_config": {"speculative_config": {"method": "ngram", "num_speculative_tokens": 4}}},
+         {"method": "ngram", "num_speculative_tokens": 4}),
+        ("not an object", None),
+    ],
+)  # fmt: skip
+def test_a_server_info_in_any_form_is_read_or_left_out(info: Any, speculative: Any) -> None:
+    spec = spec_of(inference("openai-http", options={"url": URL}, arrival={"kind": "poisson"}, point={"rate_per_s": 1}))
+    found = Found(Address("127.0.0.1", 9, ()), "small", True, True, {"/server_info": info})
+    assert (
+        facts_of(target_of("openai-http", {"url": URL}), found, spec).executor.value("serving.speculative")
+        == speculative
+    )
