@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from material import fixed, inference, spec_of, training
-from twinlens.measure.physics import datasheet_of, theory_of
+from twinlens.measure.physics import coverage_of, datasheet_of, theory_of
+from twinlens.record.estimate import Estimate
 from twinlens.spec.device import list_devices, load_device
 from twinlens.spec.precision import precision
+from twinlens.units import FLOP
 
 
 def value(found: dict[str, object], name: str) -> float:
@@ -66,3 +68,11 @@ def test_a_datasheet_is_quoted_with_its_source_and_unknown_boards_have_none(name
         assert ("datasheet_flop_per_s" in found) == (device.rate("bf16") is not None)
     assert datasheet_of("an unknown board", precision("bf16")) == {}
     assert datasheet_of(None, precision("bf16")) == {}
+
+
+def test_flop_that_were_not_counted_have_no_coverage_rather_than_none() -> None:
+    theory = Estimate(100.0, FLOP, "by hand", "modelled")
+    counted = Estimate(90.0, FLOP, "by hand", "measured")
+    assert coverage_of({"step_flop": theory, "counted_step_flop": counted})["flop_coverage"].value == 0.9
+    assert coverage_of({"step_flop": theory, "counted_step_flop": Estimate.absent(FLOP, "not counted")}) == {}
+    assert coverage_of({"step_flop": theory}) == {}

@@ -73,8 +73,9 @@ def coverage_of(work: Estimates) -> Estimates:
     """
     for counted, modelled in (("counted_step_flop", "step_flop"), ("counted_prefill_flop", "prefill_flop"),
                               ("counted_image_flop", "image_flop")):  # fmt: skip
-        if counted in work and modelled in work and (least := work[modelled].value):
-            share = min(1.0, (work[counted].value or 0.0) / least)
+        known = work[counted].value if counted in work else None
+        if known is not None and modelled in work and (least := work[modelled].value):  # not counted is not 0 %
+            share = min(1.0, known / least)
             method = f"FLOP counted on one real pass / FLOP by theory ({work[modelled].method}), at most 1"
             return {"flop_coverage": Estimate(share, RATIO, method, "derived", n=1)}
     return {}
