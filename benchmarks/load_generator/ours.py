@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from twinlens.lone_numpy import load_numpy
+from twinlens.system.numpy_threads import load_numpy
 
 load_numpy()  # as every process of a run does first
 

@@ -30,7 +30,6 @@ from twinlens.measure.client_process import ClientProcess
 from twinlens.measure.clients import await_ready, jobs_for
 from twinlens.measure.clock_offset import Offset, bound_over, measured_offset
 from twinlens.measure.crew_size import needed_clients, refuse_beyond, typical_answer_tokens
-from twinlens.measure.interrupt import deaf, told_once
 from twinlens.measure.play_together import Together
 from twinlens.measure.row_merge import RowMerge
 from twinlens.measure.summary_file import summary_of
@@ -41,6 +40,7 @@ from twinlens.schedule.build import load_of
 from twinlens.spec.load import dump
 from twinlens.spec.study import RunSpec
 from twinlens.stats.metrics.client import Calibration
+from twinlens.system.interrupts import deaf, told_once
 
 POISSON: dict[str, Any] = {"arrival": {"kind": "poisson"}, "point": {"rate_per_s": 100.0}}
 CLOSED: dict[str, Any] = {"arrival": {"kind": "closed"}, "point": {"concurrency": 5}}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlens.record.home import as_tilde, from_tilde
+from twinlens.system.home_folder import as_tilde, from_tilde
 
 HOME = Path("/home/ada")
 

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from twinlens.lone_numpy import load_numpy
-from twinlens.measure.interrupt import heard
+from twinlens.system.interrupts import heard
+from twinlens.system.numpy_threads import load_numpy
 from twinlens.version import __version__
 
 app = typer.Typer(

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from twinlens.lone_numpy import one_blas_thread
+from twinlens.system.numpy_threads import one_blas_thread
 
 _EVENT = (
     '{"id":"chatcmpl-null","object":"chat.completion.chunk","created":0,"model":"null",'

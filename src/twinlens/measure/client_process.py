@@ -17,7 +17,6 @@ from typing import Any
 from twinlens.errors import TwinlensError
 from twinlens.executors.client_limit import refuse_too_many
 from twinlens.executors.openai_http import OpenAIServer
-from twinlens.lone_numpy import one_blas_thread
 from twinlens.measure.calibrate import calibrate
 from twinlens.measure.client_job import (
     Calibrate,
@@ -35,6 +34,7 @@ from twinlens.measure.client_job import (
 )
 from twinlens.record.request import Request
 from twinlens.schedule.share import shared_schedule
+from twinlens.system.numpy_threads import one_blas_thread
 
 _SHIP_S = 0.2
 # Rows are reported a little after their answer's last byte was there; what ended less long ago may still come.

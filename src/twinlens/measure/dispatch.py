@@ -19,10 +19,10 @@ from twinlens.executors.crew import Crew
 from twinlens.executors.http_target import Seat
 from twinlens.measure.client_job import Job
 from twinlens.measure.clients import Client, jobs_for
-from twinlens.measure.interrupt import deaf
 from twinlens.measure.ray_client import Host, RayClient, first_line
 from twinlens.schedule.plan import Plan
 from twinlens.spec.study import RunSpec
+from twinlens.system.interrupts import deaf
 from twinlens.version import __version__
 
 _START_S = 60.0

@@ -23,7 +23,6 @@ from twinlens.measure.client_process import ClientProcess
 from twinlens.measure.clients import Client, await_ready, calibrated, jobs_for
 from twinlens.measure.crew_size import needed_clients, refuse_beyond, typical_answer_tokens
 from twinlens.measure.hopeless import Hope, WhileThereIsHope
-from twinlens.measure.interrupt import deaf, told_once
 from twinlens.measure.play_together import Together
 from twinlens.measure.train import Progress
 from twinlens.record.request import Request
@@ -33,6 +32,7 @@ from twinlens.schedule.build import Load, load_of
 from twinlens.schedule.share import refuse_unshared
 from twinlens.spec.study import RunSpec
 from twinlens.stats.metrics.client import Calibration
+from twinlens.system.interrupts import deaf, told_once
 
 _SEEN = ("outcome", "error", "end_ns")
 Player = Callable[[RowWriter, Progress], None]

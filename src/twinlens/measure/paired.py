@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
-from twinlens.measure.interrupt import deaf
 from twinlens.measure.train import give_up_s
 from twinlens.measure.worker_process import gone_on, raise_for, started, stop
 from twinlens.record.slice import Pairing
@@ -21,6 +20,7 @@ from twinlens.record.store import create_run, end_run, read_run, update_run
 from twinlens.schedule.rounds import rounds
 from twinlens.spec.study import RunSpec
 from twinlens.stats.paired import FEWEST_BLOCKS
+from twinlens.system.interrupts import deaf
 
 Tell = Callable[[RunSpec, str, float, int], None]
 """Told which run does what, how far the whole repeat is (0-1), and how many rows that run has."""

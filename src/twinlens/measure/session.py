@@ -18,7 +18,6 @@ from twinlens.measure.disclose import disclosed
 from twinlens.measure.energy import energy_facts, open_meters
 from twinlens.measure.guards import guarded
 from twinlens.measure.host import capture_host, software_facts
-from twinlens.measure.interrupt import deaf
 from twinlens.measure.launched import joined, processes, stack_of
 from twinlens.measure.load import player
 from twinlens.measure.nvidia import open_gpus
@@ -37,12 +36,13 @@ from twinlens.measure.train import train
 from twinlens.measure.turns import Turns
 from twinlens.record.executor import ExecutorRecord
 from twinlens.record.facts import Facts
-from twinlens.record.home import as_tilde
 from twinlens.record.rows import RowWriter
 from twinlens.record.store import end_run, open_rows, open_telemetry, update_run
 from twinlens.spec.precision import precision
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload import InferenceWorkload, TrainingWorkload
+from twinlens.system.home_folder import as_tilde
+from twinlens.system.interrupts import deaf
 
 _BOARD = ("accelerator.product", "accelerator.memory_bytes", "accelerator.architecture", "accelerator.partition")
 Say = Callable[[str, float, int], None]

@@ -13,7 +13,6 @@ from typing import Any
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
 from twinlens.executors.launch.running import Running
 from twinlens.measure.fit import refuse_what_cannot_fit_together
-from twinlens.measure.interrupt import deaf
 from twinlens.measure.launched import SharedServer, shared_server, together
 from twinlens.measure.paired import measure_paired
 from twinlens.measure.refuse import preflight
@@ -34,6 +33,7 @@ from twinlens.record.store import (
     update_run,
 )
 from twinlens.spec.study import RunSpec, Study
+from twinlens.system.interrupts import deaf
 
 
 @dataclass(frozen=True, slots=True)

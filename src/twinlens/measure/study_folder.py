@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput
-from twinlens.measure.interrupt import told_once
 from twinlens.record.process import is_here
 from twinlens.record.store import create_study, end_run, read_record, update_study
 from twinlens.spec.study import Study
+from twinlens.system.interrupts import told_once
 
 Find = Callable[[Study, Path], Path | None]
 """Finds the folder that asks for the same and is not over yet."""

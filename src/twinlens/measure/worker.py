@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import TwinlensError
-from twinlens.lone_numpy import load_numpy
-from twinlens.measure.interrupt import told_once
+from twinlens.system.interrupts import told_once
+from twinlens.system.numpy_threads import load_numpy
 
 PARENT = "TWINLENS_PARENT"
 """The variable that names the process which waits for this one."""

@@ -9,7 +9,7 @@ from typing import Any, Self
 import psutil
 
 from twinlens.record.facts import Facts
-from twinlens.record.home import as_tilde, from_tilde
+from twinlens.system.home_folder import as_tilde, from_tilde
 
 
 @dataclass(frozen=True, slots=True)
