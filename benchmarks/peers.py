@@ -29,7 +29,7 @@ from twinlens.measure.session import run_here
 from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, read_run
-from twinlens.spec.model import load_model
+from twinlens.spec.model.reference import load_model
 from twinlens.spec.study import ExecutorSpec, RunSpec
 from twinlens.units import RATIO, SECONDS
 

@@ -23,8 +23,8 @@ from twinlens.schedule.ask import Schedule
 from twinlens.schedule.closed_loop import ClosedLoop
 from twinlens.schedule.open_loop import OpenLoop, arrival_times_ns
 from twinlens.schedule.plan import Plan
-from twinlens.spec.arrival import Poisson
 from twinlens.spec.load import parse
+from twinlens.spec.workload.arrival import Poisson
 
 PROMPT_TOKENS = 128
 

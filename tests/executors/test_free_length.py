@@ -14,7 +14,7 @@ from material import inference, measured, spec_of, study_of
 from twinlens.errors import BadInput
 from twinlens.measure.summary_file import summary_of
 from twinlens.spec.load import dump, parse
-from twinlens.spec.workload import InferenceWorkload
+from twinlens.spec.workload.workload import InferenceWorkload
 
 SHORT = 3
 

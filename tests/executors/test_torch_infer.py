@@ -19,7 +19,7 @@ from twinlens.executors.torch_quantize import Int4WeightLinear, Int8WeightLinear
 from twinlens.measure.physics import theory_of  # noqa: E402
 from twinlens.record.facts import Facts  # noqa: E402
 from twinlens.record.request import Request  # noqa: E402
-from twinlens.spec.model import load_model  # noqa: E402
+from twinlens.spec.model.reference import load_model  # noqa: E402
 from twinlens.stats.metrics.quality import fidelity  # noqa: E402
 from twinlens.theory.flop import decode_flop, forward_flop, parameters  # noqa: E402
 

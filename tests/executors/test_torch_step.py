@@ -18,7 +18,7 @@ from twinlens.executors.torch_data import Batches  # noqa: E402
 from twinlens.executors.torch_evidence import launch_bound_note  # noqa: E402
 from twinlens.executors.torch_timing import captured, sustained, timed  # noqa: E402
 from twinlens.report.finding_text import finding_text  # noqa: E402
-from twinlens.spec.model import load_model  # noqa: E402
+from twinlens.spec.model.reference import load_model  # noqa: E402
 from twinlens.stats.findings import Seen, steps_skipped  # noqa: E402
 from twinlens.stats.served import nothing  # noqa: E402
 

@@ -10,7 +10,7 @@ from typing import Any
 from frame import one_sentence
 
 from twinlens.errors import BadInput
-from twinlens.spec.model_config import shape_from_config
+from twinlens.spec.model.config import shape_from_config
 from twinlens.theory.parameter import parameters
 
 _FOLDER = Path(__file__).parents[2] / "src/twinlens/spec/catalog/models"

@@ -18,10 +18,10 @@ from twinlens.schedule.draw import single_asks
 from twinlens.schedule.open_loop import OpenLoop, arrival_times_ns
 from twinlens.schedule.plan import NONE, Plan
 from twinlens.schedule.prompt import SyntheticWords, prompt_text
-from twinlens.spec.arrival import Arrival, Constant, Gamma, Poisson, Ramp
-from twinlens.spec.length import Uniform
-from twinlens.spec.prompt import Prefix, Sessions
-from twinlens.spec.workload import InferenceWorkload
+from twinlens.spec.workload.arrival import Arrival, Constant, Gamma, Poisson, Ramp
+from twinlens.spec.workload.length import Uniform
+from twinlens.spec.workload.prompt import Prefix, Sessions
+from twinlens.spec.workload.workload import InferenceWorkload
 
 SHORT = Uniform(kind="uniform", min=1, max=9)
 times = st.lists(st.integers(0, 200), max_size=25).map(sorted)

@@ -16,7 +16,7 @@ from twinlens.schedule.open_loop import OpenLoop
 from twinlens.spec.load import dump, load, parse
 from twinlens.spec.slo import Slo, list_slos
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload import InferenceWorkload
+from twinlens.spec.workload.workload import InferenceWorkload
 
 TRACE = {"kind": "trace", "path": str(Path(__file__).parents[1] / "vectors" / "traces" / "burstgpt.csv")}
 RATE, USERS = {"rate_per_s": 5.0}, {"concurrency": 3}

@@ -9,7 +9,7 @@ from twinlens.record.request import Request
 from twinlens.schedule.ask import Ask, answered
 from twinlens.schedule.closed_loop import ClosedLoop
 from twinlens.schedule.draw import endless_asks
-from twinlens.spec.workload import InferenceWorkload
+from twinlens.spec.workload.workload import InferenceWorkload
 
 ASKS = [Ask(i, i, 0, 8, 4, (0, i)) for i in range(6)]
 

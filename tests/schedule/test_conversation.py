@@ -10,9 +10,9 @@ import pytest
 from twinlens.schedule.ask import Ask, Schedule, answered
 from twinlens.schedule.conversation import Conversation, endless_sessions, session_asks
 from twinlens.schedule.plan import NONE, Plan
-from twinlens.spec.length import Fixed, Uniform
-from twinlens.spec.prompt import Prefix, Sessions
-from twinlens.spec.workload import InferenceWorkload
+from twinlens.spec.workload.length import Fixed, Uniform
+from twinlens.spec.workload.prompt import Prefix, Sessions
+from twinlens.spec.workload.workload import InferenceWorkload
 
 SECOND = 10**9
 

@@ -14,7 +14,7 @@ from twinlens.record.request import Request
 from twinlens.schedule.ask import Ask
 from twinlens.schedule.length import sample_length
 from twinlens.schedule.lockstep import Lockstep
-from twinlens.spec.length import Fixed, Length, Lognormal, Uniform
+from twinlens.spec.workload.length import Fixed, Length, Lognormal, Uniform
 
 
 def answered(ask: Ask, at_ns: int, takes_ns: int) -> Request:

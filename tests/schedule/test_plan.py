@@ -12,10 +12,10 @@ from twinlens.schedule.draw import single_asks
 from twinlens.schedule.length import mean_length, sample_length, sample_lengths
 from twinlens.schedule.plan import SCHEDULE_SCHEMA, Plan
 from twinlens.schedule.trace import read_trace
-from twinlens.spec.arrival import Trace
-from twinlens.spec.length import Empirical, Fixed, Length, Lognormal, Uniform
-from twinlens.spec.prompt import Prefix, Sessions
-from twinlens.spec.workload import Images, InferenceWorkload
+from twinlens.spec.workload.arrival import Trace
+from twinlens.spec.workload.length import Empirical, Fixed, Length, Lognormal, Uniform
+from twinlens.spec.workload.prompt import Prefix, Sessions
+from twinlens.spec.workload.workload import Images, InferenceWorkload
 
 LENGTHS = [
     Fixed(value=7),

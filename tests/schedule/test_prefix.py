@@ -11,10 +11,10 @@ from twinlens.schedule.conversation import session_asks
 from twinlens.schedule.draw import single_asks
 from twinlens.schedule.prefix import expected_hit_share, prefix_probabilities, prefix_token_share, reusable_tokens
 from twinlens.schedule.trace import read_trace
-from twinlens.spec.arrival import Trace
-from twinlens.spec.length import Fixed, Lognormal
-from twinlens.spec.prompt import Prefix, Sessions
-from twinlens.spec.workload import InferenceWorkload
+from twinlens.spec.workload.arrival import Trace
+from twinlens.spec.workload.length import Fixed, Lognormal
+from twinlens.spec.workload.prompt import Prefix, Sessions
+from twinlens.spec.workload.workload import InferenceWorkload
 
 SPREAD = Lognormal(kind="lognormal", mean=200.0, cv=1.0, max=2000)
 

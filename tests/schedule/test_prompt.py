@@ -16,11 +16,11 @@ from twinlens.schedule.draw import single_asks
 from twinlens.schedule.prompt import FileWords, SyntheticWords, Words, messages, prompt_text, words_of
 from twinlens.schedule.trace import read_trace
 from twinlens.schedule.word import WORDS
-from twinlens.spec.arrival import Trace
-from twinlens.spec.length import Fixed
 from twinlens.spec.load import parse
-from twinlens.spec.prompt import Prefix, PromptFile, Sessions, Synthetic
-from twinlens.spec.workload import InferenceWorkload
+from twinlens.spec.workload.arrival import Trace
+from twinlens.spec.workload.length import Fixed
+from twinlens.spec.workload.prompt import Prefix, PromptFile, Sessions, Synthetic
+from twinlens.spec.workload.workload import InferenceWorkload
 
 TEXT = "It was the best of times, it was the worst of times, it was the age of wisdom …"
 PASSAGE = TEXT.split()

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinlens.errors import BadInput
-from twinlens.spec.length import Fixed, Length, Lognormal, Uniform
 from twinlens.spec.load import dump, load, parse
 from twinlens.spec.point import Point
 from twinlens.spec.protocol import Protocol
 from twinlens.spec.study import ExecutorSpec, RunSpec, Study
-from twinlens.spec.workload import Images, InferenceWorkload, Markov, Target, Text, TrainingWorkload
+from twinlens.spec.workload.length import Fixed, Length, Lognormal, Uniform
+from twinlens.spec.workload.workload import Images, InferenceWorkload, Markov, Target, Text, TrainingWorkload
 
 whole = st.integers(1, 2**53)
 positive = st.floats(1e-6, 1e9, allow_nan=False)

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from twinlens.errors import BadInput
-from twinlens.spec.model import DecoderShape, ModelRef, list_models, load_model, shape_from_config
+from twinlens.spec.model.reference import DecoderShape, ModelRef, list_models, load_model, shape_from_config
 from twinlens.theory.parameter import parameters
 
 LLAMA = load_model("tiny").config

@@ -12,7 +12,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.executor import ExecutorRecord
 from twinlens.record.facts import Facts
 from twinlens.record.step import STEP_SCHEMA, Marks, Steps
-from twinlens.spec.workload import Target, TrainingWorkload
+from twinlens.spec.workload.workload import Target, TrainingWorkload
 from twinlens.stats.metrics.quality import divergence
 from twinlens.stats.metrics.training import training_metrics, training_steadiness
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from twinlens.spec.model import load_model, shape_from_config
+from twinlens.spec.model.reference import load_model, shape_from_config
 from twinlens.theory.activation import Attention, activation_bytes
 
 TINY = load_model("tiny").config

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlens.errors import BadInput
-from twinlens.spec.model import DecoderShape, list_models, load_model, shape_from_config
-from twinlens.spec.shape import ResnetShape, VitShape
+from twinlens.spec.model.reference import DecoderShape, list_models, load_model, shape_from_config
+from twinlens.spec.model.shape import ResnetShape, VitShape
 from twinlens.theory.flop import (
     CONVENTIONS,
     Convention,

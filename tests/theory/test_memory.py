@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlens.errors import BadInput
-from twinlens.spec.model import DecoderShape, load_model
+from twinlens.spec.model.reference import DecoderShape, load_model
+from twinlens.spec.model.shape import ModelShape
 from twinlens.spec.precision import precision
-from twinlens.spec.shape import ModelShape
 from twinlens.theory.memory import (
     LAYOUTS,
     activation_bytes,

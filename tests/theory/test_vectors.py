@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from twinlens.spec.device import load_device
-from twinlens.spec.model import DecoderShape, load_model
+from twinlens.spec.model.reference import DecoderShape, load_model
 from twinlens.theory.flop import CONVENTIONS, parameters, training_flop_per_token
 from twinlens.theory.memory import LAYOUTS, korthikanti_bytes, kv_bytes, weights_bytes
 from twinlens.theory.roofline import batch_at_ridge, time_floor_s

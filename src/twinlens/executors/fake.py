@@ -27,7 +27,7 @@ from twinlens.record.request import Request
 from twinlens.record.step import Marks
 from twinlens.schedule.ask import Ask, Schedule, answered
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload import Images, InferenceWorkload, TrainingWorkload
+from twinlens.spec.workload.workload import Images, InferenceWorkload, TrainingWorkload
 
 _DEFAULTS: dict[str, float] = {
     "step_s": 0.1,

@@ -25,9 +25,9 @@ from twinlens.record.foreign import all_whole
 from twinlens.record.request import Request
 from twinlens.schedule.ask import Ask
 from twinlens.schedule.prompt import Words
-from twinlens.spec.length import Free
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload import InferenceWorkload
+from twinlens.spec.workload.length import Free
+from twinlens.spec.workload.workload import InferenceWorkload
 
 _ABOUT = ("/version", "/server_info", "/get_server_info", "/props", "/info")
 _PATIENCE_S = 5.0

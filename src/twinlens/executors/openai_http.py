@@ -30,9 +30,9 @@ from twinlens.record.facts import Facts
 from twinlens.record.request import Request
 from twinlens.schedule.ask import Ask, Schedule, SeesEnds
 from twinlens.schedule.prompt import Words, words_of
-from twinlens.spec.length import Free
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload import Images, InferenceWorkload
+from twinlens.spec.workload.length import Free
+from twinlens.spec.workload.workload import Images, InferenceWorkload
 
 _AHEAD_NS = 5_000_000
 _SWITCH_S = 0.0005

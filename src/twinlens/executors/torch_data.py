@@ -11,8 +11,8 @@ import torch
 from twinlens.errors import BadInput
 from twinlens.executors.torch_ahead import Ahead
 from twinlens.schedule.language import Language, language
-from twinlens.spec.model import DecoderShape, ModelRef
-from twinlens.spec.workload import Data, Images, Markov, Text
+from twinlens.spec.model.reference import DecoderShape, ModelRef
+from twinlens.spec.workload.workload import Data, Images, Markov, Text
 
 _LANGUAGE_SEED = 1  # one language for all runs: repeats differ in their sentences, not in their grammar
 _HELD_OUT = 10**6  # a random stream that no training batch uses

@@ -32,9 +32,9 @@ from twinlens.executors.torch_train import refuse_unsupported
 from twinlens.record.facts import Facts
 from twinlens.record.request import Request
 from twinlens.schedule.ask import Ask, Schedule
-from twinlens.spec.model import ModelRef, load_model
+from twinlens.spec.model.reference import ModelRef, load_model
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload import InferenceWorkload
+from twinlens.spec.workload.workload import InferenceWorkload
 
 _MOST_OF = 0.9  # of the free memory, for weights that are made in fp32 first
 

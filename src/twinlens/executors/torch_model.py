@@ -14,7 +14,7 @@ from torch import nn
 
 from twinlens.errors import BadInput
 from twinlens.executors.torch_device import choose_device
-from twinlens.spec.model import ModelRef
+from twinlens.spec.model.reference import ModelRef
 from twinlens.spec.study import ExecutorSpec
 
 __all__ = [

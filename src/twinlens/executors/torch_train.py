@@ -23,9 +23,9 @@ from twinlens.executors.torch_memory import device_memory
 from twinlens.executors.torch_model import build_model, choose_device, set_threads, synchronize
 from twinlens.record.facts import Facts
 from twinlens.record.step import Marks
-from twinlens.spec.model import DecoderShape, ModelRef, load_model
+from twinlens.spec.model.reference import DecoderShape, ModelRef, load_model
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload import TrainingWorkload
+from twinlens.spec.workload.workload import TrainingWorkload
 
 # fp8 too: attention, norms, element-wise work and the head, which torchao leaves alone, would else run in fp32.
 _AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp8": torch.bfloat16}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twinlens.errors import BadInput
 from twinlens.executors.registry import is_over_http
-from twinlens.spec.model import AnyModel, any_model, load_model
+from twinlens.spec.model.reference import AnyModel, any_model, load_model
 from twinlens.spec.study import RunSpec
 
 _ELSEWHERE = "the model is the server's, and nothing of it is here"

@@ -12,7 +12,7 @@ from twinlens.executors.client_limit import most_connections
 from twinlens.schedule.length import sample_lengths
 from twinlens.schedule.plan import Plan
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload import InferenceWorkload
+from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.metrics.client import Calibration
 from twinlens.units import digits
 

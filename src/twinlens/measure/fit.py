@@ -12,11 +12,11 @@ from twinlens.executors.registry import launcher
 from twinlens.measure.asked_model import asked_model
 from twinlens.measure.idle_gpu import uses_gpu
 from twinlens.measure.nvidia import board_of, open_gpus
-from twinlens.spec.model import AnyModel, ModelShape
+from twinlens.spec.model.reference import AnyModel, ModelShape
+from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.precision import BITS, precision
-from twinlens.spec.shape import DecoderShape
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload import TrainingWorkload
+from twinlens.spec.workload.workload import TrainingWorkload
 from twinlens.theory.memory import Checkpointing, inference_memory, layout_of, training_memory
 from twinlens.units import BYTES, show
 

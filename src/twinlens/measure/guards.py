@@ -26,7 +26,7 @@ from twinlens.schedule.closed_loop import ClosedLoop
 from twinlens.schedule.draw import single_asks
 from twinlens.schedule.prompt import Words
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload import InferenceWorkload
+from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.guards import Timed, TokenFaults, answers, caching, compared, length, not_applicable, tokens
 
 _SAMPLE = 16

@@ -9,10 +9,10 @@ import psutil
 from twinlens.errors import BadInput
 from twinlens.measure.train import give_up_s
 from twinlens.schedule.prompt import words_of
-from twinlens.spec.arrival import Lockstep, Offline, Ramp, Trace
-from twinlens.spec.prompt import PromptFile
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload import InferenceWorkload, Text, TrainingWorkload
+from twinlens.spec.workload.arrival import Lockstep, Offline, Ramp, Trace
+from twinlens.spec.workload.prompt import PromptFile
+from twinlens.spec.workload.workload import InferenceWorkload, Text, TrainingWorkload
 
 _LONGEST_S = 30 * 86400.0
 _MOST_REQUESTS = 10_000_000

@@ -8,10 +8,10 @@ from twinlens.measure.asked_model import asked_model
 from twinlens.record.estimate import Estimate
 from twinlens.record.facts import Estimates
 from twinlens.spec.device import find_device
+from twinlens.spec.model.shape import DecoderShape, ModelShape
 from twinlens.spec.precision import BITS, Precision, precision
-from twinlens.spec.shape import DecoderShape, ModelShape
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload import InferenceWorkload, TrainingWorkload
+from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.theory.flop import (
     CONVENTIONS,
     decode_flop,

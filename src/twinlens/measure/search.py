@@ -19,11 +19,11 @@ from twinlens.measure.summary_file import summary_of
 from twinlens.measure.trial import between, judged, next_value, so_far
 from twinlens.record.run import Run
 from twinlens.record.store import end_study, find_runs, is_ended, read_run, read_study, update_run
-from twinlens.spec.pairing import refuse_unsearchable
+from twinlens.spec.consistency import refuse_unsearchable
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo
 from twinlens.spec.study import RunSpec, Study
-from twinlens.spec.workload import InferenceWorkload
+from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.search import Done
 
 Now = Callable[[], float]

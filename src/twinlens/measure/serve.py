@@ -9,7 +9,7 @@ from twinlens.record.request import Request
 from twinlens.record.rows import RowWriter
 from twinlens.schedule.lockstep import Lockstep
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload import Images, InferenceWorkload
+from twinlens.spec.workload.workload import Images, InferenceWorkload
 
 
 def serve(server: Server, spec: RunSpec, rows: RowWriter, progress: Progress) -> int:

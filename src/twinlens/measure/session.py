@@ -40,7 +40,7 @@ from twinlens.record.rows import RowWriter
 from twinlens.record.store import end_run, open_rows, open_telemetry, update_run
 from twinlens.spec.precision import precision
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload import InferenceWorkload, TrainingWorkload
+from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.system.home_folder import as_tilde
 from twinlens.system.interrupts import deaf
 

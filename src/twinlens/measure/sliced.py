@@ -16,7 +16,7 @@ from twinlens.record.slice import Pairing
 from twinlens.record.store import read_run, update_run
 from twinlens.schedule.slice import Slice
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload import Images, InferenceWorkload
+from twinlens.spec.workload.workload import Images, InferenceWorkload
 
 Work = Callable[[Turn, RowWriter], Worked]
 """Does one turn, adding its rows."""

@@ -23,7 +23,7 @@ from twinlens.record.store import update_run
 from twinlens.schedule.closed_slice import ClosedSlice
 from twinlens.schedule.draw import endless_asks
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload import InferenceWorkload
+from twinlens.spec.workload.workload import InferenceWorkload
 
 _LEAST_WAVES = 4  # fewer, and a slice is more of a batch that begins and ends together than of a closed loop
 _NOT_READ = "points took turns, and the server's totals go on counting through all of them"

@@ -10,7 +10,7 @@ from twinlens.measure.settled import is_settled
 from twinlens.record.rows import RowWriter
 from twinlens.record.step import Marks
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload import TrainingWorkload
+from twinlens.spec.workload.workload import TrainingWorkload
 from twinlens.stats.metrics.quality import target_nats
 
 

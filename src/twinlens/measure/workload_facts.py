@@ -10,10 +10,10 @@ from twinlens.executors.registry import is_over_http
 from twinlens.record.executor import Fact, declared, unknown
 from twinlens.record.facts import Facts
 from twinlens.schedule.word import WORDS
-from twinlens.spec.arrival import Trace
-from twinlens.spec.prompt import PromptFile
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload import InferenceWorkload, Text, TrainingWorkload
+from twinlens.spec.workload.arrival import Trace
+from twinlens.spec.workload.prompt import PromptFile
+from twinlens.spec.workload.workload import InferenceWorkload, Text, TrainingWorkload
 
 _SPEC = "the spec"
 _FIDELITY = "top-1 agreement, KL and perplexity against fp32"

@@ -24,7 +24,7 @@ def _kinds(_: Path) -> list[Row]:
 
 
 def _models(_: Path) -> list[Row]:
-    from twinlens.spec.model import list_models, load_model
+    from twinlens.spec.model.reference import list_models, load_model
     from twinlens.theory.parameter import parameters
     from twinlens.units import digits
 

@@ -13,7 +13,7 @@ from twinlens.report.figure import INK, SOFT, WIDTH, Figure, colours_of, data, f
 from twinlens.report.load import Load, fault_of, load_of, place_of
 from twinlens.report.view import Entry
 from twinlens.spec.slo import Slo
-from twinlens.spec.workload import InferenceWorkload
+from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.units import scale
 
 AXES: dict[Load, str] = {

@@ -11,7 +11,7 @@ from twinlens.record.run import Run
 from twinlens.report.figure import INK, WIDTH, Figure, colours, data, figure
 from twinlens.report.series import thin
 from twinlens.report.view import Entry
-from twinlens.spec.workload import TrainingWorkload
+from twinlens.spec.workload.workload import TrainingWorkload
 from twinlens.stats.group import Summary
 from twinlens.stats.metrics.quality import target_nats
 from twinlens.units import digits, show

@@ -12,11 +12,11 @@ from twinlens.schedule.draw import endless_asks, single_asks
 from twinlens.schedule.open_loop import OpenLoop, arrival_times_ns
 from twinlens.schedule.plan import Plan
 from twinlens.schedule.trace import read_trace
-from twinlens.spec.arrival import Closed, SingleStream, Trace
-from twinlens.spec.pairing import refuse_unpaired
+from twinlens.spec.consistency import refuse_unpaired
 from twinlens.spec.point import Point
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload import InferenceWorkload
+from twinlens.spec.workload.arrival import Closed, SingleStream, Trace
+from twinlens.spec.workload.workload import InferenceWorkload
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from twinlens.schedule.ask import Ask
 from twinlens.schedule.draw import drawn, prefixes
 from twinlens.schedule.length import sample_lengths
 from twinlens.schedule.plan import NONE, Plan
-from twinlens.spec.prompt import Sessions
-from twinlens.spec.workload import InferenceWorkload
+from twinlens.spec.workload.prompt import Sessions
+from twinlens.spec.workload.workload import InferenceWorkload
 
 _TURNS, _SESSION = 5, 6  # streams of random numbers
 _SOME = 64

@@ -11,9 +11,9 @@ from twinlens.schedule.ask import Ask
 from twinlens.schedule.length import sample_lengths
 from twinlens.schedule.plan import Plan
 from twinlens.schedule.prefix import draw_prefixes
-from twinlens.spec.length import AnswerLength
-from twinlens.spec.prompt import Prefix
-from twinlens.spec.workload import Images, InferenceWorkload
+from twinlens.spec.workload.length import AnswerLength
+from twinlens.spec.workload.prompt import Prefix
+from twinlens.spec.workload.workload import Images, InferenceWorkload
 
 # Streams of random numbers, one per quantity, so that a change to one leaves the others as they were.
 _INPUT, _OUTPUT, _PREFIX = 2, 3, 4

@@ -7,7 +7,7 @@ from itertools import takewhile
 
 import numpy as np
 
-from twinlens.spec.length import AnswerLength, Empirical, Fixed, Free, Lognormal, Uniform
+from twinlens.spec.workload.length import AnswerLength, Empirical, Fixed, Free, Lognormal, Uniform
 
 
 def sample_length(length: AnswerLength, rng: np.random.Generator) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 from twinlens.record.request import Request
 from twinlens.schedule.ask import Ask
 from twinlens.schedule.length import sample_length
-from twinlens.spec.length import AnswerLength, Fixed
+from twinlens.spec.workload.length import AnswerLength, Fixed
 
 
 class Lockstep:

@@ -9,7 +9,7 @@ import numpy as np
 
 from twinlens.record.request import Request
 from twinlens.schedule.ask import Ask
-from twinlens.spec.arrival import Arrival, Constant, Gamma, Offline, Poisson, Ramp
+from twinlens.spec.workload.arrival import Arrival, Constant, Gamma, Offline, Poisson, Ramp
 
 _ARRIVALS = 1  # the stream of random numbers that arrivals have for themselves
 

@@ -7,8 +7,8 @@ import numpy as np
 from twinlens.schedule.length import mean_length
 from twinlens.schedule.plan import NONE, Plan
 from twinlens.schedule.trace_row import BLOCK_TOKENS
-from twinlens.spec.length import Length
-from twinlens.spec.prompt import Prefix
+from twinlens.spec.workload.length import Length
+from twinlens.spec.workload.prompt import Prefix
 
 
 def prefix_probabilities(prefix: Prefix) -> np.ndarray:

@@ -17,7 +17,7 @@ from twinlens.errors import BadInput
 from twinlens.schedule.ask import Ask
 from twinlens.schedule.trace_row import BLOCK_TOKENS
 from twinlens.schedule.word import WORDS
-from twinlens.spec.prompt import PromptFile, Prompts
+from twinlens.spec.workload.prompt import PromptFile, Prompts
 
 _PREFIX, _BLOCK = 2, 3  # the second number of a stream's seed; an ask's own has 0 or 1
 _OPENING = 4  # synthetic words before a passage of a file, so that two passages never begin alike

@@ -21,9 +21,9 @@ from twinlens.schedule.conversation import Conversation, endless_sessions
 from twinlens.schedule.draw import endless_asks
 from twinlens.schedule.open_loop import OpenLoop
 from twinlens.schedule.plan import Plan
-from twinlens.spec.arrival import Closed
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload import InferenceWorkload
+from twinlens.spec.workload.arrival import Closed
+from twinlens.spec.workload.workload import InferenceWorkload
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twinlens.record.request import Request
 from twinlens.schedule.ask import Ask
 from twinlens.schedule.lockstep import Lockstep
-from twinlens.spec.length import AnswerLength
+from twinlens.spec.workload.length import AnswerLength
 
 
 class Slice:

@@ -13,11 +13,11 @@ import tomli_w
 from pydantic import ValidationError
 
 from twinlens.errors import BadInput
-from twinlens.spec.length_file import lengths_seen
-from twinlens.spec.pairing import refuse_unpaired, refuse_unsearchable
+from twinlens.spec.consistency import refuse_unpaired, refuse_unsearchable
 from twinlens.spec.precision import precision
 from twinlens.spec.slices import refuse_unsliceable
 from twinlens.spec.study import SCHEMA, Study, place, refuse_too_large
+from twinlens.spec.workload.length_file import lengths_seen
 from twinlens.spec.wrong_field import wrong_fields
 
 _ADDRESS = (

@@ -16,7 +16,7 @@ from twinlens.spec.frozen import Spec
 from twinlens.spec.point import POLICY_FIELDS, Point
 from twinlens.spec.protocol import Protocol
 from twinlens.spec.search import Search
-from twinlens.spec.workload import Workload
+from twinlens.spec.workload.workload import Workload
 
 SCHEMA: Literal[1] = 1
 

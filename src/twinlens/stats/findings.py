@@ -10,7 +10,7 @@ from twinlens.record.finding import Finding, worst_first
 from twinlens.record.guard import guards_in
 from twinlens.record.run import Run
 from twinlens.spec.protocol import Tolerance
-from twinlens.spec.workload import InferenceWorkload
+from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.causes import causes
 from twinlens.stats.empty_slots import empty_slots
 from twinlens.stats.failures import failures

@@ -11,7 +11,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.facts import Facts
 from twinlens.record.request import Requests
 from twinlens.record.run import Run
-from twinlens.spec.workload import InferenceWorkload
+from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.group import Verdict
 from twinlens.stats.metrics.client import Calibration, ClientVerdict, client_verdict
 from twinlens.stats.metrics.observed import observe

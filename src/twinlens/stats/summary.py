@@ -12,7 +12,7 @@ import numpy as np
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
-from twinlens.spec.workload import InferenceWorkload, TrainingWorkload
+from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.stats.disturbed import UNDISTURBED, Disturbed
 from twinlens.stats.findings import Seen, findings
 from twinlens.stats.group import Machine, Summary, Verdict

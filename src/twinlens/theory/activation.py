@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from twinlens.errors import BadInput
-from twinlens.spec.shape import DecoderShape, ModelShape, ResnetShape, VitShape
+from twinlens.spec.model.shape import DecoderShape, ModelShape, ResnetShape, VitShape
 from twinlens.theory.convolution import convolutions
 from twinlens.theory.parameter import vit_tokens
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from twinlens.spec.shape import ResnetShape
+from twinlens.spec.model.shape import ResnetShape
 
 _REDUCTION = 4  # a bottleneck narrows its 3x3 convolution by this
 

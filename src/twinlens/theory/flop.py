@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from twinlens.errors import BadInput, nearest
-from twinlens.spec.shape import DecoderShape, VisionShape, VitShape
+from twinlens.spec.model.shape import DecoderShape, VisionShape, VitShape
 from twinlens.theory.convolution import convolutions
 from twinlens.theory.parameter import ParameterCount, parameters, vit_tokens
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twinlens.errors import BadInput
-from twinlens.spec.shape import DecoderShape, ModelShape
+from twinlens.spec.model.shape import DecoderShape, ModelShape
 from twinlens.theory.activation import (
     Attention,
     Checkpointing,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinlens.spec.shape import DecoderShape, ModelShape, VitShape
+from twinlens.spec.model.shape import DecoderShape, ModelShape, VitShape
 from twinlens.theory.convolution import convolutions
 
 

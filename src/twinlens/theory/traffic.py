@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twinlens.errors import BadInput
-from twinlens.spec.shape import DecoderShape, ModelShape
+from twinlens.spec.model.shape import DecoderShape, ModelShape
 from twinlens.theory.layout import Layout
 from twinlens.theory.memory import activation_bytes, kv_bytes, kv_bytes_per_token, logits_bytes
 from twinlens.theory.parameter import expert_weights, parameters

@@ -17,8 +17,8 @@ from typing import Any
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.launch.log import telling_line
 from twinlens.executors.protocol import Say
-from twinlens.spec.model import AnyModel, any_model
-from twinlens.spec.shape import DecoderShape
+from twinlens.spec.model.reference import AnyModel, any_model
+from twinlens.spec.model.shape import DecoderShape
 
 _SEED = 0
 _FORMAT = 1  # of the folders made here: another number, and all are made anew

@@ -12,9 +12,9 @@ from twinlens.errors import BadInput
 from twinlens.executors.launch.folder import servable, stored_precision
 from twinlens.executors.launch.options import Settings
 from twinlens.executors.launch.recipe import Order, Recipe
-from twinlens.spec.model import AnyModel
+from twinlens.spec.model.reference import AnyModel
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload import Images, InferenceWorkload
+from twinlens.spec.workload.workload import Images, InferenceWorkload
 
 _LEAST_CONTEXT, _USUAL_CONTEXT = 2048, 8192
 

@@ -7,7 +7,7 @@ import numpy as np
 from twinlens.record.request import Requests
 from twinlens.record.run import Run
 from twinlens.record.step import Steps
-from twinlens.spec.workload import InferenceWorkload
+from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.causes import Pace
 
 

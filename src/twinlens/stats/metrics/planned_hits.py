@@ -5,9 +5,9 @@ from __future__ import annotations
 from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
 from twinlens.schedule.prefix import expected_hit_share
-from twinlens.spec.arrival import Lockstep, Trace
-from twinlens.spec.prompt import Prefix
-from twinlens.spec.workload import InferenceWorkload
+from twinlens.spec.workload.arrival import Lockstep, Trace
+from twinlens.spec.workload.prompt import Prefix
+from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.units import RATIO
 
 _METHOD = "expected of a cache that forgets nothing, from the prefixes of the workload and the requests of the run"

@@ -12,7 +12,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.facts import FidelityRow
 from twinlens.record.step import Steps
 from twinlens.spec.protocol import Tolerance
-from twinlens.spec.workload import TrainingWorkload
+from twinlens.spec.workload.workload import TrainingWorkload
 from twinlens.stats.interval import mean_interval, mean_of_independent
 from twinlens.units import COUNT, NATS, RATIO, SECONDS, digits
 

@@ -10,7 +10,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.facts import Facts
 from twinlens.record.slice import without_waiting
 from twinlens.record.step import Steps
-from twinlens.spec.workload import TrainingWorkload
+from twinlens.spec.workload.workload import TrainingWorkload
 from twinlens.stats.bootstrap import rate_interval
 from twinlens.stats.metrics.memory import memory
 from twinlens.stats.metrics.quality import training_quality

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from twinlens.spec.frozen import Spec
-from twinlens.spec.length import Length
+from twinlens.spec.workload.length import Length
 
 
 class Synthetic(Spec):

@@ -10,8 +10,8 @@ from typing import Any
 
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.frozen import Spec
-from twinlens.spec.model_config import READERS, shape_from_config
-from twinlens.spec.shape import (
+from twinlens.spec.model.config import READERS, shape_from_config
+from twinlens.spec.model.shape import (
     DecoderShape,
     Experts,
     LatentAttention,

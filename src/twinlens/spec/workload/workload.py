@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
-from twinlens.spec.arrival import Arrival, Lockstep
 from twinlens.spec.frozen import Spec
-from twinlens.spec.length import AnswerLength, Fixed, Length
-from twinlens.spec.prompt import Prefix, Prompts, Sessions, Synthetic
 from twinlens.spec.slo import Slo
+from twinlens.spec.workload.arrival import Arrival, Lockstep
+from twinlens.spec.workload.length import AnswerLength, Fixed, Length
+from twinlens.spec.workload.prompt import Prefix, Prompts, Sessions, Synthetic
 
 
 class Markov(Spec):

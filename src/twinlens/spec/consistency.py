@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from twinlens.errors import BadInput
-from twinlens.spec.arrival import Closed, Constant, Gamma, Lockstep, Poisson, Trace
-from twinlens.spec.length import Free
 from twinlens.spec.point import Point
 from twinlens.spec.protocol import Protocol
 from twinlens.spec.search import Search
-from twinlens.spec.workload import InferenceWorkload, Markov, TrainingWorkload, Workload
+from twinlens.spec.workload.arrival import Closed, Constant, Gamma, Lockstep, Poisson, Trace
+from twinlens.spec.workload.length import Free
+from twinlens.spec.workload.workload import InferenceWorkload, Markov, TrainingWorkload, Workload
 
 _ADMISSION_FIELDS = {"dynamic": "timeout_s", "continuous": "in_flight"}
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from twinlens.errors import BadInput, nearest
-from twinlens.spec.shape import DecoderShape, Experts, LatentAttention, ModelShape, ResnetShape, VitShape
+from twinlens.spec.model.shape import DecoderShape, Experts, LatentAttention, ModelShape, ResnetShape, VitShape
 
 Config = Mapping[str, Any]
 

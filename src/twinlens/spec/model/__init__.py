@@ -1,0 +1,1 @@
+"""A model: its config, its shape, and where its weights are."""
