@@ -26,7 +26,7 @@ from twinlens.executors.torch_train import TorchTrainer
 from twinlens.measure.energy import open_meters
 from twinlens.measure.telemetry import Sampler
 from twinlens.measure.train import train
-from twinlens.record.rows import RowWriter
+from twinlens.record.arrow import RowWriter
 from twinlens.record.store import open_rows, open_telemetry
 from twinlens.spec.study import RunSpec
 

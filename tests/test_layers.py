@@ -49,7 +49,7 @@ def test_pure_layers_read_no_clock_no_environment_and_no_global_chance() -> None
     impure = {"time", "os", "subprocess", "threading", "socket", "secrets", "psutil", "platform"}
     allowed = {
         "record/store.py": {"os", "secrets"},
-        "record/rows.py": {"time"},
+        "record/arrow.py": {"time"},
         "record/process.py": {"os", "platform"},
     }
     for file in FILES:

@@ -9,8 +9,8 @@ from typing import Any, cast
 import numpy as np
 
 from benchmarks.coverage.truths import served
-from twinlens.measure.search_file import Tried
 from twinlens.measure.trial import judged, next_value
+from twinlens.record.search import Tried
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo
 from twinlens.stats.metrics.goodput import goodput

@@ -17,8 +17,8 @@ load_numpy()  # as every process of a run does first
 import numpy as np
 
 from twinlens.executors.openai_http import OpenAIServer
+from twinlens.record.arrow import RowWriter
 from twinlens.record.request import REQUEST_SCHEMA, Request
-from twinlens.record.rows import RowWriter
 from twinlens.schedule.ask import Schedule
 from twinlens.schedule.closed_loop import ClosedLoop
 from twinlens.schedule.open_loop import OpenLoop, arrival_times_ns

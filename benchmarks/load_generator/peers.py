@@ -26,8 +26,8 @@ from benchmarks.load_generator.material import Order, requests_of, write_materia
 from benchmarks.load_generator.peer_tools import PEERS, Peer, environment, prepare
 from benchmarks.load_generator.run import HERE, ITL_US, TTFT_US, build, head, line, read_rows, truth
 
+from twinlens.record.arrow import read_rows as read_arrows
 from twinlens.record.request import REQUEST_SCHEMA, Requests
-from twinlens.record.rows import read_rows as read_arrows
 from twinlens.stats.metrics.variants import variants
 
 SMALL_STREAMS, SMALL_REQUESTS = 4, 10

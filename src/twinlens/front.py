@@ -15,12 +15,12 @@ from twinlens.measure.probe import Probe
 from twinlens.measure.probe import probe as _probe
 from twinlens.measure.refuse import preflight
 from twinlens.measure.search import measure_search
-from twinlens.measure.search_file import searches_of
 from twinlens.measure.study import Outcome, Watch, measure_study
 from twinlens.measure.summary_file import summary_of
 from twinlens.pages import find
 from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
+from twinlens.record.search import searches_of
 from twinlens.record.store import end_study, find_runs
 from twinlens.report.available import rows_of
 from twinlens.report.first_lines import first_lines

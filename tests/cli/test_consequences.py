@@ -13,7 +13,7 @@ from material import inference, measured, study_of
 from twinlens.cli.main import app
 from twinlens.errors import GateFailed
 from twinlens.measure.session import run_here
-from twinlens.record.executor import PrecisionCheck
+from twinlens.record.executor.record import PrecisionCheck
 from twinlens.record.store import create_run, read_run, update_run
 from twinlens.spec.load import dump
 

@@ -14,7 +14,7 @@ from material import Timed, Watched, for_rows, inference, measured, quiet, spec_
 from twinlens.errors import BadInput
 from twinlens.executors.null_server import null_server
 from twinlens.executors.registry import executor_names, launcher, server, trainer
-from twinlens.record.facts import Facts
+from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request
 from twinlens.record.step import Marks
 from twinlens.schedule.lockstep import Lockstep

@@ -20,8 +20,8 @@ from twinlens.executors import receive
 from twinlens.executors.exchange import Exchange
 from twinlens.executors.http_row import row_of
 from twinlens.executors.openai_http import OpenAIServer
+from twinlens.record.arrow import RowWriter, read_rows
 from twinlens.record.request import REQUEST_SCHEMA, Request
-from twinlens.record.rows import RowWriter, read_rows
 from twinlens.schedule.ask import Ask
 
 EVENTS = [*[said(content="x")] * TOKENS, said("length"), usage(TOKENS), DONE]

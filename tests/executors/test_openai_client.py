@@ -41,9 +41,9 @@ from twinlens.executors import openai_http, receive
 from twinlens.executors.null_server import null_server
 from twinlens.executors.openai_http import OpenAIServer
 from twinlens.executors.poller import _Poller
-from twinlens.record.executor import FIELDS
+from twinlens.record.arrow import RowWriter, read_rows
+from twinlens.record.executor.record import FIELDS
 from twinlens.record.request import REQUEST_SCHEMA, Request
-from twinlens.record.rows import RowWriter, read_rows
 from twinlens.schedule.ask import Ask
 from twinlens.schedule.closed_loop import ClosedLoop
 from twinlens.schedule.open_loop import OpenLoop
@@ -165,7 +165,7 @@ from material import inference, quiet, spec_of
 from test_openai_http import asks
 from twinlens.executors.openai_http import OpenAIServer
 from twinlens.record.request import REQUEST_SCHEMA
-from twinlens.record.rows import RowWriter
+from twinlens.record.arrow import RowWriter
 from twinlens.schedule.open_loop import OpenLoop
 client = OpenAIServer()
 client.open(spec_of(inference("openai-http", options={"url": sys.argv[1], "probe": False})), quiet)

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinlens.executors.bulk import Bulk
-from twinlens.executors.client_record import LagCount
 from twinlens.executors.exchange import Ended, Exchange
 from twinlens.executors.http_row import row_of
 from twinlens.executors.sse import Events
 from twinlens.executors.stamp import NO_STAMP, WallOffset, arrival_ns
+from twinlens.record.client import LagCount
 from twinlens.schedule.ask import Ask
 
 S = 1_000_000_000

@@ -17,7 +17,7 @@ from twinlens.executors.torch_facts import (  # noqa: E402
     resident_formats,
 )
 from twinlens.executors.torch_resident import _gpu_formats, processor_formats  # noqa: E402
-from twinlens.record.executor import ExecutorRecord  # noqa: E402
+from twinlens.record.executor.record import ExecutorRecord  # noqa: E402
 from twinlens.spec.precision import precision  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -17,7 +17,7 @@ from twinlens.errors import BadInput  # noqa: E402
 from twinlens.executors.torch_infer import Generation, TorchServer  # noqa: E402
 from twinlens.executors.torch_quantize import Int4WeightLinear, Int8WeightLinear  # noqa: E402
 from twinlens.measure.physics import theory_of  # noqa: E402
-from twinlens.record.facts import Facts  # noqa: E402
+from twinlens.record.executor.facts import Facts  # noqa: E402
 from twinlens.record.request import Request  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402
 from twinlens.stats.metrics.quality import fidelity  # noqa: E402

@@ -21,7 +21,7 @@ from twinlens.executors.torch_quantize import apply_precision  # noqa: E402
 from twinlens.executors.torch_train import TorchTrainer  # noqa: E402
 from twinlens.measure.physics import coverage_of, theory_of  # noqa: E402
 from twinlens.record.estimate import Estimate  # noqa: E402
-from twinlens.record.facts import Facts  # noqa: E402
+from twinlens.record.executor.facts import Facts  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402
 from twinlens.stats.metrics.quality import fidelity  # noqa: E402
 from twinlens.stats.metrics.training import _efficiency  # noqa: E402

@@ -11,7 +11,7 @@ from frame import mutated
 from twinlens.executors.http_target import Target
 from twinlens.measure.http_page import NoPage, ServerPage
 from twinlens.measure.server_page import sample_of
-from twinlens.record.server import SERVER_SCHEMA
+from twinlens.record.server_metrics import SERVER_SCHEMA
 
 _PAGES = [path.read_bytes() for path in sorted((Path(__file__).parents[1] / "measure" / "pages").glob("*.*[tn]"))]
 _MOST_BYTES = 3000

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 
 from material import command, fixed, inference, measured, quiet, spec_of, study_of
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors.client_record import LagCount
 from twinlens.executors.crew import Crew, crew_of
 from twinlens.executors.null_server import null_server
 from twinlens.executors.openai_http import OpenAIServer
@@ -33,6 +32,7 @@ from twinlens.measure.crew_size import needed_clients, refuse_beyond, typical_an
 from twinlens.measure.play_together import Together
 from twinlens.measure.row_merge import RowMerge
 from twinlens.measure.summary_file import summary_of
+from twinlens.record.client import LagCount
 from twinlens.record.request import REQUEST_SCHEMA, Request
 from twinlens.record.run import Run
 from twinlens.record.store import find_runs

@@ -15,8 +15,8 @@ from twinlens.measure.disclose import disclosed
 from twinlens.measure.origin import marked
 from twinlens.measure.settle import seen_afterwards
 from twinlens.measure.software import performance_environment
-from twinlens.record.executor import ExecutorRecord, Fact, PrecisionCheck, observed, unknown
-from twinlens.record.facts import Facts, FidelityRow
+from twinlens.record.executor.facts import Facts, FidelityRow
+from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck, observed, unknown
 
 EMPTY = Facts(ExecutorRecord({}))
 COMPARED = Facts(ExecutorRecord({}), fidelity=(FidelityRow(4, 4, 0.0, 1.0, 1.0),))

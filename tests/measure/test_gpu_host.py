@@ -22,7 +22,7 @@ from twinlens.measure.launched import boards_of
 from twinlens.measure.nvidia import board_of, gpu_facts, gpus_of
 from twinlens.measure.physics import datasheet_of
 from twinlens.measure.tenancy import foreign_processes, tenancy_facts
-from twinlens.record.executor import ExecutorRecord
+from twinlens.record.executor.record import ExecutorRecord
 from twinlens.spec.precision import precision
 
 A100, H100, GT = "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA T400"

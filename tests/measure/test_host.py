@@ -15,7 +15,7 @@ from twinlens.measure.host import capture_host, host_facts, software_facts
 from twinlens.measure.nvidia import gpu_facts, gpus_of
 from twinlens.measure.software import loaded_libraries, performance_environment
 from twinlens.measure.tenancy import CpuReading, co_tenants, foreign_processes, shares
-from twinlens.record.executor import FIELDS, ExecutorRecord
+from twinlens.record.executor.record import FIELDS, ExecutorRecord
 
 
 def write(root: Path, files: dict[str, str]) -> Path:

@@ -16,8 +16,8 @@ from executors.hostile_server import answer as good
 from material import fixed, inference, study_of
 from twinlens.errors import ExecutorFailed, Interrupted
 from twinlens.measure.search import measure_search, unfinished_search
-from twinlens.measure.search_file import Found, read_search, searches_of
 from twinlens.measure.study import Event, Outcome
+from twinlens.record.search import Found, read_search, searches_of
 from twinlens.spec.study import Study
 
 SERVICE_S, LIMIT_S = 0.01, 0.05

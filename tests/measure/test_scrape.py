@@ -18,7 +18,7 @@ from twinlens.executors.null_server import null_server
 from twinlens.measure import http_page, scrape
 from twinlens.measure.http_page import ServerPage
 from twinlens.measure.scrape import Scraper, scraping
-from twinlens.record.server import SERVER_SCHEMA, ServerSample
+from twinlens.record.server_metrics import SERVER_SCHEMA, ServerSample
 from twinlens.record.store import create_run, read_run
 from twinlens.report.table import metric_table, plain
 from twinlens.spec.study import RunSpec

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from twinlens.measure.iteration_stats import IterationStats
 from twinlens.measure.server_page import columns_of, sample_of, wanted_lines
-from twinlens.record.server import SERVER_SCHEMA
+from twinlens.record.server_metrics import SERVER_SCHEMA
 
 PAGES = Path(__file__).parent / "pages"
 

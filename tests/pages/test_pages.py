@@ -15,11 +15,11 @@ import pytest
 import twinlens
 from twinlens import errors, units
 from twinlens.errors import BadInput
-from twinlens.measure.search_file import SearchOutcome
 from twinlens.pages import KINDS, Page, find, first_paragraph, names
 from twinlens.record.estimate import Origin
-from twinlens.record.executor import Completeness, Support
+from twinlens.record.executor.record import Completeness, Support
 from twinlens.record.run import State
+from twinlens.record.search import SearchOutcome
 from twinlens.report.finding_text import SENTENCES, short
 from twinlens.report.gate import Word
 from twinlens.spec.precision import PRECISIONS, TENSOR_CLASSES

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlens.errors import BadInput
-from twinlens.record.executor import (
+from twinlens.record.executor.record import (
     FIELDS,
     ExecutorRecord,
     Fact,

@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinlens.errors import BadInput, ExecutorFailed
+from twinlens.record.arrow import RowWriter, read_rows
 from twinlens.record.request import REQUEST_SCHEMA, Outcome, Request, Requests
 from twinlens.record.row_check import marks_path
-from twinlens.record.rows import RowWriter, read_rows
 from twinlens.record.step import STEP_SCHEMA, Marks, Steps
 
 ns = st.integers(0, 2**62)
@@ -258,7 +258,7 @@ def test_a_full_disk_is_named_as_one(tmp_path: Path) -> None:
 
 
 def test_an_errno_of_its_own_is_said_as_the_system_says_it() -> None:
-    from twinlens.record.rows import _disk_error
+    from twinlens.record.arrow import _disk_error
 
     failed = _disk_error(Path("rows"), OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)), 7)
     assert "7 rows are kept" in str(failed)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from twinlens import units
+from twinlens.record.arrow import RowWriter
 from twinlens.record.estimate import Estimate
-from twinlens.record.executor import ExecutorRecord, PrecisionCheck, declared, observed, unknown
-from twinlens.record.facts import Facts, FidelityRow
+from twinlens.record.executor.facts import Facts, FidelityRow
+from twinlens.record.executor.record import ExecutorRecord, PrecisionCheck, declared, observed, unknown
 from twinlens.record.request import Request
-from twinlens.record.rows import RowWriter
 from twinlens.record.run import Run
 from twinlens.record.step import Marks
 from twinlens.record.store import create_run, end_run, open_rows, read_run, update_run

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from report_material import Pair, facts_of
 
-from twinlens.record.executor import declared
+from twinlens.record.arrow import RowWriter
+from twinlens.record.executor.record import declared
 from twinlens.record.request import Request
-from twinlens.record.rows import RowWriter
-from twinlens.record.server import SERVER_SCHEMA, ServerSample
+from twinlens.record.server_metrics import SERVER_SCHEMA, ServerSample
 from twinlens.record.store import create_run, end_run, open_rows, read_run, update_run
 from twinlens.spec.study import RunSpec
 from twinlens.stats.summary import summarise

@@ -10,7 +10,7 @@ import pytest
 from report_material import Pair, training_run
 from served_material import served_run
 
-from twinlens.record.executor import declared
+from twinlens.record.executor.record import declared
 from twinlens.record.store import read_run
 from twinlens.report.chart import charts
 from twinlens.report.first_lines import first_lines

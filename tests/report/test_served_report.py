@@ -13,7 +13,7 @@ from report_material import Pair, inference_run
 from rich.cells import cell_len
 from served_material import CALIBRATION, SLO, capacity_per_s, served_run
 
-from twinlens.measure.search_file import Found, SearchRecord, Tried, write_search
+from twinlens.record.search import Found, SearchRecord, Tried, write_search
 from twinlens.record.store import update_run
 from twinlens.report.chart_tail import _survival
 from twinlens.report.figure import log_marks

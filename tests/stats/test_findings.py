@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from material import inference, measured, training
-from twinlens.record.executor import PrecisionCheck
+from twinlens.record.executor.record import PrecisionCheck
 from twinlens.record.run import Run
 from twinlens.record.store import read_run
 from twinlens.stats.group import group

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlens.record.guard import Guard, Said, guards_in
+from twinlens.record.compliance import Guard, Said, guards_in
 from twinlens.stats.guards import Compared, Timed, TokenFaults, answers, caching, compared, length, tokens
 from twinlens.stats.rank_ratio import lowest_rank, rank_ratio
 

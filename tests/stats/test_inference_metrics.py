@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from twinlens.record.estimate import Estimate
-from twinlens.record.executor import ExecutorRecord
-from twinlens.record.facts import Facts
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import ExecutorRecord
 from twinlens.record.request import REQUEST_SCHEMA, Outcome, Request, Requests
 from twinlens.stats.metrics.inference import inference_metrics, inference_steadiness
 

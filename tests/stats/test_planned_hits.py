@@ -11,8 +11,8 @@ import pytest
 from material import inference, measured, spec_of, study_of, training
 from twinlens.errors import BadInput
 from twinlens.measure.refuse import preflight
-from twinlens.record.executor import ExecutorRecord, observed
-from twinlens.record.facts import Facts
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import ExecutorRecord, observed
 from twinlens.record.run import Run
 from twinlens.record.store import read_run
 from twinlens.stats.metrics.planned_hits import planned_hits, prefix_notes

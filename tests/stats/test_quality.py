@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlens.record.facts import FidelityRow
+from twinlens.record.executor.facts import FidelityRow
 from twinlens.spec.protocol import Tolerance
 from twinlens.stats.metrics.quality import fidelity, gate
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from served_rows import columns, row
 from server_samples import samples
 from twinlens.record.estimate import Estimate
-from twinlens.record.server import COUNTERS, SERVER_SCHEMA
+from twinlens.record.server_metrics import COUNTERS, SERVER_SCHEMA
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.metrics.server import ServerFigures, server_figures
 from twinlens.stats.metrics.server_rows import ServerRows

@@ -10,7 +10,7 @@ import pytest
 
 from material import inference, measured, spec_of, training
 from twinlens.record.estimate import Estimate
-from twinlens.record.facts import Facts
+from twinlens.record.executor.facts import Facts
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, read_run
 from twinlens.stats.group import group

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from twinlens.record.estimate import Estimate
-from twinlens.record.executor import ExecutorRecord
-from twinlens.record.facts import Facts
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import ExecutorRecord
 from twinlens.record.step import STEP_SCHEMA, Marks, Steps
 from twinlens.spec.workload.workload import Target, TrainingWorkload
 from twinlens.stats.metrics.quality import divergence

@@ -14,10 +14,10 @@ from twinlens.cli.sweep import as_settings
 from twinlens.errors import ExecutorFailed, GateFailed
 from twinlens.measure.refused import refusals
 from twinlens.measure.search import measure_search, unfinished_search
-from twinlens.measure.search_file import read_search
 from twinlens.measure.study import Outcome, measure_study, unfinished_study
 from twinlens.measure.study_folder import is_held
 from twinlens.measure.summary_file import summary_of
+from twinlens.record.search import read_search
 from twinlens.record.store import end_study
 from twinlens.report.finding_text import finding_text
 from twinlens.report.paired_table import paired_of, write_paired

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.measure.probe import CeilingRow, Probe, probe
-from twinlens.record.executor import FIELDS
+from twinlens.record.executor.record import FIELDS
 from twinlens.units import show
 
 _SHOWN = (

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from twinlens.executors.http_reply import Malformed
-from twinlens.record.foreign import in_one_line, whole
+from twinlens.record.untrusted_text import in_one_line, whole
 
 MOST_CHUNKS = 2**18
 """Of one answer: twice the longest that a model writes today, one token a chunk."""

@@ -21,8 +21,8 @@ from twinlens.errors import ExecutorFailed
 from twinlens.executors.options import refuse_unknown_options
 from twinlens.executors.protocol import Rows, Say
 from twinlens.record.estimate import Estimate
-from twinlens.record.executor import ExecutorRecord, declared, observed
-from twinlens.record.facts import Facts
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import ExecutorRecord, declared, observed
 from twinlens.record.request import Request
 from twinlens.record.step import Marks
 from twinlens.schedule.ask import Ask, Schedule, answered

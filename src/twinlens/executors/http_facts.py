@@ -19,10 +19,10 @@ from twinlens.executors.http_target import Requests, Target, page_request
 from twinlens.executors.launch.parse import speculation
 from twinlens.executors.line import Address
 from twinlens.executors.receive import Loop
-from twinlens.record.executor import ExecutorRecord, Fact, declared, observed, unknown
-from twinlens.record.facts import Facts
-from twinlens.record.foreign import all_whole
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import ExecutorRecord, Fact, declared, observed, unknown
 from twinlens.record.request import Request
+from twinlens.record.untrusted_text import all_whole
 from twinlens.schedule.ask import Ask
 from twinlens.schedule.prompt import Words
 from twinlens.spec.study import RunSpec

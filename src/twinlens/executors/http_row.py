@@ -9,9 +9,9 @@ import numpy as np
 
 from twinlens.executors.answer import Answer
 from twinlens.executors.exchange import Ended
-from twinlens.record.foreign import in_one_line, whole
-from twinlens.record.guard import Said
+from twinlens.record.compliance import Said
 from twinlens.record.request import Outcome, Request
+from twinlens.record.untrusted_text import in_one_line, whole
 from twinlens.schedule.ask import Ask, answered
 
 _REFUSED = (429, 503)

@@ -17,7 +17,6 @@ from functools import partial
 
 from twinlens.errors import BadInput
 from twinlens.executors.client_limit import refuse_too_many, too_many
-from twinlens.executors.client_record import ClientRecord, LagCount
 from twinlens.executors.crew import crew_of
 from twinlens.executors.exchange import Ended
 from twinlens.executors.http_facts import facts_of, find_out, reachable
@@ -26,7 +25,8 @@ from twinlens.executors.http_target import Requests, Seat, Target, target_of
 from twinlens.executors.line import Address
 from twinlens.executors.protocol import Hear, Rows, Say
 from twinlens.executors.receive import Loop, OutOfResources
-from twinlens.record.facts import Facts
+from twinlens.record.client import ClientRecord, LagCount
+from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request
 from twinlens.schedule.ask import Ask, Schedule, SeesEnds
 from twinlens.schedule.prompt import Words, words_of

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from twinlens.record.facts import Facts
-from twinlens.record.guard import Said
+from twinlens.record.compliance import Said
+from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request
 from twinlens.record.step import Marks
 from twinlens.schedule.ask import Ask, Schedule

@@ -11,8 +11,8 @@ from dataclasses import replace
 from twinlens.errors import BadInput
 from twinlens.executors.options import refuse_unknown_options
 from twinlens.executors.protocol import Rows, Say
-from twinlens.record.executor import ExecutorRecord
-from twinlens.record.facts import Facts
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import ExecutorRecord
 from twinlens.record.request import Request
 from twinlens.record.run import Run
 from twinlens.record.step import Marks

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from twinlens.executors.torch_resident import Resident, hardware_formats
 from twinlens.executors.torch_trace import Kernel, compute_formats
-from twinlens.record.executor import PrecisionCheck, Support
+from twinlens.record.executor.record import PrecisionCheck, Support
 from twinlens.spec.precision import BITS
 
 _AGREES = 0.75  # of the elements or of the time: a model may keep a sensitive layer high, and the evidence says so

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from twinlens.record.executor import Fact, observed
+from twinlens.record.executor.record import Fact, observed
 
 _SOURCE = "torch.cuda.get_device_properties"
 

@@ -26,8 +26,8 @@ from twinlens.executors.torch_record import notes_on, software, transformers_ver
 from twinlens.executors.torch_tf32 import Product, fp32_computed_in, products_seen, tf32_by_name
 from twinlens.executors.torch_trace import without_width
 from twinlens.record.estimate import Estimate
-from twinlens.record.executor import ExecutorRecord, PrecisionCheck, declared, observed
-from twinlens.record.facts import Estimates, Facts
+from twinlens.record.executor.facts import Estimates, Facts
+from twinlens.record.executor.record import ExecutorRecord, PrecisionCheck, declared, observed
 from twinlens.spec.precision import BITS, Precision, precision
 from twinlens.spec.study import RunSpec
 from twinlens.units import BYTES, COUNT, FLOP

@@ -21,7 +21,7 @@ from twinlens.executors.torch_trace import (
     longest,
     observed_compute_format,
 )
-from twinlens.record.executor import Fact, observed, unknown
+from twinlens.record.executor.record import Fact, observed, unknown
 
 __all__ = [
     "Kernel",

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from twinlens.record.facts import FidelityRow
+from twinlens.record.executor.facts import FidelityRow
 
 
 def reference_logits(model: nn.Module, sample: torch.Tensor) -> list[torch.Tensor]:

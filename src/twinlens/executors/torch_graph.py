@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from twinlens.record.executor import Fact, observed, unknown
+from twinlens.record.executor.record import Fact, observed, unknown
 
 _COUNTERS = "torch._dynamo.utils.counters"
 

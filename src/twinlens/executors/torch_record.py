@@ -10,7 +10,7 @@ from twinlens.executors.torch_device import auto_note
 from twinlens.executors.torch_device_facts import device_facts
 from twinlens.executors.torch_facts import Kernel, framework_facts, longest
 from twinlens.executors.torch_model import weights_hash
-from twinlens.record.executor import Fact, PrecisionCheck, declared, observed
+from twinlens.record.executor.record import Fact, PrecisionCheck, declared, observed
 from twinlens.spec.model.reference import ModelRef
 from twinlens.spec.precision import Precision
 from twinlens.spec.study import RunSpec

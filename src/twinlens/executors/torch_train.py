@@ -21,7 +21,7 @@ from twinlens.executors.torch_fp32 import set_fp32
 from twinlens.executors.torch_mark import between_ns, mark
 from twinlens.executors.torch_memory import device_memory
 from twinlens.executors.torch_model import build_model, choose_device, set_threads, synchronize
-from twinlens.record.facts import Facts
+from twinlens.record.executor.facts import Facts
 from twinlens.record.step import Marks
 from twinlens.spec.model.reference import DecoderShape, ModelRef, load_model
 from twinlens.spec.study import RunSpec

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from twinlens.executors.client_record import ClientRecord
 from twinlens.executors.http_target import Seat
+from twinlens.record.client import ClientRecord
 from twinlens.record.request import REQUEST_SCHEMA, Request
 from twinlens.schedule.plan import Plan
 from twinlens.schedule.share import Share

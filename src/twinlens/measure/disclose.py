@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from twinlens.executors.registry import is_over_http
 from twinlens.measure.asked_model import asked_model
 from twinlens.measure.workload_facts import workload_facts
-from twinlens.record.executor import Fact, declared, observed, unknown
-from twinlens.record.facts import Facts
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import Fact, declared, observed, unknown
 from twinlens.spec.study import ExecutorSpec, RunSpec
 from twinlens.theory.flop import parameters
 from twinlens.version import __version__

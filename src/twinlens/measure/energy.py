@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from twinlens.measure.nvidia import Gpu, open_gpus
 from twinlens.measure.rapl import open_rapl
-from twinlens.record.executor import Fact, observed
+from twinlens.record.executor.record import Fact, observed
 
 NVML_PERIOD_S = 0.1  # the counter moves every 10 to 100 ms by board; the slowest is assumed
 _SCOPE_NAMES = {"gpu": "gpu board", "package": "processor package"}

@@ -18,7 +18,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from twinlens.executors.protocol import Hear, Rows
-from twinlens.record.guard import Guard, Said
+from twinlens.record.compliance import Guard, Said
 from twinlens.record.request import Request
 from twinlens.record.store import update_run
 from twinlens.schedule.ask import Ask, Schedule

@@ -18,7 +18,7 @@ import psutil
 from twinlens.measure.nvidia import gpu_facts, gpu_free_bytes, open_gpus
 from twinlens.measure.software import software_facts
 from twinlens.measure.tenancy import tenancy_facts
-from twinlens.record.executor import Fact, observed, unknown
+from twinlens.record.executor.record import Fact, observed, unknown
 
 __all__ = ["capture_host", "gpu_free_bytes", "host_facts", "software_facts"]
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from twinlens.executors.client_record import LagCount
 from twinlens.measure.client_job import Ended
 from twinlens.measure.clock_offset import Offset
+from twinlens.record.client import LagCount
 from twinlens.record.request import Request
 from twinlens.schedule.ghost import Ghost
 

@@ -17,7 +17,7 @@ from twinlens.executors.protocol import Launched, Launcher
 from twinlens.executors.registry import launcher
 from twinlens.measure.nvidia import Gpu, open_gpus
 from twinlens.measure.software import loaded_libraries, performance_environment
-from twinlens.record.executor import Fact, declared, observed, unknown
+from twinlens.record.executor.record import Fact, declared, observed, unknown
 from twinlens.record.store import update_run
 from twinlens.spec.study import RunSpec
 

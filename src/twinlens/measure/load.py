@@ -25,8 +25,8 @@ from twinlens.measure.crew_size import needed_clients, refuse_beyond, typical_an
 from twinlens.measure.hopeless import Hope, WhileThereIsHope
 from twinlens.measure.play_together import Together
 from twinlens.measure.train import Progress
+from twinlens.record.arrow import RowWriter
 from twinlens.record.request import Request
-from twinlens.record.rows import RowWriter
 from twinlens.record.store import update_run
 from twinlens.schedule.build import Load, load_of
 from twinlens.schedule.share import refuse_unshared

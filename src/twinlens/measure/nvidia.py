@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twinlens.executors.launch.recipe import gpu_environment
-from twinlens.record.executor import Fact, observed, unknown
+from twinlens.record.executor.record import Fact, observed, unknown
 
 Facts = dict[str, Fact]
 _OPENING = threading.Lock()

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from twinlens.executors.registry import distribution_of
-from twinlens.record.executor import ExecutorRecord, Fact
-from twinlens.record.facts import Facts
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import ExecutorRecord, Fact
 from twinlens.spec.study import RunSpec
 
 

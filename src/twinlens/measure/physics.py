@@ -6,7 +6,7 @@ from typing import Any
 
 from twinlens.measure.asked_model import asked_model
 from twinlens.record.estimate import Estimate
-from twinlens.record.facts import Estimates
+from twinlens.record.executor.facts import Estimates
 from twinlens.spec.device import find_device
 from twinlens.spec.model.shape import DecoderShape, ModelShape
 from twinlens.spec.precision import BITS, Precision, precision

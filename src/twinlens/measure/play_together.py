@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.client_record import ClientRecord
 from twinlens.measure.client_job import Ended, Failed, Job, Lost, Report, Some, packed, unpacked
 from twinlens.measure.clients import Client, fail
 from twinlens.measure.known_client import KnownClient
 from twinlens.measure.row_merge import RowMerge
+from twinlens.record.client import ClientRecord
 from twinlens.schedule.ghost import Ghost
 from twinlens.schedule.share import is_closed, shared_schedule
 from twinlens.system.interrupts import told_once

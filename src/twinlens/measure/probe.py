@@ -11,7 +11,7 @@ from twinlens.measure.energy import energy_facts, open_meters
 from twinlens.measure.host import capture_host, software_facts
 from twinlens.measure.nvidia import open_gpus
 from twinlens.record.estimate import Estimate
-from twinlens.record.executor import Completeness, ExecutorRecord, Fact
+from twinlens.record.executor.record import Completeness, ExecutorRecord, Fact
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import Any
 from twinlens.executors.http_target import Target
 from twinlens.measure.http_page import NoPage, ServerPage, pause
 from twinlens.measure.server_page import Columns, sample_of
-from twinlens.record.server import ServerSample
+from twinlens.record.server_metrics import ServerSample
 from twinlens.record.store import open_server, update_run
 from twinlens.spec.study import RunSpec
 

@@ -12,12 +12,12 @@ from typing import Any
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted
 from twinlens.measure.launched import SharedServer, shared_server
 from twinlens.measure.refuse import refuse_what_cannot_run
-from twinlens.measure.search_file import Found, SearchRecord, Tried, read_search, write_search
 from twinlens.measure.study import Event, Outcome, Watch, measure_one
 from twinlens.measure.study_folder import held_folder
 from twinlens.measure.summary_file import summary_of
 from twinlens.measure.trial import between, judged, next_value, so_far
 from twinlens.record.run import Run
+from twinlens.record.search import Found, SearchRecord, Tried, read_search, write_search
 from twinlens.record.store import end_study, find_runs, is_ended, read_run, read_study, update_run
 from twinlens.spec.consistency import refuse_unsearchable
 from twinlens.spec.search import Search

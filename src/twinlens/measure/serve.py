@@ -5,8 +5,8 @@ from __future__ import annotations
 from twinlens.executors.protocol import Server
 from twinlens.measure.settled import is_settled
 from twinlens.measure.train import Progress, give_up_s
+from twinlens.record.arrow import RowWriter
 from twinlens.record.request import Request
-from twinlens.record.rows import RowWriter
 from twinlens.schedule.lockstep import Lockstep
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import Images, InferenceWorkload

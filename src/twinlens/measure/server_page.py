@@ -1,4 +1,4 @@
-"""Metrics pages of servers, in one small set of columns (`record/server.py`). Pure: takes what a page holds.
+"""Metrics pages of servers, in one small set of columns (`record/server_metrics.py`). Pure: takes what a page holds.
 
 A page of vLLM holds 100 KB, nearly all of it buckets of histograms. It is cut down to the lines that are wanted before
 anything is parsed, and those go to the parser of prometheus_client.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from twinlens.record.server import ServerSample
+from twinlens.record.server_metrics import ServerSample
 
 Columns = dict[str, float]
 """Column of `ServerSample` to value; what the page does not say is missing."""

@@ -34,9 +34,9 @@ from twinlens.measure.stall import drill
 from twinlens.measure.telemetry import Sampler
 from twinlens.measure.train import train
 from twinlens.measure.turns import Turns
-from twinlens.record.executor import ExecutorRecord
-from twinlens.record.facts import Facts
-from twinlens.record.rows import RowWriter
+from twinlens.record.arrow import RowWriter
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import ExecutorRecord
 from twinlens.record.store import end_run, open_rows, open_telemetry, update_run
 from twinlens.spec.precision import precision
 from twinlens.spec.study import RunSpec

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twinlens.record.executor import Fact, declared, unknown
-from twinlens.record.facts import Facts
-from twinlens.record.rows import read_rows
-from twinlens.record.server import SERVER_SCHEMA
+from twinlens.record.arrow import read_rows
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import Fact, declared, unknown
+from twinlens.record.server_metrics import SERVER_SCHEMA
 from twinlens.stats.metrics.server_rows import ServerRows
 
 _HITS, _LOOKED_UP = "prefix_hits", "prefix_queries"

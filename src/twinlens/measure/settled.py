@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from twinlens.record.arrow import RowWriter, read_rows
 from twinlens.record.request import REQUEST_SCHEMA, Requests
-from twinlens.record.rows import RowWriter, read_rows
 from twinlens.record.step import STEP_SCHEMA, Steps
 from twinlens.spec.study import RunSpec
 from twinlens.stats.metrics.inference import inference_steadiness

@@ -10,8 +10,8 @@ from dataclasses import replace
 from twinlens.executors.protocol import Server, Trainer
 from twinlens.measure.telemetry import Sampler
 from twinlens.measure.turns import Turn, Turns, Worked
+from twinlens.record.arrow import RowWriter
 from twinlens.record.request import Request
-from twinlens.record.rows import RowWriter
 from twinlens.record.slice import Pairing
 from twinlens.record.store import read_run, update_run
 from twinlens.schedule.slice import Slice

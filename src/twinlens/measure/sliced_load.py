@@ -17,8 +17,8 @@ from twinlens.measure.crew_size import typical_answer_tokens
 from twinlens.measure.hopeless import Hope, WhileThereIsHope
 from twinlens.measure.sliced import Work
 from twinlens.measure.turns import Turn, Worked
+from twinlens.record.arrow import RowWriter
 from twinlens.record.request import Request
-from twinlens.record.rows import RowWriter
 from twinlens.record.store import update_run
 from twinlens.schedule.closed_slice import ClosedSlice
 from twinlens.schedule.draw import endless_asks

@@ -11,7 +11,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 from twinlens.executors.launch.options import is_secret
-from twinlens.record.executor import Fact, observed, unknown
+from twinlens.record.executor.record import Fact, observed, unknown
 
 PACKAGES = (
     *("torch", "transformers", "numpy", "safetensors", "tokenizers", "torchao", "triton", "accelerate"),

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 
 from twinlens.measure.nvidia import Gpu
-from twinlens.record.executor import Fact, observed, unknown
+from twinlens.record.executor.record import Fact, observed, unknown
 
 FOREIGN_LIMIT = 0.05
 """Processor use by others above which co-tenants count as seen; below it are kernel and idle daemons."""

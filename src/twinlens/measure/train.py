@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from twinlens.executors.protocol import Trainer
 from twinlens.measure.settled import is_settled
-from twinlens.record.rows import RowWriter
+from twinlens.record.arrow import RowWriter
 from twinlens.record.step import Marks
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload

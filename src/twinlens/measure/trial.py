@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from twinlens.measure.search_file import TrialVerdict, Tried
 from twinlens.record.estimate import Estimate
+from twinlens.record.search import TrialVerdict, Tried
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo
 from twinlens.stats.group import Summary

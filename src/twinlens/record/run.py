@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from twinlens.record.facts import Facts
+from twinlens.record.arrow import read_rows
+from twinlens.record.executor.facts import Facts
 from twinlens.record.request import REQUEST_SCHEMA, Requests
 from twinlens.record.row_check import damaged
-from twinlens.record.rows import read_rows
-from twinlens.record.server import SERVER_SCHEMA
+from twinlens.record.server_metrics import SERVER_SCHEMA
 from twinlens.record.step import STEP_SCHEMA, Steps
 from twinlens.record.telemetry import TELEMETRY_SCHEMA
 from twinlens.spec.study import RunSpec

@@ -13,12 +13,12 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from twinlens.errors import BadInput
-from twinlens.record.facts import Facts
+from twinlens.record.arrow import RowWriter
+from twinlens.record.executor.facts import Facts
 from twinlens.record.process import is_gone, this_process
 from twinlens.record.request import REQUEST_SCHEMA
-from twinlens.record.rows import RowWriter
 from twinlens.record.run import RUN_SCHEMA, Run, State
-from twinlens.record.server import SERVER_SCHEMA
+from twinlens.record.server_metrics import SERVER_SCHEMA
 from twinlens.record.step import STEP_SCHEMA
 from twinlens.record.telemetry import TELEMETRY_SCHEMA
 from twinlens.spec.study import RunSpec, Study

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import altair as alt
 
-from twinlens.measure.search_file import Found, SearchRecord
 from twinlens.measure.trial import so_far
+from twinlens.record.search import Found, SearchRecord
 from twinlens.report.figure import INK, STEADY, WIDTH, Figure, data, figure, log_marks
 from twinlens.report.search_table import asked, interval, where
 from twinlens.report.view import runs_word

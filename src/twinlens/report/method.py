@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from twinlens.errors import BadInput
-from twinlens.measure.search_file import SearchRecord
 from twinlens.pages import find, first_paragraph
 from twinlens.record.run import Run
+from twinlens.record.search import SearchRecord
 from twinlens.report.cell import clean
 from twinlens.report.load import SERVED, TITLES
 from twinlens.report.view import LensView, View

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from twinlens.measure.search_file import Found, SearchRecord
+from twinlens.record.search import Found, SearchRecord
 from twinlens.report import cell
 from twinlens.report.finding_text import in_words
 from twinlens.spec.slo import Slo

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from twinlens.measure.search_file import SearchRecord
 from twinlens.record.estimate import Estimate
+from twinlens.record.search import SearchRecord
 from twinlens.report import cell
 from twinlens.report.finding_text import standing
 from twinlens.report.gate import gate_word

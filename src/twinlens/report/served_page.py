@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from altair.utils import schemapi
 
-from twinlens.measure.search_file import SearchRecord
+from twinlens.record.search import SearchRecord
 from twinlens.report import cell
 from twinlens.report.chart_goodput import goodput_chart
 from twinlens.report.chart_latency import latency_charts

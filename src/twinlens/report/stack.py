@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from twinlens.record.executor import FIELDS, ExecutorRecord, Fact, PrecisionCheck
+from twinlens.record.executor.record import FIELDS, ExecutorRecord, Fact, PrecisionCheck
 from twinlens.report.cell import breath, clean
 from twinlens.report.view import Entry, Lens, View
 from twinlens.stats.group import Group

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from twinlens.record.compliance import guards_in
 from twinlens.record.estimate import Estimate
-from twinlens.record.guard import guards_in
 from twinlens.report import cell
 from twinlens.report.finding_text import in_words, standing
 from twinlens.report.first_lines import finding_lines, said_of

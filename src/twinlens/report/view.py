@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from twinlens.measure.search_file import SearchRecord
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
+from twinlens.record.search import SearchRecord
 from twinlens.report.cell import clean
 from twinlens.report.finding_text import finding_text, in_words, short, standing
 from twinlens.report.load import POLICY_KEYS, SERVED, Load, kind_of, load_of, place_of, policy_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from twinlens.record.compliance import guards_in
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding, worst_first
-from twinlens.record.guard import guards_in
 from twinlens.record.run import Run
 from twinlens.spec.protocol import Tolerance
 from twinlens.spec.workload.workload import InferenceWorkload

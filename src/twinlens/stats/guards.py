@@ -15,8 +15,8 @@ from itertools import takewhile
 import numpy as np
 from scipy.special import betaincinv
 
+from twinlens.record.compliance import Guard, Said
 from twinlens.record.estimate import Estimate
-from twinlens.record.guard import Guard, Said
 from twinlens.stats.interval import mean_of_independent
 from twinlens.stats.rank_ratio import rank_ratio
 from twinlens.units import COUNT, RATIO

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from twinlens.record.executor import FIELDS, ExecutorRecord
+from twinlens.record.executor.record import FIELDS, ExecutorRecord
 from twinlens.record.run import Run
 from twinlens.spec.point import Point
 from twinlens.stats.group import Machine

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from twinlens.record.estimate import Estimate
-from twinlens.record.facts import Facts
+from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Requests
 from twinlens.record.run import Run
 from twinlens.spec.workload.workload import InferenceWorkload

@@ -8,7 +8,7 @@ from pathlib import Path
 from twinlens.executors.launch.parse import formats, said
 from twinlens.executors.launch.recipe import Command, Order, Recipe, Seen, thread_environment
 from twinlens.executors.launch.server import LaunchedServer
-from twinlens.record.executor import Fact
+from twinlens.record.executor.record import Fact
 
 SCRIPT = Path(__file__).with_name("small_server.py")
 

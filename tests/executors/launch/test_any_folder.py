@@ -21,8 +21,8 @@ from twinlens.front import check
 from twinlens.measure.disclose import disclosed
 from twinlens.measure.fit import needed
 from twinlens.measure.physics import theory_of
-from twinlens.record.executor import ExecutorRecord, declared
-from twinlens.record.facts import Facts
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import ExecutorRecord, declared
 
 AWQ = {"quant_method": "awq", "bits": 4}
 W8A8 = {"quant_method": "compressed-tensors", "config_groups": {"group_0": {

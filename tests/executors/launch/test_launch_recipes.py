@@ -19,7 +19,7 @@ from twinlens.executors.launch.options import settings_of
 from twinlens.executors.launch.order import context_of, order_of
 from twinlens.executors.launch.parse import flat, labels, pairs, plain, tensor_format
 from twinlens.executors.launch.recipe import Recipe, Seen
-from twinlens.record.executor import ExecutorRecord, declared
+from twinlens.record.executor.record import ExecutorRecord, declared
 from twinlens.spec.model.reference import any_model
 
 RECIPES = [transformers_serve.RECIPE, vllm.RECIPE, llama_cpp.RECIPE, sglang.RECIPE, tensorrt_llm.RECIPE]

@@ -7,7 +7,7 @@ from functools import partial
 
 from twinlens.executors.launch.recipe import Command, Order, Recipe, Seen, gpu_environment, thread_environment
 from twinlens.executors.launch.server import LaunchedServer
-from twinlens.record.executor import Fact, declared
+from twinlens.record.executor.record import Fact, declared
 
 _FILE_TYPE = re.compile(r"(?:print_info|llm_load_print_meta): (?:file type|model ftype)\s*= (.+)")
 _CACHE = re.compile(r"K \((\w+)\):.*?V \((\w+)\):")

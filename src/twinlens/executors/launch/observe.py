@@ -16,8 +16,8 @@ from twinlens.executors.launch.log import read_log
 from twinlens.executors.launch.ready import page, pages
 from twinlens.executors.launch.recipe import Recipe, Seen
 from twinlens.executors.launch.running import Running
-from twinlens.record.executor import ExecutorRecord, Fact, PrecisionCheck, declared, observed, unknown
-from twinlens.record.facts import Facts
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck, declared, observed, unknown
 from twinlens.spec.precision import PRECISIONS, precision
 from twinlens.spec.study import RunSpec
 

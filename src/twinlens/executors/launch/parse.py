@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from twinlens.record.executor import Fact, declared
+from twinlens.record.executor.record import Fact, declared
 
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _PAIR = re.compile(r"(\w+)=('[^']*'|\[[^\]]*\]|\{[^}]*\}|\([^)]*\)|[^,\s()]+)")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from twinlens.errors import BadInput
-from twinlens.record.executor import Fact
+from twinlens.record.executor.record import Fact
 from twinlens.spec.precision import PRECISIONS
 from twinlens.spec.study import RunSpec
 

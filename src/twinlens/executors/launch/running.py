@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import psutil
 
-from twinlens.record.facts import Facts
+from twinlens.record.executor.facts import Facts
 from twinlens.system.home_folder import as_tilde, from_tilde
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 import psutil
 
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.client_record import ClientRecord
 from twinlens.executors.http_target import Seat, target_of
 from twinlens.executors.launch.folder import ModelFolder, cache_folder, gguf_file, model_folder
 from twinlens.executors.launch.interpreter import interpreter, refuse_missing
@@ -29,7 +28,8 @@ from twinlens.executors.launch.recipe import Command, Recipe
 from twinlens.executors.launch.running import Running
 from twinlens.executors.openai_http import OpenAIServer
 from twinlens.executors.protocol import Rows, Say
-from twinlens.record.facts import Facts
+from twinlens.record.client import ClientRecord
+from twinlens.record.executor.facts import Facts
 from twinlens.schedule.ask import Schedule
 from twinlens.spec.study import RunSpec
 

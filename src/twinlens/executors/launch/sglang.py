@@ -17,7 +17,7 @@ from twinlens.executors.launch.recipe import (
     torch_name,
 )
 from twinlens.executors.launch.server import LaunchedServer
-from twinlens.record.executor import Fact, declared
+from twinlens.record.executor.record import Fact, declared
 
 _READY = re.compile(r"max_total_num_tokens=.*?max_running_requests=(\d+)")
 _PAGES = ("/server_info", "/get_server_info")  # the first since 0.5.4 or so, the second before

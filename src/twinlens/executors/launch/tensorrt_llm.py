@@ -10,7 +10,7 @@ from twinlens.errors import BadInput
 from twinlens.executors.launch.parse import pairs, said, tensor_format
 from twinlens.executors.launch.recipe import Command, Order, Recipe, Seen, gpu_environment, thread_environment
 from twinlens.executors.launch.server import LaunchedServer
-from twinlens.record.executor import Fact, declared
+from twinlens.record.executor.record import Fact, declared
 
 _LIMITS = {
     "serving.max_sequences": re.compile(r"max_seq_len=.*max_batch_size=(\d+)"),

@@ -16,7 +16,7 @@ from twinlens.executors.launch.recipe import (
     torch_name,
 )
 from twinlens.executors.launch.server import LaunchedServer
-from twinlens.record.executor import Fact, declared
+from twinlens.record.executor.record import Fact, declared
 
 _BLOCK_TOKENS, _MOST_BATCH_TOKENS, _KEPT_TOKENS = 32, 512, 16384
 

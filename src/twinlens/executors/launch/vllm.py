@@ -17,7 +17,7 @@ from twinlens.executors.launch.recipe import (
     torch_name,
 )
 from twinlens.executors.launch.server import LaunchedServer
-from twinlens.record.executor import Fact, declared
+from twinlens.record.executor.record import Fact, declared
 
 _INFO = "/server_info?config_format=json"
 _NAMES = {

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from twinlens.record.estimate import Estimate
-from twinlens.record.facts import FidelityRow
+from twinlens.record.executor.facts import FidelityRow
 from twinlens.record.step import Steps
 from twinlens.spec.protocol import Tolerance
 from twinlens.spec.workload.workload import TrainingWorkload

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from twinlens.record.estimate import Estimate
-from twinlens.record.facts import Facts
+from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Requests
 from twinlens.spec.slo import Slo
 from twinlens.stats.bootstrap import rate_interval

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from twinlens.record.estimate import Estimate
-from twinlens.record.executor import ExecutorRecord, PrecisionCheck
+from twinlens.record.executor.record import ExecutorRecord, PrecisionCheck
 
 Estimates = dict[str, Estimate]
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
 from twinlens.errors import BadInput, nearest
-from twinlens.record.field import FIELDS, Field, Role
+from twinlens.record.executor.field import FIELDS, Field, Role
 from twinlens.spec.precision import Lens
 
 __all__ = [

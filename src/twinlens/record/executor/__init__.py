@@ -1,0 +1,1 @@
+"""The executor as observed: facts by field, each with its source."""
