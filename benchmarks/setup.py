@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from twinlens.executors.torch_infer import TorchServer
 from twinlens.executors.torch_train import TorchTrainer
-from twinlens.schedule.lockstep import Lockstep
+from twinlens.schedule.loop.lockstep import Lockstep
 from twinlens.spec.load import parse
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.length import Fixed

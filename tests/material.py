@@ -13,7 +13,7 @@ from twinlens.measure.session import run_here
 from twinlens.record.request import Request
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, read_run
-from twinlens.schedule.ask import Ask, Schedule
+from twinlens.schedule.request import Ask, Schedule
 from twinlens.spec.load import parse
 from twinlens.spec.study import RunSpec, Study
 

@@ -17,7 +17,7 @@ from twinlens.executors.registry import executor_names, launcher, server, traine
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request
 from twinlens.record.step import Marks
-from twinlens.schedule.lockstep import Lockstep
+from twinlens.schedule.loop.lockstep import Lockstep
 from twinlens.spec.study import RunSpec
 
 MODELS = ("tiny", "vit-tiny", "resnet-tiny")

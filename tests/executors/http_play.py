@@ -21,9 +21,9 @@ from hostile_server import (
 from material import Watched, inference, quiet, spec_of
 from twinlens.executors.openai_http import OpenAIServer
 from twinlens.record.request import Request
-from twinlens.schedule.ask import Ask, Schedule
-from twinlens.schedule.closed_loop import ClosedLoop
-from twinlens.schedule.open_loop import OpenLoop
+from twinlens.schedule.loop.closed_loop import ClosedLoop
+from twinlens.schedule.loop.open_loop import OpenLoop
+from twinlens.schedule.request import Ask, Schedule
 
 TOKENS = 6
 

@@ -18,8 +18,8 @@ from twinlens.measure.session import run_here
 from twinlens.measure.study import measure_study
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, find_runs, read_run
-from twinlens.schedule.ask import Ask
-from twinlens.schedule.open_loop import OpenLoop
+from twinlens.schedule.loop.open_loop import OpenLoop
+from twinlens.schedule.request import Ask
 
 NOBODY = "cannot connect: Connection refused"
 MS = 1_000_000

@@ -22,7 +22,7 @@ from twinlens.executors.http_row import row_of
 from twinlens.executors.openai_http import OpenAIServer
 from twinlens.record.arrow import RowWriter, read_rows
 from twinlens.record.request import REQUEST_SCHEMA, Request
-from twinlens.schedule.ask import Ask
+from twinlens.schedule.request import Ask
 
 EVENTS = [*[said(content="x")] * TOKENS, said("length"), usage(TOKENS), DONE]
 

@@ -44,9 +44,9 @@ from twinlens.executors.poller import _Poller
 from twinlens.record.arrow import RowWriter, read_rows
 from twinlens.record.executor.record import FIELDS
 from twinlens.record.request import REQUEST_SCHEMA, Request
-from twinlens.schedule.ask import Ask
-from twinlens.schedule.closed_loop import ClosedLoop
-from twinlens.schedule.open_loop import OpenLoop
+from twinlens.schedule.loop.closed_loop import ClosedLoop
+from twinlens.schedule.loop.open_loop import OpenLoop
+from twinlens.schedule.request import Ask
 
 
 def test_where_nobody_listens_opening_says_so() -> None:
@@ -166,7 +166,7 @@ from test_openai_http import asks
 from twinlens.executors.openai_http import OpenAIServer
 from twinlens.record.request import REQUEST_SCHEMA
 from twinlens.record.arrow import RowWriter
-from twinlens.schedule.open_loop import OpenLoop
+from twinlens.schedule.loop.open_loop import OpenLoop
 client = OpenAIServer()
 client.open(spec_of(inference("openai-http", options={"url": sys.argv[1], "probe": False})), quiet)
 client.play(OpenLoop(asks(100000, every_ns=2000000)), RowWriter(Path(sys.argv[2]), REQUEST_SCHEMA).add)

@@ -17,8 +17,8 @@ from twinlens.executors.exchange import Ended, Exchange
 from twinlens.executors.line import Address
 from twinlens.executors.receive import Loop
 from twinlens.record.request import Request
-from twinlens.schedule.ask import Ask
-from twinlens.schedule.closed_loop import ClosedLoop
+from twinlens.schedule.loop.closed_loop import ClosedLoop
+from twinlens.schedule.request import Ask
 
 TOKEN = chunk(said(content="x"))
 LAST = TOKEN + chunk(said("length")) + chunk(usage(TOKENS)) + chunk(DONE) + END

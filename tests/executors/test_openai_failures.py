@@ -25,7 +25,7 @@ from http_play import TOKENS, asks, burst, closing, one_by_one, only, opened, pl
 
 from twinlens.executors import receive
 from twinlens.record.request import Request
-from twinlens.schedule.open_loop import OpenLoop
+from twinlens.schedule.loop.open_loop import OpenLoop
 
 
 @pytest.mark.parametrize("behave", [closing, silently_closing])

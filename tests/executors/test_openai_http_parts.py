@@ -19,7 +19,7 @@ from twinlens.executors.http_row import row_of
 from twinlens.executors.sse import Events
 from twinlens.executors.stamp import NO_STAMP, WallOffset, arrival_ns
 from twinlens.record.client import LagCount
-from twinlens.schedule.ask import Ask
+from twinlens.schedule.request import Ask
 
 S = 1_000_000_000
 

@@ -49,5 +49,6 @@ print(int(status["Threads"]), os.environ.get("OPENBLAS_NUM_THREADS"))
 
 
 def test_what_the_user_says_of_numpys_threads_stands() -> None:
-    code = "from twinlens.system.numpy_threads import load_numpy; load_numpy(); import os; print(os.environ['OPENBLAS_NUM_THREADS'])"
+    code = "import os; from twinlens.system.numpy_threads import load_numpy; load_numpy(); "
+    code += "print(os.environ['OPENBLAS_NUM_THREADS'])"
     assert said_by(code, OPENBLAS_NUM_THREADS="2") == "2"

@@ -16,7 +16,7 @@ from twinlens.executors.exchange import Ended, Exchange
 from twinlens.executors.http_row import row_of, said_of
 from twinlens.executors.stamp import NO_STAMP, WallOffset
 from twinlens.record.request import REQUEST_SCHEMA
-from twinlens.schedule.ask import Ask
+from twinlens.schedule.request import Ask
 
 _OFFSET = WallOffset(lambda: 0, lambda: 0)
 _ASK = Ask(0, 0, 0, 5, 6, (3, 0, 0))

@@ -7,10 +7,10 @@ import heapq
 import numpy as np
 import pytest
 
-from twinlens.schedule.admission import Batches, Continuous, held
-from twinlens.schedule.ask import Ask, Schedule, answered
-from twinlens.schedule.closed_loop import ClosedLoop
-from twinlens.schedule.open_loop import OpenLoop
+from twinlens.schedule.loop.admission import Batches, Continuous, held
+from twinlens.schedule.loop.closed_loop import ClosedLoop
+from twinlens.schedule.loop.open_loop import OpenLoop
+from twinlens.schedule.request import Ask, Schedule, answered
 
 
 def asks_at(*times_ns: int) -> list[Ask]:

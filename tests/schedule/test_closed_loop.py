@@ -6,9 +6,9 @@ from dataclasses import replace
 from itertools import islice
 
 from twinlens.record.request import Request
-from twinlens.schedule.ask import Ask, answered
-from twinlens.schedule.closed_loop import ClosedLoop
-from twinlens.schedule.draw import endless_asks
+from twinlens.schedule.content.draw import endless_asks
+from twinlens.schedule.loop.closed_loop import ClosedLoop
+from twinlens.schedule.request import Ask, answered
 from twinlens.spec.workload.workload import InferenceWorkload
 
 ASKS = [Ask(i, i, 0, 8, 4, (0, i)) for i in range(6)]

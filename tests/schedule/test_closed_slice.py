@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlens.record.request import Request
-from twinlens.schedule.ask import Ask, SeesEnds, answered
-from twinlens.schedule.closed_slice import ClosedSlice
+from twinlens.schedule.request import Ask, SeesEnds, answered
+from twinlens.schedule.turns.closed_loop_slice import ClosedSlice
 
 
 def asks(count: int = 10_000) -> Iterator[Ask]:

@@ -7,9 +7,9 @@ import heapq
 import numpy as np
 import pytest
 
-from twinlens.schedule.ask import Ask, Schedule, answered
-from twinlens.schedule.conversation import Conversation, endless_sessions, session_asks
+from twinlens.schedule.loop.conversation import Conversation, endless_sessions, session_asks
 from twinlens.schedule.plan import NONE, Plan
+from twinlens.schedule.request import Ask, Schedule, answered
 from twinlens.spec.workload.length import Fixed, Uniform
 from twinlens.spec.workload.prompt import Prefix, Sessions
 from twinlens.spec.workload.workload import InferenceWorkload

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlens.record.request import Request
-from twinlens.schedule.ask import Ask
-from twinlens.schedule.length import sample_length
-from twinlens.schedule.lockstep import Lockstep
+from twinlens.schedule.content.length import sample_length
+from twinlens.schedule.loop.lockstep import Lockstep
+from twinlens.schedule.request import Ask
 from twinlens.spec.workload.length import Fixed, Length, Lognormal, Uniform
 
 

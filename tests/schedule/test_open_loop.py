@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from twinlens.record.request import Request
-from twinlens.schedule.ask import Ask
-from twinlens.schedule.open_loop import OpenLoop, arrival_times_ns
+from twinlens.schedule.loop.open_loop import OpenLoop, arrival_times_ns
+from twinlens.schedule.request import Ask
 from twinlens.spec.workload.arrival import Arrival, Closed, Constant, Gamma, Lockstep, Offline, Poisson, Ramp
 
 SURE = 1e-4  # a test on a fixed seed either always passes or never; this guards the choice of the seed

@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from twinlens.schedule.ask import Ask, answered
-from twinlens.schedule.conversation import session_asks
-from twinlens.schedule.draw import single_asks
-from twinlens.schedule.length import mean_length, sample_length, sample_lengths
+from twinlens.schedule.content.draw import single_asks
+from twinlens.schedule.content.length import mean_length, sample_length, sample_lengths
+from twinlens.schedule.loop.conversation import session_asks
 from twinlens.schedule.plan import SCHEDULE_SCHEMA, Plan
-from twinlens.schedule.trace import read_trace
+from twinlens.schedule.request import Ask, answered
+from twinlens.schedule.trace.read import read_trace
 from twinlens.spec.workload.arrival import Trace
 from twinlens.spec.workload.length import Empirical, Fixed, Length, Lognormal, Uniform
 from twinlens.spec.workload.prompt import Prefix, Sessions

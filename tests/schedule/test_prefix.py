@@ -7,10 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from twinlens.schedule.conversation import session_asks
-from twinlens.schedule.draw import single_asks
-from twinlens.schedule.prefix import expected_hit_share, prefix_probabilities, prefix_token_share, reusable_tokens
-from twinlens.schedule.trace import read_trace
+from twinlens.schedule.content.draw import single_asks
+from twinlens.schedule.content.prefix import (
+    expected_hit_share,
+    prefix_probabilities,
+    prefix_token_share,
+    reusable_tokens,
+)
+from twinlens.schedule.loop.conversation import session_asks
+from twinlens.schedule.trace.read import read_trace
 from twinlens.spec.workload.arrival import Trace
 from twinlens.spec.workload.length import Fixed, Lognormal
 from twinlens.spec.workload.prompt import Prefix, Sessions

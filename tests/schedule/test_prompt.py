@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from twinlens.errors import BadInput
-from twinlens.schedule.ask import Ask
 from twinlens.schedule.build import load_of
-from twinlens.schedule.conversation import session_asks
-from twinlens.schedule.draw import single_asks
-from twinlens.schedule.prompt import FileWords, SyntheticWords, Words, messages, prompt_text, words_of
-from twinlens.schedule.trace import read_trace
-from twinlens.schedule.word import WORDS
+from twinlens.schedule.content.draw import single_asks
+from twinlens.schedule.content.prompt import FileWords, SyntheticWords, Words, messages, prompt_text, words_of
+from twinlens.schedule.content.words import WORDS
+from twinlens.schedule.loop.conversation import session_asks
+from twinlens.schedule.request import Ask
+from twinlens.schedule.trace.read import read_trace
 from twinlens.spec.load import parse
 from twinlens.spec.workload.arrival import Trace
 from twinlens.spec.workload.length import Fixed

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from material import fixed, inference, spec_of
 from twinlens.errors import BadInput
 from twinlens.record.request import Request
-from twinlens.schedule.ask import Ask, Schedule, answered
 from twinlens.schedule.build import load_of
-from twinlens.schedule.ghost import Ghost
-from twinlens.schedule.share import Share, is_closed, refuse_unshared, shared_schedule
+from twinlens.schedule.lost_client import Ghost
+from twinlens.schedule.request import Ask, Schedule, answered
+from twinlens.schedule.split import Share, is_closed, refuse_unshared, shared_schedule
 from twinlens.spec.study import RunSpec
 
 SECOND = 1_000_000_000

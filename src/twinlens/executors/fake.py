@@ -25,7 +25,7 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, declared, observed
 from twinlens.record.request import Request
 from twinlens.record.step import Marks
-from twinlens.schedule.ask import Ask, Schedule, answered
+from twinlens.schedule.request import Ask, Schedule, answered
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import Images, InferenceWorkload, TrainingWorkload
 

@@ -23,8 +23,8 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, declared, observed, unknown
 from twinlens.record.request import Request
 from twinlens.record.untrusted_text import all_whole
-from twinlens.schedule.ask import Ask
-from twinlens.schedule.prompt import Words
+from twinlens.schedule.content.prompt import Words
+from twinlens.schedule.request import Ask
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.length import Free
 from twinlens.spec.workload.workload import InferenceWorkload

@@ -12,7 +12,7 @@ from twinlens.executors.exchange import Ended
 from twinlens.record.compliance import Said
 from twinlens.record.request import Outcome, Request
 from twinlens.record.untrusted_text import in_one_line, whole
-from twinlens.schedule.ask import Ask, answered
+from twinlens.schedule.request import Ask, answered
 
 _REFUSED = (429, 503)
 _MOST_WORDS = 200

@@ -16,8 +16,8 @@ from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.crew import CREW_OPTIONS, crew_of, without_crew
 from twinlens.executors.line import Address
 from twinlens.executors.options import refuse_unknown_options
-from twinlens.schedule.ask import Ask
-from twinlens.schedule.prompt import Words, messages, prompt_text
+from twinlens.schedule.content.prompt import Words, messages, prompt_text
+from twinlens.schedule.request import Ask
 from twinlens.version import __version__
 
 if TYPE_CHECKING:

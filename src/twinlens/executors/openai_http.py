@@ -28,8 +28,8 @@ from twinlens.executors.receive import Loop, OutOfResources
 from twinlens.record.client import ClientRecord, LagCount
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request
-from twinlens.schedule.ask import Ask, Schedule, SeesEnds
-from twinlens.schedule.prompt import Words, words_of
+from twinlens.schedule.content.prompt import Words, words_of
+from twinlens.schedule.request import Ask, Schedule, SeesEnds
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.length import Free
 from twinlens.spec.workload.workload import Images, InferenceWorkload

@@ -10,7 +10,7 @@ from twinlens.record.compliance import Said
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request
 from twinlens.record.step import Marks
-from twinlens.schedule.ask import Ask, Schedule
+from twinlens.schedule.request import Ask, Schedule
 from twinlens.spec.study import RunSpec
 
 if TYPE_CHECKING:

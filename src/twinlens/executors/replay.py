@@ -17,7 +17,7 @@ from twinlens.record.request import Request
 from twinlens.record.run import Run
 from twinlens.record.step import Marks
 from twinlens.record.store import read_run
-from twinlens.schedule.ask import Schedule
+from twinlens.schedule.request import Schedule
 from twinlens.spec.study import RunSpec
 
 

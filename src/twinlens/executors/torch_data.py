@@ -10,7 +10,7 @@ import torch
 
 from twinlens.errors import BadInput
 from twinlens.executors.torch_ahead import Ahead
-from twinlens.schedule.language import Language, language
+from twinlens.schedule.content.language import Language, language
 from twinlens.spec.model.reference import DecoderShape, ModelRef
 from twinlens.spec.workload.workload import Data, Images, Markov, Text
 

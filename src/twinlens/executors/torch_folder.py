@@ -13,7 +13,7 @@ from typing import Any
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from twinlens.executors.torch_model import build_model, choose_device
-from twinlens.schedule.word import WORDS
+from twinlens.schedule.content.words import WORDS
 from twinlens.spec.model.reference import load_model
 from twinlens.spec.study import ExecutorSpec
 

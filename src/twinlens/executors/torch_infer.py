@@ -31,7 +31,7 @@ from twinlens.executors.torch_quantize import apply_precision, left_wide
 from twinlens.executors.torch_train import refuse_unsupported
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request
-from twinlens.schedule.ask import Ask, Schedule
+from twinlens.schedule.request import Ask, Schedule
 from twinlens.spec.model.reference import ModelRef, load_model
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload

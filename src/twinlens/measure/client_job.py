@@ -10,7 +10,7 @@ from twinlens.executors.http_target import Seat
 from twinlens.record.client import ClientRecord
 from twinlens.record.request import REQUEST_SCHEMA, Request
 from twinlens.schedule.plan import Plan
-from twinlens.schedule.share import Share
+from twinlens.schedule.split import Share
 from twinlens.spec.study import RunSpec
 from twinlens.stats.metrics.client import Calibration
 

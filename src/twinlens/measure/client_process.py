@@ -33,7 +33,7 @@ from twinlens.measure.client_job import (
     packed,
 )
 from twinlens.record.request import Request
-from twinlens.schedule.share import shared_schedule
+from twinlens.schedule.split import shared_schedule
 from twinlens.system.numpy_threads import one_blas_thread
 
 _SHIP_S = 0.2

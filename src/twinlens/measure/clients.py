@@ -11,7 +11,7 @@ from twinlens.executors.http_target import Seat
 from twinlens.measure.client_job import Calibrate, Calibrated, Failed, Job, Lost, Order, Ready, Report
 from twinlens.measure.clock_offset import Offset
 from twinlens.schedule.plan import Plan
-from twinlens.schedule.share import Share, refuse_unshared
+from twinlens.schedule.split import Share, refuse_unshared
 from twinlens.spec.study import RunSpec
 from twinlens.stats.metrics.client import Calibration
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from twinlens.errors import BadInput
 from twinlens.executors.client_limit import most_connections
-from twinlens.schedule.length import sample_lengths
+from twinlens.schedule.content.length import sample_lengths
 from twinlens.schedule.plan import Plan
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload

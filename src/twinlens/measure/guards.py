@@ -21,10 +21,10 @@ from twinlens.executors.protocol import Hear, Rows
 from twinlens.record.compliance import Guard, Said
 from twinlens.record.request import Request
 from twinlens.record.store import update_run
-from twinlens.schedule.ask import Ask, Schedule
-from twinlens.schedule.closed_loop import ClosedLoop
-from twinlens.schedule.draw import single_asks
-from twinlens.schedule.prompt import Words
+from twinlens.schedule.content.draw import single_asks
+from twinlens.schedule.content.prompt import Words
+from twinlens.schedule.loop.closed_loop import ClosedLoop
+from twinlens.schedule.request import Ask, Schedule
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.guards import Timed, TokenFaults, answers, caching, compared, length, not_applicable, tokens

@@ -12,7 +12,7 @@ from typing import Any
 
 from twinlens.errors import ExecutorFailed
 from twinlens.record.request import Request
-from twinlens.schedule.ask import Ask, Schedule
+from twinlens.schedule.request import Ask, Schedule
 
 FEWEST = 20
 """Failures that must have come, however long it took."""

@@ -8,7 +8,7 @@ import psutil
 
 from twinlens.errors import BadInput
 from twinlens.measure.train import give_up_s
-from twinlens.schedule.prompt import words_of
+from twinlens.schedule.content.prompt import words_of
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.arrival import Lockstep, Offline, Ramp, Trace
 from twinlens.spec.workload.prompt import PromptFile

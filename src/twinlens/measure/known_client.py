@@ -13,7 +13,7 @@ from twinlens.measure.client_job import Ended
 from twinlens.measure.clock_offset import Offset
 from twinlens.record.client import LagCount
 from twinlens.record.request import Request
-from twinlens.schedule.ghost import Ghost
+from twinlens.schedule.lost_client import Ghost
 
 _KEPT = ["group", "intended_ns", "end_ns", "session", "turn"]
 

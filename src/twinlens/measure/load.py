@@ -29,7 +29,7 @@ from twinlens.record.arrow import RowWriter
 from twinlens.record.request import Request
 from twinlens.record.store import update_run
 from twinlens.schedule.build import Load, load_of
-from twinlens.schedule.share import refuse_unshared
+from twinlens.schedule.split import refuse_unshared
 from twinlens.spec.study import RunSpec
 from twinlens.stats.metrics.client import Calibration
 from twinlens.system.interrupts import deaf, told_once

@@ -1,6 +1,6 @@
 """The points of one repeat measured together: all are up, each in a process of its own, and one at any moment works.
 
-They take turns in short slices and balanced order (schedule/rounds.py), so that whatever else happens on the machine
+They take turns in short slices and balanced order (schedule/turns/order.py), so that whatever else happens on the machine
 meets all of them alike, and their ratio stands where their rates do not (Bulej et al. 2020, "Duet benchmarking").
 """
 
@@ -17,7 +17,7 @@ from twinlens.measure.train import give_up_s
 from twinlens.measure.worker_process import gone_on, raise_for, started, stop
 from twinlens.record.slice import Pairing
 from twinlens.record.store import create_run, end_run, read_run, update_run
-from twinlens.schedule.rounds import rounds
+from twinlens.schedule.turns.order import rounds
 from twinlens.spec.study import RunSpec
 from twinlens.stats.paired import FEWEST_BLOCKS
 from twinlens.system.interrupts import deaf

@@ -15,8 +15,8 @@ from twinlens.measure.clients import Client, fail
 from twinlens.measure.known_client import KnownClient
 from twinlens.measure.row_merge import RowMerge
 from twinlens.record.client import ClientRecord
-from twinlens.schedule.ghost import Ghost
-from twinlens.schedule.share import is_closed, shared_schedule
+from twinlens.schedule.lost_client import Ghost
+from twinlens.schedule.split import is_closed, shared_schedule
 from twinlens.system.interrupts import told_once
 
 _POLL_S = 0.02

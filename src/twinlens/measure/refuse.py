@@ -12,7 +12,7 @@ from twinlens.measure.idle_gpu import refuse_lacking_precision, refuse_unusable_
 from twinlens.measure.impossible import refuse_impossible
 from twinlens.measure.refused import is_refusal
 from twinlens.measure.stall import refuse_stall_elsewhere
-from twinlens.schedule.share import refuse_unshared
+from twinlens.schedule.split import refuse_unshared
 from twinlens.spec.study import RunSpec
 
 

@@ -7,7 +7,7 @@ from twinlens.measure.settled import is_settled
 from twinlens.measure.train import Progress, give_up_s
 from twinlens.record.arrow import RowWriter
 from twinlens.record.request import Request
-from twinlens.schedule.lockstep import Lockstep
+from twinlens.schedule.loop.lockstep import Lockstep
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import Images, InferenceWorkload
 

@@ -20,8 +20,8 @@ from twinlens.measure.turns import Turn, Worked
 from twinlens.record.arrow import RowWriter
 from twinlens.record.request import Request
 from twinlens.record.store import update_run
-from twinlens.schedule.closed_slice import ClosedSlice
-from twinlens.schedule.draw import endless_asks
+from twinlens.schedule.content.draw import endless_asks
+from twinlens.schedule.turns.closed_loop_slice import ClosedSlice
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
 

@@ -9,7 +9,7 @@ from typing import Any
 from twinlens.executors.registry import is_over_http
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import Fact, declared, unknown
-from twinlens.schedule.word import WORDS
+from twinlens.schedule.content.words import WORDS
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.arrival import Trace
 from twinlens.spec.workload.prompt import PromptFile

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinlens.schedule.admission import Batches, Continuous
-from twinlens.schedule.ask import Schedule
-from twinlens.schedule.closed_loop import ClosedLoop
-from twinlens.schedule.conversation import Conversation, endless_sessions, session_asks
-from twinlens.schedule.draw import endless_asks, single_asks
-from twinlens.schedule.open_loop import OpenLoop, arrival_times_ns
+from twinlens.schedule.content.draw import endless_asks, single_asks
+from twinlens.schedule.loop.admission import Batches, Continuous
+from twinlens.schedule.loop.closed_loop import ClosedLoop
+from twinlens.schedule.loop.conversation import Conversation, endless_sessions, session_asks
+from twinlens.schedule.loop.open_loop import OpenLoop, arrival_times_ns
 from twinlens.schedule.plan import Plan
-from twinlens.schedule.trace import read_trace
+from twinlens.schedule.request import Schedule
+from twinlens.schedule.trace.read import read_trace
 from twinlens.spec.consistency import refuse_unpaired
 from twinlens.spec.point import Point
 from twinlens.spec.study import RunSpec

@@ -9,7 +9,7 @@ from typing import Any, Self, overload
 import numpy as np
 import pyarrow as pa
 
-from twinlens.schedule.ask import Ask
+from twinlens.schedule.request import Ask
 
 SCHEDULE_SCHEMA = pa.schema(
     [

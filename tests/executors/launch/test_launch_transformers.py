@@ -14,7 +14,7 @@ from twinlens.executors.launch.folder import model_folder
 from twinlens.executors.launch.running import Running
 from twinlens.measure.study import measure_study
 from twinlens.measure.summary_file import summary_of
-from twinlens.schedule.word import WORDS
+from twinlens.schedule.content.words import WORDS
 from twinlens.spec.model.reference import load_model
 from twinlens.theory.flop import parameters
 

@@ -30,7 +30,7 @@ from twinlens.executors.openai_http import OpenAIServer
 from twinlens.executors.protocol import Rows, Say
 from twinlens.record.client import ClientRecord
 from twinlens.record.executor.facts import Facts
-from twinlens.schedule.ask import Schedule
+from twinlens.schedule.request import Schedule
 from twinlens.spec.study import RunSpec
 
 _TRIES = 3

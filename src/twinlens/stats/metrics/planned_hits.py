@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
-from twinlens.schedule.prefix import expected_hit_share
+from twinlens.schedule.content.prefix import expected_hit_share
 from twinlens.spec.workload.arrival import Lockstep, Trace
 from twinlens.spec.workload.prompt import Prefix
 from twinlens.spec.workload.workload import InferenceWorkload

@@ -8,7 +8,7 @@ import numpy as np
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
-from twinlens.schedule.admission import Held, held
+from twinlens.schedule.loop.admission import Held, held
 from twinlens.spec.point import Point
 from twinlens.stats.censored import censored_quantile
 from twinlens.stats.interval import mean_interval

@@ -7,10 +7,10 @@ from itertools import count as counting
 
 import numpy as np
 
-from twinlens.schedule.ask import Ask
-from twinlens.schedule.length import sample_lengths
+from twinlens.schedule.content.length import sample_lengths
+from twinlens.schedule.content.prefix import draw_prefixes
 from twinlens.schedule.plan import Plan
-from twinlens.schedule.prefix import draw_prefixes
+from twinlens.schedule.request import Ask
 from twinlens.spec.workload.length import AnswerLength
 from twinlens.spec.workload.prompt import Prefix
 from twinlens.spec.workload.workload import Images, InferenceWorkload

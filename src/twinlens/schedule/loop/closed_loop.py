@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from twinlens.record.request import Request
-from twinlens.schedule.ask import Ask
+from twinlens.schedule.request import Ask
 
 # A server that is gone refuses at once: without a rest each slot would ask it thousands of times a second.
 _REST_NS = 100_000_000

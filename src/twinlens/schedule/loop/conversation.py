@@ -11,10 +11,10 @@ from itertools import pairwise
 import numpy as np
 
 from twinlens.record.request import Request
-from twinlens.schedule.ask import Ask
-from twinlens.schedule.draw import drawn, prefixes
-from twinlens.schedule.length import sample_lengths
+from twinlens.schedule.content.draw import drawn, prefixes
+from twinlens.schedule.content.length import sample_lengths
 from twinlens.schedule.plan import NONE, Plan
+from twinlens.schedule.request import Ask
 from twinlens.spec.workload.prompt import Sessions
 from twinlens.spec.workload.workload import InferenceWorkload
 

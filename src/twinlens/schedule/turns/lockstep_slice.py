@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from twinlens.record.request import Request
-from twinlens.schedule.ask import Ask
-from twinlens.schedule.lockstep import Lockstep
+from twinlens.schedule.loop.lockstep import Lockstep
+from twinlens.schedule.request import Ask
 from twinlens.spec.workload.length import AnswerLength
 
 

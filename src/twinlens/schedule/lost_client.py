@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from twinlens.record.request import Request
-from twinlens.schedule.ask import Ask, Schedule, answered
+from twinlens.schedule.request import Ask, Schedule, answered
 
 
 class Ghost:

@@ -14,13 +14,13 @@ from typing import Any, overload
 import numpy as np
 
 from twinlens.errors import BadInput
-from twinlens.schedule.admission import Continuous
-from twinlens.schedule.ask import Ask, Schedule
-from twinlens.schedule.closed_loop import ClosedLoop
-from twinlens.schedule.conversation import Conversation, endless_sessions
-from twinlens.schedule.draw import endless_asks
-from twinlens.schedule.open_loop import OpenLoop
+from twinlens.schedule.content.draw import endless_asks
+from twinlens.schedule.loop.admission import Continuous
+from twinlens.schedule.loop.closed_loop import ClosedLoop
+from twinlens.schedule.loop.conversation import Conversation, endless_sessions
+from twinlens.schedule.loop.open_loop import OpenLoop
 from twinlens.schedule.plan import Plan
+from twinlens.schedule.request import Ask, Schedule
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.arrival import Closed
 from twinlens.spec.workload.workload import InferenceWorkload

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from twinlens.record.request import Request
-from twinlens.schedule.ask import Ask
-from twinlens.schedule.length import sample_length
+from twinlens.schedule.content.length import sample_length
+from twinlens.schedule.request import Ask
 from twinlens.spec.workload.length import AnswerLength, Fixed
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinlens.schedule.length import mean_length
+from twinlens.schedule.content.length import mean_length
 from twinlens.schedule.plan import NONE, Plan
-from twinlens.schedule.trace_row import BLOCK_TOKENS
+from twinlens.schedule.trace.row import BLOCK_TOKENS
 from twinlens.spec.workload.length import Length
 from twinlens.spec.workload.prompt import Prefix
 

@@ -14,9 +14,9 @@ from typing import Protocol
 import numpy as np
 
 from twinlens.errors import BadInput
-from twinlens.schedule.ask import Ask
-from twinlens.schedule.trace_row import BLOCK_TOKENS
-from twinlens.schedule.word import WORDS
+from twinlens.schedule.content.words import WORDS
+from twinlens.schedule.request import Ask
+from twinlens.schedule.trace.row import BLOCK_TOKENS
 from twinlens.spec.workload.prompt import PromptFile, Prompts
 
 _PREFIX, _BLOCK = 2, 3  # the second number of a stream's seed; an ask's own has 0 or 1

@@ -18,7 +18,7 @@ import numpy as np
 
 from twinlens.errors import BadInput, nearest
 from twinlens.schedule.plan import Plan
-from twinlens.schedule.trace_row import COLUMNS, MAKERS, TraceRow, Wrong
+from twinlens.schedule.trace.row import COLUMNS, MAKERS, TraceRow, Wrong
 from twinlens.spec.workload.arrival import Trace
 
 _DISORDER_NS = 60 * 10**9  # rows may be this much out of order; one that is later than that ends the reading

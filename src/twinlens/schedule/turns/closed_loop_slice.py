@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import chain, islice
 
 from twinlens.record.request import Request
-from twinlens.schedule.ask import Ask
-from twinlens.schedule.closed_loop import ClosedLoop
+from twinlens.schedule.loop.closed_loop import ClosedLoop
+from twinlens.schedule.request import Ask
 
 
 class ClosedSlice:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from twinlens.record.request import Request
-from twinlens.schedule.ask import Ask
+from twinlens.schedule.request import Ask
 from twinlens.spec.workload.arrival import Arrival, Constant, Gamma, Offline, Poisson, Ramp
 
 _ARRIVALS = 1  # the stream of random numbers that arrivals have for themselves

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from twinlens.record.request import Request
-from twinlens.schedule.ask import Ask, Schedule
+from twinlens.schedule.request import Ask, Schedule
 
 
 class Batches:

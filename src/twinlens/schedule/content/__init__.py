@@ -1,0 +1,1 @@
+"""The content of requests: lengths, prompts, shared prefixes, words."""

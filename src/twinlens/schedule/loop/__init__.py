@@ -1,0 +1,1 @@
+"""Schedules: each says when its next request is due."""

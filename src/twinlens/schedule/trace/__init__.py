@@ -1,0 +1,1 @@
+"""Recorded traffic: reading a trace file, row by row."""
