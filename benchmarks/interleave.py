@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinlens.record.estimate import Estimate
-from twinlens.stats.quantile import quantile
+from twinlens.stats.estimator.quantile import quantile
 from twinlens.units import RATIO, SECONDS
 
 Block = Callable[[], object]

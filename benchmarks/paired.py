@@ -25,8 +25,8 @@ from twinlens.report.paired import Paired
 from twinlens.report.paired_table import paired_of
 from twinlens.report.view import headline, precision_of, why_not_ranked
 from twinlens.spec.study import Study
-from twinlens.stats.group import Group, group
-from twinlens.stats.ratio import ratio, ratio_of_runs
+from twinlens.stats.estimator.ratio import ratio, ratio_of_runs
+from twinlens.stats.summary.group import Group, group
 from twinlens.units import RATIO
 
 WITHIN = 0.05

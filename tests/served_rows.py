@@ -13,8 +13,8 @@ import pyarrow as pa
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import REQUEST_SCHEMA, Request, Requests
 from twinlens.spec.slo import Slo
-from twinlens.stats.metrics.serving import serving_metrics
-from twinlens.stats.metrics.window import Loop, Window, find_window
+from twinlens.stats.serving.metrics import serving_metrics
+from twinlens.stats.serving.window import Loop, Window, find_window
 
 MS = 1_000_000
 S = 1_000_000_000

@@ -13,14 +13,14 @@ from scipy.special import ndtri
 from benchmarks.coverage.batches import batched, true_gap_s
 from benchmarks.coverage.truths import first_order, stays
 from twinlens.record.estimate import Estimate
-from twinlens.stats.bootstrap import rate_interval
-from twinlens.stats.censored import censored_quantile
-from twinlens.stats.interval import mean_interval
-from twinlens.stats.metrics.goodput import share
-from twinlens.stats.metrics.latency import gaps_s
-from twinlens.stats.quantile import quantile
-from twinlens.stats.ratio import difference_of_runs, ratio_of_runs
-from twinlens.stats.repeats import over_runs
+from twinlens.stats.estimator.bootstrap import rate_interval
+from twinlens.stats.estimator.censored import censored_quantile
+from twinlens.stats.estimator.interval import mean_interval
+from twinlens.stats.estimator.quantile import quantile
+from twinlens.stats.estimator.ratio import difference_of_runs, ratio_of_runs
+from twinlens.stats.estimator.repeats import over_runs
+from twinlens.stats.serving.goodput import share
+from twinlens.stats.serving.latency import gaps_s
 
 Generator = np.random.Generator
 CV = 0.1

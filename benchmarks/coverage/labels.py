@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from twinlens.record.request import Requests
-from twinlens.stats.metrics.window import find_window
-from twinlens.stats.steady import segment
+from twinlens.stats.serving.window import find_window
+from twinlens.stats.steady.segment import segment
 
 Rows = Callable[[np.random.Generator, int, float], np.ndarray]
 STEADY = ("flat", "warm-up")

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from twinlens.stats.paired import PairedRatio, paired_ratio
-from twinlens.stats.slice_rate import SliceRates
+from twinlens.stats.paired.ratio import PairedRatio, paired_ratio
+from twinlens.stats.paired.slice_rate import SliceRates
 
 PLACE = Path(__file__).parents[2] / "docs" / "results" / "coverage-paired.md"
 RATIO = 1.8

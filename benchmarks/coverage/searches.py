@@ -9,14 +9,14 @@ from typing import Any, cast
 import numpy as np
 
 from benchmarks.coverage.truths import served
-from twinlens.measure.trial import judged, next_value
 from twinlens.record.search import Tried
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo
-from twinlens.stats.metrics.goodput import goodput
-from twinlens.stats.metrics.latency import latency
-from twinlens.stats.metrics.window import find_window
-from twinlens.stats.search import Done
+from twinlens.stats.search.next_rate import Done
+from twinlens.stats.search.trial import judged, next_value
+from twinlens.stats.serving.goodput import goodput
+from twinlens.stats.serving.latency import latency
+from twinlens.stats.serving.window import find_window
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from benchmarks.load_generator.run import HERE, ITL_US, TTFT_US, build, head, li
 
 from twinlens.record.arrow import read_rows as read_arrows
 from twinlens.record.request import REQUEST_SCHEMA, Requests
-from twinlens.stats.metrics.variants import variants
+from twinlens.stats.peers.variants import variants
 
 SMALL_STREAMS, SMALL_REQUESTS = 4, 10
 Times = tuple[float, float, float, float]

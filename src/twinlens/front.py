@@ -33,7 +33,7 @@ from twinlens.report.table import metric_table, plain, summary_table
 from twinlens.report.view import view
 from twinlens.spec.load import load
 from twinlens.spec.study import Study
-from twinlens.stats.group import Summary, group
+from twinlens.stats.summary.group import Summary, group
 
 _DEMO = ("training", "inference", "quality", "serving")
 

@@ -14,8 +14,8 @@ from twinlens.measure.study import measure_study
 from twinlens.measure.summary_file import summary_of
 from twinlens.report.table import plain, summary_table
 from twinlens.spec.load import dump, load, parse
-from twinlens.stats.group import group
 from twinlens.stats.metrics.definition import HEADLINE, METRICS
+from twinlens.stats.summary.group import group
 
 FOLDER = Path(__file__).parents[2] / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.toml"))

@@ -19,8 +19,8 @@ from twinlens.executors.torch_evidence import launch_bound_note  # noqa: E402
 from twinlens.executors.torch_timing import captured, sustained, timed  # noqa: E402
 from twinlens.report.finding_text import finding_text  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402
-from twinlens.stats.findings import Seen, steps_skipped  # noqa: E402
-from twinlens.stats.served import nothing  # noqa: E402
+from twinlens.stats.finding.checks import Seen, steps_skipped  # noqa: E402
+from twinlens.stats.summary.serving import nothing  # noqa: E402
 
 pytestmark = pytest.mark.torch
 CUDA = torch.device("cuda", 0)

@@ -15,7 +15,7 @@ from twinlens.measure.session import run_here
 from twinlens.record.row_check import marks_path
 from twinlens.record.store import create_run, read_run
 from twinlens.spec.load import parse
-from twinlens.stats.summary import summarise
+from twinlens.stats.summary.run import summarise
 
 _WORDS = [b"\x00" * 8, b"\xff" * 8, b"null", b"-1", b"{", b"[]", b'"', b"1e999", b"NaN", b"9" * 30, b"running", b"\n"]
 _PROTOCOL = {"duration_s": 4.0, "min_rows": 40, "steady_s": 0.0, "isolate": False, "ceilings": False, "repeats": 1}

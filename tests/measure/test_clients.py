@@ -39,7 +39,7 @@ from twinlens.record.store import find_runs
 from twinlens.schedule.build import load_of
 from twinlens.spec.load import dump
 from twinlens.spec.study import RunSpec
-from twinlens.stats.metrics.client import Calibration
+from twinlens.stats.client.validity import Calibration
 from twinlens.system.interrupts import deaf, told_once
 
 POISSON: dict[str, Any] = {"arrival": {"kind": "poisson"}, "point": {"rate_per_s": 100.0}}

@@ -21,7 +21,7 @@ from twinlens.measure.study import Event, measure_study, unfinished_study
 from twinlens.measure.summary_file import summary_of
 from twinlens.record.store import find_runs, read_run
 from twinlens.spec.load import dump
-from twinlens.stats.group import group
+from twinlens.stats.summary.group import group
 
 ISOLATED = {"isolate": True}
 SLOW: dict[str, Any] = {"options": {"pace": 1, "step_s": 0.02}, "protocol": {"isolate": True, "duration_s": 60.0}}

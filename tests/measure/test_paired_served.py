@@ -23,9 +23,9 @@ from twinlens.record.row_check import marks_path
 from twinlens.record.run import Run
 from twinlens.record.store import read_run
 from twinlens.report.paired_table import paired_of
-from twinlens.stats.group import group
-from twinlens.stats.served import peers
-from twinlens.stats.summary import summarise
+from twinlens.stats.summary.group import group
+from twinlens.stats.summary.run import summarise
+from twinlens.stats.summary.serving import peers
 
 CONCURRENCY = 4
 SLICES = {"isolate": True, "pairing": "slices", "slice_s": 0.15, "duration_s": 1.6, "min_rows": 30, "telemetry_s": 0.05}

@@ -13,8 +13,8 @@ from twinlens.measure.retake import attempt_of, disturbed_by_others, finished_at
 from twinlens.measure.study import measure_study
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
-from twinlens.stats.group import Summary, group
-from twinlens.stats.summary import summarise
+from twinlens.stats.summary.group import Summary, group
+from twinlens.stats.summary.run import summarise
 
 IN_PASSING = Finding("cause", "warns", "other-programs", {"how": "in time", "external": True})
 

@@ -22,7 +22,7 @@ from twinlens.record.server_metrics import SERVER_SCHEMA, ServerSample
 from twinlens.record.store import create_run, read_run
 from twinlens.report.table import metric_table, plain
 from twinlens.spec.study import RunSpec
-from twinlens.stats.summary import summarise
+from twinlens.stats.summary.run import summarise
 
 
 @pytest.fixture(autouse=True)

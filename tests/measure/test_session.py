@@ -19,7 +19,7 @@ from twinlens.measure.summary_file import summary_of
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, find_runs, read_run
 from twinlens.spec.load import dump
-from twinlens.stats.group import Summary
+from twinlens.stats.summary.group import Summary
 
 LONG = {"duration_s": 60.0, "min_rows": 300}
 

@@ -23,9 +23,9 @@ from twinlens.record.search import SearchOutcome
 from twinlens.report.finding_text import SENTENCES, short
 from twinlens.report.gate import Word
 from twinlens.spec.precision import PRECISIONS, TENSOR_CLASSES
-from twinlens.stats.judge import Label
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.stats.metrics.goodput import Standing
+from twinlens.stats.serving.goodput import Standing
+from twinlens.stats.steady.label import Label
 from twinlens.theory.flop import CONVENTIONS
 
 PACKAGE = Path(twinlens.__file__).parent

@@ -18,9 +18,9 @@ from twinlens.record.request import Requests
 from twinlens.record.step import Steps
 from twinlens.stats.metrics.inference import inference_steadiness
 from twinlens.stats.metrics.training import training_steadiness
-from twinlens.stats.metrics.window import find_window
-from twinlens.stats.rule import SteadyRule
-from twinlens.stats.steady import Steadiness
+from twinlens.stats.serving.window import find_window
+from twinlens.stats.steady.rule import SteadyRule
+from twinlens.stats.steady.segment import Steadiness
 
 ROOT = Path(__file__).resolve().parents[2]
 SPECS = sorted([*(ROOT / "examples").glob("*.toml"), *Path(twinlens.__file__).parent.glob("spec/catalog/demo/*.toml")])

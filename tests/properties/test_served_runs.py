@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from served_rows import poisson, queue
 from twinlens.record.request import Requests
 from twinlens.spec.slo import Slo
-from twinlens.stats.metrics.goodput import within
-from twinlens.stats.metrics.latency import gaps_s, latency
-from twinlens.stats.metrics.overload import in_flight
-from twinlens.stats.metrics.serving import serving_metrics
-from twinlens.stats.metrics.variants import variants
-from twinlens.stats.metrics.window import Loop, Window, find_window
+from twinlens.stats.peers.variants import variants
+from twinlens.stats.serving.goodput import within
+from twinlens.stats.serving.latency import gaps_s, latency
+from twinlens.stats.serving.metrics import serving_metrics
+from twinlens.stats.serving.overload import in_flight
+from twinlens.stats.serving.window import Loop, Window, find_window
 
 SLO = Slo(ttft_s=0.3, tpot_s=0.08, e2e_latency_s=0.9)
 TIMES = ("ttft_s", "ttft_from_send_s", "tpot_s", "itl_s", "e2e_latency_s", "e2e_from_send_s")

@@ -4,15 +4,15 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from twinlens.record.estimate import Estimate
-from twinlens.stats.autocorrelation import effective_n
-from twinlens.stats.bootstrap import rate_interval
-from twinlens.stats.interval import mean_interval
-from twinlens.stats.quantile import needed_for_quantile, quantile
-from twinlens.stats.ratio import ratio, ratio_of_runs
-from twinlens.stats.repeats import over_runs
-from twinlens.stats.rule import SteadyRule
-from twinlens.stats.steady import segment
-from twinlens.stats.sustained import peak_rate, retention
+from twinlens.stats.estimator.autocorrelation import effective_n
+from twinlens.stats.estimator.bootstrap import rate_interval
+from twinlens.stats.estimator.interval import mean_interval
+from twinlens.stats.estimator.quantile import needed_for_quantile, quantile
+from twinlens.stats.estimator.ratio import ratio, ratio_of_runs
+from twinlens.stats.estimator.repeats import over_runs
+from twinlens.stats.steady.rule import SteadyRule
+from twinlens.stats.steady.segment import segment
+from twinlens.stats.steady.sustained import peak_rate, retention
 
 numbers = st.floats(-1e9, 1e9, allow_nan=False, width=64)
 positive = st.floats(1e-9, 1e9, allow_nan=False, width=64)

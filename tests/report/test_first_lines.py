@@ -11,7 +11,7 @@ from report_material import Pair, inference_run
 from twinlens.record.finding import Finding
 from twinlens.report.first_lines import finding_lines, first_lines
 from twinlens.report.table import plain
-from twinlens.stats.group import group
+from twinlens.stats.summary.group import group
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,8 @@ from twinlens.report.sentence import reference_of, sentences
 from twinlens.report.stack import machine_lines, stack
 from twinlens.report.table import plain, summary_table
 from twinlens.report.view import view
-from twinlens.stats.group import group
-from twinlens.stats.summary import summarise
+from twinlens.stats.summary.group import group
+from twinlens.stats.summary.run import summarise
 
 OTHER = "Intel Xeon 6980P"
 

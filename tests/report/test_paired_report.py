@@ -20,8 +20,8 @@ from twinlens.report.paired_table import cells, paired_of, paired_table
 from twinlens.report.sentence import sentences
 from twinlens.report.table import plain
 from twinlens.report.view import view
-from twinlens.stats.group import Group, group
-from twinlens.stats.paired import PairedRatio
+from twinlens.stats.paired.ratio import PairedRatio
+from twinlens.stats.summary.group import Group, group
 
 PAIRED = {"isolate": True, "pairing": "slices", "slice_s": 0.5, "duration_s": 6.0, "repeats": 3, "min_rows": 3}
 STUDY = training("fake", options={"noise": 0.05}, sweep={"precision": ["fp32", "bf16"]}, protocol=PAIRED)

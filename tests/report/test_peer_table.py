@@ -17,7 +17,7 @@ from twinlens.errors import BadInput
 from twinlens.pages import find
 from twinlens.record.run import Run
 from twinlens.report.peer_table import TOOL_NAMES
-from twinlens.stats.metrics.peer_name import peer_names
+from twinlens.stats.peers.names import peer_names
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from served_material import served_run
 from twinlens import units
 from twinlens.report.sentence import both_counts, comparison, sentences
 from twinlens.report.view import view
-from twinlens.stats.group import group
+from twinlens.stats.summary.group import group
 
 
 def said(pairs: list[Pair]) -> tuple[str, str, str]:

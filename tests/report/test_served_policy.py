@@ -13,7 +13,7 @@ from twinlens.report.load import kind_of, policy_of
 from twinlens.report.served_hold import choices
 from twinlens.report.table import plain, summary_table
 from twinlens.report.view import point_names, view
-from twinlens.stats.group import group
+from twinlens.stats.summary.group import group
 
 POLICIES = {
     "static 8": {"admission": "static", "batch": 8},

@@ -26,7 +26,7 @@ from twinlens.report.view import view
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.stats.summary import summarise
+from twinlens.stats.summary.run import summarise
 
 HOSTILE = '<script>alert("x")</script>[bold]\x1b[2J'
 

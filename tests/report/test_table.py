@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from twinlens.record.estimate import Estimate
 from twinlens.report.table import metric_table, plain, summary_table
 from twinlens.report.view import Lens, view
-from twinlens.stats.group import group
+from twinlens.stats.summary.group import group
 
 
 def shown(pairs: list[Pair], lens: Lens) -> str:

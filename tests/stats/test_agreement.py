@@ -10,8 +10,8 @@ import pytest
 from served_rows import columns, failed, row
 from server_samples import samples
 from twinlens.record.request import Requests
-from twinlens.stats.metrics.agreement import Agreement, agreement
-from twinlens.stats.metrics.server_rows import ServerRows
+from twinlens.stats.server.agreement import Agreement, agreement
+from twinlens.stats.server.samples import ServerRows
 
 N = 100
 TTFT_MS = 50.0

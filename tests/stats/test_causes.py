@@ -12,9 +12,9 @@ import pytest
 
 from material import measured, training
 from twinlens.record.telemetry import TELEMETRY_SCHEMA
-from twinlens.stats.causes import NAMES, Pace, causes
-from twinlens.stats.group import group
-from twinlens.stats.summary import summarise
+from twinlens.stats.finding.causes import NAMES, Pace, causes
+from twinlens.stats.summary.group import group
+from twinlens.stats.summary.run import summarise
 
 PERIOD_S = 0.5
 

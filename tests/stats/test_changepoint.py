@@ -3,8 +3,9 @@ import itertools
 import numpy as np
 import pytest
 
-from twinlens.stats.changepoint import leading_outliers, leading_return, partition, segment_cost, winsorised
-from twinlens.stats.levels import (
+from twinlens.stats.estimator.trend import period, theil_sen
+from twinlens.stats.steady.changepoint import leading_outliers, leading_return, partition, segment_cost, winsorised
+from twinlens.stats.steady.levels import (
     Level,
     best_step,
     block_rows,
@@ -15,7 +16,6 @@ from twinlens.stats.levels import (
     is_line,
     settled_level,
 )
-from twinlens.stats.trend import period, theil_sen
 
 
 def cost(series: np.ndarray, ends: tuple[int, ...], penalty: float) -> float:

@@ -9,17 +9,17 @@ import pytest
 from scipy.stats import kstest
 
 from served_rows import poisson, queue
-from twinlens.stats.metrics.arrivals import ArrivalFit, arrival_fit
-from twinlens.stats.metrics.client import (
+from twinlens.stats.client.arrivals import ArrivalFit, arrival_fit
+from twinlens.stats.client.observed import Observed, observe
+from twinlens.stats.client.validity import (
     MOST_LAG_SHARE,
     MOST_LOAD,
     Calibration,
     ClientVerdict,
     client_verdict,
 )
-from twinlens.stats.metrics.observed import Observed, observe
-from twinlens.stats.metrics.serving import serving_metrics
-from twinlens.stats.metrics.window import find_window
+from twinlens.stats.serving.metrics import serving_metrics
+from twinlens.stats.serving.window import find_window
 
 CERTIFICATE = Calibration(ceiling_tokens_per_s=100_000, added_latency_s=0.00004, lag_s_p99=0.0004)
 GOOD = Observed(
@@ -161,7 +161,7 @@ def test_bursts_at_the_right_rate_are_off_plan() -> None:
 
 
 def test_without_jitter_the_distance_is_that_of_kolmogorov_and_smirnov(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twinlens.stats.metrics.arrivals.JITTER_SHARE", 0.0)
+    monkeypatch.setattr("twinlens.stats.client.arrivals.JITTER_SHARE", 0.0)
     random = np.random.default_rng(3)
     a, b = (np.cumsum(random.integers(1, 10**9, 300)) for _ in range(2))
     fit = arrival_fit(a, b)

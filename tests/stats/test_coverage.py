@@ -9,8 +9,8 @@ from benchmarks.coverage.kinds import Case, every, within_runs
 from benchmarks.coverage.searches import Server, search
 
 from twinlens.record.estimate import Estimate
-from twinlens.stats.censored import censored_quantile
-from twinlens.stats.metrics.latency import gaps_s
+from twinlens.stats.estimator.censored import censored_quantile
+from twinlens.stats.serving.latency import gaps_s
 
 
 def covers(found: list[Estimate], truth: float) -> tuple[int, float]:

@@ -13,8 +13,8 @@ from twinlens.record.request import Request
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, end_run, open_rows, read_run
 from twinlens.report.finding_text import finding_text
-from twinlens.stats.failures import failures, is_hopeless
-from twinlens.stats.summary import summarise
+from twinlens.stats.finding.failures import failures, is_hopeless
+from twinlens.stats.summary.run import summarise
 
 OK = ("ok", None)
 GONE = ("refused", "cannot connect: Connection refused")

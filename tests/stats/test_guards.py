@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlens.record.compliance import Guard, Said, guards_in
-from twinlens.stats.guards import Compared, Timed, TokenFaults, answers, caching, compared, length, tokens
-from twinlens.stats.rank_ratio import lowest_rank, rank_ratio
+from twinlens.stats.compliance import Compared, Timed, TokenFaults, answers, caching, compared, length, tokens
+from twinlens.stats.estimator.rank_ratio import lowest_rank, rank_ratio
 
 TEN = [1.0 + i / 1000 for i in range(10)]
 

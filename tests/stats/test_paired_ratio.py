@@ -16,8 +16,8 @@ from twinlens.record.slice import without_waiting
 from twinlens.record.step import STEP_SCHEMA, Steps
 from twinlens.record.telemetry import TELEMETRY_SCHEMA
 from twinlens.stats.metrics.training import training_steadiness
-from twinlens.stats.paired import MOST_HIDDEN, paired_ratio, ratio_over, steadiness
-from twinlens.stats.slice_rate import SliceRates, inference_slices, training_slices
+from twinlens.stats.paired.ratio import MOST_HIDDEN, paired_ratio, ratio_over, steadiness
+from twinlens.stats.paired.slice_rate import SliceRates, inference_slices, training_slices
 from twinlens.units import digits
 
 S = 10**9

@@ -4,7 +4,7 @@ import time
 import numpy as np
 import pytest
 
-from twinlens.stats.quantile import interval_ranks, needed_for_quantile, quantile
+from twinlens.stats.estimator.quantile import interval_ranks, needed_for_quantile, quantile
 from twinlens.units import SECONDS
 
 

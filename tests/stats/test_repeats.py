@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from twinlens.record.estimate import Estimate
-from twinlens.stats.ratio import difference_of_runs, ratio, ratio_of_runs
-from twinlens.stats.repeats import over_runs, weakest
+from twinlens.stats.estimator.ratio import difference_of_runs, ratio, ratio_of_runs
+from twinlens.stats.estimator.repeats import over_runs, weakest
 from twinlens.units import JOULES, RATIO, TOKENS_PER_S
 
 

@@ -15,9 +15,9 @@ from server_samples import samples
 from twinlens.record.estimate import Estimate
 from twinlens.record.server_metrics import COUNTERS, SERVER_SCHEMA
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.stats.metrics.server import ServerFigures, server_figures
-from twinlens.stats.metrics.server_rows import ServerRows
-from twinlens.stats.metrics.window import Window
+from twinlens.stats.server.metrics import ServerFigures, server_figures
+from twinlens.stats.server.samples import ServerRows
+from twinlens.stats.serving.window import Window
 
 REQUESTS = columns(row(1000.0 * i, [1000.0 * i + 20, 1000.0 * i + 40]) for i in range(10))
 WINDOW = Window(np.arange(10), 2_000_000_000, 8_000_000_000, 0, 10, "flat", True, "steady")

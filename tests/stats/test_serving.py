@@ -15,12 +15,12 @@ from twinlens.pages import find
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
 from twinlens.spec.slo import Slo
-from twinlens.stats.censored import censored_quantile
+from twinlens.stats.estimator.censored import censored_quantile
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.stats.metrics.goodput import fluidity_index, goodput, share, standing, within
-from twinlens.stats.metrics.latency import chunking, gaps_s, latency
-from twinlens.stats.metrics.overload import in_flight
-from twinlens.stats.metrics.window import ServingLabel
+from twinlens.stats.serving.goodput import fluidity_index, goodput, share, standing, within
+from twinlens.stats.serving.latency import chunking, gaps_s, latency
+from twinlens.stats.serving.overload import in_flight
+from twinlens.stats.serving.window import ServingLabel
 
 SLO = Slo(ttft_s=0.1, tpot_s=0.02)
 

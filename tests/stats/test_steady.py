@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from twinlens.record.estimate import Estimate
-from twinlens.stats.bootstrap import rate_interval
-from twinlens.stats.steady import SteadyRule, segment
-from twinlens.stats.sustained import peak_rate, retention
+from twinlens.stats.estimator.bootstrap import rate_interval
+from twinlens.stats.steady.segment import SteadyRule, segment
+from twinlens.stats.steady.sustained import peak_rate, retention
 from twinlens.units import RATIO, TOKENS_PER_S
 
 TRACES = 40

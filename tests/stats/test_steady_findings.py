@@ -10,12 +10,12 @@ import pytest
 
 from twinlens.record.telemetry import TELEMETRY_SCHEMA, Sample
 from twinlens.report.finding_text import finding_text
-from twinlens.stats.bootstrap import mean_error, rate_interval
-from twinlens.stats.disturbed import Disturbance, Disturbed
-from twinlens.stats.group import Verdict
-from twinlens.stats.interval import t_quantile
-from twinlens.stats.steady import segment
-from twinlens.stats.steady_findings import change_unseen, disturbed, machine, spread
+from twinlens.stats.estimator.bootstrap import mean_error, rate_interval
+from twinlens.stats.estimator.interval import t_quantile
+from twinlens.stats.finding.steadiness import change_unseen, disturbed, machine, spread
+from twinlens.stats.steady.disturbed import Disturbance, Disturbed
+from twinlens.stats.steady.segment import segment
+from twinlens.stats.summary.group import Verdict
 
 FLAT = Verdict("flat", True, "one level", 0, 100, 0.0, 60.0)
 

@@ -9,8 +9,8 @@ import pytest
 
 from served_rows import columns, failed, poisson, queue, row, served_metrics, whole
 from twinlens.spec.slo import Slo
-from twinlens.stats.metrics.serving import serving_metrics
-from twinlens.stats.metrics.window import find_window
+from twinlens.stats.serving.metrics import serving_metrics
+from twinlens.stats.serving.window import find_window
 
 SLO = Slo(ttft_s=0.1, tpot_s=0.02)
 

@@ -18,7 +18,7 @@ from twinlens.report.paired import Paired
 from twinlens.report.paired_table import paired_of
 from twinlens.report.sentence import both_counts
 from twinlens.report.sentence import sentences as words
-from twinlens.stats.group import Group, group
+from twinlens.stats.summary.group import Group, group
 
 
 def run(folder: Path, json: bool, quiet: bool, fresh: bool) -> None:

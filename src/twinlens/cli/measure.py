@@ -23,8 +23,8 @@ from twinlens.report.finding_text import finding_text
 from twinlens.report.paired_table import paired_of, write_paired
 from twinlens.spec.load import load
 from twinlens.spec.study import Study
-from twinlens.stats.failures import is_hopeless
-from twinlens.stats.group import Summary, group
+from twinlens.stats.finding.failures import is_hopeless
+from twinlens.stats.summary.group import Summary, group
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from twinlens.report.peer_table import peer_figures, peer_table
 from twinlens.report.search_table import search_table
 from twinlens.report.table import metric_table, summary_table
 from twinlens.report.view import given_twice
-from twinlens.stats.group import Summary, group, once
-from twinlens.stats.summary import to_json
+from twinlens.stats.summary.group import Summary, group, once
+from twinlens.stats.summary.run import to_json
 
 
 def run(paths: list[Path], json: bool, tool: str | None = None) -> None:

@@ -13,8 +13,8 @@ from twinlens.executors.openai_http import OpenAIServer
 from twinlens.record.request import Request
 from twinlens.schedule.build import load_of
 from twinlens.spec.study import RunSpec
-from twinlens.stats.metrics.client import Calibration
-from twinlens.stats.quantile import needed_for_quantile
+from twinlens.stats.client.validity import Calibration
+from twinlens.stats.estimator.quantile import needed_for_quantile
 
 _CEILING_S, _STREAMS, _TOKENS = 1.0, 64, 128
 _PACED_S, _TTFT_S, _ITL_S = 1.5, 0.02, 0.01

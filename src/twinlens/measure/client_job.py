@@ -12,7 +12,7 @@ from twinlens.record.request import REQUEST_SCHEMA, Request
 from twinlens.schedule.plan import Plan
 from twinlens.schedule.split import Share
 from twinlens.spec.study import RunSpec
-from twinlens.stats.metrics.client import Calibration
+from twinlens.stats.client.validity import Calibration
 
 _AT_ONCE = 16
 

@@ -13,7 +13,7 @@ from twinlens.measure.clock_offset import Offset
 from twinlens.schedule.plan import Plan
 from twinlens.schedule.split import Share, refuse_unshared
 from twinlens.spec.study import RunSpec
-from twinlens.stats.metrics.client import Calibration
+from twinlens.stats.client.validity import Calibration
 
 _Told = TypeVar("_Told", Ready, Calibrated)
 _POLL_S = 0.02

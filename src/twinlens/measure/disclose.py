@@ -46,7 +46,7 @@ def _protocol(spec: RunSpec) -> dict[str, Fact]:
     return {
         "protocol.timed": observed(timed + "; not loading, compiling ahead or counting", where),
         "protocol.warmup": declared(spec.protocol.warmup, "the spec"),
-        "protocol.steady": observed("change points, drift and cycle tests (stats/steady.py)", where),
+        "protocol.steady": observed("change points, drift and cycle tests (stats/steady/segment.py)", where),
         "protocol.window": declared(
             f"{spec.protocol.duration_s:g} s, at least {spec.protocol.min_rows} rows", "the spec"
         ),

@@ -1,7 +1,7 @@
 """Guards on the server of a run: an ear on its answers under load, and a few questions alone when the load is over.
 
 After, not before: what is asked alone is asked again, and the load must not meet it in a cache. What the guards ask is
-no row of the run. What they rule, and why: stats/guards.py.
+no row of the run. What they rule, and why: stats/compliance.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.request import Ask, Schedule
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
-from twinlens.stats.guards import Timed, TokenFaults, answers, caching, compared, length, not_applicable, tokens
+from twinlens.stats.compliance import Timed, TokenFaults, answers, caching, compared, length, not_applicable, tokens
 
 _SAMPLE = 16
 _PAIRS = 10  # of an identical and a distinct request: the fewest whose 99 % interval spans a tenth on a quiet server

@@ -31,7 +31,7 @@ from twinlens.record.store import update_run
 from twinlens.schedule.build import Load, load_of
 from twinlens.schedule.split import refuse_unshared
 from twinlens.spec.study import RunSpec
-from twinlens.stats.metrics.client import Calibration
+from twinlens.stats.client.validity import Calibration
 from twinlens.system.interrupts import deaf, told_once
 
 _SEEN = ("outcome", "error", "end_ns")

@@ -19,7 +19,7 @@ from twinlens.record.slice import Pairing
 from twinlens.record.store import create_run, end_run, read_run, update_run
 from twinlens.schedule.turns.order import rounds
 from twinlens.spec.study import RunSpec
-from twinlens.stats.paired import FEWEST_BLOCKS
+from twinlens.stats.paired.ratio import FEWEST_BLOCKS
 from twinlens.system.interrupts import deaf
 
 Tell = Callable[[RunSpec, str, float, int], None]

@@ -11,7 +11,7 @@ from twinlens.measure.summary_file import summary_of
 from twinlens.record.run import Run
 from twinlens.record.store import read_run
 from twinlens.spec.study import RunSpec
-from twinlens.stats.group import Summary
+from twinlens.stats.summary.group import Summary
 
 
 def finished_attempts(folder: Path) -> dict[str, list[Run]]:

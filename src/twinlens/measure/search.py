@@ -15,7 +15,6 @@ from twinlens.measure.refuse import refuse_what_cannot_run
 from twinlens.measure.study import Event, Outcome, Watch, measure_one
 from twinlens.measure.study_folder import held_folder
 from twinlens.measure.summary_file import summary_of
-from twinlens.measure.trial import between, judged, next_value, so_far
 from twinlens.record.run import Run
 from twinlens.record.search import Found, SearchRecord, Tried, read_search, write_search
 from twinlens.record.store import end_study, find_runs, is_ended, read_run, read_study, update_run
@@ -24,7 +23,8 @@ from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo
 from twinlens.spec.study import RunSpec, Study
 from twinlens.spec.workload.workload import InferenceWorkload
-from twinlens.stats.search import Done
+from twinlens.stats.search.next_rate import Done
+from twinlens.stats.search.trial import between, judged, next_value, so_far
 
 Now = Callable[[], float]
 

@@ -8,7 +8,7 @@ from twinlens.record.arrow import read_rows
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import Fact, declared, unknown
 from twinlens.record.server_metrics import SERVER_SCHEMA
-from twinlens.stats.metrics.server_rows import ServerRows
+from twinlens.stats.server.samples import ServerRows
 
 _HITS, _LOOKED_UP = "prefix_hits", "prefix_queries"
 

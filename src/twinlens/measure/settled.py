@@ -8,7 +8,7 @@ from twinlens.record.step import STEP_SCHEMA, Steps
 from twinlens.spec.study import RunSpec
 from twinlens.stats.metrics.inference import inference_steadiness
 from twinlens.stats.metrics.training import training_steadiness
-from twinlens.stats.rule import SteadyRule
+from twinlens.stats.steady.rule import SteadyRule
 
 
 def is_settled(rows: RowWriter, spec: RunSpec) -> bool:

@@ -13,7 +13,7 @@ from twinlens.record.run import Run
 from twinlens.record.store import write_json
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo
-from twinlens.stats.metrics.goodput import Standing
+from twinlens.stats.serving.goodput import Standing
 from twinlens.version import __version__
 
 SEARCH_SCHEMA = 1

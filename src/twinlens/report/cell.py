@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from twinlens.record.estimate import Estimate
-from twinlens.stats.repeats import WITHIN_ONE_RUN
+from twinlens.stats.estimator.repeats import WITHIN_ONE_RUN
 from twinlens.units import digits, scale, show
 
 ABSENT = "–"

@@ -12,8 +12,8 @@ from twinlens.report.figure import INK, WIDTH, Figure, colours, data, figure
 from twinlens.report.series import thin
 from twinlens.report.view import Entry
 from twinlens.spec.workload.workload import TrainingWorkload
-from twinlens.stats.group import Summary
 from twinlens.stats.metrics.quality import target_nats
+from twinlens.stats.summary.group import Summary
 from twinlens.units import digits, show
 
 

@@ -10,7 +10,7 @@ from twinlens.report.chart_latency import precision_hue
 from twinlens.report.figure import SOFT, WIDTH, Figure, data, figure
 from twinlens.report.load import TITLES, Load, fault_of, load_of, place_of
 from twinlens.report.view import Entry
-from twinlens.stats.search import pareto
+from twinlens.stats.search.next_rate import pareto
 
 _LEAST_GAP = 0.08  # of the axis: words closer than that lie on each other
 _PER_USER = "tokens_per_s_per_request"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import altair as alt
 
-from twinlens.measure.trial import so_far
 from twinlens.record.search import Found, SearchRecord
 from twinlens.report.figure import INK, STEADY, WIDTH, Figure, data, figure, log_marks
 from twinlens.report.search_table import asked, interval, where
 from twinlens.report.view import runs_word
+from twinlens.stats.search.trial import so_far
 
 # Okabe and Ito's green, vermilion and grey; the shapes say the same without colour.
 _MARKS = {

@@ -13,8 +13,8 @@ from twinlens.report.figure import INK, SOFT, WARM, WIDTH, Figure, data, figure
 from twinlens.report.finding_text import standing
 from twinlens.report.load import fault_of
 from twinlens.report.view import Entry
-from twinlens.stats.group import Summary
-from twinlens.stats.metrics.overload import in_flight
+from twinlens.stats.serving.overload import in_flight
+from twinlens.stats.summary.group import Summary
 
 _BINS = 80
 _HEIGHT = 84

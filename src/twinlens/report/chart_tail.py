@@ -12,7 +12,7 @@ from twinlens.report.cell import breath
 from twinlens.report.figure import Figure, data, figure, log_marks
 from twinlens.report.load import place_of
 from twinlens.report.view import Entry
-from twinlens.stats.metrics.latency import latency
+from twinlens.stats.serving.latency import latency
 from twinlens.units import scale, show
 
 _MOST_LINES = 6

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from twinlens.record.estimate import Estimate
 from twinlens.report import cell
 from twinlens.report.view import Lens, headline
-from twinlens.stats.group import Group
 from twinlens.stats.metrics.definition import HEADLINE, METRICS
+from twinlens.stats.summary.group import Group
 
 _KEEPS = "keeps"  # "retention" is too wide for 80 columns
 

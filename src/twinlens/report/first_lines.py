@@ -17,7 +17,7 @@ from twinlens.report.load import fault_of
 from twinlens.report.machine import machines
 from twinlens.report.paired import Paired
 from twinlens.report.view import LENSES, in_order, point_names
-from twinlens.stats.group import Group
+from twinlens.stats.summary.group import Group
 
 MOST, MOST_WARNINGS = 5, 3
 _ORDER = ("disqualifies", "warns")

@@ -6,7 +6,7 @@ from typing import Literal
 
 from twinlens.report.cell import clean
 from twinlens.report.finding_text import in_words
-from twinlens.stats.group import Group
+from twinlens.stats.summary.group import Group
 
 Word = Literal["go", "no-go", "reference", "not measured"]
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from twinlens.report.cell import clean
 from twinlens.report.finding_text import standing
-from twinlens.stats.group import Group, Summary
+from twinlens.stats.summary.group import Group, Summary
 from twinlens.units import show
 
 Load = Literal["lockstep", "rate", "concurrency", "other"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from twinlens.report.cell import clean
-from twinlens.stats.group import Group
+from twinlens.stats.summary.group import Group
 
 
 def where(one: Group) -> str:

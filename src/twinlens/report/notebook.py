@@ -12,8 +12,8 @@ from twinlens.record.run import Run
 from twinlens.report import cell
 from twinlens.report.finding_text import finding_text, standing
 from twinlens.report.view import headline
-from twinlens.stats.group import Summary
 from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.summary.group import Summary
 
 _SHOWN = {
     "training": ("retention", "step_s_p50", "mfu", "peak_bytes", "final_loss", "energy_per_token_j"),

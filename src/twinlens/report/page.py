@@ -15,9 +15,9 @@ from twinlens.report.gate import Word, gate_reason, gate_word
 from twinlens.report.machine import where
 from twinlens.report.sentence import against, reference_of
 from twinlens.report.view import Entry, LensView, View, precision_of, runs_word, why_not_ranked
-from twinlens.stats.findings import is_impossible
-from twinlens.stats.group import Group, Summary
+from twinlens.stats.finding.checks import is_impossible
 from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.summary.group import Group, Summary
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from twinlens.record.run import Run
 from twinlens.report import cell
 from twinlens.report.finding_text import short
 from twinlens.report.view import in_order, point_names
-from twinlens.stats.group import Group, Summary
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.stats.paired import PairedRatio, paired_ratio
-from twinlens.stats.served import is_served
-from twinlens.stats.slice_rate import SliceRates, inference_slices, training_slices
+from twinlens.stats.paired.ratio import PairedRatio, paired_ratio
+from twinlens.stats.paired.slice_rate import SliceRates, inference_slices, training_slices
+from twinlens.stats.summary.group import Group, Summary
+from twinlens.stats.summary.serving import is_served
 
 Reference = Callable[[Group, Sequence[Group]], Group | None]
 

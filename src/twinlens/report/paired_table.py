@@ -20,8 +20,8 @@ from twinlens.report.footnote import hanging
 from twinlens.report.paired import Paired, paired, paired_json
 from twinlens.report.sentence import reference_of
 from twinlens.report.view import LENSES, in_order
-from twinlens.stats.group import Group
 from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.summary.group import Group
 from twinlens.units import digits
 from twinlens.version import __version__
 

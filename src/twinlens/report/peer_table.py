@@ -15,8 +15,8 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
 from twinlens.report import cell
 from twinlens.report.footnote import Footnotes, hanging
-from twinlens.stats.metrics.peer_name import TOOLS
-from twinlens.stats.served import is_served, peers
+from twinlens.stats.peers.names import TOOLS
+from twinlens.stats.summary.serving import is_served, peers
 
 TOOL_NAMES = tuple(name.replace("_", "-") for name in TOOLS)
 

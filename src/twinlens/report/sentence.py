@@ -14,9 +14,9 @@ from twinlens.report.paired import Paired, paired_words, standing_words
 from twinlens.report.paired import said as ratio_words
 from twinlens.report.served_sentence import served_sentence
 from twinlens.report.view import Lens, headline, in_order, point_names, precision_of, runs_word
-from twinlens.stats.group import Group
+from twinlens.stats.estimator.ratio import difference_of_runs, ratio_of_runs
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.stats.ratio import difference_of_runs, ratio_of_runs
+from twinlens.stats.summary.group import Group
 from twinlens.units import NATS
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinlens.record.run import Run
-from twinlens.stats.group import Summary
+from twinlens.stats.summary.group import Summary
 
 Floats = NDArray[np.float64]
 MOST_POINTS = 500

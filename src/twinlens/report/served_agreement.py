@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from twinlens.report.column import Column
-from twinlens.stats.group import Group
+from twinlens.stats.summary.group import Group
 
 _COUNTS = (
     ("tokens", "server_tokens_agreement"),

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from twinlens.report.column import Column
 from twinlens.report.load import Load
-from twinlens.stats.group import Group
+from twinlens.stats.summary.group import Group
 
 PLACE_HEADS: dict[Load, str] = {"rate": "rate /s", "concurrency": "in flight", "other": "due /s"}
 """The head of the first column: what the points of a load differ in."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from twinlens.report import cell
 from twinlens.report.column import Column
 from twinlens.report.load import Load, load_of, place_of, policy_of
-from twinlens.stats.group import Group
-from twinlens.stats.policy_choice import Choice, Difference, choose
+from twinlens.stats.serving.policy_choice import Choice, Difference, choose
+from twinlens.stats.summary.group import Group
 from twinlens.units import show
 
 _TAILS = {"ttft_s_p99": "p99 TTFT", "e2e_latency_s_p99": "p99 latency"}

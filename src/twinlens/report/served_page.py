@@ -27,7 +27,7 @@ from twinlens.report.served_hold import HELD, HOLD_COLUMNS, WHY, choices, has_po
 from twinlens.report.served_table import share_bounds
 from twinlens.report.validity import Checked, GuardRow, calibration, guards, standing_of
 from twinlens.report.view import Entry, LensView
-from twinlens.stats.group import Group
+from twinlens.stats.summary.group import Group
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from twinlens.report import cell
 from twinlens.report.load import Load, fault_of, load_of, place_of
 from twinlens.report.search_table import asked, interval, where
 from twinlens.report.view import precision_of
-from twinlens.stats.group import Group
+from twinlens.stats.summary.group import Group
 
 _AT: dict[Load, str] = {"rate": "{:.4g} requests/s", "concurrency": "{:.4g} requests in flight", "other": "its load"}
 

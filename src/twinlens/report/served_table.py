@@ -21,7 +21,7 @@ from twinlens.report.served_agreement import agreement_sentence
 from twinlens.report.served_column import PLACE_HEADS, served_columns
 from twinlens.report.served_hold import HELD, HOLD_COLUMNS, WHY, choices, has_policies
 from twinlens.report.view import point_names, why_not_ranked
-from twinlens.stats.group import Group
+from twinlens.stats.summary.group import Group
 from twinlens.units import digits
 
 _LABEL_WIDTH = 12

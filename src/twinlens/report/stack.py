@@ -9,7 +9,7 @@ from typing import Any
 from twinlens.record.executor.record import FIELDS, ExecutorRecord, Fact, PrecisionCheck
 from twinlens.report.cell import breath, clean
 from twinlens.report.view import Entry, Lens, View
-from twinlens.stats.group import Group
+from twinlens.stats.summary.group import Group
 from twinlens.units import show
 
 LETTERS = {

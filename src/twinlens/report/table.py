@@ -22,9 +22,9 @@ from twinlens.report.load import SERVED, Load, load_of
 from twinlens.report.machine import where
 from twinlens.report.served_table import served_table
 from twinlens.report.view import Lens, in_order, point_names, why_not_ranked
-from twinlens.stats.findings import is_impossible
-from twinlens.stats.group import Group, Summary
+from twinlens.stats.finding.checks import is_impossible
 from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.summary.group import Group, Summary
 
 WIDTH = 80
 

@@ -12,7 +12,7 @@ from twinlens.report.first_lines import finding_lines, said_of
 from twinlens.report.load import SERVED, fault_of, load_of
 from twinlens.report.stack import Stack
 from twinlens.report.view import Entry, LensView, View, why_not_ranked
-from twinlens.stats.metrics.client import MOST_LOAD
+from twinlens.stats.client.validity import MOST_LOAD
 from twinlens.units import SECONDS, TOKENS_PER_S, digits, show
 
 COLUMNS = (

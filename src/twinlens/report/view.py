@@ -16,8 +16,8 @@ from twinlens.report.cell import clean
 from twinlens.report.finding_text import finding_text, in_words, short, standing
 from twinlens.report.load import POLICY_KEYS, SERVED, Load, kind_of, load_of, place_of, policy_of
 from twinlens.spec.precision import PRECISIONS
-from twinlens.stats.group import Group, Summary, group, once
 from twinlens.stats.metrics.definition import HEADLINE
+from twinlens.stats.summary.group import Group, Summary, group, once
 
 Lens = Literal["training", "inference"]
 LENSES: tuple[Lens, ...] = ("training", "inference")

@@ -19,7 +19,7 @@ from twinlens.measure.study import Event, measure_study
 from twinlens.measure.summary_file import summary_of
 from twinlens.record.run import Run
 from twinlens.report.paired_table import paired_of
-from twinlens.stats.group import group
+from twinlens.stats.summary.group import group
 
 SLICES = {"isolate": True, "pairing": "slices", "slice_s": 0.05, "duration_s": 0.5, "min_rows": 8, "telemetry_s": 0.05}
 CLOSED = {"arrival": {"kind": "closed"}, "point": {"concurrency": 2}}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from twinlens import units
-from twinlens.stats.metrics.peer_name import peer_names
+from twinlens.stats.peers.names import peer_names
 
 Lens = Literal["training", "inference", "both"]
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from twinlens.record.estimate import Estimate
-from twinlens.stats.scaled import scaled
+from twinlens.stats.estimator.scaled import scaled
 from twinlens.units import JOULES, WATTS
 
 LEAST_PERIODS = 100  # counter periods in the shortest window worth reading: one is then at most 1 % of it

@@ -11,14 +11,14 @@ import numpy as np
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Requests
-from twinlens.stats.bootstrap import rate_interval
+from twinlens.stats.estimator.bootstrap import rate_interval
+from twinlens.stats.estimator.quantile import quantile
+from twinlens.stats.estimator.ratio import of_ceiling
+from twinlens.stats.estimator.scaled import inverse, scaled
 from twinlens.stats.metrics.memory import memory
 from twinlens.stats.metrics.quality import fidelity
-from twinlens.stats.quantile import quantile
-from twinlens.stats.ratio import of_ceiling
-from twinlens.stats.scaled import inverse, scaled
-from twinlens.stats.steady import Steadiness, SteadyRule, segment
-from twinlens.stats.sustained import peak_rate, retention
+from twinlens.stats.steady.segment import Steadiness, SteadyRule, segment
+from twinlens.stats.steady.sustained import peak_rate, retention
 from twinlens.units import BYTES_PER_S, FLOP_PER_S, IMAGES_PER_S, RATIO, REQUESTS_PER_S, SECONDS, TOKENS_PER_S
 
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}

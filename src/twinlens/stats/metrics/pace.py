@@ -8,7 +8,7 @@ from twinlens.record.request import Requests
 from twinlens.record.run import Run
 from twinlens.record.step import Steps
 from twinlens.spec.workload.workload import InferenceWorkload
-from twinlens.stats.causes import Pace
+from twinlens.stats.finding.causes import Pace
 
 
 def pace_of(run: Run) -> Pace | None:

@@ -13,7 +13,7 @@ from twinlens.record.executor.facts import FidelityRow
 from twinlens.record.step import Steps
 from twinlens.spec.protocol import Tolerance
 from twinlens.spec.workload.workload import TrainingWorkload
-from twinlens.stats.interval import mean_interval, mean_of_independent
+from twinlens.stats.estimator.interval import mean_interval, mean_of_independent
 from twinlens.units import COUNT, NATS, RATIO, SECONDS, digits
 
 _CENSORED = "interval-censored at the evaluations: (last miss, first hit]; the value is the middle"

@@ -11,14 +11,14 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.slice import without_waiting
 from twinlens.record.step import Steps
 from twinlens.spec.workload.workload import TrainingWorkload
-from twinlens.stats.bootstrap import rate_interval
+from twinlens.stats.estimator.bootstrap import rate_interval
+from twinlens.stats.estimator.quantile import quantile
+from twinlens.stats.estimator.ratio import of_ceiling
+from twinlens.stats.estimator.scaled import scaled
 from twinlens.stats.metrics.memory import memory
 from twinlens.stats.metrics.quality import training_quality
-from twinlens.stats.quantile import quantile
-from twinlens.stats.ratio import of_ceiling
-from twinlens.stats.scaled import scaled
-from twinlens.stats.steady import Steadiness, SteadyRule, segment
-from twinlens.stats.sustained import peak_rate, retention
+from twinlens.stats.steady.segment import Steadiness, SteadyRule, segment
+from twinlens.stats.steady.sustained import peak_rate, retention
 from twinlens.units import BYTES, FLOP_PER_S, IMAGES_PER_S, RATIO, SECONDS, TOKENS_PER_S
 
 _COMPLETE = 1 - 1e-6  # of counted FLOP: a sum of floats

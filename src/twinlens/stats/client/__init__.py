@@ -1,0 +1,1 @@
+"""Checks that the load generator was not the bottleneck."""

@@ -1,0 +1,278 @@
+"""Rulings on a server's honesty, after MLPerf Inference's compliance tests: pure, from what was seen.
+
+https://github.com/mlcommons/inference/tree/master/compliance: TEST04 (a repeated sample may be at most 10 % faster),
+TEST06 (first token, one end of sequence at most, as many tokens as reported), TEST07 (accuracy while performance is
+measured), TEST09 (mean output length within 10 % of the reference). Theirs read token ids inside the system under
+test and know the model; ours see only what comes over HTTP, so each says what stands in for what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+import numpy as np
+from scipy.special import betaincinv
+
+from twinlens.record.compliance import Guard, Said
+from twinlens.record.estimate import Estimate
+from twinlens.stats.estimator.interval import mean_of_independent
+from twinlens.stats.estimator.rank_ratio import rank_ratio
+from twinlens.units import COUNT, RATIO
+
+MOST_FASTER = 0.1  # TEST04: "at most 10% faster than the standard performance run"
+LENGTH_MARGIN = 0.1  # TEST09: the reference mean ± 10 %
+FEWEST_ANSWERS = 20  # a count that is wrong in one answer of seven shows among twenty, 95 times of 100
+FEWEST_LENGTHS = 5
+MOST_RECOUNT = 1.25  # text is not always cut again as it was made; a quarter more than its count is not that
+_LEVEL = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Answers asked one at a time: seconds of decoding per token, and from sending to the end. Shape: (answers,)."""
+
+    decode_s: Sequence[float]
+    whole_s: Sequence[float]
+
+
+def caching(identical: Timed, distinct: Timed) -> Guard:
+    """TEST04: whether the same request again and again is answered faster than others of the same lengths.
+
+    Decided by decoding: a prefix cache rightly makes the time to the first token short, and nothing after it.
+    """
+    if not identical.decode_s or not distinct.decode_s:
+        why = "answers of one chunk show no decoding, so a cache of answers cannot be told from one of prefixes"
+        return Guard("caching", "TEST04", "not applicable", why)
+    decode = rank_ratio(identical.decode_s, distinct.decode_s, level=_LEVEL)
+    evidence = {
+        "decode_time_ratio": decode,
+        "whole_time_ratio": rank_ratio(identical.whole_s, distinct.whole_s, level=_LEVEL),
+    }
+    said = f"the same request again takes {_span(decode)} of the decode time of others"
+    limit = 1 - MOST_FASTER
+    if decode.low is None or decode.high is None:
+        return Guard("caching", "TEST04", "not enough", f"{said}; too few answers for an interval", evidence)
+    if decode.high < limit:
+        why = f"{said}: more than {MOST_FASTER:.0%} faster, as from a cache of answers"
+        return Guard("caching", "TEST04", "fail", why, evidence)
+    if decode.low >= limit:
+        return Guard("caching", "TEST04", "pass", said, evidence)
+    why = f"{said}, which leaves open whether it is over {MOST_FASTER:.0%} faster"
+    return Guard("caching", "TEST04", "not enough", why, evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFaults:
+    """Answers under load by what is wrong with them; `answers` is all that were looked at.
+
+    `uncounted`: no usage. `fewer_than_chunks`: a chunk with text holds a token at least. `more_than_bytes`: so does a
+    token hold a byte. `over_limit`: more than asked for. `not_finished`: no reason to end. `limit_not_reached`: ended
+    "for length" short of the length. `went_on`: text after the reason to end.
+    """
+
+    answers: int = 0
+    uncounted: int = 0
+    fewer_than_chunks: int = 0
+    more_than_bytes: int = 0
+    over_limit: int = 0
+    not_finished: int = 0
+    limit_not_reached: int = 0
+    went_on: int = 0
+
+    def plus(self, said: Said, asked_tokens: int) -> TokenFaults:
+        """These and one more answer."""
+        counted = said.counted_tokens
+        return TokenFaults(
+            self.answers + 1,
+            self.uncounted + (counted is None),
+            self.fewer_than_chunks + (counted is not None and counted < said.chunks),
+            self.more_than_bytes + (counted is not None and _is_beyond_bytes(said, counted)),
+            self.over_limit + (counted is not None and counted > asked_tokens),
+            self.not_finished + (said.finish is None),
+            self.limit_not_reached + (counted is not None and said.finish == "length" and counted < asked_tokens),
+            self.went_on + (said.late_chunks > 0),
+        )
+
+
+_FAULTS = {
+    "fewer_than_chunks": "claim fewer tokens than they have chunks",
+    "over_limit": "claim more tokens than were asked for",
+    "limit_not_reached": "say they ended for length before it was reached",
+    "not_finished": "give no reason to end",
+    "went_on": "go on after the reason to end",
+}
+
+
+def tokens(
+    faults: TokenFaults, firsts: Sequence[tuple[Said, Said]], recounts: Sequence[tuple[int, int]], *, forced: bool
+) -> Guard:
+    """TEST06: whether answers have the tokens they claim, and begin with the token that was reported first.
+
+    `firsts`: an answer that was streamed and the same one in one piece. `recounts`: tokens claimed for a text, and the
+    server's own count of the same text as a prompt. `forced`: end-of-sequence tokens are ignored, so the text may
+    lack tokens that were generated and are not shown.
+    """
+    other = sum(not whole.text.startswith(streamed.first) for streamed, whole in firsts)
+    inflation = _recounted(recounts)
+    evidence = {name: _count(getattr(faults, name), faults.answers) for name in TokenFaults.__dataclass_fields__}
+    evidence |= {"other_first_token": _count(other, len(firsts)), "claimed_per_recounted": inflation}
+    wrong = [f"{count} {words}" for name, words in _FAULTS.items() if (count := getattr(faults, name))]
+    if faults.more_than_bytes and not forced:
+        wrong.append(f"{faults.more_than_bytes} claim more tokens than their text has bytes")
+    if wrong:
+        return Guard("tokens", "TEST06", "fail", f"of {faults.answers} answers {', '.join(wrong)}", evidence)
+    if other:
+        why = f"{other} of {len(firsts)} streamed answers begin otherwise than the same answers in one piece"
+        return Guard("tokens", "TEST06", "fail", why, evidence)
+    if inflation.low is not None and inflation.low > MOST_RECOUNT:
+        why = f"answers claim {_span(inflation)} times the tokens that the server itself counts in their text"
+        return Guard("tokens", "TEST06", "fail", why, evidence)
+    if faults.answers and faults.uncounted == faults.answers:
+        return Guard("tokens", "TEST06", "not applicable", "the server counts no tokens (no usage)", evidence)
+    if faults.answers - faults.uncounted < FEWEST_ANSWERS:
+        why = f"{faults.answers - faults.uncounted} answers with a count, and {FEWEST_ANSWERS} are needed"
+        return Guard("tokens", "TEST06", "not enough", why, evidence)
+    why = f"the counts of {faults.answers - faults.uncounted} answers agree with their chunks and text"
+    if not firsts:
+        why += "; the first token could not be compared"
+    return Guard("tokens", "TEST06", "pass", why, evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One answer beside another to the same request: tokens alike from the start, and whether they part after these."""
+
+    alike_tokens: int
+    parts: bool
+
+
+def compared(one: Said, other: Said) -> Compared:
+    """By the longest common prefix of the texts, as a share of the tokens of the first."""
+    if one.text == other.text:
+        return Compared(one.tokens, False)
+    longest = max(len(one.text), len(other.text))
+    alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one.text, other.text, strict=False)))
+    return Compared(one.tokens * alike // longest, True)
+
+
+def answers(under_load: Sequence[Compared], alone: Sequence[Compared], most_apart: float) -> Guard:
+    """TEST07: whether answers under load are those that the same requests get alone.
+
+    Batched arithmetic flips near ties, after which greedy texts part for good; so what is judged is how often they
+    part, per token while they are alike: under load against alone, beside alone against alone. `most_apart`: how much
+    oftener they may, the share of tokens in which a lower precision may differ.
+    """
+    load, quiet = _parting(under_load), _parting(alone)
+    whole = [_share_alike(pairs) for pairs in (under_load, alone)]
+    evidence = {
+        "parts_per_token_under_load": load,
+        "parts_per_token_alone": quiet,
+        "wholly_alike_under_load": whole[0],
+        "wholly_alike_alone": whole[1],
+    }
+    if load.value is None or load.low is None or load.high is None or quiet.value is None or quiet.low is None:
+        return Guard("answers", "TEST07", "not enough", "no answers under load could be asked again alone", evidence)
+    if quiet.low > most_apart:
+        why = f"the server does not answer twice alike even alone: texts part at {_span(quiet)} of the tokens"
+        return Guard("answers", "TEST07", "not applicable", why, evidence)
+    limit = quiet.value + most_apart
+    said = f"texts under load part from those alone at {_span(load)} of the tokens, alone from alone at {_span(quiet)}"
+    if load.low > limit:
+        return Guard("answers", "TEST07", "fail", f"{said}; at most {limit:.2g} is allowed", evidence)
+    if load.high <= limit:
+        return Guard("answers", "TEST07", "pass", said, evidence)
+    return Guard(
+        "answers", "TEST07", "not enough", f"{said}: too few tokens to say if that is over {limit:.2g}", evidence
+    )
+
+
+def length(under_load: Sequence[int], reference: Sequence[int], source: str) -> Guard:
+    """TEST09: whether answers under load are as long, on average, as they should be.
+
+    `reference`: what each was asked for, or had alone; `source` says which.
+    """
+    if len(under_load) != len(reference):
+        raise ValueError(f"{len(under_load)} lengths under load, {len(reference)} of reference")
+    mean = float(np.mean(reference)) if len(reference) else 0.0
+    if len(under_load) < FEWEST_LENGTHS or mean <= 0:
+        why = f"{len(under_load)} answers can be compared with {source}, and {FEWEST_LENGTHS} are needed"
+        return Guard("length", "TEST09", "not enough", why)
+    apart = mean_of_independent((np.asarray(under_load) - np.asarray(reference)) / mean, unit=RATIO)
+    ratio = _shifted(apart)
+    evidence = {"length_ratio": ratio, "reference_tokens": _figure(mean, "mean of " + source, len(reference))}
+    said = f"answers under load are {_span(ratio)} times as long as {source}"
+    if ratio.low is None or ratio.high is None:
+        return Guard("length", "TEST09", "not enough", f"{said}; too few for an interval", evidence)
+    if ratio.high < 1 - LENGTH_MARGIN or ratio.low > 1 + LENGTH_MARGIN:
+        return Guard("length", "TEST09", "fail", f"{said}, outside ± {LENGTH_MARGIN:.0%}", evidence)
+    if ratio.low >= 1 - LENGTH_MARGIN and ratio.high <= 1 + LENGTH_MARGIN:
+        return Guard("length", "TEST09", "pass", said, evidence)
+    return Guard("length", "TEST09", "not enough", f"{said}: open whether within ± {LENGTH_MARGIN:.0%}", evidence)
+
+
+def not_applicable(why: str) -> tuple[Guard, ...]:
+    """All four, where none can be asked."""
+    named = (("caching", "TEST04"), ("tokens", "TEST06"), ("answers", "TEST07"), ("length", "TEST09"))
+    return tuple(Guard(id, after, "not applicable", why) for id, after in named)
+
+
+def _recounted(recounts: Sequence[tuple[int, int]]) -> Estimate:
+    claimed = [claimed for claimed, count in recounts if count > 0]
+    counts = [count for _, count in recounts if count > 0]
+    if not counts:
+        return Estimate.absent(RATIO, "the server did not count the texts as prompts")
+    each = mean_of_independent(np.array(claimed) / np.array(counts), unit=RATIO)
+    return each
+
+
+def _parting(pairs: Sequence[Compared]) -> Estimate:
+    """Partings per token at risk, with the exact binomial interval (Clopper and Pearson 1934)."""
+    parted = sum(pair.parts for pair in pairs)
+    at_risk = sum(pair.alike_tokens for pair in pairs) + parted
+    if not at_risk:
+        return Estimate.absent(RATIO, "there are no answers to compare")
+    tail = (1 - _LEVEL) / 2
+    low = float(betaincinv(parted, at_risk - parted + 1, tail)) if parted else 0.0
+    high = float(betaincinv(parted + 1, at_risk - parted, 1 - tail)) if parted < at_risk else 1.0
+    method = f"{parted} partings in {at_risk} tokens; exact binomial interval"
+    return Estimate(parted / at_risk, RATIO, method, "measured", low=low, high=high, level=_LEVEL, n=len(pairs))
+
+
+def _share_alike(pairs: Sequence[Compared]) -> Estimate:
+    if not pairs:
+        return Estimate.absent(RATIO, "there are no answers to compare")
+    alike = sum(not pair.parts for pair in pairs)
+    return Estimate(alike / len(pairs), RATIO, "answers alike to the end", "measured", n=len(pairs))
+
+
+def _is_beyond_bytes(said: Said, counted: int) -> bool:
+    """Every token is a byte or more, but one that ends the answer, which is not shown; reasoning is not in the text."""
+    unseen = 0 if said.finish == "length" else 1
+    return (
+        bool(said.text) and not said.reasoning_chunks and counted - unseen > len(said.text.encode("utf-8", "replace"))
+    )
+
+
+def _shifted(apart: Estimate) -> Estimate:
+    assert apart.value is not None
+    low, high = (None if bound is None else 1 + bound for bound in (apart.low, apart.high))
+    method = f"1 + {apart.method} of the differences over the mean reference"
+    return Estimate(1 + apart.value, RATIO, method, "derived", low=low, high=high, level=apart.level, n=apart.n)
+
+
+def _count(value: int, n: int) -> Estimate:
+    return Estimate(value, COUNT, "answers", "measured", n=n)
+
+
+def _figure(value: float, method: str, n: int) -> Estimate:
+    return Estimate(value, COUNT, method, "measured", n=n)
+
+
+def _span(estimate: Estimate) -> str:
+    if estimate.value is None:
+        return "an unknown share"
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:.3g}"
+    return f"{estimate.value:.3g} ({estimate.low:.3g} to {estimate.high:.3g})"

@@ -1,0 +1,1 @@
+"""Estimators with intervals: means, quantiles, rates, ratios."""

@@ -1,0 +1,113 @@
+"""Rates over a window, stalls and all, with their interval."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from twinlens.record.estimate import Estimate
+from twinlens.stats.estimator.autocorrelation import autocorrelation_time
+from twinlens.stats.estimator.interval import FEWEST_ROWS, reach, too_short
+
+MOST_GROUPS = 200  # enough to see how time varies, few enough that most of their dependence is inside them
+MOST_ERROR = 1.0  # of the wall: a logarithm is a straight line for small errors only
+
+
+def rate_interval(
+    counts: ArrayLike,
+    begin_ns: ArrayLike,
+    end_ns: ArrayLike,
+    *,
+    unit: str,
+    level: float = 0.95,
+    method_suffix: str = "",
+    seen: int | None = None,
+) -> Estimate:
+    """Work per second from the first begin to the last end: sum of `counts` / wall, stalls included.
+
+    `counts`, `begin_ns`, `end_ns` are rows [n], sequential (steps) or overlapping (requests). Each row is
+    charged the time since the row that ended before it, so the charges add up to the wall and no stall is
+    lost. The interval is that of a ratio of two means (Cochran 1977, 2.11): over at most `MOST_GROUPS`
+    contiguous groups of rows, the time each took beyond what its work takes at the mean rate is a series
+    of mean 0, whose standard error on its effective number of values is that of the wall. It is laid out
+    in the logarithm of the rate, so that no bound is below 0. Without interval below `FEWEST_ROWS` rows or
+    5 independent groups; absent with no rows or no time. `seen`: how many things were seen, where the rows
+    are intervals of time in which they were counted.
+    Raises ValueError for rows of unequal number, negative counts, or a row that ends before it begins.
+    """
+    work, begin, end = _rows(counts, begin_ns, end_ns)
+    if work.size == 0:
+        return Estimate.absent(unit, "there are no rows in the window")
+    wall_s = float(int(end.max()) - int(begin.min())) / 1e9
+    if wall_s <= 0:
+        return Estimate.absent(unit, "the window has no length")
+    rate = float(work.sum()) / wall_s
+    if rate == 0:
+        return Estimate(rate, unit, f"work / wall; no work was done{method_suffix}", "measured", 0.0, 0.0, level)
+    order = np.argsort(end, kind="stable")
+    charged_s = np.diff(end[order], prepend=begin.min()) / 1e9
+    group_work, group_s = _group(work[order], charged_s)
+    found = reach(group_s - group_work / rate, level)
+    why_not = too_short(work.size if seen is None else seen, found.independent, FEWEST_ROWS)
+    if why_not:
+        n = max(1, int(found.independent))
+        return Estimate(rate, unit, f"work / wall; no interval: {why_not}{method_suffix}", "measured", n=n)
+    mean_s = wall_s / group_s.size
+    if max(found.above, found.below) > MOST_ERROR * mean_s:
+        why_not = "rows are so uneven that the rate is not known to within a factor of three"
+        return Estimate(rate, unit, f"work / wall; no interval: {why_not}{method_suffix}", "measured", n=1)
+    low, high = rate * math.exp(-found.above / mean_s), rate * math.exp(found.below / mean_s)
+    return Estimate(
+        rate,
+        unit,
+        f"work / wall, t interval of a ratio over {int(found.independent)} independent groups of "
+        f"{work.size} rows{method_suffix}",
+        "measured",
+        low=low,
+        high=high,
+        level=level,
+        n=int(found.independent),
+    )
+
+
+def mean_error(log_cost: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[float, float]:
+    """Relative standard error of the mean cost of rows [n >= 1] that count by `weight`, and its independent values.
+
+    By the same groups and the same autocorrelation time as the interval of a rate. One independent value says nothing
+    of an error: infinite, unless the rows are all equal.
+    """
+    cost = np.exp(np.clip(log_cost - float(np.median(log_cost)), -300, 300))
+    weight = weight / weight.mean()
+    mean = float((weight * cost).mean())
+    done, spent = _group(weight, weight * cost)
+    excess = spent - done * mean
+    tau = autocorrelation_time(excess)
+    spread = float(excess.std()) / (mean * float(done.mean()))
+    if tau >= excess.size:
+        return (math.inf if spread > 0 else 0.0), 1.0
+    return spread * math.sqrt(tau / excess.size / (1 - tau / excess.size)), excess.size / tau
+
+
+def _rows(
+    counts: ArrayLike, begin_ns: ArrayLike, end_ns: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+    work = np.asarray(counts, dtype=np.float64).ravel()
+    begin, end = (np.asarray(times, dtype=np.int64).ravel() for times in (begin_ns, end_ns))
+    if not work.size == begin.size == end.size:
+        raise ValueError(f"rows need equal numbers: {work.size} counts, {begin.size} begins, {end.size} ends")
+    if not (np.isfinite(work).all() and (work >= 0).all()):
+        raise ValueError("work is counted in finite numbers from 0 up")
+    if (end < begin).any():
+        raise ValueError("a row ends before it begins")
+    return work, begin, end
+
+
+def _group(
+    work: NDArray[np.float64], charged_s: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Sums over contiguous groups of rows whose sizes differ by one at most."""
+    groups = min(work.size, MOST_GROUPS)
+    first = np.arange(groups) * work.size // groups
+    return np.add.reduceat(work, first), np.add.reduceat(charged_s, first)

@@ -1,0 +1,128 @@
+"""Means of series whose neighbours resemble each other."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtrit
+
+from twinlens.record.estimate import Estimate
+from twinlens.stats.estimator.autocorrelation import autocorrelation_time
+
+# With fewer independent values the autocorrelation time itself is a guess, and so would the interval be.
+FEWEST_INDEPENDENT = 5
+# In fewer rows a dependence as strong as real runs have looks like chance: those that look independent cover 50-80 %.
+FEWEST_ROWS = 100
+_MOST_SKEW = 0.6  # of the half-width: a larger correction rests on one or two values
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a mean's interval reaches to either side, and on what: independent values, and the time between them."""
+
+    below: float
+    above: float
+    independent: float
+    tau: float
+
+
+def mean_interval(
+    values: ArrayLike,
+    *,
+    unit: str,
+    level: float = 0.95,
+    method_suffix: str = "",
+    fewest_rows: int = FEWEST_ROWS,
+    seen: int | None = None,
+) -> Estimate:
+    """The mean of a series [n] in time order, with a t interval on its effective number of values (`reach`).
+
+    Without interval below `fewest_rows` values or `FEWEST_INDEPENDENT` independent ones; absent for an empty series.
+    `seen`: how many things the values are about, where these are means over intervals of time.
+    Raises ValueError for values that are not finite.
+    """
+    series = np.asarray(values, dtype=np.float64).ravel()
+    if not np.isfinite(series).all():
+        raise ValueError("a mean is taken of finite values; leave absent ones out and say how many")
+    if series.size == 0:
+        return Estimate.absent(unit, "there are no values")
+    mean = float(np.clip(series.mean(), series.min(), series.max()))
+    found = reach(series, level)
+    why_not = too_short(series.size if seen is None else seen, found.independent, fewest_rows)
+    if why_not:
+        n = max(1, int(found.independent))
+        return Estimate(mean, unit, f"mean; no interval: {why_not}{method_suffix}", "measured", n=n)
+    return Estimate(
+        mean,
+        unit,
+        f"mean, t interval on the effective number of {series.size} values "
+        f"(autocorrelation time {found.tau:.3g} rows){method_suffix}",
+        "measured",
+        low=mean - found.below,
+        high=mean + found.above,
+        level=level,
+        n=int(found.independent),
+    )
+
+
+def mean_of_independent(values: ArrayLike, *, unit: str, level: float = 0.95, method_suffix: str = "") -> Estimate:
+    """The mean of values [n] that have no order (prompts, say), with the t interval. Without interval below 5."""
+    series = np.asarray(values, dtype=np.float64).ravel()
+    if series.size == 0:
+        return Estimate.absent(unit, "there are no values")
+    mean, n = float(np.clip(series.mean(), series.min(), series.max())), series.size
+    if n < FEWEST_INDEPENDENT:
+        method = f"mean; no interval below {FEWEST_INDEPENDENT} values{method_suffix}"
+        return Estimate(mean, unit, method, "measured", n=n)
+    below, above = _sides(series - mean, float(series.std(ddof=1)) / math.sqrt(n), n, level)
+    method = f"mean, t interval on {n} values{method_suffix}"
+    return Estimate(mean, unit, method, "measured", mean - below, mean + above, level, n)
+
+
+def reach(series: NDArray[np.float64], level: float) -> Reach:
+    """How far the interval of the mean of a series [n >= 1] reaches.
+
+    Half-width t(n_eff - 1) · s · √(τ/n), τ the integrated autocorrelation time and s² corrected for the variance that
+    correlated values hide, 1/(1 - τ/n) (Priestley 1981, 5.3). On the side of the longer tail it reaches further by
+    Johnson's correction for skewness, γ (1 + 2t²)/(6 √n_eff) standard errors (Johnson 1978, "Modified t tests"): a
+    mean of rows of which few are slow is more often too low than too high. 0 on both sides for a single value.
+    """
+    tau = autocorrelation_time(series)
+    independent = series.size / tau
+    if independent <= 1:
+        return Reach(0.0, 0.0, independent, tau)
+    centred = series - series.mean()
+    error = float(series.std()) / math.sqrt(1 - tau / series.size) * math.sqrt(tau / series.size)
+    return Reach(*_sides(centred, error, independent, level), independent, tau)
+
+
+def too_short(rows: int, independent: float, fewest_rows: int) -> str:
+    """Why no interval within a run can rest on these rows; "" where one can."""
+    if rows < fewest_rows:
+        return f"in fewer than {fewest_rows} rows it cannot be seen how far they depend on each other, there are {rows}"
+    if independent < FEWEST_INDEPENDENT:
+        return f"fewer than {FEWEST_INDEPENDENT} independent values"
+    return ""
+
+
+def t_quantile(level: float, freedom: float) -> float:
+    """The two-sided Student t factor: `t_quantile(0.95, 4)` is 2.776. `freedom` need not be whole."""
+    if not (0 < level < 1 and freedom > 0):
+        raise ValueError(f"a t factor needs a level in 0-1 and freedom above 0, not {level} and {freedom}")
+    return float(stdtrit(freedom, (1 + level) / 2))
+
+
+def _sides(centred: NDArray[np.float64], error: float, independent: float, level: float) -> tuple[float, float]:
+    """How far below and above: t standard errors, and more on the side of the longer tail."""
+    t = t_quantile(level, independent - 1)
+    size = float(np.abs(centred).max())
+    power = float(np.mean((centred / size) ** 2)) if size > 0 else 0.0
+    if power <= 0:
+        return t * error, t * error
+    skew = float(np.mean((centred / size) ** 3)) / power**1.5
+    shift = skew * (1 + 2 * t * t) / (6 * math.sqrt(independent))
+    shift = min(_MOST_SKEW * t, max(-_MOST_SKEW * t, shift))
+    return (t - min(0.0, shift)) * error, (t + max(0.0, shift)) * error

@@ -1,0 +1,153 @@
+"""Quantiles with exact order-statistic intervals.
+
+The point is the inverse of the empirical distribution, averaged at its steps (definition 2 of Hyndman &
+Fan 1996): `x[ceil(nq)]`, or the mean of `x[nq]` and `x[nq+1]` where `nq` is whole. No other interpolation
+is done, so a quantile is a value that was seen or the middle of two neighbours. The interval runs between
+two order statistics whose ranks come from the binomial law (David & Nagaraja 2003, 7.1): it needs no
+shape, only independent values.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import bdtr
+
+from twinlens.record.estimate import Estimate
+from twinlens.stats.estimator.autocorrelation import careful_time
+from twinlens.stats.estimator.interval import FEWEST_ROWS
+
+# Slow stretches must have come and gone a few times, and a few must lie beyond the quantile, to say how they cluster.
+FEWEST_STRETCHES = 10
+FEWEST_BEYOND = 2
+_DEFINITION = "empirical quantile averaged at steps, exact binomial order-statistic interval"
+
+
+def quantile(
+    values: ArrayLike,
+    q: float,
+    *,
+    unit: str,
+    level: float = 0.95,
+    method_suffix: str = "",
+    in_time_order: bool = False,
+) -> Estimate:
+    """The `q` quantile (0-1) of `values` [n] with an equal-tailed interval of at least `level`.
+
+    Absent when an interval cannot exist on both sides (`needed_for_quantile`). With `in_time_order` the
+    values are taken as a series: the number of independent values is found from how the exceedances
+    cluster, which widens the interval; without it, order does not matter and values count as independent.
+    A series that is too short to say how its values cluster has its quantile without an interval, and the
+    method says why: it is what happened in this run.
+    Raises ValueError for values that are not finite and for `q` or `level` outside 0-1.
+    """
+    series = _finite(values)
+    needed = needed_for_quantile(q, level)
+    if series.size < needed:
+        return Estimate.absent(unit, f"{_name(q)} needs at least {needed} values, there are {series.size}")
+    point = _point_ranks(series.size, q)
+    picked = np.partition(series, sorted({rank - 1 for rank in point}))
+    low, high = (float(picked[rank - 1]) for rank in point)
+    # Halved first, as the sum of two large values overflows; clamped, as halves of tiny ones round.
+    value = min(max(low / 2 + high / 2, low), high)
+    independent, why_not = _independent(series, float(picked[point[1] - 1]), q, needed) if in_time_order else (0, "")
+    if why_not:
+        return Estimate(value, unit, f"{_name(q)}: empirical quantile; no interval: {why_not}", "measured")
+    independent = independent or series.size
+    ends = (_stretch(rank, independent, series.size) for rank in interval_ranks(independent, q, level))
+    least, most = next(ends), next(ends)
+    picked = np.partition(series, sorted({least - 1, most - 1}))
+    clustered = f", {independent} independent of {series.size} in time order" if in_time_order else ""
+    return Estimate(
+        value,
+        unit,
+        f"{_name(q)}: {_DEFINITION}{clustered}{method_suffix}",
+        "measured",
+        low=min(float(picked[least - 1]), value),
+        high=max(float(picked[most - 1]), value),
+        level=level,
+        n=independent,
+    )
+
+
+def _independent(series: NDArray[np.float64], value: float, q: float, needed: int) -> tuple[int, str]:
+    """How many independent values a series [n] is worth at its quantile, and why no interval can rest on them."""
+    n = series.size
+    if n < FEWEST_ROWS:
+        return 0, f"in fewer than {FEWEST_ROWS} rows it cannot be seen how slow ones cluster, there are {n}"
+    # Of both codings of a tie, `>=` is the one that is never empty, so clusters of ties are seen too.
+    independent = max(1, int(n / careful_time((series >= value).astype(float))))
+    if independent < needed:
+        reason = f"{_name(q)} needs at least {needed} independent values, there are about {independent} among {n}"
+        return independent, reason
+    stretches = n / careful_time(series)
+    wanted = max(FEWEST_STRETCHES, FEWEST_BEYOND / min(q, 1 - q))
+    if stretches < wanted * (1 - 1e-9):
+        reason = f"{_name(q)} needs at least {wanted:.0f} stretches that do not resemble each other, there are about"
+        return independent, f"{reason} {stretches:.0f}"
+    return independent, ""
+
+
+def needed_for_quantile(q: float, level: float = 0.95) -> int:
+    """The fewest independent values for which a two-sided interval at `level` exists: 368 for p99 at 95 %.
+
+    Both tails must be reachable: `q**n <= (1-level)/2` and `(1-q)**n <= (1-level)/2`.
+    """
+    if not (0 < q < 1 and 0 < level < 1):
+        raise ValueError(f"a quantile and its level lie between 0 and 1, not {q} and {level}")
+    tail = (1 - level) / 2
+    return max(1, math.ceil(math.log(tail) / math.log(max(q, 1 - q)) - 1e-9))
+
+
+def interval_ranks(n: int, q: float, level: float) -> tuple[int, int]:
+    """Ranks (from 1) of the order statistics that bound the `q` quantile of `n` values at `level` or better.
+
+    The lower is the largest `l` with P(B < l) <= tail, the upper the smallest `u` with P(B >= u) <= tail,
+    for B binomial(n, q) and tail half of 1 - level. Only meaningful from `needed_for_quantile` values on.
+    """
+    tail = (1 - level) / 2
+    low = _first_count(n, q, tail * (1 + 1e-12), strictly_above=True)
+    high = _first_count(n, q, (1 - tail) * (1 - 1e-12), strictly_above=False) + 1
+    return max(1, low), min(n, high)
+
+
+def _first_count(n: int, q: float, probability: float, *, strictly_above: bool) -> int:
+    """The smallest k with P(B <= k) above (or at least) `probability`, by bisection."""
+    low, high = -1, n
+    while high - low > 1:
+        middle = (low + high) // 2
+        reached = float(bdtr(middle, n, q))
+        if reached > probability or (not strictly_above and reached == probability):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _point_ranks(n: int, q: float) -> tuple[int, int]:
+    position = n * q
+    whole = round(position)
+    if abs(position - whole) < 1e-9 * max(1.0, n) and 1 <= whole < n:
+        return whole, whole + 1
+    rank = min(n, max(1, math.ceil(position)))
+    return rank, rank
+
+
+def _stretch(rank: int, independent: int, n: int) -> int:
+    """A rank among `independent` values moved to the same height among `n`; the outermost stay outermost."""
+    if independent == n:
+        return rank
+    return 1 + round((rank - 1) * (n - 1) / max(1, independent - 1))
+
+
+def _finite(values: ArrayLike) -> NDArray[np.float64]:
+    series = np.asarray(values, dtype=np.float64).ravel()
+    if not np.isfinite(series).all():
+        raise ValueError("a quantile is taken of finite values; leave absent ones out and say how many")
+    return series
+
+
+def _name(q: float) -> str:
+    return f"p{100 * q:.10g}"

@@ -1,0 +1,146 @@
+"""Ratios of two measured numbers, with the uncertainty of both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from twinlens.record.estimate import Estimate
+from twinlens.stats.estimator.interval import t_quantile
+from twinlens.stats.estimator.repeats import FEWEST_RUNS, weakest
+from twinlens.units import RATIO
+
+
+def ratio(a: Estimate, b: Estimate, *, unit: str | None = None) -> Estimate:
+    """`a` / `b` for two independent estimates; unit 1 when theirs agree, else "a/b" of theirs or `unit`.
+
+    The interval recovers both uncertainties (MOVER-R, Donner & Zou 2012, equation 9), which for symmetric
+    intervals is Fieller's. It has a's level; there is none unless both carry one, b's at that level or a
+    higher one (a wider interval is still one at the lower level), and b's clears 0. The
+    origin is derived, or weaker where an input is. Two numbers from the same rows are not independent: do
+    not divide them here.
+    """
+    unit = unit or (RATIO if a.unit == b.unit else f"{a.unit}/{b.unit}")
+    if a.value is None or b.value is None:
+        which, one = ("numerator", a) if a.value is None else ("denominator", b)
+        return Estimate.absent(unit, f"the {which} is absent: {one.reason}")
+    if b.value == 0:
+        return Estimate.absent(unit, "the denominator is 0")
+    value = a.value / b.value
+    if not math.isfinite(value):
+        return Estimate.absent(unit, "the ratio is too large to be said")
+    origin = weakest("derived", a.origin, b.origin)
+    n = min((e.n for e in (a, b) if e.n is not None), default=None)
+    bounds, method = _recover(a, b)
+    if bounds is None:
+        return Estimate(value, unit, method, origin, n=n)
+    low, high = min(bounds[0], value), max(bounds[1], value)
+    return Estimate(value, unit, method, origin, low=low, high=high, level=a.level, n=n)
+
+
+def of_ceiling(rate: Estimate, ceiling: Estimate) -> Estimate:
+    """`rate` / `ceiling` of one run, without an interval of its own.
+
+    A ceiling is measured once, in a tenth of a second, before the run. Its repeats do not show how far the machine's
+    ceiling moves between then and the run, which on shared machines is most of the uncertainty; runs do.
+    """
+    found = ratio(rate, ceiling)
+    if found.value is None or found.low is None:
+        return found
+    method = "ratio; no interval: one run does not show how far its ceiling moves, repeats do"
+    return replace(found, low=None, high=None, level=None, method=method)
+
+
+def ratio_of_runs(values_a: ArrayLike, values_b: ArrayLike, *, level: float = 0.95) -> Estimate:
+    """Mean of runs [R_a] / mean of runs [R_b], with Fieller's interval (Welch's freedom), for unpaired runs.
+
+    Without interval below `FEWEST_RUNS` runs on either side or where b's mean is not clear of 0. n is the
+    number of runs on both sides together. Raises ValueError for values that are not finite and positive.
+    """
+    a, b = _positive(values_a), _positive(values_b)
+    if a.size == 0 or b.size == 0:
+        return Estimate.absent(RATIO, "there are no runs on one side")
+    value, n = float(a.mean() / b.mean()), a.size + b.size
+    if min(a.size, b.size) < FEWEST_RUNS:
+        method = f"ratio of run means; no interval below {FEWEST_RUNS} runs a side"
+        return Estimate(value, RATIO, method, "derived", n=n)
+    spread_a, spread_b = float(a.var(ddof=1)) / a.size, float(b.var(ddof=1)) / b.size
+    if spread_a == spread_b == 0:
+        method = "ratio of run means; runs on each side are equal"
+        return Estimate(value, RATIO, method, "derived", low=value, high=value, level=level, n=n)
+    scaled = value**2 * spread_b
+    freedom = (spread_a + scaled) ** 2 / (spread_a**2 / (a.size - 1) + scaled**2 / (b.size - 1))
+    t = t_quantile(level, freedom)
+    bounds = _mover(_around(a.mean(), t * math.sqrt(spread_a)), _around(b.mean(), t * math.sqrt(spread_b)))
+    if bounds is None:
+        method = "ratio of run means; no interval, the denominator is not clear of 0"
+        return Estimate(value, RATIO, method, "derived", n=n)
+    method = f"ratio of means of {a.size} and {b.size} runs, Fieller interval"
+    low, high = min(bounds[0], value), max(bounds[1], value)
+    return Estimate(value, RATIO, method, "derived", low=low, high=high, level=level, n=n)
+
+
+def difference_of_runs(values_a: ArrayLike, values_b: ArrayLike, *, unit: str, level: float = 0.95) -> Estimate:
+    """Mean of runs [R_a] − mean of runs [R_b], with Welch's interval, for unpaired runs. n: runs on both sides.
+
+    Whether two means can be told apart is a question to this interval and not to whether their own overlap: two that
+    overlap may well differ. Without interval below `FEWEST_RUNS` runs on either side. Raises ValueError for values
+    that are not finite.
+    """
+    a, b = (np.asarray(values, dtype=np.float64).ravel() for values in (values_a, values_b))
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        raise ValueError("runs are compared by finite values")
+    if a.size == 0 or b.size == 0:
+        return Estimate.absent(unit, "there are no runs on one side")
+    value, n = float(a.mean() - b.mean()), a.size + b.size
+    if min(a.size, b.size) < FEWEST_RUNS:
+        method = f"difference of run means; no interval below {FEWEST_RUNS} runs a side"
+        return Estimate(value, unit, method, "derived", n=n)
+    spread_a, spread_b = float(a.var(ddof=1)) / a.size, float(b.var(ddof=1)) / b.size
+    half = 0.0
+    if spread_a + spread_b > 0:
+        freedom = (spread_a + spread_b) ** 2 / (spread_a**2 / (a.size - 1) + spread_b**2 / (b.size - 1))
+        half = t_quantile(level, freedom) * math.sqrt(spread_a + spread_b)
+    method = f"difference of means of {a.size} and {b.size} runs, Welch interval"
+    return Estimate(value, unit, method, "derived", value - half, value + half, level, n)
+
+
+def _recover(a: Estimate, b: Estimate) -> tuple[tuple[float, float] | None, str]:
+    if a.level is None or b.level is None:
+        return None, "ratio; no interval, as an input has none"
+    if b.level < a.level:
+        return None, f"ratio; no interval, as the denominator's level of {b.level:g} is below {a.level:g}"
+    triples = [(e.low, e.value, e.high) for e in (a, b)]
+    bounds = _mover(*triples)
+    if bounds is None:
+        return None, "ratio; no interval, the denominator is not clear of 0"
+    return bounds, "ratio of independent estimates, MOVER-R interval"
+
+
+def _mover(a: Sequence[float | None], b: Sequence[float | None]) -> tuple[float, float] | None:
+    """MOVER-R bounds from (low, value, high) of both; None where b is not clear of 0."""
+    if None in (*a, *b):
+        return None
+    (low_a, va, high_a), (low_b, vb, high_b) = ([float(x or 0) for x in side] for side in (a, b))
+    below, above = high_b * (2 * vb - high_b), low_b * (2 * vb - low_b)
+    if low_b <= 0 or below <= 0 or above <= 0 or va < 0:
+        return None
+    product = va * vb
+    low = (product - math.sqrt(max(0.0, product**2 - low_a * (2 * va - low_a) * below))) / below
+    high = (product + math.sqrt(max(0.0, product**2 - high_a * (2 * va - high_a) * above))) / above
+    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+
+
+def _around(mean: float, half: float) -> tuple[float, float, float]:
+    return float(mean) - half, float(mean), float(mean) + half
+
+
+def _positive(values: ArrayLike) -> NDArray[np.float64]:
+    runs = np.asarray(values, dtype=np.float64).ravel()
+    if not (np.isfinite(runs).all() and (runs > 0).all()):
+        raise ValueError("runs are compared by finite, positive values")
+    return runs

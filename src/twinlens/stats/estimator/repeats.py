@@ -1,0 +1,155 @@
+"""Numbers over repeated runs: the run, not the row, is what varies independently (Kalibera & Jones 2013)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, ndtri
+
+from twinlens.record.estimate import Estimate, Origin
+from twinlens.stats.estimator.interval import t_quantile
+
+FEWEST_RUNS = 3  # two runs have one difference between them: a range, not a spread
+
+WITHIN_ONE_RUN = "within one run; not comparable across runs"
+
+# Strongest first. A number built from others is no stronger than the weakest of them.
+_STRENGTH: tuple[Origin, ...] = ("measured", "derived", "quoted", "modelled")
+
+
+Kind = Literal["mean", "share", "bracket"]
+"""How runs are put together: by their means, as shares of requests, or as times known to lie within a bracket."""
+
+
+def over_runs(
+    estimates: Sequence[Estimate],
+    *,
+    level: float = 0.95,
+    kind: Kind = "mean",
+    least: float | None = None,
+    most: float | None = None,
+) -> Estimate:
+    """One estimate for a point measured in R fresh processes, from the estimate of each run.
+
+    R >= 3: mean of run means ± t(R-1) · s / √R, n = R; shares and brackets as `_of_shares` and `_of_brackets` say.
+    R = 2: their range, no level. R = 1: that run's own interval, marked as such. Absent in any run is absent, with the
+    count: what is missing is mostly what went badly, so the rest would look better than the runs were. Bounds end at
+    `least` and `most`, beyond which the quantity cannot be; where a run's upper bound is open, so is that over runs.
+    Raises ValueError for no estimates at all or for mixed units.
+    """
+    unit = _one_unit(estimates)
+    reasons = [e.reason for e in estimates if e.value is None]
+    if len(reasons) == len(estimates) == 1:
+        return estimates[0]
+    if reasons:
+        return Estimate.absent(unit, f"absent in {len(reasons)} of {len(estimates)} runs ({reasons[0]})")
+    if len(estimates) == 1:
+        return replace(estimates[0], method=f"{estimates[0].method}; {WITHIN_ONE_RUN}")
+    if len(estimates) < FEWEST_RUNS:
+        found = _range(estimates, kind)
+    elif kind == "share":
+        found = _of_shares(estimates, level)
+    else:
+        found = _of_brackets(estimates, level) if kind == "bracket" else _of_means(estimates, level)
+    found = replace(found, unit=unit, origin=weakest(*(e.origin for e in estimates)))
+    return _open_above(cut(found, least, most), estimates)
+
+
+def cut(estimate: Estimate, least: float | None, most: float | None) -> Estimate:
+    """The estimate with bounds no further than the quantity can be, and a word in the method where one was cut."""
+    low, high, method = estimate.low, estimate.high, estimate.method
+    if low is not None and least is not None and low < least <= (estimate.value or 0.0):
+        low, method = least, f"{method}; cut at {least:g}, the least it can be"
+    if high is not None and most is not None and high > most >= (estimate.value or 0.0):
+        high, method = most, f"{method}; cut at {most:g}, the most it can be"
+    return replace(estimate, low=low, high=high, method=method)
+
+
+def _values(estimates: Sequence[Estimate]) -> NDArray[np.float64]:
+    return np.array([e.value for e in estimates], dtype=np.float64)
+
+
+def _mean(values: NDArray[np.float64]) -> float:
+    return float(np.clip(values.mean(), values.min(), values.max()))
+
+
+def _range(estimates: Sequence[Estimate], kind: Kind) -> Estimate:
+    values = _values(estimates)
+    lows = [e.value if kind != "bracket" or e.low is None else e.low for e in estimates]
+    highs = [e.value if kind != "bracket" or e.high is None else e.high for e in estimates]
+    method = f"mean of {values.size} runs in fresh processes, with their range; no confidence claimed"
+    low, high = min(x for x in lows if x is not None), max(x for x in highs if x is not None)
+    return Estimate(_mean(values), "", method, "measured", low=low, high=high, n=values.size)
+
+
+def _half(values: NDArray[np.float64], level: float) -> float:
+    return t_quantile(level, values.size - 1) * float(values.std(ddof=1)) / math.sqrt(values.size)
+
+
+def _of_means(estimates: Sequence[Estimate], level: float) -> Estimate:
+    values = _values(estimates)
+    mean, half = _mean(values), _half(values, level)
+    method = f"mean of {values.size} runs in fresh processes, t interval"
+    return Estimate(mean, "", method, "measured", mean - half, mean + half, level, values.size)
+
+
+def _of_brackets(estimates: Sequence[Estimate], level: float) -> Estimate:
+    """Values of which each run knows only between which two bounds they lie: t interval, widened by the brackets."""
+    values = _values(estimates)
+    within = [(e.high - e.low) / 2 for e in estimates if e.low is not None and e.high is not None]
+    mean, half = _mean(values), _half(values, level) + (float(np.mean(within)) if within else 0.0)
+    method = f"mean of {values.size} runs in fresh processes, t interval and half a bracket to either side"
+    return Estimate(mean, "", method, "measured", mean - half, mean + half, level, values.size)
+
+
+def _of_shares(estimates: Sequence[Estimate], level: float) -> Estimate:
+    """Shares of requests: all requests as one sample whose size shrinks as runs differ by more than chance.
+
+    Exact binomial bounds (Clopper & Pearson 1934) of the mean share, with Σn independent requests divided by the
+    overdispersion over runs (s² over p(1 - p)/n̄) times (t(R-1)/z)², as that is known from R runs only; never more than
+    Σn. So there is an interval where all requests were good, and none beyond 0 and 1.
+    """
+    values = _values(estimates)
+    mean, runs = _mean(values), values.size
+    total = float(sum(e.n or 1 for e in estimates))
+    chance = mean * (1 - mean) * runs / total
+    beyond = float(values.var(ddof=1)) / chance if chance > 0 else 0.0
+    factor = (t_quantile(level, runs - 1) / float(ndtri((1 + level) / 2))) ** 2
+    independent = max(1.0, total / max(1.0, beyond * factor))
+    low, high = binomial_bounds(mean, independent, level)
+    method = (
+        f"mean share of {runs} runs in fresh processes, binomial interval on {independent:.0f} independent requests"
+    )
+    return Estimate(mean, "", method, "measured", min(low, mean), max(high, mean), level, runs)
+
+
+def binomial_bounds(share: float, independent: float, level: float) -> tuple[float, float]:
+    """The bounds of a share of `independent` trials, which need not be whole (Clopper & Pearson 1934)."""
+    hits, tail = share * independent, (1 - level) / 2
+    missed = independent - hits
+    low = float(betaincinv(hits, missed + 1, tail)) if hits > 0 else 0.0
+    high = float(betaincinv(hits + 1, missed, 1 - tail)) if missed > 0 else 1.0
+    return low, high
+
+
+def _open_above(found: Estimate, estimates: Sequence[Estimate]) -> Estimate:
+    if not any(e.low is not None and e.high is None for e in estimates):
+        return found
+    return replace(found, high=None, method=f"{found.method}; in a run the upper bound is open, so here too")
+
+
+def weakest(*origins: Origin) -> Origin:
+    """The weakest of the origins: measured, derived, quoted, modelled, from strong to weak."""
+    return max(origins, key=_STRENGTH.index)
+
+
+def _one_unit(estimates: Sequence[Estimate]) -> str:
+    units = {e.unit for e in estimates}
+    if len(units) != 1:
+        raise ValueError(f"runs are put together in one unit, not {sorted(units) or 'none'}")
+    return units.pop()

@@ -1,0 +1,1 @@
+"""Checks on one run, each of which may give findings."""

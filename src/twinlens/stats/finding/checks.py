@@ -1,0 +1,209 @@
+"""What checks found in one run, as data. A check is a pure function of what was `Seen`; CHECKS names them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from twinlens.record.compliance import guards_in
+from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding, worst_first
+from twinlens.record.run import Run
+from twinlens.spec.protocol import Tolerance
+from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.stats.client.validity import ClientVerdict
+from twinlens.stats.finding.causes import causes
+from twinlens.stats.finding.failures import failures
+from twinlens.stats.finding.steadiness import change_unseen, disturbed, extended, machine, spread
+from twinlens.stats.metrics.disturbance import other_programs, throttled
+from twinlens.stats.metrics.pace import pace_of
+from twinlens.stats.metrics.quality import divergence
+from twinlens.stats.paired.empty_slots import empty_slots
+from twinlens.stats.serving.goodput import standing
+from twinlens.stats.serving.window import SERVING_NEAR
+from twinlens.stats.steady.rule import SteadyRule
+from twinlens.stats.summary.group import Verdict
+from twinlens.stats.summary.serving import is_served
+
+SHARES = ("mfu", "hfu", "mfu_datasheet", "mfu_own_shapes", "prefill_mfu", "mbu", "matvec_share")
+"""Shares of a ceiling, which cannot be above 1."""
+
+
+def is_impossible(id: str, estimate: Estimate) -> bool:
+    """Whether a figure is a share of a ceiling and above it."""
+    return id in SHARES and estimate.value is not None and estimate.value > 1
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a check may look at: the run as recorded, its metrics, and the verdicts on steadiness, client and fidelity.
+
+    `client` is None where none was recorded, `gate` where fidelity was not compared.
+    """
+
+    run: Run
+    metrics: Mapping[str, Estimate]
+    verdict: Verdict
+    client: ClientVerdict | None = None
+    gate: Mapping[str, object] | None = None
+
+
+Check = Callable[[Seen], Iterable[Finding]]
+
+
+def findings(seen: Seen) -> tuple[Finding, ...]:
+    """All that all checks found, the gravest first."""
+    return worst_first(one for check in CHECKS for one in check(seen))
+
+
+def precision_differs(seen: Seen) -> Iterable[Finding]:
+    """A tensor class that ran in another format than declared: the number has another precision's name."""
+    for check in seen.run.facts.precision if seen.run.facts else ():
+        if check.verdict == "differs":
+            numbers = {"declared": check.declared, "observed": check.observed, "evidence": check.evidence}
+            yield Finding("precision-differs", "disqualifies", check.tensor_class, numbers)
+
+
+def guard_failed(seen: Seen) -> Iterable[Finding]:
+    """A guard of accuracy that failed: the server did not do the work that was asked of it."""
+    for guard in guards_in(seen.run.raw):
+        if guard.ruling == "fail":
+            yield Finding("guard-failed", "disqualifies", guard.id, {"after": guard.after, "reason": guard.reason})
+
+
+def held_up(seen: Seen) -> Iterable[Finding]:
+    """What went with the slow moments of a run that was not steady; that nothing did is an answer too."""
+    if seen.verdict.ranked or not seen.run.table.num_rows:
+        return
+    pace = pace_of(seen.run)
+    found = causes(pace, seen.run.telemetry) if pace else ()
+    for one in found:
+        yield Finding("cause", "warns", one.source, {key: getattr(one, key) for key in _OF_A_CAUSE})
+    if not found:
+        yield Finding("no-cause-found", "notes", "", {"samples": seen.run.telemetry.num_rows})
+
+
+_OF_A_CAUSE = ("how", "slow", "calm", "share", "correlation", "external")
+
+
+def shared_machine(seen: Seen) -> Iterable[Finding]:
+    """What lowered a figure evenly, so that the run was steady all the same: a ranked number of a shared machine."""
+    telemetry, begin_s, end_s = seen.run.telemetry, seen.verdict.begin_s, seen.verdict.end_s
+    share = other_programs(telemetry, begin_s, end_s)
+    if share is not None and seen.verdict.ranked:
+        yield Finding("shared-machine", "warns", "", {"share": share})
+    for reason, of_window in throttled(telemetry, begin_s, end_s):
+        yield Finding("throttled", "warns", reason, {"share": of_window})
+
+
+def retaken(seen: Seen) -> Iterable[Finding]:
+    """A run that was taken again: the attempts before it were disturbed by others, and are kept."""
+    attempt = int(seen.run.raw.get("attempt", 1))
+    if attempt > 1:
+        yield Finding("retaken", "warns", "", {"attempt": attempt})
+
+
+def steps_skipped(seen: Seen) -> Iterable[Finding]:
+    """Steps whose gradients overflowed in fp16: the loss scale was lowered and the weights stayed as they were."""
+    if seen.run.lens == "training" and (count := int((seen.run.steps.tag == "skipped").sum())):
+        steps = int((seen.run.steps.kind == "step").sum())
+        yield Finding("steps-skipped", "warns", "", {"skipped": count, "steps": steps})
+
+
+def lost_requests(seen: Seen) -> Iterable[Finding]:
+    """Requests that failed, were refused or cut off, with their reasons; and a server that was gone."""
+    return failures(seen.run)
+
+
+def client_limit(seen: Seen) -> Iterable[Finding]:
+    """A client that was not good enough for what it measured."""
+    if seen.client is not None and not seen.client.valid:
+        figures = {id: found.value for id, found in seen.client.metrics.items() if found.value is not None}
+        yield Finding("client-limit", "disqualifies", "", {"reasons": list(seen.client.reasons), "figures": figures})
+
+
+def slo(seen: Seen) -> Iterable[Finding]:
+    """An SLO that was missed beyond doubt, or may have been: the limit that fewest requests were within."""
+    workload, shares = seen.run.spec.workload, seen.metrics
+    if not isinstance(workload, InferenceWorkload) or workload.slo is None:
+        return
+    within = {name: found for name in workload.slo.limits() if (found := shares.get(f"{name}_within")) is not None}
+    known = {name: found for name, found in within.items() if found.value is not None}
+    if not known:
+        return
+    name, worst = min(known.items(), key=lambda pair: pair[1].value or 0.0)
+    numbers = {
+        "limit_s": workload.slo.limits()[name], "quantile": workload.slo.quantile, "share": worst.value,
+        "low": worst.low, "high": worst.high, "requests": worst.n,
+    }  # fmt: skip
+    ruling = standing(dict(shares), workload.slo)
+    if ruling == "fail":
+        yield Finding("slo-missed", "disqualifies", name, numbers)
+    elif ruling == "inconclusive" and (worst.value or 0.0) < workload.slo.quantile:
+        yield Finding("slo-unclear", "warns", name, numbers)
+
+
+def no_go(seen: Seen) -> Iterable[Finding]:
+    """A fidelity outside its tolerance. It disqualifies where the spec asks for a tolerance of its own."""
+    if seen.gate is not None and not seen.gate["go"]:
+        asked = seen.run.spec.protocol.tolerance != Tolerance()
+        yield Finding("fidelity-failed", "disqualifies" if asked else "warns", "", {"reason": seen.gate["reason"]})
+
+
+def diverged(seen: Seen) -> Iterable[Finding]:
+    """A loss that is no number: what the steps compute from there on is no training, however fast."""
+    if seen.run.lens == "training" and seen.run.table.num_rows:
+        lost = divergence(seen.run.steps)
+        if lost is not None:
+            yield Finding("diverged", "disqualifies", "loss", lost)
+
+
+def target_missed(seen: Seen) -> Iterable[Finding]:
+    """A training run that asked for a loss and did not reach it. Its rate is as good as any: it warns."""
+    found = seen.metrics.get("time_to_target_s")
+    if found is not None and found.value is None:
+        yield Finding("target-missed", "warns", "time_to_target_s", {"reason": found.reason})
+
+
+def impossible_share(seen: Seen) -> Iterable[Finding]:
+    """A share of a ceiling above 1, so that nobody has to notice it unaided."""
+    for id in SHARES:
+        found = seen.metrics.get(id)
+        if found is not None and is_impossible(id, found):
+            yield Finding("impossible-share", "warns", id, {"share": found.value})
+
+
+def was_steady(seen: Seen) -> Iterable[Finding]:
+    """What left the level of the steady window, what could have unseen, and what else moved meanwhile."""
+    yield from disturbed(seen.verdict)
+    yield from change_unseen(seen.verdict, SERVING_NEAR if is_served(seen.run) else SteadyRule().near)
+    yield from spread(seen.verdict)
+    yield from extended(seen.run.raw.get("extended"), seen.run.spec.protocol.duration_s, seen.verdict)
+    yield from machine(seen.verdict, seen.run.telemetry)
+
+
+def in_slices(seen: Seen) -> Iterable[Finding]:
+    """What a closed loop's rate lacks where it was played in slices."""
+    workload = seen.run.spec.workload
+    if is_served(seen.run) and isinstance(workload, InferenceWorkload):
+        yield from empty_slots(seen.run.requests, seen.run.spec.point.concurrency or 1)
+
+
+CHECKS: tuple[Check, ...] = (
+    lost_requests,
+    guard_failed,
+    precision_differs,
+    client_limit,
+    slo,
+    no_go,
+    diverged,
+    target_missed,
+    impossible_share,
+    was_steady,
+    in_slices,
+    held_up,
+    shared_machine,
+    retaken,
+    steps_skipped,
+)
+"""In the order in which people read them. A new check is a line here."""

@@ -1,0 +1,1 @@
+"""Ratios between points that took turns in slices."""

@@ -1,0 +1,103 @@
+"""Where a run ran: the machine, and the stack of machine and software that two rates must share for a ratio."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from twinlens.record.executor.record import FIELDS, ExecutorRecord
+from twinlens.record.run import Run
+from twinlens.spec.point import Point
+from twinlens.stats.summary.group import Machine
+
+# What is of the machine, by the letters of the disclosure table: accelerator, host and links. How many of its
+# processors a run may use is its stack's: a server on one of two is on the same machine.
+_HARDWARE, _GIVEN = "AB", ("host.cpu.usable_threads", "host.cgroup.cpu_limit", "accelerator.count")
+# What is of the software and not of the operating point: a sweep of precisions or graphs must not part a study.
+_SOFTWARE = (
+    "software.framework.name", "software.framework.version", "software.framework.build",
+    "software.framework.threads", "software.framework.commit", "software.runtime.name", "software.runtime.version",
+    "software.affinity", "software.driver.version", "software.toolkit.version", "software.python.version",
+)  # fmt: skip
+
+
+def machine_of(run: Run) -> Machine | None:
+    """Where it ran; None where nobody wrote that down (a run that failed before it began)."""
+    if run.facts is None:
+        return None
+    record, url = run.facts.executor, _attached(run)
+    mine = [key for key in FIELDS if FIELDS[key].letter[0] in _HARDWARE and key not in _GIVEN]
+    hardware = {"url": url} if url else _known(record, mine)
+    software = _known(record, (*_GIVEN, *_SOFTWARE)) | {
+        "kind": run.spec.executor.kind,
+        "graph": run.spec.executor.graph,
+    }
+    return Machine(
+        id=_hash(hardware),
+        name=url or _name(record),
+        stack=_hash(hardware | software),
+        software=_software(record) or run.spec.executor.kind,
+        is_attached=url is not None,
+    )
+
+
+NOT_DECLARED = "not declared"
+
+
+def model_of(run: Run) -> str:
+    """What was measured: the model of the spec, or the name under which a server that was up already serves."""
+    served = run.facts.executor.value("model.id") if run.facts and _attached(run) else None
+    return str(served) if served else run.spec.workload.model
+
+
+def precision_of(run: Run) -> str:
+    """The precision of the spec. That of a server which was up already is nobody's choice here: unless the spec names
+
+    one (other than the default), or the server says that it computes in fp32, it is not declared.
+    """
+    asked = run.spec.point.precision
+    if _attached(run) is None or asked != Point().precision:
+        return asked
+    said = run.facts.executor.value("precision.weights") if run.facts else None
+    return asked if said in ("float32", "torch.float32", "fp32") else NOT_DECLARED
+
+
+def _attached(run: Run) -> str | None:
+    """The address of a server that somebody else started: the machine is its own, and not known."""
+    server = run.raw.get("server")
+    url = run.spec.executor.options.get("url")
+    if server or run.spec.executor.kind != "openai-http" or not isinstance(url, str):
+        return None
+    parts = urlsplit(url)  # a name and a password in it are nobody's to read
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
+
+
+def _known(record: ExecutorRecord, keys: Any) -> dict[str, Any]:
+    return {key: record.value(key) for key in keys if FIELDS[key].identity and record.value(key) is not None}
+
+
+def _name(record: ExecutorRecord) -> str:
+    """ "AMD EPYC, 2 processors", "4 × NVIDIA H100"."""
+    product, count = record.value("accelerator.product"), record.value("accelerator.count")
+    cpu = record.value("host.cpu.model")
+    if product and product != cpu:
+        return f"{count} × {product}" if isinstance(count, int) and count > 1 else str(product)
+    cores = record.value("host.cpu.threads") or record.value("host.cpu.cores")
+    words = f"{cores} processor{'' if cores == 1 else 's'}" if cores else ""
+    return ", ".join(str(part) for part in (cpu, words) if part) or "a machine that was not recorded"
+
+
+def _software(record: ExecutorRecord) -> str:
+    """ "vllm 0.32.0", else "torch 2.13.0"; "" where neither is known."""
+    for part in ("runtime", "framework"):
+        name, version = (record.value(f"software.{part}.{what}") for what in ("name", "version"))
+        if name:
+            return " ".join(str(word) for word in (name, version) if word)
+    return ""
+
+
+def _hash(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]

@@ -1,0 +1,208 @@
+"""Ratios of points that took turns: the log ratio of each round, its mean over rounds and repeats, and its interval.
+
+What disturbs the machine for longer than a round meets both sides and leaves the log ratio alone (Bulej et al. 2020).
+Pages: `explain paired_ratio`; coverage by simulation: docs/results/coverage-paired.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twinlens.record.estimate import Estimate
+from twinlens.stats.estimator.interval import t_quantile
+from twinlens.stats.estimator.repeats import FEWEST_RUNS
+from twinlens.stats.paired.slice_rate import SliceRates
+from twinlens.units import RATIO, digits
+
+FEWEST_BLOCKS = 8  # of one repeat: fewer cannot show how far neighbouring rounds resemble each other
+MOST_BLOCKS = 400  # rounds beyond that are averaged with their neighbours, so that hours cost no more than minutes
+_LEAST_INDEPENDENT = 3.0
+_VISIBLE_LEVEL = 0.99  # one steady ratio in a hundred may be called drifting
+_DELTA = 0.01  # a change of less decides nothing
+MOST_HIDDEN = 0.25  # no "level" where a drift of a quarter would not have shown (docs/decisions/0014)
+
+Blocks = NDArray[np.float64]
+PairedLabel = Literal["level", "unproven", "drift", "too short"]
+
+
+@dataclass(frozen=True, slots=True)
+class PairedRatio:
+    """How many times the rate of `below` is that of `above`, from slices. `metric`: of which rate.
+
+    `label`, `reason`: whether the ratio itself was steady; `visible_change`: the smallest relative change over a
+    repeat that would have shown. `blocks`: rounds in all; `disturbed_slices` of `slices` met other programs.
+    """
+
+    above: str
+    below: str
+    metric: str
+    ratio: Estimate
+    label: PairedLabel
+    reason: str
+    visible_change: float | None
+    repeats: int
+    blocks: int
+    slices: int
+    disturbed_slices: int
+
+    @property
+    def ranked(self) -> bool:
+        """Whether it may be called a result: the ratio was steady and has an interval."""
+        return self.label == "level" and self.ratio.low is not None and self.ratio.level is not None
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain mapping."""
+        plain = {name: getattr(self, name) for name in self.__slots__ if name != "ratio"}
+        return plain | {"ratio": self.ratio.to_json(), "ranked": self.ranked}
+
+
+def paired_ratio(
+    pairs: Sequence[tuple[SliceRates, SliceRates]],
+    points: Sequence[int],
+    *,
+    names: tuple[str, str, str] = ("", "", ""),
+    level: float = 0.95,
+) -> PairedRatio:
+    """The ratio of two points over their repeats. `pairs`: (above, below) of each repeat, whose slices are numbered
+    over all of its `points`; `names`: above, below, metric. Absent where no round has both."""
+    series = [found for pair, count in zip(pairs, points, strict=True) if (found := blocks_of(*pair, count)).size]
+    slices = sum(side.slices.size for pair in pairs for side in pair)
+    disturbed = sum(int(side.disturbed.sum()) for pair in pairs for side in pair)
+    label, reason, visible = steadiness(series)
+    return PairedRatio(
+        *names,
+        ratio=ratio_over(series, level=level),
+        label=label,
+        reason=reason,
+        visible_change=visible,
+        repeats=len(series),
+        blocks=sum(one.size for one in series),
+        slices=slices,
+        disturbed_slices=disturbed,
+    )
+
+
+def blocks_of(above: SliceRates, below: SliceRates, points: int) -> Blocks:
+    """The log ratio of each round in which both did work [blocks]. Slice s belongs to round s // points."""
+    _, first, second = np.intersect1d(above.slices // points, below.slices // points, return_indices=True)
+    a, b = above.rates[first], below.rates[second]
+    both = (a > 0) & (b > 0)
+    return np.asarray(np.log(a[both] / b[both]), dtype=np.float64)
+
+
+def ratio_over(series: Sequence[Blocks], *, level: float = 0.95) -> Estimate:
+    """The ratio from the log ratios of the rounds of each repeat.
+
+    From three repeats on: mean of the repeats' means, t interval over repeats, which holds whatever differs between
+    them. Two: their range, no level. One: t interval within it, by how far neighbouring rounds resemble each other.
+    """
+    if not series:
+        return Estimate.absent(RATIO, "no round has both points", "mean log ratio of paired slices")
+    means, blocks = np.array([one.mean() for one in series]), sum(one.size for one in series)
+    value, method = float(means.mean()), f"mean log ratio of paired slices, {blocks} rounds"
+    if len(series) >= FEWEST_RUNS:
+        half = t_quantile(level, len(series) - 1) * float(means.std(ddof=1)) / math.sqrt(len(series))
+        return _estimate(value, half, f"{method} in {len(series)} repeats, t interval over repeats", level, len(series))
+    if len(series) > 1:
+        low, high = (float(math.exp(bound)) for bound in (means.min(), means.max()))
+        text = f"{method} in 2 repeats, with their range; no confidence claimed"
+        return Estimate(math.exp(value), RATIO, text, "derived", low=low, high=high, n=2)
+    error, independent = _within(series[0])
+    if series[0].size < FEWEST_BLOCKS or independent < _LEAST_INDEPENDENT:
+        text = (
+            f"{method} of one repeat; no interval below {FEWEST_BLOCKS} rounds and {_LEAST_INDEPENDENT:g} independent"
+        )
+        return Estimate(math.exp(value), RATIO, text, "derived", n=max(1, int(independent)))
+    half = t_quantile(level, max(1.0, independent - 1)) * error
+    text = f"{method} of one repeat, t interval over rounds; not comparable across repeats"
+    return _estimate(value, half, text, level, int(independent))
+
+
+def steadiness(series: Sequence[Blocks]) -> tuple[PairedLabel, str, float | None]:
+    """Whether the log ratio stayed on one level within repeats: label, reason, and the least change that would show.
+
+    A straight line through the rounds of each repeat: the common slope of all repeats, and each one's own (at a level
+    shared between them), with an interval that respects how far neighbouring rounds resemble each other.
+    """
+    if not series or min(one.size for one in series) < FEWEST_BLOCKS:
+        fewest = min((one.size for one in series), default=0)
+        return "too short", f"a repeat has {fewest} rounds, at least {FEWEST_BLOCKS} are needed", None
+    lines = [_line(one) for one in series]
+    errors = np.array([error for _, error, _ in lines])
+    if not errors.any():
+        return "level", "every round has the same ratio", 0.0
+    common, freedom = float(np.mean([change for change, _, _ in lines])), sum(max(1.0, free) for _, _, free in lines)
+    half = t_quantile(_VISIBLE_LEVEL, freedom) * math.sqrt(float((errors**2).mean()) / len(lines))
+    visible = math.expm1(min(half, 700.0))
+    if abs(common) > max(half, math.log1p(_DELTA)):
+        return "drift", f"the ratio {_moved(common)} over a repeat", visible
+    for number, (change, error, free) in enumerate(lines):
+        alone = t_quantile(1 - (1 - _VISIBLE_LEVEL) / len(lines), max(1.0, free)) * error
+        if abs(change) > max(alone, math.log1p(_DELTA)):
+            return "drift", f"the ratio {_moved(change)} over repeat {number}", visible
+    size = f"{digits(100 * visible, 2)} %"
+    if visible > MOST_HIDDEN:
+        rounds = sum(one.size for one in series)
+        unseen = f"no change showed in {rounds} rounds, but one of less than {size} would hardly have"
+        return "unproven", unseen, visible
+    return "level", f"a change of {size} over a repeat would have shown", visible
+
+
+def _moved(change: float) -> str:
+    return f"{'grows' if change > 0 else 'falls'} by {digits(100 * abs(math.expm1(change)), 2)} %"
+
+
+def _line(series: Blocks) -> tuple[float, float, float]:
+    """Change of a series over its length by least squares, its standard error, and freedom."""
+    calm = _grouped(series)
+    place = np.linspace(-0.5, 0.5, calm.size)
+    power = float(place @ place)
+    change = float(place @ calm) / power
+    rest = calm - calm.mean() - change * place
+    tau = _time(rest)
+    free = calm.size / max(tau, 1.0) - 2
+    return change, math.sqrt(float(rest @ rest) / max(1, calm.size - 2) * tau / power), free
+
+
+def _within(series: Blocks) -> tuple[float, float]:
+    """Standard error of the mean of a series, and how many independent values it is worth."""
+    calm = _grouped(series)
+    n = calm.size
+    if n < 3:
+        return 0.0, 1.0
+    tau = min(_time(calm - calm.mean()), n / 2)
+    hidden = float(calm.var()) / (1 - tau / n)  # the variance that correlated values hide (Priestley 1981, 5.3)
+    return math.sqrt(hidden * tau / n), n / max(tau, 1.0)
+
+
+def _grouped(series: Blocks) -> Blocks:
+    """At most `MOST_BLOCKS` means of neighbours."""
+    size = -(-series.size // MOST_BLOCKS)
+    edges = np.arange(0, series.size - series.size % size, size)
+    return np.asarray(np.add.reduceat(series[: edges.size * size], edges) / size, dtype=np.float64)
+
+
+def _time(centred: Blocks) -> float:
+    """Autocorrelation time of a first-order process, in rounds.
+
+    φ at lag 1 is raised by (1 + 3φ)/n for the bias of short series (Marriott & Pope 1954) and by 0.3/√n for its own
+    error: with fewer, intervals cover too little from 10 rounds (benchmarks/coverage/paired.py). Rounds whose order
+    alternates turn a drift into a see-saw, so below 1 is credited, but little.
+    """
+    n, power = centred.size, float(centred @ centred)
+    if power <= n * 1e-28:
+        return 1.0
+    phi = float(centred[1:] @ centred[:-1]) / power
+    phi = min(max(phi + (1 + 3 * phi) / n + 0.3 / math.sqrt(n), -0.4), 0.9)
+    return (1 + phi) / (1 - phi)
+
+
+def _estimate(value: float, half: float, method: str, level: float, n: int) -> Estimate:
+    low, high = math.exp(value - half), math.exp(min(value + half, 700.0))
+    return Estimate(math.exp(value), RATIO, method, "derived", low=low, high=high, level=level, n=n)

@@ -1,0 +1,1 @@
+"""The same rows under other tools' definitions and names."""

@@ -1,0 +1,209 @@
+"""The same rows under other tools' definitions and names, so that a result can be put beside theirs.
+
+None of these is what we report: they count from sending (but MLPerf's), leave failures out, take every request of the
+run from the first sent to the last drained, print any percentile of any n, and but for GuideLLM (95 %, since 0.8.1)
+give no interval. Read from the sources
+of vLLM (benchmarks/serve.py), GuideLLM 0.8 (schemas/request_stats.py, schemas/statistics.py), AIPerf 0.13 (its metrics
+reference), MLPerf LoadGen (results.cc, logging.cc, early_stopping.cc), genai-bench, and inference-perf, which GKE uses.
+s scheduled, a sent, f first token, l last token, e end, n output tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.request import Requests
+from twinlens.spec.slo import Slo
+from twinlens.stats.peers.names import MILLISECONDS
+from twinlens.stats.peers.percentile import (
+    by_cdf,
+    by_numpy,
+    by_rank,
+    early_stopping,
+    mean,
+    rate,
+    weighted_mean,
+)
+from twinlens.units import REQUESTS_PER_S, SECONDS, TOKENS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """Answered requests only, shape (answers,), seconds; `gaps_s` is pooled. `wall_s`: first intended to last end."""
+
+    scheduled_s: np.ndarray
+    sent_s: np.ndarray
+    first_s: np.ndarray
+    last_s: np.ndarray
+    end_s: np.ndarray
+    output: np.ndarray
+    input: np.ndarray
+    gaps_s: np.ndarray
+    wall_s: float
+    client_wall_s: float
+
+    @property
+    def ttft_s(self) -> np.ndarray:
+        return np.asarray(self.first_s - self.sent_s)
+
+    @property
+    def tpot_s(self) -> np.ndarray:
+        """(l - f) / (n - 1) of answers with more than one token. Shape: (those,)."""
+        many = self.output > 1
+        return np.asarray((self.last_s - self.first_s)[many] / (self.output[many] - 1))
+
+
+def variants(requests: Requests, slo: Slo | None = None) -> dict[str, Estimate]:
+    """Every variant of one run, `peer.their_name` → a value without interval; empty for a run without tokens."""
+    if not len(requests) or not requests.output_tokens.any():
+        return {}
+    some = _answered(requests)
+    found = _vllm(some, slo) | _guidellm(some) | _aiperf(some) | _mlperf(some, requests)
+    return found | _genai_bench(some) | _inference_perf(some)
+
+
+def _vllm(some: _Answered, slo: Slo | None) -> dict[str, Estimate]:
+    e2e = some.last_s - some.sent_s
+    found: dict[str, Estimate] = {}
+    for name, values, said in (
+        ("ttft", some.ttft_s, "f - a"),
+        ("tpot", some.tpot_s, "(l - f) / (n - 1), n > 1"),
+        ("itl", some.gaps_s, "gaps between chunks, pooled"),
+        ("e2el", e2e, "l - a"),
+    ):
+        found[f"vllm.mean_{name}_ms"] = mean(values, said)
+        found[f"vllm.median_{name}_ms"] = by_numpy(values, 50, said)
+        found[f"vllm.p99_{name}_ms"] = by_numpy(values, 99, said)
+    wall = "wall from the start to the last end, ramp and drain included"
+    found["vllm.request_throughput"] = rate(some.output.size, some.wall_s, REQUESTS_PER_S, wall)
+    found["vllm.output_throughput"] = rate(some.output.sum(), some.wall_s, TOKENS_PER_S, wall)
+    both = some.output.sum() + some.input.sum()
+    found["vllm.total_token_throughput"] = rate(both, some.wall_s, TOKENS_PER_S, wall)
+    if slo is not None:
+        good = _vllm_good(some, slo, e2e)
+        said = f"requests within every limit from sending, TPOT of one token counted as 0; {wall}"
+        found["vllm.request_goodput"] = rate(good, some.wall_s, REQUESTS_PER_S, said)
+    return found
+
+
+def _vllm_good(some: _Answered, slo: Slo, e2e: np.ndarray) -> int:
+    tpot = np.where(some.output > 1, (some.last_s - some.first_s) / np.maximum(1, some.output - 1), 0.0)
+    good = np.ones(some.output.size, bool)
+    for limit, values in ((slo.ttft_s, some.ttft_s), (slo.tpot_s, tpot), (slo.e2e_latency_s, e2e)):
+        if limit is not None:
+            good &= values <= limit
+    return int(good.sum())
+
+
+def _guidellm(some: _Answered) -> dict[str, Estimate]:
+    """Its time per output token includes the first; both it and its ITL are weighted by tokens."""
+    tpot, itl = (some.last_s - some.sent_s) / np.maximum(1, some.output), some.tpot_s
+    weights = some.output[some.output > 1] - 1.0
+    found: dict[str, Estimate] = {}
+    for name, values, weight, said in (
+        ("time_to_first_token_ms", some.ttft_s, np.ones(some.output.size), "f - a"),
+        ("time_per_output_token_ms", tpot, some.output.astype(float), "(l - a) / n, weighted by n"),
+        ("inter_token_latency_ms", itl, weights, "(l - f) / (n - 1) per request, weighted by n - 1"),
+    ):
+        found[f"guidellm.{name}_mean"] = weighted_mean(values, weight, said)
+        found[f"guidellm.{name}_p50"] = by_cdf(values, weight, 0.5, said)
+        found[f"guidellm.{name}_p99"] = by_cdf(values, weight, 0.99, said)
+    said = "e - a"
+    found["guidellm.request_latency_mean"] = mean(some.end_s - some.sent_s, said, SECONDS)
+    wall = "wall from the first sent to the last end"
+    found["guidellm.requests_per_second"] = rate(some.output.size, some.client_wall_s, REQUESTS_PER_S, wall)
+    return found
+
+
+def _aiperf(some: _Answered) -> dict[str, Estimate]:
+    """Its ITL is what vLLM calls TPOT; gaps between chunks are its ICL."""
+    found: dict[str, Estimate] = {}
+    for name, values, said in (
+        ("time_to_first_token", some.ttft_s, "f - a"),
+        ("inter_token_latency", some.tpot_s, "(latency - TTFT) / (n - 1)"),
+        ("inter_chunk_latency", some.gaps_s, "gaps between chunks, pooled"),
+        ("request_latency", some.last_s - some.sent_s, "l - a"),
+    ):
+        found[f"aiperf.{name}_avg"] = mean(values, said)
+        found[f"aiperf.{name}_p99"] = by_numpy(values, 99, said)
+    speed = 1 / some.tpot_s[some.tpot_s > 0]
+    found["aiperf.output_token_throughput_per_user_avg"] = mean(speed, "1 / ITL, mean over requests", TOKENS_PER_S)
+    wall = "wall from the first sent to the last end"
+    found["aiperf.output_token_throughput"] = rate(some.output.sum(), some.client_wall_s, TOKENS_PER_S, wall)
+    found["aiperf.request_throughput"] = rate(some.output.size, some.client_wall_s, REQUESTS_PER_S, wall)
+    return found
+
+
+def _mlperf(some: _Answered, requests: Requests) -> dict[str, Estimate]:
+    """From the scheduled time, as we do; percentiles are single order statistics, and a run with failures is void."""
+    lost = int((requests.outcome != "ok").sum())
+    many = some.output > 1
+    tpot = (some.end_s - some.first_s)[many] / (some.output[many] - 1)
+    found: dict[str, Estimate] = {}
+    for name, values, said in (
+        ("ttft", some.first_s - some.scheduled_s, "f - s"),
+        ("tpot", tpot, "(e - f) / (n - 1)"),
+        ("latency", some.end_s - some.scheduled_s, "e - s"),
+    ):
+        if lost:
+            why = f"{lost} requests failed; MLPerf counts no run with errors"
+            void = Estimate.absent(MILLISECONDS, why)
+            found |= {f"mlperf.{name}_p99_ms": void, f"mlperf.early_stopping_{name}_p99_ms": void}
+            continue
+        found[f"mlperf.{name}_p99_ms"] = by_rank(values, 0.99, said)
+        found[f"mlperf.early_stopping_{name}_p99_ms"] = early_stopping(values, 0.99, said)
+    return found
+
+
+def _genai_bench(some: _Answered) -> dict[str, Estimate]:
+    found: dict[str, Estimate] = {}
+    for name, values, said in (
+        ("ttft", some.ttft_s, "f - a"),
+        ("tpot", some.tpot_s, "(e2e - TTFT) / (n - 1)"),
+        ("e2e_latency", some.last_s - some.sent_s, "l - a"),
+    ):
+        found[f"genai_bench.{name}_mean"] = mean(values, said, SECONDS)
+        found[f"genai_bench.{name}_p99"] = by_numpy(values, 99, said, SECONDS)
+    speed = 1 / some.tpot_s[some.tpot_s > 0]
+    found["genai_bench.output_inference_speed_mean"] = mean(speed, "1 / TPOT, mean over requests", TOKENS_PER_S)
+    return found
+
+
+def _inference_perf(some: _Answered) -> dict[str, Estimate]:
+    found: dict[str, Estimate] = {}
+    for name, values, said in (
+        ("time_to_first_token", some.ttft_s, "f - a"),
+        ("time_per_output_token", some.tpot_s, "(l - f) / (n - 1)"),
+        ("normalized_time_per_output_token", (some.end_s - some.sent_s) / np.maximum(1, some.output), "(e - a) / n"),
+        ("inter_token_latency", some.gaps_s, "gaps between chunks, pooled"),
+        ("request_latency", some.end_s - some.sent_s, "e - a"),
+    ):
+        found[f"inference_perf.{name}_mean"] = mean(values, said, SECONDS)
+        found[f"inference_perf.{name}_p99"] = by_numpy(values, 99, said, SECONDS)
+    return found
+
+
+def _answered(requests: Requests) -> _Answered:
+    ok = np.flatnonzero((requests.outcome == "ok") & (np.diff(requests.offsets) > 0))
+    within = np.ones(max(0, len(requests.chunk_ns) - 1), bool)
+    edges = requests.offsets[1:-1] - 1
+    within[edges[(edges >= 0) & (edges < within.size)]] = False
+    within &= np.repeat(requests.outcome == "ok", np.diff(requests.offsets))[:-1]
+    last_ns = int(requests.end_ns.max())
+    was_sent = requests.sent_ns >= requests.intended_ns
+    first_sent = int(requests.sent_ns[was_sent].min()) if was_sent.any() else int(requests.intended_ns.min())
+    return _Answered(
+        scheduled_s=requests.intended_ns[ok] / 1e9,
+        sent_s=requests.sent_ns[ok] / 1e9,
+        first_s=requests.first_chunk_ns()[ok] / 1e9,
+        last_s=requests.last_chunk_ns()[ok] / 1e9,
+        end_s=requests.end_ns[ok] / 1e9,
+        output=requests.output_tokens[ok],
+        input=requests.input_tokens[ok],
+        gaps_s=np.diff(requests.chunk_ns)[within] / 1e9,
+        wall_s=(last_ns - int(requests.intended_ns.min())) / 1e9,
+        client_wall_s=(last_ns - first_sent) / 1e9,
+    )

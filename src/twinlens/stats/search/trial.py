@@ -1,0 +1,135 @@
+"""How one run of a search stands to its SLO, in the words of the search. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.search import TrialVerdict, Tried
+from twinlens.spec.search import Search
+from twinlens.spec.slo import Slo
+from twinlens.stats.estimator.repeats import binomial_bounds
+from twinlens.stats.search.next_rate import CONFIDENCE, Done, SearchRule, Trial, interval_words, next_rate
+from twinlens.stats.serving.goodput import Standing, standing
+from twinlens.stats.summary.group import Summary
+from twinlens.units import RATIO
+
+# Latency that was still rising, and a run too short to say: neither shows that a value can be kept up.
+_NO_PASS = ("drift", "slowdown", "too short")
+_NEAR_LIMIT = 3  # values of one search that a run may mistake for the other side of the limit
+_NAMES = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_latency_s": "latency"}
+
+
+def judged(
+    summary: Summary, slo: Slo, search: Search, before: Sequence[Tried] = ()
+) -> tuple[TrialVerdict, str, dict[str, tuple[float, int]]]:
+    """How a value stands to the SLO after a finished run, why, and the run's shares. `before`: its earlier runs.
+
+    A growing backlog fails whatever the latencies were until the run ended. What the client was too slow for says
+    nothing of the server. A run that got slower as it went, or is too short to tell, cannot pass. All runs of a value
+    are judged as one, so another run is no second chance; that one looks `tries` times, at a few values so near the
+    limit that each may err, is paid for (Bonferroni).
+    """
+    label, own = summary.verdict.label, _known(summary.metrics, slo)
+    if label == "invalid":
+        return "invalid", summary.verdict.reason, {}
+    if label == "overload":
+        return "fail", f"overload: {summary.verdict.reason}", own
+    valid = [one for one in before if one.verdict not in ("invalid", "failed")]
+    shares = pooled([*(one.shares for one in valid if one.shares), own])
+    verdict = standing(shares, slo, 1 - (1 - CONFIDENCE) / (_NEAR_LIMIT * search.tries))
+    if verdict == "pass" and label in _NO_PASS:
+        return "inconclusive", f"{label}: {summary.verdict.reason}", own
+    if verdict == "pass" and any(one.label == "overload" for one in valid):
+        return "inconclusive", f"an earlier run was in overload; {_shares(shares, slo)}", own
+    runs = f" in {len(valid) + 1} runs" if valid else ""
+    return verdict, f"{_shares(shares, slo)}{runs}", own
+
+
+def pooled(runs: Sequence[Mapping[str, tuple[float, int]]]) -> dict[str, Estimate]:
+    """The shares of several runs as one, under their metrics' ids: hits and independent requests are summed."""
+    found = {}
+    for name in dict.fromkeys(name for run in runs for name in run):
+        known = [run[name] for run in runs if name in run]
+        n = sum(count for _, count in known)
+        value = sum(share * count for share, count in known) / n
+        low, high = binomial_bounds(value, n, CONFIDENCE)
+        low, high = min(low, value), max(high, value)
+        found[f"{name}_within"] = Estimate(value, RATIO, "runs as one", "derived", low, high, CONFIDENCE, n)
+    return found
+
+
+def rule_of(search: Search) -> SearchRule:
+    """The rule of `stats.search` that a spec asks for."""
+    least, most = search.bounds()
+    start = search.rounded(search.start)
+    return SearchRule(start, search.width, search.most_points, search.tries, least=least, most=most)
+
+
+def next_value(tried: Sequence[Tried], search: Search) -> float | Done:
+    """The next value to measure, rounded so that people can read it, or the answer."""
+    rule, history = rule_of(search), _history(tried)
+    ask = next_rate(history, rule)
+    if isinstance(ask, Done):
+        return _in_words(ask, search)
+    value = search.rounded(ask)
+    seen = {one.value for one in tried}
+    if value in seen and ask not in seen:  # no value lies between two neighbours: they are as narrow as can be
+        at_last = replace(rule, width=math.inf)
+        done = next_rate(history, at_last)
+        return _in_words(done, search) if isinstance(done, Done) else so_far(tried, search)
+    return value
+
+
+def so_far(tried: Sequence[Tried], search: Search, why: str = "") -> Done:
+    """What the runs say if none follows; `why` stands in place of the reason."""
+    known = _history(tried)
+    if not known:
+        return Done(None, None, "budget", why or "nothing was measured", 0)
+    done = next_rate(known, replace(rule_of(search), most_trials=len(known)))
+    assert isinstance(done, Done)
+    return _in_words(replace(done, reason=why) if why else done, search)
+
+
+def between(done: Done, search: Search) -> str:
+    """The interval in words: "between 8 and 11.3 requests/s"."""
+    return interval_words(done.low, done.high, search.unit)
+
+
+def _history(tried: Sequence[Tried]) -> list[Trial]:
+    """What the rule is told: each value's last verdict, which rests on all its runs. An invalid client says none."""
+    last = {one.value: place for place, one in enumerate(tried) if one.verdict not in ("invalid", "failed")}
+    said: dict[TrialVerdict, Standing] = {"pass": "pass", "fail": "fail"}
+    return [
+        Trial(one.value, said.get(one.verdict, "inconclusive") if last.get(one.value) == place else "inconclusive")
+        for place, one in enumerate(tried)
+    ]
+
+
+def _in_words(done: Done, search: Search) -> Done:
+    return replace(done, reason=done.reason.replace("requests/s", search.unit))
+
+
+def _known(metrics: Mapping[str, Estimate], slo: Slo) -> dict[str, tuple[float, int]]:
+    """The share within each limit, and how many independent requests it rests on."""
+    found = {name: metrics.get(f"{name}_within") for name in slo.limits()}
+    return {name: (one.value, one.n) for name, one in found.items() if one and one.value is not None and one.n}
+
+
+def _shares(shares: Mapping[str, Estimate], slo: Slo) -> str:
+    """The share of requests within each limit, with its interval: what the verdict rests on."""
+    said = []
+    for name, limit in slo.limits().items():
+        share = shares.get(f"{name}_within")
+        if share is None or share.value is None:
+            said.append(f"{_NAMES[name]}: not measured")
+            continue
+        bounds = "" if share.low is None or share.high is None else f" ({_share(share.low)} to {_share(share.high)})"
+        said.append(f"{_NAMES[name]} ≤ {limit:g} s: {_share(share.value)}{bounds}")
+    return f"{'; '.join(said)}; wanted {_share(slo.quantile)}"
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.4g}%"

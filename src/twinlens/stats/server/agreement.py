@@ -1,0 +1,137 @@
+"""Whether the server's own figures and the client's are figures of the same run: tokens, requests, first tokens.
+
+Compared from the first reading to the last, which lie before and after the load, so that edges hardly matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.request import Requests
+from twinlens.stats.server.samples import ServerRows
+from twinlens.units import RATIO, SECONDS, digits, show
+
+# A server may count a token that ends an answer and is not sent.
+MOST_COUNT_CHANGE = 0.01
+# The client's time to first token holds the network and the HTTP front as well: a tenth is what they may take.
+MOST_TIME_SHARE = 0.1
+# Neither clock is read at the very moment: a server's figure above the client's by less is no contradiction.
+LEAST_TIME_S = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """`notes`: a sentence for each figure on which the two differ by more than is to be expected."""
+
+    metrics: dict[str, Estimate]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The client's side between two readings: which rows lie inside, and which ones only in part or unclear."""
+
+    inside: np.ndarray
+    unclear: np.ndarray
+    answered: np.ndarray
+
+
+def agreement(rows: ServerRows, requests: Requests) -> Agreement:
+    """The server's figures over the client's: 1 where they agree."""
+    found = {
+        "server_tokens_agreement": _tokens(rows, requests),
+        "server_requests_agreement": _requests(rows, requests),
+        "server_ttft_agreement": _first_tokens(rows, requests),
+    }
+    return Agreement(
+        {name: estimate for name, (estimate, _) in found.items()},
+        tuple(note for _, note in found.values() if note),
+    )
+
+
+def _seen(rows: ServerRows, requests: Requests, name: str) -> _Seen:
+    """Between the first and the last reading that have this counter."""
+    known = rows.time_ns[~np.isnan(rows.columns[name])]
+    begin_ns, end_ns = int(known[0]), int(known[-1])
+    whole = (requests.sent_ns >= begin_ns) & (requests.end_ns <= end_ns)
+    apart = (requests.end_ns <= begin_ns) | (requests.sent_ns >= end_ns)
+    answered = np.isin(requests.outcome, ("ok", "cut_off"))
+    # What became of a request that failed only the server knows: it may have answered to nobody.
+    return _Seen(whole, (~whole & ~apart) | (whole & ~answered), whole & answered)
+
+
+def _tokens(rows: ServerRows, requests: Requests) -> tuple[Estimate, str]:
+    why = rows.why_not("generation_tokens")
+    if why is not None:
+        return Estimate.absent(RATIO, why), ""
+    seen = _seen(rows, requests, "generation_tokens")
+    server = float(rows.steps("generation_tokens")[0].sum())
+    client = float(requests.output_tokens[seen.inside].sum())
+    asked = np.fmax(requests.output_tokens, np.nan_to_num(requests.asked_tokens))
+    return _compared(
+        "generated tokens",
+        server,
+        client,
+        float(asked[seen.unclear].sum()),
+        "somebody else asks this server too, or tokens are not what the client counts",
+    )
+
+
+def _requests(rows: ServerRows, requests: Requests) -> tuple[Estimate, str]:
+    why = rows.why_not("finished")
+    if why is not None:
+        return Estimate.absent(RATIO, why), ""
+    seen = _seen(rows, requests, "finished")
+    server, client = float(rows.steps("finished")[0].sum()), float(seen.answered.sum())
+    return _compared(
+        "finished requests",
+        server,
+        client,
+        float(seen.unclear.sum()),
+        "somebody else asks this server too, or it counts otherwise",
+    )
+
+
+def _compared(what: str, server: float, client: float, unclear: float, cause: str) -> tuple[Estimate, str]:
+    """Two counts of the same thing. `unclear`: how much of it cannot be told, as it lies on an edge or failed."""
+    if client <= 0:
+        return Estimate.absent(RATIO, f"the client counts no {what}"), ""
+    allowed = MOST_COUNT_CHANGE + unclear / client
+    sides = f"{server:,.0f} {what} at the server, {client:,.0f} at the client"
+    expected = f"up to {digits(100 * allowed, 2)} % is to be expected"
+    method = f"{sides}, over the whole run; {expected}"
+    estimate = Estimate(server / client, RATIO, method, "measured", n=round(client))
+    if abs(server - client) <= allowed * client:
+        return estimate, ""
+    return estimate, f"Server and client disagree: {sides}, where {expected}; {cause}."
+
+
+def _first_tokens(rows: ServerRows, requests: Requests) -> tuple[Estimate, str]:
+    why = rows.why_not("ttft_sum_s", "ttft_count")
+    if why is not None:
+        return Estimate.absent(RATIO, why), ""
+    sums, counts = rows.steps("ttft_sum_s", "ttft_count")
+    first_s = (requests.first_chunk_ns() - requests.sent_ns)[_seen(rows, requests, "ttft_count").inside] / 1e9
+    first_s = first_s[~np.isnan(first_s)]
+    if counts.sum() <= 0 or not first_s.size:
+        return Estimate.absent(RATIO, "no first token was seen on both sides"), ""
+    server_s, client_s = float(sums.sum() / counts.sum()), float(first_s.mean())
+    trip_s = float(np.median(rows.round_trip_ns)) / 1e9
+    between_s, most_s = client_s - server_s, MOST_TIME_SHARE * client_s + trip_s
+    means = f"mean TTFT {show(server_s, SECONDS)} at the server, {show(client_s, SECONDS)} from send at the client"
+    method = f"{means}; up to {show(most_s, SECONDS)} between them is to be expected (a tenth, and one round trip)"
+    estimate = Estimate(server_s / client_s, RATIO, method, "measured", n=int(counts.sum()))
+    if between_s > most_s:
+        return estimate, (
+            f"Server and client disagree: {means}; {show(between_s, SECONDS)} lie between them, where up to "
+            f"{show(most_s, SECONDS)} is to be expected: in the network, or before the engine takes a request."
+        )
+    if between_s < -(LEAST_TIME_S + MOST_COUNT_CHANGE * client_s):
+        return estimate, (
+            f"Server and client disagree: {means}; the server's cannot be the longer one, so the two do not mean the "
+            "same, or somebody else asks this server too."
+        )
+    return estimate, ""

@@ -1,0 +1,141 @@
+"""What the server said of itself in the window of a served run. Pure: takes readings of its metrics page, and rows.
+
+Counter 3 of the four that explain latency, batching efficiency, is here: useful tokens / (slots × steps).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.request import Requests
+from twinlens.stats.estimator.bootstrap import rate_interval
+from twinlens.stats.estimator.interval import mean_interval
+from twinlens.stats.estimator.scaled import scaled
+from twinlens.stats.server.agreement import agreement
+from twinlens.stats.server.samples import ServerRows
+from twinlens.stats.serving.window import Window
+from twinlens.units import COUNT, RATIO, SECONDS
+
+_GAUGES = (("running", COUNT), ("waiting", COUNT), ("kv_use", RATIO))
+# id: numerator, denominator, unit, what it is, why it is absent where the denominator did not move
+_RATIOS = {
+    "prefix_hit_ratio": ("prefix_hits", "prefix_queries", RATIO, "cached / looked up", "nothing was looked up"),
+    "draft_acceptance": ("accepted_tokens", "draft_tokens", RATIO, "accepted / drafted", "nothing was drafted"),
+    "tokens_per_iteration": ("iteration_tokens", "iterations", COUNT, "tokens / steps", "the engine made no step"),
+    "server_ttft_s_mean": ("ttft_sum_s", "ttft_count", SECONDS, "sum / count", "no request had a first token"),
+    "server_queue_s_mean": ("queue_sum_s", "queue_count", SECONDS, "sum / count", "no request left the queue"),
+    "server_prefill_s_mean": ("prefill_sum_s", "prefill_count", SECONDS, "sum / count", "no request ended"),
+    "server_decode_s_mean": ("decode_sum_s", "decode_count", SECONDS, "sum / count", "no request ended"),
+    "server_e2e_s_mean": ("e2e_sum_s", "e2e_count", SECONDS, "sum / count", "no request ended"),
+    "server_itl_s_mean": ("itl_sum_s", "itl_count", SECONDS, "sum / count", "no request had a second token"),
+}
+_NO_SLOTS = "the server does not say how many requests may run at once"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFigures:
+    """`notes`: what a reader must see beside the numbers, one sentence each."""
+
+    metrics: dict[str, Estimate]
+    notes: tuple[str, ...]
+
+
+def server_figures(
+    samples: pa.Table, record: Mapping[str, Any], requests: Requests, window: Window, slots: int | None
+) -> ServerFigures:
+    """Every metric of the server's own figures, absent ones with their reason.
+
+    `samples` has SERVER_SCHEMA. `record`: what run.json says of the reading (`reason`: why there was none). `slots`:
+    how many requests the server may run at once, as its facts say; None: as its page does.
+    """
+    rows = ServerRows.from_table(samples)
+    if not len(rows):
+        reason = str(record.get("reason") or "no reading of the metrics page succeeded")
+        absent = {name: Estimate.absent(unit, reason) for name, unit in _units().items()}
+        return ServerFigures(absent, (f"The server's own metrics are not measured: {reason}.",))
+    inside = rows.within(window.begin_ns, window.end_ns)
+    agreed = agreement(rows, requests)
+    metrics = (
+        {key: found for name, unit in _GAUGES for key, found in _levels(inside, name, unit).items()}
+        | {"server_preemptions": _count(inside, "preemptions", "preemptions")}
+        | {name: _ratio(inside, *of) for name, of in _RATIOS.items()}
+        | {"batching_efficiency": _batching(inside, slots)}
+        | agreed.metrics
+    )
+    return ServerFigures(metrics, (*_lost(samples, rows, record), *agreed.notes))
+
+
+def _units() -> dict[str, str]:
+    levels = {f"server_{name}_{end}": unit for name, unit in _GAUGES for end in ("mean", "max")}
+    ratios = {name: of[2] for name, of in _RATIOS.items()}
+    agreed = dict.fromkeys(("server_tokens_agreement", "server_requests_agreement", "server_ttft_agreement"), RATIO)
+    return levels | {"server_preemptions": COUNT} | ratios | {"batching_efficiency": RATIO} | agreed
+
+
+def _levels(rows: ServerRows, name: str, unit: str) -> dict[str, Estimate]:
+    """A gauge's mean, over readings a fixed time apart, and its largest reading."""
+    values, mean, largest = rows.known(name), f"server_{name}_mean", f"server_{name}_max"
+    if not values.size:
+        why = "the server does not say it" if len(rows) else "there is no reading inside the window"
+        return {mean: Estimate.absent(unit, why), largest: Estimate.absent(unit, why)}
+    found = mean_interval(values, unit=unit, method_suffix=", readings of the metrics page")
+    if found.low is not None:
+        found = replace(found, low=max(0.0, found.low))
+    method = f"the largest of {values.size} readings; a shorter peak can lie between two"
+    return {mean: found, largest: Estimate(float(values.max()), unit, method, "measured", n=values.size)}
+
+
+def _count(rows: ServerRows, name: str, what: str) -> Estimate:
+    why = rows.why_not(name)
+    if why is not None:
+        return Estimate.absent(COUNT, why)
+    steps = rows.steps(name)[0]
+    method = f"{what} from the first to the last reading inside the window"
+    return Estimate(float(steps.sum()), COUNT, method, "measured", n=steps.size)
+
+
+def _ratio(rows: ServerRows, above: str, below: str, unit: str, what: str, nothing: str) -> Estimate:
+    """A ratio of two counters' differences, with the interval of a ratio over the times between readings."""
+    why = rows.why_not(above, below)
+    if why is not None:
+        return Estimate.absent(unit, why)
+    upper, lower = rows.steps(above, below)
+    if lower.sum() <= 0:
+        return Estimate.absent(unit, nothing)
+    # The denominator takes the place of time: a rate per unit of it is the ratio, and its interval the ratio's.
+    clock = np.concatenate([[0], np.cumsum(lower * 1e9)]).astype(np.int64)
+    found = rate_interval(np.maximum(upper, 0.0), clock[:-1], clock[1:], unit=unit)
+    way = found.method.removeprefix("work / wall").lstrip(",; ")
+    return replace(found, method=f"{what}, differences over {lower.size} times between readings, {way}")
+
+
+def _batching(rows: ServerRows, slots: int | None) -> Estimate:
+    """Useful tokens / (slots × steps): generated ones, of which a step yields one for each slot (drafts aside)."""
+    told = rows.known("slots")
+    places = slots or (int(told[-1]) if told.size else None)
+    what = ("generation_tokens", "iterations", RATIO, "generated tokens / steps", "the engine made no step")
+    per_step = _ratio(rows, *what)
+    if per_step.value is not None and not places:
+        return Estimate.absent(RATIO, _NO_SLOTS)
+    return scaled(per_step, 1 / (places or 1), RATIO, f"per slot, of {places}", "measured")
+
+
+def _lost(samples: pa.Table, rows: ServerRows, record: Mapping[str, Any]) -> list[str]:
+    """Sentences on readings that failed, and on a server that was started again."""
+    found = []
+    failed = samples.num_rows - len(rows)
+    if failed:
+        last = samples.column("error").drop_null()[-1].as_py()
+        found.append(f"{failed} of {samples.num_rows} readings of the server's metrics failed, the last one: {last}.")
+    if len(rows.restarts_ns):
+        moments = ", ".join(f"{moment / 1e9:.1f} s" for moment in rows.restarts_ns)
+        found.append(f"The server was started again in mid-run (its counters fell; seen at {moments}).")
+    if record.get("reason"):
+        found.append(f"The server's metrics were read no further: {record['reason']}.")
+    return found

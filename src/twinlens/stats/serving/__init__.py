@@ -1,0 +1,1 @@
+"""Metrics of a run under load, from its request rows."""

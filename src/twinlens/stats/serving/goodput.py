@@ -1,0 +1,188 @@
+"""How many requests were good: within every limit of an SLO, failures counted as misses. And how fluid answers were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+from scipy.special import ndtri
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.request import Requests
+from twinlens.spec.slo import Slo
+from twinlens.stats.estimator.autocorrelation import careful_time
+from twinlens.stats.estimator.bootstrap import rate_interval
+from twinlens.stats.estimator.interval import mean_interval
+from twinlens.stats.estimator.repeats import binomial_bounds, cut
+from twinlens.stats.estimator.scaled import scaled
+from twinlens.stats.serving.latency import Latency
+from twinlens.units import RATIO, REQUESTS_PER_S
+
+FLUID = 0.9  # an answer is fluid if it met nine deadlines in ten (Agrawal et al. 2024)
+_BINS = 200
+_NO_SLO = "the workload names no SLO"
+
+Standing = Literal["pass", "fail", "inconclusive"]
+
+
+def within(latency: Latency, slo: Slo) -> dict[str, np.ndarray]:
+    """For each limit that is set, which requests are within it. A request that failed is within none.
+
+    An answer of one token has no time per output token and no gap, and so keeps those limits.
+    """
+    times = _limited(latency, slo)
+    return {name: latency.ok & (times[name] <= limit) for name, limit in slo.limits().items()}
+
+
+def _limited(latency: Latency, slo: Slo) -> dict[str, np.ndarray]:
+    """The times that the SLO limits, shape (rows,) each; `inf` where a request failed."""
+    times = {
+        "ttft_s": latency.ttft_s,
+        "tpot_s": np.where(latency.ok & np.isnan(latency.tpot_s), 0.0, latency.tpot_s),
+        "itl_s": latency.longest_gap_s,
+        "e2e_latency_s": latency.e2e_s,
+    }
+    return {name: times[name] for name in slo.limits()}
+
+
+def goodput(
+    latency: Latency, slo: Slo | None, intended_ns: np.ndarray, begin_ns: int, end_ns: int
+) -> dict[str, Estimate]:
+    """Good requests per second of the window, the share of requests that are good, and the share within each limit.
+
+    `intended_ns` are the requests' own, in order; a request counts at the moment it was intended.
+    """
+    if slo is None:
+        return {
+            "goodput_per_s": Estimate.absent(REQUESTS_PER_S, _NO_SLO),
+            "slo_attainment": Estimate.absent(RATIO, _NO_SLO),
+        }
+    times = _limited(latency, slo)
+    each = within(latency, slo)
+    good = np.logical_and.reduce(list(each.values()))
+    limits = ", ".join(f"{name} ≤ {limit:g}" for name, limit in slo.limits().items())
+    return {
+        "goodput_per_s": _good_rate(good, intended_ns, begin_ns, end_ns, f"; good requests ({limits}) by intention"),
+        "slo_attainment": share(good, f"requests within all limits ({limits}) / all requests of the window", times),
+    } | {
+        f"{name}_within": share(
+            kept, f"requests with {name} ≤ {slo.limits()[name]:g} / all requests of the window", {name: times[name]}
+        )
+        for name, kept in each.items()
+    }
+
+
+def share(
+    hits: np.ndarray, method: str, times: Mapping[str, np.ndarray] | None = None, level: float = 0.95
+) -> Estimate:
+    """The share of hits [n] in time order, with the exact binomial interval (Clopper & Pearson 1934).
+
+    The number of independent requests is what their clustering leaves of n. It is read from the hits and, as few misses
+    say little of how misses cluster, from what decides them: `times` [n] by name, `inf` where a request failed. What
+    queues for one moment of a server resembles its neighbours long before the first of them misses.
+    """
+    n = hits.size
+    if not n:
+        return Estimate.absent(RATIO, "there are no requests in the window")
+    value = float(hits.mean())
+    series = list((times or {}).values())
+    independent = max(1.0, n / max([careful_time(hits.astype(float), 2.0), *map(_together, series)]))
+    low, high = binomial_bounds(value, independent, level)
+    named = f"{method}, exact binomial interval, {int(independent)} independent of {n}"
+    return Estimate(value, RATIO, named, "measured", min(low, value), max(high, value), level, n=int(independent))
+
+
+def standing(metrics: Mapping[str, Estimate], slo: Slo, level: float = 0.95) -> Standing:
+    """Whether a run meets its SLO: each limit is kept by `slo.quantile` of its requests, and that beyond doubt.
+
+    "pass" where every share's lower bound at `level` reaches the quantile, "fail" where some upper bound does not, and
+    "inconclusive" otherwise (too few requests to tell; measure longer). Equivalent to comparing each quantile's
+    order-statistic interval with its limit, and answered even where the quantile falls among failures.
+    """
+    bounds = [_bounds_at(metrics.get(f"{name}_within"), level) for name in slo.limits()]
+    if any(found is not None and found[1] < slo.quantile for found in bounds):
+        return "fail"
+    if all(found is not None and found[0] >= slo.quantile for found in bounds):
+        return "pass"
+    return "inconclusive"
+
+
+def _bounds_at(found: Estimate | None, level: float) -> tuple[float, float] | None:
+    """A share's bounds at another level than its own, from its number of independent requests."""
+    if found is None or found.value is None or found.low is None or found.high is None:
+        return None
+    return (found.low, found.high) if found.level == level else binomial_bounds(found.value, found.n or 1, level)
+
+
+def _together(times: np.ndarray) -> float:
+    """For how many requests [n] slow stays slow: of the times as they are, and of their ranks, which no giant hides.
+
+    Each is raised by its own error: runs that pass are those that looked calm, so the doubt must be on that side.
+    """
+    answered = np.isfinite(times)
+    if not answered.any():
+        return 1.0
+    known = np.where(answered, times, times[answered].max())
+    _, place, counts = np.unique(known, return_inverse=True, return_counts=True)
+    heights = ndtri((np.cumsum(counts) - counts / 2) / known.size)  # of equal times, the middle one's
+    return max(careful_time(known, 1.0), careful_time(heights[place], 2.0))
+
+
+def _good_rate(good: np.ndarray, intended_ns: np.ndarray, begin_ns: int, end_ns: int, suffix: str) -> Estimate:
+    """Good requests over the window. n requests have n - 1 gaps between them, as in the offered rate, so it is no more.
+
+    A request counts at the moment it was intended.
+    """
+    n = good.size
+    if n < 2:
+        return Estimate.absent(REQUESTS_PER_S, "one request has no rate")
+    edges = np.linspace(begin_ns, end_ns, _BINS + 1).astype(np.int64)
+    counts = np.histogram(np.clip(intended_ns, begin_ns, end_ns), edges, weights=good.astype(float))[0]
+    rate = rate_interval(counts, edges[:-1], edges[1:], unit=REQUESTS_PER_S, method_suffix=suffix, seen=int(good.sum()))
+    return scaled(rate, (n - 1) / n, REQUESTS_PER_S, "(requests - 1) / requests", "measured")
+
+
+def fluidity(requests: Requests, rows: np.ndarray, latency: Latency, slo: Slo | None) -> dict[str, Estimate]:
+    """The fluidity index (Agrawal et al. 2024, "Etalon", arXiv 2407.07000): the share of token deadlines that were met.
+
+    Mean over requests, and the share of requests that are fluid (index of at least 0.9). A failed request has 0.
+    """
+    if slo is None or slo.ttft_s is None or slo.tpot_s is None:
+        reason = "deadlines need an SLO with ttft_s and tpot_s"
+        return {name: Estimate.absent(RATIO, reason) for name in ("fluidity_index", "fluid_share")}
+    index = np.where(latency.ok, fluidity_index(requests, rows, slo.ttft_s, slo.tpot_s), 0.0)
+    suffix = f"; share of deadlines met, first after {slo.ttft_s:g} s, then one each {slo.tpot_s:g} s"
+    fluid = f"requests with a fluidity index of at least {FLUID:g} / all requests of the window"
+    return {
+        "fluidity_index": cut(mean_interval(index, unit=RATIO, method_suffix=suffix), 0.0, 1.0),
+        "fluid_share": share(index >= FLUID, fluid, {"fluidity_index": index}),
+    }
+
+
+def fluidity_index(requests: Requests, rows: np.ndarray, ttft_s: float, tpot_s: float) -> np.ndarray:
+    """The share of token deadlines that each of `rows` met. Shape: (rows,).
+
+    The first token is due `ttft_s` after the intended time, each next one `tpot_s` after the deadline before it: a
+    token that is early leaves its slack to those after it. A late one misses every deadline that passes until it
+    comes (at least one), and deadlines start anew from it. Tokens that share a chunk come at the same moment.
+    """
+    starts, counts = requests.offsets[:-1][rows], np.diff(requests.offsets)[rows]
+    before = requests.intended_ns[rows].astype(np.float64)
+    slack, met, missed = np.zeros(rows.size), np.zeros(rows.size), np.zeros(rows.size)
+    for position in range(int(counts.max(initial=0))):
+        live = np.flatnonzero(counts > position)
+        at = starts[live] + position
+        now = requests.chunk_ns[at].astype(np.float64)
+        target = ttft_s if position == 0 else tpot_s
+        spare = slack[live] + target - (now - before[live]) / 1e9
+        late = spare < -1e-12  # a rounding error is not a miss
+        passed = np.floor(np.maximum(-spare, 0.0) / tpot_s + 1e-9) + 1
+        missed[live] += np.where(late, passed, 0)
+        met[live] += ~late
+        others = np.maximum(0, requests.chunk_tokens[at] - 1)
+        met[live] += others
+        slack[live] = np.where(late, 0.0, spare) + others * tpot_s
+        before[live] = now
+    total = met + missed
+    return np.divide(met, total, out=np.zeros(rows.size), where=total > 0)

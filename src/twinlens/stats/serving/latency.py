@@ -1,0 +1,126 @@
+"""What each request of a served run took, in seconds, as arrays over rows. A request that failed took for ever.
+
+Definitions (words.md): TTFT from the intended time to the first token, reasoning included; TPOT = (last - first token)
+/ (output tokens - 1), one value per request; ITL = gaps between consecutive tokens, pooled. Whatever is not "ok" is
+`inf` throughout, also where its first tokens came: so a burst of errors never makes a latency look better.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from twinlens.record.request import Requests
+from twinlens.stats.serving.overload import released_ns
+
+# Up to one token in a thousand may share its chunk: a tenth of what p99 of the gaps looks at.
+MOST_MERGED = 0.001
+_MOST_GAPS = 1 << 20  # a million gaps show any p99; above that whole requests are taken at even steps
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Per request, in the order of the rows asked for, shape (rows,), seconds; `inf` where it failed.
+
+    `tpot_s` is NaN for answers of one token. `longest_gap_s` is the longest wait between two chunks, 0 for one chunk.
+    `held_s` is what an admission policy kept it (NaN without one), `client_s` what the client was late after that,
+    `lag_s` both together: these are known of failed requests too (NaN where nothing was ever sent).
+    """
+
+    ok: np.ndarray
+    ttft_s: np.ndarray
+    ttft_from_send_s: np.ndarray
+    tpot_s: np.ndarray
+    longest_gap_s: np.ndarray
+    e2e_s: np.ndarray
+    e2e_from_send_s: np.ndarray
+    held_s: np.ndarray
+    client_s: np.ndarray
+    lag_s: np.ndarray
+
+
+def latency(requests: Requests, rows: np.ndarray) -> Latency:
+    """The latencies of `rows` (indexes), in their order."""
+    first_ns, last_ns = requests.first_chunk_ns()[rows], requests.last_chunk_ns()[rows]
+    intended, sent, end = requests.intended_ns[rows], requests.sent_ns[rows], requests.end_ns[rows]
+    ok = (requests.outcome[rows] == "ok") & ~np.isnan(first_ns)
+    tokens = requests.output_tokens[rows]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tpot_s = np.where(tokens > 1, (last_ns - first_ns) / (tokens - 1) / 1e9, np.nan)
+    released = released_ns(requests)[rows]
+    # A connection that never came about has no time of sending; its row holds one from before the run.
+    was_sent = np.where(sent < intended, np.nan, 1.0)
+    return Latency(
+        ok=ok,
+        ttft_s=_or_never(ok, (first_ns - intended) / 1e9),
+        ttft_from_send_s=_or_never(ok, (first_ns - sent) / 1e9),
+        tpot_s=_or_never(ok, tpot_s),
+        longest_gap_s=_or_never(ok, _longest_gap_s(requests)[rows]),
+        e2e_s=_or_never(ok, (end - intended) / 1e9),
+        e2e_from_send_s=_or_never(ok, (end - sent) / 1e9),
+        held_s=np.where(np.isnan(requests.released_ns[rows]), np.nan, (released - intended) / 1e9),
+        client_s=was_sent * (sent - released) / 1e9,
+        lag_s=was_sent * (sent - intended) / 1e9,
+    )
+
+
+def gaps_s(requests: Requests, rows: np.ndarray) -> np.ndarray:
+    """Gaps between consecutive chunks of `rows`, pooled, in the order of time in which they ended; seconds.
+
+    A step of a batching server is one gap of each request in it. In order of time these copies stand side by side,
+    where it can be seen that they are one step and not as many; in order of rows they would look independent.
+    A request that failed has its gaps, and one endless gap for every token that was asked for and never came (at
+    least one), at its end. Beyond a million gaps, whole requests at even steps.
+    """
+    counts = np.diff(requests.offsets)
+    total = int(counts[rows].sum())
+    rows = rows[:: max(1, -(-total // _MOST_GAPS))]
+    failed = requests.outcome[rows] != "ok"
+    chunks = counts[rows]
+    asked = np.where(np.isnan(requests.asked_tokens[rows]), 0, requests.asked_tokens[rows])
+    lost = np.where(failed, np.maximum(1, asked - np.maximum(1, chunks)), 0).astype(np.int64)
+    real = np.maximum(0, chunks - 1)
+    owner = np.repeat(np.arange(rows.size), real + lost)
+    begin = np.cumsum(real + lost) - (real + lost)
+    place = np.arange(owner.size) - begin[owner]
+    is_real = place < real[owner]
+    found = np.full(owner.size, np.inf)
+    at = requests.offsets[:-1][rows][owner[is_real]] + place[is_real]
+    found[is_real] = (requests.chunk_ns[at + 1] - requests.chunk_ns[at]) / 1e9
+    ended_ns = requests.end_ns[rows][owner]
+    ended_ns[is_real] = requests.chunk_ns[at + 1]
+    return np.asarray(found[np.argsort(ended_ns, kind="stable")])
+
+
+def chunking(requests: Requests, rows: np.ndarray) -> tuple[Literal["itl", "icl"], str]:
+    """Whether gaps between chunks are gaps between tokens ("itl") or not ("icl"), and why not.
+
+    They are where chunks and tokens of the answered requests agree in number to one in a thousand, or where every
+    answer has exactly one chunk less: the end-of-text token, which `usage` counts and nobody is sent.
+    """
+    good = rows[requests.outcome[rows] == "ok"]
+    chunks = np.diff(requests.offsets)[good]
+    tokens = requests.output_tokens[good]
+    short = tokens - chunks
+    if not good.size or (short == 1).all() or np.abs(short).sum() <= MOST_MERGED * tokens.sum():
+        return "itl", ""
+    return "icl", f"{int(tokens.sum())} tokens came in {int(chunks.sum())} chunks, so the gaps are between chunks"
+
+
+def _longest_gap_s(requests: Requests) -> np.ndarray:
+    """The longest gap between chunks of each row, 0 where there is none. Shape: (all rows,)."""
+    longest = np.zeros(len(requests))
+    many = np.flatnonzero(np.diff(requests.offsets) > 1)
+    if many.size:
+        gaps = np.diff(requests.chunk_ns)
+        # A segment runs from a row's first gap to its last; the gap to the next row's first chunk is not one.
+        firsts, ends = requests.offsets[:-1][many], requests.offsets[1:][many] - 1
+        edges = np.stack([firsts, np.minimum(ends, gaps.size - 1)], axis=1).ravel()
+        longest[many] = np.maximum.reduceat(gaps, edges)[::2]
+    return longest / 1e9
+
+
+def _or_never(ok: np.ndarray, values: np.ndarray) -> np.ndarray:
+    return np.where(ok, values, np.inf)

@@ -1,0 +1,207 @@
+"""The inference lens at serving level: every metric of a run under load, as a pure function of its rows.
+
+Latency counts from the intended time, over *all* requests of the window, a failed one being slower than any; rates
+count what answered requests delivered while the window lasted. Values from the time of sending stand beside them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.executor.facts import Facts
+from twinlens.record.request import Requests
+from twinlens.spec.slo import Slo
+from twinlens.stats.estimator.bootstrap import rate_interval
+from twinlens.stats.estimator.censored import censored_quantile
+from twinlens.stats.estimator.interval import mean_interval
+from twinlens.stats.estimator.scaled import inverse, scaled
+from twinlens.stats.metrics.memory import memory
+from twinlens.stats.serving.goodput import fluidity, goodput, share
+from twinlens.stats.serving.latency import Latency, chunking, gaps_s, latency
+from twinlens.stats.serving.overload import in_flight
+from twinlens.stats.serving.window import Window
+from twinlens.units import COUNT, REQUESTS_PER_S, SECONDS, TOKENS_PER_S
+
+_QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+_ALL, _ENDS = ("p50", "p90", "p99"), ("p50", "p99")
+_BINS = 200  # of time, over which rates are resampled: as many as the bootstrap takes
+_CHUNKS_AT_ONCE = 1 << 20
+_NO_POLICY = "no admission policy held requests back"
+
+
+def serving_metrics(
+    requests: Requests, window: Window | None, slo: Slo | None, facts: Facts | None, devices: int | None = None
+) -> dict[str, Estimate]:
+    """All metrics of a served run. `devices`: accelerators that served it, None where that is not known."""
+    found = dict(memory(facts.memory)) if facts else {}
+    if window is None:
+        return found
+    rows = window.rows
+    times = latency(requests, rows)
+    if not requests.output_tokens.any():  # images: nothing to stream
+        return found | _rates(requests, window) | _latencies(times, tokens=False) | _lags(times)
+    return (
+        found
+        | _rates(requests, window)
+        | _token_rates(requests, window, devices)
+        | _latencies(times, tokens=True)
+        | _gaps(requests, rows)
+        | _lags(times)
+        | goodput(times, slo, requests.intended_ns[rows], window.begin_ns, window.end_ns)
+        | fluidity(requests, rows, times, slo)
+    )
+
+
+def _latencies(times: Latency, *, tokens: bool) -> dict[str, Estimate]:
+    found = _quantiles("e2e_latency_s", times.e2e_s, _ALL) | _quantiles("e2e_from_send_s", times.e2e_from_send_s, _ALL)
+    if not tokens:
+        return found
+    many = ~np.isnan(times.tpot_s)
+    found |= _quantiles("ttft_s", times.ttft_s, _ALL) | _quantiles("ttft_from_send_s", times.ttft_from_send_s, _ALL)
+    if not times.ok[many].any():
+        return found | _absent("tpot_s", _ALL, "no answer has more than one token")
+    found |= _quantiles("tpot_s", times.tpot_s[many], _ALL)
+    return found | {
+        "tokens_per_s_per_request": inverse(found["tpot_s_p50"], 1.0, TOKENS_PER_S, "1 / median TPOT"),
+        "slow_tokens_per_s_per_request": inverse(found["tpot_s_p90"], 1.0, TOKENS_PER_S, "1 / p90 TPOT"),
+    }
+
+
+def _gaps(requests: Requests, rows: np.ndarray) -> dict[str, Estimate]:
+    """Gaps between tokens or, where chunks carry several, between chunks: never one under the other's name."""
+    kind, why = chunking(requests, rows)
+    gaps = gaps_s(requests, rows)
+    if not np.isfinite(gaps).any():
+        reason = "no answer has more than one chunk"
+        return _absent("itl_s", _ENDS, why or reason) | _absent("icl_s", _ENDS, reason)
+    found = {f"{kind}_s_{q}": censored_quantile(gaps, _QUANTILES[q], unit=SECONDS, what="gaps") for q in _ENDS}
+    if kind == "icl":
+        return found | _absent("itl_s", _ENDS, f"{why}; see ICL")
+    return found
+
+
+def _lags(times: Latency) -> dict[str, Estimate]:
+    """What lies between intended and sent, and which part of it was policy. The client may be early by a clock tick."""
+    found = _known("schedule_lag_s", times.lag_s, "nothing was sent")
+    found |= _known("client_lag_s", times.client_s, "nothing was sent")
+    return found | _known("hold_s", times.held_s, _NO_POLICY)
+
+
+def _known(name: str, values: np.ndarray, why_not: str) -> dict[str, Estimate]:
+    known = np.maximum(values[~np.isnan(values)], 0.0)
+    if not known.size:
+        return _absent(name, _ENDS, why_not)
+    return {f"{name}_{q}": censored_quantile(known, _QUANTILES[q], unit=SECONDS, what="requests") for q in _ENDS}
+
+
+def _rates(requests: Requests, window: Window) -> dict[str, Estimate]:
+    """Requests due, requests answered, the share that failed, and how many were under way at once."""
+    rows = window.rows
+    failed = requests.outcome[rows] != "ok"
+    found = {
+        "failed_share": share(failed, "requests not answered in full / all requests of the window"),
+        "offered_requests_per_s": _offered(requests.intended_ns[rows], window),
+    }
+    if window.end_ns <= window.begin_ns:
+        why = "the window has no length"
+        return found | {
+            "requests_per_s": Estimate.absent(REQUESTS_PER_S, why),
+            "mean_in_flight": Estimate.absent(COUNT, why),
+        }
+    edges = _edges(window)
+    ended_ns = requests.end_ns[requests.outcome == "ok"]
+    answers = _amount_in(ended_ns, np.ones(ended_ns.size), edges)
+    seen = int(answers.sum())
+    level = in_flight(requests.intended_ns, requests.end_ns, edges)
+    suffix = "; intended and not yet ended, over time"
+    return found | {
+        "requests_per_s": _flow(answers, edges, REQUESTS_PER_S, "answers that ended in the window", seen),
+        "mean_in_flight": _not_negative(mean_interval(level, unit=COUNT, method_suffix=suffix, seen=rows.size)),
+    }
+
+
+def _token_rates(requests: Requests, window: Window, devices: int | None) -> dict[str, Estimate]:
+    """Tokens that answered requests delivered while the window lasted, whoever had asked for them and when."""
+    names = ("output_tokens_per_s", "total_tokens_per_s")
+    if window.end_ns <= window.begin_ns:
+        return {name: Estimate.absent(TOKENS_PER_S, "the window has no length") for name in names}
+    edges = _edges(window)
+    heard = (requests.outcome == "ok") & (np.diff(requests.offsets) > 0)
+    first_ns = requests.chunk_ns[requests.offsets[:-1][heard]]
+    put_out = _tokens_in(requests, heard, edges)
+    seen = int(((first_ns >= window.begin_ns) & (first_ns <= window.end_ns)).sum())
+    both = put_out + _amount_in(first_ns, requests.input_tokens[heard], edges)
+    output = _flow(put_out, edges, TOKENS_PER_S, "tokens of answered requests that came in the window", seen)
+    total = _flow(both, edges, TOKENS_PER_S, "output tokens, and input tokens at the moment of the first one", seen)
+    found = dict(zip(names, (output, total), strict=True))
+    if devices is None:
+        why = "how many devices served it is not known"
+        return found | {f"{name}_per_device": Estimate.absent(TOKENS_PER_S, why) for name in names}
+    word = f"rate / {devices} device{'s' if devices > 1 else ''}"
+    return found | {
+        f"{name}_per_device": scaled(rate, 1 / devices, TOKENS_PER_S, word, "measured") for name, rate in found.items()
+    }
+
+
+def _tokens_in(requests: Requests, heard: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Output tokens of the rows `heard` [rows] in each interval of `edges` [k + 1]. Shape: (k,).
+
+    Chunks say how tokens are spread over an answer, the server's usage how many there were. Some rows at a time: a
+    million answers are a gigabyte of chunks, and only their sums are wanted.
+    """
+    found = np.zeros(len(edges) - 1)
+    offsets, rows = requests.offsets, len(requests)
+    step = max(1, int(_CHUNKS_AT_ONCE * rows / max(1, requests.chunk_ns.size)))
+    for begin in range(0, rows, step):
+        end = min(rows, begin + step)
+        part = slice(int(offsets[begin]), int(offsets[end]))
+        tokens = requests.chunk_tokens[part].astype(np.float64)
+        row = np.repeat(np.arange(end - begin), np.diff(offsets[begin : end + 1]))
+        carried = np.bincount(row, tokens, end - begin)
+        real = np.where(heard[begin:end], requests.output_tokens[begin:end], 0)
+        scale = np.divide(real, carried, out=np.zeros(end - begin), where=carried > 0)
+        found += _amount_in(requests.chunk_ns[part], tokens * scale[row], edges)
+    return found
+
+
+def _amount_in(times_ns: np.ndarray, weights: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """The sum of `weights` in each interval of `edges` [k + 1]; the last one holds its right edge. Shape: (k,)."""
+    place = np.searchsorted(edges, times_ns, side="right")
+    place[times_ns == edges[-1]] = len(edges) - 1
+    return np.asarray(np.bincount(place, weights, len(edges) + 1)[1 : len(edges)])
+
+
+def _flow(amounts: np.ndarray, edges: np.ndarray, unit: str, what: str, seen: int) -> Estimate:
+    return rate_interval(amounts, edges[:-1], edges[1:], unit=unit, method_suffix=f"; {what}", seen=seen)
+
+
+def _offered(intended_ns: np.ndarray, window: Window) -> Estimate:
+    """n requests have n - 1 gaps between them, so their rate is (n - 1) / span."""
+    span_s = float(intended_ns[-1] - intended_ns[0]) / 1e9
+    if span_s <= 0:
+        return Estimate.absent(REQUESTS_PER_S, "all requests were due at one moment")
+    rate = (intended_ns.size - 1) / span_s
+    method = "(requests - 1) / time from the first to the last intended; no interval: this is what was asked"
+    return Estimate(rate, REQUESTS_PER_S, method, "measured", n=intended_ns.size)
+
+
+def _edges(window: Window) -> np.ndarray:
+    span = window.end_ns - window.begin_ns
+    return np.linspace(window.begin_ns, window.end_ns, min(_BINS, span) + 1).astype(np.int64)
+
+
+def _quantiles(name: str, values: np.ndarray, wanted: tuple[str, ...]) -> dict[str, Estimate]:
+    return {f"{name}_{q}": censored_quantile(values, _QUANTILES[q], unit=SECONDS, what="requests") for q in wanted}
+
+
+def _absent(name: str, wanted: tuple[str, ...], reason: str) -> dict[str, Estimate]:
+    return {f"{name}_{q}": Estimate.absent(SECONDS, reason) for q in wanted}
+
+
+def _not_negative(estimate: Estimate) -> Estimate:
+    if estimate.low is None or estimate.low >= 0:
+        return estimate
+    return Estimate(
+        estimate.value, estimate.unit, estimate.method, estimate.origin, 0.0, estimate.high, estimate.level, estimate.n
+    )

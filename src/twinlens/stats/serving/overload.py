@@ -1,0 +1,77 @@
+"""Whether more came than was answered: the backlog of requests, and whether it keeps growing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twinlens.record.request import Requests
+from twinlens.stats.estimator.interval import mean_interval
+from twinlens.stats.estimator.trend import theil_sen
+from twinlens.units import COUNT
+
+_BLOCKS = 20  # of the trend: enough for a slope, few enough to be nearly independent
+_TREND_LEVEL = 0.99  # one steady run in a hundred may be called overloaded
+
+
+def overload(requests: Requests, order: np.ndarray, fill: int) -> tuple[float, str] | None:
+    """How fast the backlog grows and a sentence on it; None where it does not.
+
+    Two tests have to agree at 99 %. Arrivals less ends in each block must have a mean above 0: below capacity they
+    sum to a bounded number, above it they are the steps of a walk with a drift. And the Theil–Sen slope of requests
+    in flight must be above 0, so that one stall, from which the server recovers, is no overload.
+    """
+    begin_ns, last_ns = int(requests.intended_ns[order[fill]]), int(requests.intended_ns[order[-1]])
+    if last_ns - begin_ns < _BLOCKS or len(order) - fill < 2 * _BLOCKS:
+        return None
+    edges = np.linspace(begin_ns, last_ns, _BLOCKS + 1).astype(np.int64)
+    arrived, ended = (np.histogram(times, edges)[0] for times in (requests.intended_ns, requests.end_ns))
+    drift = mean_interval(arrived - ended, unit=COUNT, level=_TREND_LEVEL, fewest_rows=_BLOCKS)
+    level = in_flight(requests.intended_ns, requests.end_ns, edges)
+    slope, low, _ = theil_sen(level, _TREND_LEVEL)
+    if drift.low is None or drift.low <= 0 or low <= 0:
+        return None
+    block_s = (last_ns - begin_ns) / 1e9 / _BLOCKS
+    offered, done = int(arrived.sum()), int(ended.sum())
+    reason = (
+        f"requests in flight grow from {level[0]:.3g} to {level[-1]:.3g}: in the window {offered} were due and "
+        f"{done} ended; {_where(requests, order)}"
+    )
+    return slope / block_s, reason
+
+
+def _where(requests: Requests, order: np.ndarray) -> str:
+    """Where late requests waited: held by the admission policy, in the client, or at the server."""
+    late = order[-max(1, len(order) // 5) :]
+    stay = float(np.mean(requests.end_ns[late] - requests.intended_ns[late]))
+    sent = requests.sent_ns[late]
+    released = released_ns(requests)[late]
+    held = float(np.mean(released - requests.intended_ns[late]))
+    client = float(np.mean(np.maximum(sent - released, 0.0)))  # what was never sent waited for nobody
+    if stay > 0 and client > stay / 2:
+        return "most of the wait is in the client, before anything is sent: the client is overloaded, not the server"
+    if stay > 0 and held > stay / 2:
+        return "most of the wait is in the admission policy, in front of the server"
+    return "the server does not keep up"
+
+
+def released_ns(requests: Requests) -> np.ndarray:
+    """When each row was free to be sent: the policy's release, or the intended time where no policy held it."""
+    return np.asarray(np.where(np.isnan(requests.released_ns), requests.intended_ns, requests.released_ns))
+
+
+def in_flight(begin_ns: np.ndarray, end_ns: np.ndarray, edges_ns: np.ndarray) -> np.ndarray:
+    """The mean number of requests between begin and end in each interval of `edges_ns` [k + 1]. Shape: (k,).
+
+    Exact: the integral of arrivals less that of ends, each from sorted times and their prefix sums.
+    """
+    area = _integral(np.sort(begin_ns), edges_ns) - _integral(np.sort(end_ns), edges_ns)
+    return np.asarray(np.diff(area) / np.diff(edges_ns.astype(np.float64)))
+
+
+def _integral(times_ns: np.ndarray, at_ns: np.ndarray) -> np.ndarray:
+    """The integral of the number of `times_ns` passed, from the first edge to each of `at_ns`."""
+    origin = int(at_ns[0])
+    since = times_ns.astype(np.float64) - origin
+    passed = np.searchsorted(times_ns, at_ns, side="right")
+    sums = np.concatenate([[0.0], np.cumsum(since)])
+    return np.asarray(passed * (at_ns.astype(np.float64) - origin) - sums[passed])

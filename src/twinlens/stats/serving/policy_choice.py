@@ -1,0 +1,72 @@
+"""Which admission policy has the lowest tail: decided by the interval of the difference, or not at all. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from twinlens.record.estimate import Estimate
+from twinlens.stats.summary.group import Group
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How much more a policy takes than the best one, seconds; None bounds where one of the two has no interval."""
+
+    other: Group
+    more_s: float
+    low_s: float | None
+    high_s: float | None
+
+    @property
+    def is_told_apart(self) -> bool:
+        """Whether the interval of the difference lies above 0."""
+        return self.low_s is not None and self.low_s > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The policy with the lowest `metric` among those that are ranked (None: none has it), and the others against it.
+
+    `left_out`: those that are not ranked or have too few requests for the quantile.
+    """
+
+    metric: str
+    best: Group | None
+    differences: tuple[Difference, ...]
+    left_out: tuple[Group, ...]
+
+
+def choose(groups: Sequence[Group], metric: str) -> Choice:
+    """The best of points that differ only in how requests were held back. `metric`: a time, less is better."""
+    known = [one for one in groups if one.ranked and _value(one, metric) is not None]
+    left_out = tuple(one for one in groups if one not in known)
+    if len(known) < 2:
+        return Choice(metric, None, (), tuple(groups))
+    ordered = sorted(known, key=lambda one: _value(one, metric) or 0.0)
+    best, *others = ordered
+    return Choice(metric, best, tuple(_against(best, one, metric) for one in others), left_out)
+
+
+def _value(one: Group, metric: str) -> float | None:
+    found = one.metrics.get(metric)
+    return None if found is None or found.value is None or not math.isfinite(found.value) else found.value
+
+
+def _against(best: Group, other: Group, metric: str) -> Difference:
+    a, b = best.metrics[metric], other.metrics[metric]
+    low_s, high_s = difference_interval(b, a)
+    return Difference(other, float(b.value or 0) - float(a.value or 0), low_s, high_s)
+
+
+def difference_interval(a: Estimate, b: Estimate) -> tuple[float | None, float | None]:
+    """Bounds of a - b from two intervals of one level (MOVER, Zou and Donner 2008, equation 6); None without either.
+
+    It takes both as independent: points that met the same arrivals differ by less than that, so it is on the safe side.
+    """
+    if None in (a.value, a.low, a.high, b.value, b.low, b.high) or a.level != b.level or a.level is None:
+        return None, None
+    va, la, ha, vb, lb, hb = (float(x or 0) for x in (a.value, a.low, a.high, b.value, b.low, b.high))
+    gap = va - vb
+    return gap - math.hypot(va - la, hb - vb), gap + math.hypot(ha - va, vb - lb)

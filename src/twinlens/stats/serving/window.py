@@ -1,0 +1,203 @@
+"""Which requests of a served run count, and whether the run held still: fill-up, warm-up, steadiness, overload.
+
+A request belongs to the window if it was *intended* inside it, however late it was sent or ended. The window ends
+with the last intended request, so what is left to drain afterwards lowers no rate.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from twinlens.record.request import Requests
+from twinlens.stats.serving.overload import overload
+from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
+from twinlens.stats.steady.label import Label
+from twinlens.stats.steady.rule import SteadyRule
+from twinlens.stats.steady.segment import segment
+
+ServingLabel = Label | Literal["overload", "failing", "whole run"]
+Loop = Literal["open", "closed", "whole"]
+
+# Latency under load wanders by chance far more than the time of a step does: 1 % would call every queue unsteady.
+SERVING_DELTA = 0.05
+SERVING_NEAR = 5 * SERVING_DELTA  # as for steps, five times what counts as one level
+_SERVING_HIDDEN = 1.0  # queues wander by nature; a latency that may have doubled unseen is not steady
+# A batching policy makes latency a saw-tooth by design, so a cycle is no fault: no correlation reaches this.
+_NO_CYCLES = 10.0
+_POINTS = 400  # latencies are averaged over neighbours beyond that: more show no more levels
+_FILL_TIMES = 2.0  # an empty server is full again after about two stays of a request
+_MOST_FAILED = 0.05  # beyond that not even p95 can be given, and what is left says little of the server
+_MOST_FILL = 1 / 3  # more than that for filling up leaves too little to look at
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The rows that count: `rows` are indexes in the order of intended time, [begin_ns, end_ns] the time they span.
+
+    `first`, `last` are positions of the window in that order (half open). `in_flight_slope_per_s`: how fast the
+    number of unanswered requests grew inside the window (Theil–Sen), None where it was not tested. `disturbed`: the
+    stretches of requests that left the level of latency, by position and time; they are in every figure.
+    `least_visible_change`: of latency per token, None where it was not tested.
+    """
+
+    rows: np.ndarray
+    begin_ns: int
+    end_ns: int
+    first: int
+    last: int
+    label: ServingLabel
+    ranked: bool
+    reason: str
+    in_flight_slope_per_s: float | None = None
+    disturbed: Disturbed = UNDISTURBED
+    least_visible_change: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        return (self.end_ns - self.begin_ns) / 1e9
+
+
+def find_window(requests: Requests, loop: Loop, rule: SteadyRule = SteadyRule()) -> Window | None:
+    """The window of a served run; None where there are no rows.
+
+    `loop`: "open" (arrivals do not wait for answers: may be overloaded), "closed" (they do), or "whole" for load that
+    changes by design (all at once, a ramp, a trace), where every row counts.
+    """
+    if not len(requests):
+        return None
+    window = _found(requests, loop, rule)
+    failed = int((requests.outcome[window.rows] != "ok").sum())
+    if not window.ranked or failed <= _MOST_FAILED * window.rows.size:
+        return window
+    reason = f"{failed} of {window.rows.size} requests failed or were cut short"
+    return replace(window, label="failing", ranked=False, reason=reason)
+
+
+def _found(requests: Requests, loop: Loop, rule: SteadyRule) -> Window:
+    """The window, whatever became of its requests."""
+    order = np.argsort(requests.intended_ns, kind="stable")
+    if loop == "whole":
+        end_ns = int(requests.end_ns.max())
+        reason = "the load changes by design, so every request of the run counts"
+        return _window(requests, order, 0, "whole run", reason, end_ns=end_ns)
+    fill = _fill_rows(requests, order)
+    if fill is None:
+        reason = "the run is shorter than three stays of a request"
+        return _window(requests, order, 0, "too short", reason)
+    if loop == "open":
+        growing = overload(requests, order, fill)
+        if growing is not None:
+            slope_per_s, reason = growing
+            return _window(requests, order, fill, "overload", reason, slope_per_s=slope_per_s)
+    return _steady(requests, order, fill, rule)
+
+
+def _fill_rows(requests: Requests, order: np.ndarray) -> int | None:
+    """How many of the first rows came before the server had filled up; None where that is most of the run.
+
+    The stay is that of the first tenth of requests, which a growing queue has not reached yet, or that of all where
+    it is shorter: a stall early on does not fill a server.
+    """
+    intended = requests.intended_ns[order]
+    early = order[: max(1, len(order) // 10)]
+    stays_ns = requests.end_ns - requests.intended_ns
+    stay_ns = min(float(np.median(stays_ns[early])), float(np.median(stays_ns)))
+    span_ns = float(intended[-1] - intended[0])
+    if stay_ns > span_ns * _MOST_FILL:
+        return None
+    until = intended[0] + min(_FILL_TIMES * stay_ns, span_ns * _MOST_FILL)
+    return int(np.searchsorted(intended, until))
+
+
+def _steady(requests: Requests, order: np.ndarray, fill: int, rule: SteadyRule) -> Window:
+    """Levels of latency per output token over the answered requests, judged as row times are."""
+    at = np.flatnonzero(requests.outcome[order] == "ok")
+    if at.size < max(2, rule.min_rows):
+        reason = f"{at.size} of {len(order)} requests ended well, at least {rule.min_rows} are asked for"
+        return _window(requests, order, 0, "too short", reason)
+    size = -(-at.size // _POINTS)
+    heads = at[::size]
+    per_token = _stay_per_token(requests, order[at], size)
+    times = requests.intended_ns[order[heads]]
+    spans_s = np.maximum(np.diff(times, append=requests.intended_ns[order[-1]]) / 1e9, 1e-9)
+    early = np.flatnonzero(heads < fill)
+    if early.size >= heads.size - 1:
+        early = early[:0]
+    serving = replace(
+        rule,
+        min_rows=min(rule.min_rows, heads.size),
+        delta=SERVING_DELTA,
+        near=SERVING_NEAR,
+        most_error=SERVING_NEAR,
+        most_hidden=_SERVING_HIDDEN,
+        cycle_strength=_NO_CYCLES,
+    )
+    # What a stall costs shows in the mean latency, in which each request counts once.
+    even = np.ones_like(per_token)
+    found = segment(spans_s, work=spans_s / per_token, tagged_rows=early, rule=serving, weight=even)
+    # From the first request, unless what was answered there was warm-up: a failure alone never ends one.
+    first = int(heads[found.steady_begin]) if 0 < found.steady_begin < heads.size else 0
+    failed = first - int(np.searchsorted(at, first))
+    reason = _in_requests(found.reason, size)
+    if failed:
+        reason = f"{reason}; of the {first} requests before it {failed} failed"
+    window = _window(requests, order, first, found.label, reason)
+    disturbed = _in_positions(requests, order, np.append(heads, len(order)), found.disturbed)
+    return replace(window, disturbed=disturbed, least_visible_change=found.least_visible_change)
+
+
+def _in_positions(requests: Requests, order: np.ndarray, edges: np.ndarray, disturbed: Disturbed) -> Disturbed:
+    """Disturbances of points as those of requests: from the first that was due in one to the last that ended."""
+
+    def times_s(begin: int, end: int) -> tuple[float, float]:
+        rows = order[begin:end]
+        return float(requests.intended_ns[rows[0]]) / 1e9, float(requests.end_ns[rows].max()) / 1e9
+
+    moved = tuple(
+        replace(one, begin_row=int(edges[one.begin_row]), end_row=int(edges[one.end_row]))
+        for one in disturbed.stretches
+    )
+    return replace(disturbed, stretches=moved).placed(times_s)
+
+
+def _stay_per_token(requests: Requests, rows: np.ndarray, size: int) -> np.ndarray:
+    """Time from intent to end over output tokens, summed over `size` neighbours each; above 0."""
+    stay_ns = (requests.end_ns - requests.intended_ns)[rows].astype(np.float64)
+    firsts = np.arange(0, rows.size, size)
+    tokens = np.add.reduceat(np.maximum(1, requests.output_tokens[rows]), firsts)
+    return np.asarray(np.maximum(np.add.reduceat(stay_ns, firsts), 1.0) / tokens)
+
+
+def _in_requests(reason: str, size: int) -> str:
+    """The reason of the steady test, whose rows are here `size` requests each."""
+    word = "request" if size == 1 else "point"
+    text = re.sub(r"\brow(s?)\b", rf"{word}\1", reason.replace("row time", "latency per token"))  # not that of "grows"
+    return text if size == 1 else f"{text} (a point is {size} requests)"
+
+
+def _window(
+    requests: Requests,
+    order: np.ndarray,
+    first: int,
+    label: ServingLabel,
+    reason: str,
+    *,
+    end_ns: int | None = None,
+    slope_per_s: float | None = None,
+) -> Window:
+    intended = requests.intended_ns[order]
+    return Window(
+        rows=order[first:],
+        begin_ns=int(intended[first]),
+        end_ns=int(intended[-1]) if end_ns is None else end_ns,
+        first=first,
+        last=len(order),
+        label=label,
+        ranked=label in ("flat", "warm-up", "whole run"),
+        reason=reason,
+        in_flight_slope_per_s=slope_per_s,
+    )

@@ -1,0 +1,1 @@
+"""The test for a steady window, and rates within it."""

@@ -1,0 +1,140 @@
+"""Whether a run became steady, where, and if not, what it did instead.
+
+Change points in log row time (after Barrett et al. 2017, "Virtual Machine Warmup Blows Hot and Cold"), the level
+the run settled at, and the first row that reached it: from there to the end, all rows count, whatever happens.
+Only the search for levels sets outliers aside; no row is ever dropped from a rate. No steady state is an
+ordinary answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from twinlens.record.estimate import Estimate
+from twinlens.stats.estimator.shuffled import FEWEST_WINDOWS, noise_alone
+from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
+from twinlens.stats.steady.label import Label, judge, least_visible_change
+from twinlens.stats.steady.levels import block_rows, group_edges
+from twinlens.stats.steady.rule import SteadyRule, window_count
+
+__all__ = ["Label", "Steadiness", "SteadyRule", "segment"]
+
+
+@dataclass(frozen=True, slots=True)
+class Steadiness:
+    """What a run of n rows did. Row indexes count from 0; windows and the steady part are half open.
+
+    `steady_begin:steady_end` is the window sustained numbers are taken over; where the label is not
+    ranked they describe that window and nothing more. `windows` [w + 1] are edges over all n rows,
+    `window_rate` [w] their work per second, `peak_window_rate` the best of them. `slope_ratio` is the
+    relative change of row time over the steady window. `cv` is the spread of row time over its mean
+    there, stalls included; None for a single row. `period_rows` is the length of a cycle, if there is
+    one. `disturbed`: the stretches of the window that left its level; they are in every figure.
+    `least_visible_change`: the smallest relative change over the window that four in five such runs
+    would have shown; None where no slope could be tested. `noise_retention`: mean over best window if
+    the rows of the steady part came in any other order; None below ten windows.
+    """
+
+    label: Label
+    ranked: bool
+    reason: str
+    steady_begin: int
+    steady_end: int
+    windows: tuple[int, ...]
+    window_rate: tuple[float, ...]
+    peak_window_rate: float
+    slope_ratio: Estimate
+    cv: float | None
+    period_rows: int | None = None
+    disturbed: Disturbed = UNDISTURBED
+    least_visible_change: float | None = None
+    noise_retention: float | None = None
+
+
+def segment(
+    durations_s: ArrayLike,
+    *,
+    work: ArrayLike | None = None,
+    tagged_rows: ArrayLike = (),
+    rule: SteadyRule = SteadyRule(),
+    weight: ArrayLike | None = None,
+) -> Steadiness:
+    """Label a run from its row times [n >= 1], in order, in seconds.
+
+    `work` [n] is what each row did (tokens, samples), 1 each by default; levels are of time per work and
+    rates are work per second. `tagged_rows` are indexes of rows known to compile or tune: the steady part
+    begins after those of the start, which end where `rule.min_rows` rows on end have no tag. `weight` [n]:
+    how much a row counts in the figure that disturbances are weighed by, its work by default. Raises
+    ValueError for times, work or weights that are not finite and positive, for no rows, and for a tag
+    outside 0 … n-1.
+    """
+    time_s = _positive(durations_s, "row times")
+    done = np.ones_like(time_s) if work is None else _positive(work, "work")
+    if done.size != time_s.size:
+        raise ValueError(f"every row has its work: {time_s.size} rows, {done.size} amounts")
+    tags = np.asarray(tagged_rows, dtype=np.int64).ravel()
+    if tags.size and not (tags.min() >= 0 and tags.max() < time_s.size):
+        raise ValueError(f"a tagged row is one of 0 … {time_s.size - 1}, not {tags.min()} … {tags.max()}")
+    after_tags = _after_start(np.unique(tags), rule.min_rows)
+    log_time = np.log(time_s) - np.log(done)
+    counts = None if weight is None else _positive(weight, "weights")
+    found = judge(time_s, log_time, after_tags, rule, counts)
+    edges = group_edges(time_s.size, window_count(time_s.size, rule))
+    with np.errstate(over="ignore", under="ignore"):  # absurd clocks give an infinite rate, never a failure
+        rate = np.add.reduceat(done, edges[:-1]) / np.add.reduceat(time_s, edges[:-1])
+    return Steadiness(
+        label=found.label,
+        ranked=found.label in ("flat", "warm-up"),
+        reason=found.reason,
+        steady_begin=found.begin,
+        steady_end=time_s.size,
+        windows=tuple(edges.tolist()),
+        window_rate=tuple(rate.tolist()),
+        peak_window_rate=float(rate.max()),
+        slope_ratio=found.slope,
+        cv=_cv(log_time[found.begin :]),
+        period_rows=found.period_rows,
+        disturbed=found.disturbed,
+        least_visible_change=least_visible_change(found.slope, rule.delta),
+        noise_retention=_noise_retention(time_s[found.begin :], done[found.begin :], time_s.size, rule),
+    )
+
+
+def _noise_retention(
+    time_s: NDArray[np.float64], work: NDArray[np.float64], rows: int, rule: SteadyRule
+) -> float | None:
+    windows = window_count(rows, rule) * time_s.size // rows
+    if windows < FEWEST_WINDOWS:
+        return None
+    alike = block_rows(np.log(time_s) - np.log(work), rows, rule.trend_blocks)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        found = noise_alone(time_s, work, windows, alike)
+    return found if found is not None and np.isfinite(found) else None
+
+
+def _after_start(tags: NDArray[np.int64], fewest: int) -> int:
+    """The first row after the tagged ones of the start: those before the first `fewest` rows on end without a tag.
+
+    A compilation later than that is a stall like any other.
+    """
+    gaps = np.diff(tags, prepend=-1) > fewest
+    start = tags[: int(gaps.argmax())] if gaps.any() else tags
+    return int(start[-1]) + 1 if start.size else 0
+
+
+def _cv(log_time: NDArray[np.float64]) -> float | None:
+    """Spread over mean of row times, from their logs, so that no size of number overflows."""
+    if log_time.size < 2:
+        return None
+    scaled = np.exp(log_time - log_time.max())
+    return float(scaled.std(ddof=1) / scaled.mean())
+
+
+def _positive(values: ArrayLike, what: str) -> NDArray[np.float64]:
+    array = np.asarray(values, dtype=np.float64).ravel()
+    if array.size == 0 or not (np.isfinite(array).all() and (array > 0).all()):
+        raise ValueError(f"{what} are one or more finite, positive numbers")
+    return array

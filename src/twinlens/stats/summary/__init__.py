@@ -1,0 +1,1 @@
+"""All metrics of one run, and runs grouped by operating point."""

@@ -1,0 +1,222 @@
+"""Runs that differ only by their repeat, seen as one: the interval is over run means, never over pooled rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
+from twinlens.stats.estimator.repeats import Kind, over_runs
+from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
+
+# What may be below 0; all else is an amount.
+_SIGNED = ("loss_gap", "perplexity_change")
+_AT_MOST_ONE = ("retention", "top1_agreement", "draft_acceptance", "prefix_hit_ratio", "merged_share")
+_OF_REQUESTS = ("slo_attainment", "failed_share", "fluid_share")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether and where a run was steady. `begin_s`, `end_s` bound the steady window, from the start of the run.
+
+    `disturbed`: what left the level inside it, with its times; all of it is in every figure. `least_visible_change`:
+    the smallest relative change that the run would have shown; `cv`: spread of row time over its mean; None if not
+    tested.
+    """
+
+    label: str
+    ranked: bool
+    reason: str
+    begin_row: int
+    end_row: int
+    begin_s: float
+    end_s: float
+    disturbed: Disturbed = UNDISTURBED
+    least_visible_change: float | None = None
+    cv: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where a run ran. `id` is equal on one machine, `stack` on one machine with one software and executor.
+
+    `name` and `software` are for people. `is_attached`: a server that was up already; its name is its address, as the
+    machine behind it is not known.
+    """
+
+    id: str
+    name: str
+    stack: str
+    software: str
+    is_attached: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What one run's rows come to. Derived: it can be deleted and rebuilt from the run folder.
+
+    `identity` is equal for runs that are repeats of each other: all that was asked but the repeat, and who ran it;
+    `asked` only all that was asked. `machine` is None where nothing was recorded of it.
+    """
+
+    run: str
+    lens: Literal["training", "inference"]
+    state: str
+    model: str
+    executor: str
+    point: dict[str, Any]
+    repeat: int
+    rows: int
+    verdict: Verdict
+    metrics: dict[str, Estimate]
+    gate: dict[str, Any] | None = None
+    notes: tuple[str, ...] = ()
+    identity: str = ""
+    attempt: int = 1
+    findings: tuple[Finding, ...] = ()
+    error: str | None = None
+    asked: str = ""
+    machine: Machine | None = None
+
+    @property
+    def ranked(self) -> bool:
+        """Whether its numbers may be compared: finished, steady, and nothing was found that disqualifies it."""
+        return self.state == "finished" and self.verdict.ranked and not self.disqualified
+
+    @property
+    def disqualified(self) -> tuple[Finding, ...]:
+        """The findings that keep it from being ranked, whether it was steady or not."""
+        return tuple(one for one in self.findings if one.severity == "disqualifies")
+
+    @property
+    def label(self) -> str:
+        """What it is to be called: the label of the steady test; of a steady run that is disqualified, why (a code)."""
+        return self.disqualified[0].code if self.verdict.ranked and self.disqualified else self.verdict.label
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Repeats of one operating point. `ranked` only if every finished run is. `retaken`: finished attempts that others
+    disturbed and that were taken again; they are in no figure. `tag`: the letter of its machine where there are
+    several, "" where there is one."""
+
+    lens: Literal["training", "inference"]
+    model: str
+    point: dict[str, Any]
+    runs: tuple[Summary, ...]
+    metrics: dict[str, Estimate]
+    ranked: bool
+    retaken: tuple[Summary, ...] = ()
+    tag: str = ""
+
+    @property
+    def machine(self) -> Machine | None:
+        """Where its runs ran."""
+        return self.runs[0].machine
+
+    @property
+    def label(self) -> str:
+        """The label all runs share, or "inconsistent" when they disagree on whether they may be ranked."""
+        labels = sorted({run.label for run in self.runs})
+        if len(labels) == 1:
+            return labels[0]
+        same = len({run.verdict.ranked and not run.disqualified for run in self.runs}) == 1
+        return " / ".join(labels) if same else "inconsistent"
+
+
+def group(summaries: Iterable[Summary]) -> tuple[Group, ...]:
+    """Groups in order of first appearance; a run that is given twice (a copy, a folder and its child) counts once.
+
+    Unfinished runs stay in and keep their group from being ranked, unless the same repeat was finished later: an
+    interrupted study that was gone on with is as good as one in one go.
+    """
+    kept, _ = once(summaries)
+    members: dict[str, list[Summary]] = {}
+    for summary in sorted(kept, key=lambda one: one.machine is None):  # of those who say it, first
+        identity = [summary.lens, summary.model, summary.executor, summary.point, summary.identity]
+        key = json.dumps(identity, sort_keys=True)
+        if summary.machine is None and summary.asked:
+            # It ended before it knew who ran: it is a try at what the others were asked, whoever they are.
+            key = next((name for name, runs in members.items() if runs[0].asked == summary.asked), key)
+        members.setdefault(key, []).append(summary)
+    place = {id(one): number for number, one in enumerate(kept)}
+    for runs in members.values():
+        runs.sort(key=lambda one: place[id(one)])
+    ordered = sorted(members.values(), key=lambda runs: place[id(runs[0])])
+    return _tagged(tuple(_one(*_attempts(_not_replaced(runs))) for runs in ordered))
+
+
+def _tagged(groups: tuple[Group, ...]) -> tuple[Group, ...]:
+    """The groups with letters of their machines, in order of appearance, if there is more than one."""
+    ids = list(dict.fromkeys(one.machine.id for one in groups if one.machine))
+    if len(ids) < 2:
+        return groups
+    letters = {id: _LETTERS[place] if place < len(_LETTERS) else f"{place + 1}" for place, id in enumerate(ids)}
+    return tuple(replace(one, tag=letters[one.machine.id]) if one.machine else one for one in groups)
+
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def once(summaries: Iterable[Summary]) -> tuple[tuple[Summary, ...], tuple[str, ...]]:
+    """Each run once, in order, and the ids of those that were given more than once. A finished copy is preferred.
+
+    A copy has the id of its run, the same identity and the same machine; a folder that was edited is another run.
+    """
+    kept: dict[tuple[str, str, str], Summary] = {}
+    again: list[str] = []
+    for one in summaries:
+        key = one.run, one.identity, one.machine.stack if one.machine else ""
+        if key in kept:
+            again.append(one.run)
+        if key not in kept or (one.state == "finished" and kept[key].state != "finished"):
+            kept[key] = one
+    return tuple(kept.values()), tuple(dict.fromkeys(again))
+
+
+def _not_replaced(runs: list[Summary]) -> list[Summary]:
+    finished = {run.repeat for run in runs if run.state == "finished"}
+    return [run for run in runs if run.state == "finished" or run.repeat not in finished]
+
+
+def _attempts(runs: list[Summary]) -> tuple[list[Summary], tuple[Summary, ...]]:
+    """The runs that count, and the attempts that were taken again: of each repeat the last attempt counts."""
+    last: dict[int, int] = {}
+    for run in runs:
+        last[run.repeat] = max(run.attempt, last.get(run.repeat, 0))
+    return [run for run in runs if run.attempt == last[run.repeat]], tuple(
+        run for run in runs if run.attempt < last[run.repeat]
+    )
+
+
+def _one(runs: list[Summary], retaken: tuple[Summary, ...] = ()) -> Group:
+    complete = [run for run in runs if run.state == "finished"] or runs
+    names = list(dict.fromkeys(name for run in complete for name in run.metrics))
+    return Group(
+        lens=runs[0].lens,
+        model=runs[0].model,
+        point=runs[0].point,
+        runs=tuple(runs),
+        metrics={name: _together(name, complete) for name in names},
+        ranked=all(run.ranked for run in runs),
+        retaken=retaken,
+    )
+
+
+def _together(name: str, runs: list[Summary]) -> Estimate:
+    """One metric over runs; a run that does not have it at all counts as absent and is not left out."""
+    unit = next(run.metrics[name].unit for run in runs if name in run.metrics)
+    found = [run.metrics.get(name) or Estimate.absent(unit, "not measured in that run") for run in runs]
+    is_share = name in _AT_MOST_ONE or (name in METRICS and METRICS[name].group == "share")
+    least, most = None if name in _SIGNED else 0.0, 1.0 if is_share else None
+    return over_runs(found, kind=_kind(name), least=least, most=most)
+
+
+def _kind(name: str) -> Kind:
+    if name in _OF_REQUESTS or name.endswith("_within"):
+        return "share"
+    return "bracket" if name in ("time_to_target_s", "samples_to_target") else "mean"

@@ -1,0 +1,231 @@
+"""What a run's rows come to: every metric, and the verdict on whether it was steady. Pure; rebuilt at will."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
+from twinlens.record.run import Run
+from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
+from twinlens.stats.client.validity import ClientVerdict
+from twinlens.stats.finding.checks import Seen, findings
+from twinlens.stats.metrics.energy import Scope, energy
+from twinlens.stats.metrics.inference import inference_metrics, inference_steadiness
+from twinlens.stats.metrics.memory import peak_memory
+from twinlens.stats.metrics.quality import gate
+from twinlens.stats.metrics.training import training_metrics, training_steadiness
+from twinlens.stats.paired.machine import machine_of, model_of, precision_of
+from twinlens.stats.serving.planned_hits import prefix_notes
+from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
+from twinlens.stats.steady.segment import Steadiness, SteadyRule
+from twinlens.stats.summary.group import Machine, Summary, Verdict
+from twinlens.stats.summary.serving import is_served, nothing, served
+from twinlens.units import BYTES
+
+SUMMARY_SCHEMA = 4
+
+
+def summarise(run: Run) -> Summary:
+    """The summary of a run in any state, with or without rows."""
+    client: ClientVerdict | None = None
+    if is_served(run):
+        metrics, verdict, units_of_work, client = served(run, _rule(run))
+    else:
+        metrics, verdict, units_of_work = _training(run) if run.lens == "training" else _inference(run)
+    metrics["peak_bytes"] = (
+        Estimate.absent(BYTES, "the memory of a server cannot be seen from its client")
+        if _is_attached(run)
+        else peak_memory(
+            run.telemetry,
+            is_server=bool(run.raw.get("server")),
+            on_gpu=_energy_scope(run) == "gpu",
+            allocator=run.raw.get("device_memory"),
+        )
+    )
+    energy_rows = run.telemetry.slice(0, 0) if run.raw.get("pairing") or _is_attached(run) else run.telemetry
+    why_no_energy, scope = _why_no_energy(run), _energy_scope(run)
+    metrics |= energy(
+        energy_rows, verdict.begin_s, verdict.end_s, units_of_work, why_no_energy, scope, _evaluations(run)
+    )
+    compared = gate(metrics, run.spec.protocol.tolerance) if run.lens == "inference" else None
+    return Summary(
+        run=run.id,
+        lens=run.lens,
+        state=run.state,
+        model=model_of(run),
+        executor=f"{run.spec.executor.kind}, compiled"
+        if run.spec.executor.graph == "compiled"
+        else run.spec.executor.kind,
+        point=_point(run),
+        repeat=run.spec.repeat,
+        rows=run.table.num_rows,
+        verdict=verdict,
+        metrics=metrics,
+        gate=compared,
+        notes=(
+            *(run.facts.notes if run.facts else ()),
+            *(client.reasons + client.notes if client else ()),
+            *_left_out(run),
+            *prefix_notes(run),
+        ),
+        identity=_identity(run),
+        asked=_asked(run),
+        machine=machine_of(run),
+        findings=findings(Seen(run, metrics, verdict, client, compared)),
+        error=run.error,
+        attempt=int(run.raw.get("attempt", 1)),
+    )
+
+
+def to_json(summary: Summary) -> dict[str, Any]:
+    """A summary as plain data, schema first."""
+    data = {"schema": SUMMARY_SCHEMA} | asdict(replace(summary, metrics={}, findings=()))
+    data["findings"] = [one.to_json() for one in summary.findings]
+    data["ranked"] = summary.ranked
+    data["metrics"] = {name: estimate.to_json() for name, estimate in summary.metrics.items()}
+    return data
+
+
+def from_json(data: dict[str, Any]) -> Summary:
+    """The inverse of `to_json`; one of before findings were made has none. Raises KeyError or TypeError otherwise."""
+    made = ("schema", "metrics", "verdict", "notes", "findings", "ranked", "machine")
+    rest = {key: value for key, value in data.items() if key not in made}
+    return Summary(
+        **rest,
+        verdict=_verdict_from_json(data["verdict"]),
+        notes=tuple(data["notes"]),
+        findings=tuple(Finding.from_json(one) for one in data.get("findings", ())),
+        machine=Machine(**data["machine"]) if data.get("machine") else None,
+        metrics={name: Estimate.from_json(found) for name, found in data["metrics"].items()},
+    )
+
+
+def _verdict_from_json(data: dict[str, Any]) -> Verdict:
+    known = data.get("disturbed")
+    return Verdict(**(data | {"disturbed": Disturbed.from_json(known) if known else UNDISTURBED}))
+
+
+def _training(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]]:
+    assert isinstance(run.spec.workload, TrainingWorkload)
+    only, steadiness = training_steadiness(run.steps, _rule(run))
+    metrics = training_metrics(run.steps, only, steadiness, run.spec.workload, run.facts)
+    if steadiness is None:
+        return metrics, nothing(), {}
+    trained = np.flatnonzero(run.steps.kind == "step")
+    rows = trained[steadiness.steady_begin : steadiness.steady_end]
+    window = run.steps.where(rows)
+    work = {"energy_per_step_j": float(len(rows)), "energy_per_token_j": float(window.tokens.sum())}
+    return metrics, _verdict(steadiness, run.steps.begin_ns[trained], run.steps.end_ns[trained]), work
+
+
+def _inference(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]]:
+    assert isinstance(run.spec.workload, InferenceWorkload)
+    requests, own = run.requests, run.requests.own_time()
+    heads, steadiness = inference_steadiness(own, _rule(run))
+    metrics = inference_metrics(own, heads, steadiness, run.facts)
+    if steadiness is None:
+        return metrics, nothing(), {}
+    inside = np.isin(requests.group, requests.group[heads[steadiness.steady_begin : steadiness.steady_end]])
+    done = inside & (requests.outcome == "ok")
+    work = {
+        "energy_per_request_j": float(done.sum()),
+        "energy_per_output_token_j": float(requests.output_tokens[done].sum()),
+    }
+    return metrics, _verdict(steadiness, requests.intended_ns[heads], requests.end_ns[heads]), work
+
+
+def _evaluations(run: Run) -> list[tuple[float, float]]:
+    """When training looked at held-out data, in seconds: its rate leaves these out, so its energy does."""
+    if run.lens != "training" or not run.table.num_rows:
+        return []
+    looks = run.steps.where(run.steps.kind == "evaluate")
+    return [(begin / 1e9, end / 1e9) for begin, end in zip(looks.begin_ns.tolist(), looks.end_ns.tolist(), strict=True)]
+
+
+def _identity(run: Run) -> str:
+    """What repeats share: everything that was asked but the repeat and the name, and the executor's hash."""
+    who = run.facts.executor.hash() if run.facts else "unknown"
+    return hashlib.sha256(f"{_asked_text(run)}/{who}".encode()).hexdigest()[:12]
+
+
+def _asked(run: Run) -> str:
+    return hashlib.sha256(_asked_text(run).encode()).hexdigest()[:12]
+
+
+def _asked_text(run: Run) -> str:
+    return json.dumps(run.spec.to_dict() | {"repeat": 0, "name": ""}, sort_keys=True)
+
+
+def _rule(run: Run) -> SteadyRule:
+    return SteadyRule(min_seconds=run.spec.protocol.steady_s)
+
+
+def _verdict(steadiness: Steadiness, begin_ns: np.ndarray, end_ns: np.ndarray) -> Verdict:
+    """`begin_ns`, `end_ns` [n]: of the rows that were judged, on the clock of the run."""
+
+    def times_s(begin: int, end: int) -> tuple[float, float]:
+        return float(begin_ns[min(begin, end - 1)]) / 1e9, float(end_ns[end - 1]) / 1e9
+
+    begin_s, end_s = times_s(steadiness.steady_begin, steadiness.steady_end)
+    return Verdict(
+        label=steadiness.label,
+        ranked=steadiness.ranked,
+        reason=steadiness.reason,
+        begin_row=steadiness.steady_begin,
+        end_row=steadiness.steady_end,
+        begin_s=begin_s,
+        end_s=end_s,
+        disturbed=steadiness.disturbed.placed(times_s),
+        least_visible_change=steadiness.least_visible_change,
+        cv=steadiness.cv,
+    )
+
+
+def _left_out(run: Run) -> tuple[str, ...]:
+    """Rows of a trace that asked for no answer or had no prompt: nothing could be sent for them."""
+    count = int(run.raw.get("unusable_trace_rows", 0))
+    many = "s of the trace were" if count != 1 else " of the trace was"
+    return (
+        (f"{count:,} row{many} not played: without a prompt or an answer there is nothing to ask for.",)
+        if count
+        else ()
+    )
+
+
+def _is_attached(run: Run) -> bool:
+    """Whether it asked a server that somebody else had started: this machine is then its client's only."""
+    return bool(run.raw.get("client") and not run.raw.get("server"))
+
+
+def _energy_scope(run: Run) -> Scope | None:
+    """What the run computed on, and is charged with: GPU boards, named or not, or else the processor."""
+    if run.facts is None:
+        return None
+    return "gpu" if "accelerator.uuid" in run.facts.executor.facts else "package"
+
+
+def _why_no_energy(run: Run) -> str:
+    if _is_attached(run):
+        return "the energy of a server cannot be read from its client"
+    if run.raw.get("pairing"):
+        return "points took turns, and a counter goes on counting through all of them"
+    fact = run.facts.executor.facts.get("power.source") if run.facts else None
+    if fact is None:
+        return "the executor said nothing about energy counters"
+    return fact.reason or fact.source
+
+
+def _point(run: Run) -> dict[str, Any]:
+    point = run.spec.point.model_dump(mode="json", exclude_none=True) | {"precision": precision_of(run)}
+    if run.lens == "training":
+        point.pop("batch", None)  # the training workload says its own batch
+        workload = run.spec.workload
+        return point | {"global_batch": workload.global_batch, "seq_len": workload.seq_len}  # type: ignore[union-attr]
+    point.pop("microbatch", None)
+    return point
