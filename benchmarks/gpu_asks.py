@@ -24,7 +24,7 @@ DEVICE = "cuda:0"
 def machine(folder: Path) -> Answer:
     import torch
 
-    from twinlens.executors.torch_device import choose_device, why_no_gpu
+    from twinlens.executors.torch.device import choose_device, why_no_gpu
     from twinlens.measure.host import capture_host
     from twinlens.measure.nvidia import open_gpus
 
@@ -43,8 +43,8 @@ def machine(folder: Path) -> Answer:
 def profiler(folder: Path) -> Answer:
     import torch
 
-    from twinlens.executors.torch_timing import timed
-    from twinlens.executors.torch_trace import compute_formats, kernels_seen, longest
+    from twinlens.executors.torch.ceiling.timing import timed
+    from twinlens.executors.torch.evidence.trace import compute_formats, kernels_seen, longest
 
     x, w = (torch.randn(4096, 4096, device=DEVICE, dtype=torch.bfloat16) for _ in range(2))
 
@@ -66,9 +66,9 @@ def profiler(folder: Path) -> Answer:
 def tf32(folder: Path) -> Answer:
     import torch
 
-    from twinlens.executors.torch_fp32 import fp32_as
-    from twinlens.executors.torch_tf32 import Product, fp32_computed_in, tf32_by_name
-    from twinlens.executors.torch_trace import kernels_seen, longest
+    from twinlens.executors.torch.evidence.tf32 import Product, fp32_computed_in, tf32_by_name
+    from twinlens.executors.torch.evidence.trace import kernels_seen, longest
+    from twinlens.executors.torch.fp32 import fp32_as
 
     found = []
     for flag in ("fp32", "tf32"):
@@ -86,9 +86,9 @@ def tf32(folder: Path) -> Answer:
 def sustained(folder: Path) -> Answer:
     import torch
 
-    from twinlens.executors.torch_ceiling import matrix_flop_per_s, sustained_flop_per_s
-    from twinlens.executors.torch_kernel import product
-    from twinlens.executors.torch_timing import _calls, setting
+    from twinlens.executors.torch.ceiling.kernel import product
+    from twinlens.executors.torch.ceiling.rates import matrix_flop_per_s, sustained_flop_per_s
+    from twinlens.executors.torch.ceiling.timing import _calls, setting
     from twinlens.measure.physics import datasheet_of
     from twinlens.spec.precision import precision
 
@@ -131,7 +131,7 @@ def memory(folder: Path) -> Answer:
     import torch
 
     from twinlens.errors import BadInput
-    from twinlens.executors.torch_memory import device_memory, forget_peak
+    from twinlens.executors.torch.evidence.memory import device_memory, forget_peak
     from twinlens.measure.fit import refuse_what_cannot_fit
     from twinlens.measure.session import is_out_of_memory
 
@@ -178,7 +178,7 @@ def fp8_training(folder: Path) -> Answer:
 
 def int8_weight(folder: Path) -> Answer:
     from twinlens.errors import BadInput
-    from twinlens.executors.torch_infer import TorchServer
+    from twinlens.executors.torch.infer import TorchServer
 
     study = _study("int8", {"model": "tiny"} | _inference(16, 8), "int8-weight")
     try:
@@ -191,8 +191,8 @@ def int8_weight(folder: Path) -> Answer:
 def second_gpu(folder: Path) -> Answer:
     import torch
 
-    from twinlens.executors.torch_ceiling import matrix_flop_per_s, read_bytes_per_s
-    from twinlens.executors.torch_device import choose_device
+    from twinlens.executors.torch.ceiling.rates import matrix_flop_per_s, read_bytes_per_s
+    from twinlens.executors.torch.device import choose_device
     from twinlens.measure.nvidia import open_gpus
 
     count = torch.cuda.device_count()
@@ -212,8 +212,8 @@ def second_gpu(folder: Path) -> Answer:
 
 
 def vision(folder: Path) -> Answer:
-    from twinlens.executors.torch_fp32 import fp32_settings
-    from twinlens.executors.torch_infer import TorchServer
+    from twinlens.executors.torch.fp32 import fp32_settings
+    from twinlens.executors.torch.infer import TorchServer
     from twinlens.stats.metrics.quality import fidelity
 
     found = {}

@@ -21,8 +21,8 @@ import torch.nn.functional as F
 from benchmarks.finding import Finding, watched, with_neighbours
 from benchmarks.interleave import Turns, median_of, take_turns
 from benchmarks.setup import ANSWER, PROMPT, inference, opened_server, opened_trainer, requests, training
-from twinlens.executors.torch_infer import TorchServer
-from twinlens.executors.torch_train import TorchTrainer
+from twinlens.executors.torch.infer import TorchServer
+from twinlens.executors.torch.train import TorchTrainer
 from twinlens.measure.energy import open_meters
 from twinlens.measure.telemetry import Sampler
 from twinlens.measure.train import train

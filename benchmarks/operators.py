@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from twinlens.executors.torch_facts import kernels_seen
-from twinlens.executors.torch_flop import _has_formula
+from twinlens.executors.torch.evidence.facts import kernels_seen
+from twinlens.executors.torch.evidence.flop import _has_formula
 
 _MARKS = ("ProfilerStep", "cudaDevice")
 

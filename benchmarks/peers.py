@@ -24,7 +24,7 @@ from benchmarks.finding import Finding, watched, with_neighbours
 from benchmarks.harness_cost import bare_answer, bare_step
 from benchmarks.interleave import median_of
 from benchmarks.setup import ANSWER, PROMPT, inference, opened_server, opened_trainer, training
-from twinlens.executors.torch_model import build_model
+from twinlens.executors.torch.model.build import build_model
 from twinlens.measure.session import run_here
 from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run

@@ -7,8 +7,8 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
-from twinlens.executors.torch_infer import TorchServer
-from twinlens.executors.torch_train import TorchTrainer
+from twinlens.executors.torch.infer import TorchServer
+from twinlens.executors.torch.train import TorchTrainer
 from twinlens.schedule.loop.lockstep import Lockstep
 from twinlens.spec.load import parse
 from twinlens.spec.study import RunSpec

@@ -42,7 +42,7 @@ def test_torch_stands_only_in_files_that_are_about_it() -> None:
     heavy = {"torch", "transformers", "safetensors", "torchao"}
     found = [str(file.relative_to(SOURCE)) for file in FILES if imports(file) & heavy]
     assert found
-    assert [name for name in found if not name.startswith("executors/torch_")] == []
+    assert [name for name in found if not name.startswith("executors/torch/")] == []
 
 
 def test_pure_layers_read_no_clock_no_environment_and_no_global_chance() -> None:
@@ -61,7 +61,7 @@ def test_pure_layers_read_no_clock_no_environment_and_no_global_chance() -> None
 def test_only_the_command_line_prints_exits_and_reads_its_arguments() -> None:
     for file in FILES:
         # A worker and the guard of a launched server are commands of their own.
-        if file.parent.name == "cli" or file.name == "worker.py" or file.match("launch/guard.py"):
+        if file.parent.name == "cli" or file.name == "worker.py" or file.match("launch/watchdog.py"):
             continue
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             assert not (isinstance(node, ast.Name) and node.id in ("print", "exit", "quit")), file

@@ -16,7 +16,7 @@ load_numpy()  # as every process of a run does first
 
 import numpy as np
 
-from twinlens.executors.openai_http import OpenAIServer
+from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.record.arrow import RowWriter
 from twinlens.record.request import REQUEST_SCHEMA, Request
 from twinlens.schedule.loop.closed_loop import ClosedLoop

@@ -270,7 +270,7 @@ def test_explain_of_an_unknown_word_names_the_nearest() -> None:
 
 @pytest.mark.torch
 def test_probe_says_who_the_machine_is_and_how_fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    ceiling = pytest.importorskip("twinlens.executors.torch_ceiling")
+    ceiling = pytest.importorskip("twinlens.executors.torch.ceiling.rates")
     found = ceiling.Ceiling("read", "", "", 1, ceiling.copy_bytes_per_s("cpu", 1, ceiling.pattern(2**22, "cpu")))
     monkeypatch.setattr(ceiling, "all_ceilings", lambda device: (found,))  # all of them take ten seconds
     shown, data = call("probe", "--device", "cpu", "-q"), call("probe", "--device", "cpu", "--json")

@@ -12,7 +12,7 @@ import pytest
 
 from material import Timed, Watched, for_rows, inference, measured, quiet, spec_of, training
 from twinlens.errors import BadInput
-from twinlens.executors.null_server import null_server
+from twinlens.executors.http_client.null_server import null_server
 from twinlens.executors.registry import executor_names, launcher, server, trainer
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from twinlens.executors.null_server import null_server
+from twinlens.executors.http_client.null_server import null_server
 from twinlens.measure.fit import refuse_what_cannot_fit
 from twinlens.measure.physics import theory_of
 from twinlens.measure.study import measure_study

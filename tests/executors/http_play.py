@@ -19,7 +19,7 @@ from hostile_server import (
 )
 
 from material import Watched, inference, quiet, spec_of
-from twinlens.executors.openai_http import OpenAIServer
+from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.record.request import Request
 from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.loop.open_loop import OpenLoop

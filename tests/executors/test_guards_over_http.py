@@ -11,7 +11,7 @@ from cheat_server import Server
 from hostile_server import hostile
 
 from material import fixed, inference, measured, quiet, spec_of
-from twinlens.executors.openai_http import OpenAIServer
+from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.measure.guards import Ear, client_of, ruled
 from twinlens.record.compliance import Guard, guards_in
 from twinlens.schedule.build import load_of

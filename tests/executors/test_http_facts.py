@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from material import inference, spec_of
-from twinlens.executors.http_facts import Found, facts_of
-from twinlens.executors.http_target import Address, target_of
+from twinlens.executors.openai.discovery import Found, facts_of
+from twinlens.executors.openai.target import Address, target_of
 
 URL = "http://127.0.0.1:9/v1"
 

@@ -16,10 +16,10 @@ from test_openai_http_parts import Clocks, exchanged
 
 from material import inference, quiet, spec_of
 from twinlens.errors import ExecutorFailed
-from twinlens.executors import receive
-from twinlens.executors.exchange import Exchange
-from twinlens.executors.http_row import row_of
-from twinlens.executors.openai_http import OpenAIServer
+from twinlens.executors.http_client import event_loop
+from twinlens.executors.http_client.exchange import Exchange
+from twinlens.executors.openai.executor import OpenAIServer
+from twinlens.executors.openai.row import row_of
 from twinlens.record.arrow import RowWriter, read_rows
 from twinlens.record.request import REQUEST_SCHEMA, Request
 from twinlens.schedule.request import Ask
@@ -204,8 +204,8 @@ def test_an_answer_without_measure_harms_no_other(
         return look(exchange)
 
     monkeypatch.setattr(Exchange, "look", watched)
-    defaults = receive.Loop.__init__.__kwdefaults__
-    monkeypatch.setattr(receive.Loop.__init__, "__kwdefaults__", defaults | {"most_bytes": 2**22})
+    defaults = event_loop.Loop.__init__.__kwdefaults__
+    monkeypatch.setattr(event_loop.Loop.__init__, "__kwdefaults__", defaults | {"most_bytes": 2**22})
 
     def behave(asked: Asked) -> None:
         if asked.number:

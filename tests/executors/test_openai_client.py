@@ -37,10 +37,11 @@ from http_play import TOKENS, asks, burst, closing, one_by_one, only, opened, pl
 
 from material import Timed, Watched, inference, quiet, spec_of
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors import openai_http, receive
-from twinlens.executors.null_server import null_server
-from twinlens.executors.openai_http import OpenAIServer
-from twinlens.executors.poller import _Poller
+from twinlens.executors.http_client import event_loop
+from twinlens.executors.http_client.null_server import null_server
+from twinlens.executors.http_client.poller import _Poller
+from twinlens.executors.openai import executor
+from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.record.arrow import RowWriter, read_rows
 from twinlens.record.executor.record import FIELDS
 from twinlens.record.request import REQUEST_SCHEMA, Request
@@ -163,7 +164,7 @@ import sys
 from pathlib import Path
 from material import inference, quiet, spec_of
 from test_openai_http import asks
-from twinlens.executors.openai_http import OpenAIServer
+from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.record.request import REQUEST_SCHEMA
 from twinlens.record.arrow import RowWriter
 from twinlens.schedule.loop.open_loop import OpenLoop
@@ -263,10 +264,10 @@ def test_a_late_client_is_seen_in_its_lag_and_in_merged_reads() -> None:
 
 @pytest.mark.parametrize("stamps", [True, False])
 def test_a_system_without_epoll_timers_and_stamps_is_served_too(stamps: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    from twinlens.executors import deadline
+    from twinlens.executors.http_client import timer
 
-    monkeypatch.setattr(deadline, "_c_library", lambda: None)
-    monkeypatch.setattr(receive, "poller", _Poller)
+    monkeypatch.setattr(timer, "_c_library", lambda: None)
+    monkeypatch.setattr(event_loop, "poller", _Poller)
     with hostile(closing) as server, opened(server.url, kernel_stamps=stamps, timeout_s=3.0) as client:
         rows: list[Request] = []
         client.play(OpenLoop(asks(20, every_ns=3_000_000)), rows.append)
@@ -370,7 +371,7 @@ def test_a_client_that_is_far_behind_its_plan_stops_sending_and_says_so() -> Non
             return start(key, *rest)
 
         patched.setattr(loop, "start", slow)
-        patched.setattr(openai_http.time, "monotonic_ns", lambda: now() + clock[0])
+        patched.setattr(executor.time, "monotonic_ns", lambda: now() + clock[0])
         client.play(burst(40), rows.append)
     unsent = [row.group for row in rows if row.error == "the client was over 10 s late: it was never sent"]
     assert sorted(row.group for row in rows) == list(range(40))

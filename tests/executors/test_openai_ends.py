@@ -12,10 +12,10 @@ from hostile_server import DONE, END, HEAD, Asked, chunk, hostile, said, usage
 from http_play import TOKENS, asks, opened
 from test_openai_http_parts import Clocks
 
-from twinlens.executors import openai_http
-from twinlens.executors.exchange import Ended, Exchange
-from twinlens.executors.line import Address
-from twinlens.executors.receive import Loop
+from twinlens.executors.http_client.connection import Address
+from twinlens.executors.http_client.event_loop import Loop
+from twinlens.executors.http_client.exchange import Ended, Exchange
+from twinlens.executors.openai import executor
 from twinlens.record.request import Request
 from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.request import Ask
@@ -211,7 +211,7 @@ def test_an_answer_that_is_broken_inside_a_good_frame_fails_and_what_follows_it_
 
 def test_requests_are_written_before_an_end_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-    row_of, of = openai_http.row_of, openai_http.Requests.of
+    row_of, of = executor.row_of, executor.Requests.of
 
     def written(self: Any, *rest: Any) -> bytes:
         order.append("written")
@@ -221,8 +221,8 @@ def test_requests_are_written_before_an_end_is_seen(monkeypatch: pytest.MonkeyPa
         order.append("row")
         return row_of(*rest, **more)
 
-    monkeypatch.setattr(openai_http.Requests, "of", written)
-    monkeypatch.setattr(openai_http, "row_of", made)
+    monkeypatch.setattr(executor.Requests, "of", written)
+    monkeypatch.setattr(executor, "row_of", made)
     with hostile(piecewise) as server, opened(server.url) as client:
         order.clear()
         client.play(ClosedLoop(2, asks(8)), lambda row: None)

@@ -23,7 +23,7 @@ from hostile_server import (
 )
 from http_play import TOKENS, asks, burst, closing, one_by_one, only, opened, play, rows_of, silently_closing, streamed
 
-from twinlens.executors import receive
+from twinlens.executors.http_client import event_loop
 from twinlens.record.request import Request
 from twinlens.schedule.loop.open_loop import OpenLoop
 
@@ -125,8 +125,8 @@ def test_an_endless_stream_is_given_up_and_is_no_good_answer() -> None:
 
 
 def test_an_endless_stream_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    defaults = receive.Loop.__init__.__kwdefaults__
-    monkeypatch.setattr(receive.Loop.__init__, "__kwdefaults__", defaults | {"most_bytes": 10**6})
+    defaults = event_loop.Loop.__init__.__kwdefaults__
+    monkeypatch.setattr(event_loop.Loop.__init__, "__kwdefaults__", defaults | {"most_bytes": 10**6})
     row = rows_of(endless, burst(1))[0]
     assert row.error == "the answer does not end: over 1000000 bytes"
 

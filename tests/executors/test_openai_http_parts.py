@@ -13,11 +13,11 @@ from hostile_server import DONE, END, HEAD, chunk, said, usage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinlens.executors.bulk import Bulk
-from twinlens.executors.exchange import Ended, Exchange
-from twinlens.executors.http_row import row_of
-from twinlens.executors.sse import Events
-from twinlens.executors.stamp import NO_STAMP, WallOffset, arrival_ns
+from twinlens.executors.http_client.exchange import Ended, Exchange
+from twinlens.executors.http_client.fast_path import Bulk
+from twinlens.executors.http_client.sse import Events
+from twinlens.executors.http_client.timestamp import NO_STAMP, WallOffset, arrival_ns
+from twinlens.executors.openai.row import row_of
 from twinlens.record.client import LagCount
 from twinlens.schedule.request import Ask
 

@@ -13,10 +13,10 @@ from material import Timed, inference, quiet, spec_of, training
 torch = pytest.importorskip("torch", reason="needs the torch extra")
 import torch.nn.functional as F  # noqa: E402
 
-from twinlens.executors.torch_data import Batches  # noqa: E402
-from twinlens.executors.torch_infer import TorchServer  # noqa: E402
-from twinlens.executors.torch_model import build_model  # noqa: E402
-from twinlens.executors.torch_train import TorchTrainer  # noqa: E402
+from twinlens.executors.torch.infer import TorchServer  # noqa: E402
+from twinlens.executors.torch.model.build import build_model  # noqa: E402
+from twinlens.executors.torch.model.data import Batches  # noqa: E402
+from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
 from twinlens.record.request import Request  # noqa: E402
 
 pytestmark = pytest.mark.torch

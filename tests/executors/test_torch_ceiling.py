@@ -8,7 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the torch extra")
 
-from twinlens.executors.torch_ceiling import (  # noqa: E402
+from twinlens.executors.torch.ceiling.kernel import Unsupported, pattern, walk  # noqa: E402
+from twinlens.executors.torch.ceiling.rates import (  # noqa: E402
     ceilings_for,
     copy_bytes_per_s,
     matrix_flop_per_s,
@@ -16,8 +17,7 @@ from twinlens.executors.torch_ceiling import (  # noqa: E402
     matvec_bytes_per_s,
     read_bytes_per_s,
 )
-from twinlens.executors.torch_kernel import Unsupported, pattern, walk  # noqa: E402
-from twinlens.executors.torch_timing import rate as rate_of  # noqa: E402
+from twinlens.executors.torch.ceiling.timing import rate as rate_of  # noqa: E402
 from twinlens.units import FLOP_PER_S  # noqa: E402
 
 pytestmark = pytest.mark.torch

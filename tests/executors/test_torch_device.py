@@ -12,9 +12,9 @@ from material import quiet, spec_of, training
 torch = pytest.importorskip("torch", reason="needs the torch extra")
 
 from twinlens.errors import BadInput  # noqa: E402
-from twinlens.executors import torch_device  # noqa: E402
-from twinlens.executors.torch_device import auto_note, choose_device, why_no_gpu  # noqa: E402
-from twinlens.executors.torch_train import TorchTrainer  # noqa: E402
+from twinlens.executors.torch import device  # noqa: E402
+from twinlens.executors.torch.device import auto_note, choose_device, why_no_gpu  # noqa: E402
+from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
 
 pytestmark = pytest.mark.torch
 DRIVER = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2026\n"
@@ -35,7 +35,7 @@ class Board:
         }.items():
             patch.setattr(torch.cuda, name, answer)
         patch.setattr(torch.version, "cuda", "13.0")
-        patch.setattr(torch_device, "_NVIDIA_DRIVER", Path("/nowhere/at/all"))
+        patch.setattr(device, "_NVIDIA_DRIVER", Path("/nowhere/at/all"))
 
     def _set(self, index: int) -> None:
         self.current = index
@@ -69,7 +69,7 @@ def test_an_old_driver_is_named_with_the_remedy_and_auto_says_it_took_the_cpu(
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)  # NVML counts boards that CUDA cannot open
     driver = tmp_path / "version"
     driver.write_text(DRIVER)
-    monkeypatch.setattr(torch_device, "_NVIDIA_DRIVER", driver)
+    monkeypatch.setattr(device, "_NVIDIA_DRIVER", driver)
     with pytest.raises(BadInput, match=r"under the NVIDIA driver 535\.104\.05; install a newer driver") as refused:
         choose_device("cuda")
     assert "CUDA 13.0" in str(refused.value)

@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the torch extra")
 from torch import nn  # noqa: E402
 
-from twinlens.executors.torch_facts import (  # noqa: E402
+from twinlens.executors.torch.evidence.facts import (  # noqa: E402
     Kernel,
     check_precision,
     compute_formats,
@@ -16,7 +16,7 @@ from twinlens.executors.torch_facts import (  # noqa: E402
     observed_compute_format,
     resident_formats,
 )
-from twinlens.executors.torch_resident import _gpu_formats, processor_formats  # noqa: E402
+from twinlens.executors.torch.evidence.resident import _gpu_formats, processor_formats  # noqa: E402
 from twinlens.record.executor.record import ExecutorRecord  # noqa: E402
 from twinlens.spec.precision import precision  # noqa: E402
 

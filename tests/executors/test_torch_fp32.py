@@ -11,9 +11,9 @@ from material import inference, quiet, spec_of, training
 
 torch = pytest.importorskip("torch", reason="needs the torch extra")
 
-from twinlens.executors import torch_infer, torch_train  # noqa: E402
-from twinlens.executors.torch_fp32 import fp32_as, fp32_settings, set_fp32  # noqa: E402
-from twinlens.executors.torch_timing import setting  # noqa: E402
+from twinlens.executors.torch import infer, train  # noqa: E402
+from twinlens.executors.torch.ceiling.timing import setting  # noqa: E402
+from twinlens.executors.torch.fp32 import fp32_as, fp32_settings, set_fp32  # noqa: E402
 
 pytestmark = pytest.mark.torch
 PARTS = ("cuda.matmul", "cudnn.conv", "cudnn.rnn")
@@ -32,7 +32,7 @@ def meant() -> set[str]:
 @pytest.fixture
 def any_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     """A processor that takes tf32 for an answer: the flags are those of a GPU, the arithmetic stays fp32."""
-    for module in (torch_infer, torch_train):
+    for module in (infer, train):
         monkeypatch.setattr(module, "refuse_unsupported", lambda name, device: None)
 
 
@@ -60,20 +60,20 @@ def test_the_reference_is_computed_in_ieee_fp32_whatever_the_run_computes_in(
     model: str, precision: str, runs_in: str, any_precision: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[set[str]] = []
-    real = torch_infer.reference_logits
+    real = infer.reference_logits
 
     def watched(*parts: Any) -> Any:
         seen.append(meant())
         return real(*parts)
 
-    monkeypatch.setattr(torch_infer, "reference_logits", watched)
-    torch_infer.TorchServer().open(spec_of(inference(model=model, point={"precision": precision})), quiet)
+    monkeypatch.setattr(infer, "reference_logits", watched)
+    infer.TorchServer().open(spec_of(inference(model=model, point={"precision": precision})), quiet)
     assert seen == [{"ieee"}]
     assert meant() == {runs_in}
 
 
 def test_both_lenses_set_convolutions_too(any_precision: None) -> None:
-    for lens, opened in ((inference, torch_infer.TorchServer), (training, torch_train.TorchTrainer)):
+    for lens, opened in ((inference, infer.TorchServer), (training, train.TorchTrainer)):
         with fp32_as("tf32"):
             facts = opened().open(spec_of(lens(model="vit-tiny")), quiet)
             assert meant() == {"ieee"}, "cuDNN's own default is tf32"

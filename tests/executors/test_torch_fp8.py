@@ -14,9 +14,9 @@ torch = pytest.importorskip("torch", reason="needs the torch extra")
 from torch import nn  # noqa: E402
 
 from twinlens.errors import BadInput  # noqa: E402
-from twinlens.executors import torch_train  # noqa: E402
-from twinlens.executors.torch_kernel import product  # noqa: E402
-from twinlens.executors.torch_train import TorchTrainer  # noqa: E402
+from twinlens.executors.torch import train  # noqa: E402
+from twinlens.executors.torch.ceiling.kernel import product  # noqa: E402
+from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
 from twinlens.spec.precision import precision  # noqa: E402
 from twinlens.theory.layout import layout_of  # noqa: E402
 
@@ -33,7 +33,7 @@ class Torchao:
             convert_to_float8_training=self._convert,
         )
         patch.setitem(sys.modules, "torchao.float8", made)
-        patch.setattr(torch_train, "refuse_unsupported", lambda name, device: None)
+        patch.setattr(train, "refuse_unsupported", lambda name, device: None)
 
     def _convert(self, model: nn.Module, *, config: Any, module_filter_fn: Any) -> None:
         self.recipe = config
@@ -60,8 +60,8 @@ def test_fp8_trains_by_the_recipe_that_the_record_declares_and_the_rest_in_bf16(
 
 def test_layers_whose_widths_do_not_divide_by_16_are_left_alone() -> None:
     for shape, fits in (((64, 64), True), ((64, 40), False), ((40, 64), False), ((64, 1000), False)):
-        assert torch_train._can_be_fp8(nn.Linear(*shape), "mlp.up") is fits
-    assert not torch_train._can_be_fp8(nn.Conv2d(3, 3, 3), "conv")
+        assert train._can_be_fp8(nn.Linear(*shape), "mlp.up") is fits
+    assert not train._can_be_fp8(nn.Conv2d(3, 3, 3), "conv")
 
 
 def test_rows_that_do_not_divide_by_16_are_refused_before_the_backward_pass_would_fail(
@@ -86,7 +86,7 @@ def test_fp8_plans_for_the_bf16_inputs_that_it_keeps_for_backward() -> None:
 
 def test_the_ceiling_of_fp8_has_a_scale_for_each_row_as_the_run_has(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[Any, ...]] = []
-    monkeypatch.setattr("twinlens.executors.torch_kernel.unsupported_product", lambda fmt, device: None)
+    monkeypatch.setattr("twinlens.executors.torch.ceiling.kernel.unsupported_product", lambda fmt, device: None)
     monkeypatch.setattr(torch, "_scaled_mm", lambda x, w, a, b, **_: seen.append((a.shape, b.shape)))
     call, kernel = product("fp8-e4m3", 32, 48, 64, "cpu")
     call()

@@ -14,8 +14,8 @@ torch = pytest.importorskip("torch", reason="needs the torch extra")
 from torch import nn  # noqa: E402
 
 from twinlens.errors import BadInput  # noqa: E402
-from twinlens.executors.torch_infer import Generation, TorchServer  # noqa: E402
-from twinlens.executors.torch_quantize import Int4WeightLinear, Int8WeightLinear  # noqa: E402
+from twinlens.executors.torch.infer import Generation, TorchServer  # noqa: E402
+from twinlens.executors.torch.model.quantize import Int4WeightLinear, Int8WeightLinear  # noqa: E402
 from twinlens.measure.physics import theory_of  # noqa: E402
 from twinlens.record.executor.facts import Facts  # noqa: E402
 from twinlens.record.request import Request  # noqa: E402
@@ -234,25 +234,26 @@ def test_counted_flop_of_both_phases_are_theorys(precision: str) -> None:
 def test_where_fp32_does_not_fit_the_model_is_made_in_16_bits_and_fidelity_is_said_to_lack(
     precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from twinlens.executors import torch_infer, torch_model
+    from twinlens.executors.torch import infer
+    from twinlens.executors.torch.model import build
 
     made: list[torch.dtype] = []
-    real = torch_model.build_model
+    real = build.build_model
 
     def watched(ref: Any, executor: Any, seed: int, device: Any, dtype: Any = torch.float32) -> Any:
         made.append(dtype)
         return real(ref, executor, seed, device, dtype)
 
     count = parameters(load_model("tiny").shape).total
-    monkeypatch.setattr(torch_infer, "build_model", watched)
-    monkeypatch.setattr(torch_infer, "free_bytes", lambda device: 4 * count)
+    monkeypatch.setattr(infer, "build_model", watched)
+    monkeypatch.setattr(infer, "free_bytes", lambda device: 4 * count)
     server, facts = opened(point={"precision": precision})
     assert made == [torch.bfloat16]
     assert not facts.fidelity
     assert any(note.startswith("Fidelity was not measured: the fp32 weights") for note in facts.notes)
     assert len(answer(server)[0]) == 6
     hashed = facts.executor.value("model.weights_hash")
-    monkeypatch.setattr(torch_infer, "free_bytes", lambda device: 40 * count)
+    monkeypatch.setattr(infer, "free_bytes", lambda device: 40 * count)
     _, roomy = opened(point={"precision": precision})
     assert made[1:] == [torch.float32]
     assert roomy.fidelity

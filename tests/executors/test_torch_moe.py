@@ -14,11 +14,11 @@ torch = pytest.importorskip("torch", reason="needs the torch extra")
 from torch import nn  # noqa: E402
 
 from twinlens.errors import BadInput  # noqa: E402
-from twinlens.executors.torch_experts import split_experts  # noqa: E402
-from twinlens.executors.torch_infer import TorchServer  # noqa: E402
-from twinlens.executors.torch_model import build_model  # noqa: E402
-from twinlens.executors.torch_quantize import apply_precision  # noqa: E402
-from twinlens.executors.torch_train import TorchTrainer  # noqa: E402
+from twinlens.executors.torch.infer import TorchServer  # noqa: E402
+from twinlens.executors.torch.model.build import build_model  # noqa: E402
+from twinlens.executors.torch.model.experts import split_experts  # noqa: E402
+from twinlens.executors.torch.model.quantize import apply_precision  # noqa: E402
+from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
 from twinlens.measure.physics import coverage_of, theory_of  # noqa: E402
 from twinlens.record.estimate import Estimate  # noqa: E402
 from twinlens.record.executor.facts import Facts  # noqa: E402
@@ -126,7 +126,7 @@ def test_layers_a_kernel_cannot_do_stay_in_bf16_and_that_is_said() -> None:
     assert not isinstance(model.fits, nn.Linear)
     assert isinstance(model.odd, nn.Linear)
     assert model.odd.weight.dtype == torch.bfloat16
-    from twinlens.executors.torch_quantize import left_wide
+    from twinlens.executors.torch.model.quantize import left_wide
 
     said = left_wide(model, "int4-weight") or ""
     assert said.startswith("1 linear layers stay in bf16 (40 × 64)")

@@ -12,11 +12,14 @@ from material import measured, quiet, spec_of, training
 
 torch = pytest.importorskip("torch", reason="needs the torch extra")
 
-from twinlens.executors import torch_ahead, torch_ceiling, torch_mark, torch_timing, torch_train  # noqa: E402
-from twinlens.executors.torch_ahead import Ahead  # noqa: E402
-from twinlens.executors.torch_data import Batches  # noqa: E402
-from twinlens.executors.torch_evidence import launch_bound_note  # noqa: E402
-from twinlens.executors.torch_timing import captured, sustained, timed  # noqa: E402
+from twinlens.executors.torch import marks as clock_marks  # noqa: E402
+from twinlens.executors.torch import train  # noqa: E402
+from twinlens.executors.torch.ceiling import rates, timing  # noqa: E402
+from twinlens.executors.torch.ceiling.timing import captured, sustained, timed  # noqa: E402
+from twinlens.executors.torch.evidence.collect import launch_bound_note  # noqa: E402
+from twinlens.executors.torch.model import prefetch  # noqa: E402
+from twinlens.executors.torch.model.data import Batches  # noqa: E402
+from twinlens.executors.torch.model.prefetch import Ahead  # noqa: E402
 from twinlens.report.finding_text import finding_text  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402
 from twinlens.stats.finding.checks import Seen, steps_skipped  # noqa: E402
@@ -59,11 +62,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def test_a_step_synchronises_once_and_its_phases_are_those_of_the_device(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainer = torch_train.TorchTrainer()
+    trainer = train.TorchTrainer()
     trainer.open(spec_of(training(point={"microbatch": 2})), quiet)
     waits: list[Any] = []
-    monkeypatch.setattr(torch_train, "synchronize", waits.append)
-    monkeypatch.setattr(torch_train, "mark", lambda device: torch_mark.mark(CUDA))
+    monkeypatch.setattr(train, "synchronize", waits.append)
+    monkeypatch.setattr(train, "mark", lambda device: clock_marks.mark(CUDA))
     real_next, real_loss, real_step = trainer.batches.next, trainer.loss, trainer._scaler.step
 
     def after(seconds: float, call: Any) -> Any:
@@ -83,7 +86,7 @@ def test_a_step_synchronises_once_and_its_phases_are_those_of_the_device(
 
 
 def test_a_step_that_overflows_in_fp16_is_tagged_and_told(tmp_path: Path) -> None:
-    trainer = torch_train.TorchTrainer()
+    trainer = train.TorchTrainer()
     trainer.open(spec_of(training()), quiet)
     trainer._scaler = torch.amp.GradScaler("cpu", init_scale=2.0**127, enabled=True)  # 6 nats times that is no fp32
     weight = next(iter(trainer.model.parameters()))
@@ -108,7 +111,7 @@ def test_a_gpu_that_waits_for_launches_is_told_apart_from_one_that_computes() ->
 
 
 def test_batches_drawn_ahead_are_those_drawn_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_ahead, "_pinned", lambda tensor, device: tensor)
+    monkeypatch.setattr(prefetch, "_pinned", lambda tensor, device: tensor)
     spec = spec_of(training())
     cpu, ref = torch.device("cpu"), load_model("tiny")
     plain, ahead = (Batches(spec.workload.data, ref, 2, 16, 5, cpu, 4) for _ in range(2))  # type: ignore[union-attr]
@@ -146,7 +149,7 @@ def test_a_processor_draws_in_the_loop_and_starts_no_thread() -> None:
 
 
 def test_events_are_recorded_on_the_stream_of_the_device_that_is_timed(clock: Clock) -> None:
-    assert torch_timing._event("cuda:1").stream == "stream of cuda:1"
+    assert timing._event("cuda:1").stream == "stream of cuda:1"
 
 
 def test_a_short_call_is_repeated_until_a_millisecond_is_full(clock: Clock) -> None:
@@ -193,16 +196,16 @@ def test_a_gpus_matrix_rate_never_comes_from_a_small_product(clock: Clock, monke
 
         return call, "stood in"
 
-    monkeypatch.setattr(torch_ceiling, "product", product)
-    found = torch_ceiling.matrix_flop_per_s("fp32", "cuda:0", budget_s=0.0)
+    monkeypatch.setattr(rates, "product", product)
+    found = rates.matrix_flop_per_s("fp32", "cuda:0", budget_s=0.0)
     assert max(sizes) == 4096
     assert found.value == pytest.approx(50e12)
 
 
 def test_a_buffer_that_the_cache_holds_gives_no_memory_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_ceiling, "cache_bytes", lambda device="cpu": 2**20)
+    monkeypatch.setattr(rates, "cache_bytes", lambda device="cpu": 2**20)
     small = torch.zeros(2**21, dtype=torch.uint8)
-    for measure in (torch_ceiling.copy_bytes_per_s, torch_ceiling.read_bytes_per_s):
+    for measure in (rates.copy_bytes_per_s, rates.read_bytes_per_s):
         found = measure("cuda:0", buffer=small)
         assert found.value is None
         assert "only 2 MiB were free" in (found.reason or "")

@@ -10,9 +10,9 @@ torch = pytest.importorskip("torch", reason="needs the torch extra")
 from torch.autograd import DeviceType  # noqa: E402
 from torch.autograd.profiler_util import EventList, FunctionEvent  # noqa: E402
 
-from twinlens.executors.torch_check import check_phases, check_precision  # noqa: E402
-from twinlens.executors.torch_kernel_name import kernel_format  # noqa: E402
-from twinlens.executors.torch_trace import Kernel, compute_formats, kernels_of, longest, without_width  # noqa: E402
+from twinlens.executors.torch.evidence.check import check_phases, check_precision  # noqa: E402
+from twinlens.executors.torch.evidence.kernel_name import kernel_format  # noqa: E402
+from twinlens.executors.torch.evidence.trace import Kernel, compute_formats, kernels_of, longest, without_width  # noqa: E402
 
 pytestmark = pytest.mark.torch
 NATIVE = dict.fromkeys(("fp32", "tf32", "bf16", "fp8-e4m3"), "native")

@@ -13,9 +13,9 @@ from material import measured, quiet, spec_of, training
 torch = pytest.importorskip("torch", reason="needs the torch extra")
 
 from twinlens.errors import BadInput  # noqa: E402
-from twinlens.executors.torch_data import Batches  # noqa: E402
-from twinlens.executors.torch_model import build_model  # noqa: E402
-from twinlens.executors.torch_train import TorchTrainer  # noqa: E402
+from twinlens.executors.torch.model.build import build_model  # noqa: E402
+from twinlens.executors.torch.model.data import Batches  # noqa: E402
+from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
 from twinlens.measure.physics import theory_of  # noqa: E402
 from twinlens.record.executor.facts import Facts  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 from frame import cut, mutated
 
-from twinlens.executors.exchange import Ended, Exchange
-from twinlens.executors.http_row import row_of, said_of
-from twinlens.executors.stamp import NO_STAMP, WallOffset
+from twinlens.executors.http_client.exchange import Ended, Exchange
+from twinlens.executors.http_client.timestamp import NO_STAMP, WallOffset
+from twinlens.executors.openai.row import row_of, said_of
 from twinlens.record.request import REQUEST_SCHEMA
 from twinlens.schedule.request import Ask
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 from frame import mutated
 
-from twinlens.executors.http_target import Target
+from twinlens.executors.openai.target import Target
 from twinlens.measure.http_page import NoPage, ServerPage
 from twinlens.measure.server_page import sample_of
 from twinlens.record.server_metrics import SERVER_SCHEMA

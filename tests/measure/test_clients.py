@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 from material import command, fixed, inference, measured, quiet, spec_of, study_of
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors.crew import Crew, crew_of
-from twinlens.executors.null_server import null_server
-from twinlens.executors.openai_http import OpenAIServer
+from twinlens.executors.http_client.null_server import null_server
+from twinlens.executors.openai.clients import Crew, crew_of
+from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.measure.client_job import packed, unpacked
 from twinlens.measure.client_process import ClientProcess
 from twinlens.measure.clients import await_ready, jobs_for

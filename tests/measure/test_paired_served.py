@@ -14,7 +14,7 @@ import pytest
 
 from material import fixed, inference, measured, study_of, twinlens
 from twinlens.errors import BadInput
-from twinlens.executors.null_server import Sent, null_server
+from twinlens.executors.http_client.null_server import Sent, null_server
 from twinlens.measure.refuse import refuse_what_cannot_run
 from twinlens.measure.study import Outcome, measure_study
 from twinlens.measure.summary_file import summary_of

@@ -15,9 +15,9 @@ import pytest
 
 from material import inference, quiet, spec_of, study_of, twinlens
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.crew import Crew
-from twinlens.executors.null_server import null_server
-from twinlens.executors.openai_http import OpenAIServer
+from twinlens.executors.http_client.null_server import null_server
+from twinlens.executors.openai.clients import Crew
+from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.measure.clients import await_ready
 from twinlens.measure.play_together import Together
 from twinlens.record.store import find_runs

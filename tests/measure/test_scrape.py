@@ -13,8 +13,8 @@ import pytest
 from metrics_server import counting, pages
 
 from material import inference, measured, spec_of
-from twinlens.executors.http_target import Target
-from twinlens.executors.null_server import null_server
+from twinlens.executors.http_client.null_server import null_server
+from twinlens.executors.openai.target import Target
 from twinlens.measure import http_page, scrape
 from twinlens.measure.http_page import ServerPage
 from twinlens.measure.scrape import Scraper, scraping

@@ -14,7 +14,7 @@ from twinlens.schedule.request import Ask, Schedule
 from twinlens.spec.study import RunSpec
 
 if TYPE_CHECKING:
-    from twinlens.executors.launch.running import Running
+    from twinlens.executors.running import Running
 
 Rows = Callable[[Request], None]
 """Takes each request as it ends."""

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.null_server import null_server
-from twinlens.executors.openai_http import OpenAIServer
+from twinlens.executors.http_client.null_server import null_server
+from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.record.request import Request
 from twinlens.schedule.build import load_of
 from twinlens.spec.study import RunSpec

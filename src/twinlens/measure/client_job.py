@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from twinlens.executors.http_target import Seat
+from twinlens.executors.openai.target import Seat
 from twinlens.record.client import ClientRecord
 from twinlens.record.request import REQUEST_SCHEMA, Request
 from twinlens.schedule.plan import Plan

@@ -15,8 +15,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from twinlens.errors import TwinlensError
-from twinlens.executors.client_limit import refuse_too_many
-from twinlens.executors.openai_http import OpenAIServer
+from twinlens.executors.http_client.limits import refuse_too_many
+from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.measure.calibrate import calibrate
 from twinlens.measure.client_job import (
     Calibrate,

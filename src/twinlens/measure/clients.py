@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors.http_target import Seat
+from twinlens.executors.openai.target import Seat
 from twinlens.measure.client_job import Calibrate, Calibrated, Failed, Job, Lost, Order, Ready, Report
 from twinlens.measure.clock_offset import Offset
 from twinlens.schedule.plan import Plan

@@ -8,7 +8,7 @@ import os
 import numpy as np
 
 from twinlens.errors import BadInput
-from twinlens.executors.client_limit import most_connections
+from twinlens.executors.http_client.limits import most_connections
 from twinlens.schedule.content.length import sample_lengths
 from twinlens.schedule.plan import Plan
 from twinlens.spec.study import RunSpec

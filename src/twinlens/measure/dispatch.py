@@ -15,8 +15,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors.crew import Crew
-from twinlens.executors.http_target import Seat
+from twinlens.executors.openai.clients import Crew
+from twinlens.executors.openai.target import Seat
 from twinlens.measure.client_job import Job
 from twinlens.measure.clients import Client, jobs_for
 from twinlens.measure.ray_client import Host, RayClient, first_line

@@ -7,7 +7,7 @@ import json
 import time
 from urllib.parse import urljoin, urlsplit
 
-from twinlens.executors.http_target import Target
+from twinlens.executors.openai.target import Target
 from twinlens.measure.iteration_stats import IterationStats
 from twinlens.measure.server_page import Columns, columns_of
 

@@ -44,7 +44,7 @@ def uses_gpu(device: str) -> bool:
     return bool(gpus and cuda and not hidden and why_unusable(gpus, cuda) is None)
 
 
-_NEEDS = {"tf32": (8, 0), "fp8": (8, 9)}  # as torch's own refusal has it (executors/torch_train.py)
+_NEEDS = {"tf32": (8, 0), "fp8": (8, 9)}  # as torch's own refusal has it (executors/torch/train.py)
 
 
 def refuse_lacking_precision(spec: RunSpec) -> None:

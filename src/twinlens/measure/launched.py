@@ -12,9 +12,9 @@ import psutil
 
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.launch.log import read_log, telling_line
-from twinlens.executors.launch.running import Running
 from twinlens.executors.protocol import Launched, Launcher
 from twinlens.executors.registry import launcher
+from twinlens.executors.running import Running
 from twinlens.measure.nvidia import Gpu, open_gpus
 from twinlens.measure.software import loaded_libraries, performance_environment
 from twinlens.record.executor.record import Fact, declared, observed, unknown

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from twinlens.errors import BadInput
-from twinlens.executors.crew import Crew, crew_of
+from twinlens.executors.openai.clients import Crew, crew_of
 from twinlens.executors.protocol import Server
 from twinlens.measure.calibrate import calibrate
 from twinlens.measure.client_job import Job

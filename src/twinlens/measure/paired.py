@@ -1,7 +1,8 @@
 """The points of one repeat measured together: all are up, each in a process of its own, and one at any moment works.
 
-They take turns in short slices and balanced order (schedule/turns/order.py), so that whatever else happens on the machine
-meets all of them alike, and their ratio stands where their rates do not (Bulej et al. 2020, "Duet benchmarking").
+They take turns in short slices and balanced order (schedule/turns/order.py), so that whatever else happens on the
+machine meets all of them alike, and their ratio stands where their rates do not (Bulej et al. 2020, "Duet
+benchmarking").
 """
 
 from __future__ import annotations

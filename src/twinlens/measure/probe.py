@@ -61,10 +61,10 @@ def probe(device: str = "auto") -> Probe:
     Facts and ceilings are of one device: the one that torch chooses. Raises BadInput for a device that is not here.
     """
     try:
-        from twinlens.executors.torch_ceiling import all_ceilings
-        from twinlens.executors.torch_device import auto_note, choose_device
-        from twinlens.executors.torch_device_facts import device_facts
-        from twinlens.executors.torch_facts import framework_facts
+        from twinlens.executors.torch.ceiling.rates import all_ceilings
+        from twinlens.executors.torch.device import auto_note, choose_device
+        from twinlens.executors.torch.evidence.device_facts import device_facts
+        from twinlens.executors.torch.evidence.facts import framework_facts
     except ImportError as error:
         facts = capture_host() | software_facts() | energy_facts(open_meters())
         why = f"torch is not installed ({error}): pip install 'twinlens[torch]'"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from twinlens.errors import BadInput
-from twinlens.executors.crew import crew_of
+from twinlens.executors.openai.clients import crew_of
 from twinlens.executors.registry import launcher
 from twinlens.measure.fit import refuse_what_cannot_fit
 from twinlens.measure.idle_gpu import refuse_lacking_precision, refuse_unusable_gpu

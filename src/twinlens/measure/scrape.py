@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from twinlens.executors.http_target import Target
+from twinlens.executors.openai.target import Target
 from twinlens.measure.http_page import NoPage, ServerPage, pause
 from twinlens.measure.server_page import Columns, sample_of
 from twinlens.record.server_metrics import ServerSample

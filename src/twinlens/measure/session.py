@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
-from twinlens.executors.launch.running import Running
 from twinlens.executors.protocol import Server, Trainer
 from twinlens.executors.registry import server, trainer
+from twinlens.executors.running import Running
 from twinlens.measure.disclose import disclosed
 from twinlens.measure.energy import energy_facts, open_meters
 from twinlens.measure.guards import guarded

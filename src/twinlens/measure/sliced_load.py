@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from twinlens.executors.openai_http import undisturbed
+from twinlens.executors.openai.executor import undisturbed
 from twinlens.measure.calibrate import calibrate
 from twinlens.measure.crew_size import typical_answer_tokens
 from twinlens.measure.hopeless import Hope, WhileThereIsHope

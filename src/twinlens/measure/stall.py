@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import psutil
 
 from twinlens.errors import BadInput
-from twinlens.executors.launch.running import Running
 from twinlens.executors.registry import launcher
+from twinlens.executors.running import Running
 from twinlens.spec.protocol import Stall
 from twinlens.spec.study import RunSpec
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
-from twinlens.executors.launch.running import Running
+from twinlens.executors.running import Running
 from twinlens.measure.fit import refuse_what_cannot_fit_together
 from twinlens.measure.launched import SharedServer, shared_server, together
 from twinlens.measure.paired import measure_paired

@@ -45,7 +45,7 @@ def _work(folder: Path, in_turns: bool) -> int:
 
         take_over(folder)
         run = read_run(folder)
-        from twinlens.executors.launch.running import Running
+        from twinlens.executors.running import Running
         from twinlens.measure.session import run_here
         from twinlens.measure.turns import Turns
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from twinlens.executors.launch.parse import formats, said
 from twinlens.executors.launch.recipe import Command, Order, Recipe, Seen, thread_environment
 from twinlens.executors.launch.server import LaunchedServer
+from twinlens.executors.settings_text import formats, said
 from twinlens.record.executor.record import Fact
 
 SCRIPT = Path(__file__).with_name("small_server.py")

@@ -11,12 +11,12 @@ import pytest
 
 from material import inference, spec_of, study_of, training
 from twinlens.errors import BadInput
-from twinlens.executors.launch.folder import ModelFolder, servable, stored_precision
+from twinlens.executors.launch.model_folder import ModelFolder, servable, stored_precision
 from twinlens.executors.launch.observe import _silence, _stored, checks
 from twinlens.executors.launch.options import settings_of
-from twinlens.executors.launch.order import order_of
 from twinlens.executors.launch.ready import pages
-from twinlens.executors.launch.vllm import RECIPE
+from twinlens.executors.launch.resolve import order_of
+from twinlens.executors.launch.runtime.vllm import RECIPE
 from twinlens.front import check
 from twinlens.measure.disclose import disclosed
 from twinlens.measure.fit import needed

@@ -13,7 +13,7 @@ from test_launch_process import lives
 
 from material import fixed, inference, study_of
 from twinlens.errors import BadInput
-from twinlens.executors.launch.running import Running
+from twinlens.executors.running import Running
 from twinlens.measure.fit import needed, refuse_what_cannot_fit_together
 from twinlens.measure.study import Event, measure_study
 from twinlens.measure.summary_file import summary_of

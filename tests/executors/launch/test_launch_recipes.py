@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from material import fixed, inference, spec_of
 from twinlens.errors import BadInput
-from twinlens.executors.launch import llama_cpp, sglang, tensorrt_llm, transformers_serve, vllm
 from twinlens.executors.launch.log import telling_line
 from twinlens.executors.launch.observe import checks
 from twinlens.executors.launch.options import settings_of
-from twinlens.executors.launch.order import context_of, order_of
-from twinlens.executors.launch.parse import flat, labels, pairs, plain, tensor_format
 from twinlens.executors.launch.recipe import Recipe, Seen
+from twinlens.executors.launch.resolve import context_of, order_of
+from twinlens.executors.launch.runtime import llama_cpp, sglang, tensorrt_llm, transformers_serve, vllm
+from twinlens.executors.settings_text import flat, labels, pairs, plain, tensor_format
 from twinlens.record.executor.record import ExecutorRecord, declared
 from twinlens.spec.model.reference import any_model
 

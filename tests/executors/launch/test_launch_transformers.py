@@ -10,8 +10,8 @@ import pytest
 from test_launch_process import lives
 
 from material import fixed, inference, quiet, study_of
-from twinlens.executors.launch.folder import model_folder
-from twinlens.executors.launch.running import Running
+from twinlens.executors.launch.model_folder import model_folder
+from twinlens.executors.running import Running
 from twinlens.measure.study import measure_study
 from twinlens.measure.summary_file import summary_of
 from twinlens.schedule.content.words import WORDS
@@ -55,7 +55,7 @@ def test_a_model_folder_is_made_once(cache: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("vocabulary", [40, 300, 4096])
 def test_a_tokenizer_has_exactly_the_entries_that_the_model_has(vocabulary: int) -> None:
-    from twinlens.executors.torch_folder import byte_level
+    from twinlens.executors.torch.model.folder import byte_level
 
     tokenizer = byte_level(vocabulary)
     assert tokenizer.get_vocab_size() == vocabulary
@@ -64,7 +64,7 @@ def test_a_tokenizer_has_exactly_the_entries_that_the_model_has(vocabulary: int)
 
 
 def test_with_room_for_them_every_word_of_a_prompt_is_one_token_and_every_text_survives() -> None:
-    from twinlens.executors.torch_folder import byte_level
+    from twinlens.executors.torch.model.folder import byte_level
 
     tokenizer = byte_level(4096)
     assert {len(tokenizer.encode(" " + word).ids) for word in WORDS} == {1}

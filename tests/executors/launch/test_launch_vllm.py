@@ -9,7 +9,7 @@ import pytest
 from test_launch_process import lives
 
 from material import fixed, inference, study_of
-from twinlens.executors.launch.running import Running
+from twinlens.executors.running import Running
 from twinlens.measure.study import measure_study
 from twinlens.measure.summary_file import summary_of
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import psutil
 
-from twinlens.executors.launch.folder import ModelFolder, stored_precision
 from twinlens.executors.launch.interpreter import Interpreter, interpreter, refuse_missing
 from twinlens.executors.launch.log import read_log
+from twinlens.executors.launch.model_folder import ModelFolder, stored_precision
 from twinlens.executors.launch.ready import page, pages
 from twinlens.executors.launch.recipe import Recipe, Seen
-from twinlens.executors.launch.running import Running
+from twinlens.executors.running import Running
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck, declared, observed, unknown
 from twinlens.spec.precision import PRECISIONS, precision
@@ -130,7 +130,7 @@ def _model(spec: RunSpec, folder: ModelFolder) -> dict[str, Fact]:
         "precision.compute": unknown("what the kernels computed in was not looked at"),
         "precision.method": declared(regime.method, "the spec"),
         "precision.calibration": observed("none", "nothing was calibrated here"),
-        "protocol.synchronisation": observed("tokens as they arrive at the client", "openai_http.py"),
+        "protocol.synchronisation": observed("tokens as they arrive at the client", "openai/executor.py"),
     }
     if folder.made:
         known["decoding.stop"] = observed("the limit: the config names no end of a sequence", "the model folder made")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput
-from twinlens.executors.crew import CREW_OPTIONS
+from twinlens.executors.openai.clients import CREW_OPTIONS
 from twinlens.executors.options import refuse_unknown_options
 
 _OWN: dict[str, Any] = {"python": "", "args": [], "env": {}, "start_timeout_s": 0.0, "gguf": "", "cpus": []}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from twinlens.errors import ExecutorFailed
 
-_GUARD = Path(__file__).with_name("guard.py")
+_GUARD = Path(__file__).with_name("watchdog.py")
 GRACE_S = 10.0
 """What a server is given to end by itself after SIGTERM."""
 

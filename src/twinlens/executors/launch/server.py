@@ -16,18 +16,18 @@ from pathlib import Path
 import psutil
 
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.http_target import Seat, target_of
-from twinlens.executors.launch.folder import ModelFolder, cache_folder, gguf_file, model_folder
 from twinlens.executors.launch.interpreter import interpreter, refuse_missing
+from twinlens.executors.launch.model_folder import ModelFolder, cache_folder, gguf_file, model_folder
 from twinlens.executors.launch.observe import described
 from twinlens.executors.launch.options import Settings, settings_of
-from twinlens.executors.launch.order import order_of
 from twinlens.executors.launch.process import Process
 from twinlens.executors.launch.ready import free_port, page, wait_until_ready
 from twinlens.executors.launch.recipe import Command, Recipe
-from twinlens.executors.launch.running import Running
-from twinlens.executors.openai_http import OpenAIServer
+from twinlens.executors.launch.resolve import order_of
+from twinlens.executors.openai.executor import OpenAIServer
+from twinlens.executors.openai.target import Seat, target_of
 from twinlens.executors.protocol import Rows, Say
+from twinlens.executors.running import Running
 from twinlens.record.client import ClientRecord
 from twinlens.record.executor.facts import Facts
 from twinlens.schedule.request import Schedule

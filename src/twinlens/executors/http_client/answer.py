@@ -1,0 +1,123 @@
+"""What the events of one answer say: which chunks hold tokens, what the server counted, how it ended."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from twinlens.executors.http_client.response import Malformed
+from twinlens.record.untrusted_text import in_one_line, whole
+
+MOST_CHUNKS = 2**18
+"""Of one answer: twice the longest that a model writes today, one token a chunk."""
+
+REASONING = ("reasoning_content", "reasoning")
+_DECODE = json.JSONDecoder().decode
+
+
+class Answer:
+    """Takes the data of events in order. `reads[i]`: the read with which chunk i was complete.
+
+    `reasoning`: how many chunks before the first of content hold reasoning. `usage`, `finish`: as the server said.
+    `chunks_at_finish`: how many chunks there were when it gave its reason to end.
+    """
+
+    def __init__(self) -> None:
+        self.reads: list[int] = []
+        self.parts: list[str] = []
+        self.reasoning = 0
+        self.usage: dict[str, Any] | None = None
+        self.finish: str | None = None
+        self.chunks_at_finish: int | None = None
+        self.is_done = False
+        self.error: str | None = None
+
+    def take(self, data: bytes, read: int) -> bool:
+        """One event's data; whether it was a chunk of content. Raises Malformed."""
+        if data[:1] == b"{":
+            return self._chunk(_parsed(data), read)
+        if data.strip() == b"[DONE]":
+            self.is_done = True
+        elif data.strip():
+            return self._chunk(_parsed(data), read)
+        return False
+
+    def take_whole(self, body: bytes, read: int) -> None:
+        """An answer that was not streamed: everything comes with one read. Raises Malformed."""
+        said = _parsed(body)
+        for choice in _choices(said):
+            message = choice.get("message")
+            choice["delta"] = message if isinstance(message, dict) else {}
+        self._chunk(said, read)
+
+    @property
+    def text(self) -> str:
+        """The content, without reasoning."""
+        return whole("".join(self.parts))
+
+    def bound(self) -> None:
+        """Raises Malformed for an answer of more chunks than one has."""
+        if len(self.reads) > MOST_CHUNKS:
+            raise Malformed(f"the answer does not end: over {MOST_CHUNKS} chunks")
+
+    def _chunk(self, said: dict[str, Any], read: int) -> bool:
+        if isinstance(said.get("usage"), dict):
+            self.usage = said["usage"]
+        if said.get("error"):
+            self.error = f"the server says: {_sentence(said['error'])}"
+        spoken, thought, had_finished = "", False, self.finish is not None
+        for choice in _choices(said):
+            delta = choice.get("delta")
+            if not isinstance(delta, dict):
+                delta = choice
+            text = delta.get("content")
+            if text and isinstance(text, str):
+                spoken += text
+            else:
+                spoken += _rarely_spoken(delta)
+                thought = thought or any(_word(delta.get(key)) for key in REASONING)
+            if isinstance(choice.get("finish_reason"), str):
+                self.finish = in_one_line(choice["finish_reason"], 100)
+        if spoken:
+            self.parts.append(spoken)
+        elif thought and self.reasoning == len(self.reads):
+            self.reasoning += 1
+        if spoken or thought:
+            self.reads.append(read)
+            self.bound()
+        if self.finish is not None and not had_finished:
+            self.chunks_at_finish = len(self.reads)
+        return bool(spoken)
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    try:
+        said = _DECODE(data.decode())
+    except (ValueError, RecursionError) as wrong:
+        raise Malformed(f"an event is not JSON ({str(wrong)[:80]})") from None
+    if not isinstance(said, dict):
+        raise Malformed(f"an event is JSON but no object: {data[:40]!r}")
+    return said
+
+
+def _choices(said: dict[str, Any]) -> list[dict[str, Any]]:
+    choices = said.get("choices")
+    return [choice for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
+
+
+def _rarely_spoken(delta: dict[str, Any]) -> str:
+    text = _word(delta.get("text")) or _word(delta.get("refusal"))
+    calls = delta.get("tool_calls")
+    if isinstance(calls, list):
+        functions = [call.get("function") for call in calls if isinstance(call, dict)]
+        text += "".join(_word(f.get("name")) + _word(f.get("arguments")) for f in functions if isinstance(f, dict))
+    return text
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _sentence(error: Any) -> str:
+    said = error.get("message", error) if isinstance(error, dict) else error
+    return in_one_line(str(said), 200)

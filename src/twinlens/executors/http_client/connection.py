@@ -1,0 +1,129 @@
+"""One connection: a non-blocking socket, with TLS or without, that carries one exchange at a time."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from twinlens.executors.http_client.exchange import Exchange
+from twinlens.executors.http_client.timestamp import ask_for_stamps
+
+if TYPE_CHECKING:  # 4 MB and a while, for those who ask over https
+    import ssl
+
+    from twinlens.executors.http_client.tls import Tls
+
+OUT_OF = {errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL, errno.ENOBUFS}
+"""Errors that say that this machine, not the server, can open no more connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to connect. `tls`: the settings, or None for plain TCP; `host`: the name its certificate must bear."""
+
+    family: int
+    sockaddr: Any
+    host: str
+    tls: ssl.SSLContext | None = None
+
+
+READ_BYTES = (479, 991, 2015, 4063, 65503)
+"""How much to ask of one read, from the first up while reads come back full.
+
+The smallest makes an object of 512 bytes, the largest that Python allocates itself and shrinks by moving: of a larger
+one, cut down to an event of 250 bytes, the rest stays behind as a hole, and a thousand streams took twice the memory.
+"""
+
+
+class Line:
+    """`out`: bytes that the socket has not taken yet. `is_used`: it has carried an answer before. `is_held`: nothing is
+    read until what has come is understood.
+
+    `payload`: the request it carries, kept for the case that the server closed an idle connection just then.
+    """
+
+    __slots__ = (
+        "exchange",
+        "fd",
+        "has_stamps",
+        "is_connecting",
+        "is_held",
+        "is_used",
+        "out",
+        "payload",
+        "read_bytes",
+        "recvmsg",
+        "sock",
+        "tls",
+    )
+
+    def __init__(self, address: Address, *, stamps: bool) -> None:
+        self.sock = socket.socket(address.family, socket.SOCK_STREAM | getattr(socket, "SOCK_CLOEXEC", 0))
+        self.sock.setblocking(False)
+        self.fd = self.sock.fileno()
+        if address.family in (socket.AF_INET, socket.AF_INET6):
+            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.has_stamps = stamps and ask_for_stamps(self.sock)
+        self.recvmsg = self.sock.recvmsg
+        self.tls = _tls(address)
+        self.exchange: Exchange | None = None
+        self.payload = self.out = b""
+        self.read_bytes = READ_BYTES[0]
+        self.is_used = self.is_held = False
+        self.is_connecting = True
+
+    def connect(self, address: Address) -> str | None:
+        """Begin; why it cannot be, or None. Raises OSError where this machine has run out of something."""
+        code = self.sock.connect_ex(address.sockaddr)
+        if code in OUT_OF:
+            self.close()
+            raise OSError(code, os.strerror(code))
+        return None if code in (0, errno.EINPROGRESS, errno.EAGAIN) else _why(code)
+
+    def connected(self) -> str | None:
+        """The socket has become writable: why it is not connected after all, or None."""
+        self.is_connecting = False
+        code = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        return _why(code) if code else None
+
+    def queue(self, payload: bytes) -> None:
+        """Have a request to send; `push` sends it."""
+        self.payload, self.read_bytes = payload, READ_BYTES[0]
+        self.out += self.tls.write(payload) if self.tls else payload
+
+    def push(self) -> bool:
+        """Send what the socket takes; whether that was all. Raises OSError."""
+        try:
+            while self.out:
+                sent = self.sock.send(self.out)
+                self.is_connecting = False
+                self.out = self.out[sent:]
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError as error:
+            if error.errno != errno.ENOTCONN:  # still connecting
+                raise
+            return False
+        return True
+
+    def read_more(self) -> None:
+        """A read has come back full: ask more of the next."""
+        self.read_bytes = next((size for size in READ_BYTES if size > self.read_bytes), READ_BYTES[-1])
+
+    def close(self) -> None:
+        self.sock.close()
+
+
+def _tls(address: Address) -> Tls | None:
+    if address.tls is None:
+        return None
+    from twinlens.executors.http_client.tls import Tls
+
+    return Tls(address.tls, address.host)
+
+
+def _why(code: int) -> str:
+    return f"cannot connect: {os.strerror(code)}"

@@ -1,0 +1,456 @@
+"""The loop: one thread, one epoll, sockets that never block, and stamps before anything is understood.
+
+For each read it keeps the bytes, the kernel's stamp and the time, and nothing else; what they mean is worked out later
+(exchange.py), one answer at a time, between two polls, so that no request that is due waits for it. Costs and errors
+are measured in benchmarks/load_generator.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from time import monotonic_ns, sleep
+from typing import Any
+
+from twinlens.executors.http_client.coalesce import Gather
+from twinlens.executors.http_client.connection import OUT_OF, READ_BYTES, Address, Line
+from twinlens.executors.http_client.exchange import END, FOLD_READS, Ended, Exchange
+from twinlens.executors.http_client.limits import make_room
+from twinlens.executors.http_client.poller import BOTH, HELD, READABLE, READING, WRITABLE, poller
+from twinlens.executors.http_client.timer import Alarm
+from twinlens.executors.http_client.timestamp import ANCILLARY_BYTES, NO_STAMP, WallOffset, stamp_keeper
+
+_MOST_EVENTS = 256
+_LONG_READ_BYTES = 2048
+_LEAST_FOLD_READS, _MOST_KEPT_READS = 16, 16_384  # of one answer, of all: with many streams memory counts for more
+_LINE_ENDS = 13  # the larger of the two characters that end a line
+_AT_ONCE = 8
+_QUIET_NS = 200_000_000
+_MOST_LATE_NS = 10_000_000  # for what has come to be understood, where more comes all the time
+_NEAR_SHARE, _SAMPLE = 0.25, 64
+
+Follow = Callable[[int], tuple[int, bytes, int] | None]
+"""What comes after the request of a key: another key, its bytes, and its tokens; None: nothing, or not yet."""
+
+
+class OutOfResources(Exception):
+    """This machine cannot open another connection; the words say what ran out."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """What the loop has done so far. `retries`: requests sent again because an idle connection had just been closed.
+
+    `gather_ns`: the longest that it has waited on purpose, for reads to come together.
+    """
+
+    reads: int = 0
+    gather_ns: int = 0
+    connects: int = 0
+    retries: int = 0
+    unstamped_lines: int = 0
+
+
+class Loop:
+    """Requests go in by `start`; what has ended comes out of `wait`.
+
+    `timeout_ns`: how long an exchange may take from when it was sent. `most_bytes`: how long an answer may be.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        timeout_ns: int,
+        most_bytes: int = 64 * 2**20,
+        stamps: bool = True,
+        now_ns: Callable[[], int] = monotonic_ns,
+    ) -> None:
+        self._address, self._timeout_ns, self._most_bytes, self._stamps = address, timeout_ns, most_bytes, stamps
+        self._now_ns = now_ns
+        make_room()
+        self._poller: Any = poller()
+        self._alarm = Alarm()
+        self._alarm_ns: int | None = None
+        self._quiet_ns = 0
+        self._gather = Gather()
+        self._keeper = stamp_keeper() if stamps else None
+        if self._alarm.fd is not None:
+            self._poller.register(self._alarm.fd, READABLE)
+        self._lines: dict[int, Line] = {}
+        self._idle: list[Line] = []
+        self._running: dict[int, Line] = {}
+        self._timeouts: deque[tuple[int, int]] = deque()
+        self._queue: deque[tuple[Line, Exchange]] = deque()
+        self._ended: list[Ended] = []
+        self._parted = 0  # exchanges that are complete and not yet understood, whose connection has another
+        self._waiting_ns = 0  # since when something waits to be understood
+        self.follow: Follow | None = None
+        self.offset = WallOffset()
+        self.counts = Counts()
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that have been started and whose end has not been handed out."""
+        return len(self._running) + self._parted + len(self._ended)
+
+    def start(self, key: int, payload: bytes, tokens: int = 0) -> int:
+        """Send a request under a key never used before; returns when, in ns. `tokens`: as in Exchange.
+
+        Its end comes out of `wait` under this key, whatever happens. Sent is the first thing done on the wire for it:
+        `connect` for a new connection. Raises OutOfResources.
+        """
+        exchange = self._exchange(key, tokens)
+        line = self._idle.pop() if self._idle else None
+        exchange.sent_ns = now = self._now_ns()
+        self._timeouts.append((now + self._timeout_ns, key))
+        self._carry(line, exchange, payload)
+        return now
+
+    def _exchange(self, key: int, tokens: int) -> Exchange:
+        fair = _MOST_KEPT_READS // (len(self._running) + 1)
+        return Exchange(key, self.offset, self._most_bytes, min(FOLD_READS, max(_LEAST_FOLD_READS, fair)), tokens)
+
+    def wait(self, until_ns: int | None) -> list[Ended]:
+        """Receive until something has ended or it is `until_ns`."""
+        if not self._ended:
+            self._set_alarm(until_ns)
+            self._receive(until_ns)
+        ended, self._ended = self._ended, []
+        return ended
+
+    def turn(self) -> list[Ended]:
+        """Do what can be done without waiting; what has ended."""
+        if not self._ended:
+            self._receive(0)
+        ended, self._ended = self._ended, []
+        return ended
+
+    def abandon(self, why: str) -> list[Ended]:
+        """End everything that is still running, as it stands."""
+        for line, exchange in [pair for pair in self._queue if pair[1].over_ns]:
+            while exchange.over_ns:  # the end of the one before is when the next was intended
+                self._look(line, exchange)
+        for line in list(self._running.values()):
+            self._fail(line, why)
+        ended, self._ended = self._ended, []
+        return ended
+
+    def close(self) -> None:
+        """Close every connection; what still runs is lost (see `abandon`)."""
+        for line in self._lines.values():
+            line.close()
+        self._lines.clear()
+        self._idle.clear()
+        self._running.clear()
+        self._alarm.close()
+        self._poller.close()
+        if self._keeper is not None:
+            self._keeper.close()
+
+    def _receive(self, until_ns: int | None) -> None:
+        """The hot path. Each line of it is paid for once per token."""
+        poll, lines, queue, now_ns = self._poller.poll, self._lines, self._queue, self._now_ns
+        ended, ancillary_bytes, has_alarm, gather = self._ended, ANCILLARY_BYTES, self._alarm.fd, self._gather
+        follow = self.follow
+        now = now_ns()
+        while not ended:
+            asked_ns = now
+            reads = 0
+            timeout = 0 if queue or until_ns == 0 else -1 if has_alarm is not None else self._timeout_s(until_ns)
+            for fd, events in poll(timeout, _MOST_EVENTS):
+                line = lines.get(fd)
+                if line is None:
+                    if fd == has_alarm:
+                        self._alarm.heard()
+                        self._alarm_ns = None
+                    continue
+                if events & WRITABLE:
+                    self._writable(line)
+                    if events == WRITABLE or lines.get(fd) is not line:
+                        continue
+                read_bytes = line.read_bytes
+                receive = line.recvmsg  # a call of a slot's value is slower than a call of a name
+                try:
+                    data, ancillary, _, _ = receive(read_bytes, ancillary_bytes)
+                except BlockingIOError:
+                    continue
+                except OSError as error:
+                    self._lost(line, error)
+                    continue
+                exchange = line.exchange
+                if not data or exchange is None:
+                    self._closed(line)
+                    continue
+                now = now_ns()
+                size = len(data)
+                if size == read_bytes or events != READABLE:
+                    self._read_on(line, exchange, is_full=size == read_bytes)
+                if line.tls is not None:
+                    data = self._decrypt(line, data)
+                    if not data:
+                        continue
+                    size = len(data)
+                reads += 1
+                got = exchange.got
+                got += (data, ancillary[0][2] if ancillary else NO_STAMP, now)
+                # The last four bytes of an answer in chunks are two line ends; those of a chunk are an event's and one.
+                # They may be cut anywhere. Where more comes after them, it shows once the stream is quiet.
+                if (
+                    len(got) >= exchange.look_at
+                    or not 4 <= size <= _LONG_READ_BYTES
+                    or data[-4] == _LINE_ENDS
+                    or data[0] <= _LINE_ENDS
+                ):
+                    if not exchange.is_queued:
+                        exchange.is_queued = True
+                        queue.append((line, exchange))
+                    if follow is not None and data.endswith(END) and exchange.is_complete():
+                        self._succeed(line, exchange, follow)
+            now = now_ns()
+            self.counts.reads += reads
+            if now >= gather.next_ns:
+                self._tick(now)
+            if not queue:
+                self._waiting_ns = now
+            elif not reads:  # what has come may end an answer, after which another request is due: that goes first
+                self._look(*queue.popleft())
+            elif now - self._waiting_ns > _MOST_LATE_NS or follow is None:
+                for _ in range(1 + min(len(queue) // _AT_ONCE, _AT_ONCE)):  # a client that is late must not gather more
+                    self._look(*queue.popleft())
+            if self._timeouts and asked_ns >= self._timeouts[0][0]:  # what had come by then has been read
+                self._time_out(asked_ns)
+            if until_ns is not None and now >= until_ns:
+                break
+            if self._alarm_ns is None:
+                self._set_alarm(until_ns)
+            gather_ns = gather.wait_ns
+            if gather_ns and not queue and (until_ns is None or until_ns - now > 2 * gather_ns):
+                sleep(gather_ns / 1e9)
+
+    def _tick(self, now: int) -> None:
+        """Every 10 ms: look after the clocks, and choose how long to let reads come together."""
+        if now >= self.offset.next_ns:
+            self.offset.watch(now)
+        if now >= self._quiet_ns:
+            self._quiet_ns = now + _QUIET_NS
+            for line in self._running.values():
+                exchange = line.exchange
+                if exchange is not None and exchange.got and exchange.got[-1] < now - _QUIET_NS:
+                    self._queue_look(line, exchange)
+        counts, gather = self.counts, self._gather
+        stamped = self._stamps and not counts.unstamped_lines
+        gather.choose(now, counts.reads, len(self._running), is_stamped=stamped and not self._is_end_near())
+        counts.gather_ns = gather.most_ns
+
+    def _is_end_near(self) -> bool:
+        """Whether many answers are about to end at once: their followers are to leave at once."""
+        if self.follow is None:
+            return False
+        some = [line.exchange for line in islice(self._running.values(), _SAMPLE)]
+        return sum(exchange is not None and exchange.is_near for exchange in some) > _NEAR_SHARE * len(some)
+
+    def _queue_look(self, line: Line, exchange: Exchange) -> None:
+        if not exchange.is_queued:
+            exchange.is_queued = True
+            self._queue.append((line, exchange))
+
+    def _look(self, line: Line, exchange: Exchange) -> None:
+        exchange.is_queued = False
+        if exchange.over_ns:
+            if exchange.look():
+                self._parted -= 1
+                self._ended.append(exchange.ended(exchange.over_ns))
+                exchange.over_ns = 0
+            else:
+                self._queue_look(line, exchange)
+            return
+        if line.exchange is not exchange:
+            return
+        line.payload = b""  # an answer has begun: it is not asked for again
+        if exchange.look():
+            self._finish(line)
+        elif exchange.is_behind:
+            self._queue_look(line, exchange)
+        else:
+            self._release(line)
+
+    def _release(self, line: Line) -> None:
+        if line.is_held:
+            line.is_held = False
+            self._poller.modify(line.fd, BOTH if line.out else READING)
+
+    def _succeed(self, line: Line, exchange: Exchange, follow: Follow) -> None:
+        """This answer is complete: send what comes after it before anything else is done."""
+        if line.out or line.tls is not None or (following := follow(exchange.key)) is None:
+            return
+        key, payload, tokens = following
+        sent_ns = self._now_ns()
+        error = None
+        try:
+            line.queue(payload)
+            if not line.push():
+                self._poller.modify(line.fd, BOTH)
+        except OSError as wrong:
+            error = wrong
+        exchange.part(sent_ns)
+        del self._running[exchange.key]
+        self._parted += 1
+        line.exchange = after = self._exchange(key, tokens)
+        after.sent_ns = sent_ns
+        line.is_used = True
+        self._running[key] = line
+        self._timeouts.append((sent_ns + self._timeout_ns, key))
+        if error is not None:
+            self._lost(line, error)
+
+    def _finish(self, line: Line) -> None:
+        """The exchange of this line is over; the line goes back to the idle ones if it can be used again."""
+        exchange, line.exchange = line.exchange, None
+        assert exchange is not None
+        self._running.pop(exchange.key, None)
+        self._ended.append(exchange.ended(self._now_ns()))
+        if exchange.keeps_alive and not line.out:
+            line.is_used = True
+            self._release(line)
+            self._idle.append(line)
+        else:
+            self._drop(line)
+
+    def _fail(self, line: Line, why: str) -> None:
+        assert line.exchange is not None
+        line.exchange.give_up(why)
+        self._finish(line)
+
+    def _drop(self, line: Line) -> None:
+        if self._lines.get(line.fd) is line:
+            del self._lines[line.fd]
+            self._poller.unregister(line.fd)
+        if line in self._idle:
+            self._idle.remove(line)
+        line.close()
+
+    def _carry(self, line: Line | None, exchange: Exchange, payload: bytes) -> None:
+        why = None
+        if line is None:
+            line, why = self._connect()
+        self._running[exchange.key] = line
+        line.exchange = exchange
+        try:
+            if why is None:
+                line.queue(payload)
+                whole = line.push()
+                self._register(line, READING if whole else BOTH)
+            else:
+                self._fail(line, why)
+        except OSError as error:
+            self._lost(line, error)
+
+    def _connect(self) -> tuple[Line, str | None]:
+        """A new connection, and why there can be none."""
+        try:
+            line = Line(self._address, stamps=self._stamps)
+            why = line.connect(self._address)
+        except OSError as error:
+            if error.errno in OUT_OF:
+                raise OutOfResources(error.strerror) from error
+            raise
+        self.counts.connects += 1
+        self.counts.unstamped_lines += not line.has_stamps
+        return line, why
+
+    def _register(self, line: Line, events: int) -> None:
+        if line.fd not in self._lines:
+            self._lines[line.fd] = line
+            self._poller.register(line.fd, events)
+        elif events != READING:
+            self._poller.modify(line.fd, events)
+
+    def _read_on(self, line: Line, exchange: Exchange, *, is_full: bool) -> None:
+        """There may be more, or the end: a poll says only once that something has come, so have it said again.
+
+        Not of a server that sends faster than its answer is understood, or that would fill the memory.
+        """
+        if is_full:
+            if line.read_bytes == READ_BYTES[-1] and exchange.is_queued:
+                line.is_held = True
+                self._poller.modify(line.fd, HELD)
+                return
+            line.read_more()
+        self._poller.modify(line.fd, BOTH if line.out else READING)
+
+    def _writable(self, line: Line) -> None:
+        if line.is_connecting and (why := line.connected()):
+            self._fail(line, why)
+            return
+        try:
+            if line.push():
+                self._poller.modify(line.fd, READING)
+        except OSError as error:
+            self._lost(line, error)
+
+    def _decrypt(self, line: Line, cipher: bytes) -> bytes:
+        assert line.tls is not None
+        try:
+            plain, out = line.tls.read(cipher)
+            line.out += out
+            if not line.push():
+                self._poller.modify(line.fd, BOTH)
+        except OSError as error:  # of which ssl.SSLError is one
+            self._lost(line, error)
+            return b""
+        return plain
+
+    def _closed(self, line: Line) -> None:
+        exchange = line.exchange
+        if exchange is None:
+            self._drop(line)
+        elif not self._again(line, exchange):
+            exchange.lose()
+            self._queue_look(line, exchange)
+
+    def _lost(self, line: Line, error: OSError) -> None:
+        exchange = line.exchange
+        if exchange is None:
+            self._drop(line)
+        elif line.is_connecting:
+            self._fail(line, f"cannot connect: {error.strerror or error}")
+        elif not self._again(line, exchange):
+            exchange.lose(f"the connection broke: {error.strerror or error}")
+            self._queue_look(line, exchange)
+
+    def _again(self, line: Line, exchange: Exchange) -> bool:
+        """An idle connection may be closed by the server just as we use it: nobody's fault, so ask once more."""
+        if not line.is_used or exchange.has_begun:
+            return False
+        line.exchange = None
+        self._drop(line)
+        self.counts.retries += 1
+        self._carry(None, exchange, line.payload)
+        return True
+
+    def _time_out(self, now: int) -> None:
+        timeouts = self._timeouts
+        while timeouts and (now >= timeouts[0][0] or timeouts[0][1] not in self._running):
+            _, key = timeouts.popleft()
+            if (line := self._running.get(key)) is not None:
+                self._fail(line, f"no end after {self._timeout_ns / 1e9:g} s")
+
+    def _set_alarm(self, until_ns: int | None) -> None:
+        """An alarm that comes too early is only a wake-up; so it is moved forward at once, and back when it rings."""
+        timeouts = self._timeouts
+        while timeouts and timeouts[0][1] not in self._running:
+            timeouts.popleft()
+        times = [at for at in (until_ns, timeouts[0][0] if timeouts else None) if at is not None]
+        if self._running:
+            times.append(max(self._quiet_ns, self._gather.next_ns))
+        if times and (self._alarm_ns is None or min(times) < self._alarm_ns):
+            self._alarm_ns = min(times)
+            self._alarm.set(self._alarm_ns)
+
+    def _timeout_s(self, until_ns: int | None) -> float:
+        self._set_alarm(until_ns)
+        at_ns, self._alarm_ns = self._alarm_ns, None
+        return -1.0 if at_ns is None else max(0.0, (at_ns - self._now_ns()) / 1e9)

@@ -1,0 +1,149 @@
+"""The model folder a server is given: a local one as it is, or one made once from a config and kept in a cache."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twinlens.errors import BadInput, ExecutorFailed
+from twinlens.executors.launch.log import telling_line
+from twinlens.executors.protocol import Say
+from twinlens.spec.model.reference import AnyModel, any_model
+from twinlens.spec.model.shape import DecoderShape
+
+_SEED = 0
+_FORMAT = 1  # of the folders made here: another number, and all are made anew
+_MAKE = "from twinlens.executors.torch.model.folder import main; main()"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolder:
+    """`digest`: sha256 over the weights' files, 16 hex digits. `made`: the weights are random."""
+
+    path: Path
+    digest: str
+    made: bool
+
+
+def cache_folder() -> Path:
+    """$TWINLENS_CACHE, or this system's place for what can be made again."""
+    if chosen := os.environ.get("TWINLENS_CACHE"):
+        return Path(chosen).expanduser()
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "twinlens"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").expanduser() / "twinlens"
+
+
+def servable(model: str) -> AnyModel:
+    """The model, if it is one that servers of language can serve; of a type that only they know, they will say so
+    themselves. Raises BadInput (TL201, TL202)."""
+    ref = any_model(model)
+    if ref.shape is not None and not isinstance(ref.shape, DecoderShape):
+        raise BadInput(f"{ref.name!r} is no language model; a server cannot be started for it", code="TL202")
+    if ref.folder is not None and not any((Path(ref.folder) / name).exists() for name in _TOKENIZERS):
+        raise BadInput(
+            f"the folder {ref.folder!r} has no tokenizer; a server needs one beside the weights", code="TL201"
+        )
+    return ref
+
+
+def stored_precision(config: Mapping[str, Any]) -> str:
+    """The name here of what a folder's `quantization_config` says its weights are quantised to, or "".
+
+    What has no name here is called by its own method, so that no run of it goes under a wrong one.
+    """
+    said = config.get("quantization_config")
+    if not isinstance(said, dict):
+        return ""
+    method, groups = str(said.get("quant_method", "unknown")), said.get("config_groups")
+    if method == "compressed-tensors" and isinstance(groups, dict) and groups:
+        group = next(iter(groups.values()))
+        weights, inputs = group.get("weights") or {}, group.get("input_activations")
+        name = f"{'fp' if weights.get('type') == 'float' else 'int'}{weights.get('num_bits')}"
+        return {"fp8": "fp8", "int4": "int4-weight", "int8": "int8-dynamic" if inputs else "int8-weight"}.get(
+            name, method
+        )
+    if method in ("awq", "gptq"):
+        return {4: "int4-weight", 8: "int8-weight"}.get(said.get("bits"), method)  # type: ignore[arg-type]
+    return "fp8" if method in ("fp8", "fbgemm_fp8") else method
+
+
+_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "tekken.json")
+
+
+def model_folder(model: str, say: Say) -> ModelFolder:
+    """The folder with its weights' hash; made now if it is not there yet, in another place and then renamed.
+
+    Raises BadInput for a model that cannot be served and ExecutorFailed (TL302) where making it fails.
+    """
+    ref = servable(model)
+    if ref.folder is not None:
+        path = Path(ref.folder).resolve()
+        return ModelFolder(path, _digest(path), made=False)
+    path = cache_folder() / "models" / f"{Path(ref.name).stem}-{_config_digest(ref)}"
+    if not path.exists():
+        say(f"making random weights and a tokenizer for {ref.name} (once)")
+        _make(model, path)
+    return ModelFolder(path, _digest(path), made=True)
+
+
+def gguf_file(path: str) -> ModelFolder:
+    """A GGUF file of the user's, as it is."""
+    with Path(path).open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    return ModelFolder(Path(path).resolve(), digest, made=False)
+
+
+def _make(model: str, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        asked = {"model": model, "folder": str(fresh), "seed": _SEED}
+        done = subprocess.run(
+            [sys.executable, "-c", _MAKE], input=json.dumps(asked), capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise ExecutorFailed(f"the model folder cannot be made: {telling_line(done.stderr)}", code="TL302")
+        _digest(fresh)
+        if not path.exists():
+            fresh.rename(path)
+    except OSError as wrong:
+        if not path.exists():  # another study may have been quicker
+            raise ExecutorFailed(f"the model folder {path} cannot be made: {wrong}", code="TL302") from None
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _config_digest(ref: AnyModel) -> str:
+    asked = json.dumps([_FORMAT, _SEED, ref.config], sort_keys=True)
+    return hashlib.sha256(asked.encode()).hexdigest()[:12]
+
+
+def _digest(path: Path) -> str:
+    """The hash of the weights, kept beside folders of the cache: reading gigabytes again for every server is slow."""
+    kept = path / "twinlens-weights.json"
+    files = sorted(path.glob("*.safetensors"))
+    stamps = [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]
+    try:
+        known = json.loads(kept.read_text(encoding="utf-8"))
+        if known["files"] == stamps:
+            return str(known["digest"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    whole = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as opened:
+            whole.update(hashlib.file_digest(opened, "sha256").digest())
+    digest = whole.hexdigest()[:16]
+    if path.is_relative_to(cache_folder()):  # a folder of the user's is left as it is
+        kept.write_text(json.dumps({"files": stamps, "digest": digest}), encoding="utf-8")
+    return digest

@@ -1,0 +1,68 @@
+"""From a spec to what one server is to be: threads, context, names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+from twinlens.errors import BadInput
+from twinlens.executors.launch.model_folder import servable, stored_precision
+from twinlens.executors.launch.options import Settings
+from twinlens.executors.launch.recipe import Order, Recipe
+from twinlens.spec.model.reference import AnyModel
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.workload import Images, InferenceWorkload
+
+_LEAST_CONTEXT, _USUAL_CONTEXT = 2048, 8192
+
+
+def order_of(recipe: Recipe, spec: RunSpec, settings: Settings, *, folder: str, port: int) -> Order:
+    """Raises BadInput for a workload that no server can take, and for a missing GGUF file."""
+    workload = spec.workload
+    if not isinstance(workload, InferenceWorkload) or isinstance(workload.data, Images):
+        raise BadInput(f"{recipe.kind} serves language models; take an inference workload of text", code="TL202")
+    ref = servable(workload.model)
+    if recipe.needs_gguf and not Path(settings.gguf).is_file():
+        raise BadInput(
+            f"{recipe.kind} reads GGUF files and Twinlens does not convert to them; name one in executor.options.gguf"
+            + (f" ({settings.gguf!r} is no file)" if settings.gguf else ""),
+            code="TL207",
+        )
+    return Order(
+        spec=spec,
+        python=settings.python,
+        folder=folder,
+        name={"alias": Path(ref.name).name, "folder": folder, "its own": ""}[recipe.called],
+        port=port,
+        threads=threads_of(spec.executor.threads, settings.cpus),
+        context_tokens=context_of(ref, workload),
+        args=settings.args,
+        gguf=settings.gguf,
+        stored=stored_precision(ref.config),
+        cpus=settings.cpus,
+    )
+
+
+def threads_of(asked: int, cpus: Sequence[int] = ()) -> int:
+    """One per physical core that the server may use, unless asked otherwise."""
+    allowed = len(cpus) or _usable()
+    return asked or min(allowed, psutil.cpu_count(logical=False) or allowed)
+
+
+def _usable() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def context_of(ref: AnyModel, workload: InferenceWorkload) -> int:
+    """Tokens a sequence may hold: twice the longest prompt and answer (words are not exactly tokens, and templates add
+    some), and never above what the model has positions for. Where lengths are not known beforehand, 8,192."""
+    longest = ref.context_tokens or _USUAL_CONTEXT
+    if workload.sessions is not None or workload.arrival.kind == "trace":
+        return min(longest, _USUAL_CONTEXT)
+    needed = 2 * (workload.input_tokens.max + workload.output_tokens.max + 64)
+    if workload.prefix is not None:
+        needed += 2 * workload.prefix.tokens
+    return min(longest, max(_LEAST_CONTEXT, needed))

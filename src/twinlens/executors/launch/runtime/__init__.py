@@ -1,0 +1,1 @@
+"""One file per runtime that Twinlens can start."""

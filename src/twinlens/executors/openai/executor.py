@@ -1,0 +1,321 @@
+"""A server that speaks the OpenAI API, already up somewhere: `executor.options.url`.
+
+One row for every ask, whatever happens, and nothing is asked twice. The loop is in receive.py, what counts as an answer
+in http_row.py, what the server says of itself in http_facts.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from twinlens.errors import BadInput
+from twinlens.executors.http_client.connection import Address
+from twinlens.executors.http_client.event_loop import Loop, OutOfResources
+from twinlens.executors.http_client.exchange import Ended
+from twinlens.executors.http_client.limits import refuse_too_many, too_many
+from twinlens.executors.openai.clients import crew_of
+from twinlens.executors.openai.discovery import facts_of, find_out, reachable
+from twinlens.executors.openai.row import row_of, said_of, unsent_row
+from twinlens.executors.openai.target import Requests, Seat, Target, target_of
+from twinlens.executors.protocol import Hear, Rows, Say
+from twinlens.record.client import ClientRecord, LagCount
+from twinlens.record.executor.facts import Facts
+from twinlens.record.request import Request
+from twinlens.schedule.content.prompt import Words, words_of
+from twinlens.schedule.request import Ask, Schedule, SeesEnds
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.length import Free
+from twinlens.spec.workload.workload import Images, InferenceWorkload
+
+_AHEAD_NS = 5_000_000
+_SWITCH_S = 0.0005
+_GARBAGE = 50_000
+_AT_ONCE = 8
+_MOST_STOCK_BYTES = 16 * 2**20
+_MOST_LATE_NS = 10_000_000_000
+_TOO_LATE = "the client was over 10 s late: it was never sent"
+
+
+class OpenAIServer:
+    """`open` for a spec with the url in its options; a launcher that knows its server uses `attach`."""
+
+    def __init__(self) -> None:
+        self._loop: Loop | None = None
+        self._origin_ns: int | None = None
+        self._hear: Hear | None = None
+
+    def open(self, spec: RunSpec, say: Say) -> Facts:
+        return self.attach(target_of("openai-http", spec.executor.options), spec, say)
+
+    def attach(self, target: Target, spec: RunSpec, say: Say) -> Facts:
+        """Ask the server who it is and what it accepts, and get ready to play. Raises BadInput and ExecutorFailed."""
+        workload = spec.workload
+        assert isinstance(workload, InferenceWorkload)
+        if isinstance(workload.data, Images):
+            raise BadInput("images cannot be sent to an OpenAI server; take a language model", code="TL202")
+        if crew_of(spec.executor.options).is_one:  # else each client sees for itself
+            refuse_too_many(max(spec.point.concurrency or 1, spec.point.in_flight or 1))
+        say("asking the server who it is")
+        words = words_of(workload.prompts)
+        if isinstance(workload.output_tokens, Free):
+            target = replace(target, force_length=False)
+        found = find_out(target, words, spec)
+        requests = Requests(
+            target, words, found.model, force_length=found.forces_length, with_usage=found.takes_stream_options
+        )
+        if isinstance(workload.output_tokens, Free):
+            requests = requests.ending_freely()
+        self._equip(Seat(target, requests), found.address)
+        return facts_of(target, found, spec)
+
+    def seat(self) -> Seat:
+        """What another client needs to ask this server too."""
+        return self._seat
+
+    def sit(self, seat: Seat) -> None:
+        """Take another client's seat, instead of `attach`, asking the server nothing. Raises ExecutorFailed where it
+        cannot be reached from here."""
+        self._equip(seat, reachable(seat.target))
+
+    def begin_at(self, origin_ns: int) -> None:
+        """Let time zero be this moment of the monotonic clock, which clients that play together share."""
+        self._origin_ns = origin_ns
+
+    @property
+    def origin_ns(self) -> int | None:
+        """Time zero on the monotonic clock, from which rows count; None before the first `play`."""
+        return self._origin_ns
+
+    def _equip(self, seat: Seat, address: Address) -> None:
+        target = seat.target
+        self._seat, self._requests = seat, seat.requests
+        self._loop = Loop(address, timeout_ns=round(target.timeout_s * 1e9), stamps=target.kernel_stamps)
+        self._lags, self._key = LagCount(), 0
+        self._asks: dict[int, Ask] = {}
+        self._ready: deque[tuple[Ask, bytes | None]] = deque()
+        self._said: dict[int, list[str]] = {}
+        self._merged = 0
+        self._stock: deque[tuple[int, bytes]] = deque()
+        self._stock_bytes = 0
+        self._after: dict[int, int] = {}
+        self._before: dict[int, int] = {}
+        self._early: dict[int, Ended] = {}
+        self._closed: SeesEnds | None = None
+
+    def play(self, schedule: Schedule, rows: Rows) -> None:
+        assert self._loop is not None
+        with undisturbed():  # before time zero: it takes 10 ms, in which the first requests would be late
+            if self._origin_ns is None:
+                self._origin_ns = time.monotonic_ns()
+            try:
+                self._play(self._loop, self._origin_ns, schedule, rows)
+            except OutOfResources as error:
+                self._give_up(self._loop, schedule, rows, "the client ran out of resources")
+                raise too_many(len(self._asks), str(error)) from error
+            except KeyboardInterrupt:
+                self._give_up(self._loop, schedule, rows, "the client was interrupted")
+                raise
+
+    @property
+    def forces_length(self) -> bool:
+        """Whether requests say that an answer may not end before its limit."""
+        return self._requests.forces_length
+
+    def hear(self, hear: Hear | None) -> None:
+        """Hand every answer, as it ends, to `hear` too, with what it said: rows keep no text. None: no longer."""
+        self._hear = hear
+
+    @contextlib.contextmanager
+    def asking(self, *, words: Words | None = None, in_one_piece: bool = False) -> Iterator[None]:
+        """Meanwhile ask with other words, or for answers that are not streamed."""
+        usual = self._requests
+        if words is not None:
+            self._requests = self._requests.quoting(words)
+        if in_one_piece:
+            self._requests = self._requests.in_one_piece()
+        try:
+            yield
+        finally:
+            self._requests = usual
+
+    def client(self) -> ClientRecord:
+        """How the client itself has done so far."""
+        assert self._loop is not None
+        counts = self._loop.counts
+        stamped = counts.unstamped_lines == 0 and counts.connects > 0
+        return ClientRecord(
+            stamps="kernel" if stamped else "client",
+            reads=counts.reads,
+            merged_reads=self._merged,
+            connects=counts.connects,
+            retries=counts.retries,
+            gather_ns=counts.gather_ns,
+            clock_steps=self._loop.offset.steps,
+            lags=self._lags,
+        )
+
+    def close(self) -> None:
+        if self._loop is not None:
+            self._loop.close()
+            self._loop = None
+
+    def _play(self, loop: Loop, origin_ns: int, schedule: Schedule, rows: Rows) -> None:
+        # An open loop is settled beforehand: what is due soon is written out now, so that it leaves on time.
+        ahead_ns = _AHEAD_NS if getattr(schedule, "is_settled", False) else 0
+        ready, now = self._ready, time.monotonic_ns
+        self._closed = closed = schedule if isinstance(schedule, SeesEnds) else None
+        loop.follow = None if closed is None else partial(self._follow, closed)
+        self._stock.clear()  # of other words, maybe
+        self._stock_bytes = 0
+        begin_ns = now() - origin_ns
+        while True:
+            ready.extend((ask, None) for ask in schedule.due(now() - origin_ns))
+            started = 0
+            while ready and ready[0][0].intended_ns <= (now_ns := now() - origin_ns):
+                was_due_ns = max(begin_ns, ready[0][0].released_ns or ready[0][0].intended_ns)
+                if ahead_ns and now_ns - was_due_ns > _MOST_LATE_NS:  # or the load would last for as long as it takes
+                    self._leave_out(ready.popleft()[0], now_ns, schedule, rows)
+                else:
+                    self._start(loop, *ready[0])
+                    ready.popleft()
+                started += 1
+                if started % _AT_ONCE == 0:  # connections that have come up meanwhile wait for their request
+                    self._take(loop.turn(), origin_ns, schedule, rows)
+            due_ns = ready[0][0].intended_ns if ready else schedule.next_due_ns()
+            if due_ns is None and not loop.in_flight:
+                return
+            if due_ns is not None and not ready and due_ns - (now() - origin_ns) <= ahead_ns:
+                ready.extend((ask, self._payload(ask)) for ask in schedule.due(due_ns))
+                continue
+            if closed is not None and not ready and self._stock_up(closed, loop.in_flight):
+                self._take(loop.turn(), origin_ns, schedule, rows)
+                continue
+            until_ns = None if due_ns is None else origin_ns + due_ns - (0 if ready else ahead_ns)
+            self._take(loop.wait(until_ns), origin_ns, schedule, rows)
+
+    def _take(self, all_ended: list[Ended], origin_ns: int, schedule: Schedule, rows: Rows) -> None:
+        for ended in all_ended:
+            self._done(ended, origin_ns, schedule, rows)
+
+    def _payload(self, ask: Ask) -> bytes:
+        return self._requests.of(ask, self._said.get(ask.session, ()) if ask.session is not None else ())
+
+    def _start(self, loop: Loop, ask: Ask, payload: bytes | None) -> None:
+        payload = payload or self._from_stock(ask) or self._payload(ask)
+        self._key += 1
+        self._asks[self._key] = ask  # first: an interrupt can come while it is being sent, and it has its row then
+        loop.start(self._key, payload, ask.output_tokens if loop.follow else 0)
+
+    def _leave_out(self, ask: Ask, now_ns: int, schedule: Schedule, rows: Rows) -> None:
+        row = unsent_row(ask, now_ns, _TOO_LATE)
+        rows(row)
+        schedule.done(row)
+
+    def _stock_up(self, schedule: SeesEnds, most: int) -> bool:
+        """Write one request of those to come out ahead, as many as may end at once; whether there was one to write."""
+        place = len(self._stock)
+        if place >= most or self._stock_bytes >= _MOST_STOCK_BYTES or (ask := schedule.coming(place)) is None:
+            return False
+        payload = self._payload(ask)
+        self._stock.append((ask.number, payload))
+        self._stock_bytes += len(payload)
+        return True
+
+    def _from_stock(self, ask: Ask) -> bytes | None:
+        if not self._stock or self._stock[0][0] != ask.number:
+            return None
+        _, payload = self._stock.popleft()
+        self._stock_bytes -= len(payload)
+        return payload
+
+    def _follow(self, schedule: SeesEnds, ended_key: int) -> tuple[int, bytes, int] | None:
+        """What goes out as an answer is seen to end. When it was intended is known once that answer is a row."""
+        assert self._origin_ns is not None
+        if not self._stock or (ask := schedule.take(time.monotonic_ns() - self._origin_ns)) is None:
+            return None
+        self._key += 1
+        self._asks[self._key] = ask
+        self._after[ended_key], self._before[self._key] = self._key, ended_key
+        return self._key, self._from_stock(ask) or self._payload(ask), ask.output_tokens
+
+    def _done(self, ended: Ended, origin_ns: int, schedule: Schedule, rows: Rows) -> None:
+        before = self._before.get(ended.key)
+        if before in self._asks:  # whose end says when this one was intended
+            self._early[ended.key] = ended
+            return
+        ask = self._asks.pop(ended.key)
+        if before is not None:  # only where an interrupt came between the two
+            ask = replace(ask, intended_ns=ended.sent_ns - origin_ns)
+        row = row_of(ask, ended, origin_ns, free=self._requests.free)
+        self._lags.add(ended.lags_ns)
+        self._merged += ended.merged
+        if ask.session is not None:
+            self._remember(ask, ended, row)
+        rows(row)
+        if self._hear is not None:
+            self._hear(ask, row, said_of(ended))
+        after = self._after.pop(ended.key, None)
+        if after is None or self._closed is None:
+            schedule.done(row)
+            return
+        self._closed.done_with_follower(row)
+        self._before.pop(after, None)
+        self._asks[after] = replace(self._asks[after], intended_ns=row.end_ns)
+        if (early := self._early.pop(after, None)) is not None:
+            self._done(early, origin_ns, schedule, rows)
+
+    def _remember(self, ask: Ask, ended: Ended, row: Request) -> None:
+        """What was really said goes into the next turn, where the server's cache may still hold it."""
+        assert ask.session is not None
+        said = self._said.setdefault(ask.session, [])
+        if row.outcome == "ok" and len(said) == (ask.turn or 0):
+            said.append(ended.answer.text)
+
+    def _give_up(self, loop: Loop, schedule: Schedule, rows: Rows, why: str) -> None:
+        assert self._origin_ns is not None
+        known = {id(ask) for ask in self._asks.values()}
+        self._take(loop.abandon(why), self._origin_ns, schedule, rows)
+        taken = known - {id(ask) for ask in self._asks.values()}  # the one being started may stand in both
+        for ended in [*self._early.values()]:
+            self._done(ended, self._origin_ns, schedule, rows)
+        unsent = [ask for ask in self._asks.values() if id(ask) not in {id(one) for one, _ in self._ready}]
+        for ask in [*unsent, *(ask for ask, _ in self._ready)]:
+            if id(ask) in taken:
+                continue
+            now_ns = max(ask.intended_ns, time.monotonic_ns() - self._origin_ns)
+            rows(unsent_row(ask, now_ns, why))
+        self._ready.clear()
+
+
+_calm = [False]  # whether somebody in this process is inside `undisturbed`
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Other threads hand the interpreter back soon, and collecting garbage does not walk over what was there before.
+
+    Once is enough: inside another one nothing is done, so that a load of many slices collects before the first only.
+    """
+    if _calm[0]:
+        yield
+        return
+    switch_s, thresholds = sys.getswitchinterval(), gc.get_threshold()
+    try:
+        _calm[0] = True
+        sys.setswitchinterval(_SWITCH_S)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_GARBAGE, *thresholds[1:])
+        yield
+    finally:
+        _calm[0] = False
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
+        sys.setswitchinterval(switch_s)

@@ -1,0 +1,140 @@
+"""From an exchange that has ended to a row: what counts as ok, refused, failed or cut off."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from twinlens.executors.http_client.answer import Answer
+from twinlens.executors.http_client.exchange import Ended
+from twinlens.record.compliance import Said
+from twinlens.record.request import Outcome, Request
+from twinlens.record.untrusted_text import in_one_line, whole
+from twinlens.schedule.request import Ask, answered
+
+_REFUSED = (429, 503)
+_MOST_WORDS = 200
+_MOST_TOKENS = 2**24
+"""Above the longest context that any model has; a count that is not between 0 and this counts nothing."""
+_OWN_ENDS = ("stop", "length", "tool_calls", "function_call")
+"""Reasons with which an answer that is free to end has ended well; without one, it was cut off."""
+_COUNTS = ("prompt_tokens", "completion_tokens")
+
+
+def row_of(ask: Ask, ended: Ended, origin_ns: int, *, free: bool = False) -> Request:
+    """The row of an ask. Times count from `origin_ns`. `free`: the model may end its answer before the limit.
+
+    `output_tokens` is the server's `usage`; where it says none, the asked number if it stopped for length, else one a
+    chunk. `end_ns` is the last chunk's time for what ended well, else when that was known: a failure is never quick.
+    Where `usage` and the number of chunks differ, nobody knows which chunk held how many: the tokens are spread evenly
+    over the chunks, so that their sum is right, and a chunk that does not hold one token says that no gap is an ITL.
+    An answer whose `usage` cannot be has failed.
+    """
+    tokens = _tokens(ask, ended)
+    outcome, error = _outcome(ask, ended, tokens, free)
+    chunk_ns = ended.chunk_ns - origin_ns
+    return answered(
+        ask,
+        sent_ns=ended.sent_ns - origin_ns,
+        chunk_ns=tuple(chunk_ns.tolist()),
+        chunk_tokens=_spread(tokens, len(chunk_ns)),
+        end_ns=ended.end_ns - origin_ns,
+        input_tokens=_count(ended.answer, "prompt_tokens") or ask.input_tokens,
+        output_tokens=tokens,
+        asked_tokens=None if free else ask.output_tokens,
+        outcome=outcome,
+        status=ended.status or None,
+        error=None if error is None else in_one_line(error),
+        lag_ns=int(ended.lags_ns.max()) if len(ended.lags_ns) else None,
+        merged_reads=ended.merged,
+        reasoning_chunks=ended.answer.reasoning,
+    )
+
+
+def said_of(ended: Ended) -> Said:
+    """What the answer said, for those who look at its text."""
+    answer = ended.answer
+    chunks = len(answer.reads)
+    return Said(
+        text=answer.text,
+        first=whole(answer.parts[0]) if answer.parts else "",
+        chunks=chunks,
+        counted_tokens=_count(answer, "completion_tokens"),
+        prompt_tokens=_count(answer, "prompt_tokens"),
+        finish=answer.finish,
+        late_chunks=0 if answer.chunks_at_finish is None else chunks - answer.chunks_at_finish,
+        reasoning_chunks=answer.reasoning,
+    )
+
+
+def in_one_piece(ended: Ended) -> bool:
+    """Whether the answer was one JSON object and no stream of events."""
+    return ended.status == 200 and ended.headers.get("content-type", "").lower().startswith("application/json")
+
+
+def unsent_row(ask: Ask, now_ns: int, why: str) -> Request:
+    """The row of an ask that the client could not send."""
+    return answered(
+        ask, sent_ns=now_ns, chunk_ns=(), chunk_tokens=(), end_ns=now_ns, output_tokens=0, outcome="failed", error=why
+    )
+
+
+def _tokens(ask: Ask, ended: Ended) -> int:
+    chunks = len(ended.chunk_ns)
+    counted = _count(ended.answer, "completion_tokens")
+    if counted is not None and chunks:
+        return counted
+    if ended.fault is None and ended.answer.finish == "length" and chunks:
+        return ask.output_tokens
+    return chunks
+
+
+def _outcome(ask: Ask, ended: Ended, tokens: int, free: bool) -> tuple[Outcome, str | None]:
+    answer = ended.answer
+    if ended.fault is not None:
+        return ("refused" if ended.fault.startswith("cannot connect") else "failed"), ended.fault
+    if ended.status != 200:
+        return ("refused" if ended.status in _REFUSED else "failed"), _http_error(ended)
+    if answer.error:
+        return "failed", answer.error
+    if impossible := _impossible(answer):
+        return "failed", impossible
+    if not len(ended.chunk_ns):
+        kind = ended.headers.get("content-type", "none")
+        if kind.lower().startswith(("text/event-stream", "application/json")):
+            return "failed", "the answer holds no token"
+        return "failed", f"the answer has the content type {kind[:60]}, not text/event-stream"
+    if tokens < ask.output_tokens and not (free and answer.finish in _OWN_ENDS):
+        why = f"finish_reason {answer.finish}" if answer.finish else "no finish_reason"
+        unstreamed = "; the answer came in one piece, not as a stream" if in_one_piece(ended) else ""
+        return "cut_off", f"{tokens} of {ask.output_tokens} tokens, {why}{unstreamed}"
+    return "ok", None
+
+
+def _http_error(ended: Ended) -> str:
+    after = ended.headers.get("retry-after")
+    words = " ".join(ended.body[:2000].decode("utf-8", "replace").split())[:_MOST_WORDS]
+    return f"HTTP {ended.status}" + (f", Retry-After {after[:40]}" if after else "") + (f": {words}" if words else "")
+
+
+def _count(answer: Answer, name: str) -> int | None:
+    counted: Any = (answer.usage or {}).get(name)
+    return counted if _can_be(counted) else None
+
+
+def _can_be(counted: Any) -> bool:
+    return isinstance(counted, int) and not isinstance(counted, bool) and 0 <= counted <= _MOST_TOKENS
+
+
+def _impossible(answer: Answer) -> str | None:
+    said = ((name, (answer.usage or {}).get(name)) for name in _COUNTS)
+    wrong = [f"{name} {json.dumps(value)[:40]}" for name, value in said if value is not None and not _can_be(value)]
+    return f"the server counts what cannot be: {', '.join(wrong)}" if wrong else None
+
+
+def _spread(tokens: int, chunks: int) -> tuple[int, ...]:
+    if tokens == chunks:
+        return (1,) * chunks
+    return tuple(np.diff(np.arange(chunks + 1) * tokens // chunks).tolist()) if chunks else ()

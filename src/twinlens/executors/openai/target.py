@@ -1,0 +1,263 @@
+"""Which server and how to ask it: the options of `openai-http`, checked, and the bytes of a request."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from twinlens.errors import BadInput, ExecutorFailed
+from twinlens.executors.http_client.connection import Address
+from twinlens.executors.openai.clients import CREW_OPTIONS, crew_of, without_crew
+from twinlens.executors.options import refuse_unknown_options
+from twinlens.schedule.content.prompt import Words, messages, prompt_text
+from twinlens.schedule.request import Ask
+from twinlens.version import __version__
+
+if TYPE_CHECKING:
+    import ssl
+
+Endpoint = Literal["chat", "completions"]
+_PATHS: dict[str, str] = {"chat": "/chat/completions", "completions": "/completions"}
+_DEFAULTS: dict[str, Any] = {
+    "url": "",
+    "api_key_env": "",
+    "endpoint": "chat",
+    "model": "",
+    "timeout_s": 300.0,
+    "force_length": "auto",
+    "limit_field": "max_tokens",
+    "body": {},
+    "ca_file": "",
+    "kernel_stamps": True,
+    "probe": True,
+    "metrics_url": "",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One server. `url` as far as /v1; `body`: fields that every request carries; `api_key` is never shown.
+
+    `force_length`: whether requests carry `ignore_eos` and `min_tokens` (a server that forbids unknown fields answers
+    422); None: found out by asking. `limit_field`: max_tokens or max_completion_tokens. `probe`: ask once before.
+    `metrics_url`: where the server tells its own figures; "": /metrics beside /v1; "off": they are not read.
+    """
+
+    url: str
+    model: str = ""
+    endpoint: Endpoint = "chat"
+    timeout_s: float = 300.0
+    force_length: bool | None = None
+    limit_field: str = "max_tokens"
+    body: Mapping[str, Any] = field(default_factory=dict)
+    api_key: str = field(default="", repr=False)
+    ca_file: str = ""
+    kernel_stamps: bool = True
+    probe: bool = True
+    metrics_url: str = ""
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.url).hostname or ""
+
+    @property
+    def port(self) -> int:
+        parts = urlsplit(self.url)
+        return parts.port or (443 if parts.scheme == "https" else 80)
+
+    @property
+    def is_tls(self) -> bool:
+        return urlsplit(self.url).scheme == "https"
+
+    @property
+    def path(self) -> str:
+        """The path before the endpoint's."""
+        return urlsplit(self.url).path.rstrip("/")
+
+    def tls(self) -> ssl.SSLContext | None:
+        """What a certificate is checked against; None without TLS. Raises BadInput for a CA file that is none."""
+        if not self.is_tls:
+            return None
+        import ssl
+
+        try:
+            return ssl.create_default_context(cafile=self.ca_file or None)
+        except OSError as wrong:  # of which ssl.SSLError is one
+            raise BadInput(f"executor.options.ca_file {self.ca_file!r} cannot be read: {wrong}", code="TL207") from None
+
+    def addresses(self) -> list[Address]:
+        """Where it may be, in the resolver's order. Raises ExecutorFailed for a name that has no address."""
+        try:
+            found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as wrong:
+            raise ExecutorFailed(f"the host of {self.url} is not known: {wrong}", code="TL302") from None
+        tls = self.tls()
+        return [Address(family, sockaddr, self.host, tls) for family, _, _, _, sockaddr in found]
+
+    def headers(self) -> dict[str, str]:
+        """Of every request. Nothing compressed is asked for: unpacking would cost what is measured."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        found = {
+            "Host": f"{host}:{self.port}",
+            "User-Agent": f"twinlens/{__version__}",
+            "Accept": "text/event-stream",
+            "Accept-Encoding": "identity",
+            "Content-Type": "application/json",
+        }
+        return found | ({"Authorization": f"Bearer {self.api_key}"} if self.api_key else {})
+
+
+def target_of(kind: str, options: Mapping[str, Any]) -> Target:
+    """The options of an executor as a target. Raises BadInput (TL207) for what cannot be one."""
+    refuse_unknown_options(kind, options, (*_DEFAULTS, *CREW_OPTIONS))
+    crew_of(options)
+    chosen = _DEFAULTS | without_crew(options)
+    for name, default in _DEFAULTS.items():
+        value = chosen[name]
+        fits = type(value) in (int, float) if isinstance(default, float) else isinstance(value, type(default))
+        if not fits and name != "force_length":
+            raise BadInput(f"executor.options.{name} cannot be {value!r}", code="TL207")
+    if chosen["endpoint"] not in _PATHS or chosen["limit_field"] not in ("max_tokens", "max_completion_tokens"):
+        raise BadInput('executor.options: endpoint is "chat" or "completions", limit_field "max_tokens" or '
+                       '"max_completion_tokens"', code="TL207")  # fmt: skip
+    if chosen["force_length"] not in ("auto", True, False):
+        raise BadInput('executor.options.force_length is true, false or "auto"', code="TL207")
+    if not 0 < chosen["timeout_s"] < math.inf:
+        raise BadInput(f"executor.options.timeout_s cannot be {chosen['timeout_s']!r}", code="TL207")
+    forced = chosen.pop("force_length")
+    api_key = _api_key(chosen.pop("api_key_env"))
+    chosen["url"] = _url(chosen["url"])
+    chosen["metrics_url"] = _metrics_url(chosen["metrics_url"])
+    return Target(force_length=None if forced == "auto" else forced, api_key=api_key, **chosen)
+
+
+class Requests:
+    """Makes the bytes of requests. `model`: the name that the server goes by."""
+
+    def __init__(
+        self, target: Target, words: Words, model: str, *, force_length: bool, with_usage: bool = True
+    ) -> None:
+        self._target, self._words = target, words
+        self._path = target.path + _PATHS[target.endpoint]
+        self._head = _head(target.headers())
+        self._fixed: dict[str, Any] = {"model": model, "stream": True, "temperature": 0}
+        if with_usage:
+            self._fixed["stream_options"] = {"include_usage": True}
+        self._fixed |= target.body
+        self.forces_length = force_length
+        self.free = False
+
+    def ending_freely(self) -> Self:
+        """The same, for answers that end when the model is done."""
+        other = copy(self)
+        other.forces_length, other.free = False, True
+        return other
+
+    def in_one_piece(self) -> Self:
+        """The same, but for answers that are not streamed."""
+        other = copy(self)
+        other._fixed = {key: value for key, value in self._fixed.items() if key != "stream_options"} | {"stream": False}
+        return other
+
+    def quoting(self, words: Words) -> Self:
+        """The same with other words."""
+        other = copy(self)
+        other._words = words
+        return other
+
+    def of(self, ask: Ask, answers: Sequence[str] = ()) -> bytes:
+        """Head and body. `answers`: what was really said in the earlier turns of its session."""
+        if self._target.endpoint == "chat":
+            asked: dict[str, Any] = {"messages": messages(ask, self._words, answers)}
+        else:
+            asked = {"prompt": prompt_text(ask, self._words)}
+        asked[self._target.limit_field] = ask.output_tokens
+        if self.forces_length:
+            asked |= {"ignore_eos": True, "min_tokens": ask.output_tokens}
+        body = json.dumps(asked | self._fixed, separators=(",", ":")).encode()
+        return f"POST {self._path} HTTP/1.1\r\n{self._head}Content-Length: {len(body)}\r\n\r\n".encode("latin-1") + body
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A server and how to ask it, found out once: another process takes it over (the API key is in it)."""
+
+    target: Target
+    requests: Requests
+
+
+def page_request(target: Target, path: str) -> bytes:
+    """A request for a page of the same server."""
+    kept = {name: value for name, value in target.headers().items() if name not in ("Content-Type", "Accept")}
+    return f"GET {path} HTTP/1.1\r\n{_head(kept)}\r\n".encode("latin-1")
+
+
+def _head(headers: Mapping[str, str]) -> str:
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+
+
+def _url(text: str) -> str:
+    if text and "://" not in text:
+        raise BadInput(
+            f'executor.options.url {text!r} says no protocol; write "http://{text}", or https://', code="TL207"
+        )
+    try:
+        parts = urlsplit(text)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        known = False
+    if not known:
+        raise BadInput(
+            'openai-http needs the server: --set executor.options.url="http://127.0.0.1:8000/v1"', code="TL207"
+        )
+    if parts.username or parts.password or parts.query:
+        raise BadInput(
+            "executor.options.url may hold no name, password or query: it is stored with the run; put a key into an "
+            "environment variable and name it in executor.options.api_key_env",
+            code="TL207",
+        )
+    text = text.rstrip("/")
+    for ending in _PATHS.values():
+        if text.endswith(ending):
+            raise BadInput(
+                f'executor.options.url goes as far as /v1: write "{text.removesuffix(ending)}"; {ending} comes from '
+                "executor.options.endpoint",
+                code="TL207",
+            )
+    return text
+
+
+def _metrics_url(text: str) -> str:
+    if text in ("", "off"):
+        return text
+    try:
+        parts = urlsplit(text)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        known = False
+    if not known or parts.username or parts.password:
+        raise BadInput(
+            'executor.options.metrics_url is the address of a page, "http://127.0.0.1:8000/metrics", or "off"',
+            code="TL207",
+        )
+    return text
+
+
+def _api_key(variable: str) -> str:
+    if not variable:
+        return ""
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise BadInput(
+            f"the environment variable {variable!r}, named in executor.options.api_key_env, is not set", code="TL207"
+        )
+    if not key.isascii() or any(ord(char) < 32 for char in key):
+        raise BadInput(f"the environment variable {variable!r} holds no API key", code="TL207")
+    return key

@@ -1,0 +1,1 @@
+"""The embedded executor: training and inference on torch and transformers."""

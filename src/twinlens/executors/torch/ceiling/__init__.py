@@ -1,0 +1,1 @@
+"""Measured ceilings of this device through torch."""

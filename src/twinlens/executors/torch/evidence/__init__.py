@@ -1,0 +1,1 @@
+"""Evidence about the embedded executor: formats, kernels, FLOP, bytes."""

@@ -1,0 +1,92 @@
+"""What the embedded executor says of its own software, and the notes a reader must see. Needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from twinlens.executors.torch.device import auto_note
+from twinlens.executors.torch.evidence.device_facts import device_facts
+from twinlens.executors.torch.evidence.facts import Kernel, framework_facts, longest
+from twinlens.executors.torch.model.build import weights_hash
+from twinlens.record.executor.record import Fact, PrecisionCheck, declared, observed
+from twinlens.spec.model.reference import ModelRef
+from twinlens.spec.precision import Precision
+from twinlens.spec.study import RunSpec
+
+
+def software(
+    spec: RunSpec,
+    ref: ModelRef,
+    kernels: Sequence[Kernel],
+    regime: Precision,
+    checks: Sequence[PrecisionCheck],
+    weights_seed: int,
+    device: torch.device,
+    drawn: str = "",
+) -> dict[str, Fact]:
+    """What runs, as facts by field id. `kernels`: of what is timed. `drawn`: what drew random weights."""
+    compiled = spec.executor.graph == "compiled"
+    facts = framework_facts() | {
+        "compiler.name": declared("torch.compile (inductor)" if compiled else "none (eager)", "executor.graph"),
+        "compiler.version": observed(str(torch.__version__), "torch.__version__"),
+        "compiler.flags": observed(
+            {"graph": "compiled" if compiled else "eager", "layout": spec.executor.layout}, "the executor"
+        ),
+        "kernels.selected": observed(longest(kernels), "torch.profiler"),
+        "protocol.synchronisation": observed(_synchronisation(spec, device), "the loop"),
+        "model.id": declared(ref.name, ref.source),
+        "model.weights_hash": observed(
+            weights_hash(ref, weights_seed, drawn), "weights" if ref.folder else "config, seed and generator"
+        ),
+        "precision.name": declared(regime.name, "spec"),
+        "precision.method": declared(regime.method, "spec/precision.py"),
+        "precision.calibration": declared("none needed", "spec/precision.py"),
+        "precision.detail": declared(
+            f"group {regime.group or 'per channel'}, scales of {regime.scale_bits} bits"
+            if regime.quantised
+            else "plain",
+            "spec/precision.py",
+        ),
+    }
+    for check in checks:
+        facts[f"precision.{check.tensor_class}"] = (
+            observed(check.observed, check.evidence)
+            if check.observed
+            else declared(check.declared, "not seen: " + check.evidence)
+        )
+    facts |= device_facts(device)
+    facts["precision.support"] = observed({c.tensor_class: c.support for c in checks}, "instruction set and kernels")
+    return facts
+
+
+def transformers_version() -> Fact:
+    import transformers
+
+    return observed(transformers.__version__, "transformers.__version__")
+
+
+def notes_on(spec: RunSpec, ref: ModelRef, regime: Precision, device: torch.device) -> list[str]:
+    """Sentences a reader must see beside the numbers."""
+    notes = [note] if (note := auto_note(spec.executor.device)) else []
+    if ref.folder is None:
+        notes.append(
+            f"{ref.name} has random weights made from its config: speed and memory do not depend on their values, "
+            "but fidelity figures say how the arithmetic differs, not what a trained model would lose."
+        )
+    if regime.name == "fp8" and spec.lens == "training" and spec.executor.graph != "compiled":
+        notes.append(
+            'fp8 training run eagerly casts slower than it multiplies: executor.graph = "compiled" is its way.'
+        )
+    if regime.name == "fp16" and device.type == "cpu":
+        notes.append("fp16 on this CPU is emulated: expect it to be slower than fp32.")
+    return notes
+
+
+def _synchronisation(spec: RunSpec, device: torch.device) -> str:
+    if device.type == "cpu":
+        return "none needed: the processor is done when it returns"
+    if spec.lens == "training":
+        return "device synchronised once per step; phases from events on its stream"
+    return "device synchronised at every token, as a server that streams needs it (10-30 us each)"

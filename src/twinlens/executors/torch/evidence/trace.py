@@ -1,0 +1,185 @@
+"""Which kernels really ran, in which operand formats. Needs torch.
+
+The profiler records operand types of every operator on processors and GPUs (`record_shapes=True`). The
+formats are read on the leaf operators, below autocast, so a cast on the way in is seen as what it became.
+On a GPU an operator's time is that of the kernels it launched; its own time on the processor is launching and
+waiting, and is never put in the place of the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile
+
+from twinlens.executors.torch.evidence.kernel_name import kernel_format
+
+# Leaf operators that multiply matrices, and which operand is the activation. Wrappers (aten::linear,
+# aten::matmul, aten::scaled_dot_product_attention) are left out: their operands are those before autocast.
+_ACTIVATION = {
+    "aten::mm": 0,
+    "aten::addmm": 1,
+    "aten::mv": 1,
+    "aten::addmv": 2,
+    "aten::_int_mm": 0,
+    "aten::_scaled_mm": 0,
+    "aten::_scaled_mm_v2": 0,
+    "aten::_grouped_mm": 0,
+    "aten::_scaled_grouped_mm": 0,
+    "aten::_weight_int8pack_mm": 0,
+    "aten::_weight_int4pack_mm": 0,
+    "aten::_weight_int4pack_mm_for_cpu": 0,
+    "aten::mkldnn_convolution": 0,
+    "aten::cudnn_convolution": 0,
+    "aten::convolution_backward": 0,
+    "aten::_mps_linear": 0,
+    "mkldnn::_linear_pointwise": 0,
+    "mkl::_mkl_linear": 0,
+    "quantized::linear_dynamic": 0,
+    "onednn::qlinear_pointwise": 0,
+}
+# Products of activations with activations (attention) stay high in most regimes: they speak only where
+# nothing else did.
+_ATTENTION = {"aten::bmm": 0, "aten::baddbmm": 1}
+# These quantise their fp32 input inside the kernel: the product itself is of int8 by int8.
+_INTEGER = ("quantized::linear_dynamic", "onednn::qlinear_pointwise", "aten::_int_mm")
+_SCALED = ("aten::_scaled_mm", "aten::_scaled_mm_v2", "aten::_scaled_grouped_mm")
+_TYPES = {
+    "float": "fp32",
+    "double": "fp64",
+    "c10::BFloat16": "bf16",
+    "c10::Half": "fp16",
+    "c10::Float8_e4m3fn": "fp8-e4m3",
+    "c10::Float8_e5m2": "fp8-e5m2",
+    "signed char": "int8",
+    "unsigned char": "uint8",
+    "int": "int32",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One operator or device kernel with one set of operand formats; `self_time_s` without those it called.
+
+    `operands` are the tensor operands' formats in order; empty for device kernels, which do not say. `sizes` are their
+    shapes, of matrix products alone. `on_device`: a kernel of the GPU, whose time is also that of its operator.
+    """
+
+    name: str
+    calls: int
+    self_time_s: float
+    operands: tuple[str, ...] = ()
+    sizes: tuple[tuple[int, ...], ...] = ()
+    on_device: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain mapping."""
+        return {**asdict(self), "operands": list(self.operands), "sizes": [list(size) for size in self.sizes]}
+
+
+def kernels_seen(call: Callable[[], Any], device: torch.device | str = "cpu") -> tuple[Kernel, ...]:
+    """What one call ran, longest first. Profiling slows it: never time the call that is profiled."""
+    on_gpu = torch.device(device).type == "cuda"
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
+    with profile(activities=activities, record_shapes=True) as traced:
+        call()
+        if on_gpu:
+            torch.cuda.synchronize(device)
+    return kernels_of(traced.events() or (), on_gpu=on_gpu)
+
+
+def kernels_of(events: Iterable[Any], *, on_gpu: bool) -> tuple[Kernel, ...]:
+    """The profiler's events (torch.autograd.profiler_util.FunctionEvent) added up, longest first.
+
+    Where a GPU's profiler gives no device events (a virtual GPU, another profiler attached), every time is 0: unknown.
+    """
+    totals: dict[tuple[Any, ...], tuple[int, float]] = {}
+    for event in events:
+        if getattr(event, "is_user_annotation", False):
+            continue
+        on_device = event.device_type != DeviceType.CPU
+        time_us = float(event.self_device_time_total if on_gpu else event.self_cpu_time_total)
+        types = () if on_device else getattr(event, "input_dtypes", None) or ()
+        operands = tuple(_TYPES.get(t, t) for t in types if t in _TYPES or t.startswith("c10::Float8"))
+        sizes = _sizes(event) if operands and _is_product(event.name) else ()
+        key = (event.name, operands, sizes, on_device)
+        calls, before_us = totals.get(key, (0, 0.0))
+        totals[key] = (calls + 1, before_us + time_us)
+    kernels = [Kernel(name, calls, us / 1e6, *rest) for (name, *rest), (calls, us) in totals.items()]
+    return tuple(sorted(kernels, key=lambda kernel: -kernel.self_time_s))
+
+
+def longest(kernels: Sequence[Kernel], count: int = 8) -> list[str]:
+    """Names of what took longest: the GPU's own kernels where there are any, else operators."""
+    timed = [kernel for kernel in kernels if kernel.self_time_s]
+    spent: dict[str, float] = {}
+    for kernel in [kernel for kernel in timed if kernel.on_device] or timed:
+        spent[kernel.name] = spent.get(kernel.name, 0.0) + kernel.self_time_s
+    return sorted(spent, key=lambda name: -spent[name])[:count]
+
+
+def compute_formats(kernels: Sequence[Kernel], fp32_is: Mapping[str, float] | None = None) -> dict[str, float]:
+    """Share of matrix-product time by the format it was computed in, largest first; empty if none was seen.
+
+    `fp32_is`: the share of fp32 products that are computed in "fp32" and in "tf32" (torch_tf32), None where tf32 does
+    not exist. Kernels of a captured graph have no operator: their names speak, where they say a format at all.
+    """
+    times = _times(kernels, _ACTIVATION) or _times(kernels, _ATTENTION) or _times_by_name(kernels)
+    if fp32_is is not None and "fp32" in times:
+        spent = times.pop("fp32")
+        for fmt, share in fp32_is.items():
+            if share:
+                times[fmt] = times.get(fmt, 0.0) + spent * share
+    total = math.fsum(times.values())
+    ordered = sorted(times.items(), key=lambda item: -item[1])
+    return {fmt: time / total for fmt, time in ordered} if total else {}
+
+
+def observed_compute_format(kernels: Sequence[Kernel]) -> str | None:
+    """The format in which most of the matrix-product time went, or None where no product was seen."""
+    return next(iter(compute_formats(kernels)), None)
+
+
+def without_width(kernels: Sequence[Kernel], width: int) -> tuple[Kernel, ...]:
+    """Without products one of whose matrices has a side of `width`: an output head that is left wider on purpose."""
+    return tuple(kernel for kernel in kernels if not any(width in size for size in kernel.sizes))
+
+
+def _times(kernels: Sequence[Kernel], activation: Mapping[str, int]) -> dict[str, float]:
+    times: dict[str, float] = {}
+    for kernel in kernels:
+        if kernel.self_time_s and kernel.name in activation and (kernel.operands or kernel.name in _INTEGER):
+            fmt = _format(kernel, activation[kernel.name])
+            times[fmt] = times.get(fmt, 0.0) + kernel.self_time_s
+    return times
+
+
+def _times_by_name(kernels: Sequence[Kernel]) -> dict[str, float]:
+    times: dict[str, float] = {}
+    for kernel in kernels:
+        if kernel.on_device and kernel.self_time_s and (fmt := kernel_format(kernel.name)):
+            times[fmt] = times.get(fmt, 0.0) + kernel.self_time_s
+    return times
+
+
+def _format(kernel: Kernel, place: int) -> str:
+    if kernel.name in _INTEGER:
+        return "int8"
+    # A backward product in fp8 is of e4m3 by e5m2, whichever stands first: it is an fp8 product, told under e4m3.
+    if kernel.name in _SCALED and "fp8-e4m3" in kernel.operands[:2]:
+        return "fp8-e4m3"
+    return kernel.operands[min(place, len(kernel.operands) - 1)]
+
+
+def _is_product(name: str) -> bool:
+    return name in _ACTIVATION or name in _ATTENTION
+
+
+def _sizes(event: Any) -> tuple[tuple[int, ...], ...]:
+    shapes = getattr(event, "input_shapes", None) or ()
+    return tuple(tuple(shape) for shape in shapes if shape and all(isinstance(side, int) for side in shape))

@@ -1,0 +1,263 @@
+"""The embedded server, at engine level: prefill and decode on torch and transformers with a static KV cache, greedy.
+
+No HTTP and no queue: this is what the stack itself can do at one batch size. CPU or CUDA, the same code.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+from torch import nn
+
+from twinlens.clock import MonotonicClock
+from twinlens.errors import BadInput
+from twinlens.executors.options import refuse_unknown_options
+from twinlens.executors.protocol import Rows, Say
+from twinlens.executors.torch.evidence.fidelity import reference_logits
+from twinlens.executors.torch.evidence.memory import device_memory, free_bytes
+from twinlens.executors.torch.fp32 import fp32_as, set_fp32
+from twinlens.executors.torch.model.build import (
+    build_model,
+    choose_device,
+    parameter_count,
+    set_threads,
+    synchronize,
+    transpose_storage,
+)
+from twinlens.executors.torch.model.data import Prompts, check_data, images
+from twinlens.executors.torch.model.quantize import apply_precision, left_wide
+from twinlens.executors.torch.train import refuse_unsupported
+from twinlens.record.executor.facts import Facts
+from twinlens.record.request import Request
+from twinlens.schedule.request import Ask, Schedule
+from twinlens.spec.model.reference import ModelRef, load_model
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.workload import InferenceWorkload
+
+_MOST_OF = 0.9  # of the free memory, for weights that are made in fp32 first
+
+
+class TorchServer:
+    """Answers the requests that are due together as one batch."""
+
+    def open(self, spec: RunSpec, say: Say) -> Facts:
+        assert isinstance(spec.workload, InferenceWorkload)
+        if (kind := spec.workload.arrival.kind) != "lockstep":
+            raise BadInput(
+                f"the embedded engine answers batches in lockstep, not arrivals of kind {kind!r}; "
+                "take a server (executor.kind = 'openai-http')",
+                code="TL202",
+            )
+        refuse_unknown_options("torch", spec.executor.options)
+        self.spec, workload = spec, spec.workload
+        self.device = choose_device(spec.executor.device)
+        refuse_unsupported(spec.point.precision, self.device)
+        set_fp32(spec.point.precision)
+        self.threads = set_threads(spec.executor.threads)
+        self._origin_ns: int | None = None
+        say("building the model")
+        ref = load_model(workload.model)
+        check_data(workload.data, ref)
+        self.ref, self.is_vision = ref, ref.shape.family != "decoder"
+        self.notes: list[str] = []
+        self.made_in = self._made_in(ref)
+        model = build_model(ref, spec.executor, spec.protocol.seed, self.device, self.made_in).eval()
+        if self.is_vision:
+            self.images = images(ref, max(16, spec.point.batch), self.device, spec.seed)
+        else:
+            longest = workload.input_tokens.max
+            self.prompts = Prompts(workload.data, ref, spec.seed, longest)
+        from twinlens.executors.torch.evidence.collect import inference_facts
+
+        sample = self._fidelity_sample(workload) if self.made_in == torch.float32 else None
+        with fp32_as("fp32"):  # the reference of a tf32 run is fp32 too, or it would be compared with itself
+            reference = reference_logits(model, sample) if sample is not None else None
+        say(f"making it {spec.point.precision}")
+        self.model = apply_precision(model, spec.point.precision)
+        if left := left_wide(self.model, spec.point.precision):
+            self.notes.append(left)
+        self.layout = _layout(spec, self.device)
+        if self.layout == "column":
+            transpose_storage(self.model)
+        self.dtype = torch.float32 if spec.point.precision in ("fp32", "tf32", "int8-dynamic") else _half(spec)
+        self.generation = None if self.is_vision else Generation(self.model, spec, self.device, self.dtype)
+        compiles = self.is_vision and spec.executor.graph == "compiled"
+        self.forward = compiled(self.model, self.device, spec) if compiles else self.model
+        return inference_facts(self, sample, reference, say)
+
+    def play(self, schedule: Schedule, rows: Rows) -> None:
+        if self._origin_ns is None:
+            self._origin_ns = time.monotonic_ns()
+        origin_ns = self._origin_ns
+        clock = MonotonicClock()
+        while True:
+            if asks := schedule.due(clock.now_ns() - origin_ns):
+                for request in self._answer(asks, origin_ns):
+                    rows(request)
+                    schedule.done(request)
+            elif (due_ns := schedule.next_due_ns()) is not None:
+                clock.sleep_until_ns(origin_ns + due_ns)
+            else:
+                return
+
+    def close(self) -> None:
+        pass
+
+    def device_memory(self) -> dict[str, int] | None:
+        """The allocator's peak over the rows, in bytes; None on a CPU."""
+        return device_memory(self.device)
+
+    def no_grad(self) -> Any:
+        """The mode in which answers are computed: a compiled graph wants plain tensors, inference mode's are not."""
+        return torch.no_grad() if self.spec.executor.graph == "compiled" else torch.inference_mode()
+
+    def _made_in(self, ref: ModelRef) -> torch.dtype:
+        """fp32 where the precision or its comparison with fp32 needs it, and it fits; else 16 bits from the start."""
+        precision = self.spec.point.precision
+        if precision in ("fp32", "tf32", "int8-dynamic"):
+            return torch.float32
+        wants_reference = bool(self.spec.workload.fidelity_prompts)  # type: ignore[union-attr]
+        needed = 4 * parameter_count(ref, self.spec.executor)
+        if wants_reference and needed < _MOST_OF * free_bytes(self.device):
+            return torch.float32
+        if wants_reference:
+            self.notes.append(
+                f"Fidelity was not measured: the fp32 weights to compare with ({needed / 1e9:.0f} GB) do not fit "
+                f"into what {self.device} has free, so the model was made in 16 bits."
+            )
+        return _half(self.spec)
+
+    def _answer(self, asks: tuple[Ask, ...], origin_ns: int) -> list[Request]:
+        if self.generation is None:
+            sent_ns, stamps = self._classify(asks)
+        else:
+            prompts = self.prompts.batch([ask.seed for ask in asks], asks[0].input_tokens).to(self.device)
+            sent_ns, stamps = self.generation.run(prompts, asks[0].output_tokens)
+        times = tuple(stamp - origin_ns for stamp in stamps)
+        tokens = (0,) if self.is_vision else (1,) * len(times)
+        return [
+            Request(
+                group=ask.group,
+                intended_ns=ask.intended_ns,
+                sent_ns=sent_ns - origin_ns,
+                chunk_ns=times,
+                chunk_tokens=tokens,
+                end_ns=times[-1],
+                input_tokens=ask.input_tokens,
+                output_tokens=sum(tokens),
+                released_ns=ask.released_ns,
+            )
+            for ask in asks
+        ]
+
+    def _classify(self, asks: tuple[Ask, ...]) -> tuple[int, list[int]]:
+        with self.no_grad():
+            first = asks[0].number % max(1, len(self.images) - len(asks) + 1)
+            pixels = self.images[first : first + len(asks)].to(self.dtype)
+            synchronize(self.device)
+            sent_ns = time.monotonic_ns()
+            self.forward(pixel_values=pixels).logits.argmax(-1)
+            synchronize(self.device)
+            return sent_ns, [time.monotonic_ns()]
+
+    def _fidelity_sample(self, workload: InferenceWorkload) -> torch.Tensor | None:
+        count = workload.fidelity_prompts
+        if not count or self.spec.point.precision == "fp32":
+            return None
+        if self.is_vision:
+            return self.images[:count]
+        length = min(128, workload.input_tokens.max)
+        return self.prompts.batch([(self.spec.protocol.seed, 9, i) for i in range(count)], length).to(self.device)
+
+
+class Generation:
+    """Greedy generation with one static cache, allocated once; prefill eager, decode eager or compiled."""
+
+    def __init__(self, model: nn.Module, spec: RunSpec, device: torch.device, dtype: torch.dtype) -> None:
+        from transformers import StaticCache
+
+        assert isinstance(spec.workload, InferenceWorkload)
+        self._model, self._device = model, device
+        self._context = spec.workload.input_tokens.max + spec.workload.output_tokens.max
+        config: Any = model.config
+        limit = getattr(config, "max_position_embeddings", None)
+        if limit and self._context > limit:
+            raise BadInput(
+                f"input_tokens and output_tokens come to {self._context}, the model's context ends at {limit}",
+                code="TL202",
+            )
+        self.cache = StaticCache(config=config, max_cache_len=self._context)
+        self._decode = compiled(model, device, spec) if spec.executor.graph == "compiled" else model
+        # Freezing for the compiled graph wants plain tensors; inference mode's are not.
+        self.no_grad = torch.no_grad if spec.executor.graph == "compiled" else torch.inference_mode
+
+    def run(self, prompts: torch.Tensor, tokens: int) -> tuple[int, list[int]]:
+        """Answer (batch, length) prompts with `tokens` tokens each. Returns its begin and each token's time, in ns."""
+        now, stamps = time.monotonic_ns, []
+        with self.no_grad():
+            self.cache.reset()
+            synchronize(self._device)
+            begin_ns = now()
+            newest = self.prefill(prompts)
+            synchronize(self._device)
+            stamps.append(now())
+            position = torch.full_like(newest, prompts.shape[1])
+            for _ in range(tokens - 1):
+                newest = self.decode(newest, position)
+                position += 1  # in place: making a tensor for each token costs ten times as much
+                synchronize(self._device)
+                stamps.append(now())
+        return begin_ns, stamps
+
+    def prefill(self, prompts: torch.Tensor) -> torch.Tensor:
+        """Fill the cache and give the first token, (batch, 1)."""
+        out = self._model(input_ids=prompts, past_key_values=self.cache, use_cache=True, logits_to_keep=1)
+        return out.logits[:, -1:].argmax(-1)
+
+    def decode(self, newest: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        """One more token for each sequence, (batch, 1); `position` (batch, 1) is that of `newest`."""
+        return self._one_more(self._decode, newest, position)
+
+    def decode_eager(self, newest: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        """The same without the compiled graph, whose operators the counters cannot see."""
+        return self._one_more(self._model, newest, position)
+
+    def _one_more(self, model: Any, newest: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        out = model(input_ids=newest, position_ids=position, past_key_values=self.cache, use_cache=True)
+        return out.logits[:, -1:].argmax(-1)
+
+    def rewind(self, tokens: int) -> None:
+        """Forget what the cache holds beyond `tokens`, so that a decode step can be done again and again."""
+        for layer in self.cache.layers:
+            if isinstance(getattr(layer, "cumulative_length", None), torch.Tensor):
+                layer.cumulative_length.fill_(tokens)  # in place: a captured graph reads this address
+            if isinstance(getattr(layer, "cumulative_length_int", None), int):
+                layer.cumulative_length_int = tokens
+
+    def cache_tensors(self) -> list[torch.Tensor]:
+        """The keys and values as they are resident (after the first prefill)."""
+        return [t for layer in self.cache.layers for t in (layer.keys, layer.values) if t is not None]
+
+
+def compiled(model: nn.Module, device: torch.device, spec: RunSpec) -> Any:
+    """The model as torch's compiled graph, made when it is first called; with CUDA graphs on a GPU."""
+    if device.type == "cuda":
+        return torch.compile(model, dynamic=False, mode="reduce-overhead")
+    # Freezing packs the weights for oneDNN. It has to be set for the process: given as an option of one compilation,
+    # Dynamo still passes the weights in as arguments and nothing is packed (torch 2.13, seen in benchmarks/decode).
+    # Quantised layers come packed already; frozen, int8-dynamic's graph breaks would compile every layer anew.
+    torch._inductor.config.freezing = spec.point.precision in ("fp32", "bf16", "fp16")
+    return torch.compile(model, dynamic=False)
+
+
+def _layout(spec: RunSpec, device: torch.device) -> str:
+    if spec.executor.layout != "auto":
+        return spec.executor.layout
+    # Only fp32 on a CPU gains; bf16 products there are slower on transposed weights (measured in benchmarks/decode).
+    return "column" if device.type == "cpu" and spec.point.precision == "fp32" else "row"
+
+
+def _half(spec: RunSpec) -> torch.dtype:
+    return torch.float16 if spec.point.precision == "fp16" else torch.bfloat16

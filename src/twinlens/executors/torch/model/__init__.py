@@ -1,0 +1,1 @@
+"""Models and data as torch tensors: built, quantised, fed."""

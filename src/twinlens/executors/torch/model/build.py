@@ -1,0 +1,128 @@
+"""Building a model: from a config with random weights, or from a local folder's safetensors. Never pickle, never code
+from a model folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import psutil
+import torch
+from torch import nn
+
+from twinlens.errors import BadInput
+from twinlens.executors.torch.device import choose_device
+from twinlens.spec.model.reference import ModelRef
+from twinlens.spec.study import ExecutorSpec
+
+__all__ = [
+    "build_model",
+    "choose_device",
+    "drawn_by",
+    "linear_shapes",
+    "parameter_count",
+    "set_threads",
+    "synchronize",
+    "transpose_storage",
+    "weights_hash",
+]
+
+
+def set_threads(asked: int) -> int:
+    """Pin the number of compute threads: one per physical core this process may use, unless asked otherwise."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = asked or min(allowed, psutil.cpu_count(logical=False) or allowed)
+    torch.set_num_threads(threads)
+    return threads
+
+
+def build_model(
+    ref: ModelRef, executor: ExecutorSpec, seed: int, device: torch.device, dtype: torch.dtype = torch.float32
+) -> nn.Module:
+    """The model in `dtype` on `device`. Weights: the folder's safetensors, or random ones that `seed` decides."""
+    import transformers
+    from safetensors import SafetensorError
+
+    vision = ref.shape.family != "decoder"
+    auto = transformers.AutoModelForImageClassification if vision else transformers.AutoModelForCausalLM
+    attention = {} if ref.shape.family == "resnet" else {"attn_implementation": executor.attention}
+    torch.manual_seed(seed)
+    if ref.folder is None:
+        config = transformers.AutoConfig.for_model(**_plain(ref.config))
+        with device:
+            model = auto.from_config(config, dtype=dtype, trust_remote_code=False, **attention)
+        return model.to(device)
+    try:
+        model = auto.from_pretrained(
+            ref.folder,
+            dtype=dtype,
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            **attention,
+        )
+    except (OSError, ValueError, SafetensorError) as error:
+        raise BadInput(
+            f"the weights in {ref.folder} cannot be loaded ({str(error).splitlines()[0]}); "
+            "it needs model.safetensors beside config.json",
+            code="TL201",
+        ) from None
+    return model.to(device)
+
+
+def parameter_count(ref: ModelRef, executor: ExecutorSpec) -> int:
+    """Parameters of the model, counted on one without memory."""
+    bare = build_model(ref.model_copy(update={"folder": None}), executor, 0, torch.device("meta"))
+    return sum(parameter.numel() for parameter in bare.parameters())
+
+
+def weights_hash(ref: ModelRef, seed: int, drawn: str = "") -> str:
+    """Identifies the weights: the files' contents, or for random weights the config, the seed and what drew them.
+
+    `drawn`: "" for fp32 on the CPU; a GPU draws other numbers from the same seed, and 16 bits other ones than 32.
+    """
+    digest = hashlib.sha256()
+    if ref.folder is None:
+        made = [_plain(ref.config), seed, "random", *([drawn] if drawn else [])]
+        digest.update(json.dumps(made, sort_keys=True).encode())
+        return digest.hexdigest()[:16]
+    for path in sorted(Path(ref.folder).glob("*.safetensors")):
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:16]
+
+
+def drawn_by(device: torch.device, dtype: torch.dtype = torch.float32) -> str:
+    """What drew random weights, for `weights_hash`."""
+    parts = [device.type] if device.type != "cpu" else []
+    return " ".join(parts + ([str(dtype)] if dtype != torch.float32 else []))
+
+
+def linear_shapes(model: nn.Module) -> list[tuple[int, int]]:
+    """(out, in) of every matrix product that a token passes, in module order."""
+    return [(m.out_features, m.in_features) for m in model.modules() if isinstance(m, nn.Linear)]
+
+
+def transpose_storage(model: nn.Module) -> None:
+    """Store each linear weight column by column, same values and shape.
+
+    One row times W.T then reads memory in the order it lies in; on CPUs the fp32 product is up to 1.5 times as fast.
+    A weight shared with the embedding stays: looking up its rows would then stride.
+    """
+    shared = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    for module in model.modules():
+        if isinstance(module, nn.Linear) and id(module.weight) not in shared:
+            stored = module.weight.data.t().contiguous().t()
+            module.weight = nn.Parameter(stored, requires_grad=False)
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has done what it was given; the CPU always has."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _plain(config: dict[str, object]) -> dict[str, object]:
+    return {key: value for key, value in config.items() if not key.startswith("_") and key != "auto_map"}

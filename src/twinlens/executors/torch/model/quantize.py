@@ -1,0 +1,223 @@
+"""Lower-precision linear layers for inference, on kernels that torch itself ships.
+
+int8 and int4 weight-only use ATen's packed products, which on a CPU are several times as fast as torchao's eager path
+(measured in docs/decisions/quantised-kernels.md). `stored_format` on each class tells the executor record what the
+weights really are.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from twinlens.errors import BadInput
+from twinlens.executors.torch.model.experts import fused_experts, split_experts
+
+_GROUP = 32
+
+
+class Int8WeightLinear(nn.Module):  # type: ignore[misc]  # torch is not followed by the type checker
+    """y = x · (q · s)ᵀ with int8 q and one scale per output channel; x in bf16, products accumulate in fp32."""
+
+    stored_format = "int8"
+    widths = (_GROUP, 1)  # inputs and outputs are multiples of these
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        weight = linear.weight.data.float()
+        scale = weight.abs().amax(dim=1).clamp(min=1e-12) / 127
+        self.register_buffer("weight", (weight / scale[:, None]).round().clamp(-127, 127).to(torch.int8))
+        self.register_buffer("scale", scale.to(torch.bfloat16))
+        self.bias = linear.bias
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = x.reshape(-1, self.in_features)
+        if rows.shape[0] <= 32:
+            out = torch._weight_int8pack_mm(rows, self.weight, self.scale)
+        else:  # many rows: the packed kernel gains nothing over expanding the weights once and using the bf16 product
+            out = (rows @ self.weight.to(rows.dtype).t()) * self.scale
+        out = out.reshape(*x.shape[:-1], self.out_features)
+        return out if self.bias is None else out + self.bias
+
+
+class Int4WeightLinear(nn.Module):  # type: ignore[misc]  # torch is not followed by the type checker
+    """int4 weights in groups of 32 along the input, a bf16 scale and zero point each; x in bf16. CPU only."""
+
+    stored_format = "int4"
+    widths = (_GROUP, 16)
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        weight = linear.weight.data.float()
+        out_features, in_features = weight.shape
+        groups = weight.reshape(out_features, in_features // _GROUP, _GROUP)
+        low, high = groups.amin(dim=2), groups.amax(dim=2)
+        scale = ((high - low) / 15).clamp(min=1e-8)
+        codes = ((groups - low[..., None]) / scale[..., None]).round().clamp(0, 15).to(torch.int32)
+        # The kernel computes (code - 8) * scale + zero.
+        zero = low + 8 * scale
+        packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes.reshape(out_features, in_features), 1)
+        self.register_buffer("weight", packed)
+        self.register_buffer(
+            "scale_zero", torch.stack([scale, zero], dim=-1).to(torch.bfloat16).transpose(0, 1).contiguous()
+        )
+        self.bias = linear.bias
+        self.in_features, self.out_features = in_features, out_features
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = x.reshape(-1, self.in_features)
+        # The last token of each of several prompts is a strided slice, and the kernel refuses one.
+        out = torch.ops.aten._weight_int4pack_mm_for_cpu(rows.contiguous(), self.weight, _GROUP, self.scale_zero)
+        out = out.reshape(*x.shape[:-1], self.out_features)
+        return out if self.bias is None else out + self.bias
+
+
+class Fp8Linear(nn.Module):  # type: ignore[misc]  # torch is not followed by the type checker
+    """e4m3 weights and activations with one scale per row, computed by the GPU's own fp8 product."""
+
+    stored_format = "fp8-e4m3"
+    widths = (16, 16)
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        weight, scale = _to_fp8(linear.weight.data.float())
+        self.register_buffer("weight", weight)
+        self.register_buffer("scale", scale)
+        self.bias = linear.bias
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows, row_scale = _to_fp8(x.reshape(-1, self.in_features).float())
+        out = torch._scaled_mm(
+            rows,
+            self.weight.t(),
+            scale_a=row_scale,
+            scale_b=self.scale.t(),
+            bias=self.bias,
+            out_dtype=torch.bfloat16,
+        )
+        return out.reshape(*x.shape[:-1], self.out_features)
+
+
+def apply_precision(model: nn.Module, name: str) -> nn.Module:
+    """The model made ready to run at a precision. Raises BadInput where this device or model cannot."""
+    if name in ("fp32", "tf32"):
+        return model
+    if name in ("bf16", "fp16"):
+        return _cast(model, torch.bfloat16 if name == "bf16" else torch.float16)
+    _refuse_experts_of_unknown_kind(model, name)
+    if not any(isinstance(m, nn.Linear) for m in model.modules()):
+        raise BadInput(f"precision {name!r} quantises linear layers and this model has none; use bf16", code="TL203")
+    if name == "int8-dynamic":
+        return _dynamic(model)
+    device = next(model.parameters()).device
+    if name == "int8-weight" and device.type == "cuda":
+        # One thread per output, products in fp32, whatever the weights are: slower than bf16 by design (torch 2.13).
+        raise BadInput(
+            "precision 'int8-weight' has no fast kernel in torch for a GPU (its own expands to fp32); use bf16 or fp8, "
+            "or serve an int8 model with vllm",
+            code="TL203",
+        )
+    layer = _LAYERS[name]
+    _try(layer, name, device)
+    return _replace_linears(_cast(model, torch.bfloat16), layer, name)
+
+
+def left_wide(model: nn.Module, name: str) -> str | None:
+    """What a reader must know of linear layers that the kernel cannot do and that stay in bf16."""
+    if name not in _LAYERS:
+        return None
+    tied = _embeddings(model)
+    linears = [m for m in model.modules() if isinstance(m, nn.Linear) and id(m.weight) not in tied]
+    if not linears:
+        return None
+    sizes = sorted({f"{m.out_features} × {m.in_features}" for m in linears})
+    need_in, need_out = _LAYERS[name].widths
+    return (
+        f"{len(linears)} linear layers stay in bf16 ({', '.join(sizes[:4])}): the {name} kernel wants inputs that "
+        f"divide by {need_in}" + (f" and outputs by {need_out}." if need_out > 1 else ".")
+    )
+
+
+def _refuse_experts_of_unknown_kind(model: nn.Module, name: str) -> None:
+    split_experts(model)
+    fused, whole = fused_experts(model), sum(p.numel() for p in model.parameters())
+    if fused > 0.1 * whole:
+        raise BadInput(
+            f"precision {name!r} cannot be had for this model: {fused / whole:.0%} of its weights are experts in fused "
+            "tensors, for which torch has no such kernel; use bf16",
+            code="TL203",
+        )
+
+
+def _cast(model: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """The model in 16 bits, but for tables that are computed and not learned, as `from_pretrained` leaves them.
+
+    Rotary frequencies rounded to bf16 would turn a thousandth token's angle by radians.
+    """
+    tables = [(m, name, m._buffers[name]) for m in model.modules() for name in m._non_persistent_buffers_set]
+    model.to(dtype)
+    for module, name, table in tables:
+        module._buffers[name] = table
+    return model
+
+
+def _dynamic(model: nn.Module) -> nn.Module:
+    if next(model.parameters()).device.type != "cpu":
+        raise BadInput("precision 'int8-dynamic' runs on the CPU only; on a GPU use int8-weight or fp8", code="TL203")
+    with warnings.catch_warnings():
+        # Deprecated in favour of torchao, whose eager dynamic int8 is several times slower on a CPU today.
+        warnings.simplefilter("ignore")
+        # In place: a copy of the fp32 model would need its memory twice.
+        return torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8, inplace=True)
+
+
+def _replace_linears(model: nn.Module, layer: Any, precision: str) -> nn.Module:
+    tied, replaced = _embeddings(model), 0
+    need_in, need_out = layer.widths
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            # A projection tied to the embedding stays in bf16: the embedding needs its rows as they are.
+            if not isinstance(child, nn.Linear) or id(child.weight) in tied:
+                continue
+            if child.in_features % need_in == 0 and child.out_features % need_out == 0:
+                setattr(parent, name, layer(child))
+                replaced += 1
+    if not replaced:
+        raise BadInput(
+            f"precision {precision!r} fits no linear layer of this model: its kernel wants inputs that divide by "
+            f"{need_in} and outputs by {need_out}; use bf16",
+            code="TL203",
+        )
+    return model
+
+
+def _embeddings(model: nn.Module) -> set[int]:
+    return {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+
+
+def _try(layer: Callable[[nn.Linear], nn.Module], name: str, device: torch.device) -> None:
+    try:
+        trial = layer(nn.Linear(64, 64, bias=False).to(device, torch.bfloat16))
+        trial(torch.ones(1, 64, dtype=torch.bfloat16, device=device))
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, NotImplementedError, AttributeError) as error:
+        cause = str(error).splitlines()[0][:120]
+        raise BadInput(
+            f"precision {name!r} cannot run on {device.type} with this torch ({cause})", code="TL203"
+        ) from None
+
+
+def _to_fp8(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    most = torch.finfo(torch.float8_e4m3fn).max
+    scale = rows.abs().amax(dim=1, keepdim=True).clamp(min=1e-12) / most
+    return (rows / scale).to(torch.float8_e4m3fn), scale
+
+
+_LAYERS: dict[str, Any] = {"int8-weight": Int8WeightLinear, "int4-weight": Int4WeightLinear, "fp8": Fp8Linear}
