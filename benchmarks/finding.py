@@ -14,7 +14,7 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.table import Table
 
-from twinlens.measure.tenancy import read_cpu, shares
+from twinlens.measurement.machine.contention import read_cpu, shares
 from twinlens.record.estimate import Estimate
 from twinlens.units import show
 
@@ -115,7 +115,7 @@ def taken_on() -> dict[str, Any]:
     """The machine and the versions, for a reader who has only the file."""
     from importlib.metadata import version
 
-    from twinlens.measure.host import capture_host
+    from twinlens.measurement.machine.host import capture_host
 
     facts = capture_host("cpu")
     names = ("host.cpu.model", "host.cpu.physical_cores", "accelerator.product")

@@ -25,8 +25,8 @@ def machine(folder: Path) -> Answer:
     import torch
 
     from twinlens.executors.torch.device import choose_device, why_no_gpu
-    from twinlens.measure.host import capture_host
-    from twinlens.measure.nvidia import open_gpus
+    from twinlens.measurement.machine.host import capture_host
+    from twinlens.measurement.machine.nvidia import open_gpus
 
     why = why_no_gpu() or (None if torch.cuda.is_available() else "torch sees no CUDA device")
     if why:
@@ -89,7 +89,7 @@ def sustained(folder: Path) -> Answer:
     from twinlens.executors.torch.ceiling.kernel import product
     from twinlens.executors.torch.ceiling.rates import matrix_flop_per_s, sustained_flop_per_s
     from twinlens.executors.torch.ceiling.timing import _calls, setting
-    from twinlens.measure.physics import datasheet_of
+    from twinlens.measurement.facts.predicted_work import datasheet_of
     from twinlens.spec.precision import precision
 
     burst = matrix_flop_per_s("bf16", DEVICE)
@@ -111,7 +111,7 @@ def sustained(folder: Path) -> Answer:
 def probe(folder: Path) -> Answer:
     import torch
 
-    from twinlens.measure.physics import datasheet_of
+    from twinlens.measurement.facts.predicted_work import datasheet_of
     from twinlens.spec.precision import precision
 
     found = []
@@ -132,8 +132,8 @@ def memory(folder: Path) -> Answer:
 
     from twinlens.errors import BadInput
     from twinlens.executors.torch.evidence.memory import device_memory, forget_peak
-    from twinlens.measure.fit import refuse_what_cannot_fit
-    from twinlens.measure.session import is_out_of_memory
+    from twinlens.measurement.preflight.memory import refuse_what_cannot_fit
+    from twinlens.measurement.session import is_out_of_memory
 
     device = torch.device(DEVICE)
     torch.empty(2**31, dtype=torch.uint8, device=device)  # a peak that is to be forgotten
@@ -193,7 +193,7 @@ def second_gpu(folder: Path) -> Answer:
 
     from twinlens.executors.torch.ceiling.rates import matrix_flop_per_s, read_bytes_per_s
     from twinlens.executors.torch.device import choose_device
-    from twinlens.measure.nvidia import open_gpus
+    from twinlens.measurement.machine.nvidia import open_gpus
 
     count = torch.cuda.device_count()
     if count < 2:
@@ -271,7 +271,7 @@ def _measured(
 ) -> Answer:
     """One run as `twinlens measure` makes it, and what its folder says."""
     from twinlens.errors import TwinlensError
-    from twinlens.measure.study import measure_study
+    from twinlens.measurement.study import measure_study
 
     study = _study("gpu-check", workload, precision, graph=graph, point=point,
                    protocol={"duration_s": duration_s, "ceilings": ceilings})  # fmt: skip
@@ -284,7 +284,7 @@ def _measured(
 
 
 def _said(run: Any) -> Answer:
-    from twinlens.measure.summary_file import summary_of
+    from twinlens.measurement.summary_file import summary_of
 
     state = run.state if run.state == "finished" else f"{run.state}: {run.error}"
     if run.facts is None:

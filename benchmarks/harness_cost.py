@@ -23,9 +23,9 @@ from benchmarks.interleave import Turns, median_of, take_turns
 from benchmarks.setup import ANSWER, PROMPT, inference, opened_server, opened_trainer, requests, training
 from twinlens.executors.torch.infer import TorchServer
 from twinlens.executors.torch.train import TorchTrainer
-from twinlens.measure.energy import open_meters
-from twinlens.measure.telemetry import Sampler
-from twinlens.measure.train import train
+from twinlens.measurement.drive.training import train
+from twinlens.measurement.machine.energy import open_meters
+from twinlens.measurement.machine.telemetry import Sampler
 from twinlens.record.arrow import RowWriter
 from twinlens.record.store import open_rows, open_telemetry
 from twinlens.spec.study import RunSpec

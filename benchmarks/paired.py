@@ -18,8 +18,8 @@ from pathlib import Path
 from benchmarks.disturber import disturbed
 from benchmarks.finding import Finding
 from twinlens.cli.demo import demo_studies
-from twinlens.measure.study import measure_study
-from twinlens.measure.summary_file import summary_of
+from twinlens.measurement.study import measure_study
+from twinlens.measurement.summary_file import summary_of
 from twinlens.record.estimate import Estimate
 from twinlens.report.paired import Paired
 from twinlens.report.paired_table import paired_of

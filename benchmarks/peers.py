@@ -25,7 +25,7 @@ from benchmarks.harness_cost import bare_answer, bare_step
 from benchmarks.interleave import median_of
 from benchmarks.setup import ANSWER, PROMPT, inference, opened_server, opened_trainer, training
 from twinlens.executors.torch.model.build import build_model
-from twinlens.measure.session import run_here
+from twinlens.measurement.session import run_here
 from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, read_run

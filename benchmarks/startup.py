@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from benchmarks.finding import Finding, watched, with_neighbours
 from benchmarks.interleave import median_of
-from twinlens.measure.session import run_here
+from twinlens.measurement.session import run_here
 from twinlens.record.request import REQUEST_SCHEMA
 from twinlens.record.step import STEP_SCHEMA
 from twinlens.record.store import create_run

@@ -19,7 +19,7 @@ from twinlens.errors import TwinlensError
 from twinlens.executors.torch.ceiling.rates import matrix_flop_per_s, matrix_flop_per_s_at
 from twinlens.executors.torch.model.build import linear_shapes
 from twinlens.executors.torch.train import TorchTrainer
-from twinlens.measure.physics import theory_of
+from twinlens.measurement.facts.predicted_work import theory_of
 from twinlens.record.estimate import Estimate
 from twinlens.units import RATIO, SECONDS
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from twinlens.measure.session import run_here
+from twinlens.measurement.session import run_here
 from twinlens.record.request import Request
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, read_run

@@ -9,14 +9,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from twinlens.measure.fit import needed
-from twinlens.measure.physics import theory_of
-from twinlens.measure.probe import Probe
-from twinlens.measure.probe import probe as _probe
-from twinlens.measure.refuse import preflight
-from twinlens.measure.search import measure_search
-from twinlens.measure.study import Outcome, Watch, measure_study
-from twinlens.measure.summary_file import summary_of
+from twinlens.measurement.facts.predicted_work import theory_of
+from twinlens.measurement.machine.probe import Probe
+from twinlens.measurement.machine.probe import probe as _probe
+from twinlens.measurement.preflight.memory import needed
+from twinlens.measurement.preflight.refuse import preflight
+from twinlens.measurement.search import measure_search
+from twinlens.measurement.study import Outcome, Watch, measure_study
+from twinlens.measurement.summary_file import summary_of
 from twinlens.pages import find
 from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from material import for_rows, inference, measured, study_of, training
-from twinlens.measure.study import measure_study
+from twinlens.measurement.study import measure_study
 from twinlens.spec.load import dump
 
 

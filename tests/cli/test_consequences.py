@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from material import inference, measured, study_of
 from twinlens.cli.main import app
 from twinlens.errors import GateFailed
-from twinlens.measure.session import run_here
+from twinlens.measurement.session import run_here
 from twinlens.record.executor.record import PrecisionCheck
 from twinlens.record.store import create_run, read_run, update_run
 from twinlens.spec.load import dump
@@ -71,7 +71,7 @@ def test_the_first_lines_of_several_points_name_what_is_not_ranked_and_why(tmp_p
 
 def test_a_try_that_failed_and_was_made_again_does_not_fail_the_gate(tmp_path: Path) -> None:
     from twinlens.cli.measure import fail_the_gate
-    from twinlens.measure.study import Outcome
+    from twinlens.measurement.study import Outcome
     from twinlens.record.store import end_run, find_runs
 
     spec = study_of(inference("fake", options={"noise": 0.02}, protocol=LONG)).runs()[0]
@@ -145,7 +145,7 @@ def test_a_gate_is_red_where_a_check_failed_however_steady_the_run(
     tmp_path: Path, change: dict[str, Any], says: str
 ) -> None:
     from twinlens.cli.measure import fail_the_gate
-    from twinlens.measure.study import Outcome
+    from twinlens.measurement.study import Outcome
 
     run = measured(tmp_path, inference("fake", options={"noise": 0.02}, protocol=LONG))
     fail_the_gate(Outcome(tmp_path, (run,), 0, ()))

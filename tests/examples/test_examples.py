@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from twinlens.executors.http_client.null_server import null_server
-from twinlens.measure.fit import refuse_what_cannot_fit
-from twinlens.measure.physics import theory_of
-from twinlens.measure.study import measure_study
-from twinlens.measure.summary_file import summary_of
+from twinlens.measurement.facts.predicted_work import theory_of
+from twinlens.measurement.preflight.memory import refuse_what_cannot_fit
+from twinlens.measurement.study import measure_study
+from twinlens.measurement.summary_file import summary_of
 from twinlens.report.table import plain, summary_table
 from twinlens.spec.load import dump, load, parse
 from twinlens.stats.metrics.definition import HEADLINE, METRICS

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from material import inference, measured, spec_of, study_of
 from twinlens.errors import BadInput
-from twinlens.measure.summary_file import summary_of
+from twinlens.measurement.summary_file import summary_of
 from twinlens.spec.load import dump, parse
 from twinlens.spec.workload.workload import InferenceWorkload
 

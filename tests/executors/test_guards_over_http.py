@@ -12,7 +12,7 @@ from hostile_server import hostile
 
 from material import fixed, inference, measured, quiet, spec_of
 from twinlens.executors.openai.executor import OpenAIServer
-from twinlens.measure.guards import Ear, client_of, ruled
+from twinlens.measurement.server.compliance import Ear, client_of, ruled
 from twinlens.record.compliance import Guard, guards_in
 from twinlens.schedule.build import load_of
 from twinlens.spec.study import RunSpec

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from material import inference, spec_of, study_of
 from twinlens.errors import ExecutorFailed
-from twinlens.measure.hopeless import FEWEST, Hope, WhileThereIsHope
-from twinlens.measure.session import run_here
-from twinlens.measure.study import measure_study
+from twinlens.measurement.drive.hopeless import FEWEST, Hope, WhileThereIsHope
+from twinlens.measurement.session import run_here
+from twinlens.measurement.study import measure_study
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, find_runs, read_run
 from twinlens.schedule.loop.open_loop import OpenLoop

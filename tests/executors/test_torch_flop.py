@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="needs the torch extra")
 from material import quiet, spec_of, training  # noqa: E402
 from twinlens.executors.torch.evidence.flop import _formulas, counted_flop  # noqa: E402
 from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
-from twinlens.measure.physics import coverage_of, theory_of, within_datasheet  # noqa: E402
+from twinlens.measurement.facts.predicted_work import coverage_of, theory_of, within_datasheet  # noqa: E402
 from twinlens.record.estimate import Estimate  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -14,8 +14,8 @@ torch = pytest.importorskip("torch", reason="needs the torch extra")
 from twinlens.errors import BadInput  # noqa: E402
 from twinlens.executors.torch.infer import TorchServer  # noqa: E402
 from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
-from twinlens.measure.session import is_out_of_memory  # noqa: E402
-from twinlens.measure.summary_file import summary_of  # noqa: E402
+from twinlens.measurement.session import is_out_of_memory  # noqa: E402
+from twinlens.measurement.summary_file import summary_of  # noqa: E402
 from twinlens.stats.metrics.quality import fidelity  # noqa: E402
 
 pytestmark = [pytest.mark.gpu, pytest.mark.torch]

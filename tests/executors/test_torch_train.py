@@ -16,7 +16,7 @@ from twinlens.errors import BadInput  # noqa: E402
 from twinlens.executors.torch.model.build import build_model  # noqa: E402
 from twinlens.executors.torch.model.data import Batches  # noqa: E402
 from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
-from twinlens.measure.physics import theory_of  # noqa: E402
+from twinlens.measurement.facts.predicted_work import theory_of  # noqa: E402
 from twinlens.record.executor.facts import Facts  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402
 from twinlens.stats.summary.run import summarise  # noqa: E402

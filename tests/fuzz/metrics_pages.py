@@ -9,11 +9,11 @@ import pyarrow as pa
 from frame import mutated
 
 from twinlens.executors.openai.target import Target
-from twinlens.measure.http_page import NoPage, ServerPage
-from twinlens.measure.server_page import sample_of
+from twinlens.measurement.server.columns import sample_of
+from twinlens.measurement.server.page import NoPage, ServerPage
 from twinlens.record.server_metrics import SERVER_SCHEMA
 
-_PAGES = [path.read_bytes() for path in sorted((Path(__file__).parents[1] / "measure" / "pages").glob("*.*[tn]"))]
+_PAGES = [path.read_bytes() for path in sorted((Path(__file__).parents[1] / "measurement" / "pages").glob("*.*[tn]"))]
 _MOST_BYTES = 3000
 WORDS = [
     b"\n", b" ", b"{", b"}", b'"', b"\\", b"#", b"NaN", b"+Inf", b"-Inf", b"1e400", b"-1", b"9" * 40, b"0x1p3", b"1_0",

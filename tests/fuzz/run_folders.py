@@ -11,7 +11,7 @@ from pathlib import Path
 from frame import mutated, one_sentence
 
 from twinlens.errors import BadInput
-from twinlens.measure.session import run_here
+from twinlens.measurement.session import run_here
 from twinlens.record.row_check import marks_path
 from twinlens.record.store import create_run, read_run
 from twinlens.spec.load import parse

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from material import study_of, training, twinlens
-from twinlens.measure.study import Outcome, measure_study
-from twinlens.measure.summary_file import summary_of
+from twinlens.measurement.study import Outcome, measure_study
+from twinlens.measurement.summary_file import summary_of
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.report.first_lines import first_lines

@@ -10,7 +10,7 @@ import pytest
 
 from material import inference, measured, spec_of, study_of, training
 from twinlens.errors import BadInput
-from twinlens.measure.refuse import preflight
+from twinlens.measurement.preflight.refuse import preflight
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, observed
 from twinlens.record.run import Run

@@ -11,9 +11,9 @@ from twinlens.cli.screen import err, out, planned_s, print_json, sentences
 from twinlens.cli.sweep import as_settings
 from twinlens.errors import BadInput, nearest
 from twinlens.executors.registry import executor_names
-from twinlens.measure.fit import needed
-from twinlens.measure.physics import theory_of
-from twinlens.measure.refuse import preflight
+from twinlens.measurement.facts.predicted_work import theory_of
+from twinlens.measurement.preflight.memory import needed
+from twinlens.measurement.preflight.refuse import preflight
 from twinlens.report.load import policy_of
 from twinlens.spec.load import dump, load
 from twinlens.spec.study import RunSpec, Study

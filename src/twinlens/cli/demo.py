@@ -11,8 +11,8 @@ from twinlens.cli.report import write_report
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.cli.show import show_runs, summaries_json
 from twinlens.front import demo_studies
-from twinlens.measure.study import Outcome
-from twinlens.measure.summary_file import summary_of
+from twinlens.measurement.study import Outcome
+from twinlens.measurement.summary_file import summary_of
 from twinlens.record.store import end_study
 from twinlens.report.paired import Paired
 from twinlens.report.paired_table import paired_of

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from twinlens.errors import BadInput
-from twinlens.measure.summary_file import summary_of
+from twinlens.measurement.summary_file import summary_of
 from twinlens.record.run import Run
 from twinlens.record.store import find_runs, read_run
 

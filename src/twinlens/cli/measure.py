@@ -12,11 +12,11 @@ from twinlens.cli.screen import StudyProgress, err, planned_s, print_json, sente
 from twinlens.cli.show import show_runs, summaries_json
 from twinlens.cli.sweep import as_settings
 from twinlens.errors import ExecutorFailed, GateFailed
-from twinlens.measure.refused import refusals
-from twinlens.measure.search import measure_search, unfinished_search
-from twinlens.measure.study import Outcome, measure_study, unfinished_study
-from twinlens.measure.study_folder import is_held
-from twinlens.measure.summary_file import summary_of
+from twinlens.measurement.refused import refusals
+from twinlens.measurement.search import measure_search, unfinished_search
+from twinlens.measurement.study import Outcome, measure_study, unfinished_study
+from twinlens.measurement.study_folder import is_held
+from twinlens.measurement.summary_file import summary_of
 from twinlens.record.search import read_search
 from twinlens.record.store import end_study
 from twinlens.report.finding_text import finding_text

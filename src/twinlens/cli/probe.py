@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from twinlens.cli.screen import err, out, print_json, sentences
-from twinlens.measure.probe import CeilingRow, Probe, probe
+from twinlens.measurement.machine.probe import CeilingRow, Probe, probe
 from twinlens.record.executor.record import FIELDS
 from twinlens.units import show
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from twinlens.cli.gather import fail_for, gathered
 from twinlens.cli.screen import err, sentences
 from twinlens.errors import BadInput
-from twinlens.measure.summary_file import summary_of
+from twinlens.measurement.summary_file import summary_of
 from twinlens.record.run import Run
 from twinlens.record.search import searches_of
 from twinlens.report.html import write

@@ -9,7 +9,7 @@ from typing import Any
 
 from twinlens.cli.gather import fail_for, gathered
 from twinlens.cli.screen import out, print_json, sentences
-from twinlens.measure.summary_file import summary_of
+from twinlens.measurement.summary_file import summary_of
 from twinlens.record.run import Run
 from twinlens.record.search import search_json, searches_of
 from twinlens.report.first_lines import first_lines

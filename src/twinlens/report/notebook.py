@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import escape
 
-from twinlens.measure.summary_file import summary_of
+from twinlens.measurement.summary_file import summary_of
 from twinlens.record.run import Run
 from twinlens.report import cell
 from twinlens.report.finding_text import finding_text, standing

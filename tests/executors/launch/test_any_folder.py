@@ -18,9 +18,9 @@ from twinlens.executors.launch.ready import pages
 from twinlens.executors.launch.resolve import order_of
 from twinlens.executors.launch.runtime.vllm import RECIPE
 from twinlens.front import check
-from twinlens.measure.disclose import disclosed
-from twinlens.measure.fit import needed
-from twinlens.measure.physics import theory_of
+from twinlens.measurement.facts.predicted_work import theory_of
+from twinlens.measurement.facts.provenance import disclosed
+from twinlens.measurement.preflight.memory import needed
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, declared
 

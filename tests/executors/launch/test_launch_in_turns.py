@@ -14,9 +14,9 @@ from test_launch_process import lives
 from material import fixed, inference, study_of
 from twinlens.errors import BadInput
 from twinlens.executors.running import Running
-from twinlens.measure.fit import needed, refuse_what_cannot_fit_together
-from twinlens.measure.study import Event, measure_study
-from twinlens.measure.summary_file import summary_of
+from twinlens.measurement.preflight.memory import needed, refuse_what_cannot_fit_together
+from twinlens.measurement.study import Event, measure_study
+from twinlens.measurement.summary_file import summary_of
 from twinlens.record.run import Run
 from twinlens.report.paired_table import paired_of
 from twinlens.stats.summary.group import group
@@ -88,7 +88,7 @@ def test_a_point_that_is_killed_takes_all_servers_with_it(tmp_path: Path, small_
 
     def kill(event: Event) -> None:
         if event.phrase == "measuring in turns" and not killed:
-            workers = [one for one in psutil.Process().children() if "twinlens.measure.worker" in cmd(one)]
+            workers = [one for one in psutil.Process().children() if "twinlens.measurement.worker" in cmd(one)]
             killed.append(workers[0].pid)
             workers[0].kill()
 

@@ -15,8 +15,8 @@ from test_launch_process import lives, waited
 from material import command, fixed, inference, measured, study_of
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted
 from twinlens.executors.running import Running
-from twinlens.measure.launched import shared_server, together
-from twinlens.measure.study import Event, measure_one, measure_study
+from twinlens.measurement.server.shared import shared_server, together
+from twinlens.measurement.study import Event, measure_one, measure_study
 from twinlens.record.run import Run
 from twinlens.record.store import find_runs
 from twinlens.spec.load import dump

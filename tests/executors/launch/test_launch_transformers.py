@@ -12,8 +12,8 @@ from test_launch_process import lives
 from material import fixed, inference, quiet, study_of
 from twinlens.executors.launch.model_folder import model_folder
 from twinlens.executors.running import Running
-from twinlens.measure.study import measure_study
-from twinlens.measure.summary_file import summary_of
+from twinlens.measurement.study import measure_study
+from twinlens.measurement.summary_file import summary_of
 from twinlens.schedule.content.words import WORDS
 from twinlens.spec.model.reference import load_model
 from twinlens.theory.flop import parameters

@@ -1,0 +1,1 @@
+"""Several client processes that play one load together."""

@@ -1,0 +1,132 @@
+"""Clients on other machines: one to a node of a Ray cluster, each a process of its own beside its actor.
+
+Ray starts the actors, puts them on their nodes and carries what is said; the client itself is the same process as on
+this machine, so nothing of Ray runs in its loop. Rows are kept by the actor until the run has acknowledged them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from twinlens.errors import BadInput, ExecutorFailed
+from twinlens.executors.openai.clients import Crew
+from twinlens.executors.openai.target import Seat
+from twinlens.measurement.client.messages import Job
+from twinlens.measurement.client.pool import Client, jobs_for
+from twinlens.measurement.client.ray_actor import Host, RayClient, first_line
+from twinlens.schedule.plan import Plan
+from twinlens.spec.study import RunSpec
+from twinlens.system.interrupts import deaf
+from twinlens.version import __version__
+
+_START_S = 60.0
+_CONNECT_S = 5.0
+
+
+@contextlib.contextmanager
+def dispatched(
+    crew: Crew, spec: RunSpec, plan: Plan | None, seat: Seat, say: Callable[[str], None]
+) -> Iterator[tuple[list[Job], list[Client]]]:
+    """Clients on the nodes of the cluster `crew.on`, one each or `crew.clients` in all, just started.
+
+    Raises BadInput where Ray is not installed or the load cannot be split, ExecutorFailed (TL331) where the cluster
+    cannot be reached or its nodes cannot run them.
+    """
+    assert crew.on is not None
+    say(f"connecting to {crew.on}")
+    with _connected(crew.on) as ray:
+        nodes = _nodes(ray, seat)
+        count = crew.clients if isinstance(crew.clients, int) else len(nodes)
+        jobs = jobs_for(spec, plan, seat, count)
+        clients: list[Client] = []
+        try:
+            say(f"starting {count} clients on {len(nodes)} nodes")
+            for job in jobs:
+                clients.append(_started(ray, nodes[job.share.index % len(nodes)], job))
+            for client in clients:
+                _check(ray, client)
+            yield jobs, clients
+        finally:
+            with deaf():
+                for client in clients:
+                    client.close()
+
+
+@contextlib.contextmanager
+def _connected(on: str) -> Iterator[Any]:
+    ray = _ray()
+    if ray.is_initialized():  # a notebook's or a test's own cluster: it stays when we go
+        yield ray
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    address = None if on == "ray://local" else on
+    try:
+        if address is not None:  # Ray itself tries for half a minute
+            socket.create_connection((urlsplit(on).hostname or "", urlsplit(on).port or 0), _CONNECT_S).close()
+        ray.init(address, logging_level="ERROR", log_to_driver=False)
+    except Exception as error:
+        raise ExecutorFailed(f"the Ray cluster {on} cannot be reached ({first_line(error)})", code="TL331") from None
+    try:
+        with contextlib.suppress(ValueError):  # not the main thread: Ray has set no handler either
+            signal.signal(signal.SIGTERM, before)
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _ray() -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster that is started here reports to nobody
+    try:
+        import ray
+    except ImportError as error:
+        raise BadInput(
+            f"clients on Ray need Ray ({error}); install it here and on the nodes: pip install 'twinlens[ray]'",
+            code="TL207",
+        ) from None
+    return ray
+
+
+def _nodes(ray: Any, seat: Seat) -> list[dict[str, Any]]:
+    """The nodes that have a processor to give, in a fixed order."""
+    alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
+    if not alive:
+        raise ExecutorFailed("the Ray cluster has no node with a processor to give", code="TL331")
+    if (
+        seat.target.host in ("localhost", "127.0.0.1", "::1")
+        and len({node["NodeManagerAddress"] for node in alive}) > 1
+    ):
+        raise BadInput(
+            f"{seat.target.url} means another machine on each node; give the server's own name or address", code="TL207"
+        )
+    return sorted(alive, key=lambda node: str(node["NodeID"]))
+
+
+def _started(ray: Any, node: dict[str, Any], job: Job) -> RayClient:
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    name = f"client {job.share.index} on node {node['NodeManagerHostname']}/{node['NodeID'][:6]}"
+    where = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
+    actor = ray.remote(Host).options(num_cpus=1, max_restarts=0, scheduling_strategy=where).remote(name, job)
+    return RayClient(ray, actor, name)
+
+
+def _check(ray: Any, client: Any) -> None:
+    try:
+        version, _ = ray.get(client.actor.about.remote(), timeout=_START_S)
+    except ray.exceptions.GetTimeoutError:
+        raise ExecutorFailed(
+            f"{client.name}: the node gave it no processor within {_START_S:g} s", code="TL331"
+        ) from None
+    except ray.exceptions.RayError as error:
+        raise ExecutorFailed(
+            f"{client.name} could not start ({first_line(error)}); is twinlens {__version__} installed there?",
+            code="TL331",
+        ) from None
+    if version != __version__:
+        raise ExecutorFailed(f"{client.name} runs twinlens {version}, and this is {__version__}", code="TL331")

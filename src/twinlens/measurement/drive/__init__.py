@@ -1,0 +1,1 @@
+"""Driving an executor in real time: training steps, lockstep batches, requests under load."""

@@ -1,0 +1,180 @@
+"""The second half of the inference lens: a schedule of requests, played in real time against a server.
+
+By this process, by several on this machine, or by clients on other machines: `executor.options.clients` and `on`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from twinlens.errors import BadInput
+from twinlens.executors.openai.clients import Crew, crew_of
+from twinlens.executors.protocol import Server
+from twinlens.measurement.client.calibrate import calibrate
+from twinlens.measurement.client.coordinate import Together
+from twinlens.measurement.client.count import needed_clients, refuse_beyond, typical_answer_tokens
+from twinlens.measurement.client.messages import Job
+from twinlens.measurement.client.pool import Client, await_ready, calibrated, jobs_for
+from twinlens.measurement.client.process import ClientProcess
+from twinlens.measurement.drive.hopeless import Hope, WhileThereIsHope
+from twinlens.measurement.drive.training import Progress
+from twinlens.record.arrow import RowWriter
+from twinlens.record.request import Request
+from twinlens.record.store import update_run
+from twinlens.schedule.build import Load, load_of
+from twinlens.schedule.split import refuse_unshared
+from twinlens.spec.study import RunSpec
+from twinlens.stats.client.validity import Calibration
+from twinlens.system.interrupts import deaf, told_once
+
+_SEEN = ("outcome", "error", "end_ns")
+Player = Callable[[RowWriter, Progress], None]
+"""Plays the whole schedule of a run once."""
+
+
+@contextlib.contextmanager
+def player(
+    server: Server, spec: RunSpec, folder: Path, say: Callable[[str], None], is_up: Callable[[], bool] = lambda: True
+) -> Iterator[Player]:
+    """Everything made ready to play a run's load: the plan written beside the rows, the clients up and calibrated.
+
+    `is_up`: whether the server, where it was launched, lives. Raises BadInput for a load that cannot be split over the
+    clients asked for; the player raises ExecutorFailed (TL306) for a run that is given up.
+    """
+    hope = Hope(spec.protocol.hopeless_s, is_up)
+    load = load_of(spec)
+    if load.plan is not None:
+        with pa.ipc.new_file(str(folder / "schedule.arrow"), load.plan.to_table().schema) as file:
+            file.write_table(load.plan.to_table())
+    if load.unusable:
+        update_run(folder, unusable_trace_rows=load.unusable)
+    if not hasattr(server, "client"):  # only a client over a network has lateness of its own
+        yield partial(_alone, server, load, spec, hope)
+        return
+    crew = crew_of(spec.executor.options)
+    if crew.on is not None:
+        from twinlens.measurement.client.ray_cluster import dispatched  # Ray: heavy, and an extra
+
+        with dispatched(crew, spec, load.plan, _seat(server), say) as (jobs, clients):
+            yield _crew_player(server, spec, folder, jobs, clients, say, {}, hope)
+        return
+    count, why, one = _count(crew, spec, load, say)
+    if count == 1:
+        refuse_beyond(spec, load.plan, one)
+        update_run(folder, calibration=asdict(one))
+        yield partial(_recorded, server, load, spec, folder, {"clients_why": why} if why else {}, hope)
+        return
+    with told_once(), _processes(jobs_for(spec, load.plan, _seat(server), count)) as (jobs, clients):
+        yield _crew_player(server, spec, folder, jobs, clients, say, {"clients_why": why}, hope)
+
+
+@contextlib.contextmanager
+def _processes(jobs: list[Job]) -> Iterator[tuple[list[Job], list[Client]]]:
+    """Processes on this machine for these jobs, just started."""
+    held: list[Client] = []
+    try:
+        for job in jobs:
+            process = ClientProcess(f"client {job.share.index}", job)
+            held.append(process)  # before it is started: it will be closed whenever an interrupt comes
+            process.start()
+        yield jobs, held
+    finally:
+        with deaf():
+            for client in held:
+                client.close()
+
+
+def _count(crew: Crew, spec: RunSpec, load: Load, say: Callable[[str], None]) -> tuple[int, str | None, Calibration]:
+    """How many clients on this machine, why, and what one of them can do (where it had to be known)."""
+    nothing = Calibration(0.0, 0.0, 0.0)
+    if isinstance(crew.clients, int) and crew.clients > 1:
+        return crew.clients, None, nothing
+    say("calibrating the client")
+    one = calibrate(spec.point.rate_per_s, typical_answer_tokens(spec, load.plan))
+    if crew.clients != "auto":
+        return 1, None, one
+    count, why = needed_clients(spec, load.plan, one)
+    try:
+        refuse_unshared(spec, count)
+    except BadInput as cannot:
+        return 1, f"{why}; one, as {cannot}", one
+    return count, why, one
+
+
+def _crew_player(
+    server: Any,
+    spec: RunSpec,
+    folder: Path,
+    jobs: list[Job],
+    clients: list[Client],
+    say: Callable[[str], None],
+    about: dict[str, Any],
+    hope: Hope,
+) -> Player:
+    say(f"starting {len(clients)} clients")
+    await_ready(clients)
+    say(f"calibrating {len(clients)} clients")
+    tokens = typical_answer_tokens(spec, jobs[0].plan)
+    together = calibrated(clients, spec.point.rate_per_s, tokens)
+    update_run(folder, calibration=asdict(together))
+    refuse_beyond(spec, jobs[0].plan, together)
+
+    def play(rows: RowWriter, progress: Progress) -> None:
+        def told(now_ns: int) -> None:
+            progress(min(1.0, max(0.0, now_ns / 1e9 / spec.protocol.duration_s)), rows.count)
+            hope.check()
+
+        def take(table: pa.Table) -> None:
+            rows.add_table(table)
+            for outcome, error, end_ns in zip(*(table.column(name).to_pylist() for name in _SEEN), strict=True):
+                hope.see(outcome, error, end_ns)
+
+        together = Together(jobs, clients, take, told)
+        try:
+            together.play(server.begin_at)
+        finally:
+            update_run(folder, client=together.record() | about)
+
+    return play
+
+
+def _recorded(
+    server: Any,
+    load: Load,
+    spec: RunSpec,
+    folder: Path,
+    about: dict[str, Any],
+    hope: Hope,
+    rows: RowWriter,
+    progress: Progress,
+) -> None:
+    try:
+        _alone(server, load, spec, hope, rows, progress)
+    finally:
+        update_run(folder, client=server.client().to_json() | about)
+
+
+def _alone(server: Server, load: Load, spec: RunSpec, hope: Hope, rows: RowWriter, progress: Progress) -> None:
+    seconds = spec.protocol.duration_s
+
+    def take(request: Request) -> None:
+        rows.add(request)
+        hope.see(request.outcome, request.error, request.end_ns)
+        progress(min(1.0, request.end_ns / 1e9 / seconds), rows.count)
+
+    server.play(WhileThereIsHope(load.schedule, hope), take)
+    hope.check()
+
+
+def _seat(server: Any) -> Any:
+    seat = getattr(server, "seat", None)
+    if seat is None:
+        raise BadInput("this executor has one client only; take executor.options.clients = 1", code="TL207")
+    return seat()

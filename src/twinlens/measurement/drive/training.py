@@ -1,0 +1,54 @@
+"""The training lens in real time: steps until the time is up, the target is met, or there is nothing more."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from twinlens.executors.protocol import Trainer
+from twinlens.measurement.drive.settled import is_settled
+from twinlens.record.arrow import RowWriter
+from twinlens.record.step import Marks
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.workload import TrainingWorkload
+from twinlens.stats.metrics.quality import target_nats
+
+
+def give_up_s(limit_s: float) -> float:
+    """When a run ends without its least number of rows: it is too short, and says so, but holds up no study."""
+    return 3 * limit_s + 10.0
+
+
+Progress = Callable[[float, int], None]
+"""Told how far a run is (0-1) and how many rows there are."""
+
+
+def train(trainer: Trainer, spec: RunSpec, rows: RowWriter, progress: Progress, entropy_rate: float | None) -> int:
+    """Take steps; how often the run was doubled as it had not settled when its time was up (`protocol.extend`)."""
+    assert isinstance(spec.workload, TrainingWorkload)
+    target_loss = target_nats(spec.workload, entropy_rate)
+    limit_s, extended = spec.protocol.duration_s, 0
+    if spec.executor.kind == "replay":
+        limit_s = math.inf  # it ends where the recording ends
+    taken = 0
+    while True:
+        try:
+            marks = trainer.step()
+        except StopIteration:
+            return extended
+        rows.add(marks)
+        if marks.kind == "step":
+            taken += 1
+        elapsed_s = marks.end_ns / 1e9
+        progress(min(1.0, elapsed_s / limit_s), rows.count)
+        if _is_met(marks, target_loss):
+            return extended
+        is_enough = taken >= spec.protocol.min_rows or elapsed_s >= give_up_s(limit_s)
+        if elapsed_s >= limit_s and is_enough:
+            if extended == spec.protocol.extend or target_loss is not None or is_settled(rows, spec):
+                return extended
+            extended, limit_s = extended + 1, limit_s * 2
+
+
+def _is_met(marks: Marks, target_loss: float | None) -> bool:
+    return marks.kind == "evaluate" and target_loss is not None and marks.loss is not None and marks.loss <= target_loss

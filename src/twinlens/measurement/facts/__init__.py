@@ -1,0 +1,1 @@
+"""Facts of the executor record that the measuring layer itself knows."""

@@ -1,0 +1,152 @@
+"""FLOP and bytes of one unit of work by theory, put beside what the executor counted: each under its own name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twinlens.measurement.facts.model import asked_model
+from twinlens.record.estimate import Estimate
+from twinlens.record.executor.facts import Estimates
+from twinlens.spec.device import find_device
+from twinlens.spec.model.shape import DecoderShape, ModelShape
+from twinlens.spec.precision import BITS, Precision, precision
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
+from twinlens.theory.flop import (
+    CONVENTIONS,
+    decode_flop,
+    forward_flop_per_image,
+    parameters,
+    prefill_flop,
+    training_flop_per_image,
+    training_flop_per_token,
+)
+from twinlens.theory.memory import layout_of
+from twinlens.theory.traffic import decode_step_bytes, prefill_bytes, training_step_bytes
+from twinlens.units import BYTES, BYTES_PER_S, COUNT, FLOP, FLOP_PER_S, RATIO, show
+
+# Boost clocks are above those of datasheets by some per cent on consumer boards; a timer that is wrong, by factors.
+_MOST_OVER_DATASHEET = 1.3
+_QUOTED_BY = {
+    "copy_bytes_per_s": "datasheet_bytes_per_s",
+    "read_bytes_per_s": "datasheet_bytes_per_s",
+    "matrix_flop_per_s": "datasheet_flop_per_s",
+    "matrix_flop_per_s_at": "datasheet_flop_per_s",
+    "matrix_burst_flop_per_s": "datasheet_flop_per_s",
+}
+
+
+def theory_of(spec: RunSpec) -> Estimates:
+    """Work of one step, or of one prefill and one decode step of the whole batch; origin "modelled".
+
+    Absent with the reason for a model of a server's that theory does not know.
+    """
+    ref, regime = asked_model(spec), precision(spec.point.precision)
+    shape = ref.shape
+    if shape is None:
+        return {name: Estimate.absent(COUNT, ref.why) for name in ("parameters", "active_parameters")}
+    count = parameters(shape)
+    found = {
+        "parameters": _modelled(count.total, COUNT, "exact count from the config"),
+        "active_parameters": _modelled(count.active, COUNT, "exact count from the config"),
+    }
+    if isinstance(spec.workload, TrainingWorkload):
+        return found | _training(spec, spec.workload, shape, regime)
+    return found | _inference(spec, spec.workload, shape, regime)
+
+
+def datasheet_of(product: Any, regime: Precision) -> Estimates:
+    """The datasheet's dense rate and bandwidth for a device as the driver names it; empty for an unknown device, and
+    for boards that differ, of which no one rate is stated."""
+    device = find_device(product) if isinstance(product, str) else None
+    if device is None:
+        return {}
+    rate = device.rate(regime.compute)
+    found = {"datasheet_bytes_per_s": _quoted(device.bandwidth_bytes_per_s, BYTES_PER_S, device.source)}
+    return found | ({"datasheet_flop_per_s": _quoted(rate, FLOP_PER_S, device.source)} if rate else {})
+
+
+def coverage_of(work: Estimates) -> Estimates:
+    """Counted FLOP of one real pass over FLOP by theory, at most 1: below it the counter missed products.
+
+    The same for every pass of one spec. Attention written out and recomputation count more than theory, never less.
+    """
+    for counted, modelled in (("counted_step_flop", "step_flop"), ("counted_prefill_flop", "prefill_flop"),
+                              ("counted_image_flop", "image_flop")):  # fmt: skip
+        known = work[counted].value if counted in work else None
+        if known is not None and modelled in work and (least := work[modelled].value):  # not counted is not 0 %
+            share = min(1.0, known / least)
+            method = f"FLOP counted on one real pass / FLOP by theory ({work[modelled].method}), at most 1"
+            return {"flop_coverage": Estimate(share, RATIO, method, "derived", n=1)}
+    return {}
+
+
+def within_datasheet(ceilings: Estimates, sheet: Estimates) -> Estimates:
+    """Ceilings without those that no board reaches: a clock or a stream that was not the board's is no ceiling."""
+    found = dict(ceilings)
+    for name, of in _QUOTED_BY.items():
+        rate, most = ceilings.get(name), sheet.get(of)
+        if rate and most and rate.value and most.value and rate.value > _MOST_OVER_DATASHEET * most.value:
+            reason = (
+                f"measured {show(rate.value, rate.unit)}, above the {show(most.value, most.unit)} of the datasheet: "
+                "not a rate of this device"
+            )
+            found[name] = Estimate.absent(rate.unit, reason, rate.method)
+    return found
+
+
+def _training(spec: RunSpec, workload: TrainingWorkload, shape: ModelShape, regime: Precision) -> Estimates:
+    microbatch = spec.point.microbatch or workload.global_batch
+    accumulation = workload.global_batch // microbatch
+    if not isinstance(shape, DecoderShape):
+        flop = training_flop_per_image(shape) * workload.global_batch
+        moved = training_step_bytes(shape, layout_of(regime), microbatch, None, accumulation)
+        return _step({"causal": flop}, moved)
+    tokens = workload.global_batch * workload.seq_len
+    by_convention: dict[str, float] = {
+        c: training_flop_per_token(shape, workload.seq_len, c) * tokens for c in CONVENTIONS
+    }
+    moved = training_step_bytes(shape, layout_of(regime), microbatch, workload.seq_len, accumulation)
+    return _step(by_convention, moved)
+
+
+def _step(by_convention: dict[str, float], moved: float) -> Estimates:
+    found = {
+        f"step_flop_{name.replace('-', '_')}": _modelled(flop, FLOP, f"convention {name}")
+        for name, flop in by_convention.items()
+    }
+    found["step_flop"] = _modelled(by_convention["causal"], FLOP, "convention causal, recomputation not counted")
+    found["step_bytes"] = _modelled(moved, BYTES, "compulsory traffic: weights, gradients, state, kept activations")
+    return found
+
+
+def _inference(spec: RunSpec, workload: InferenceWorkload, shape: ModelShape, regime: Precision) -> Estimates:
+    batch = spec.point.batch
+    if not isinstance(shape, DecoderShape):
+        return {"image_flop": _modelled(forward_flop_per_image(shape) * batch, FLOP, "forward pass of the batch")}
+    bits = regime.weight_bits("inference", shape.hidden)
+    kv = BITS[regime.classes("inference")["kv"]] / 8
+    # A head tied to the embedding stays in bf16 (torch_quantize); torch's dynamic int8 makes a copy of it.
+    head = 16.0 if shape.tied_embeddings and regime.quantised and regime.name != "int8-dynamic" else None
+    length, answer = workload.input_tokens.max, workload.output_tokens.max
+    context = length + answer // 2
+    return {
+        "prefill_flop": _modelled(prefill_flop(shape, length) * batch, FLOP, "convention causal, longest prompt"),
+        "prefill_bytes": _modelled(
+            prefill_bytes(shape, length, batch, bits, kv, head), BYTES, "weights once, KV written"
+        ),
+        "decode_flop": _modelled(decode_flop(shape, context) * batch, FLOP, f"one step at {context} tokens of context"),
+        "decode_bytes": _modelled(
+            decode_step_bytes(shape, context, batch, bits, kv, head),
+            BYTES,
+            f"weights and KV at {context} tokens of context",
+        ),
+    }
+
+
+def _modelled(value: float, unit: str, method: str) -> Estimate:
+    return Estimate(float(value), unit, method, "modelled", n=None)
+
+
+def _quoted(value: float, unit: str, source: str) -> Estimate:
+    return Estimate(float(value), unit, f"datasheet, dense: {source}", "quoted")

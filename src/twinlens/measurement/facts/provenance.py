@@ -1,0 +1,107 @@
+"""The parts of an executor record that the measuring layer itself knows: workload, protocol and provenance."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import sys
+from datetime import UTC, datetime
+
+from twinlens.executors.registry import is_over_http
+from twinlens.measurement.facts.model import asked_model
+from twinlens.measurement.facts.workload import workload_facts
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import Fact, declared, observed, unknown
+from twinlens.spec.study import ExecutorSpec, RunSpec
+from twinlens.theory.flop import parameters
+from twinlens.version import __version__
+
+
+def disclosed(spec: RunSpec, facts: Facts) -> dict[str, Fact]:
+    """Facts of groups E to I that do not depend on the executor. `facts`: what it said when it was opened."""
+    return _model(spec) | workload_facts(spec, facts) | _protocol(spec) | _provenance()
+
+
+def _model(spec: RunSpec) -> dict[str, Fact]:
+    if spec.executor.kind == "openai-http":  # a server's model is what it serves under that name; it need not be here
+        return {"model.id": declared(spec.workload.model, "the spec")}
+    ref = asked_model(spec)
+    if ref.shape is None:
+        names = ("model.parameters", "model.active_parameters", "model.shape")
+        return {"model.id": declared(ref.name, ref.source)} | dict.fromkeys(names, unknown(ref.why))
+    count = parameters(ref.shape)
+    return {
+        "model.id": declared(ref.name, ref.source),
+        "model.parameters": observed(count.total, "config"),
+        "model.active_parameters": observed(count.active, "config"),
+        "model.shape": observed(ref.shape.model_dump(mode="json", exclude_none=True), "config"),
+    }
+
+
+def _protocol(spec: RunSpec) -> dict[str, Fact]:
+    where = "measurement/session.py"
+    timed = (
+        "data, forward, backward, optimizer" if spec.lens == "training" else "prefill and decode; prompts made before"
+    )
+    return {
+        "protocol.timed": observed(timed + "; not loading, compiling ahead or counting", where),
+        "protocol.warmup": declared(spec.protocol.warmup, "the spec"),
+        "protocol.steady": observed("change points, drift and cycle tests (stats/steady/segment.py)", where),
+        "protocol.window": declared(
+            f"{spec.protocol.duration_s:g} s, at least {spec.protocol.min_rows} rows", "the spec"
+        ),
+        "protocol.repeats": declared(spec.protocol.repeats, "the spec"),
+        "protocol.interval_method": observed(
+            "t interval over run means; within a run, order statistics and blocks", where
+        ),
+        "protocol.timer": observed("CLOCK_MONOTONIC" if platform.system() == "Linux" else "time.monotonic_ns", where),
+        "protocol.profiler": observed("off while timed", where),
+        **_tier(spec),
+    }
+
+
+def _tier(spec: RunSpec) -> dict[str, Fact]:
+    """Whether anything was set that the executor does not come with; what was tried before, a spec cannot say."""
+    if spec.executor.kind == "openai-http":
+        why = "how that server was set up is not known to its client"
+        return {"protocol.tier": unknown(why), "protocol.budget": unknown(why)}
+    chosen = _chosen(spec)
+    if not chosen:
+        stock = "B0 stock: defaults, and what compiler.flags names"
+        return {
+            "protocol.tier": declared(stock, "the spec; variables inherited are in software.environment"),
+            "protocol.budget": declared("none: nothing was chosen", "the spec"),
+        }
+    return {
+        "protocol.tier": declared(f"not stock: {', '.join(chosen)}", "the spec"),
+        "protocol.budget": unknown("what was tried before these settings were chosen, nobody said"),
+    }
+
+
+def _chosen(spec: RunSpec) -> list[str]:
+    """Settings that differ from the executor's own, each as its own words; threads and processors are conditions."""
+    asked, stock, options = spec.executor, ExecutorSpec(), spec.executor.options
+    found = [
+        f"{name} {getattr(asked, name)}"
+        for name in ("graph", "attention", "layout")
+        if getattr(asked, name) != getattr(stock, name) and not (name == "graph" and _is_own(spec))
+    ]
+    if is_over_http(asked.kind):
+        words = options.get("args", ())
+        found += [" ".join(words)] if words else []
+        found += [f"{name}={value}" for name, value in sorted(options.get("env", {}).items())]
+    return found
+
+
+def _is_own(spec: RunSpec) -> bool:
+    """Whether the graph asked for is what the executor does unasked: eager for those that compile only when told."""
+    return spec.executor.graph == "eager" and not is_over_http(spec.executor.kind)
+
+
+def _provenance() -> dict[str, Fact]:
+    return {
+        "provenance.tool_version": observed(__version__, "twinlens"),
+        "provenance.date": observed(datetime.now(UTC).date().isoformat(), "system clock"),
+        "provenance.command": observed(shlex.join(sys.orig_argv), "sys.orig_argv"),
+        "provenance.measured_by": unknown("nobody said; the spec has no field for it yet"),
+    }

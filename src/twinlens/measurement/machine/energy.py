@@ -1,0 +1,172 @@
+"""Energy from counters the hardware keeps: GPU boards by NVML or AMD SMI, processor packages by RAPL.
+
+Scopes are never added: a GPU board and a processor package are two numbers, and neither is the machine. A
+counter that cannot be read gives a reason, never an estimate from nameplate power.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from twinlens.measurement.machine.nvidia import Gpu, open_gpus
+from twinlens.measurement.machine.rapl import open_rapl
+from twinlens.record.executor.record import Fact, observed
+
+NVML_PERIOD_S = 0.1  # the counter moves every 10 to 100 ms by board; the slowest is assumed
+_SCOPE_NAMES = {"gpu": "gpu board", "package": "processor package"}
+
+
+class Meter(Protocol):
+    """One energy counter; `scope` is like "gpu:UUID" or "package:0", `period_s` how often it moves."""
+
+    @property
+    def scope(self) -> str: ...
+    @property
+    def period_s(self) -> float: ...
+    def joules(
+        self,
+    ) -> float | None: ...  # since the meter was opened, wraps counted; None where a reading failed
+
+
+@dataclass(frozen=True, slots=True)
+class Meters:
+    """The meters that are open, and why others are not (`reasons` by source)."""
+
+    meters: tuple[Meter, ...]
+    reasons: Mapping[str, str]
+
+    def read(self) -> dict[str, float | None]:
+        """Joules since opening by scope. RAPL counters wrap: read at least once a minute in a long run."""
+        return {meter.scope: meter.joules() for meter in self.meters}
+
+    def why(self) -> str:
+        """One clause on what is missing."""
+        return "; ".join(f"{source}: {reason}" for source, reason in self.reasons.items()) or "no energy counter"
+
+
+class GpuMeter:
+    """NVML's total energy of one board; None where the counter is refused or went back (driver reload)."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self._gpu = gpu
+        self.scope, self.period_s = f"gpu:{gpu.uuid}", NVML_PERIOD_S
+        self._first_mj = gpu.energy_mj()
+
+    def joules(self) -> float | None:
+        now_mj = self._gpu.energy_mj()
+        if now_mj is None or self._first_mj is None or now_mj < self._first_mj:
+            return None
+        return (now_mj - self._first_mj) / 1e3
+
+
+class AmdMeter:
+    """AMD SMI's energy accumulator of one GPU (`read_uj` gives microjoules)."""
+
+    def __init__(self, uuid: str, read_uj: Callable[[], float]) -> None:
+        self.scope, self.period_s = f"gpu:{uuid}", NVML_PERIOD_S
+        self._read_uj, self._first_uj = read_uj, read_uj()
+
+    def joules(self) -> float | None:
+        spent_uj = self._read_uj() - self._first_uj
+        return spent_uj / 1e6 if spent_uj >= 0 else None
+
+
+def open_meters(
+    gpus: Sequence[Gpu] | None = None,
+    powercap: Path = Path("/sys/class/powercap"),
+    boards: Sequence[str] | None = None,
+) -> Meters:
+    """Every counter readable here. `gpus` None opens those that NVML sees. `boards`: identifiers (UUID or bus address)
+    of the boards that a run uses, so that no other maker's board is charged to it either; None: all there are."""
+    reasons: dict[str, str] = {}
+    if gpus is None:
+        gpus, reason = open_gpus()
+        if reason:
+            reasons["NVML"] = reason
+    meters: list[Meter] = []
+    for gpu in gpus:
+        refused = _gpu_refusal(gpu)
+        if refused:
+            reasons[f"NVML {gpu.uuid}"] = refused
+        else:
+            meters.append(GpuMeter(gpu))
+    packages, reason = open_rapl(powercap)
+    if reason:
+        reasons["RAPL"] = reason
+    amd, reason = _open_amd(boards)
+    if reason:
+        reasons["AMD SMI"] = reason
+    return Meters((*meters, *packages, *amd), reasons)
+
+
+def _gpu_refusal(gpu: Gpu) -> str | None:
+    if gpu.energy_mj() is None:
+        return "this board or driver has no energy counter"
+    mig = gpu.ask("nvmlDeviceGetMigMode")
+    return "the board is partitioned (MIG): its counter covers neighbours too" if mig and mig[0] else None
+
+
+def _open_amd(boards: Sequence[str] | None) -> tuple[tuple[AmdMeter, ...], str | None]:
+    if boards is not None and not boards:
+        return (), "the run uses no GPU"
+    try:
+        import amdsmi  # type: ignore[import-not-found,unused-ignore]
+    except Exception as error:  # its import loads a driver library and fails in its own ways
+        return (), f"amdsmi cannot be imported ({type(error).__name__})"
+    return amd_meters(amdsmi, boards)
+
+
+def amd_meters(library: Any, boards: Sequence[str] | None) -> tuple[tuple[AmdMeter, ...], str | None]:
+    """A meter for each of `boards` (None: of all) over any object with AMD SMI's names, or none and why."""
+    try:
+        library.amdsmi_init()
+        handles = list(library.amdsmi_get_processor_handles())
+        if boards is not None:
+            wanted = {_bare(name) for name in boards}
+            handles = [handle for handle in handles if wanted & _names_of(library, handle)]
+        found = tuple(_amd_meter(library, handle) for handle in handles)
+    except library.AmdSmiException as error:
+        return (), str(error)
+    return found, None if found else "no AMD GPU of this run"
+
+
+def _names_of(library: Any, handle: object) -> set[str]:
+    """A board by UUID and by bus address: which of the two a framework knows differs."""
+    ask = (library.amdsmi_get_gpu_device_uuid, getattr(library, "amdsmi_get_gpu_device_bdf", None))
+    return {_bare(str(query(handle))) for query in ask if query is not None}
+
+
+def _bare(name: str) -> str:
+    return name.removeprefix("GPU-").lower()
+
+
+def _amd_meter(library: Any, handle: object) -> AmdMeter:
+    read = library.amdsmi_get_energy_count
+
+    def microjoules() -> float:
+        count = read(handle)
+        return float(count["energy_accumulator"]) * float(count["counter_resolution"])
+
+    return AmdMeter(str(library.amdsmi_get_gpu_device_uuid(handle)), microjoules)
+
+
+def energy_facts(meters: Meters, scope: str | None = None) -> dict[str, Fact]:
+    """The source and boundary of energy readings; "none" with the reasons is an observation.
+
+    `scope`: "gpu" or "package", what this run is charged with; None: whatever is open (who is this machine).
+    """
+    open_here = [meter for meter in meters.meters if scope is None or meter.scope.partition(":")[0] == scope]
+    if not open_here:
+        return {
+            "power.source": observed("none", meters.why()),
+            "power.boundary": observed("none", meters.why()),
+        }
+    kinds = sorted({meter.scope.partition(":")[0] for meter in open_here})
+    sources = {"gpu": "GPU energy counter", "package": "RAPL package counter"}
+    return {
+        "power.source": observed([sources.get(kind, kind) for kind in kinds], "open meters"),
+        "power.boundary": observed([_SCOPE_NAMES.get(kind, kind) for kind in kinds], "open meters"),
+    }

@@ -1,0 +1,102 @@
+"""GPUs that the driver shows and torch cannot use: said with versions and a way out, never passed over in silence."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from twinlens.errors import BadInput
+from twinlens.executors.launch.recipe import visible_gpus
+from twinlens.measurement.machine.nvidia import Gpu, board_of, open_gpus
+from twinlens.spec.study import RunSpec
+
+_DRIVERS = {
+    11: "450.80",
+    12: "525.60",
+    13: "580.65",
+}  # the oldest for each CUDA generation, CUDA release notes, table 2
+
+
+def refuse_unusable_gpu(spec: RunSpec) -> None:
+    """Raises BadInput (TL208) where a GPU is asked for that the driver shows and this torch cannot use."""
+    if spec.executor.kind != "torch" or not spec.executor.device.startswith("cuda"):
+        return
+    gpus, _ = open_gpus()
+    why = why_unusable(gpus, torch_cuda()) if gpus else None
+    if why:
+        raise BadInput(
+            f"executor.device is {spec.executor.device!r}, and {_counted(gpus)} are here, but {why}", code="TL208"
+        )
+
+
+def uses_gpu(device: str) -> bool:
+    """Whether torch, asked for this device, computes on a GPU, as far as can be said without importing it."""
+    if device == "cpu":
+        return False
+    if device.startswith("cuda"):
+        return True
+    gpus, _ = open_gpus()
+    cuda = torch_cuda()
+    hidden = not visible_gpus(os.environ) if "CUDA_VISIBLE_DEVICES" in os.environ else False
+    return bool(gpus and cuda and not hidden and why_unusable(gpus, cuda) is None)
+
+
+_NEEDS = {"tf32": (8, 0), "fp8": (8, 9)}  # as torch's own refusal has it (executors/torch/train.py)
+
+
+def refuse_lacking_precision(spec: RunSpec) -> None:
+    """Raises BadInput (TL203) for a precision that the device of the embedded engine is known to lack."""
+    needs = _NEEDS.get(spec.point.precision)
+    if spec.executor.kind != "torch" or needs is None:
+        return
+    capability: tuple[int, int] | None = (0, 0)
+    if uses_gpu(spec.executor.device):
+        board = board_of(spec.executor.device, open_gpus()[0])
+        capability = board.ask("nvmlDeviceGetCudaComputeCapability") if board is not None else None
+    if capability is not None and capability < needs:
+        here = "the CPU" if capability == (0, 0) else f"a GPU of compute capability {capability[0]}.{capability[1]}"
+        raise BadInput(
+            f"precision {spec.point.precision!r} needs an NVIDIA GPU of compute capability {needs[0]}.{needs[1]} or "
+            f"later; this is {here}",
+            code="TL203",
+        )
+
+
+def why_unusable(gpus: Sequence[Gpu], cuda: str | None) -> str | None:
+    """Why torch, built for CUDA `cuda` ("13.0"; "" for none, None where torch is not here), cannot use these boards.
+
+    A driver runs what was built for its own CUDA generation or an older one (CUDA's minor version compatibility).
+    """
+    if cuda is None:
+        return None
+    if not cuda:
+        return "this torch is built without CUDA; install one that is built with it"
+    found = gpus[0].ask_system("nvmlSystemGetCudaDriverVersion_v2")
+    driver = gpus[0].ask_system("nvmlSystemGetDriverVersion")
+    built = int(cuda.partition(".")[0])
+    if found is None or int(found) // 1000 >= built:
+        return None
+    has = f"{found // 1000}.{found % 1000 // 10}"
+    needs = f" to {_DRIVERS[built]} or later" if built in _DRIVERS else ""
+    return (
+        f"the driver ({driver}, CUDA {has}) is too old for this torch (CUDA {cuda}): update the driver{needs}, or "
+        f"install a torch built for CUDA {found // 1000}"
+    )
+
+
+def torch_cuda() -> str | None:
+    """The CUDA version that torch here is built for, "" for none, None without torch; read without importing it."""
+    try:
+        text = Path(str(distribution("torch").locate_file("torch/version.py"))).read_text(encoding="utf-8")
+    except (PackageNotFoundError, OSError):
+        return None
+    found = re.search(r"^cuda\b[^=]*= *['\"]([0-9.]+)['\"]", text, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _counted(gpus: Sequence[Gpu]) -> str:
+    name = gpus[0].ask("nvmlDeviceGetName") or "a GPU"
+    return f"{len(gpus)} × {name}"

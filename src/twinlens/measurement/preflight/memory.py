@@ -1,0 +1,107 @@
+"""Whether a run fits the memory of this machine, said before anything is allocated, with the arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import psutil
+
+from twinlens.errors import BadInput
+from twinlens.executors.registry import launcher
+from twinlens.measurement.facts.model import asked_model
+from twinlens.measurement.machine.nvidia import board_of, open_gpus
+from twinlens.measurement.preflight.idle_gpu import uses_gpu
+from twinlens.spec.model.reference import AnyModel, ModelShape
+from twinlens.spec.model.shape import DecoderShape
+from twinlens.spec.precision import BITS, precision
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.workload import TrainingWorkload
+from twinlens.theory.memory import Checkpointing, inference_memory, layout_of, training_memory
+from twinlens.units import BYTES, show
+
+_SLACK_BYTES = 600 * 2**20  # interpreter, torch and its workspaces, measured on an idle worker
+
+
+def needed(spec: RunSpec) -> tuple[float | None, str]:
+    """Bytes a run needs at its peak, and the sum in words. Modelled: workspaces are a flat allowance.
+
+    None, and why, for a model of a server's that theory does not know.
+    """
+    model = asked_model(spec)
+    if model.shape is None:
+        return None, f"serving {model.name}: not modelled, {model.why}"
+    return _modelled(spec, model, model.shape)
+
+
+def _modelled(spec: RunSpec, ref: AnyModel, shape: ModelShape) -> tuple[float, str]:
+    regime = precision(spec.point.precision)
+    if isinstance(spec.workload, TrainingWorkload):
+        microbatch = spec.point.microbatch or spec.workload.global_batch
+        seq_len = spec.workload.seq_len if isinstance(shape, DecoderShape) else None
+        kept: Checkpointing = "full" if spec.workload.checkpointing else "none"
+        found = training_memory(shape, layout_of(regime), microbatch, seq_len, kept)
+        return found.total_bytes + _SLACK_BYTES, f"training {ref.name}: {found.arithmetic}"
+    classes = regime.classes("inference")
+    context = spec.workload.input_tokens.max + spec.workload.output_tokens.max
+    served = inference_memory(
+        shape, regime.weight_bits("inference", 4096), BITS[classes["kv"]] / 8, spec.point.batch, context
+    )
+    # Where there is room, weights are made in fp32 first, for fidelity to be compared with; else as narrow as they can.
+    makes_it = regime.quantised and spec.executor.kind == "torch"  # a server loads what its folder holds
+    made_in = 32.0 if regime.name == "int8-dynamic" else 16.0
+    first = inference_memory(shape, made_in, 4.0, 1, 0).weights_bytes if makes_it else 0.0
+    words = f"serving {ref.name}: {served.arithmetic}"
+    if first > served.total_bytes:
+        words += f", and {show(first, BYTES)} in {made_in:g} bits while it is made"
+    return max(served.total_bytes, first) + _SLACK_BYTES, words
+
+
+def refuse_what_cannot_fit(spec: RunSpec, available_bytes: float | None = None) -> None:
+    """Raises BadInput (TL211) with the arithmetic when the run needs more memory than there is.
+
+    `available_bytes` None reads the host's; executors that are no part of this machine are not asked.
+    """
+    if spec.executor.kind != "torch":
+        return
+    there, where = (available_bytes, "this machine has free") if available_bytes is not None else _available(spec)
+    bytes_needed, words = needed(spec)
+    if bytes_needed is not None and bytes_needed > there:
+        raise BadInput(
+            f"it does not fit: {words} + {show(_SLACK_BYTES, BYTES)} for the runtime = {show(bytes_needed, BYTES)}, "
+            f"and {where} {show(there, BYTES)}; take a smaller model, batch or precision",
+            code="TL211",
+        )
+
+
+def refuse_what_cannot_fit_together(specs: Sequence[RunSpec], available_bytes: float | None = None) -> None:
+    """Raises BadInput (TL211) with the sum where points that are up at the same time need more memory than there is.
+
+    Each place has its own sum: points on the processor, and points on the GPU.
+    """
+    places: dict[str, list[RunSpec]] = {}
+    for spec in specs:
+        if spec.executor.kind == "torch" or launcher(spec.executor.kind) is not None:
+            places.setdefault(_available(spec)[1], []).append(spec)
+    for where, members in places.items():
+        there = _available(members[0])[0] if available_bytes is None else available_bytes
+        each = [needed(spec)[0] or 0.0 for spec in members]
+        if sum(each) > there:
+            words = " + ".join(
+                f"{show(size, BYTES)} ({spec.point.precision})" for size, spec in zip(each, members, strict=True)
+            )
+            raise BadInput(
+                f"the points of a paired study are up together, and they do not fit: {words} = "
+                f"{show(sum(each), BYTES)}, and {where} {show(there, BYTES)}; take fewer points or smaller ones, or "
+                'protocol.pairing = "none"',
+                code="TL211",
+            )
+
+
+def _available(spec: RunSpec) -> tuple[float, str]:
+    if uses_gpu(spec.executor.device):
+        gpu = board_of(spec.executor.device, open_gpus()[0])
+        memory = gpu.ask("nvmlDeviceGetMemoryInfo") if gpu is not None else None
+        # Which board it will be is not always known before torch has it: then nothing can be refused.
+        return (math.inf, "the GPU has free") if memory is None else (float(memory.free), "the GPU has free")
+    return float(psutil.virtual_memory().available), "this machine has free"

@@ -1,0 +1,63 @@
+"""What cannot be run is said before anything is started, made or written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twinlens.errors import BadInput
+from twinlens.executors.openai.clients import crew_of
+from twinlens.executors.registry import launcher
+from twinlens.measurement.preflight.idle_gpu import refuse_lacking_precision, refuse_unusable_gpu
+from twinlens.measurement.preflight.impossible import refuse_impossible
+from twinlens.measurement.preflight.memory import refuse_what_cannot_fit
+from twinlens.measurement.refused import is_refusal
+from twinlens.measurement.server.fault import refuse_stall_elsewhere
+from twinlens.schedule.split import refuse_unshared
+from twinlens.spec.study import RunSpec
+
+
+def preflight(specs: Sequence[RunSpec]) -> tuple[str, ...]:
+    """What a study's points cannot be run for, before anything begins: the same for `check` and for `measure`.
+
+    Raises BadInput for what ends a study, and where none of its points can be had. A precision that only some lack does
+    not end it: those runs go on record as refused, and a sentence for each is returned.
+    """
+    lacking: list[BadInput] = []
+    for spec in specs:
+        try:
+            refuse_what_cannot_run(spec)
+        except BadInput as error:
+            if not is_refusal(error):
+                raise
+            lacking.append(error)
+    if lacking and len(lacking) == len(specs):
+        raise lacking[0]
+    return tuple(dict.fromkeys(map(str, lacking)))
+
+
+def refuse_what_cannot_run(spec: RunSpec) -> None:
+    """Raises BadInput for a run that does not fit this machine, or asks for what does not go together."""
+    refuse_impossible(spec)
+    refuse_unusable_gpu(spec)
+    refuse_lacking_precision(spec)
+    if (starter := launcher(spec.executor.kind)) is not None:
+        starter.key(spec)  # its command line, which says what cannot be served, at which precision and on which GPU
+    refuse_what_cannot_fit(spec)
+    refuse_stall_elsewhere(spec)
+    if spec.protocol.pairing == "slices" and spec.executor.kind == "replay":
+        raise BadInput(
+            'protocol.pairing = "slices": of a recording nothing is measured anew, so nothing takes turns', code="TL202"
+        )
+    if spec.lens == "training":
+        return
+    crew = crew_of(spec.executor.options)
+    if spec.protocol.guards and not crew.is_one:
+        raise BadInput("guards hear every answer, and that takes one client: clients = 1 and no --on", code="TL202")
+    if spec.protocol.pairing == "slices" and not crew.is_one:
+        raise BadInput(
+            'protocol.pairing = "slices": one client plays every turn; leave out executor.options.clients and '
+            "executor.options.on",
+            code="TL202",
+        )
+    if isinstance(crew.clients, int) and crew.clients > 1:
+        refuse_unshared(spec, crew.clients)

@@ -1,0 +1,60 @@
+"""Runs that others disturbed are taken again, a bounded number of times; every attempt is kept and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from twinlens.errors import BadInput
+from twinlens.measurement.refused import was_refused
+from twinlens.measurement.summary_file import summary_of
+from twinlens.record.run import Run
+from twinlens.record.store import read_run
+from twinlens.spec.study import RunSpec
+from twinlens.stats.summary.group import Summary
+
+
+def finished_attempts(folder: Path) -> dict[str, list[Run]]:
+    """Finished runs of a study folder by fingerprint, first attempts first; what cannot be read is left out.
+
+    Refused ones too: what this device lacks is done with.
+    """
+    found: dict[str, list[Run]] = {}
+    for record in sorted(folder.glob("*/run.json")):
+        try:
+            run = read_run(record.parent)
+        except BadInput:
+            continue
+        if run.is_finished or was_refused(run):
+            found.setdefault(run.spec.fingerprint(), []).append(run)
+    return {key: sorted(runs, key=attempt_of) for key, runs in found.items()}
+
+
+def attempt_of(run: Run) -> int:
+    """Which attempt at its repeat a run is, from 1."""
+    return int(run.raw.get("attempt", 1))
+
+
+def is_owed(spec: RunSpec, attempts: Sequence[Run]) -> bool:
+    """Whether a repeat is to be measured (again): not yet, or its last attempt was disturbed and another is allowed.
+
+    One whose rows are damaged is as good as none.
+    """
+    if not attempts:
+        return True
+    if spec.protocol.pairing == "slices":  # what disturbed it met the others of its repeat as well: their ratio stands
+        return False
+    try:
+        return len(attempts) <= spec.protocol.retakes and disturbed_by_others(summary_of(attempts[-1]))
+    except BadInput:
+        return True
+
+
+def disturbed_by_others(summary: Summary) -> bool:
+    """Whether a run was not ranked and the work of others went with its slow moments, in passing.
+
+    The choice rests on what the others did and never on the figure itself. A neighbour that was there throughout will
+    be there again: no reason for another attempt.
+    """
+    causes = (one.numbers for one in summary.findings if one.code == "cause")
+    return not summary.ranked and any(one.get("external") and one.get("how") == "in time" for one in causes)

@@ -1,0 +1,1 @@
+"""The server under test: shared among runs, scraped, checked for compliance."""

@@ -1,0 +1,164 @@
+"""Launched servers over a study: one at a time, shared by the runs it can serve, replaced when it has died."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from twinlens.errors import ExecutorFailed
+from twinlens.executors.launch.log import read_log, telling_line
+from twinlens.executors.protocol import Launched, Launcher
+from twinlens.executors.registry import launcher
+from twinlens.executors.running import Running
+from twinlens.measurement.machine.nvidia import Gpu, open_gpus
+from twinlens.measurement.machine.software import loaded_libraries, performance_environment
+from twinlens.record.executor.record import Fact, declared, observed, unknown
+from twinlens.record.store import update_run
+from twinlens.spec.study import RunSpec
+
+Phrase = Callable[[str], None]
+
+
+class SharedServer:
+    """`of` gives the server for a run; the one before is stopped when another is needed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._up: Launched | None = None
+        self._key: str | None = None
+        self._failed: dict[str, ExecutorFailed] = {}
+
+    def of(self, spec: RunSpec, say: Phrase) -> Running | None:
+        """The server that serves `spec`, started if it is not up and well; None for executors that start none.
+
+        Repeats never share one. Raises what `Launcher.launch` raises.
+        """
+        starter = launcher(spec.executor.kind)
+        if starter is None:
+            self.stop()
+            return None
+        key = f"{spec.repeat}/{starter.key(spec)}"
+        if self._up is None or key != self._key or not self._up.is_well():
+            self.stop()
+            if key in self._failed:  # its runs would each wait as long and hear the same
+                raise self._failed[key]
+            self._up, self._key = self._started(starter, spec, key, say), key
+        return self._up.running
+
+    def _started(self, starter: Launcher, spec: RunSpec, key: str, say: Phrase) -> Launched:
+        log = self._folder / "servers" / f"{spec.executor.kind}_{secrets.token_hex(2)}.log"
+        try:
+            return starter.launch(spec, log, say)
+        except ExecutorFailed as error:
+            self._failed[key] = error
+            raise
+
+    def stop(self) -> None:
+        """End the one that is up, if any."""
+        if self._up is not None:
+            up, self._up = self._up, None
+            up.stop()
+
+
+@contextmanager
+def shared_server(folder: Path) -> Iterator[SharedServer]:
+    """One whose last server is stopped at the end, whatever happens. Logs go to `folder`/servers."""
+    shared = SharedServer(folder)
+    try:
+        yield shared
+    finally:
+        shared.stop()
+
+
+@contextmanager
+def joined(opened: Any, folder: Path, spec: RunSpec, say: Phrase, handed: Running | None) -> Iterator[Running | None]:
+    """`opened` asks the server it was handed, or one of its own that ends here; None for what starts no server.
+
+    Raises ExecutorFailed (TL305) at the end if the server has not lived through the run.
+    """
+    if not hasattr(opened, "launch"):
+        yield None
+        return
+    own: Launched | None = None
+    if handed is None:
+        own = opened.launch(spec, folder / "server.log", say)
+        handed = own.running
+        update_run(folder, server=handed.to_json())
+    try:
+        opened.join(handed)
+        try:
+            yield handed
+        except ExecutorFailed as error:
+            if error.code != "TL306" or handed.is_up():
+                raise
+        if not handed.is_up():
+            raise ExecutorFailed(
+                f"the server ended while it was measured: {telling_line(read_log(Path(handed.log)))}; its log is "
+                f"{handed.log}, and the rows after its end are failures",
+                code="TL305",
+            )
+    finally:
+        if own is not None:
+            own.stop()
+
+
+def stack_of(running: Running, spec: RunSpec) -> dict[str, Fact]:
+    """What this machine shows of a server's processes: libraries mapped, variables that change speed, GPUs used."""
+    pids = processes(running.pid)
+    maps = [Path(f"/proc/{pid}/maps") for pid in pids]
+    found = {"software.libraries": loaded_libraries(*maps)}
+    try:
+        environment = performance_environment(psutil.Process(running.pid).environ())
+        found["software.environment"] = observed(environment, "environment of the server's process")
+    except (psutil.Error, OSError):
+        found["software.environment"] = unknown("the environment of the server's process cannot be read")
+    if spec.executor.device != "cpu" and _uses_cuda(maps):
+        found["accelerator.uuid"] = boards_of(pids, open_gpus()[0], running.environment.get("CUDA_VISIBLE_DEVICES", ""))
+    return found
+
+
+def boards_of(pids: Sequence[int], gpus: Sequence[Gpu], visible: str) -> Fact:
+    """The boards on which NVML lists a server's processes. Where it lists none of them, as in a container, the one that
+    was given to the server by its UUID, or the only one there is; otherwise nobody knows."""
+    used = [gpu.uuid for gpu in gpus if not set(pids).isdisjoint(gpu.process_ids() or ())]
+    if used:
+        return observed(used, "GPUs on which NVML lists the server's processes")
+    named = [name for name in visible.split(",") if name.startswith(("GPU-", "MIG-"))]
+    if named:
+        return declared(named, "CUDA_VISIBLE_DEVICES of the server, whose processes map libcuda")
+    if len(gpus) == 1 and gpus[0].ask("nvmlDeviceGetMigMode") in (None, (0, 0), [0, 0]):
+        return declared([gpus[0].uuid], "the only GPU here; the server's processes map libcuda")
+    return unknown("NVML lists the server's processes on no GPU here, and which of them it was given has no UUID")
+
+
+def processes(pid: int) -> list[int]:
+    """A process and all below it; empty when it is gone."""
+    try:
+        first = psutil.Process(pid)
+        return [pid, *(child.pid for child in first.children(recursive=True))]
+    except psutil.Error:
+        return []
+
+
+def _uses_cuda(maps: Sequence[Path]) -> bool:
+    for path in maps:
+        with suppress(OSError):
+            if "libcuda.so" in path.read_text(errors="replace"):
+                return True
+    return False
+
+
+def together(planned: Sequence[RunSpec]) -> list[RunSpec]:
+    """The runs so that those which share a server follow each other within their repeat; the rest stays in order."""
+    places: dict[tuple[int, str], int] = {}
+    ordered = []
+    for place, spec in enumerate(planned):
+        starter = launcher(spec.executor.kind)
+        group = (spec.repeat, f"{place}" if starter is None else starter.key(spec))
+        ordered.append((spec.repeat, places.setdefault(group, place), place))
+    return [planned[place] for _, _, place in sorted(ordered)]

@@ -1,0 +1,238 @@
+"""One run in this process: open the executor, write down who it is, take rows, say how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
+from twinlens.executors.protocol import Server, Trainer
+from twinlens.executors.registry import server, trainer
+from twinlens.executors.running import Running
+from twinlens.measurement.drive.load import player
+from twinlens.measurement.drive.lockstep import serve
+from twinlens.measurement.drive.training import train
+from twinlens.measurement.facts.origin import marked
+from twinlens.measurement.facts.predicted_work import coverage_of, datasheet_of, theory_of, within_datasheet
+from twinlens.measurement.facts.provenance import disclosed
+from twinlens.measurement.facts.whole_run import seen_afterwards
+from twinlens.measurement.machine.energy import energy_facts, open_meters
+from twinlens.measurement.machine.host import capture_host, software_facts
+from twinlens.measurement.machine.nvidia import open_gpus
+from twinlens.measurement.machine.telemetry import Sampler
+from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
+from twinlens.measurement.refused import is_refusal
+from twinlens.measurement.server.compliance import guarded
+from twinlens.measurement.server.fault import drill
+from twinlens.measurement.server.scrape import scraping
+from twinlens.measurement.server.shared import joined, processes, stack_of
+from twinlens.measurement.turns.closed_loop_slices import load_in_turns
+from twinlens.measurement.turns.lockstep_slices import batches, steps, take_in_turns
+from twinlens.measurement.turns.worker_turn import Turns
+from twinlens.record.arrow import RowWriter
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import ExecutorRecord
+from twinlens.record.store import end_run, open_rows, open_telemetry, update_run
+from twinlens.spec.precision import precision
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
+from twinlens.system.home_folder import as_tilde
+from twinlens.system.interrupts import deaf
+
+_BOARD = ("accelerator.product", "accelerator.memory_bytes", "accelerator.architecture", "accelerator.partition")
+Say = Callable[[str, float, int], None]
+"""Told what is going on, how far it is (0-1) and how many rows there are."""
+
+
+def run_here(folder: Path, spec: RunSpec, say: Say, server: Running | None = None, turns: Turns | None = None) -> None:
+    """Measure one run into `folder` (made by `create_run`), on `server` where it shares a launched one, and in
+    `turns` where it takes turns with other runs.
+
+    Raises BadInput, ExecutorFailed or Interrupted after writing it into the folder; rows taken so far stay there.
+    """
+    try:
+        rows = _measure(folder, spec, say, server, turns)
+    except KeyboardInterrupt:
+        end_run(folder, "interrupted", "interrupted by the user")
+        raise Interrupted(f"interrupted; what was measured is kept in {folder}") from None
+    except TwinlensError as error:
+        _end_failed(folder, str(error))
+        if is_refusal(error):
+            update_run(folder, refused=True)
+        raise
+    except MemoryError as error:
+        _end_failed(folder, "out of memory")
+        raise ExecutorFailed(f"out of memory in {folder}; take a smaller model or batch", code="TL302") from error
+    except Exception as error:
+        if is_out_of_memory(error):
+            sentence = "out of memory on the device; take a smaller model, batch, microbatch or precision"
+            _end_failed(folder, sentence)
+            raise ExecutorFailed(f"{sentence} ({folder})", code="TL302") from error
+        cause = f"{type(error).__name__}: {error}"
+        _end_failed(folder, cause)
+        raise ExecutorFailed(
+            f"the executor failed ({cause.splitlines()[0][:300]}); see {folder / 'log.txt'}", code="TL302"
+        ) from error
+    with deaf():
+        end_run(folder, "finished", rows=rows)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error of torch says that an allocation failed: a GPU's has a type of its own, a CPU's has not."""
+    named = any(kind.__name__ == "OutOfMemoryError" for kind in type(error).__mro__)
+    return named or "can't allocate memory" in str(error) or "CUBLAS_STATUS_ALLOC_FAILED" in str(error)
+
+
+def _measure(folder: Path, spec: RunSpec, say: Say, handed: Running | None, turns: Turns | None) -> int:
+    refuse_what_cannot_run(spec)
+    opened: Trainer | Server = trainer(spec.executor.kind) if spec.lens == "training" else server(spec.executor.kind)
+    with joined(opened, folder, spec, lambda phrase: say(phrase, 0.0, 0), handed) as running:
+        return _measure_with(opened, folder, spec, say, running, turns)
+
+
+def _measure_with(
+    opened: Any, folder: Path, spec: RunSpec, say: Say, running: Running | None, turns: Turns | None
+) -> int:
+    rows: RowWriter | None = None
+    try:
+        said = opened.open(spec, lambda phrase: say(phrase, 0.0, 0))
+        facts = _whole(marked(said, spec, opened), spec, running)
+        update_run(folder, facts=as_tilde(facts.to_json()))
+        rows = open_rows(folder, spec)
+        _take(opened, spec, rows, say, facts, running, turns)
+        if held := getattr(opened, "device_memory", lambda: None)():
+            update_run(folder, device_memory=held)
+        if settled := seen_afterwards(folder, facts):
+            update_run(folder, facts=as_tilde(replace(facts, executor=facts.executor.merged(settled)).to_json()))
+        if isinstance(spec.workload, TrainingWorkload) and spec.workload.save:
+            say("saving the weights", 1.0, rows.count)
+            _save(opened, folder / "weights")
+    finally:
+        if rows is not None:
+            rows.close()
+        opened.close()
+    return rows.count
+
+
+def _note_extended(rows: RowWriter, times: int) -> None:
+    """A run that went on until it had settled says so: when to stop was chosen by what was seen."""
+    if times:
+        update_run(rows.folder, extended=times)
+
+
+def _take(
+    opened: Any,
+    spec: RunSpec,
+    rows: RowWriter,
+    say: Say,
+    facts: Facts,
+    running: Running | None,
+    turns: Turns | None,
+) -> None:
+    told_s = 0.0
+
+    def progress(share: float, count: int) -> None:
+        nonlocal told_s
+        if (now_s := time.monotonic()) - told_s > 0.25:
+            told_s = now_s
+            say("measuring", share, count)
+
+    sampling = _sampling(spec, rows.folder, facts, running)
+    if turns is not None and is_under_load(spec):
+        with load_in_turns(opened, spec, rows.folder, lambda phrase: say(phrase, 0.0, 0), _is_up(running)) as work:
+            take_in_turns(work, rows, turns, sampling, _zero_of(opened))
+    elif turns is not None:
+        work = steps(opened) if spec.lens == "training" else batches(opened, spec)
+        take_in_turns(work, rows, turns, sampling, _zero_of(opened))
+    elif spec.lens == "training":
+        with sampling:
+            _note_extended(rows, train(opened, spec, rows, progress, facts.entropy_rate_nats))
+    elif not is_under_load(spec):
+        with sampling:
+            _note_extended(rows, serve(opened, spec, rows, progress))
+    else:
+        with player(opened, spec, rows.folder, lambda phrase: say(phrase, 0.0, 0), _is_up(running)) as play:
+            asking = partial(say, "asking the guards' questions", 1.0)
+            with (
+                guarded(opened, spec, rows.folder, lambda: asking(rows.count)),
+                scraping(opened, spec, rows.folder),
+                sampling,  # last, so that samples and rows count from the same moment
+                drill(running, spec.protocol.stall),
+            ):
+                play(rows, progress)
+
+
+def _zero_of(opened: Any) -> Callable[[int], None]:
+    """Tells an executor when time zero is, where it counts from a moment of its own otherwise."""
+    found: Callable[[int], None] = getattr(opened, "begin_at", lambda origin_ns: None)
+    return found
+
+
+def is_under_load(spec: RunSpec) -> bool:
+    """Whether requests of this run come by a schedule rather than in lockstep."""
+    return isinstance(spec.workload, InferenceWorkload) and spec.workload.arrival.kind != "lockstep"
+
+
+def _is_up(running: Running | None) -> Callable[[], bool]:
+    return (lambda: True) if running is None else running.is_up
+
+
+@contextlib.contextmanager
+def _sampling(spec: RunSpec, folder: Path, facts: Facts, running: Running | None) -> Iterator[Sampler | None]:
+    """Samples of the machine into the run folder, from entering on."""
+    if spec.executor.kind == "replay":  # what this machine does meanwhile is nothing of the recorded one's
+        yield None
+        return
+    # Only the boards this run uses: others draw power too, and it is not this run's.
+    used = facts.executor.value("accelerator.uuid")
+    gpus = open_gpus(used)[0] if used else ()
+    pid, period_s = running.pid if running else None, spec.protocol.telemetry_s
+    with (
+        open_telemetry(folder) as readings,
+        Sampler(
+            readings.add_all, gpus, period_s, meters=open_meters(gpus, boards=used or ()), server_pid=pid
+        ) as sampler,
+    ):
+        yield sampler
+
+
+def _whole(facts: Facts, spec: RunSpec, running: Running | None) -> Facts:
+    """The executor's own facts, with the host's, the measuring layer's and what theory says of the work."""
+    if spec.executor.kind == "replay":
+        return facts  # the machine is the recorded one, not this one
+    if spec.executor.kind == "openai-http":
+        # Where that server runs is its own to say: this machine is only the client's.
+        return replace(facts, executor=ExecutorRecord(disclosed(spec, facts)).merged(facts.executor))
+    if running is not None:
+        facts = replace(facts, executor=facts.executor.merged(stack_of(running, spec)))
+    # A run on a GPU that cannot be named is still none on the processor: its facts are unknown, and so is its energy.
+    on_gpu, used = "accelerator.uuid" in facts.executor.facts, facts.executor.value("accelerator.uuid") or ()
+    ours = processes(running.pid) if running is not None else ()
+    host = capture_host("cuda" if on_gpu else "cpu", used, ours, in_use=True)
+    meters = open_meters(open_gpus(used)[0] if used else (), boards=used)
+    power = energy_facts(meters, "gpu" if on_gpu else "package")
+    software = software_facts() if running is None else {}  # a launched server has a Python of its own
+    record = ExecutorRecord(host | software | power | disclosed(spec, facts)).merged(facts.executor)
+    # The driver's own word on a board goes before the framework's, which stands in where there is no NVML.
+    record = record.merged({key: host[key] for key in _BOARD if on_gpu and key in host and host[key].value is not None})
+    sheet = datasheet_of(record.value("accelerator.product"), precision(spec.point.precision))
+    work = theory_of(spec) | facts.work
+    ceilings = within_datasheet(facts.ceilings, sheet) | sheet
+    return replace(facts, executor=record, work=work | coverage_of(work), ceilings=ceilings)
+
+
+def _save(opened: Any, folder: Path) -> None:
+    save = getattr(opened, "save", None)
+    if save is None:
+        raise BadInput("workload.save is set, but this executor cannot save weights", code="TL202")
+    save(folder)
+
+
+def _end_failed(folder: Path, sentence: str) -> None:
+    with contextlib.suppress(OSError):  # a full disk: run.json still says "running", the run is visibly unfinished
+        end_run(folder, "failed", sentence)

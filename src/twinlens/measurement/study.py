@@ -1,0 +1,225 @@
+"""A study: its runs one after another, each in a fresh process, interleaved, resumable, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
+from twinlens.executors.running import Running
+from twinlens.measurement.preflight.memory import refuse_what_cannot_fit_together
+from twinlens.measurement.preflight.refuse import preflight
+from twinlens.measurement.refused import is_refusal, was_refused, without_refused
+from twinlens.measurement.retake import finished_attempts, is_owed
+from twinlens.measurement.server.shared import SharedServer, shared_server, together
+from twinlens.measurement.session import Say, run_here
+from twinlens.measurement.study_folder import held_folder
+from twinlens.measurement.turns.conductor import measure_paired
+from twinlens.measurement.worker_process import gone_on, raise_for, say_interrupted, started, stop
+from twinlens.record.run import Run
+from twinlens.record.store import (
+    create_run,
+    end_run,
+    end_study,
+    find_runs,
+    is_ended,
+    read_run,
+    read_study,
+    update_run,
+)
+from twinlens.spec.study import RunSpec, Study
+from twinlens.system.interrupts import deaf
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Where a study is: run `number` of `total` (from 1), what it does, how far it is (0-1), its rows so far."""
+
+    number: int
+    total: int
+    run: RunSpec
+    phrase: str
+    share: float
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A study folder and its runs. `failures`: what kept runs from finishing."""
+
+    folder: Path
+    runs: tuple[Run, ...]
+    resumed: int
+    failures: tuple[ExecutorFailed, ...]
+
+
+Watch = Callable[[Event], None]
+
+
+def measure_study(
+    study: Study, out: Path, watch: Watch = lambda event: None, *, fresh: bool = False, shown: bool = True
+) -> Outcome:
+    """Measure all runs of a study that are not there yet.
+
+    An unfinished study folder of the same spec under `out` is gone on with, unless `fresh`. A run that fails, or whose
+    precision cannot be had here, is recorded and the others go on. `shown` False: the caller says `end_study` when it
+    has shown what came of it; until then the same study is gone on with. Raises BadInput before or at the first run
+    that cannot be run, or where no precision can be had, and Interrupted.
+    """
+    planned = together(study.runs())
+    preflight(study.point_runs())
+    if study.protocol.pairing == "slices":
+        refuse_what_cannot_fit_together(study.point_runs())
+    with held_folder(study, out, unfinished_study, fresh=fresh) as folder:
+        outcome = _measured(study, folder, planned, watch)
+        if shown:
+            end_study(folder)
+    return outcome
+
+
+def _measured(study: Study, folder: Path, planned: list[RunSpec], watch: Watch) -> Outcome:
+    known = finished_attempts(folder)
+    resumed, failures = len(known), list[ExecutorFailed]()
+    if study.protocol.pairing == "slices":
+        failures += measure_repeats(folder, planned, set(known), watch)
+        return _outcome(folder, resumed, failures)
+    with shared_server(folder) as servers:
+        for number, spec in enumerate(planned, start=1):
+            say = partial(_watched, watch, number, len(planned), spec)
+            try:
+                _measure_repeat(folder, spec, say, servers, known.get(spec.fingerprint(), []))
+            except ExecutorFailed as error:
+                failures.append(
+                    ExecutorFailed(f"{spec.point.precision}, repeat {spec.repeat}: {error}", code=error.code)
+                )
+            except BadInput as error:
+                if not is_refusal(error):
+                    raise
+            except KeyboardInterrupt:  # while a server was starting: no run has begun
+                raise Interrupted(gone_on(folder)) from None
+    return _outcome(folder, resumed, failures)
+
+
+def _outcome(folder: Path, resumed: int, failures: list[ExecutorFailed]) -> Outcome:
+    """What there is now. Raises BadInput where every run was refused."""
+    runs = tuple(find_runs(folder))
+    if runs and all(was_refused(run) for run in runs):
+        raise BadInput(runs[0].error or "no precision can be had here", code="TL203")
+    return Outcome(folder, runs, resumed, tuple(failures))
+
+
+def _measure_repeat(folder: Path, spec: RunSpec, say: Say, servers: SharedServer, attempts: list[Run]) -> None:
+    """One repeat: measured where it is not there yet, and again while others disturbed it and a retake is left."""
+    while is_owed(spec, attempts):
+        if attempts:
+            say("disturbed by other programs: taking it again", 0.0, 0)
+        server = _server_for(servers, folder, spec, say)
+        run = measure_one(folder, spec, say, server, attempt=len(attempts) + 1)
+        attempts = [*attempts, read_run(run)]
+
+
+def measure_repeats(folder: Path, planned: Sequence[RunSpec], finished: set[str], watch: Watch) -> list[ExecutorFailed]:
+    """Measure the repeats of a paired study that are not there whole, and say which failed."""
+    failures = []
+    for repeat in sorted({spec.repeat for spec in planned}):
+        specs = [spec for spec in planned if spec.repeat == repeat]
+        if all(spec.fingerprint() in finished for spec in specs):
+            continue
+        while specs := without_refused(folder, specs):
+            try:
+                measure_paired(folder, specs, partial(_watched_together, watch, planned, specs))
+            except ExecutorFailed as error:
+                failures.append(error)
+            except BadInput as error:
+                if not is_refusal(error) or len(without_refused(folder, specs)) == len(specs):
+                    raise
+                continue  # the others of this repeat, without it
+            break
+    return failures
+
+
+def _watched_together(
+    watch: Watch,
+    planned: Sequence[RunSpec],
+    specs: Sequence[RunSpec],
+    spec: RunSpec,
+    phrase: str,
+    share: float,
+    rows: int,
+) -> None:
+    """Runs of a repeat go forward together: said as if one came after another, as far as `share` of all goes."""
+    place = min(int(share * len(specs)), len(specs) - 1)
+    number = planned.index(specs[0]) + place + 1
+    watch(Event(number, len(planned), spec, phrase, share * len(specs) - place, rows))
+
+
+def _watched(watch: Watch, number: int, total: int, spec: RunSpec, phrase: str, share: float, rows: int) -> None:
+    watch(Event(number, total, spec, phrase, share, rows))
+
+
+def _server_for(servers: SharedServer, folder: Path, spec: RunSpec, say: Say) -> Running | None:
+    """The server a run shares; a run whose server does not come up is on disk as failed."""
+    try:
+        return servers.of(spec, partial(_phrased, say))
+    except TwinlensError as error:
+        end_run(create_run(folder, spec), "failed", str(error))
+        raise
+
+
+def _phrased(say: Say, phrase: str) -> None:
+    say(phrase, 0.0, 0)
+
+
+def unfinished_study(study: Study, out: Path) -> Path | None:
+    """The newest study folder under `out` that asks for the same and lacks runs or was not shown; None without one."""
+    wanted = {run.fingerprint() for run in study.runs()}
+    for record in sorted(out.glob("*/study.json"), reverse=True):
+        try:
+            same = read_study(record.parent).fingerprint() == study.fingerprint()
+            if same and (wanted - finished_attempts(record.parent).keys() or not is_ended(record.parent)):
+                return record.parent
+        except BadInput:
+            continue  # a broken neighbour is no reason to stop
+        if same:
+            return None  # the newest of the same is complete: asking again means measuring again
+    return None
+
+
+def measure_one(folder: Path, spec: RunSpec, say: Say, server: Running | None = None, attempt: int = 1) -> Path:
+    """Measure one run into a new folder under `folder`, whose path is returned.
+
+    `server`: the launched server that it shares with others (measurement/server/shared.py); None: an executor that
+    needs one starts its own. Raises what `run_here` raises.
+    """
+    run = create_run(folder, spec, attempt)
+    if server is not None:
+        update_run(run, server=server.to_json())
+    if not spec.protocol.isolate:
+        run_here(run, spec, say, server)
+        return run
+    worker = started(run)
+    try:
+        last = _listen(worker, say)
+        code = worker.wait()
+    except KeyboardInterrupt:
+        with deaf():
+            stop(worker)
+            say_interrupted(run)
+        raise Interrupted(gone_on(folder)) from None
+    raise_for(code, last, run)
+    return run
+
+
+def _listen(worker: subprocess.Popen[str], say: Callable[[str, float, int], None]) -> dict[str, Any]:
+    last: dict[str, Any] = {}
+    assert worker.stdout is not None
+    for line in worker.stdout:
+        last = json.loads(line)
+        if "say" in last:
+            say(last["say"], last["share"], last["rows"])
+    return last

@@ -1,0 +1,1 @@
+"""Points of one repeat measured together, in slices that take turns."""

@@ -1,0 +1,158 @@
+"""The points of one repeat measured together: all are up, each in a process of its own, and one at any moment works.
+
+They take turns in short slices and balanced order (schedule/turns/order.py), so that whatever else happens on the
+machine meets all of them alike, and their ratio stands where their rates do not (Bulej et al. 2020, "Duet
+benchmarking").
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
+from twinlens.measurement.drive.training import give_up_s
+from twinlens.measurement.worker_process import gone_on, raise_for, started, stop
+from twinlens.record.slice import Pairing
+from twinlens.record.store import create_run, end_run, read_run, update_run
+from twinlens.schedule.turns.order import rounds
+from twinlens.spec.study import RunSpec
+from twinlens.stats.paired.ratio import FEWEST_BLOCKS
+from twinlens.system.interrupts import deaf
+
+Tell = Callable[[RunSpec, str, float, int], None]
+"""Told which run does what, how far the whole repeat is (0-1), and how many rows that run has."""
+
+
+class Member:
+    """One point's worker, and how far it is. `opened` first, then turns, then `ended` or `abandoned`."""
+
+    def __init__(self, folder: Path, spec: RunSpec, pairing: Pairing) -> None:
+        self.spec = spec
+        self.run = create_run(folder, spec)
+        update_run(self.run, pairing=pairing.to_json())
+        self.worked_s, self.slices, self.observations, self.rows = 0.0, 0, 0, 0
+        self._size: int | None = None  # steps or batches of a slice, once the warm-up has told
+        self._process = started(self.run, "--turns")
+
+    def opened(self, tell: Tell) -> None:
+        """Wait until it is ready for its first turn. Raises what its run raises, as all that follows does."""
+        self._hear("ready", lambda phrase: tell(self.spec, phrase, 0.0, 0))
+
+    def turn(self, number: int) -> None:
+        """Let it work for one slice, which counts unless it is a warm-up."""
+        slice_s = self.spec.protocol.slice_s
+        self._say(turn=number, seconds=slice_s, observations=self._size)
+        had = self._hear("had", lambda phrase: None)
+        self.rows = had["rows"]
+        if self._size is None:
+            self._size = max(1, round(slice_s * had["observations"] / max(had["worked_s"], 1e-9)))
+        if number >= 0:
+            self.slices += 1
+            self.worked_s += had["worked_s"]
+            self.observations += had["observations"]
+
+    def ended(self) -> None:
+        """There are no more turns: wait until it has written everything."""
+        self._say(over=True)
+        self._hear(None, lambda phrase: None)
+
+    def abandoned(self, why: str) -> None:
+        """Stop it, whatever it does. Its rows stay; a run that has not failed itself is interrupted."""
+        if self._process.poll() is None:
+            stop(self._process)
+        if read_run(self.run).state != "failed":
+            end_run(self.run, "interrupted", why)
+
+    @property
+    def has_enough(self) -> bool:
+        protocol = self.spec.protocol
+        enough = self.worked_s >= protocol.duration_s and self.observations >= protocol.min_rows
+        return enough and self.slices >= FEWEST_BLOCKS
+
+    @property
+    def gives_up(self) -> bool:
+        return self.worked_s >= give_up_s(self.spec.protocol.duration_s)
+
+    @property
+    def share(self) -> float:
+        return min(1.0, self.worked_s / self.spec.protocol.duration_s)
+
+    def _say(self, **order: Any) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+        except OSError:
+            pass  # it is gone: what it said last, or how it ended, is heard next
+
+    def _hear(self, answer: str | None, said: Callable[[str], None]) -> dict[str, Any]:
+        """Its next line that has `answer`; None: its last, at its end."""
+        assert self._process.stdout is not None
+        last: dict[str, Any] = {}
+        for line in self._process.stdout:
+            last = json.loads(line)
+            if answer in last:
+                return last
+            if "say" in last:
+                said(last["say"])
+        raise_for(self._process.wait(), last, self.run)
+        if answer is not None:
+            raise ExecutorFailed(f"the worker ended before its turns did; its log is in {self.run}", code="TL302")
+        return last
+
+
+def measure_paired(folder: Path, specs: Sequence[RunSpec], tell: Tell) -> None:
+    """Measure the points of one repeat, taking turns, into new run folders under `folder`.
+
+    Where one of them ends early all do: the rows of all are kept, none counts as finished, and the repeat is measured
+    again when the study is gone on with. Raises BadInput, ExecutorFailed naming the point, and Interrupted.
+    """
+    pairing = Pairing(secrets.token_hex(4), len(specs), specs[0].protocol.slice_s)
+    members: list[Member] = []
+    try:
+        for spec in specs:
+            members.append(Member(folder, spec, pairing))
+            members[-1].opened(tell)
+        _take_turns(members, tell)
+        for member in members:
+            member.ended()
+    except (KeyboardInterrupt, Interrupted):
+        with deaf():
+            _abandon(members, "interrupted by the user")
+        raise Interrupted(gone_on(folder)) from None
+    except TwinlensError as error:
+        failed = members[-1] if len(members) < len(specs) else _failed(members)
+        who = f"{failed.spec.point.precision}, repeat {failed.spec.repeat}"
+        _abandon(members, f"it took turns with another run, which failed ({who}); the repeat is measured again")
+        kind = BadInput if isinstance(error, BadInput) else ExecutorFailed
+        raise kind(f"{who}: {error}", code=error.code) from error
+
+
+def _take_turns(members: Sequence[Member], tell: Tell) -> None:
+    """A round to warm up, then rounds until every point has enough."""
+    first = members[0].spec
+    orders = rounds(len(members), f"{first.protocol.seed}/{first.repeat}/turns")
+    number = -len(members)
+    while number <= 0 or not _is_over(members):
+        for place in next(orders):
+            members[place].turn(number)
+            number += 1
+            phrase = "warming up" if number <= 0 else "measuring in turns"
+            tell(members[place].spec, phrase, min(member.share for member in members), members[place].rows)
+
+
+def _is_over(members: Sequence[Member]) -> bool:
+    return all(member.has_enough for member in members) or any(member.gives_up for member in members)
+
+
+def _failed(members: Sequence[Member]) -> Member:
+    return next((member for member in members if read_run(member.run).state == "failed"), members[-1])
+
+
+def _abandon(members: Sequence[Member], why: str) -> None:
+    for member in members:
+        member.abandoned(why)

@@ -1,0 +1,229 @@
+"""GPUs on the host's side, without one: which boards are a run's, whose processes and energy, and what is unknown."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from nvml_machine import Board, Machine, with_slices
+
+from material import inference, spec_of, training
+from twinlens.errors import BadInput
+from twinlens.executors.launch.recipe import gpu_environment, only_device, visible_gpus
+from twinlens.measurement.facts.predicted_work import datasheet_of
+from twinlens.measurement.machine.contention import foreign_processes, tenancy_facts
+from twinlens.measurement.machine.energy import amd_meters, energy_facts, open_meters
+from twinlens.measurement.machine.host import capture_host
+from twinlens.measurement.machine.nvidia import board_of, gpu_facts, gpus_of
+from twinlens.measurement.preflight.idle_gpu import refuse_unusable_gpu, torch_cuda, why_unusable
+from twinlens.measurement.preflight.memory import refuse_what_cannot_fit
+from twinlens.measurement.server.shared import boards_of
+from twinlens.record.executor.record import ExecutorRecord
+from twinlens.spec.precision import precision
+
+A100, H100, GT = "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA T400"
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Put a machine in pynvml's place: `machine(Board("GPU-a"), …)`."""
+
+    def of(*boards: Board, **more: Any) -> Machine:
+        made = Machine(*boards, **more)
+        module = ModuleType("pynvml")
+        for name in dir(made):
+            if not name.startswith("__"):
+                setattr(module, name, getattr(made, name))
+        monkeypatch.setitem(sys.modules, "pynvml", module)
+        return made
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+    return of
+
+
+def test_a_server_gets_the_gpu_that_its_number_means_behind_the_mask() -> None:
+    assert gpu_environment("cuda:0", {"CUDA_VISIBLE_DEVICES": "2,3"}) == {"CUDA_VISIBLE_DEVICES": "2"}
+    assert gpu_environment("cuda:1", {"CUDA_VISIBLE_DEVICES": "GPU-a, GPU-b"}) == {"CUDA_VISIBLE_DEVICES": "GPU-b"}
+    assert gpu_environment("cuda:0", {"CUDA_VISIBLE_DEVICES": "MIG-x"}) == {"CUDA_VISIBLE_DEVICES": "MIG-x"}
+    assert gpu_environment("cuda:3", {}) == {"CUDA_VISIBLE_DEVICES": "3"}
+    assert gpu_environment("cuda", {"CUDA_VISIBLE_DEVICES": "2,3"}) == {}, "it inherits the mask as it is"
+    assert gpu_environment("cpu", {"CUDA_VISIBLE_DEVICES": "2"}) == {"CUDA_VISIBLE_DEVICES": ""}
+    assert visible_gpus({"CUDA_VISIBLE_DEVICES": "1,-1,2"}) == ["1"], "as CUDA reads it"
+    with pytest.raises(BadInput, match="shows 2 GPUs, numbered from 0") as caught:
+        gpu_environment("cuda:2", {"CUDA_VISIBLE_DEVICES": "2,3"})
+    assert caught.value.code == "TL208"
+    assert [only_device(name) for name in ("cuda:3", "cuda", "cpu", "auto")] == ["cuda", "cuda", "cpu", "auto"]
+
+
+def test_a_server_is_charged_with_the_boards_that_list_its_processes() -> None:
+    gpus, _ = gpus_of(Machine(Board("GPU-a", pids=[7]), Board("GPU-b", pids=[7, 41]), Board("GPU-c", pids=[42])))
+    assert boards_of([41, 42], gpus, "").value == ["GPU-b", "GPU-c"]
+    assert boards_of([41, 42], gpus, "").capture == "observed"
+    hidden = boards_of([99], gpus, "")
+    assert hidden.value is None, "three boards, and none lists it"
+    assert boards_of([99], gpus, "GPU-c").value == ["GPU-c"]
+    assert boards_of([99], gpus[:1], "").value == ["GPU-a"]
+    assert boards_of([99], gpus, "1").value is None, "CUDA's number is not NVML's"
+
+
+def test_processes_of_a_launched_server_are_no_co_tenants() -> None:
+    gpus, _ = gpus_of(Machine(Board("GPU-a", pids=[os.getpid(), 41])))
+    assert foreign_processes(gpus, in_use=True) == 1
+    assert foreign_processes(gpus, [41], in_use=True) == 0
+    assert tenancy_facts(gpus, 0.01, [41], in_use=True)["tenancy.gpu_processes"].value == 0
+
+
+def test_ids_of_another_namespace_tell_nothing_of_neighbours() -> None:
+    gpus, _ = gpus_of(Machine(Board("GPU-a", pids=[os.getpid()]), Board("GPU-b", pids=[123456789])))
+    assert foreign_processes(gpus) == 1, "a board that this run does not use has others' processes"
+    assert foreign_processes(gpus, in_use=True) is None
+    assert foreign_processes(gpus_of(Machine(Board("GPU-a", pids=[])))[0], in_use=True) is None
+    fact = tenancy_facts(gpus, 0.01, in_use=True)["tenancy.gpu_processes"]
+    assert "another namespace" in str(fact.reason)
+
+
+def test_a_run_on_the_processor_counts_no_gpu_processes(machine: Any) -> None:
+    machine(Board("GPU-a", pids=[1, 2, 3]))
+    facts = capture_host("cpu")
+    assert facts["tenancy.gpu_processes"].value is None
+    assert facts["accelerator.form_factor"].value == "processor"
+
+
+def test_a_mig_slice_has_its_own_memory_and_its_boards_power(machine: Any) -> None:
+    slice_ = Board("MIG-5", name=f"{A100} MIG 1g.10gb", free=8 << 30)
+    library = machine(with_slices(Board("GPU-a", name=A100, free=60 << 30), slice_))
+    for said in ("MIG-5", "GPU-5"):  # torch puts "GPU-" before the identifier of a slice too
+        (gpu,), reason = gpus_of(library, [said])
+        assert reason is None
+        record = ExecutorRecord(gpu_facts([gpu], None))
+        assert record.value("accelerator.product") == f"{A100} MIG 1g.10gb"
+        assert record.value("accelerator.partition") == "MIG slice"
+        assert record.value("accelerator.memory_bytes") == 18 << 30
+        assert gpu.reading()["power_w"] == 350.0
+        assert gpu.reading()["memory_used_bytes"] == 10 << 30
+    meters = open_meters([gpu], Path("/nowhere"), boards=["MIG-5"])
+    assert meters.meters == ()
+    assert "covers neighbours too" in meters.why()
+
+
+def test_boards_that_differ_are_counted_and_have_no_one_datasheet() -> None:
+    gpus, _ = gpus_of(Machine(Board("GPU-a", name=A100), Board("GPU-b", name=GT), Board("GPU-c", name=A100)))
+    product = gpu_facts(gpus, None)["accelerator.product"].value
+    assert product == {A100: 2, GT: 1}
+    assert datasheet_of(product, precision("bf16")) == {}
+    assert datasheet_of(A100, precision("bf16"))["datasheet_flop_per_s"].value == 312e12
+
+
+def test_a_refused_name_is_unknown_and_links_are_counted_to_the_librarys_own_end() -> None:
+    gpus, _ = gpus_of(Machine(Board("GPU-a", name=None)))
+    facts = gpu_facts(gpus, None)
+    assert facts["accelerator.product"].value is None
+    assert facts["interconnect.device_link"].value == "NVLink, 18 links active"
+    assert gpus[0].links() == 36
+    assert facts["power.clock_lock"].value == "application clock 1410 MHz, not 1980"
+
+
+def test_energy_is_that_of_the_runs_own_scope_or_absent(tmp_path: Path) -> None:
+    folder = tmp_path / "intel-rapl:0"
+    folder.mkdir()
+    for name, text in (("name", "package-0"), ("max_energy_range_uj", "1000000"), ("energy_uj", "5")):
+        (folder / name).write_text(text)
+    gpus, _ = gpus_of(Machine(Board("GPU-a", energy_mj=None)))
+    meters = open_meters(gpus, tmp_path, boards=["GPU-a"])
+    assert [meter.scope for meter in meters.meters] == ["package:0"], "the board has no counter"
+    facts = energy_facts(meters, "gpu")
+    assert facts["power.boundary"].value == "none"
+    assert "no energy counter" in facts["power.boundary"].source
+    assert energy_facts(meters, "package")["power.boundary"].value == ["processor package"]
+
+
+def amd(*boards: tuple[str, str]) -> SimpleNamespace:
+    """amdsmi's names over (uuid, bus address) of each board."""
+    return SimpleNamespace(
+        AmdSmiException=ValueError,
+        amdsmi_init=lambda: None,
+        amdsmi_get_processor_handles=lambda: list(range(len(boards))),
+        amdsmi_get_gpu_device_uuid=lambda at: boards[at][0],
+        amdsmi_get_gpu_device_bdf=lambda at: boards[at][1],
+        amdsmi_get_energy_count=lambda at: {"energy_accumulator": 10 * at, "counter_resolution": 15.3},
+    )
+
+
+def test_only_the_amd_board_that_a_run_uses_is_charged() -> None:
+    library = amd(("aa-1", "0000:03:00.0"), ("bb-2", "0000:43:00.0"))
+    assert [meter.scope for meter in amd_meters(library, None)[0]] == ["gpu:aa-1", "gpu:bb-2"]
+    assert [meter.scope for meter in amd_meters(library, ["GPU-BB-2"])[0]] == ["gpu:bb-2"]
+    assert [meter.scope for meter in amd_meters(library, ["0000:03:00.0"])[0]] == ["gpu:aa-1"]
+    assert amd_meters(library, ["GPU-x"]) == ((), "no AMD GPU of this run")
+    assert open_meters((), Path("/nowhere"), boards=()).reasons["AMD SMI"] == "the run uses no GPU"
+
+
+def test_the_memory_that_is_looked_at_is_that_of_the_board_the_run_will_use(machine: Any) -> None:
+    library = machine(Board("GPU-a", free=1 << 20), Board("GPU-b", free=70 << 30))
+    gpus, _ = gpus_of(library)
+    small = inference(executor={"device": "cuda:0"})
+    with pytest.raises(BadInput, match="the GPU has free") as caught:
+        refuse_what_cannot_fit(spec_of(small))
+    assert caught.value.code == "TL211"
+    refuse_what_cannot_fit(spec_of(inference(executor={"device": "cuda:1"})))
+    for mask, number, uuid in (("1", 0, "GPU-b"), ("1,0", 1, "GPU-a"), ("GPU-b", 0, "GPU-b")):
+        found = board_of(f"cuda:{number}", gpus, {"CUDA_VISIBLE_DEVICES": mask})
+        assert found is not None
+        assert found.uuid == uuid
+
+
+def test_a_board_that_cannot_be_told_beforehand_refuses_nothing(machine: Any) -> None:
+    library = machine(Board("GPU-a", name=GT, free=1), Board("GPU-b", free=2))
+    gpus, _ = gpus_of(library)
+    assert board_of("cuda:0", gpus, {}) is None, "CUDA counts the fastest first, NVML by bus address"
+    by_bus = board_of("cuda:0", gpus, {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"})
+    assert by_bus is not None
+    assert by_bus.uuid == "GPU-a"
+    refuse_what_cannot_fit(spec_of(inference(executor={"device": "cuda:0"})))
+    cut = gpus_of(machine(with_slices(Board("GPU-a", free=1), Board("MIG-5", free=2))))[0]
+    assert board_of("cuda:0", cut, {}) is None
+
+
+def test_auto_looks_at_host_memory_where_torch_cannot_use_the_gpu(machine: Any) -> None:
+    machine(Board("GPU-a", free=1))
+    assert torch_cuda() == "", "the torch of these tests is built without CUDA"
+    refuse_what_cannot_fit(spec_of(inference(executor={"device": "auto"})))
+
+
+def test_a_driver_that_is_too_old_is_named_with_what_to_do(machine: Any) -> None:
+    old = gpus_of(machine(Board("GPU-a"), driver="535.104.05", cuda=12020))[0]
+    sentence = why_unusable(old, "13.0")
+    assert sentence is not None
+    for word in ("535.104.05", "CUDA 12.2", "CUDA 13.0", "580.65", "built for CUDA 12"):
+        assert word in sentence
+    assert why_unusable(old, "12.8") is None, "one generation, whatever the minor version"
+    assert why_unusable(old, None) is None
+    assert "without CUDA" in str(why_unusable(old, ""))
+
+
+def test_a_gpu_that_torch_cannot_use_is_refused_before_anything_begins(machine: Any) -> None:
+    machine(Board("GPU-a"), Board("GPU-b"))
+    with pytest.raises(BadInput, match=r"2 × NVIDIA H100 80GB HBM3 are here, but .*built without CUDA") as caught:
+        refuse_unusable_gpu(spec_of(training(executor={"device": "cuda:1"})))
+    assert caught.value.code == "TL208"
+    refuse_unusable_gpu(spec_of(training(executor={"device": "cpu"})))
+
+
+@pytest.mark.torch
+def test_torchs_own_word_names_a_board_where_there_is_no_nvml() -> None:
+    from twinlens.executors.torch.evidence.device_facts import properties_facts
+
+    found = properties_facts(
+        SimpleNamespace(
+            name=f"{A100} MIG 1g.10gb", major=8, minor=0, total_memory=10 << 30, multi_processor_count=14, uuid="5-6"
+        )
+    )
+    record = ExecutorRecord(found)
+    assert record.value("accelerator.product") == f"{A100} MIG 1g.10gb"
+    assert record.value("accelerator.partition") == "MIG slice"
+    assert record.value("accelerator.uuid") == ["GPU-5-6"]
