@@ -21,9 +21,9 @@ from twinlens.cli.demo import demo_studies
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.estimate import Estimate
-from twinlens.report.paired import Paired
-from twinlens.report.paired_table import paired_of
-from twinlens.report.view import headline, precision_of, why_not_ranked
+from twinlens.reporting.paired import Paired
+from twinlens.reporting.text.paired_table import paired_of
+from twinlens.reporting.view import headline, precision_of, why_not_ranked
 from twinlens.spec.study import Study
 from twinlens.stats.estimator.ratio import ratio, ratio_of_runs
 from twinlens.stats.summary.group import Group, group

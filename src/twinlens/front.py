@@ -22,15 +22,15 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
 from twinlens.record.search import searches_of
 from twinlens.record.store import end_study, find_runs
-from twinlens.report.available import rows_of
-from twinlens.report.first_lines import first_lines
-from twinlens.report.html import write
-from twinlens.report.notebook import register
-from twinlens.report.paired_table import paired_of, paired_table
-from twinlens.report.peer_table import peer_figures
-from twinlens.report.search_table import search_table
-from twinlens.report.table import metric_table, plain, summary_table
-from twinlens.report.view import view
+from twinlens.reporting.available import rows_of
+from twinlens.reporting.html.render import write
+from twinlens.reporting.notebook import register
+from twinlens.reporting.text.first_lines import first_lines
+from twinlens.reporting.text.paired_table import paired_of, paired_table
+from twinlens.reporting.text.peer_table import peer_figures
+from twinlens.reporting.text.search_table import search_table
+from twinlens.reporting.text.table import metric_table, plain, summary_table
+from twinlens.reporting.view import view
 from twinlens.spec.load import load
 from twinlens.spec.study import Study
 from twinlens.stats.summary.group import Summary, group

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 # The material of the report's tests serves here too.
-sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "reporting"))
 
 _ARGUMENTS = [
     "--no-sandbox",

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from report_material import inference_run, study, training_run
 
-from twinlens.report.html import write
-from twinlens.report.view import view
+from twinlens.reporting.html.render import write
+from twinlens.reporting.view import view
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"><svg onload=alert(1)>"

@@ -12,7 +12,7 @@ from twinlens.measurement.facts.predicted_work import theory_of
 from twinlens.measurement.preflight.memory import refuse_what_cannot_fit
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
-from twinlens.report.table import plain, summary_table
+from twinlens.reporting.text.table import plain, summary_table
 from twinlens.spec.load import dump, load, parse
 from twinlens.stats.metrics.definition import HEADLINE, METRICS
 from twinlens.stats.summary.group import group

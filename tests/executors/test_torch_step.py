@@ -20,7 +20,7 @@ from twinlens.executors.torch.evidence.collect import launch_bound_note  # noqa:
 from twinlens.executors.torch.model import prefetch  # noqa: E402
 from twinlens.executors.torch.model.data import Batches  # noqa: E402
 from twinlens.executors.torch.model.prefetch import Ahead  # noqa: E402
-from twinlens.report.finding_text import finding_text  # noqa: E402
+from twinlens.reporting.finding_text import finding_text  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402
 from twinlens.stats.finding.checks import Seen, steps_skipped  # noqa: E402
 from twinlens.stats.summary.serving import nothing  # noqa: E402

@@ -22,7 +22,7 @@ from twinlens.record.request import REQUEST_SCHEMA
 from twinlens.record.row_check import marks_path
 from twinlens.record.run import Run
 from twinlens.record.store import read_run
-from twinlens.report.paired_table import paired_of
+from twinlens.reporting.text.paired_table import paired_of
 from twinlens.stats.summary.group import group
 from twinlens.stats.summary.run import summarise
 from twinlens.stats.summary.serving import peers

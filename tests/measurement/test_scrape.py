@@ -20,7 +20,7 @@ from twinlens.measurement.server.page import ServerPage
 from twinlens.measurement.server.scrape import Scraper, scraping
 from twinlens.record.server_metrics import SERVER_SCHEMA, ServerSample
 from twinlens.record.store import create_run, read_run
-from twinlens.report.table import metric_table, plain
+from twinlens.reporting.text.table import metric_table, plain
 from twinlens.spec.study import RunSpec
 from twinlens.stats.summary.run import summarise
 

@@ -20,8 +20,8 @@ from twinlens.record.estimate import Origin
 from twinlens.record.executor.record import Completeness, Support
 from twinlens.record.run import State
 from twinlens.record.search import SearchOutcome
-from twinlens.report.finding_text import SENTENCES, short
-from twinlens.report.gate import Word
+from twinlens.reporting.finding_text import SENTENCES, short
+from twinlens.reporting.gate import Word
 from twinlens.spec.precision import PRECISIONS, TENSOR_CLASSES
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.serving.goodput import Standing

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from served_rows import columns, row
 from twinlens.record.request import Request
-from twinlens.report.finding_text import finding_text
+from twinlens.reporting.finding_text import finding_text
 from twinlens.stats.paired.empty_slots import LEAST_EMPTY, empty_slots
 
 

@@ -12,7 +12,7 @@ from twinlens.record.finding import Finding
 from twinlens.record.request import Request
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, end_run, open_rows, read_run
-from twinlens.report.finding_text import finding_text
+from twinlens.reporting.finding_text import finding_text
 from twinlens.stats.finding.failures import failures, is_hopeless
 from twinlens.stats.summary.run import summarise
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from twinlens.record.telemetry import TELEMETRY_SCHEMA, Sample
-from twinlens.report.finding_text import finding_text
+from twinlens.reporting.finding_text import finding_text
 from twinlens.stats.estimator.bootstrap import mean_error, rate_interval
 from twinlens.stats.estimator.interval import t_quantile
 from twinlens.stats.finding.steadiness import change_unseen, disturbed, machine, spread

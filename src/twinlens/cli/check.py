@@ -14,7 +14,7 @@ from twinlens.executors.registry import executor_names
 from twinlens.measurement.facts.predicted_work import theory_of
 from twinlens.measurement.preflight.memory import needed
 from twinlens.measurement.preflight.refuse import preflight
-from twinlens.report.load import policy_of
+from twinlens.reporting.load_kind import policy_of
 from twinlens.spec.load import dump, load
 from twinlens.spec.study import RunSpec, Study
 from twinlens.units import show

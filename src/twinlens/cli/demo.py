@@ -14,10 +14,10 @@ from twinlens.front import demo_studies
 from twinlens.measurement.study import Outcome
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.store import end_study
-from twinlens.report.paired import Paired
-from twinlens.report.paired_table import paired_of
-from twinlens.report.sentence import both_counts
-from twinlens.report.sentence import sentences as words
+from twinlens.reporting.paired import Paired
+from twinlens.reporting.text.paired_table import paired_of
+from twinlens.reporting.text.sentence import both_counts
+from twinlens.reporting.text.sentence import sentences as words
 from twinlens.stats.summary.group import Group, group
 
 

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from twinlens.cli.screen import out as stdout
 from twinlens.cli.screen import print_json, sentences
-from twinlens.report.available import Row, rows_of
+from twinlens.reporting.available import Row, rows_of
 
 
 def run(kind: str, out: Path, json: bool) -> None:

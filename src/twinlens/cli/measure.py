@@ -19,8 +19,8 @@ from twinlens.measurement.study_folder import is_held
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.search import read_search
 from twinlens.record.store import end_study
-from twinlens.report.finding_text import finding_text
-from twinlens.report.paired_table import paired_of, write_paired
+from twinlens.reporting.finding_text import finding_text
+from twinlens.reporting.text.paired_table import paired_of, write_paired
 from twinlens.spec.load import load
 from twinlens.spec.study import Study
 from twinlens.stats.finding.failures import is_hopeless

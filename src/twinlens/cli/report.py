@@ -11,8 +11,8 @@ from twinlens.errors import BadInput
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.run import Run
 from twinlens.record.search import searches_of
-from twinlens.report.html import write
-from twinlens.report.view import view
+from twinlens.reporting.html.render import write
+from twinlens.reporting.view import view
 
 
 def run(paths: list[Path], file: Path) -> None:

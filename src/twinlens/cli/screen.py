@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.text import Text
 
 from twinlens.errors import TwinlensError
-from twinlens.report.cell import clean
+from twinlens.reporting.display import clean
 from twinlens.system.interrupts import heard
 
 _OVERHEAD_S = 9.0  # what a run costs beside its rows, until this study's own runs have told

@@ -12,14 +12,14 @@ from twinlens.cli.screen import out, print_json, sentences
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.run import Run
 from twinlens.record.search import search_json, searches_of
-from twinlens.report.first_lines import first_lines
-from twinlens.report.footnote import hanging
-from twinlens.report.paired import paired_json
-from twinlens.report.paired_table import paired_of, paired_table, write_paired
-from twinlens.report.peer_table import peer_figures, peer_table
-from twinlens.report.search_table import search_table
-from twinlens.report.table import metric_table, summary_table
-from twinlens.report.view import given_twice
+from twinlens.reporting.paired import paired_json
+from twinlens.reporting.text.first_lines import first_lines
+from twinlens.reporting.text.footnote import hanging
+from twinlens.reporting.text.paired_table import paired_of, paired_table, write_paired
+from twinlens.reporting.text.peer_table import peer_figures, peer_table
+from twinlens.reporting.text.search_table import search_table
+from twinlens.reporting.text.table import metric_table, summary_table
+from twinlens.reporting.view import given_twice
 from twinlens.stats.summary.group import Summary, group, once
 from twinlens.stats.summary.run import to_json
 

@@ -1,4 +1,4 @@
-"""What a check found, as data: a code and its numbers. The sentence for people is made in `report/finding_text.py`."""
+"""What a check found, as data: a code and its numbers. The sentence for people is made in `reporting/finding_text.py`."""
 
 from __future__ import annotations
 

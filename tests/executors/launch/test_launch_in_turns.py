@@ -18,7 +18,7 @@ from twinlens.measurement.preflight.memory import needed, refuse_what_cannot_fit
 from twinlens.measurement.study import Event, measure_study
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.run import Run
-from twinlens.report.paired_table import paired_of
+from twinlens.reporting.text.paired_table import paired_of
 from twinlens.stats.summary.group import group
 
 SLICES = {"isolate": True, "pairing": "slices", "slice_s": 0.05, "duration_s": 0.5, "min_rows": 8, "telemetry_s": 0.05}

@@ -1,0 +1,61 @@
+"""All charts of one lens, in the order they are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from altair.utils import schemapi
+
+from twinlens.reporting.chart.figure import Figure
+from twinlens.reporting.chart.loss import loss_chart
+from twinlens.reporting.chart.memory import memory_chart, phase_chart, rule_chart
+from twinlens.reporting.chart.rate import rate_chart, timeline
+from twinlens.reporting.chart.roofline import place, roofline_chart
+from twinlens.reporting.chart.time import time_charts
+from twinlens.reporting.view import Entry, LensView
+
+
+@dataclass(frozen=True, slots=True)
+class Charts:
+    """`main` stand beside the table, `timelines` below; `missing` says what could not be drawn and why."""
+
+    main: tuple[Figure, ...]
+    timelines: tuple[Figure, ...]
+    missing: tuple[str, ...]
+
+
+def charts(lens: LensView, *, checked: bool = False) -> tuple[Charts, ...]:
+    """One set of charts for each part of the lens (a model on a machine), in the view's order.
+
+    Altair's own checks against its schema take longer than the drawing. They are a matter for tests.
+    """
+    with schemapi.debug_mode(checked):
+        return tuple(_of_part(lens, entries, index) for index, entries in enumerate(lens.parts))
+
+
+def _of_part(lens: LensView, entries: tuple[Entry, ...], index: int) -> Charts:
+    mark = f"{lens.lens}{index}"
+    drawn: list[Figure | None] = [
+        rate_chart(lens, entries, f"{mark}-rate"),
+        *time_charts(lens, entries, mark),
+    ]
+    if lens.lens == "training":
+        drawn += [loss_chart(entries, f"{mark}-loss"), phase_chart(entries, f"{mark}-phase")]
+    drawn.append(memory_chart(lens, entries, f"{mark}-memory"))
+    if lens.lens == "training":
+        drawn.append(rule_chart(entries, f"{mark}-rule"))
+    roof = roofline_chart(lens, entries, f"{mark}-roof")
+    missing = [] if roof is not None else _why_no_roofline(lens, entries)
+    times = [timeline(entry, f"{mark}-time{place_}") for place_, entry in enumerate(entries)]
+    return Charts(
+        tuple(one for one in (*drawn, roof) if one is not None),
+        tuple(one for one in times if one is not None),
+        tuple(missing),
+    )
+
+
+def _why_no_roofline(lens: LensView, entries: tuple[Entry, ...]) -> list[str]:
+    placed, missing = place(lens, entries)
+    if placed:
+        return ["No roofline: the ceilings of this machine were not measured (read bandwidth and matrix rate)."]
+    return [f"No roofline: {'; '.join(missing[:2])}."]

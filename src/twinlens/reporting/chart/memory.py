@@ -1,0 +1,167 @@
+"""Charts of where memory and time go: parts of a whole, one bar an operating point."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+
+from twinlens.reporting import display
+from twinlens.reporting.chart.figure import (
+    INK,
+    PART_COLOURS,
+    REST_COLOUR,
+    STEADY,
+    WIDTH,
+    Figure,
+    colours,
+    data,
+    figure,
+)
+from twinlens.reporting.view import Entry, LensView
+from twinlens.stats.metrics.definition import METRICS
+from twinlens.units import scale, show
+
+_MEMORY = {
+    "training": ("weights_bytes", "gradients_bytes", "optimizer_bytes", "activations_bytes"),
+    "inference": ("weights_bytes", "kv_bytes"),
+}
+_REST = "rest of the peak"
+_PHASES = ("data_share", "forward_share", "backward_share", "communicate_share", "optimize_share")
+# Mixed-precision AdamW keeps 12 bytes a parameter beside 2-byte weights and gradients, 16 in all (Rajbhandari
+# et al. 2020, ZeRO, 3.1); leaner state comes to 12, an fp32 copy of the gradients to 20.
+RULE_BYTES = (12.0, 20.0)
+
+
+def memory_chart(lens: LensView, entries: tuple[Entry, ...], id: str) -> Figure | None:
+    """Resident bytes by category, stacked, and what remains of the measured peak."""
+    parts = {entry.name: _memory_parts(lens, entry) for entry in entries}
+    totals = {name: sum(found.values()) for name, found in parts.items()}
+    if not any(totals.values()):
+        return None
+    divisor, unit = scale("bytes", max(totals.values()))
+    labels = [METRICS[key].label for key in _MEMORY[lens.lens]] + [_REST]
+    chart = _stack(parts, labels, divisor, f"memory ({unit})")
+    largest = max(totals, key=lambda name: totals[name])
+    part = max(parts[largest], key=lambda label: parts[largest][label])
+    title = f"{largest} needs {show(totals[largest], 'bytes')}, most of it for the {part}."
+    if part == _REST:
+        title = f"{largest} peaks at {show(totals[largest], 'bytes')}, most of it in no named category."
+    caption = (
+        "Bytes by category, mean of runs. Grey: the sampled peak of the process or device less these, "
+        "so the framework itself, temporary buffers and fragmentation. Not drawn where no peak was sampled."
+    )
+    return figure(id, chart, title, caption)
+
+
+def rule_chart(entries: tuple[Entry, ...], id: str) -> Figure | None:
+    """State bytes per parameter beside the rule of 12–20 bytes for mixed-precision AdamW."""
+    rows = [
+        {"name": entry.name, "value": found.value}
+        for entry in entries
+        if (found := entry.group.metrics.get("bytes_per_parameter")) is not None and found.value is not None
+    ]
+    if not rows:
+        return None
+    most = max(24.0, 1.15 * max(float(row["value"]) for row in rows))  # type: ignore[arg-type]
+    band = alt.Chart(data([{"low": RULE_BYTES[0], "high": RULE_BYTES[1]}])).mark_rect(color=STEADY)
+    x = alt.X("value:Q", title="bytes per parameter", scale=alt.Scale(domain=[0, most], nice=False))
+    names = {entry.name: entry.precision for entry in entries}
+    y = alt.Y("name:N", title=None, sort=[str(row["name"]) for row in rows])
+    dots = alt.Chart(data(rows)).mark_circle(size=130, opacity=1).encode(
+        x=x, y=y, color=alt.Color("name:N", scale=colours(names), legend=None)
+    )  # fmt: skip
+    words = alt.Chart(data([row | {"text": f"{row['value']:.3g}"} for row in rows])).mark_text(
+        align="left", dx=10, color=INK, fontSize=12
+    )
+    chart = (band.encode(x=alt.X("low:Q"), x2="high:Q") + dots + words.encode(x=x, y=y, text="text:N")).properties(
+        width=WIDTH, height=alt.Step(40)
+    )
+    low, high = RULE_BYTES
+    outside = [str(row["name"]) for row in rows if not low <= float(row["value"]) <= high]  # type: ignore[arg-type]
+    title = (
+        f"{' and '.join(outside)} lies outside the rule of {low:.0f}–{high:.0f} bytes per parameter."
+        if outside
+        else f"All points keep the rule of {low:.0f}–{high:.0f} bytes per parameter."
+    )
+    caption = (
+        "Shaded: what mixed-precision AdamW commonly takes for weights, gradients and optimizer state. "
+        f"Method: {display.clean(_method(entries, 'bytes_per_parameter'))}."
+    )
+    return figure(id, chart, title, caption)
+
+
+def phase_chart(entries: tuple[Entry, ...], id: str) -> Figure | None:
+    """Shares of a training step by phase, with what no phase accounts for."""
+    parts: dict[str, dict[str, float]] = {}
+    for entry in entries:
+        shares = {
+            METRICS[key].label: found.value
+            for key in (*_PHASES, "unattributed_share")
+            if (found := entry.group.metrics.get(key)) is not None and found.value is not None
+        }
+        if shares:
+            parts[entry.name] = shares
+    if not parts:
+        return None
+    labels = [METRICS[key].label for key in _PHASES] + [METRICS["unattributed_share"].label]
+    labels = [label for label in labels if any(label in shares for shares in parts.values())]
+    chart = _stack(parts, labels, 1.0, "share of a training step", "%")
+    name, shares = next(iter(parts.items()))
+    largest = max(shares, key=lambda label: shares[label])
+    title = f"The {largest} phase takes {shares[largest]:.0%} of a step of {name}."
+    caption = (
+        f"Time between phase marks, the device synchronised at each, steady steps only. Method: "
+        f"{display.clean(_method(entries, 'forward_share'))}. Unattributed: the step less all its phases."
+    )
+    return figure(id, chart, title, caption)
+
+
+def _stack(
+    parts: dict[str, dict[str, float]],
+    labels: list[str],
+    divisor: float,
+    title: str,
+    format: str | None = None,
+) -> Any:
+    rows = [
+        {"name": name, "part": label, "value": found[label] / divisor, "order": labels.index(label)}
+        for name, found in parts.items()
+        for label in labels
+        if found.get(label)
+    ]
+    rest = [REST_COLOUR if label in (_REST, "unattributed") else None for label in labels]
+    plain = iter(PART_COLOURS)
+    hues = [grey or next(plain) for grey in rest]
+    axis = alt.Axis(format=format) if format else alt.Axis()
+    return (
+        alt.Chart(data(rows))
+        .mark_bar(height=22, stroke="white", strokeWidth=1)
+        .encode(
+            y=alt.Y("name:N", sort=list(parts), title=None, axis=alt.Axis(domain=False, ticks=False)),
+            x=alt.X("value:Q", title=title, axis=axis, stack="zero"),
+            color=alt.Color("part:N", scale=alt.Scale(domain=labels, range=hues), title=None, sort=labels),
+            order="order:O",
+        )
+        .properties(width=WIDTH, height=alt.Step(36))
+    )
+
+
+def _memory_parts(lens: LensView, entry: Entry) -> dict[str, float]:
+    metrics = entry.group.metrics
+    found = {
+        METRICS[key].label: float(estimate.value)
+        for key in _MEMORY[lens.lens]
+        if (estimate := metrics.get(key)) is not None and estimate.value is not None
+    }
+    peak = metrics.get("peak_bytes")
+    if peak is not None and peak.value is not None and peak.value > sum(found.values()):
+        found[_REST] = peak.value - sum(found.values())
+    return found
+
+
+def _method(entries: tuple[Entry, ...], key: str) -> str:
+    for entry in entries:
+        if key in entry.group.metrics:
+            return entry.group.metrics[key].method
+    return "not stated"

@@ -1,0 +1,84 @@
+"""Tokens/s for everybody against tokens/s for each: what a server gives at once, and how fast one user reads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+
+from twinlens.reporting.chart.figure import SOFT, WIDTH, Figure, data, figure
+from twinlens.reporting.chart.latency import precision_hue
+from twinlens.reporting.load_kind import TITLES, Load, fault_of, load_of, place_of
+from twinlens.reporting.view import Entry
+from twinlens.stats.search.next_rate import pareto
+
+_LEAST_GAP = 0.08  # of the axis: words closer than that lie on each other
+_PER_USER = "tokens_per_s_per_request"
+_ALL = ("output_tokens_per_s_per_device", "output_tokens_per_s")
+
+
+def pareto_chart(entries: tuple[Entry, ...], load: Load, id: str) -> Figure | None:
+    """Output tokens/s per device against tokens/s of one user, a line through the points of each precision.
+
+    Of one load: a closed loop asks less of a server that is slow, so its points are no rivals to those of an open one.
+    """
+    entries = tuple(entry for entry in entries if load_of(entry.group) == load)
+    per_device = all(_value(entry, _ALL[0]) is not None for entry in entries if not fault_of(entry.group))
+    name = _ALL[0] if per_device else _ALL[1]
+    known = [(entry, _value(entry, _PER_USER), _value(entry, name)) for entry in entries]
+    points = [(entry, user, total) for entry, user, total in known if user and total]
+    ranked = [one for one in points if one[0].group.ranked]
+    if len(ranked) < 2:
+        return None
+    front = {id_ for index in pareto([(total, user) for _, user, total in ranked]) for id_ in [ranked[index][0].name]}
+    rows = [_pareto_row(entry, user, total, entry.name in front) for entry, user, total in points]
+    hue = precision_hue(list(dict.fromkeys(row["precision"] for row in rows)))
+    unit = "per device" if per_device else "of the whole server"
+    x = alt.X("user:Q", title="output tokens/s of one user (1 / median TPOT)", scale=_from_zero(rows, "user"))
+    y = alt.Y("total:Q", title=f"output tokens/s {unit}", scale=_from_zero(rows, "total"))
+    base = alt.Chart(data(rows)).encode(x=x, y=y, color=hue)
+    lines = base.transform_filter("datum.ranked").mark_line(strokeWidth=1.4, opacity=0.5)
+    chart = alt.layer(
+        lines.encode(order="place:Q"),
+        base.transform_filter("datum.ranked").mark_point(filled=True, size=46, opacity=1),
+        base.transform_filter("!datum.ranked").mark_point(filled=False, size=46, fill="white"),
+        base.transform_filter("datum.front").mark_point(filled=False, size=170, strokeWidth=1.2),
+        alt.Chart(data(_apart(rows))).mark_text(dy=-13, fontSize=11, color=SOFT).encode(x=x, y=y, text="word:N"),
+    ).properties(width=WIDTH, height=240)  # fmt: skip
+    caption = (
+        f"Points {TITLES[load]}; up and to the right is better. Ringed: no ranked point has more of both. "
+        f"{'' if per_device else 'How many devices served is not known, so this is the whole server. '}"
+        "Hollow points are not ranked and on no front."
+    )
+    kind = {"rate": "open-loop ", "concurrency": "closed-loop "}.get(load, "")
+    title = f"{len(front)} of {len(ranked)} ranked {kind}points have the best throughput for their speed for each user."
+    return figure(id, chart, title, caption)
+
+
+def _pareto_row(entry: Entry, user: float, total: float, is_front: bool) -> dict[str, Any]:
+    return {
+        "user": user, "total": total, "precision": entry.kind, "place": place_of(entry.group),
+        "ranked": not fault_of(entry.group), "front": is_front, "word": entry.name.split(" · ")[-1],
+    }  # fmt: skip
+
+
+def _apart(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The points on the front whose words do not touch one another, from the fastest for everybody on."""
+    wide, high = (max(row[key] for row in rows) for key in ("user", "total"))
+    kept: list[dict[str, Any]] = []
+    for row in sorted((row for row in rows if row["front"]), key=lambda row: -row["total"]):
+        gaps = [
+            max(abs(row["user"] - one["user"]) / wide / 1.6, abs(row["total"] - one["total"]) / high) for one in kept
+        ]
+        if all(gap >= _LEAST_GAP for gap in gaps):
+            kept.append(row)
+    return kept
+
+
+def _from_zero(rows: list[dict[str, Any]], key: str) -> Any:
+    return alt.Scale(domain=[0, max(row[key] for row in rows) * 1.15], nice=False)
+
+
+def _value(entry: Entry, name: str) -> float | None:
+    found = entry.group.metrics.get(name)
+    return found.value if found is not None else None

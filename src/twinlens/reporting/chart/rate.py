@@ -1,0 +1,143 @@
+"""Charts of speed: the sustained rate of each point, and how each run went."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from twinlens.reporting import display
+from twinlens.reporting.chart.figure import INK, SOFT, STEADY, WARM, WIDTH, Figure, colours, data, figure
+from twinlens.reporting.chart.series import thin, throughput
+from twinlens.reporting.finding_text import standing
+from twinlens.reporting.text.sentence import against, comparison, reference_of
+from twinlens.reporting.view import Entry, LensView, headline, runs_word
+from twinlens.stats.metrics.definition import METRICS
+
+
+def rate_chart(lens: LensView, entries: tuple[Entry, ...], id: str) -> Figure | None:
+    """Sustained rate by operating point from zero, with interval and single runs; hollow where not ranked."""
+    shown = [(entry, pair) for entry in entries if (pair := headline(entry.group)) and pair[1].value is not None]
+    if not shown:
+        return None
+    unit = METRICS[shown[0][1][0]].label
+    rows: list[dict[str, Any]] = []
+    runs: list[dict[str, Any]] = []
+    for entry, (key, found) in shown:
+        name = entry.name if entry.group.ranked else f"{entry.name} (not ranked)"
+        low, high = (found.low, found.high) if found.low is not None else (found.value, found.value)
+        rows.append(
+            {
+                "name": name,
+                "entry": entry.name,
+                "value": found.value,
+                "low": low,
+                "high": high,
+                "ranked": entry.group.ranked,
+                "text": f"{display.bare(found)} {display.spread(found)}",
+            }
+        )
+        values = [run.metrics[key].value for run in entry.group.runs if key in run.metrics]
+        runs += [{"name": name, "value": value} for value in values if value is not None]
+    order = [row["name"] for row in rows]
+    most = max(float(row["high"]) for row in rows) * 1.3
+    y = alt.Y("name:N", sort=order, title=None, axis=alt.Axis(domain=False, ticks=False))
+    x = alt.X("value:Q", title=f"sustained {unit}", scale=alt.Scale(domain=[0, most], nice=False))
+    names = {entry.name: entry.precision for entry, _ in shown}
+    hue = alt.Color("entry:N", scale=colours(names), legend=None)
+    base = alt.Chart(data(rows)).encode(y=y)
+    bars = base.mark_bar(height=18).encode(
+        x=x, color=hue, opacity=alt.condition("datum.ranked", alt.value(0.85), alt.value(0.25))
+    )
+    line = base.mark_rule(color=INK, strokeWidth=2).encode(x="low:Q", x2="high:Q")
+    words = base.mark_text(align="left", dx=8, fontSize=12, color=INK).encode(x="high:Q", text="text:N")
+    ticks = alt.Chart(data(runs)).mark_circle(color=INK, size=16, opacity=0.8, yOffset=12).encode(x="value:Q", y=y)
+    chart = (bars + line + ticks + words).properties(width=WIDTH, height=alt.Step(44))
+    return figure(id, chart, _rate_title(entries, unit), _rate_caption(shown))
+
+
+def timeline(entry: Entry, id: str) -> Figure | None:
+    """Throughput of each row against time, one panel a run: warm-up and steady window shaded."""
+    panels = []
+    title = METRICS[pair[0]].label if (pair := headline(entry.group)) else "work/s"
+    series = [(run, summary, *throughput(run)) for run, summary in entry.material]
+    series = [one for one in series if one[2].size]
+    if not series:
+        return None
+    most = max(float(np.quantile(one[3], 0.995)) for one in series) * 1.15
+    last = max(float(one[2][-1]) for one in series)
+    for index, (_, summary, at_s, rate) in enumerate(series, start=1):
+        x, y = thin(at_s, np.minimum(rate, most))
+        panels.append(_panel(entry, summary, x, y, title, most, last, index == len(series)))
+    chart = alt.vconcat(*panels, spacing=14).resolve_scale(x="shared", color="shared")
+    rows = sum(one[2].size for one in series)
+    words = f"{rows:,} rows of {runs_word(len(series))}; the least and the greatest of each stretch are kept. "
+    if any(summary.verdict.ranked for _, summary, *_ in series):
+        words += (
+            "Orange: before the steady window (warm-up). Blue: the steady window, where every number is from. "
+            "Dashed: the sustained rate, stalls included."
+        )
+    else:
+        words += "No run has a steady window."
+    state = "held its rate" if entry.group.ranked else f"is not ranked: {standing(entry.group.label)}"
+    return figure(id, chart, f"{entry.name} {state}.", words)
+
+
+def _panel(entry: Entry, summary: Any, x: Any, y: Any, title: str, most: float, last: float, is_last: bool) -> Any:
+    begin_s, end_s = summary.verdict.begin_s, summary.verdict.end_s
+    spans = [{"from": 0.0, "to": begin_s, "what": "before"}]
+    if summary.verdict.ranked:
+        spans.append({"from": begin_s, "to": end_s, "what": "steady window"})
+    hue = alt.Color("what:N", scale=alt.Scale(domain=["before", "steady window"], range=[WARM, STEADY]), legend=None)
+    at = alt.X(
+        "s:Q",
+        title="time since the start (s)" if is_last else None,
+        scale=alt.Scale(domain=[0, last], nice=False),
+        axis=alt.Axis(labels=is_last, ticks=is_last, grid=False),
+    )
+    high = alt.Y("rate:Q", title=title, scale=alt.Scale(domain=[0, most], nice=False), axis=alt.Axis(tickCount=3))
+    shade = alt.Chart(data(spans)).mark_rect(opacity=0.8).encode(x=alt.X("from:Q"), x2="to:Q", color=hue)
+    points = [{"s": float(a), "rate": float(b)} for a, b in zip(x, y, strict=True)]
+    line = alt.Chart(data(points)).mark_line(color=INK, strokeWidth=1, clip=True).encode(x=at, y=high)
+    layers = [shade, line]
+    pair = headline(summary)
+    if pair and pair[1].value is not None and summary.verdict.ranked:
+        mean = [{"from": begin_s, "to": end_s, "rate": pair[1].value}]
+        rule = alt.Chart(data(mean)).mark_rule(color="#D55E00", strokeDash=[5, 3], strokeWidth=1.5)
+        layers.append(rule.encode(x="from:Q", x2="to:Q", y=high))
+    label = alt.Chart(data([{"t": f"run {summary.repeat + 1}: {standing(summary.verdict.label)}"}]))
+    layers.append(
+        label.mark_text(align="right", baseline="bottom", fontSize=11, color=SOFT, dy=-2).encode(
+            x=alt.value(WIDTH), y=alt.value(0), text="t:N"
+        )
+    )
+    return alt.layer(*layers).properties(width=WIDTH, height=76)
+
+
+def _rate_title(entries: tuple[Entry, ...], unit: str) -> str:
+    groups = [entry.group for entry in entries]
+    names = {id(entry.group): entry.name for entry in entries}
+    best, ratios = None, 0
+    for one in groups:
+        reference = reference_of(one, groups)
+        ratio = against(one, reference) if reference is not None else None
+        if reference is None or ratio is None or ratio.value is None:
+            continue
+        ratios += 1
+        if best is None or ratio.value > (best[2].value or 0.0):
+            best = (one, reference, ratio)
+    if best is None:
+        return f"Sustained {unit} by operating point."
+    ratio = against(*best[:2], ratios) or best[2]
+    return f"{names[id(best[0])]} sustains {comparison(ratio)} the {unit} of {names[id(best[1])]}."
+
+
+def _rate_caption(shown: list[Any]) -> str:
+    counts = sorted({len(entry.group.runs) for entry, _ in shown})
+    runs = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
+    methods = list(dict.fromkeys(display.clean(pair[1].method) for _, pair in shown))
+    return (
+        f"Bars from zero; dark lines are intervals, dots are single runs (n = {runs} runs each). "
+        f"Method: {methods[0]}{'; and others' if len(methods) > 1 else ''}. Pale bars are not ranked."
+    )

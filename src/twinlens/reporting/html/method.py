@@ -1,0 +1,135 @@
+"""How it was measured, for a page: the protocol in words, the runs, and what to type to do it again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from twinlens.errors import BadInput
+from twinlens.pages import find, first_paragraph
+from twinlens.record.run import Run
+from twinlens.record.search import SearchRecord
+from twinlens.reporting.display import clean
+from twinlens.reporting.load_kind import SERVED, TITLES
+from twinlens.reporting.view import LensView, View
+from twinlens.spec.load import dump
+from twinlens.spec.protocol import Protocol
+from twinlens.spec.study import RunSpec, Study
+from twinlens.stats.metrics.definition import METRICS, Metric
+from twinlens.units import show
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """What was asked in one lens and one way: `spec` is a TOML file that `twinlens measure` runs again."""
+
+    title: str
+    protocol: tuple[str, ...]
+    file: str
+    spec: str
+
+
+def again(view: View) -> list[Again]:
+    """The protocol of each lens in sentences, and the spec of its first run with what the other runs swept.
+
+    What was served stands apart, and each search too: they are specs of their own.
+    """
+    found = []
+    for lens in view.lenses:
+        if (batches := lens.under("lockstep")).entries:
+            found.append(_again(batches, lens.lens, lens.lens))
+        records = {record.folder.resolve(): record for record in view.searches}
+        for load in SERVED:
+            runs = [run for entry in lens.under(load).entries for run, _ in entry.material]
+            rest = [run for run in runs if run.folder.resolve().parent not in records]
+            if rest:
+                found.append(_served(rest, f"{lens.lens}, {TITLES[load]}", load))
+            for folder, record in records.items():
+                if mine := [run for run in runs if run.folder.resolve().parent == folder]:
+                    found.append(_served(mine, f"{lens.lens}, a search for the highest load", "search", record))
+    return found
+
+
+def _again(lens: LensView, title: str, word: str) -> Again:
+    runs = [run for entry in lens.entries for run, _ in entry.material]
+    first = runs[0].spec
+    protocol = first.protocol
+    times = "once" if protocol.extend == 1 else f"up to {protocol.extend} times"
+    extended = f", and doubled {times} where not steady" if protocol.extend else ""
+    sentences = (
+        f"Rows were taken for {show(protocol.duration_s, 's')}, and on until there were {protocol.min_rows} (for three "
+        f"durations and ten seconds at most), warm-up included{extended}.",
+        "Warm-up was found from the rows themselves; only the steady window counts.",
+        f"{protocol.repeats} repeats were asked per operating point, {_where(protocol)}, in a seeded random order.",
+        _seeds(runs),
+    )
+    return Again(title, sentences, _file(first, word), _toml(runs))
+
+
+def _served(runs: list[Run], title: str, word: str, record: SearchRecord | None = None) -> Again:
+    first = runs[0].spec
+    protocol = first.protocol
+    how_often = (
+        f"{protocol.repeats} repeats were asked per operating point, {_where(protocol)}, in a seeded random order."
+        if record is None
+        else f"Each value was measured once, where unclear up to {record.search.tries} times, {_where(protocol)}."
+    )
+    sentences = (
+        f"Requests were due over {show(protocol.duration_s, 's')}; a run ends with the last answer.",
+        "Warm-up was found from the rows themselves; a request counts if it was due inside the window.",
+        how_often,
+        _seeds(runs),
+    )
+    return Again(title, sentences, _file(first, word), _toml(runs, record))
+
+
+def _where(protocol: Protocol) -> str:
+    return "each run in a process of its own" if protocol.isolate else "all runs in one process"
+
+
+def _seeds(runs: list[Run]) -> str:
+    seeds = sorted({run.spec.seed for run in runs})
+    return (
+        f"Seeds: {', '.join(map(str, seeds[:12]))}{' and more' if len(seeds) > 12 else ''}; "
+        "a seed fixes weights, data and prompts."
+    )
+
+
+def _file(spec: RunSpec, word: str) -> str:
+    return f"{clean(spec.name, 40).replace(' ', '-')}-{word}.toml"
+
+
+def definition(id: str) -> str:
+    """What a metric means: the first paragraph of its page, or its name and unit where it has no page."""
+    try:
+        return first_paragraph(find(id))
+    except BadInput:
+        metric = METRICS.get(id)
+        return f"{metric.label}, in {metric.unit}" if metric else id
+
+
+def definitions(ids: Sequence[str]) -> tuple[tuple[tuple[Metric, ...], str], ...]:
+    """Metrics with what they mean, those of one page together."""
+    together: dict[str, list[Metric]] = {}
+    for id in ids:
+        together.setdefault(definition(id), []).append(METRICS[id])
+    return tuple((tuple(metrics), text) for text, metrics in together.items())
+
+
+def _toml(runs: list[Run], record: SearchRecord | None = None) -> str:
+    asked = runs[0].spec.to_dict()
+    asked.pop("repeat", None)
+    points = [run.spec.to_dict()["point"] for run in runs]
+    if record is not None:
+        asked["search"] = record.search.model_dump(mode="json")
+        for point in (asked["point"], *points):
+            point[record.search.over] = None
+    swept = {
+        key: values
+        for key in points[0]
+        if len(values := list(dict.fromkeys(point[key] for point in points if point[key] is not None))) > 1
+    }
+    if swept:
+        asked["sweep"] = swept
+    return dump(Study.model_validate_json(json.dumps(asked)))

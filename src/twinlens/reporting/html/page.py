@@ -1,0 +1,207 @@
+"""What the page's templates are filled with: rows of text, nothing left to compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from twinlens.record.estimate import Estimate
+from twinlens.reporting import display
+from twinlens.reporting.chart.all import Charts
+from twinlens.reporting.finding_text import IMPOSSIBLE, finding_text, in_words, standing
+from twinlens.reporting.gate import Word, gate_reason, gate_word
+from twinlens.reporting.machine import where
+from twinlens.reporting.text.column import Column, columns
+from twinlens.reporting.text.sentence import against, reference_of
+from twinlens.reporting.view import Entry, LensView, View, precision_of, runs_word, why_not_ranked
+from twinlens.stats.finding.checks import is_impossible
+from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.summary.group import Group, Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A number with what stands under it. `why` is the reason of an absent one."""
+
+    text: str
+    under: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One operating point of a table."""
+
+    entry: Entry
+    cells: tuple[Cell, ...]
+    factor: Cell
+    fidelity: Word
+    fidelity_under: str
+    fidelity_why: str
+    why_not: str | None
+    runs: str
+    standing: str
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """One metric of one operating point, in full."""
+
+    id: str
+    label: str
+    value: str
+    interval: str
+    n: str
+    origin: str
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One model under one lens: its table, its charts and all its metrics."""
+
+    lens: str
+    model: str
+    where: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    reference: str
+    intervals: str
+    charts: Charts
+    details: tuple[tuple[str, tuple[Detail, ...]], ...]
+
+
+def part(lens: LensView, entries: Sequence[Entry], charts: Charts) -> Part:
+    """Fill the part of one model on one machine. Ranked rows first, in the view's order."""
+    groups = [entry.group for entry in entries]
+    shown = columns(lens.lens, groups)
+    ordered = sorted(entries, key=lambda entry: not entry.group.ranked)
+    reference = next((precision_of(group) for group in groups if precision_of(group) == "fp32"), "the first row")
+    return Part(
+        lens.lens,
+        display.clean(groups[0].model, 60),
+        where(groups[0]),
+        shown,
+        tuple(_row(entry, shown, groups) for entry in ordered),
+        reference,
+        _intervals(groups, shown),
+        charts,
+        tuple((entry.name, details_of(entry.group)) for entry in entries),
+    )
+
+
+def metric_ids(details: Iterable[tuple[str, tuple[Detail, ...]]], heads: Iterable[str]) -> tuple[str, ...]:
+    """Every known metric that the page shows, in details or as a head, in the order of the definitions."""
+    shown = {detail.id for _, rows in details for detail in rows} | set(heads)
+    return tuple(id for id in METRICS if id in shown)
+
+
+def _intervals(groups: Sequence[Group], shown: Sequence[Column]) -> str:
+    found = [pair[1] for column in shown for one in groups if (pair := column.estimate(one)) is not None]
+    kinds = {display.kind(estimate) for estimate in found} - {""}
+    if kinds == {"range"}:
+        return "Under each number stands the range of its two runs: no confidence is claimed."
+    if kinds == {"run"}:
+        return "Under each number stands its 95% interval within the one run, which says nothing of other runs."
+    marked = "; (run) marks one within a single run, (range) that of two runs" if kinds & {"run", "range"} else ""
+    return f"Under each number stands its 95% interval over runs, where there is one{marked}."
+
+
+def _row(entry: Entry, shown: tuple[Column, ...], groups: list[Group]) -> Row:
+    one = entry.group
+    agreement = one.metrics.get("top1_agreement")
+    agrees = f"top-1 {display.value(agreement)}" if agreement is not None and agreement.value is not None else ""
+    return Row(
+        entry,
+        tuple(_cell(column, one) for column in shown),
+        _factor(one, groups),
+        gate_word(one),
+        agrees,
+        gate_reason(one),
+        why_not_ranked(one),
+        runs_word(len(one.runs)),
+        standing(one.label),
+    )
+
+
+def _cell(column: Column, one: Group) -> Cell:
+    found = column.estimate(one)
+    if found is None or found[1].value is None:
+        return Cell("not measured", why=column.reason(one))
+    estimate = found[1]
+    if is_impossible(*found):
+        return Cell(column.text(one), "above 100%: no efficiency", f"{column.head}: {IMPOSSIBLE}")
+    if estimate.low is None:
+        return Cell(column.text(one), why=f"no interval: {display.clean(estimate.method)}")
+    if estimate.low == estimate.high:
+        return Cell(column.text(one), "same in all runs")
+    kind = {"range": " (range)", "run": " (run)"}.get(display.kind(estimate), "")
+    # The first column is what people quote, so it carries its interval in its own unit too.
+    under = display.bounds(estimate).replace(f" {estimate.unit}", "") if column.bare else display.spread(estimate)
+    return Cell(column.text(one), f"{under}{kind}")
+
+
+def _factor(one: Group, groups: list[Group]) -> Cell:
+    reference = reference_of(one, groups)
+    if reference is None:
+        return Cell("1", "reference") if one.ranked else Cell(display.ABSENT, why="not ranked")
+    ratio = against(one, reference)
+    if ratio is None or ratio.value is None:
+        return Cell(display.ABSENT, why="not ranked" if ratio is None else display.clean(ratio.reason))
+    return Cell(display.times(ratio), display.times_bounds(ratio) or "no interval", display.clean(ratio.method))
+
+
+def details_of(one: Group) -> tuple[Detail, ...]:
+    """Every metric of a group in full, in the order of the definitions."""
+    order = [id for id in METRICS if id in one.metrics]
+    order += [id for id in one.metrics if id not in METRICS]
+    return tuple(_detail(id, one.metrics[id], one) for id in order)
+
+
+def _detail(id: str, estimate: Estimate, one: Group) -> Detail:
+    label = METRICS[id].label if id in METRICS else display.clean(id, 40)
+    if estimate.value is None:
+        why = next((run.metrics[id].reason for run in one.runs if id in run.metrics and run.metrics[id].reason), "")
+        return Detail(id, label, "not measured", "", "", "", display.clean(why or estimate.reason))
+    kind = {"": "", "range": " (range)"}.get(display.level(estimate), f" ({display.level(estimate)})")
+    count = f"{estimate.n:,}" if estimate.n is not None else display.ABSENT
+    interval = (display.bounds(estimate) or display.ABSENT) + kind
+    return Detail(id, label, display.value(estimate), interval, count, estimate.origin, display.clean(estimate.method))
+
+
+def why(summary: Summary) -> str:
+    """The reason of the verdict on a run, and what was found in it."""
+    told = [
+        finding_text(one)
+        for one in summary.findings
+        if summary.verdict.label != "invalid" or one.code != "client-limit"
+    ]
+    return " ".join([display.clean(in_words(f"{summary.verdict.reason.rstrip('.')}."), 600), *told])
+
+
+def when(view: View) -> str:
+    """From the first start to the last end, UTC."""
+    starts = sorted(run.started_utc for run, _ in view.material)
+    ends = sorted(run.ended_utc for run, _ in view.material if run.ended_utc)
+    if not ends:
+        return f"{_clock(starts[0])}, not ended"
+    return f"{_clock(starts[0])} to {_clock(ends[-1])}"
+
+
+def what(view: View) -> str:
+    """The numbers of runs and points in one line."""
+    counts = []
+    for lens in view.lenses:
+        runs = sum(len(entry.material) for entry in lens.entries)
+        points = len(lens.entries)
+        counts.append(f"{lens.lens}: {points} operating point{'s' if points > 1 else ''}, {runs_word(runs)}")
+    return "; ".join(counts)
+
+
+def _clock(stamp: str) -> str:
+    """ "2026-11-20T141200Z" as "2026-11-20 14:12:00 UTC"; anything else as it is."""
+    try:
+        return datetime.strptime(stamp, "%Y-%m-%dT%H%M%SZ").strftime("%Y-%m-%d %H:%M:%S UTC")
+    except ValueError:
+        return display.clean(stamp, 40)

@@ -1,0 +1,92 @@
+"""One HTML file that shows everything and fetches nothing: styles, charts and definitions stand inside it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from twinlens.errors import BadInput
+from twinlens.reporting.chart.all import charts
+from twinlens.reporting.chart.figure import colour
+from twinlens.reporting.finding_text import standing
+from twinlens.reporting.html import page
+from twinlens.reporting.html.method import again, definitions
+from twinlens.reporting.html.serving_page import served_parts
+from twinlens.reporting.html.stack import LETTERS, machine_lines, stack
+from twinlens.reporting.html.validity import COLUMNS as VALIDITY
+from twinlens.reporting.html.validity import validity
+from twinlens.reporting.text.paired_table import HEADS, LEGEND, cells, paired_of
+from twinlens.reporting.text.sentence import sentences
+from twinlens.reporting.view import View
+from twinlens.version import __version__
+
+
+def render(view: View) -> str:
+    """The whole report as one HTML document. Everything foreign is escaped; charts are static SVG."""
+    facts = stack(view)
+    turns = paired_of([one for lens in view.lenses for one in lens.groups], [run for run, _ in view.material])
+    parts = [
+        page.part(lens, entries, drawn)
+        for lens in (lens.under("lockstep") for lens in view.lenses)
+        for entries, drawn in zip(lens.parts, charts(lens), strict=True)
+    ]
+    served = {lens.lens: served_parts(lens, view.searches) for lens in view.lenses}
+    every = [part for found in served.values() for part in found]
+    details = [one for part in parts for one in part.details] + [one for part in every for one in part.details]
+    shown = [column for part in parts for column in part.columns]
+    shown += [column for part in every for table in part.tables for column in table.columns]
+    shown += [column for part in every for table in part.tables if table.held for column in table.held.columns]
+    heads = [id for column in shown for id in column.ids[:1]] + [id for id, _ in VALIDITY if every]
+    return _environment().get_template("report.html.j2").render(
+        view=view,
+        version=__version__,
+        what=page.what(view),
+        when=page.when(view),
+        machines=machine_lines(view),
+        sentences=sentences(view.groups("training"), view.groups("inference"), searches=view.searches, paired=turns),
+        validity=validity(view, facts),
+        parts={lens.lens: [part for part in parts if part.lens == lens.lens] for lens in view.lenses},
+        served=served,
+        paired={lens.lens: [one for one in turns if one.one.lens == lens.lens] for lens in view.lenses},
+        paired_cells=cells,
+        paired_heads=HEADS,
+        paired_legend=LEGEND,
+        checks=VALIDITY,
+        stack=facts,
+        letters=LETTERS,
+        standing=standing,
+        why=page.why,
+        colour=colour,
+        methods=again(view),
+        definitions=definitions(page.metric_ids(details, heads)),
+    )  # fmt: skip
+
+
+def write(view: View, path: str | Path) -> Path:
+    """Write the report to `path`, making its folder. Raises BadInput when the disk refuses it."""
+    target = Path(path)
+    text = render(view)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"the report cannot be written to {target}: {error.strerror}", code="TL207") from None
+    return target
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("twinlens.reporting.html"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    # The only text that is not escaped: SVG that figure.py parsed and found to hold drawing alone.
+    made.filters["drawn"] = Markup
+    made.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
+    return made

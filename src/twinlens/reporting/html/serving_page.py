@@ -1,0 +1,192 @@
+"""What the templates of served runs are filled with: one part a model, validity first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from altair.utils import schemapi
+
+from twinlens.record.search import SearchRecord
+from twinlens.reporting import display
+from twinlens.reporting.chart.figure import Figure
+from twinlens.reporting.chart.goodput import goodput_chart
+from twinlens.reporting.chart.latency import latency_charts
+from twinlens.reporting.chart.pareto import pareto_chart
+from twinlens.reporting.chart.search import search_chart
+from twinlens.reporting.chart.serving_time import serving_timeline
+from twinlens.reporting.chart.tail import tail_chart
+from twinlens.reporting.finding_text import in_words, standing
+from twinlens.reporting.html.page import Cell, Detail, details_of
+from twinlens.reporting.html.validity import Checked, GuardRow, calibration, guards, standing_of
+from twinlens.reporting.load_kind import SERVED, TITLES, Load, load_of, place_of
+from twinlens.reporting.machine import where
+from twinlens.reporting.text.column import Column
+from twinlens.reporting.text.policies import HELD, HOLD_COLUMNS, WHY, choices, has_policies
+from twinlens.reporting.text.search_table import interval, said
+from twinlens.reporting.text.search_table import where as where_of
+from twinlens.reporting.text.serving_column import PLACE_HEADS, served_columns
+from twinlens.reporting.text.serving_table import share_bounds
+from twinlens.reporting.view import Entry, LensView
+from twinlens.stats.summary.group import Group
+
+
+@dataclass(frozen=True, slots=True)
+class ServedRow:
+    """One operating point of a table."""
+
+    entry: Entry
+    place: str
+    cells: tuple[Cell, ...]
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRow:
+    """What a policy kept back at one point, and why."""
+
+    entry: Entry
+    place: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTable:
+    """The policies of one load side by side, and what comes of the comparison."""
+
+    title: str
+    why: str
+    columns: tuple[Column, ...]
+    rows: tuple[HeldRow, ...]
+    choices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServedTable:
+    """The points of one load: never two loads in one table."""
+
+    title: str
+    head: str
+    columns: tuple[Column, ...]
+    rows: tuple[ServedRow, ...]
+    held: HeldTable | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPart:
+    """One search: its answer, its chart, and its runs as (number, value, verdict, why)."""
+
+    name: str
+    answer: str
+    said: str
+    unit: str
+    rows: tuple[tuple[int, str, str, str], ...]
+    figure: Figure | None
+
+
+@dataclass(frozen=True, slots=True)
+class ServedPart:
+    """One model served on one machine: what stands against its numbers, its tables, searches, charts and metrics."""
+
+    model: str
+    where: str
+    checks: tuple[Checked, ...]
+    calibration: str
+    guards: tuple[GuardRow, ...]
+    tables: tuple[ServedTable, ...]
+    searches: tuple[SearchPart, ...]
+    figures: tuple[Figure, ...]
+    timelines: tuple[Figure, ...]
+    details: tuple[tuple[str, tuple[Detail, ...]], ...]
+
+
+def served_parts(lens: LensView, searches: tuple[SearchRecord, ...], *, checked: bool = False) -> list[ServedPart]:
+    """The parts of a lens's served entries, in the view's order of models; none where nothing was served.
+
+    Altair's own checks against its schema (`checked`) are a matter for tests.
+    """
+    served = lens.under(*SERVED)
+    with schemapi.debug_mode(checked):
+        return [_part(served, entries, f"served{index}", searches) for index, entries in enumerate(served.parts)]
+
+
+def _part(lens: LensView, entries: tuple[Entry, ...], mark: str, searches: tuple[SearchRecord, ...]) -> ServedPart:
+    loads = [load for load in SERVED if any(load_of(entry.group) == load for entry in entries)]
+    drawn: list[Figure | None] = [one for load in loads for one in latency_charts(entries, load, mark)]
+    drawn += [goodput_chart(entries, f"{mark}-goodput")]
+    drawn += [pareto_chart(entries, load, f"{mark}-{load}-pareto") for load in loads]
+    open_loop = lens.under("rate", "other").entries
+    precisions = dict.fromkeys(entry.kind for entry in open_loop if entry in entries)
+    mine = tuple(entry for entry in entries if load_of(entry.group) in ("rate", "other"))
+    drawn += [tail_chart(mine, name, f"{mark}-tail{place}") for place, name in enumerate(precisions)]
+    times = [serving_timeline(entry, f"{mark}-time{place}") for place, entry in enumerate(entries)]
+    folders = {run.folder.resolve().parent for entry in entries for run, _ in entry.material}
+    return ServedPart(
+        display.clean(entries[0].group.model, 60),
+        where(entries[0].group),
+        tuple(map(standing_of, entries)),
+        calibration(entries),
+        guards(entries),
+        tuple(_table(entries, load) for load in loads),
+        tuple(
+            _search(record, place, f"{mark}-search{number}-{place}")
+            for number, record in enumerate(searches)
+            if record.folder.resolve() in folders
+            for place in range(len(record.found))
+        ),
+        tuple(one for one in drawn if one is not None),
+        tuple(one for one in times if one is not None),
+        tuple((entry.name, details_of(entry.group)) for entry in entries),
+    )
+
+
+def _table(entries: tuple[Entry, ...], load: Load) -> ServedTable:
+    here = [entry for entry in entries if load_of(entry.group) == load]
+    shown = served_columns([entry.group for entry in here])
+    rows = [_row(entry, shown) for entry in here]
+    return ServedTable(TITLES[load], PLACE_HEADS[load], shown, tuple(rows), _held(here))
+
+
+def _held(entries: list[Entry]) -> HeldTable | None:
+    groups = [entry.group for entry in entries]
+    if not has_policies(groups):
+        return None
+    rows = tuple(
+        HeldRow(entry, f"{place_of(entry.group):.4g}", tuple(_cell(column, entry.group) for column in HOLD_COLUMNS))
+        for entry in entries
+    )
+    return HeldTable(HELD, WHY, HOLD_COLUMNS, rows, choices(groups))
+
+
+def _row(entry: Entry, shown: tuple[Column, ...]) -> ServedRow:
+    place = place_of(entry.group)
+    return ServedRow(
+        entry, f"{place:.4g}", tuple(_cell(column, entry.group) for column in shown), standing(entry.group.label)
+    )
+
+
+def _cell(column: Column, one: Group) -> Cell:
+    found = column.estimate(one)
+    if found is None or found[1].value is None:
+        return Cell("not measured", why=column.reason(one))
+    estimate = found[1]
+    under = share_bounds(estimate) if found[0] == "slo_attainment" else display.bounds(estimate)
+    under = under.removesuffix(f" {estimate.unit}")
+    if display.kind(estimate) == "range" and found[0] != "slo_attainment":
+        under = f"({under})" if under else under
+    why = "" if under else f"no interval: {display.clean(estimate.method)}"
+    return Cell(column.text(one), under or "no interval", why)
+
+
+def _search(record: SearchRecord, place: int, id: str) -> SearchPart:
+    found = record.found[place]
+    return SearchPart(
+        where_of(found),
+        interval(found, record.search.unit),
+        said(found),
+        record.search.unit,
+        tuple(
+            (number, f"{one.value:g}", one.verdict, display.clean(in_words(one.why), 300))
+            for number, one in enumerate(found.tried, start=1)
+        ),
+        search_chart(record, found, id),
+    )

@@ -1,0 +1,155 @@
+"""What a reader must know before any number; and of a served point its client, its plan, its load, and its guards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlens.record.compliance import guards_in
+from twinlens.record.estimate import Estimate
+from twinlens.reporting import display
+from twinlens.reporting.finding_text import in_words, standing
+from twinlens.reporting.html.stack import Stack
+from twinlens.reporting.load_kind import SERVED, fault_of, load_of
+from twinlens.reporting.text.first_lines import finding_lines, said_of
+from twinlens.reporting.view import Entry, LensView, View, why_not_ranked
+from twinlens.stats.client.validity import MOST_LOAD
+from twinlens.units import SECONDS, TOKENS_PER_S, digits, show
+
+COLUMNS = (
+    ("client_lag_s_p99", "sent late p99"),
+    ("read_lag_s_p99", "read late p99"),
+    ("client_load", "client load"),
+    ("arrival_distance", "arrivals off plan"),
+    ("failed_share", "failed"),
+)
+"""The metrics that a verdict on a run rests on, with their heads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One point: whether its client and its load allow its numbers, each with the figures behind it."""
+
+    name: str
+    precision: str
+    client: str
+    load: str
+    ranked: bool
+    figures: tuple[tuple[str, str], ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class GuardRow:
+    """What one guard of accuracy ruled on one point."""
+
+    name: str
+    guard: str
+    after: str
+    ruling: str
+    reason: str
+
+
+def standing_of(entry: Entry) -> Checked:
+    """The verdicts on one point, with a reason where it is not ranked."""
+    one = entry.group
+    has_client = any(run.raw.get("client") for run, _ in entry.material)
+    is_invalid = any(summary.verdict.label == "invalid" for _, summary in entry.material)
+    client = "not recorded" if not has_client else "invalid" if is_invalid else "valid"
+    fault = fault_of(one)
+    load = "not judged" if fault == "invalid" else fault or standing(one.label)
+    return Checked(
+        entry.name,
+        entry.precision,
+        client,
+        load,
+        one.ranked,
+        tuple(_figure(one.metrics.get(id)) for id, _ in COLUMNS),
+        in_words(why_not_ranked(one) or ""),
+    )
+
+
+def calibration(entries: tuple[Entry, ...]) -> str:
+    """What the client did against a server that costs nothing, before the runs, in one sentence."""
+    known = [found for entry in entries for run, _ in entry.material if (found := run.raw.get("calibration"))]
+    count = sum(len(entry.material) for entry in entries)
+    if not known:
+        return "The client was not calibrated before these runs, so its own share in their times is not known."
+    ceiling, added, lag = ([float(one[key]) for one in known if key in one] for key in _KEYS)
+    return (
+        f"Before {len(known)} of {count} runs the client was calibrated against a server that computes nothing: "
+        f"it takes {_range(ceiling, TOKENS_PER_S)}, adds {_range(added, SECONDS)} to a first token, and sends "
+        f"{_range(lag, SECONDS)} late (p99). Above {100 * MOST_LOAD:.0f}% of what it takes a run is invalid."
+    )
+
+
+_KEYS = ("ceiling_tokens_per_s", "added_latency_s", "lag_s_p99")
+
+
+def guards(entries: tuple[Entry, ...]) -> tuple[GuardRow, ...]:
+    """The rulings of all guards, failures first; none where none were asked for."""
+    found = [
+        GuardRow(
+            entry.name, *(display.clean(word, 300) for word in (one.id, one.after, one.ruling, in_words(one.reason)))
+        )
+        for entry in entries
+        for run, _ in entry.material
+        for one in guards_in(run.raw)
+    ]
+    return tuple(sorted(found, key=lambda row: row.ruling != "fail"))
+
+
+def _figure(estimate: Estimate | None) -> tuple[str, str]:
+    if estimate is None or estimate.value is None:
+        return "not measured", display.clean(estimate.reason if estimate is not None else "not computed for these runs")
+    return display.value(estimate, 2), display.clean(estimate.method)
+
+
+def _range(values: list[float], unit: str) -> str:
+    if not values:
+        return "an amount that was not recorded"
+    low, high = min(values), max(values)
+    if unit == TOKENS_PER_S:
+        return f"{digits(low)} tokens/s" if low == high else f"{digits(low)} to {digits(high)} tokens/s"
+    return show(low, unit, 2) if low == high else f"{show(low, unit, 2)} to {show(high, unit, 2)}"
+
+
+def validity(view: View, stack: Stack) -> tuple[str, ...]:
+    """What a reader must know before any number: not ranked, unfinished, not as declared, not recorded."""
+    found = [said_of(line) for line in finding_lines([one for lens in view.lenses for one in lens.groups])]
+    for lens in view.lenses:
+        found += _served_validity(lens)
+        for entry in lens.entries:
+            reason = why_not_ranked(entry.group)
+            if reason is not None and load_of(entry.group) not in SERVED and not _only_found(entry):
+                found.append(f"{lens.lens.capitalize()}, {entry.name} is not ranked: {reason}.")
+            for run, _ in entry.material:
+                if run.error:
+                    found.append(f"{display.clean(run.id, 80)} ended with an error: {display.clean(run.error)}")
+    for who, verdict, missing in stack.wholes:
+        if verdict == "vendor-number":
+            found.append(f"{who}: too little is known of who ran; this is no better than a vendor's number.")
+        elif missing:
+            found.append(f"{who}: the executor is {verdict}; {len(missing)} facts are not known.")
+    found += [f"{run} recorded no executor, so its numbers belong to no known stack." for run in stack.without]
+    return tuple(dict.fromkeys(found))
+
+
+def _only_found(entry: Entry) -> bool:
+    """Whether it is not ranked for what checks found alone, which has been said."""
+    return all(run.state == "finished" and run.verdict.ranked for run in entry.group.runs)
+
+
+def _served_validity(lens: LensView) -> list[str]:
+    """One sentence a label on served points, of which a search has many beyond the limit; each reason stands below."""
+    entries = lens.under(*SERVED).entries
+    faults: dict[str, list[str]] = {}
+    for entry in entries:
+        if (fault := fault_of(entry.group)) and not _only_found(entry):
+            faults.setdefault(fault, []).append(entry.name)
+    found = [
+        f"{lens.lens.capitalize()}, served: "
+        f"{f'{len(names)} of {len(entries)} points' if len(entries) > 1 else 'the one point'} not ranked, {fault}: "
+        f"{display.breath(names)}."
+        for fault, names in faults.items()
+    ]
+    return found

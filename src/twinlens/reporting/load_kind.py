@@ -1,0 +1,73 @@
+"""How the requests of a group came: in lockstep, at a rate, at a concurrency, or otherwise. No two share an axis.
+
+And how they were held back on the way, where a policy did that: points that differ in it have names that say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from twinlens.reporting.display import clean
+from twinlens.reporting.finding_text import standing
+from twinlens.stats.summary.group import Group, Summary
+from twinlens.units import show
+
+Load = Literal["lockstep", "rate", "concurrency", "other"]
+SERVED: tuple[Load, ...] = ("rate", "concurrency", "other")
+TITLES: dict[Load, str] = {
+    "lockstep": "in lockstep batches",
+    "rate": "served at a rate (open loop)",
+    "concurrency": "served by concurrency (closed loop)",
+    "other": "served under load that changes or comes at once",
+}
+
+
+POLICY_KEYS = ("admission", "batch", "timeout_s", "in_flight")
+
+
+def policy_of(point: Mapping[str, Any]) -> str:
+    """ "static 8", "dynamic 8, 50 ms", "continuous 8", or "" where no policy held requests back."""
+    name = point.get("admission")
+    if name is None:
+        return ""
+    size = point.get("in_flight") if name == "continuous" else point.get("batch", 1)
+    parts = [clean(name, 20)] + ([clean(size, 10)] if size is not None else [])
+    timeout_s = point.get("timeout_s")
+    late = f", {show(timeout_s, 's')}" if isinstance(timeout_s, int | float) else ""
+    return " ".join(parts) + late
+
+
+def kind_of(one: Group | Summary) -> str:
+    """What a line of a chart or a row of a table stands for: the precision, and the policy where there is one."""
+    precision = clean(one.point.get("precision", "?"), 40)
+    policy = policy_of(one.point)
+    return f"{precision}, {policy}" if policy else precision
+
+
+def load_of(one: Group | Summary) -> Load:
+    """Training and engine-level inference are "lockstep"; "other" is a ramp, a trace, all at once, a single stream."""
+    if one.lens == "training":
+        return "lockstep"
+    if one.point.get("rate_per_s") is not None:
+        return "rate"
+    if one.point.get("concurrency") is not None:
+        return "concurrency"
+    return "other" if "offered_requests_per_s" in one.metrics else "lockstep"
+
+
+def place_of(one: Group) -> float:
+    """Where a group stands on the axis of its load: its rate, its concurrency, or the rate at which requests came."""
+    given = one.point.get("rate_per_s") or one.point.get("concurrency")
+    offered = one.metrics.get("offered_requests_per_s")
+    if isinstance(given, int | float):
+        return float(given)
+    return offered.value or 0.0 if offered is not None else 0.0
+
+
+def fault_of(one: Group) -> str:
+    """Why its numbers are drawn hollow, in a word or two; "" for a group that is ranked."""
+    if one.ranked:
+        return ""
+    states = [run.state for run in one.runs if run.state != "finished"]
+    return clean(states[0] if states else standing(one.label), 40)

@@ -1,0 +1,87 @@
+"""What stands in which column of a lens's table; the terminal and the page share it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from twinlens.record.estimate import Estimate
+from twinlens.reporting import display
+from twinlens.reporting.view import Lens, headline
+from twinlens.stats.metrics.definition import HEADLINE, METRICS
+from twinlens.stats.summary.group import Group
+
+_KEEPS = "keeps"  # "retention" is too wide for 80 columns
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. `ids` are tried in turn: the first with a value is shown. `bare`: the head has the unit."""
+
+    head: str
+    ids: tuple[str, ...]
+    bare: bool = False
+
+    @property
+    def label(self) -> str:
+        """The head where there is room for the metric's own name."""
+        return METRICS["retention"].label if self.head == _KEEPS else self.head
+
+    def estimate(self, group: Group) -> tuple[str, Estimate] | None:
+        """The metric's id and estimate for one group; None where it was never computed."""
+        present = [(key, group.metrics[key]) for key in self.ids if key in group.metrics]
+        return next((pair for pair in present if pair[1].value is not None), present[0] if present else None)
+
+    def text(self, group: Group) -> str:
+        """The value as shown, or a dash."""
+        found = self.estimate(group)
+        shown = display.bare if self.bare else display.value
+        return shown(found[1] if found else None)
+
+    def reason(self, group: Group) -> str:
+        """Why there is no value, in the words of the first run that has none."""
+        for key in self.ids:
+            for run in group.runs:
+                estimate = run.metrics.get(key)
+                if estimate is not None and estimate.value is None and estimate.reason:
+                    return display.clean(estimate.reason)
+        return "not computed for these runs"
+
+
+_ENERGY = {
+    "training": ("energy_per_token_j", "energy_per_step_j"),
+    "inference": ("energy_per_output_token_j", "energy_per_request_j"),
+}
+
+
+def columns(lens: Lens, groups: Sequence[Group]) -> tuple[Column, ...]:
+    """The columns of one lens's table, in order; the fidelity column is text and stands apart."""
+    rate_id = next((pair[0] for pair in map(headline, groups) if pair), HEADLINE[lens][0])
+    first = (
+        Column(METRICS[rate_id].label, HEADLINE[lens], bare=True),
+        Column(_KEEPS, ("retention",)),
+    )
+    if lens == "training":
+        return (
+            *first,
+            Column("step p50", ("step_s_p50",)),
+            # Runs to a target are small and short: how long it took says more of them than how busy they were.
+            Column("to target", ("time_to_target_s",))
+            if any("time_to_target_s" in one.metrics for one in groups)
+            else Column("MFU", ("mfu", "mfu_own_shapes")),
+            Column("memory", ("peak_bytes",)),
+            Column("loss", ("final_loss",), bare=True),
+            Column("energy", _ENERGY[lens]),
+        )
+    times = (
+        (Column("latency p50", ("e2e_latency_s_p50",)),)
+        if rate_id == HEADLINE[lens][1]
+        else (Column("TTFT p50", ("ttft_s_p50",)), Column("TPOT p50", ("tpot_s_p50",)))
+    )
+    return (
+        *first,
+        *times,
+        Column("MBU", ("mbu", "matvec_share")),
+        Column("memory", ("peak_bytes",)),
+        Column("energy", _ENERGY[lens]),
+    )

@@ -1,0 +1,100 @@
+"""The table "ratios from paired slices" for a terminal of 80 columns, and the same for the HTML report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from rich import box
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from twinlens.record.run import Run
+from twinlens.record.store import write_json
+from twinlens.reporting import display
+from twinlens.reporting.paired import Paired, paired, paired_json
+from twinlens.reporting.text.footnote import hanging
+from twinlens.reporting.text.sentence import reference_of
+from twinlens.reporting.view import LENSES, in_order
+from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.summary.group import Group
+from twinlens.units import digits
+from twinlens.version import __version__
+
+HEADS = ("ratio", "of", "95% interval", "repeats", "rounds", "others", "the ratio is")
+LEGEND = (
+    "Points took turns; a round gives one ratio (twinlens explain paired_ratio). ranked: the ratio "
+    "stayed on one level, and may be compared whether or not the rates above are ranked. others: slices in which other "
+    "programs took part of the machine; they stay in."
+)
+
+
+def paired_of(groups: Sequence[Group], runs: Sequence[Run]) -> tuple[Paired, ...]:
+    """The paired ratios of these groups against their references, from the rows of their runs."""
+    return paired(groups, runs, _reference_of)
+
+
+def _reference_of(one: Group, groups: Sequence[Group]) -> Group | None:
+    """As for rates; and of servers that were up already the first one: by turns two addresses may be compared, though
+    nobody knows which machines they are."""
+    found = reference_of(one, groups)
+    if found is not None or one.machine is None or not one.machine.is_attached:
+        return found
+    alike = [other for other in in_order(groups) if other.model == one.model and other.point == one.point]
+    first = next((other for other in alike if other.machine and other.machine.is_attached), one)
+    return None if first is one else first
+
+
+def paired_table(found: Sequence[Paired]) -> RenderableType:
+    """One row a ratio, a table a lens; nothing where there is none. Those not ranked say why below."""
+    return Stack(*(_of_lens(lens, mine) for lens in LENSES if (mine := [one for one in found if one.one.lens == lens])))
+
+
+def cells(one: Paired) -> tuple[str, ...]:
+    """A row: what against what, and its columns as HEADS names them."""
+    count = one.found
+    label = METRICS[count.metric].label if count.metric in METRICS else display.clean(count.metric, 30)
+    return (
+        f"{count.above} / {count.below}",
+        display.times(count.ratio),
+        label,
+        (display.times_bounds(count.ratio) + ("" if count.ratio.level is not None else " (range)"))
+        if count.ratio.low is not None
+        else display.ABSENT,
+        str(count.repeats),
+        str(count.blocks),
+        f"{count.disturbed_slices} of {count.slices}",
+        "ranked" if one.ranked else "not ranked",
+    )
+
+
+def write_paired(folder: Path, found: Sequence[Paired]) -> None:
+    """paired.json beside study.json, where it is not there or says something else. Raises OSError."""
+    path, data = folder / "paired.json", {"schema": 1, "twinlens": __version__, "paired": paired_json(found)}
+    with suppress(OSError, ValueError):
+        if json.loads(path.read_text(encoding="utf-8")) == json.loads(json.dumps(data)):
+            return
+    write_json(path, data)
+
+
+def _of_lens(lens: str, found: Sequence[Paired]) -> RenderableType:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    table.add_column("", overflow="fold", max_width=20)
+    for head in HEADS:
+        words = head in ("of", "the ratio is")
+        table.add_column(head.replace(" ", "\n"), justify="left" if words else "right", no_wrap=not words)
+    for one in found:
+        table.add_row(*(Text(text, style="" if one.ranked else "dim") for text in cells(one)))
+    why = [
+        hanging("✗ ", f"{cells(one)[0]}, {cells(one)[2]}: the ratio is not ranked: {one.fault}", "yellow")
+        for one in found
+        if not one.ranked
+    ]
+    seen = [one.found.visible_change for one in found if one.ranked and one.found.visible_change is not None]
+    could = f" A change of {digits(100 * max(seen), 2)}% within a repeat would have shown." if seen else ""
+    title = Text(f"{lens.capitalize()} · ratios from paired slices", style="bold")
+    return Stack(title, Text(""), table, Text(""), *why, hanging("", LEGEND + could, "dim"), Text(""))

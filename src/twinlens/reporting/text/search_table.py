@@ -1,0 +1,73 @@
+"""A search in a terminal of 80 columns: its answer, then every run of it in order."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from twinlens.record.search import Found, SearchRecord
+from twinlens.reporting import display
+from twinlens.reporting.finding_text import in_words
+from twinlens.spec.slo import Slo
+
+_COLOURS = {"pass": "green", "fail": "red", "invalid": "yellow", "failed": "yellow"}
+
+
+def search_table(record: SearchRecord) -> RenderableType:
+    """The answer of each search as an interval with its reason, and its runs: value, verdict, why."""
+    return Stack(*(_one(record, found) for found in record.found))
+
+
+def where(found: Found) -> str:
+    """The point of the sweep that a search stands for: "bf16", or "" where nothing else was swept."""
+    return " · ".join(
+        display.clean(value, 30) if key == "precision" else f"{display.clean(key, 30)} {display.clean(value, 30)}"
+        for key, value in found.where.items()
+        if value is not None
+    )
+
+
+def interval(found: Found, unit: str) -> str:
+    """ "[8, 8.9) requests/s", with words where a side is open."""
+    if found.low is None and found.high is None:
+        return "not known"
+    if found.low is None:
+        return f"below {found.high:g} {unit}"
+    if found.high is None:
+        return f"at least {found.low:g} {unit}"
+    return f"[{found.low:g}, {found.high:g}) {unit}"
+
+
+def asked(record: SearchRecord) -> str:
+    """The SLO in words: "TTFT ≤ 0.5 s and TPOT ≤ 0.05 s for 99% of requests"."""
+    return f"{limits_of(record.slo)} for {100 * record.slo.quantile:.4g}% of requests"
+
+
+def limits_of(slo: Slo) -> str:
+    """The limits of an SLO in words: "TTFT ≤ 0.5 s and TPOT ≤ 0.05 s"."""
+    names = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_latency_s": "latency"}
+    return " and ".join(f"{names[key]} ≤ {limit:g} s" for key, limit in slo.limits().items())
+
+
+def said(found: Found) -> str:
+    """The outcome and its reason, safe to show."""
+    return f"{found.outcome}: {display.clean(in_words(found.reason), 400)}"
+
+
+def _one(record: SearchRecord, found: Found) -> RenderableType:
+    name = where(found)
+    title = Text(f"Search{f' · {name}' if name else ''}: {interval(found, record.search.unit)}", style="bold")
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    table.add_column("run", justify="right", no_wrap=True)
+    table.add_column(record.search.unit.replace(" in ", "\nin "), justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("why", overflow="fold")
+    for number, one in enumerate(found.tried, start=1):
+        style = _COLOURS.get(one.verdict, "")
+        words = Text(one.verdict, style=style)
+        table.add_row(str(number), f"{one.value:g}", words, display.clean(in_words(one.why), 300))
+    lines = [Text(said(found)), Text(f"SLO: {asked(record)}.", style="dim")]
+    return Stack(title, Text(""), table, Text(""), *lines, Text(""))

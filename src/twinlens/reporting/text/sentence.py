@@ -1,0 +1,244 @@
+"""Three sentences a person can use: what precision did in training, in inference, and that these are two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.search import SearchRecord
+from twinlens.reporting import display
+from twinlens.reporting.finding_text import standing
+from twinlens.reporting.gate import gate_word
+from twinlens.reporting.load_kind import SERVED, load_of
+from twinlens.reporting.paired import Paired, paired_words, standing_words
+from twinlens.reporting.paired import said as ratio_words
+from twinlens.reporting.text.serving_sentence import served_sentence
+from twinlens.reporting.view import Lens, headline, in_order, point_names, precision_of, runs_word
+from twinlens.stats.estimator.ratio import difference_of_runs, ratio_of_runs
+from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.summary.group import Group
+from twinlens.units import NATS
+
+
+def sentences(
+    training: Sequence[Group],
+    inference: Sequence[Group],
+    *,
+    searches: Sequence[SearchRecord] = (),
+    paired: Sequence[Paired] = (),
+) -> tuple[str, str, str]:
+    """One sentence per lens and one that keeps them apart. Factors have an interval or say they have none.
+
+    Where points took turns (`paired`) the ratio is that of their slices, if it may be ranked.
+    """
+    both = {"training": in_order(training), "inference": in_order(inference)}
+    said = [f"{lens.capitalize()}: {_both_ways(groups, searches, paired)}" for lens, groups in both.items()]
+    batches = [one for one in both["inference"] if load_of(one) not in SERVED]
+    return said[0], said[1], _apart(both["training"], batches or both["inference"], paired)
+
+
+def both_counts(one: Group, stalled_s: float) -> str | None:
+    """What a stall does to the wait for a first token, counted from when it was due and from when it was sent."""
+    found = [one.metrics.get(name) for name in ("ttft_s_p90", "ttft_from_send_s_p90")]
+    if any(wait is None or wait.value is None for wait in found):
+        return None
+    due, sent = (display.value(wait) for wait in found)
+    return (
+        f"In mid-run the server stood still for {stalled_s:g} s. Counted from when it was due, every tenth request "
+        f"waited {due} or longer for its first token; counted from when it was sent, {sent}: that count leaves out "
+        "the wait before sending, which users feel."
+    )
+
+
+def against(one: Group, reference: Group, chosen_from: int = 1) -> Estimate | None:
+    """The ratio of two groups' headline rates over their ranked runs; None where either may not be ranked."""
+    if not (one.ranked and reference.ranked):
+        return None
+    sides = [_rates(group) for group in (one, reference)]
+    # The largest of several is large by luck too: its interval is of a level at which none of them says too much.
+    return ratio_of_runs(*sides, level=1 - 0.05 / max(1, chosen_from)) if all(sides) else None
+
+
+def reference_of(one: Group, groups: Sequence[Group]) -> Group | None:
+    """The fp32 group of the same model, settings, machine and software, else the widest; None where it is `one`."""
+    settings, stack = _settings(one), _stack(one)
+    alike = [
+        group
+        for group in groups
+        if group.model == one.model and _settings(group) == settings and _stack(group) == stack
+    ]
+    found = next((group for group in alike if precision_of(group) == "fp32"), alike[0] if alike else None)
+    return None if found is one else found
+
+
+def comparison(ratio: Estimate) -> str:
+    """A ratio in words: how much, its interval, or that there is no difference to be seen."""
+    interval = display.times_bounds(ratio)
+    if not interval:
+        why = "the slower side is not clear of 0" if "not clear of 0" in ratio.method else "fewer than 3 runs a side"
+        return f"{display.times(ratio)} (no interval: {why})"
+    if ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high:
+        return f"{display.times(ratio)} ({interval}: no difference can be told)"
+    return f"{display.times(ratio)} ({interval})"
+
+
+def _both_ways(groups: Sequence[Group], searches: Sequence[SearchRecord], paired: Sequence[Paired]) -> str:
+    """What was measured in batches, and after it what was served: tokens/s at a given rate compare no precisions."""
+    served = [one for one in groups if load_of(one) in SERVED]
+    batches = [one for one in groups if load_of(one) not in SERVED]
+    parts = [_of_machines(batches, paired)] if batches or not served else []
+    words = served_sentence(served, searches) if served else ""
+    if by_turns := _paired(served, paired):
+        words = f"{words} By turns {by_turns}"
+    return " ".join([*parts, words[:1].upper() + words[1:]]) if parts and words else words or parts[0]
+
+
+def _of_machines(groups: Sequence[Group], paired: Sequence[Paired]) -> str:
+    """One sentence for each machine: a factor is never of one over another."""
+    tags = list(dict.fromkeys(one.tag for one in groups))
+    if len(tags) < 2:
+        return _paired(groups, paired) or _lens(groups)
+    parts = {tag: [one for one in groups if one.tag == tag] for tag in tags}
+    said = {tag: _paired(mine, paired) or _lens(mine) for tag, mine in parts.items()}
+    return " ".join(f"On machine {tag or '(not recorded)'}: {words}" for tag, words in said.items())
+
+
+def _paired(groups: Sequence[Group], paired: Sequence[Paired]) -> str | None:
+    """The sentence of points that took turns; None where no ratio of theirs may be ranked."""
+    members = set(map(id, groups))
+    found = [one for one in paired if one.ranked and one.is_headline and id(one.one) in members]
+    if not found:
+        return None
+    best = max(found, key=lambda one: one.found.ratio.value or 0.0)
+    text = paired_words(best) + _quality(best.one, best.reference)
+    passing = [one for one in found if gate_word(one.one) == "go"]
+    if gate_word(best.one) == "no-go" and passing:
+        second = max(passing, key=lambda one: one.found.ratio.value or 0.0)
+        text += f"; the fastest that passes is {second.found.above} at {ratio_words(second)}"
+    return f"{text}; {standing_words([best])}."
+
+
+def _lens(groups: Sequence[Group]) -> str:
+    if not groups:
+        return "not measured."
+    names = dict(zip(map(id, groups), point_names(groups), strict=True))
+    ranked = [one for one in groups if one.ranked and headline(one)]
+    if not ranked:
+        reasons = "; ".join(f"{names[id(one)]}: {_state(one)}" for one in groups[:4])
+        return f"nothing can be ranked ({reasons})."
+    pairs = [(one, reference_of(one, groups)) for one in ranked]
+    ratios = [(one, other, against(one, other)) for one, other in pairs if other is not None]
+    found = [(one, other, ratio) for one, other, ratio in ratios if ratio is not None and ratio.value is not None]
+    if not found:
+        return f"{_alone(ranked, names[id(ranked[0])])}{_left_out(groups, names)}"
+    best = _for_choice(max(found, key=lambda pair: pair[2].value or 0.0), len(found))
+    passing = [pair for pair in found if gate_word(pair[0]) in ("go", "reference")]
+    text = _pair(*best, names) + _quality(*best[:2])
+    if best[0].lens == "inference" and gate_word(best[0]) == "no-go" and passing:
+        next_best = _for_choice(max(passing, key=lambda pair: pair[2].value or 0.0), len(found))
+        text += f"; the fastest that passes is {names[id(next_best[0])]} at {comparison(next_best[2])}"
+    return f"{text}.{_left_out(groups, names)}"
+
+
+def _for_choice(pair: tuple[Group, Group, Estimate], of: int) -> tuple[Group, Group, Estimate]:
+    """The same ratio with the interval of the largest of `of` ratios."""
+    one, other, ratio = pair
+    return one, other, against(one, other, of) or ratio
+
+
+def _state(one: Group) -> str:
+    unfinished = [run for run in one.runs if run.state != "finished"]
+    return f"unfinished ({display.clean(unfinished[0].state)})" if unfinished else standing(one.label)
+
+
+def _pair(one: Group, other: Group, ratio: Estimate, names: dict[int, str]) -> str:
+    pair = headline(one)
+    rate = METRICS[pair[0]].label if pair else "rate"
+    return f"{names[id(one)]} sustains {comparison(ratio)} the {rate} of {names[id(other)]}"
+
+
+def _quality(one: Group, other: Group) -> str:
+    if one.lens == "inference":
+        word = gate_word(one)
+        agreement = one.metrics.get("top1_agreement")
+        shown = f" (top-1 agreement {display.value(agreement)})" if agreement and agreement.value is not None else ""
+        if word == "no-go":
+            return f", but fails the fidelity gate{shown}"
+        return f" and passes the fidelity gate{shown}" if word == "go" else "; its fidelity was not measured"
+    times = [group.metrics.get("time_to_target_s") for group in (one, other)]
+    if all(found is not None and found.value is not None for found in times):
+        first, second = (display.value(found) for found in times)
+        return f" and meets the target loss after {first} against {second}"
+    losses = [group.metrics.get("final_loss") for group in (one, other)]
+    if any(loss is None or loss.value is None for loss in losses):
+        return ""
+    shown = " and ".join(display.bare(loss, 4) for loss in losses)
+    apart = difference_of_runs(*(_losses(group) for group in (one, other)), unit=NATS)
+    if apart.value is None or apart.low is None or apart.high is None:
+        return f" (final loss {shown} nats, no interval)"
+    by = f"{apart.low:+.2g} to {apart.high:+.2g} nats"
+    told = f"no difference can be told, {by}" if apart.low <= 0 <= apart.high else f"they differ by {by}"
+    return f", with final losses of {shown} nats ({told}; after equal time, not equal steps)"
+
+
+def _losses(group: Group) -> list[float]:
+    found = [run.metrics.get("final_loss") for run in group.runs if run.state == "finished"]
+    return [loss.value for loss in found if loss is not None and loss.value is not None]
+
+
+def _alone(ranked: Sequence[Group], name: str) -> str:
+    one, pair = ranked[0], headline(ranked[0])
+    spread = display.spread(pair[1]) if pair else ""
+    how = ", ".join(filter(None, (spread, runs_word(len(one.runs)))))
+    amount = display.value(pair[1]) if pair else "no rate"
+    why = "no other precision can be ranked beside it"
+    if len(ranked) > 1:
+        why = "what it would be set against is not ranked"
+    return f"{name} sustains {amount} ({how}); {why}."
+
+
+def _left_out(groups: Sequence[Group], names: dict[int, str]) -> str:
+    """By the names that the sentence before it uses: the fp32 of another model is another point."""
+    left = [names[id(one)] for one in groups if not one.ranked]
+    return f" Not ranked: {', '.join(dict.fromkeys(left))}." if left else ""
+
+
+def _apart(training: Sequence[Group], inference: Sequence[Group], paired: Sequence[Paired]) -> str:
+    if not (training and inference):
+        lens: Lens = "training" if training else "inference"
+        other = "inference" if training else "training"
+        return f"Only {lens} was measured: it says nothing about {other}."
+    for one in reversed(training):
+        asked = one.model, precision_of(one), one.tag
+        twin = next((group for group in inference if (group.model, precision_of(group), group.tag) == asked), None)
+        if twin is None:
+            continue
+        ratios = [_of_reference(one, training, paired), _of_reference(twin, inference, paired)]
+        if None not in ratios:
+            first, second = (display.times(ratio) for ratio in ratios if ratio is not None)
+            return (
+                f"{precision_of(one)} is worth {first} in training and {second} in inference: "
+                "two different numbers, and neither predicts the other."
+            )
+    return "These are two different numbers: neither predicts the other."
+
+
+def _of_reference(one: Group, groups: Sequence[Group], paired: Sequence[Paired]) -> Estimate | None:
+    for pair in paired:
+        if pair.ranked and pair.is_headline and pair.one is one:
+            return pair.found.ratio
+    reference = reference_of(one, groups)
+    return against(one, reference) if reference is not None else None
+
+
+def _rates(group: Group) -> list[float]:
+    pairs = [headline(run) for run in group.runs if run.state == "finished"]
+    return [pair[1].value for pair in pairs if pair and pair[1].value]
+
+
+def _stack(one: Group) -> str:
+    return one.machine.stack if one.machine else ""
+
+
+def _settings(one: Group) -> dict[str, object]:
+    return {key: value for key, value in one.point.items() if key != "precision"}

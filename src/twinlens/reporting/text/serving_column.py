@@ -1,0 +1,28 @@
+"""What stands in which column of a table of served runs; the terminal and the page share it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from twinlens.reporting.load_kind import Load
+from twinlens.reporting.text.column import Column
+from twinlens.stats.summary.group import Group
+
+PLACE_HEADS: dict[Load, str] = {"rate": "rate /s", "concurrency": "in flight", "other": "due /s"}
+"""The head of the first column: what the points of a load differ in."""
+
+
+def served_columns(groups: Iterable[Group]) -> tuple[Column, ...]:
+    """The columns of served runs: what was good (done, where no SLO says what is good), the two latencies at their
+    median and their tail, and the share that was good."""
+    has_slo = any("goodput_per_s" in one.metrics and one.metrics["goodput_per_s"].value is not None for one in groups)
+    return (
+        Column("goodput /s", ("goodput_per_s",), bare=True)
+        if has_slo
+        else Column("done /s", ("requests_per_s",), bare=True),
+        Column("TTFT p50", ("ttft_s_p50",)),
+        Column("TTFT p99", ("ttft_s_p99",)),
+        Column("TPOT p50", ("tpot_s_p50",)),
+        Column("TPOT p99", ("tpot_s_p99",)),
+        Column("within SLO", ("slo_attainment",)),
+    )

@@ -1,0 +1,138 @@
+"""Served runs in a terminal of 80 columns: what stands against them first, then a row for each point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from twinlens.record.estimate import Estimate
+from twinlens.reporting import display
+from twinlens.reporting.finding_text import in_words, standing
+from twinlens.reporting.load_kind import TITLES, Load, fault_of, kind_of, place_of
+from twinlens.reporting.machine import where
+from twinlens.reporting.text.agreement import agreement_sentence
+from twinlens.reporting.text.column import Column
+from twinlens.reporting.text.footnote import Footnotes, hanging
+from twinlens.reporting.text.policies import HELD, HOLD_COLUMNS, WHY, choices, has_policies
+from twinlens.reporting.text.serving_column import PLACE_HEADS, served_columns
+from twinlens.reporting.view import point_names, why_not_ranked
+from twinlens.stats.summary.group import Group
+from twinlens.units import digits
+
+_LABEL_WIDTH = 12
+_WORDS = {"no steady state": "unsteady"}  # what is too wide for its column; the line above says it in full
+
+
+def served_table(load: Load, groups: Sequence[Group]) -> RenderableType:
+    """One model served in one way on one machine. Groups that may not be ranked are named first, with the reason."""
+    names = dict(zip(map(id, groups), point_names(groups), strict=True))
+    notes = Footnotes()
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=_LABEL_WIDTH)
+    columns = served_columns(groups)
+    for head in (PLACE_HEADS[load], *(column.head for column in columns)):
+        table.add_column(head.replace(" ", "\n"), justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for one in groups:
+        _add(table, one, columns, notes)
+    title = Text(display.clean(f"Inference · {groups[0].model}, {TITLES[load]}{where(groups[0])}", 160), style="bold")
+    against = [
+        hanging("✗ ", f"{names[id(one)]} is not ranked: {in_words(why_not_ranked(one) or '')}", "yellow")
+        for one in groups
+        if not one.ranked
+    ]
+    agreed = agreement_sentence(groups)
+    below = [hanging("", words, "dim") for words in (_legend(load, _shown(columns, groups)), agreed) if words]
+    return Stack(title, *against, Text(""), table, Text(""), *notes.listed(), *below, Text(""), *_held(load, groups))
+
+
+def _held(load: Load, groups: Sequence[Group]) -> list[RenderableType]:
+    """What each policy kept back and why, and which one to take; nothing where no policy held anything."""
+    if not has_policies(groups):
+        return []
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=_LABEL_WIDTH)
+    for head in (PLACE_HEADS[load], *(column.head for column in HOLD_COLUMNS)):
+        table.add_column(head.replace(" ", "\n"), justify="right", no_wrap=True)
+    notes = Footnotes()
+    for one in groups:
+        style = "" if one.ranked else "dim"
+        cells = [_cell(column, one, notes, style) for column in HOLD_COLUMNS]
+        table.add_row(Text(_label(one), style=style), f"{place_of(one):.4g}", *cells)
+    said = [hanging("→ ", words, "bold") for words in choices(groups)]
+    return [
+        Text(HELD, style="bold"),
+        Text(""),
+        table,
+        Text(""),
+        *notes.listed(),
+        *said,
+        hanging("", WHY, "dim"),
+        Text(""),
+    ]
+
+
+def _label(one: Group) -> str:
+    """Precision and policy on lines of their own, each as wide as its column."""
+    lines = kind_of(one).split(", ")
+    return "\n".join(line if len(line) <= _LABEL_WIDTH else line.replace(" ", "\n") for line in lines)
+
+
+def _add(table: Table, one: Group, columns: Sequence[Column], notes: Footnotes) -> None:
+    style = "" if one.ranked else "dim"
+    fault = fault_of(one)
+    word = _WORDS.get(fault, fault) or standing(one.label).split(" ")[0]
+    place = place_of(one)
+    shown = f"{place:g}" if place == float(f"{place:.4g}") else digits(place)
+    cells = [Text(_label(one), style=style), Text(shown, style=style)]
+    cells += [_cell(column, one, notes, style) for column in columns]
+    table.add_row(*cells, Text(word, style="yellow" if fault else "green"))
+
+
+def _cell(column: Column, one: Group, notes: Footnotes, style: str) -> Text:
+    found = column.estimate(one)
+    if found is None or found[1].value is None:
+        why = f"{column.head}: not measured: {without_counts(column.reason(one))}"
+        return Text(f"{display.ABSENT} {notes.mark(why)}", style=style)
+    under = display.under(found[1])
+    if found[0] == "slo_attainment":
+        under = share_bounds(found[1])
+    elif found[1].low is None or found[1].high is None:
+        method = found[1].method
+        reason = method.partition("; no interval: ")[2] or method
+        under = notes.mark(f"no interval: {without_counts(display.clean(reason))}")
+    return Text(f"{column.text(one)}\n{under}", style=style)
+
+
+def share_bounds(estimate: Estimate) -> str:
+    """The interval of a share in per cent, to a tenth: "89.4–99.9"; in brackets where it is a range of two runs."""
+    if estimate.low is None or estimate.high is None or estimate.low == estimate.high:
+        return ""
+    low, high = (f"{100 * bound:.1f}".replace("100.0", "100") for bound in (estimate.low, estimate.high))
+    return f"({low}–{high})" if display.kind(estimate) == "range" else f"{low}–{high}"
+
+
+def without_counts(reason: str) -> str:
+    """What a quantile needs, without how many values this point had: the same for all points, so said once."""
+    return reason.partition(", there are")[0]
+
+
+def _shown(columns: Sequence[Column], groups: Sequence[Group]) -> list[Estimate]:
+    return [pair[1] for one in groups for column in columns if (pair := column.estimate(one))]
+
+
+def _legend(load: Load, shown: Sequence[Estimate]) -> str:
+    what = {
+        "rate": "rate: asked, as an open loop that waits for no answer.",
+        "concurrency": "in flight: asked, as a closed loop in which each answer starts the next request.",
+        "other": "due: the rate at which requests came.",
+    }[load]
+    return (
+        f"{what} TTFT and TPOT count from when each request was due, failures being slower than any answer. "
+        f"{' '.join([*display.legend(shown), ''])}goodput: requests that met every limit; within SLO: their share."
+    )

@@ -1,0 +1,206 @@
+"""Tables for a terminal of 80 columns: values that line up, intervals under them, reasons as footnotes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from io import StringIO
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.console import Group as Stack
+from rich.table import Table
+from rich.text import Text
+
+from twinlens.record.estimate import Estimate
+from twinlens.reporting import display
+from twinlens.reporting.finding_text import IMPOSSIBLE, finding_text, in_words, short, standing
+from twinlens.reporting.gate import gate_word
+from twinlens.reporting.load_kind import SERVED, Load, load_of
+from twinlens.reporting.machine import where
+from twinlens.reporting.text.column import Column, columns
+from twinlens.reporting.text.first_lines import MOST
+from twinlens.reporting.text.footnote import Footnotes, hanging
+from twinlens.reporting.text.serving_table import served_table
+from twinlens.reporting.view import Lens, in_order, point_names, why_not_ranked
+from twinlens.stats.finding.checks import is_impossible
+from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.summary.group import Group, Summary
+
+WIDTH = 80
+
+
+def summary_table(groups: Sequence[Group], lens: Lens) -> RenderableType:
+    """One lens's operating points: sustained rate and what stands beside it, each with its interval.
+
+    One table for a model on a machine, and one more for each way in which it was served. Groups that may not be
+    ranked stand apart at its end, with the reason below. Fits 80 columns; a dash and a footnote: not measured.
+    """
+    chosen = in_order([one for one in groups if one.lens == lens])
+    if not chosen:
+        return Text(f"{lens.capitalize()}: not measured.")
+    parts: dict[tuple[str, str, Load], list[Group]] = {}
+    for one in chosen:
+        parts.setdefault((one.model, one.tag, load_of(one)), []).append(one)
+    return Stack(
+        *(
+            served_table(load, groups) if load in SERVED else _of_model(lens, groups)
+            for (_, _, load), groups in parts.items()
+        )
+    )
+
+
+def metric_table(summary: Summary) -> RenderableType:
+    """Every metric of one run: value, interval, n, origin, and method as a footnote. Absent ones say why."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for name, side in (
+        ("metric", "left"),
+        ("value", "right"),
+        ("interval", "right"),
+        ("n", "right"),
+        ("origin", "left"),
+    ):
+        table.add_column(name, justify=side, no_wrap=name != "metric")  # type: ignore[arg-type]
+    notes = Footnotes()
+    last = None
+    for key in _in_table_order(summary.metrics):
+        known = METRICS.get(key)
+        if last is not None and known and known.group != last:
+            table.add_section()
+        last = known.group if known else last
+        _add_metric(table, known.label if known else display.clean(key, 30), summary.metrics[key], notes)
+    head = (
+        f"{display.clean(summary.run)}: {summary.state}, {summary.rows:,} rows, {summary.lens} lens, "
+        f"{display.clean(summary.model)}"
+    )
+    lines = [Text(head, style="bold"), *_standing(summary)]
+    warnings = [hanging("! ", display.clean(in_words(note), 600), "yellow") for note in summary.notes]
+    return Stack(*lines, table, *notes.listed(), *warnings)
+
+
+def plain(renderable: RenderableType, width: int = WIDTH) -> str:
+    """A renderable as plain text of at most `width` columns, without colour."""
+    out = StringIO()
+    console = Console(file=out, width=width, color_system=None, force_terminal=False, legacy_windows=False)
+    console.print(renderable)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def _of_model(lens: Lens, chosen: Sequence[Group]) -> RenderableType:
+    names = dict(zip(map(id, chosen), point_names(chosen), strict=True))
+    notes = Footnotes()
+    ordered = sorted(chosen, key=lambda one: not one.ranked)
+    table = _empty(lens, chosen)
+    for before, one in zip([None, *ordered], ordered, strict=False):
+        if before is not None and before.ranked and not one.ranked:
+            table.add_section()
+        _add(table, one, names[id(one)], columns(lens, chosen), notes)
+    title = Text(display.clean(f"{lens.capitalize()} · {chosen[0].model}{where(chosen[0])}", 160), style="bold")
+    unranked = [
+        hanging("✗ ", f"{names[id(one)]} is not ranked: {why_not_ranked(one)}", "yellow")
+        for one in ordered
+        if not one.ranked
+    ]
+    legend = hanging("", _legend(chosen, lens), "dim")
+    return Stack(title, Text(""), table, Text(""), *unranked, *notes.listed(), legend, Text(""))
+
+
+def _empty(lens: Lens, groups: Sequence[Group]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=15)
+    for column in columns(lens, groups):
+        table.add_column(column.head.replace(" ", "\n"), justify="right", no_wrap=True)
+        if lens == "inference" and column.head == "memory":
+            table.add_column("gate", justify="right", no_wrap=True)
+    return table
+
+
+def _add(table: Table, one: Group, name: str, shown: Sequence[Column], notes: Footnotes) -> None:
+    style = "" if one.ranked else "dim"
+    lines = [*name.split(" · "), *([] if one.ranked else ["not ranked"])]
+    cells = [Text("\n".join(lines), style=style)]
+    for column in shown:
+        cells.append(_cell(column, one, notes, style))
+        if one.lens == "inference" and column.head == "memory":
+            cells.append(_fidelity(one, style))
+    table.add_row(*cells)
+
+
+def _cell(column: Column, one: Group, notes: Footnotes, style: str) -> Text:
+    found = column.estimate(one)
+    if found is None or found[1].value is None:
+        letter = notes.mark(f"{column.head}: not measured: {column.reason(one)}")
+        return Text(f"{display.ABSENT} {letter}", style=style)
+    estimate = found[1]
+    under = display.under(estimate)
+    if estimate.low is None and column.head not in ("memory", "energy"):
+        under = notes.mark(f"no interval: {display.clean(estimate.method)}")
+    if is_impossible(*found):
+        under = f"{under} {notes.mark(f'{column.head}: {IMPOSSIBLE}')}"
+    return Text(f"{column.text(one)}\n{under}", style=style)
+
+
+def _fidelity(one: Group, style: str) -> Text:
+    word = gate_word(one)
+    agreement = one.metrics.get("top1_agreement")
+    under = display.value(agreement) if agreement is not None and agreement.value is not None else ""
+    colour = {"go": "green", "no-go": "red"}.get(word, style)
+    first = {"not measured": display.ABSENT, "reference": "ref"}.get(word, word)
+    return Text(f"{first}\n{under}", style=colour)
+
+
+def _legend(groups: Sequence[Group], lens: Lens) -> str:
+    counts = sorted({len(one.runs) for one in groups})
+    runs = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
+    words = [
+        f"Each row: {runs} run{'s in fresh processes' if counts[-1] > 1 else ' in a fresh process'}.",
+        *display.legend(
+            pair[1] for one in groups for column in columns(lens, groups) if (pair := column.estimate(one))
+        ),
+        "keeps: sustained rate as a share of the peak.",
+    ]
+    if lens == "inference":
+        words.append("gate: fidelity against fp32 (ref) and top-1 agreement.")
+    return " ".join(words)
+
+
+def _in_table_order(metrics: Mapping[str, Estimate]) -> list[str]:
+    order = list(METRICS)
+    groups = list(dict.fromkeys(metric.group for metric in METRICS.values()))
+
+    def place(key: str) -> tuple[int, int]:
+        return (groups.index(METRICS[key].group), order.index(key)) if key in METRICS else (len(groups), 0)
+
+    return sorted(metrics, key=place)
+
+
+def _standing(summary: Summary) -> list[RenderableType]:
+    """The verdict, and below it the gravest findings: what a reader must know before any number."""
+    verdict, label = summary.verdict, standing(summary.verdict.label)
+    causes = [short(one.code) for one in summary.disqualified if one.code != "client-limit" or label != "invalid"]
+    if summary.state != "finished":
+        causes.insert(0, display.clean(summary.state))
+    why = f": {', '.join(dict.fromkeys(causes))}" if causes else ""
+    window = f" Steady window {verdict.begin_s:.1f}–{verdict.end_s:.1f} s of the run." if verdict.ranked else ""
+    word = "ranked" if summary.ranked else f"not ranked{why}"
+    lines: list[RenderableType] = [
+        Text(f"{label} ({word}): {display.clean(verdict.reason)}.{window}", style="" if summary.ranked else "yellow")
+    ]
+    told = [one for one in summary.findings if one.severity != "notes"]
+    told = [one for one in told if one.code != "client-limit" or label != "invalid"]
+    lines += [
+        hanging("✗ " if one in summary.disqualified else "! ", finding_text(one), "yellow") for one in told[:MOST]
+    ]
+    if len(told) > MOST:
+        lines.append(Text(f"… {len(told) - MOST} more: see --json or the report", style="dim"))
+    return lines
+
+
+def _add_metric(table: Table, label: str, estimate: Estimate, notes: Footnotes) -> None:
+    if estimate.value is None:
+        letter = notes.mark(f"not measured: {display.clean(estimate.reason)}")
+        table.add_row(label, display.ABSENT, "", "", f"– {letter}")
+        return
+    shown = display.bounds(estimate) + ("" if estimate.level is not None or estimate.low is None else " (range)")
+    count = f"{estimate.n:,}" if estimate.n is not None else display.ABSENT
+    origin = f"{estimate.origin} {notes.mark(display.clean(estimate.method))}"
+    table.add_row(label, display.value(estimate), shown or display.ABSENT, count, origin)

@@ -1,0 +1,250 @@
+"""The material of one report: runs put into groups, one lens at a time. Nothing here blends the two."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
+from twinlens.record.run import Run
+from twinlens.record.search import SearchRecord
+from twinlens.reporting.display import clean
+from twinlens.reporting.finding_text import finding_text, in_words, short, standing
+from twinlens.reporting.load_kind import POLICY_KEYS, SERVED, Load, kind_of, load_of, place_of, policy_of
+from twinlens.spec.precision import PRECISIONS
+from twinlens.stats.metrics.definition import HEADLINE
+from twinlens.stats.summary.group import Group, Summary, group, once
+
+Lens = Literal["training", "inference"]
+LENSES: tuple[Lens, ...] = ("training", "inference")
+Material = tuple[Run, Summary]
+
+# What a served point is called by is in its name always, also where there is one only.
+_PLACES = {"rate_per_s": "/s", "concurrency": " in flight"}
+_LATE = re.compile(r" \(p99 [^)]*\)")
+_SHARE = re.compile(r"\bused ([0-9.]+) %")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One operating point: its name for people, its group of repeats, and the runs behind it."""
+
+    name: str
+    precision: str
+    group: Group
+    material: tuple[Material, ...]
+
+    @property
+    def kind(self) -> str:
+        """Its precision, and its admission policy where it has one: what a line of a chart stands for."""
+        return kind_of(self.group)
+
+
+@dataclass(frozen=True, slots=True)
+class LensView:
+    """One lens: its entries in order (model, machine, load, batch, then precision from wide to narrow, then rate)."""
+
+    lens: Lens
+    entries: tuple[Entry, ...]
+
+    def under(self, *loads: Load) -> LensView:
+        """The same lens with only the entries whose requests came in one of these ways."""
+        return LensView(self.lens, tuple(entry for entry in self.entries if load_of(entry.group) in loads))
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        return tuple(entry.group for entry in self.entries)
+
+    @property
+    def parts(self) -> tuple[tuple[Entry, ...], ...]:
+        """The entries that may stand in one table or chart: of one model on one machine."""
+        found: dict[tuple[str, str], list[Entry]] = {}
+        for entry in self.entries:
+            found.setdefault((entry.group.model, entry.group.tag), []).append(entry)
+        return tuple(map(tuple, found.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Everything one report shows. `lenses` holds those that were measured, training first."""
+
+    title: str
+    lenses: tuple[LensView, ...]
+    notes: tuple[str, ...]
+    searches: tuple[SearchRecord, ...] = ()
+
+    @property
+    def material(self) -> tuple[Material, ...]:
+        return tuple(one for lens in self.lenses for entry in lens.entries for one in entry.material)
+
+    def groups(self, lens: Lens) -> tuple[Group, ...]:
+        """The groups of one lens; none where it was not measured."""
+        return next((view.groups for view in self.lenses if view.lens == lens), ())
+
+
+def view(
+    material: Sequence[Material],
+    title: str | None = None,
+    searches: Sequence[SearchRecord] = (),
+    left_out: Sequence[str] = (),
+) -> View:
+    """Put runs into lenses and groups, beside their searches. Raises ValueError when there is no run at all.
+
+    `left_out`: sentences on runs that could not be read.
+    """
+    if not material:
+        raise ValueError("a report needs at least one run")
+    kept, again = once(summary for _, summary in material)
+    wanted = set(map(id, kept))
+    material = [one for one in material if id(one[1]) in wanted]
+    groups = group(summary for _, summary in material)
+    by_summary = {id(summary): (run, summary) for run, summary in material}
+    lenses = tuple(
+        _lens(lens, mine, by_summary) for lens in LENSES if (mine := [one for one in groups if one.lens == lens])
+    )
+    said = [note for run, summary in material for note in (*(run.facts.notes if run.facts else ()), *summary.notes)]
+    names = list(dict.fromkeys(run.spec.name for run, _ in material))
+    return View(
+        title=clean(title or _listed(names)),
+        lenses=lenses,
+        notes=_once(clean(in_words(one), 600) for one in (*left_out, *given_twice(again), *said)),
+        searches=tuple(searches),
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """ "a, b and c": every study of a report stands in its title."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def given_twice(ids: Sequence[str]) -> list[str]:
+    """A sentence on runs that were given more than once; none where none were."""
+    return [finding_text(Finding("given-twice", "notes", "", {"runs": len(ids)}))] if ids else []
+
+
+def _once(notes: Iterable[str]) -> tuple[str, ...]:
+    """Each note once, in order; notes that differ only in a share of the machine become one, with the largest.
+
+    Those that differ only in a p99 of the client become one without it: a table has it for every point.
+    """
+    found: dict[str, tuple[float, str]] = {}
+    for note in dict.fromkeys(notes):
+        share = _SHARE.search(note)
+        size = float(share.group(1)) if share else 0.0
+        kind = _LATE.sub("", _SHARE.sub("", note))
+        if kind in found and kind != note and not share:
+            found[kind] = (size, kind)
+        elif kind not in found or size > found[kind][0]:
+            found[kind] = (size, note)
+    return tuple(_SHARE.sub(r"used up to \1 %", note) for _, note in found.values())
+
+
+def in_order(groups: Sequence[Group]) -> tuple[Group, ...]:
+    """Groups by model, machine, load, batch, microbatch, then precision from wide to narrow, then rate."""
+    models = list(dict.fromkeys(one.model for one in groups))
+    regimes = list(PRECISIONS)
+
+    def place(one: Group) -> tuple[int, str, int, int, int, int, str, float]:
+        name = precision_of(one)
+        rank = regimes.index(name) if name in regimes else len(regimes)
+        point = one.point
+        sizes = point.get("batch") or 0, point.get("microbatch") or 0
+        load = load_of(one)
+        way = SERVED.index(load) + 1 if load in SERVED else 0
+        return models.index(one.model), one.tag, way, *sizes, rank, name, place_of(one) if way else 0.0
+
+    return tuple(sorted(groups, key=place))
+
+
+def precision_of(one: Group) -> str:
+    """The precision's name, safe to show."""
+    return clean(one.point.get("precision", "?"), 40)
+
+
+def point_names(groups: Sequence[Group]) -> tuple[str, ...]:
+    """A name per group: the precision, its rate or concurrency, and whatever else differs within its model.
+
+    Before it the model where there are several, and the letter of the machine where there are several.
+    """
+    several_models = len({one.model for one in groups}) > 1
+    several_machines = len({one.tag for one in groups}) > 1
+    names = []
+    for one in groups:
+        varying = _varying([other for other in groups if (other.model, other.tag) == (one.model, one.tag)])
+        parts = [f"machine {one.tag}"] if several_machines and one.tag else []
+        parts += [clean(one.model, 40)] if several_models else []
+        parts.append(precision_of(one))
+        if policy := policy_of(one.point):
+            parts.append(policy)
+            varying = [key for key in varying if key not in POLICY_KEYS]
+        parts += [_number(one.point[key]) + word for key, word in _PLACES.items() if one.point.get(key) is not None]
+        parts += [f"{clean(key, 20)} {clean(one.point[key], 20)}" for key in varying if one.point.get(key) is not None]
+        names.append(" · ".join(parts))
+    # Two stacks with the same settings still need two names: bars of one name would stand on each other.
+    stacks = [clean(one.runs[0].executor, 24) for one in groups]
+    software = [clean(one.machine.software, 40) if one.machine else "" for one in groups]
+    numbers = [f"stack {number}" for number in range(1, len(names) + 1)]
+    for words in (stacks, software, numbers):
+        twice = {name for name, count in Counter(names).items() if count > 1}
+        names = [
+            f"{name} · {word}" if name in twice and word else name for name, word in zip(names, words, strict=True)
+        ]
+    return tuple(names)
+
+
+def _varying(groups: Sequence[Group]) -> list[str]:
+    """What differs between operating points, besides what every name says."""
+    keys = dict.fromkeys(key for one in groups for key in one.point if key not in ("precision", *_PLACES))
+    return [key for key in keys if len({str(one.point.get(key)) for one in groups}) > 1]
+
+
+def _number(value: object) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else clean(value, 20)
+
+
+def headline(one: Group | Summary) -> tuple[str, Estimate] | None:
+    """The id and estimate of the sustained rate that stands first in this lens; None without one."""
+    present = [(key, one.metrics[key]) for key in HEADLINE[one.lens] if key in one.metrics]
+    return next((pair for pair in present if pair[1].value is not None), present[0] if present else None)
+
+
+def why_not_ranked(one: Group) -> str | None:
+    """Why a group is shown and not ranked, in words; None where it is ranked."""
+    if one.ranked:
+        return None
+    reasons: dict[str, dict[str, str]] = {}  # by label: of each run the first sentence
+    for run in one.runs:
+        if run.state != "finished":
+            reasons.setdefault(f"unfinished ({clean(run.state)})", {}).setdefault(run.run, "")
+        elif not run.verdict.ranked:
+            reasons.setdefault(standing(run.verdict.label), {}).setdefault(run.run, clean(run.verdict.reason, 400))
+        for found in run.disqualified:
+            if not (found.code == "client-limit" and run.verdict.label == "invalid"):  # the verdict has said so
+                reasons.setdefault(short(found.code), {}).setdefault(run.run, finding_text(found))
+    if not reasons:
+        return clean(one.label)
+    return "; ".join(_reason(label, tuple(said.values()), len(one.runs)) for label, said in reasons.items())
+
+
+def _reason(label: str, said: Sequence[str], runs: int) -> str:
+    """ "slowdown in 2 of 3 runs (rows from 81 on take longer)": the reason is that of the first of them."""
+    often = "" if runs == 1 else f" in {len(said)} of {runs} runs"
+    return f"{label}{often} ({said[0].rstrip('.')})" if said[0] and said[0] != label else f"{label}{often}"
+
+
+def runs_word(count: int) -> str:
+    """ "1 run", "3 runs"."""
+    return f"{count} run" + ("" if count == 1 else "s")
+
+
+def _lens(lens: Lens, groups: Sequence[Group], by_summary: dict[int, Material]) -> LensView:
+    ordered = in_order(groups)
+    entries = tuple(
+        Entry(name, precision_of(one), one, tuple(by_summary[id(summary)] for summary in one.runs))
+        for name, one in zip(point_names(ordered), ordered, strict=True)
+    )
+    return LensView(lens, entries)

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from report_material import Pair, estimate, image_run, inference_run, training_run
+
+from twinlens import units
+from twinlens.reporting.chart.all import Charts, charts
+from twinlens.reporting.chart.figure import PRECISION_COLOURS, _safe, colour
+from twinlens.reporting.chart.roofline import place
+from twinlens.reporting.view import view
+
+
+@pytest.fixture(scope="module")
+def drawn(demo: list[Pair]) -> dict[str, Charts]:
+    return {lens.lens: charts(lens, checked=True)[0] for lens in view(demo).lenses}
+
+
+def test_each_lens_has_its_charts(drawn: dict[str, Charts]) -> None:
+    kinds = {lens: [one.id.split("-")[1] for one in found.main] for lens, found in drawn.items()}
+    assert kinds["training"] == ["rate", "step", "loss", "phase", "memory", "rule", "roof"]
+    assert kinds["inference"] == ["rate", "ttft", "tpot", "e2e", "memory", "roof"]
+    assert [len(found.timelines) for found in drawn.values()] == [2, 4]
+
+
+def test_every_chart_has_a_sentence_a_caption_and_a_description(drawn: dict[str, Charts]) -> None:
+    for found in drawn.values():
+        for one in (*found.main, *found.timelines):
+            assert one.title.endswith(".")
+            assert one.caption
+            root = ElementTree.fromstring(one.svg)
+            assert root.get("role") == "img"
+            assert root.get("aria-label") == one.alt
+
+
+def test_ids_of_two_charts_never_meet(drawn: dict[str, Charts]) -> None:
+    ids = [
+        id
+        for found in drawn.values()
+        for one in (*found.main, *found.timelines)
+        for id in re.findall(r' id="([^"]+)"', one.svg)
+    ]
+    assert ids
+    assert len(ids) == len(set(ids))
+    used = {id for found in drawn.values() for one in found.main for id in re.findall(r"url\(#([^)]+)\)", one.svg)}
+    assert used <= set(ids)
+
+
+def test_one_precision_has_one_colour_in_both_lenses(drawn: dict[str, Charts]) -> None:
+    assert len(set(PRECISION_COLOURS.values())) == len(PRECISION_COLOURS)
+    for found in drawn.values():
+        assert colour("bf16") in found.main[0].svg
+
+
+def test_a_chart_with_a_script_is_refused() -> None:
+    with pytest.raises(ValueError, match="script"):
+        _safe('<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"><script/></svg>', "a", "b")
+    with pytest.raises(ValueError, match="onload"):
+        _safe('<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1" onload="x"/>', "a", "b")
+
+
+def test_points_on_the_roofline_by_hand(tmp_path: Path) -> None:
+    pair = inference_run(tmp_path, "fp32", rows=60)
+    (lens,) = view([pair]).lenses
+    placed, missing = place(lens, lens.entries)
+    decode = next(point for point in placed if point.kind == "decode")
+    took_s = pair[1].metrics["tpot_s_p50"].value
+    assert took_s is not None
+    assert missing == []
+    assert decode.flop_per_s == pytest.approx(2 * 34e6 / took_s)
+    moved = 34e6 * 4 + 5e6
+    assert decode.flop_per_byte == pytest.approx(2 * 34e6 / moved)
+    assert decode.reached == pytest.approx(2 * 34e6 / took_s / (2 * 34e6 / moved * 2.4e10))
+
+
+def test_a_point_without_bytes_is_left_out_and_named(tmp_path: Path) -> None:
+    run, summary = training_run(tmp_path, "fp32", rows=60)
+    assert run.facts is not None
+    del run.facts.work["step_bytes"]
+    (lens,) = view([(run, summary)]).lenses
+    assert place(lens, lens.entries) == ([], ["training step of fp32 is left out: step_bytes not known"])
+    found = charts(lens)[0]
+    assert "roof" not in " ".join(one.id for one in found.main)
+    assert found.missing == ("No roofline: training step of fp32 is left out: step_bytes not known.",)
+
+
+def test_a_point_above_its_roof_is_called_impossible(tmp_path: Path) -> None:
+    run, summary = training_run(tmp_path, "fp32", rows=60)
+    assert run.facts is not None
+    run.facts.ceilings["matrix_flop_per_s"] = estimate(1e11, units.FLOP_PER_S)
+    roof = charts(view([(run, summary)]).lenses[0])[0].main[-1]
+    assert "lies above its roof" in roof.title
+
+
+def test_the_loss_chart_names_bound_and_target(drawn: dict[str, Charts]) -> None:
+    loss = next(one for one in drawn["training"].main if one.id.endswith("loss"))
+    assert "entropy rate 2.05" in loss.svg
+    assert "target 2.20" in loss.svg
+    assert "meets the target first, between" in loss.title
+
+
+def test_images_have_a_latency_and_no_token_times(tmp_path: Path) -> None:
+    found = charts(view([image_run(tmp_path)]).lenses[0])[0]
+    ids = [one.id for one in found.main]
+    assert "inference0-e2e" in ids
+    assert not any("ttft" in id or "tpot" in id for id in ids)
+
+
+def test_runs_without_rows_or_facts_draw_nothing_and_do_not_fail(tmp_path: Path) -> None:
+    empty = [
+        training_run(tmp_path, rows=0, state="failed", facts=False, error="out of memory"),
+        inference_run(tmp_path, rows=0, state="running", facts=False),
+    ]
+    for lens in view(empty).lenses:
+        (found,) = charts(lens)
+        assert found.timelines == ()
+        assert found.missing

@@ -1,0 +1,53 @@
+"""What stands before any table is short: the verdict, what disqualifies, then a few warnings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from report_material import Pair, inference_run
+
+from twinlens.record.finding import Finding
+from twinlens.reporting.text.first_lines import finding_lines, first_lines
+from twinlens.reporting.text.table import plain
+from twinlens.stats.summary.group import group
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    return inference_run(Path(tmp_path_factory.mktemp("one")), "fp32")
+
+
+def lines_of(pair: Pair, disqualifying: int, warnings: int) -> list[str]:
+    found = [Finding(f"grave-{number}", "disqualifies") for number in range(disqualifying)]
+    found += [Finding(f"odd-{number}", "warns") for number in range(warnings)]
+    groups = group([replace(pair[1], findings=tuple(reversed(found)))])
+    return plain(first_lines(groups)).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("disqualifying", "warnings", "marks", "more"),
+    [
+        (0, 0, "", ""),
+        (1, 1, "✗!", ""),
+        (1, 9, "✗!!", "… 7 more"),
+        (8, 2, "✗✗✗✗✗", "… 5 more"),
+        (0, 9, "!!!", "… 6 more"),
+    ],
+)
+def test_the_gravest_stand_first_and_few_stand_at_all(
+    pair: Pair, disqualifying: int, warnings: int, marks: str, more: str
+) -> None:
+    lines = lines_of(pair, disqualifying, warnings)
+    assert lines[0].startswith("The one point is not ranked" if disqualifying else "The one point is ranked")
+    assert "".join(line[0] for line in lines if line[:1] in ("✗", "!")) == marks
+    assert [line.startswith(more) for line in lines if line.startswith("…")] == ([True] if more else [])
+
+
+def test_a_finding_of_several_repeats_is_one_line_that_says_in_how_many(pair: Pair) -> None:
+    found = Finding("precision-differs", "disqualifies", "weights",
+                    {"declared": "fp32", "observed": "bf16", "evidence": "dtype"})  # fmt: skip
+    runs = [replace(pair[1], repeat=number, run=f"r{number}", findings=(found,) * (number > 0)) for number in range(3)]
+    (line,) = finding_lines(group(runs))
+    assert line.text == "weights was declared as fp32 and ran as bf16 (dtype) (in 2 of 3 runs)."

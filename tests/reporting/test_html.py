@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from report_material import Pair, image_run, inference_run, study, training_run
+
+from twinlens.errors import BadInput
+from twinlens.reporting.html.render import render, write
+from twinlens.reporting.notebook import register, run_html
+from twinlens.reporting.view import view
+from twinlens.spec.load import load
+
+HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
+
+
+class Page(HTMLParser):
+    """The tags, attributes and text of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def page(demo: list[Pair]) -> Page:
+    return Page(render(view(demo)))
+
+
+def test_the_page_fetches_nothing_and_runs_nothing(page: Page) -> None:
+    tags = {tag for tag, _ in page.tags}
+    assert not tags & {"script", "iframe", "object", "embed", "img", "foreignobject", "base", "form"}
+    for tag, attributes in page.tags:
+        assert not [name for name in attributes if name.startswith("on")]
+        for name in ("href", "src", "xlink:href"):
+            target = attributes.get(name)
+            assert target is None or target.startswith("#") or (tag, target) == ("link", "data:,")
+
+
+def test_the_two_lenses_are_two_sections_and_no_score_joins_them(page: Page) -> None:
+    headings = [attributes.get("id") for tag, attributes in page.tags if tag == "h2"]
+    assert headings == ["validity", "said", "training", "inference", "executor", "method", "definitions"]
+    assert "score" not in page.text.lower()
+    assert "overall" not in page.text.lower()
+
+
+def test_what_is_not_ranked_comes_before_any_number(page: Page) -> None:
+    text = page.text
+    assert text.index("int4-weight is not ranked: slowdown in 1 of 3 runs") < text.index("5,042")
+
+
+def test_energy_and_fidelity_stand_beside_speed(page: Page) -> None:
+    assert "not measured" in page.text
+    assert "energy: no readable energy counter on this host" in page.text
+    for word in ("no-go", "reference", "top-1 98.5%"):
+        assert word in page.text
+    assert "No-go for int4-weight: top-1 agreement 0.885 is below 0.95." in page.text
+
+
+def test_every_metric_links_to_its_definition(page: Page) -> None:
+    ids = {attributes["id"] for _, attributes in page.tags if attributes.get("id")}
+    links = {attributes["href"] for tag, attributes in page.tags if tag == "a"}
+    assert {link for link in links if link} <= {f"#{id}" for id in ids}
+    assert "#metric-training_tokens_per_s" in links
+    assert "#metric-mbu" in links
+
+
+def test_ids_are_unique_and_tables_have_captions(page: Page) -> None:
+    ids = [attributes["id"] for _, attributes in page.tags if attributes.get("id")]
+    assert len(ids) == len(set(ids))
+    names = [tag for tag, _ in page.tags]
+    assert names.count("table") == names.count("caption") > 0
+    assert names.count("svg") == names.count("figure") == names.count("figcaption") == 19
+
+
+def test_the_executor_is_told_with_marks_and_what_it_lacks(page: Page) -> None:
+    assert "partially-characterised; it lacks" in page.text
+    assert "other processes of this host are not visible from a container" in page.text
+    assert "storage-only" in page.text
+    assert "not observed" in page.text
+
+
+def test_the_spec_in_the_page_measures_the_same_again(page: Page, demo: list[Pair], tmp_path: Path) -> None:
+    blocks = [word for word in page.words if word.startswith("schema = 1")]
+    assert len(blocks) == 2
+    for block, lens in zip(blocks, ("training", "inference"), strict=True):
+        path = tmp_path / f"{lens}.toml"
+        path.write_text(block, encoding="utf-8")
+        asked = {run.spec.fingerprint() for run, _ in demo if run.lens == lens}
+        assert {spec.fingerprint() for spec in load(path).runs()} == asked
+
+
+def test_hostile_names_are_text_everywhere(tmp_path: Path) -> None:
+    pairs = []
+    for run, summary in (training_run(tmp_path, notes=(HOSTILE,)), inference_run(tmp_path, error=HOSTILE)):
+        point = summary.point | {"precision": HOSTILE}
+        verdict = replace(summary.verdict, reason=HOSTILE, label=HOSTILE)
+        pairs.append((run, replace(summary, model=HOSTILE, point=point, verdict=verdict, executor=HOSTILE)))
+    text = render(view(pairs, title=HOSTILE))
+    page = Page(text)
+    assert not {tag for tag, _ in page.tags} & {"script", "img"}
+    assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
+    assert "<script>alert" not in text
+    assert HOSTILE[:30] in page.text
+    for run, summary in pairs:
+        fragment = Page(run_html(run, summary))
+        assert not {tag for tag, _ in fragment.tags} & {"script", "img"}
+
+
+def test_unfinished_and_empty_runs_are_reported_and_explained(tmp_path: Path) -> None:
+    pairs = [
+        training_run(tmp_path, rows=0, state="failed", facts=False, error="the device ran out of memory"),
+        inference_run(tmp_path, "fp32", rows=20, state="running"),
+        image_run(tmp_path, rows=20, state="interrupted"),
+    ]
+    text = Page(render(view(pairs))).text
+    assert "unfinished (failed)" in text
+    assert "the device ran out of memory" in text
+    assert "unfinished (running)" in text
+    assert "recorded no executor" in text
+
+
+def test_twelve_runs_are_rendered_without_hanging(tmp_path: Path) -> None:
+    made = view(study(tmp_path, repeats=2))
+    assert len(made.material) == 12
+    began = time.monotonic()
+    render(made)
+    assert time.monotonic() - began < 120  # 2 s alone
+
+
+def test_a_report_that_cannot_be_written_says_where(demo: list[Pair], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInput, match="cannot be written to"):
+        write(view(demo[:1]), tmp_path / "file" / "report.html")
+    assert write(view(demo[:1]), tmp_path / "new" / "report.html").read_text().startswith("<!doctype html>")
+
+
+def test_a_notebook_shows_one_run_with_its_verdict(demo: list[Pair]) -> None:
+    page = Page(run_html(*demo[0]))
+    assert "ranked: steady after warm-up" in page.text
+    assert "step p50" in page.text
+    assert "no readable energy counter on this host" in page.text
+
+
+def test_a_notebook_session_shows_runs_by_itself(demo: list[Pair]) -> None:
+    shell = pytest.importorskip("IPython.core.interactiveshell", reason="IPython is not installed")
+    register()  # no session yet: nothing happens
+    session = shell.InteractiveShell.instance()
+    try:
+        register()
+        shown, _ = session.display_formatter.format(demo[0][0], include=["text/html"])
+        assert "step p50" in shown["text/html"]
+    finally:
+        shell.InteractiveShell.clear_instance()

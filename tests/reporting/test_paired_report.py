@@ -1,0 +1,169 @@
+"""Ratios from paired slices in tables, sentences, JSON and HTML: which of the two is ranked, the ratio or the rates."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from material import study_of, training, twinlens
+from twinlens.measurement.study import Outcome, measure_study
+from twinlens.measurement.summary_file import summary_of
+from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
+from twinlens.reporting.html.render import render
+from twinlens.reporting.paired import Paired, paired_json, standing_words
+from twinlens.reporting.text.first_lines import first_lines
+from twinlens.reporting.text.paired_table import cells, paired_of, paired_table
+from twinlens.reporting.text.sentence import sentences
+from twinlens.reporting.text.table import plain
+from twinlens.reporting.view import view
+from twinlens.stats.paired.ratio import PairedRatio
+from twinlens.stats.summary.group import Group, group
+
+PAIRED = {"isolate": True, "pairing": "slices", "slice_s": 0.5, "duration_s": 6.0, "repeats": 3, "min_rows": 3}
+STUDY = training("fake", options={"noise": 0.05}, sweep={"precision": ["fp32", "bf16"]}, protocol=PAIRED)
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    return measure_study(study_of(STUDY), tmp_path_factory.mktemp("out"))
+
+
+def found_in(outcome: Outcome) -> tuple[tuple[Group, ...], tuple[Paired, ...]]:
+    groups = group(map(summary_of, outcome.runs))
+    return groups, paired_of(groups, outcome.runs)
+
+
+def with_ratio(pair: Paired, value: float, **changes: object) -> Paired:
+    ratio = Estimate(value, "1", "by hand", "derived", low=value * 0.98, high=value * 1.02, level=0.95, n=3)
+    return replace(pair, found=replace(pair.found, ratio=ratio), fault="", **changes)  # type: ignore[arg-type]
+
+
+def test_each_point_that_took_turns_has_a_ratio_to_its_reference(outcome: Outcome) -> None:
+    _, (one,) = found_in(outcome)
+    assert (one.found.above, one.found.below, one.found.metric) == ("bf16", "fp32", "training_tokens_per_s")
+    assert (one.found.repeats, one.found.label) == (3, "level")
+    assert one.found.blocks >= 30
+    assert one.ranked
+    assert one.found.ratio.low is not None
+    assert one.found.ratio.high is not None
+    assert one.found.ratio.low < 1.02
+    assert one.found.ratio.high > 0.98
+
+
+def test_the_table_fits_a_terminal_and_says_what_is_ranked(outcome: Outcome) -> None:
+    _, found = found_in(outcome)
+    text = plain(paired_table(found))
+    assert "Training · ratios from paired slices" in text
+    assert "bf16 / fp32" in text
+    assert "ranked" in text
+    assert "would have shown" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_ratio_that_drifts_is_shown_not_ranked_with_its_reason(outcome: Outcome) -> None:
+    _, (one,) = found_in(outcome)
+    text = " ".join(plain(paired_table([replace(one, fault="drift (the ratio grows by 9 % over a repeat)")])).split())
+    assert "the ratio is not ranked: drift (the ratio grows by 9 % over a repeat)" in text
+    assert cells(replace(one, fault="drift"))[-1] == "not ranked"
+
+
+def test_the_first_lines_count_ranked_ratios_beside_points_that_are_not(outcome: Outcome) -> None:
+    groups, (one,) = found_in(outcome)
+    shaky = tuple(replace(single, ranked=False) for single in groups)
+    said = {
+        number: " ".join(plain(first_lines(shaky, turns)).split())
+        for number, turns in enumerate(
+            ((), (replace(one, fault=""),), (one, replace(one, fault="unproven (why)")), (replace(one, fault="drift"),))
+        )
+    }
+    assert "paired slices" not in said[0]
+    assert said[1].startswith("None of 2 points is ranked. 1 ratio from paired slices is ranked.")
+    assert "1 of 2 ratios from paired slices is ranked." in said[2]
+    assert "None of 1 ratios from paired slices is ranked." not in said[3]
+    assert "The one ratio from paired slices is not ranked." in said[3]
+
+
+def test_the_sentence_ranks_the_ratio_where_the_rates_are_not(outcome: Outcome) -> None:
+    groups, (one,) = found_in(outcome)
+    shaky = tuple(replace(single, ranked=False) for single in groups)
+    pair = with_ratio(one, 1.83, one=shaky[groups.index(one.one)], reference=shaky[groups.index(one.reference)])
+    said, _, _ = sentences(shaky, (), paired=[pair])
+    assert "bf16 sustains 1.83× (1.79–1.87×) the tokens/s of fp32" in said
+    assert "the ratio is ranked, the absolute rates are not" in said
+    assert "nothing can be ranked" in sentences(shaky, ())[0]
+
+
+def test_the_sentence_says_it_where_both_are_ranked(outcome: Outcome) -> None:
+    groups, (one,) = found_in(outcome)
+    steady = tuple(replace(single, ranked=True) for single in groups)
+    pair = with_ratio(one, 1.83, one=steady[groups.index(one.one)], reference=steady[groups.index(one.reference)])
+    assert standing_words([pair]) == "the ratio is ranked, and so are the absolute rates"
+
+
+def test_a_point_that_is_not_what_was_declared_is_not_ranked_by_a_ratio_either(outcome: Outcome) -> None:
+    """Others on the machine met both sides; a precision that did not run is a fault of its own."""
+    differs = Finding("precision-differs", "disqualifies", "weights", {})
+    disturbed = Finding("disturbed", "disqualifies", "", {})
+    for finding, ranked in ((differs, False), (disturbed, True)):
+        summaries = [
+            replace(summary, findings=(finding,)) if summary.point["precision"] == "bf16" else summary
+            for summary in map(summary_of, outcome.runs)
+        ]
+        (one,) = paired_of(group(summaries), outcome.runs)
+        assert one.ranked is ranked
+    assert one.fault == ""
+
+
+def test_no_ratio_that_cannot_be_told_from_one_is_called_a_gain(outcome: Outcome) -> None:
+    groups, (one,) = found_in(outcome)
+    said, _, _ = sentences(groups, (), paired=[with_ratio(one, 1.01)])
+    assert "no difference can be told" in said
+
+
+def test_runs_that_took_no_turns_have_no_paired_ratio(tmp_path: Path) -> None:
+    outcome = measure_study(study_of(training("fake", sweep={"precision": ["fp32", "bf16"]})), tmp_path)
+    assert found_in(outcome)[1] == ()
+
+
+def test_html_has_the_table_and_the_sentence(outcome: Outcome) -> None:
+    page = render(view([(run, summary_of(run)) for run in outcome.runs]))
+    assert "Ratios from paired slices" in page
+    assert "bf16 / fp32" in page
+    assert "the ratio is ranked" in page
+
+
+def test_json_holds_the_ratio_beside_the_runs(outcome: Outcome) -> None:
+    shown = twinlens("show", outcome.folder, "--json")
+    data = json.loads(shown.stdout)
+    _, found = found_in(outcome)
+    assert data["paired"] == json.loads(json.dumps(paired_json(found)))
+    assert len(data["runs"]) == 6
+
+
+def test_show_prints_the_table_from_the_folder_alone(outcome: Outcome) -> None:
+    assert "ratios from paired slices" in twinlens("show", outcome.folder).stdout
+
+
+def test_show_makes_the_file_of_ratios_again_where_it_says_something_else(outcome: Outcome) -> None:
+    path = outcome.folder / "paired.json"
+    path.write_text('{"schema": 1, "paired": []}')
+    assert twinlens("show", outcome.folder).returncode == 0
+    _, found = found_in(outcome)
+    assert json.loads(path.read_text())["paired"] == json.loads(json.dumps(paired_json(found)))
+    made_ns = path.stat().st_mtime_ns
+    twinlens("show", outcome.folder)
+    assert path.stat().st_mtime_ns == made_ns, "equal data is not written again"
+    path.write_text("{}")
+    twinlens("show", outcome.runs[0].folder)
+    assert path.read_text() == "{}", "one run of several says nothing about the study"
+
+
+def test_a_ratio_as_data_is_plain(outcome: Outcome) -> None:
+    _, (one,) = found_in(outcome)
+    plain_data = one.found.to_json()
+    assert json.loads(json.dumps(plain_data))["ranked"] is True
+    assert set(PairedRatio.__slots__) <= set(plain_data)

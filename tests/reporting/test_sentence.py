@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from report_material import Pair, estimate, inference_run, relabelled, training_run
+from served_material import served_run
+
+from twinlens import units
+from twinlens.reporting.text.sentence import both_counts, comparison, sentences
+from twinlens.reporting.view import view
+from twinlens.stats.summary.group import group
+
+
+def said(pairs: list[Pair]) -> tuple[str, str, str]:
+    made = view(pairs)
+    return sentences(made.groups("training"), made.groups("inference"))
+
+
+def steady(pair: Pair) -> Pair:
+    return relabelled(pair, "flat", True)
+
+
+def test_each_lens_gets_its_factor_with_its_interval(demo: list[Pair]) -> None:
+    training, inference, apart = said(demo)
+    assert training.startswith("Training: bf16 sustains 2.76× (2.7")
+    assert "the tokens/s of fp32" in training
+    assert inference.startswith("Inference: int8-weight sustains 2.0")
+    assert "passes the fidelity gate" in inference
+    assert inference.endswith("Not ranked: int4-weight.")
+    assert "neither predicts the other" in apart
+    assert "2.76× in training" in apart
+
+
+def test_a_fast_precision_that_fails_the_gate_is_not_sold(tmp_path: Path) -> None:
+    pairs = [
+        steady(inference_run(tmp_path, regime, repeat, rows=40, facts=regime != "none"))
+        for regime in ("fp32", "bf16", "int8-weight")
+        for repeat in range(3)
+    ]
+    failed = [
+        (run, summary if run.spec.point.precision != "int8-weight" else _no_go(summary)) for run, summary in pairs
+    ]
+    text = said(failed)[1]
+    assert "int8-weight sustains" in text
+    assert "but fails the fidelity gate" in text
+    assert "the fastest that passes is bf16 at 1.8" in text
+
+
+def test_a_stall_is_told_from_when_requests_were_due_and_from_when_they_were_sent(tmp_path: Path) -> None:
+    _, summary = served_run(tmp_path, 4.0, late_s=1.5)  # held back for a second and a half, each of them
+    text = both_counts(group([summary])[0], 3.0)
+    assert text is not None
+    due, sent = (summary.metrics[name].value or 0 for name in ("ttft_s_p90", "ttft_from_send_s_p90"))
+    assert due - sent > 1.4
+    assert "stood still for 3 s" in text
+    assert text.index("every tenth request waited 1.5") < text.index("from when it was sent, ")
+    _, nothing = served_run(tmp_path, 4.0, fails=1.0)
+    assert both_counts(group([nothing])[0], 3.0) is None
+
+
+def test_one_run_a_side_gives_no_interval_and_says_so(tmp_path: Path) -> None:
+    pairs = [steady(training_run(tmp_path, regime, rows=60)) for regime in ("fp32", "bf16")]
+    assert "(no interval: fewer than 3 runs a side)" in said(pairs)[0]
+
+
+def test_what_may_not_be_ranked_is_not_compared(tmp_path: Path) -> None:
+    pairs = [relabelled(training_run(tmp_path, p, rows=60), "drift", False, "it slopes") for p in ("fp32", "bf16")]
+    text = said(pairs)[0]
+    assert text == "Training: nothing can be ranked (fp32: drift; bf16: drift)."
+    assert "×" not in text
+
+
+def test_one_lens_says_nothing_about_the_other(tmp_path: Path) -> None:
+    training, inference, apart = said([steady(training_run(tmp_path, rows=60))])
+    assert "no other precision can be ranked beside it" in training
+    assert inference == "Inference: not measured."
+    assert apart == "Only training was measured: it says nothing about inference."
+
+
+def test_an_interval_across_one_is_no_difference() -> None:
+    text = comparison(estimate(1.01, units.RATIO, 0.05))
+    assert text == "1.01× (0.96–1.06×: no difference can be told)"
+
+
+def test_a_slower_precision_is_said_to_be_slower(tmp_path: Path) -> None:
+    pairs = [steady(training_run(tmp_path, p, r, rows=60)) for p in ("fp32", "fp16") for r in range(3)]
+    assert said(pairs)[0].startswith("Training: fp16 sustains 0.6")
+
+
+def _no_go(summary):  # type: ignore[no-untyped-def]
+    from dataclasses import replace
+
+    return replace(summary, gate={"go": False, "reason": "top1_agreement 0.9 is below 0.95"})

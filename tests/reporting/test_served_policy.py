@@ -1,0 +1,73 @@
+"""Ways of batching in one table: told apart in every label, what they held back beside them, and one to take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from report_material import Pair
+from served_material import served_run
+
+from twinlens.reporting.html.render import render
+from twinlens.reporting.load_kind import kind_of, policy_of
+from twinlens.reporting.text.policies import choices
+from twinlens.reporting.text.table import plain, summary_table
+from twinlens.reporting.view import point_names, view
+from twinlens.stats.summary.group import group
+
+POLICIES = {
+    "static 8": {"admission": "static", "batch": 8},
+    "dynamic 8, 50.0 ms": {"admission": "dynamic", "batch": 8, "timeout_s": 0.05},
+    "continuous 16": {"admission": "continuous", "in_flight": 16},
+}
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> list[Pair]:
+    folder = tmp_path_factory.mktemp("policies")
+    late = {"static 8": 0.4, "dynamic 8, 50.0 ms": 0.05, "continuous 16": 0.0001}
+    return [served_run(folder, 8.0, point=point, late_s=late[name]) for name, point in POLICIES.items()]
+
+
+def test_a_policy_has_a_name_in_words() -> None:
+    assert [policy_of(point) for point in POLICIES.values()] == list(POLICIES)
+    assert policy_of({"precision": "fp32", "batch": 8}) == ""
+
+
+def test_points_that_differ_in_their_policy_are_told_apart_in_every_name(pairs: list[Pair]) -> None:
+    groups = group(summary for _, summary in pairs)
+    assert len({kind_of(one) for one in groups}) == 3
+    names = point_names(groups)
+    assert len(set(names)) == 3
+    for name, policy in zip(names, POLICIES, strict=True):
+        assert policy in name
+        assert "timeout_s" not in name, "a policy's fields are in its own words already"
+
+
+def test_the_terminal_shows_what_each_policy_held_and_which_one_to_take(pairs: list[Pair]) -> None:
+    groups = group(summary for _, summary in pairs)
+    text = plain(summary_table(groups, "inference"))
+    assert max(map(len, text.splitlines())) <= 80
+    for policy in ("static 8", "dynamic 8", "continuous"):
+        assert text.count(policy) >= 2, f"{policy} stands in both tables"
+    for head in ("queued", "blocked", "gathering"):
+        assert head in text
+    assert "take continuous 16" in " ".join(text.split())
+
+
+def test_the_sentence_says_so_where_policies_cannot_be_told_apart(tmp_path: Path) -> None:
+    alike = [served_run(tmp_path, 8.0, point=point) for point in list(POLICIES.values())[1:]]
+    first, second = choices(group(summary for _, summary in alike))
+    assert "cannot be told apart" in first
+    assert "p99 TTFT" in first
+    assert "p99 latency" in second
+    alone = served_run(tmp_path, 8.0, point=POLICIES["static 8"])
+    assert choices(group([alone[1]])) == ()
+
+
+def test_the_page_has_them_too_and_a_line_of_its_own_for_each(pairs: list[Pair]) -> None:
+    page = render(view(pairs))
+    for policy in POLICIES:
+        assert page.count(f"bf16, {policy}") >= 3, "a row in both tables, and a line in the legend of a chart"
+    assert "Held back in front of the server" in page
+    assert "take continuous 16" in page

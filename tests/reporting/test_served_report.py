@@ -1,0 +1,234 @@
+"""The report of served runs: validity first, loads apart, searches as they went, and nothing foreign unescaped."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from report_material import Pair, inference_run
+from rich.cells import cell_len
+from served_material import CALIBRATION, SLO, capacity_per_s, served_run
+
+from twinlens.record.search import Found, SearchRecord, Tried, write_search
+from twinlens.record.store import update_run
+from twinlens.reporting.chart.figure import log_marks
+from twinlens.reporting.chart.tail import _survival
+from twinlens.reporting.html.render import render
+from twinlens.reporting.html.serving_page import ServedPart, served_parts
+from twinlens.reporting.text.search_table import interval, search_table
+from twinlens.reporting.text.sentence import sentences
+from twinlens.reporting.text.table import plain, summary_table
+from twinlens.reporting.view import view
+from twinlens.spec.search import Search
+from twinlens.spec.slo import Slo
+from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.summary.run import summarise
+
+HOSTILE = '<script>alert("x")</script>[bold]\x1b[2J'
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> list[Pair]:
+    """Open loops of two precisions below and beyond capacity, one with a late client, and two closed loops."""
+    out = Path(tmp_path_factory.mktemp("served"))
+    pairs = [served_run(out, rate, regime, seconds=60) for regime in ("fp32", "bf16") for rate in (6, 10, 32)]
+    pairs.append(served_run(out, 18, seconds=60, late_s=0.03))
+    return pairs + [served_run(out, 0, seconds=60, concurrency=c) for c in (2, 16)]
+
+
+@pytest.fixture(scope="module")
+def part(served: list[Pair]) -> ServedPart:
+    (found,) = served_parts(view(served).lenses[0], (), checked=True)
+    return found
+
+
+@pytest.fixture(scope="module")
+def page(served: list[Pair]) -> str:
+    return render(view([*served, inference_run(served[0][0].folder.parent, "fp32", rows=40)]))
+
+
+def record(folder: Path, verdicts: str = "ppfpi", **more: object) -> SearchRecord:
+    words = {"p": "pass", "f": "fail", "i": "inconclusive"}
+    values = (4.0, 8.0, 16.0, 11.3, 13.5)
+    tried = tuple(
+        Tried(f"run{n}", value, words[verdict], "flat", "TTFT ≤ 0.5 s: 99.5%", 63.0)  # type: ignore[arg-type]
+        for n, (value, verdict) in enumerate(zip(values, verdicts, strict=False))
+    )
+    found = Found({"precision": "bf16"}, tried, 11.3, 16.0, "budget", "the budget of points is spent")
+    return SearchRecord(folder, Search(start=4.0), Slo.model_validate(SLO), (replace(found, **more),))  # type: ignore[arg-type]
+
+
+def test_the_material_is_what_it_claims(served: list[Pair]) -> None:
+    labels = [summary.verdict.label for _, summary in served]
+    assert capacity_per_s("fp32") < 18 < capacity_per_s("bf16") < 32
+    assert [label == "overload" for label in labels] == [False, False, True] * 2 + [False] * 3
+    assert labels[6] == "invalid"
+
+
+def test_a_terminal_table_fits_eighty_columns_and_names_first_what_is_not_ranked(served: list[Pair]) -> None:
+    text = plain(summary_table(view(served).groups("inference"), "inference"))
+    assert max(cell_len(line) for line in text.splitlines()) <= 80
+    assert "…" not in text
+    open_loop, closed = text.split("served by concurrency (closed loop)")
+    assert open_loop.index("✗ fp32 · 32/s is not ranked: overload") < open_loop.index("TTFT")
+    assert "invalid (Requests were sent late" in " ".join(open_loop.split())
+    assert "overload" not in closed
+    row = next(line for line in open_loop.splitlines() if line.startswith("bf16") and " 10 " in line)
+    assert row.split()[-1] == "steady"
+
+
+def test_one_reason_is_told_once_however_many_points_share_it(served: list[Pair]) -> None:
+    text = " ".join(plain(summary_table(view(served).groups("inference"), "inference")).split())
+    open_loop = text.split("closed loop")[0]
+    assert open_loop.count("no interval: p99 needs at least 368 independent values") <= 1
+    assert open_loop.count("TTFT p99: not measured: p99 needs at least 368 values") <= 1
+
+
+def test_open_and_closed_loops_share_no_table_and_no_chart(part: ServedPart) -> None:
+    assert [table.head for table in part.tables] == ["rate /s", "in flight"]
+    for figure in part.figures:
+        assert not ("open loop" in figure.svg and "closed loop" in figure.svg), figure.id
+        if figure.id.split("-")[1] == "rate":
+            assert "in flight" not in figure.svg
+    ids = {figure.id.removeprefix("served0-") for figure in part.figures}
+    kinds = {f"{load}-{kind}" for load in ("rate", "concurrency") for kind in ("ttft", "tpot", "pareto")}
+    assert ids == kinds | {"goodput", "tail0", "tail1"}
+
+
+def test_validity_stands_before_every_latency(page: str) -> None:
+    served_part = page[page.index("small, served") :]
+    believed = served_part.index("Can these numbers be believed?")
+    assert believed < served_part.index("TTFT p50")
+    assert served_part.index("80,000 tokens/s") < served_part.index("TTFT p50")
+    assert page.index("points not ranked, overload") < page.index("small, served")
+
+
+def test_every_point_has_its_client_its_load_and_the_figures_behind_them(part: ServedPart) -> None:
+    found = {row.name: (row.client, row.load, row.ranked) for row in part.checks}
+    assert found["bf16 · 18/s"] == ("invalid", "not judged", False)
+    assert found["fp32 · 32/s"] == ("valid", "overload", False)
+    assert found["bf16 · 16 in flight"][0] == "valid"
+    assert part.calibration.startswith("Before 9 of 9 runs the client was calibrated")
+    assert part.calibration.count("120 µs") == 1
+
+
+def test_a_client_without_a_certificate_is_said_to_have_none(tmp_path: Path) -> None:
+    pairs = [served_run(tmp_path, 8, seconds=20, calibration=None)]
+    (found,) = served_parts(view(pairs).lenses[0], ())
+    assert "was not calibrated" in found.calibration
+
+
+def test_hollow_points_are_named_and_in_no_line(part: ServedPart) -> None:
+    ttft = next(figure for figure in part.figures if figure.id.endswith("rate-ttft"))
+    assert "bf16 at 32: overload" in ttft.caption
+    assert "bf16 at 18: invalid" in ttft.caption
+    assert ">overload<" in ttft.svg
+    assert "SLO 500 ms" in ttft.svg
+    assert ttft.title == "p99 TTFT stays within 0.5 s up to fp32 · 10/s and bf16 · 10/s among the points measured."
+
+
+def test_a_point_that_is_not_ranked_is_on_no_front(part: ServedPart) -> None:
+    pareto = next(figure for figure in part.figures if figure.id.endswith("rate-pareto"))
+    assert "of 4 ranked open-loop points" in pareto.title
+
+
+def test_the_timeline_shows_the_servers_own_queue_where_it_was_read(part: ServedPart, tmp_path: Path) -> None:
+    assert len(part.timelines) == 9
+    assert "waiting (server)" in part.timelines[0].svg
+    assert "KV cache in use" in part.timelines[0].svg
+    (blind,) = served_parts(view([served_run(tmp_path, 8, seconds=20, server=False)]).lenses[0], ())
+    assert "waiting (server)" not in blind.timelines[0].svg
+    assert "was not read" in blind.timelines[0].caption
+
+
+def test_ids_of_two_charts_never_meet(page: str) -> None:
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL):
+        assert ElementTree.fromstring(svg).get("role") == "img"
+
+
+def test_every_metric_that_the_page_names_is_defined_in_it(page: str) -> None:
+    wanted = set(re.findall(r'href="#metric-([a-z0-9_]+)"', page))
+    assert {"client_lag_s_p99", "slo_attainment", "ttft_s_p99", "requests_per_s"} <= wanted <= set(METRICS)
+    assert all(f'id="metric-{name}"' in page for name in wanted)
+
+
+def test_engine_level_runs_and_served_ones_stand_apart(page: str) -> None:
+    assert re.search(r"<h3>demo-34m · \w: AMD EPYC 9654 96-Core Processor, 2 processors</h3>", page)
+    assert re.search(r"<h3>small, served · \w: http://127.0.0.1:8000/v1</h3>", page)
+    assert "served at a rate (open loop)" in page.lower()
+
+
+def test_the_sentence_says_how_far_each_precision_went_and_what_came_next(served: list[Pair]) -> None:
+    _, said, _ = sentences((), view(served).groups("inference"))
+    assert "fp32 at 10 requests/s has" in said
+    assert "32 requests/s is not ranked (overload)" in said
+    assert "×" not in said  # at a given rate all precisions put out the same tokens: a factor would be about nothing
+
+
+def test_a_search_is_told_with_its_interval_its_runs_and_its_reason(served: list[Pair]) -> None:
+    folder = served[0][0].folder.parent
+    made = record(folder)
+    text = plain(search_table(made))
+    assert max(cell_len(line) for line in text.splitlines()) <= 80
+    assert "Search · bf16: [11.3, 16) requests/s" in text
+    assert "TTFT ≤ 0.5 s and TPOT ≤ 0.03 s for 90% of requests" in " ".join(text.split())
+    page = render(view(served, searches=(made,)))
+    assert "The highest load within the SLO, bf16: [11.3, 16) requests/s" in page
+    assert "bf16: the highest within the SLO is in [11.3, 16) requests/s." in page
+    assert '<span class="verdict inconclusive">inconclusive</span>' in page
+    assert "[search]" in page.replace("&#34;", '"')  # the spec that does it again
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [(8.0, None, "at least 8 requests/s"), (None, 2.0, "below 2 requests/s"), (None, None, "not known")],
+)
+def test_an_interval_with_an_open_side_says_so(tmp_path: Path, low: float, high: float, words: str) -> None:
+    made = record(tmp_path, low=low, high=high)
+    assert interval(made.found[0], made.search.unit) == words
+
+
+def test_hostile_words_of_a_search_or_a_guard_are_text(tmp_path: Path) -> None:
+    run, _ = served_run(tmp_path, 8, seconds=20)
+    guard = {"id": HOSTILE, "after": HOSTILE, "ruling": "fail", "reason": HOSTILE, "evidence": {}}
+    update_run(run.folder, guards=[guard])
+    run.raw["guards"] = [guard]
+    made = record(tmp_path, reason=HOSTILE, where={"precision": HOSTILE, HOSTILE: HOSTILE})
+    write_search(made)
+    page = render(view([(run, summarise(run))], searches=(made,)))
+    assert "<script" not in page
+    assert "The guard" in page.partition("What it comes to")[0]
+    text = plain(search_table(made))
+    assert "\x1b" not in text
+    assert "[bold]" in text
+
+
+def test_a_run_whose_requests_all_failed_is_reported(tmp_path: Path) -> None:
+    page = render(view([served_run(tmp_path, 8, seconds=20, fails=1.0)]))
+    assert "small, served" in page
+
+
+def test_a_tail_keeps_its_last_requests_and_counts_failures_in() -> None:
+    values = np.r_[np.arange(1.0, 1000.0), np.inf]
+    x, share = _survival(values)
+    assert x.size < 200
+    assert (x[-1], share[-1]) == (999.0, 0.002)  # one of a thousand took longer: it never came
+    assert (np.diff(x) > 0).all()
+    assert (np.diff(share) < 0).all()
+
+
+@pytest.mark.parametrize(("low", "high"), [(3.0, 40.0), (0.8, 100_000.0), (0.02, 0.03), (5.0, 6.0)])
+def test_marks_of_a_logarithmic_axis_are_few_and_inside(low: float, high: float) -> None:
+    marks = log_marks(low, high)
+    assert len(marks) <= 7
+    assert all(low <= mark <= high for mark in marks)
+
+
+def test_the_calibration_that_is_shown_is_the_one_on_disk(served: list[Pair]) -> None:
+    assert served[0][0].raw["calibration"] == CALIBRATION

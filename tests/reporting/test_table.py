@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from report_material import Pair, image_run, inference_run, training_run
+from rich.cells import cell_len
+
+from twinlens.record.estimate import Estimate
+from twinlens.reporting.text.table import metric_table, plain, summary_table
+from twinlens.reporting.view import Lens, view
+from twinlens.stats.summary.group import group
+
+
+def shown(pairs: list[Pair], lens: Lens) -> str:
+    return plain(summary_table(view(pairs).groups(lens), lens))
+
+
+@pytest.mark.parametrize("lens", ["training", "inference"])
+def test_a_table_fits_eighty_columns_and_cuts_nothing_off(demo: list[Pair], lens: Lens) -> None:
+    text = shown(demo, lens)
+    assert max(cell_len(line) for line in text.splitlines()) <= 80
+    assert "…" not in text
+
+
+def test_long_names_and_many_settings_still_fit(tmp_path: Path) -> None:
+    pairs = [inference_run(tmp_path, "int8-dynamic", batch=size, rows=40) for size in (1, 16)]
+    text = shown(pairs, "inference")
+    assert max(cell_len(line) for line in text.splitlines()) <= 80
+    assert "batch 16" in text
+
+
+def test_values_of_a_column_end_in_the_same_place(demo: list[Pair]) -> None:
+    lines = shown(demo, "training").splitlines()
+    rates = [line for line in lines if line.startswith(("fp32 ", "bf16 "))]
+    assert len(rates) == 2
+    ends = [line.index(line.split()[1]) + len(line.split()[1]) for line in rates]
+    assert ends[0] == ends[1]
+
+
+def test_what_is_not_ranked_is_shown_last_and_marked(demo: list[Pair]) -> None:
+    text = shown(demo, "inference")
+    assert text.index("int4-weight") > text.index("int8-weight")
+    assert "not ranked" in text
+    assert "✗ int4-weight is not ranked: slowdown" in text
+
+
+def test_energy_without_a_counter_is_a_dash_with_its_reason_below(demo: list[Pair]) -> None:
+    text = shown(demo, "training")
+    row = next(line for line in text.splitlines() if line.startswith("fp32"))
+    assert row.endswith("– a")
+    assert "a  energy: not measured: no readable energy counter on this host" in text
+
+
+def test_two_runs_give_a_range_and_the_table_says_so(tmp_path: Path) -> None:
+    text = shown([training_run(tmp_path, "fp32", repeat) for repeat in range(2)], "training")
+    assert "(±) is the range of two runs: no confidence is claimed." in " ".join(text.split())
+
+
+def test_the_gate_stands_beside_speed(demo: list[Pair]) -> None:
+    rows = {line.split()[0]: line for line in shown(demo, "inference").splitlines() if line.strip()}
+    assert " go " in rows["int8-weight"]
+    assert " no-go " in rows["int4-weight"]
+    assert " ref " in rows["fp32"]
+
+
+def test_images_and_tokens_do_not_share_a_table(tmp_path: Path) -> None:
+    text = shown([inference_run(tmp_path, rows=40), image_run(tmp_path)], "inference")
+    assert "Inference · demo-34m" in text
+    assert "Inference · resnet-tiny" in text
+    images = text[text.index("resnet-tiny") :]
+    assert "TTFT" not in images
+    assert "images/s" in images.replace("\n", " ")
+
+
+def test_a_lens_without_runs_is_not_measured() -> None:
+    assert plain(summary_table((), "training")) == "Training: not measured.\n"
+
+
+def test_every_metric_of_a_run_has_value_n_origin_and_method(demo: list[Pair]) -> None:
+    summary = next(summary for run, summary in demo if run.spec.point.precision == "fp32")
+    text = plain(metric_table(summary))
+    assert max(cell_len(line) for line in text.splitlines()) <= 80
+    for method in {found.method for found in summary.metrics.values() if found.value is not None}:
+        assert method.split(",")[0][:40] in " ".join(text.split())
+    assert "not measured: p99 needs at least 368 values" in " ".join(text.split())
+
+
+def test_markup_in_a_name_is_only_text(tmp_path: Path) -> None:
+    run, summary = training_run(tmp_path, rows=30)
+    hostile = replace(
+        summary,
+        model="[bold red]x[/] \x1b[2J",
+        metrics={"mfu": Estimate.absent("1", "[link=http://x]y[/link]")},
+    )
+    assert "[bold red]x[/] [2J" in shown([(run, hostile)], "training")
+    text = plain(metric_table(hostile))
+    assert "[link=http://x]y[/link]" in text
+    assert "\x1b" not in text
+
+
+def test_a_share_above_one_is_marked_in_the_table_of_a_study(tmp_path: Path) -> None:
+    _, summary = inference_run(tmp_path, "fp32")
+    over = {"mbu": replace(summary.metrics["mbu"], value=1.95, low=1.9, high=2.0)}
+    (one,) = group([replace(summary, metrics=summary.metrics | over)])
+    text = " ".join(plain(summary_table([one], "inference")).split())
+    assert "MBU: above 100%: its ceiling was measured lower than this run went" in text

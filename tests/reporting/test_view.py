@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from report_material import Pair, inference_run, relabelled, training_run
+
+from twinlens.reporting.finding_text import standing
+from twinlens.reporting.view import point_names, view, why_not_ranked
+
+
+def test_two_lenses_stay_two_sections_with_training_first(demo: list[Pair]) -> None:
+    made = view(list(reversed(demo)))
+    assert [lens.lens for lens in made.lenses] == ["training", "inference"]
+    for lens in made.lenses:
+        assert {summary.lens for entry in lens.entries for _, summary in entry.material} == {lens.lens}
+    assert len(made.material) == len(demo)
+
+
+def test_points_go_from_wide_to_narrow_whatever_order_they_were_measured_in(demo: list[Pair]) -> None:
+    names = [[entry.name for entry in lens.entries] for lens in view(demo).lenses]
+    assert names == [["fp32", "bf16"], ["fp32", "bf16", "int8-weight", "int4-weight"]]
+
+
+def test_repeats_stand_together_with_their_runs(demo: list[Pair]) -> None:
+    for lens in view(demo).lenses:
+        for entry in lens.entries:
+            assert [run.spec.repeat for run, _ in entry.material] == [0, 1, 2]
+            assert {run.spec.point.precision for run, _ in entry.material} == {entry.precision}
+
+
+def test_a_report_of_no_runs_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one run"):
+        view([])
+
+
+def test_names_say_only_what_differs(tmp_path: Path) -> None:
+    pairs = [inference_run(tmp_path, "fp32", batch=size, rows=30) for size in (1, 8)]
+    groups = view(pairs).groups("inference")
+    assert point_names(groups) == ("fp32 · batch 1", "fp32 · batch 8")
+
+
+def test_two_stacks_with_the_same_settings_get_two_names(tmp_path: Path) -> None:
+    first, second = (inference_run(tmp_path, "fp32", rows=30) for _ in range(2))
+    other = (second[0], replace(second[1], executor="torch, compiled"))
+    assert len(set(point_names(view([first, other]).groups("inference")))) == 2
+
+
+def test_the_reason_for_not_ranking_counts_the_runs(demo: list[Pair]) -> None:
+    reasons = {entry.name: why_not_ranked(entry.group) for entry in view(demo).lenses[1].entries}
+    assert reasons["fp32"] is None
+    assert reasons["int4-weight"] is not None
+    assert reasons["int4-weight"].startswith("slowdown in 1 of 3 runs (")
+
+
+def test_an_unfinished_run_keeps_its_group_from_being_ranked(tmp_path: Path) -> None:
+    pairs = [
+        training_run(tmp_path, "fp32", 0),
+        training_run(tmp_path, "fp32", 1, rows=60, state="interrupted"),
+    ]
+    (group,) = view([relabelled(pair, "flat", True) for pair in pairs]).groups("training")
+    assert not group.ranked
+    assert why_not_ranked(group) == "unfinished (interrupted) in 1 of 2 runs"
+
+
+def test_labels_are_said_in_words() -> None:
+    assert standing("flat / warm-up") == "steady / steady after warm-up"
+    assert standing("drift") == "drift"
+
+
+def test_notes_are_told_once(tmp_path: Path) -> None:
+    pairs = [training_run(tmp_path, "fp32", repeat, rows=30, notes=("said twice",)) for repeat in range(2)]
+    assert view(pairs).notes == ("said twice",)
+
+
+def test_notes_that_differ_only_in_a_share_are_said_once_with_the_largest() -> None:
+    from twinlens.reporting.view import _once
+
+    said = _once(["Other processes used 11 % of it.", "random weights", "Other processes used 38 % of it."])
+    assert said == ("Other processes used up to 38 % of it.", "random weights")
+
+
+def test_notes_that_differ_only_in_the_clients_p99_are_said_once_without_it() -> None:
+    from twinlens.reporting.view import _once
+
+    said = _once(
+        [f"The client read late (p99 {p99}); times are the kernel's." for p99 in ("8.44 ms", "17 µs", "8.44 ms")]
+    )
+    assert said == ("The client read late; times are the kernel's.",)
+    assert _once(["Requests were sent late (p99 2 ms)."]) == ("Requests were sent late (p99 2 ms).",)
+
+
+def test_a_title_names_every_study(tmp_path: Path) -> None:
+    from twinlens.reporting.view import _listed
+
+    assert _listed(["a"]) == "a"
+    assert _listed(["a", "b", "c", "d"]) == "a, b, c and d"
