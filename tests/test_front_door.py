@@ -42,7 +42,7 @@ def test_what_is_listed_is_what_the_command_prints() -> None:
 
 def test_the_demo_measures_its_studies_and_writes_one_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = (study_of(training("fake")), study_of(inference("fake")))
-    monkeypatch.setattr("twinlens.front.demo_studies", lambda: small)
+    monkeypatch.setattr("twinlens.api.demo_studies", lambda: small)
     runs, report = tl.demo(tmp_path)
     assert [run.lens for run in runs] == ["training", "inference"]
     assert "Twinlens demo" in report.read_text(encoding="utf-8")
@@ -72,7 +72,7 @@ def test_a_name_that_is_used_costs_only_its_own() -> None:
 
 
 def test_a_verb_is_never_hidden_by_the_subpackage_of_its_name() -> None:
-    assert said(SHADOWED) == "twinlens.front twinlens.front twinlens.front\n"
+    assert said(SHADOWED) == "twinlens.api twinlens.api twinlens.api\n"
 
 
 def test_the_whole_way_in_python(tmp_path: Path) -> None:

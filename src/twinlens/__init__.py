@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from twinlens.version import __version__
 
 if TYPE_CHECKING:
-    from twinlens.front import check, demo, explain, measure, peers, probe, read, report, show, summary
+    from twinlens.api import check, demo, explain, measure, peers, probe, read, report, show, summary
     from twinlens.record.estimate import Estimate
     from twinlens.record.run import Run
     from twinlens.spec.load import load, parse
@@ -32,7 +32,7 @@ _HOME = {
     "parse": "twinlens.spec.load",
     **dict.fromkeys(
         ("check", "demo", "explain", "list", "measure", "peers", "probe", "read", "report", "show", "summary"),
-        "twinlens.front",
+        "twinlens.api",
     ),
 }
 

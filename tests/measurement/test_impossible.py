@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from material import inference, training
+from twinlens.api import check, measure
 from twinlens.errors import BadInput
-from twinlens.front import check, measure
 from twinlens.spec.load import parse
 
 LOAD = {"arrival": {"kind": "poisson"}, "point": {"rate_per_s": 5.0}}

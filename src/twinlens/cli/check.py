@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from twinlens.cli.screen import err, out, planned_s, print_json, sentences
-from twinlens.cli.sweep import as_settings
+from twinlens.cli.settings import as_settings
 from twinlens.errors import BadInput, nearest
 from twinlens.executors.registry import executor_names
 from twinlens.measurement.facts.predicted_work import theory_of

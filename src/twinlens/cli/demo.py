@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from twinlens.api import demo_studies
 from twinlens.cli.measure import fail_if_any, measure_with_progress
 from twinlens.cli.report import write_report
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.cli.show import show_runs, summaries_json
-from twinlens.front import demo_studies
 from twinlens.measurement.study import Outcome
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.store import end_study

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from twinlens.cli.screen import StudyProgress, err, planned_s, print_json, sentences
+from twinlens.cli.settings import as_settings
 from twinlens.cli.show import show_runs, summaries_json
-from twinlens.cli.sweep import as_settings
 from twinlens.errors import ExecutorFailed, GateFailed
 from twinlens.measurement.refused import refusals
 from twinlens.measurement.search import measure_search, unfinished_search

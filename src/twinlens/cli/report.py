@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from twinlens.cli.gather import fail_for, gathered
+from twinlens.cli.runs import fail_for, gathered
 from twinlens.cli.screen import err, sentences
 from twinlens.errors import BadInput
 from twinlens.measurement.summary_file import summary_of

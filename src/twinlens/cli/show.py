@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from twinlens.cli.gather import fail_for, gathered
+from twinlens.cli.runs import fail_for, gathered
 from twinlens.cli.screen import out, print_json, sentences
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.run import Run

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from material import inference, spec_of, study_of, training
+from twinlens.api import check
 from twinlens.errors import BadInput
 from twinlens.executors.launch.model_folder import ModelFolder, servable, stored_precision
 from twinlens.executors.launch.observe import _silence, _stored, checks
@@ -17,7 +18,6 @@ from twinlens.executors.launch.options import settings_of
 from twinlens.executors.launch.ready import pages
 from twinlens.executors.launch.resolve import order_of
 from twinlens.executors.launch.runtime.vllm import RECIPE
-from twinlens.front import check
 from twinlens.measurement.facts.predicted_work import theory_of
 from twinlens.measurement.facts.provenance import disclosed
 from twinlens.measurement.preflight.memory import needed
