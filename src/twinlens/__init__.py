@@ -11,8 +11,6 @@ Names are loaded when they are first used: `import twinlens` costs nothing.
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from twinlens.version import __version__
@@ -55,20 +53,6 @@ __all__ = [
     "show",
     "summary",
 ]
-
-
-class _Door(ModuleType):
-    """`measure` and `report` are verbs here, although subpackages have these names too.
-
-    Importing a subpackage binds it on its parent; that would put a module in the place of the verb.
-    """
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _HOME and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Door
 
 
 def __getattr__(name: str) -> Any:

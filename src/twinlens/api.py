@@ -38,7 +38,7 @@ from twinlens.stats.summary.group import Summary, group
 _DEMO = ("training", "inference", "quality", "serving")
 
 if "IPython" in sys.modules:
-    register()  # runs show themselves in a notebook
+    register(summary_of)  # runs show themselves in a notebook
 
 
 def measure(

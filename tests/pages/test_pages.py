@@ -23,8 +23,8 @@ from twinlens.record.search import SearchOutcome
 from twinlens.reporting.finding_text import SENTENCES, short
 from twinlens.reporting.gate import Word
 from twinlens.spec.precision import PRECISIONS, TENSOR_CLASSES
+from twinlens.spec.slo import Standing
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.stats.serving.goodput import Standing
 from twinlens.stats.steady.label import Label
 from twinlens.theory.flop import CONVENTIONS
 

@@ -159,10 +159,10 @@ def test_a_notebook_shows_one_run_with_its_verdict(demo: list[Pair]) -> None:
 
 def test_a_notebook_session_shows_runs_by_itself(demo: list[Pair]) -> None:
     shell = pytest.importorskip("IPython.core.interactiveshell", reason="IPython is not installed")
-    register()  # no session yet: nothing happens
+    register(lambda run: demo[0][1])  # no session yet: nothing happens
     session = shell.InteractiveShell.instance()
     try:
-        register()
+        register(lambda run: demo[0][1])
         shown, _ = session.display_formatter.format(demo[0][0], include=["text/html"])
         assert "step p50" in shown["text/html"]
     finally:

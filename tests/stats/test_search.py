@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twinlens.spec.slo import Standing
 from twinlens.stats.search.next_rate import Done, SearchRule, Trial, next_rate, pareto
-from twinlens.stats.serving.goodput import Standing
 
 rates = st.floats(0.05, 5000)
 

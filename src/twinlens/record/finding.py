@@ -1,4 +1,4 @@
-"""What a check found, as data: a code and its numbers. The sentence for people is made in `reporting/finding_text.py`."""
+"""What a check found, as data: a code and its numbers. `reporting/finding_text.py` makes the sentence."""
 
 from __future__ import annotations
 

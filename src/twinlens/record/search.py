@@ -12,8 +12,7 @@ from twinlens.errors import BadInput
 from twinlens.record.run import Run
 from twinlens.record.store import write_json
 from twinlens.spec.search import Search
-from twinlens.spec.slo import Slo
-from twinlens.stats.serving.goodput import Standing
+from twinlens.spec.slo import Slo, Standing
 from twinlens.version import __version__
 
 SEARCH_SCHEMA = 1

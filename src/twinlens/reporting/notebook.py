@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from markupsafe import escape
 
-from twinlens.measurement.summary_file import summary_of
 from twinlens.record.run import Run
 from twinlens.reporting import display
 from twinlens.reporting.finding_text import finding_text, standing
@@ -42,16 +42,12 @@ def run_html(run: Run, summary: Summary) -> str:
     )
 
 
-def register() -> None:
+def register(summary_of: Callable[[Run], Summary]) -> None:
     """Let IPython show a `Run` as this fragment. Does nothing where no IPython session runs."""
     ipython: Any = sys.modules.get("IPython")
     session = ipython.get_ipython() if ipython is not None else None
     if session is not None:
-        session.display_formatter.formatters["text/html"].for_type(Run, _shown)
-
-
-def _shown(run: Run) -> str:
-    return run_html(run, summary_of(run))
+        session.display_formatter.formatters["text/html"].for_type(Run, lambda run: run_html(run, summary_of(run)))
 
 
 def _row(id: str, summary: Summary) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PositiveFloat, model_validator
 
 from twinlens.errors import nearest
 from twinlens.spec.frozen import Spec
+
+Standing = Literal["pass", "fail", "inconclusive"]
+"""How a run stands to an SLO, by the interval of its attainment."""
 
 # MLPerf Inference rules, server and interactive scenarios: p99 TTFT and p99 TPOT in milliseconds.
 _MLPERF_MS = {

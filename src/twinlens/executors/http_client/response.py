@@ -1,5 +1,5 @@
 """The frame of an HTTP/1.1 answer, read as it comes: status, headers, and a body that is chunked, counted, or ends when
-the connection does. Off the hot path: most of a stream never comes through here (see bulk.py).
+the connection does. Off the hot path: most of a stream never comes through here (see fast_path.py).
 
 However the bytes are cut, the outcome is the same: every limit is one on a place in the answer, not on a read.
 """
@@ -123,7 +123,7 @@ class Reply:
         return self.frame == "close" or "close" in self.headers.get("connection", "").lower()
 
     def skip(self, count: int) -> None:
-        """Body bytes that bulk.py has taken care of."""
+        """Body bytes that fast_path.py has taken care of."""
         if self.frame == "length":
             self._left -= count
             if not self._left:

@@ -1,10 +1,10 @@
 """A process between Twinlens and a server it started: nothing of the server outlives either of them.
 
-Run by path with a bare interpreter (standard library only): `guard.py LOG GRACE_S CPUS COMMAND…`. It starts the command
-on those processors ("0,2"; empty: on any) in a process group of its own, says {"pid": …} on its output, ends it when
-its input closes (Twinlens is gone, however it went, or asks) or a signal comes: SIGTERM to the group, SIGKILL after the
-grace. On Linux it adopts what the server leaves behind, so that children that made groups of their own end too, and the
-server dies if the guard does.
+Run by path with a bare interpreter (standard library only): `watchdog.py LOG GRACE_S CPUS COMMAND…`. It starts the
+command on those processors ("0,2"; empty: on any) in a process group of its own, says {"pid": …} on its output, ends
+it when its input closes (Twinlens is gone, however it went, or asks) or a signal comes: SIGTERM to the group, SIGKILL
+after the grace. On Linux it adopts what the server leaves behind, so that children that made groups of their own end
+too, and the server dies if the guard does.
 """
 
 from __future__ import annotations

@@ -70,7 +70,8 @@ def facts_of(target: Target, found: Found, spec: RunSpec) -> Facts:
         "software.runtime.name": name or unknown("the server does not say who it is"),
         "software.runtime.version": version or unknown("the server does not say its version"),
         "protocol.timer": observed(
-            "monotonic clock; receive stamps of the kernel" if found.has_stamps else "monotonic clock", "http_facts.py"
+            "monotonic clock; receive stamps of the kernel" if found.has_stamps else "monotonic clock",
+            "openai/discovery.py",
         ),
         "decoding.strategy": declared("greedy (temperature 0)", "request"),
         "decoding.stop": declared(

@@ -1,7 +1,7 @@
 """A server that speaks the OpenAI API, already up somewhere: `executor.options.url`.
 
-One row for every ask, whatever happens, and nothing is asked twice. The loop is in receive.py, what counts as an answer
-in http_row.py, what the server says of itself in http_facts.py.
+One row for every ask, whatever happens, and nothing is asked twice. The loop is http_client/event_loop.py; row.py
+decides what counts as an answer, discovery.py asks the server about itself.
 """
 
 from __future__ import annotations

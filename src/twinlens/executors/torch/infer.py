@@ -15,6 +15,7 @@ from twinlens.clock import MonotonicClock
 from twinlens.errors import BadInput
 from twinlens.executors.options import refuse_unknown_options
 from twinlens.executors.protocol import Rows, Say
+from twinlens.executors.torch.evidence.collect import inference_facts
 from twinlens.executors.torch.evidence.fidelity import reference_logits
 from twinlens.executors.torch.evidence.memory import device_memory, free_bytes
 from twinlens.executors.torch.fp32 import fp32_as, set_fp32
@@ -69,8 +70,6 @@ class TorchServer:
         else:
             longest = workload.input_tokens.max
             self.prompts = Prompts(workload.data, ref, spec.seed, longest)
-        from twinlens.executors.torch.evidence.collect import inference_facts
-
         sample = self._fidelity_sample(workload) if self.made_in == torch.float32 else None
         with fp32_as("fp32"):  # the reference of a tf32 run is fp32 too, or it would be compared with itself
             reference = reference_logits(model, sample) if sample is not None else None

@@ -16,6 +16,7 @@ from torch import nn
 from twinlens.errors import BadInput
 from twinlens.executors.options import refuse_unknown_options
 from twinlens.executors.protocol import Say
+from twinlens.executors.torch.evidence.collect import training_facts
 from twinlens.executors.torch.evidence.memory import device_memory
 from twinlens.executors.torch.fp32 import set_fp32
 from twinlens.executors.torch.marks import between_ns, mark
@@ -67,8 +68,6 @@ class TorchTrainer:
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=self.workload.learning_rate, fused=True)
         self._scaler = torch.amp.GradScaler(self.device.type, enabled=spec.point.precision == "fp16")
         self._forward = self.model
-        from twinlens.executors.torch.evidence.collect import training_facts
-
         facts = training_facts(self, say)
         self.optimizer.state.clear()  # the evidence step had a learning rate of 0: only its moments would remain
         self._steps = self._looked_at = 0

@@ -126,7 +126,7 @@ def _inference(spec: RunSpec, workload: InferenceWorkload, shape: ModelShape, re
         return {"image_flop": _modelled(forward_flop_per_image(shape) * batch, FLOP, "forward pass of the batch")}
     bits = regime.weight_bits("inference", shape.hidden)
     kv = BITS[regime.classes("inference")["kv"]] / 8
-    # A head tied to the embedding stays in bf16 (torch_quantize); torch's dynamic int8 makes a copy of it.
+    # A head tied to the embedding stays in bf16 (torch/model/quantize.py); torch's dynamic int8 makes a copy of it.
     head = 16.0 if shape.tied_embeddings and regime.quantised and regime.name != "int8-dynamic" else None
     length, answer = workload.input_tokens.max, workload.output_tokens.max
     context = length + answer // 2

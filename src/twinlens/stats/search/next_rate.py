@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from twinlens.stats.serving.goodput import Standing
+from twinlens.spec.slo import Standing
 
 # Of an answer: each of its ends is wrong in at most one search in forty, so both together in one in twenty.
 CONFIDENCE = 0.95

@@ -9,10 +9,10 @@ from dataclasses import replace
 from twinlens.record.estimate import Estimate
 from twinlens.record.search import TrialVerdict, Tried
 from twinlens.spec.search import Search
-from twinlens.spec.slo import Slo
+from twinlens.spec.slo import Slo, Standing
 from twinlens.stats.estimator.repeats import binomial_bounds
 from twinlens.stats.search.next_rate import CONFIDENCE, Done, SearchRule, Trial, interval_words, next_rate
-from twinlens.stats.serving.goodput import Standing, standing
+from twinlens.stats.serving.goodput import standing
 from twinlens.stats.summary.group import Summary
 from twinlens.units import RATIO
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 import numpy as np
 from scipy.special import ndtri
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
-from twinlens.spec.slo import Slo
+from twinlens.spec.slo import Slo, Standing
 from twinlens.stats.estimator.autocorrelation import careful_time
 from twinlens.stats.estimator.bootstrap import rate_interval
 from twinlens.stats.estimator.interval import mean_interval
@@ -22,8 +21,6 @@ from twinlens.units import RATIO, REQUESTS_PER_S
 FLUID = 0.9  # an answer is fluid if it met nine deadlines in ten (Agrawal et al. 2024)
 _BINS = 200
 _NO_SLO = "the workload names no SLO"
-
-Standing = Literal["pass", "fail", "inconclusive"]
 
 
 def within(latency: Latency, slo: Slo) -> dict[str, np.ndarray]:

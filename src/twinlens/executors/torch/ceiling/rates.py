@@ -1,6 +1,6 @@
 """Measured ceilings: the rates that this device sustains through torch, for a run to be compared with.
 
-The value is the median of repeats, `high` the best (torch_timing). Measure ceilings beside the run that they
+The value is the median of repeats, `high` the best (timing.py). Measure ceilings beside the run that they
 judge: the memory rate of one shared host was seen to move between 33, 50 and 90 GB/s within minutes.
 """
 

@@ -1,6 +1,6 @@
 """What torch is: version, build, threads, code path and numeric settings, as facts. Needs torch.
 
-The front of four files: what is held stands in torch_resident, what ran in torch_trace, the comparison in torch_check.
+The front of four files: what is held stands in resident.py, what ran in trace.py, the comparison in check.py.
 """
 
 from __future__ import annotations

@@ -1,0 +1,80 @@
+"""The parts of a trainer and of a server that evidence is taken on, so that neither has to be imported here."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from twinlens.spec.model.reference import ModelRef
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.workload import TrainingWorkload
+
+
+class Batches(Protocol):
+    """Training data: `how` says in words how batches are made."""
+
+    how: str
+
+    @property
+    def entropy_rate_nats(self) -> float | None: ...
+    def held_out(self, index: int) -> tuple[torch.Tensor, torch.Tensor]: ...
+
+
+class Prompts(Protocol):
+    """Prompts as a tensor (batch, length) of token ids, one row for each seed."""
+
+    def batch(self, seeds: Any, length: int) -> torch.Tensor: ...
+
+
+class Generation(Protocol):
+    """Prefill and decode over one static cache; `decode_eager` is the same step without a compiled graph."""
+
+    cache: Any
+
+    def prefill(self, prompts: torch.Tensor) -> torch.Tensor: ...
+    def decode(self, newest: torch.Tensor, position: torch.Tensor) -> torch.Tensor: ...
+    def decode_eager(self, newest: torch.Tensor, position: torch.Tensor) -> torch.Tensor: ...
+    def rewind(self, tokens: int) -> None: ...
+    def cache_tensors(self) -> list[torch.Tensor]: ...
+
+
+class Trainer(Protocol):
+    """An open trainer: model and optimizer are made, no step was taken."""
+
+    spec: RunSpec
+    workload: TrainingWorkload
+    device: torch.device
+    ref: ModelRef
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    accumulate: int
+    is_vision: bool
+
+    @property
+    def batches(self) -> Batches: ...
+    def loss(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor: ...
+    def compile(self) -> None: ...
+
+
+class Server(Protocol):
+    """An open server: the model is in its precision. `generation` and `prompts` for a decoder, `images` for vision."""
+
+    spec: RunSpec
+    device: torch.device
+    ref: ModelRef
+    model: nn.Module
+    dtype: torch.dtype
+    made_in: torch.dtype
+    layout: str
+    notes: list[str]
+    is_vision: bool
+    images: torch.Tensor
+    forward: Any
+
+    @property
+    def generation(self) -> Generation | None: ...
+    @property
+    def prompts(self) -> Prompts: ...
+    def no_grad(self) -> Any: ...
