@@ -9,8 +9,7 @@ from rich.table import Table
 
 from twinlens.cli.screen import err, out, planned_s, print_json, sentences
 from twinlens.cli.settings import as_settings
-from twinlens.errors import BadInput, nearest
-from twinlens.executors.registry import executor_names
+from twinlens.executors.registry import refuse_unknown_executor
 from twinlens.measurement.facts.predicted_work import theory_of
 from twinlens.measurement.preflight.memory import needed
 from twinlens.measurement.preflight.refuse import preflight
@@ -23,9 +22,7 @@ from twinlens.units import show
 def run(path: Path, settings: list[str], at: list[str], json: bool) -> None:
     with sentences():
         study = load(path, [*as_settings(at), *settings])
-        if study.executor.kind not in executor_names(study.lens):
-            known = nearest(study.executor.kind, executor_names(study.lens))
-            raise BadInput(f"unknown executor {study.executor.kind!r} for {study.lens}; {known}", code="TL207")
+        refuse_unknown_executor(study.executor.kind, study.lens)
         points = study.point_runs()
         if json:
             print_json(

@@ -18,6 +18,7 @@ import numpy as np
 
 from twinlens.clock import Clock, MonotonicClock, VirtualClock
 from twinlens.errors import ExecutorFailed
+from twinlens.executors.capabilities import ALL_ARRIVALS, ALL_FAMILIES, Capabilities, Executor, Option
 from twinlens.executors.options import refuse_unknown_options
 from twinlens.executors.protocol import Rows, Say
 from twinlens.record.estimate import Estimate
@@ -171,3 +172,14 @@ class FakeServer:
             )
             for ask in asks
         ]
+
+
+EXECUTOR = Executor(
+    Capabilities(
+        families=ALL_FAMILIES,
+        arrivals=ALL_ARRIVALS,
+        options={name: Option(value) for name, value in _DEFAULTS.items()},
+    ),
+    trainer=FakeTrainer,
+    server=FakeServer,
+)

@@ -2,56 +2,107 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
-from typing import Any
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
 
 from twinlens.errors import BadInput, nearest
+from twinlens.executors.capabilities import Capabilities, Executor
 from twinlens.executors.protocol import Launcher, Server, Trainer
+from twinlens.spec.precision import Lens
 
-_GROUPS = {"training": "twinlens.trainers", "inference": "twinlens.servers"}
+_GROUP = "twinlens.executors"
 
 
-def executor_names(lens: str) -> tuple[str, ...]:
-    """The executors installed for one lens."""
-    return tuple(sorted({entry.name for entry in entry_points(group=_GROUPS[lens])}))
+def executor_names(lens: Lens | None = None) -> tuple[str, ...]:
+    """The executors installed, for one lens or any. One that cannot be imported has no lens."""
+    return tuple(name for name in sorted(_entries()) if lens is None or lens in lenses_of(name))
+
+
+def lenses_of(kind: str) -> tuple[Lens, ...]:
+    """The lenses of an installed executor; none where its module cannot be imported."""
+    try:
+        return executor(kind).lenses
+    except BadInput:
+        return ()
+
+
+@lru_cache(maxsize=64)
+def executor(kind: str) -> Executor:
+    """Raises BadInput (TL207) where it is unknown, or its module cannot be imported or holds no Executor."""
+    entry = _entries().get(kind)
+    if entry is None:
+        raise BadInput(f"unknown executor {kind!r}; {nearest(kind, sorted(_entries()))}", code="TL207")
+    try:
+        found = entry.load()
+    except (ImportError, AttributeError) as error:
+        raise BadInput(f"executor {kind!r} cannot be loaded: {error}", code="TL207") from error
+    if not isinstance(found, Executor):
+        raise BadInput(
+            f"the entry point {kind!r} names {entry.value!r}, which is no twinlens.executors.capabilities.Executor",
+            code="TL207",
+        )
+    return found
+
+
+def capabilities(kind: str) -> Capabilities:
+    """What an executor can do; nothing heavy is imported. Raises BadInput (TL207)."""
+    return executor(kind).capabilities
 
 
 def trainer(kind: str) -> Trainer:
-    """A new trainer of this kind. Raises BadInput when it is unknown or its extra is not installed."""
-    return _load("training", kind)  # type: ignore[no-any-return]
+    """A new trainer of this kind. Raises BadInput (TL207) when there is none, or its extra is not installed."""
+    maker = _with_lens(kind, "training").trainer
+    assert maker is not None
+    try:
+        return maker()
+    except ImportError as error:
+        raise _not_installed(kind, error) from error
 
 
 def server(kind: str) -> Server:
-    """A new server of this kind. Raises BadInput when it is unknown or its extra is not installed."""
-    return _load("inference", kind)  # type: ignore[no-any-return]
+    """A new server of this kind. Raises BadInput (TL207) when there is none, or its extra is not installed."""
+    maker = _with_lens(kind, "inference").server
+    assert maker is not None
+    try:
+        return maker()
+    except ImportError as error:
+        raise _not_installed(kind, error) from error
 
 
 def launcher(kind: str) -> Launcher | None:
-    """A new launcher of this kind; None for an executor that starts no server. Only launchers are loaded: others may be
-    heavy. They stand in the group twinlens.launchers beside twinlens.servers."""
-    found = [entry for entry in entry_points(group="twinlens.launchers") if entry.name == kind]
-    return found[0].load()() if found else None
+    """A new launcher of this kind; None for an executor that starts no server. Raises BadInput (TL207)."""
+    maker = executor(kind).launcher
+    return None if maker is None else maker()
 
 
-def is_over_http(kind: str) -> bool:
-    """Whether requests go to a server over HTTP, attached or started here: they are words then, and no tokens."""
-    return kind == "openai-http" or any(entry.name == kind for entry in entry_points(group="twinlens.launchers"))
+def launches(kind: str) -> bool:
+    """Whether an executor starts a server of its own."""
+    return executor(kind).launcher is not None
 
 
-def distribution_of(kind: str, lens: str) -> str:
+def refuse_unknown_executor(kind: str, lens: Lens) -> None:
+    """Raises BadInput (TL207) for a name that nobody has installed for this lens."""
+    _with_lens(kind, lens)
+
+
+def distribution_of(kind: str) -> str:
     """The distribution and version that an executor comes from, or its own name where none is known."""
-    found = next((entry for entry in entry_points(group=_GROUPS[lens]) if entry.name == kind), None)
+    found = _entries().get(kind)
     return f"{found.dist.name} {found.dist.version}" if found is not None and found.dist else kind
 
 
-def _load(lens: str, kind: str) -> Any:
-    found = [entry for entry in entry_points(group=_GROUPS[lens]) if entry.name == kind]
-    if not found:
-        raise BadInput(f"unknown executor {kind!r} for {lens}; {nearest(kind, executor_names(lens))}", code="TL207")
-    try:
-        return found[0].load()()
-    except ImportError as error:
-        raise BadInput(
-            f"executor {kind!r} cannot be loaded ({error}); install its extra: pip install 'twinlens[{kind}]'",
-            code="TL207",
-        ) from error
+def _entries() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=_GROUP)}
+
+
+def _with_lens(kind: str, lens: Lens) -> Executor:
+    if kind in _entries() and lens in (found := executor(kind)).lenses:
+        return found
+    raise BadInput(f"unknown executor {kind!r} for {lens}; {nearest(kind, executor_names(lens))}", code="TL207")
+
+
+def _not_installed(kind: str, error: ImportError) -> BadInput:
+    return BadInput(
+        f"executor {kind!r} cannot be loaded ({error}); install its extra: pip install 'twinlens[{kind}]'",
+        code="TL207",
+    )

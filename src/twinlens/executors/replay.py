@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from twinlens.errors import BadInput
+from twinlens.executors.capabilities import ALL_ARRIVALS, ALL_FAMILIES, Capabilities, Executor, Option
 from twinlens.executors.options import refuse_unknown_options
 from twinlens.executors.protocol import Rows, Say
 from twinlens.record.executor.facts import Facts
@@ -69,3 +70,15 @@ def _facts(run: Run) -> Facts:
     if run.facts is None:
         return Facts(ExecutorRecord({}), notes=(note,))
     return replace(run.facts, notes=(*run.facts.notes, note))
+
+
+EXECUTOR = Executor(
+    Capabilities(
+        runs="recorded",
+        families=ALL_FAMILIES,
+        arrivals=ALL_ARRIVALS,
+        options={"run": Option("")},
+    ),
+    trainer=ReplayTrainer,
+    server=ReplayServer,
+)

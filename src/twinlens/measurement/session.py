@@ -12,7 +12,7 @@ from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
 from twinlens.executors.protocol import Server, Trainer
-from twinlens.executors.registry import server, trainer
+from twinlens.executors.registry import capabilities, server, trainer
 from twinlens.executors.running import Running
 from twinlens.measurement.drive.load import player
 from twinlens.measurement.drive.lockstep import serve
@@ -90,6 +90,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def _measure(folder: Path, spec: RunSpec, say: Say, handed: Running | None, turns: Turns | None) -> int:
     refuse_what_cannot_run(spec)
+    update_run(folder, place=capabilities(spec.executor.kind).runs)
     opened: Trainer | Server = trainer(spec.executor.kind) if spec.lens == "training" else server(spec.executor.kind)
     with joined(opened, folder, spec, lambda phrase: say(phrase, 0.0, 0), handed) as running:
         return _measure_with(opened, folder, spec, say, running, turns)
@@ -185,7 +186,9 @@ def _is_up(running: Running | None) -> Callable[[], bool]:
 @contextlib.contextmanager
 def _sampling(spec: RunSpec, folder: Path, facts: Facts, running: Running | None) -> Iterator[Sampler | None]:
     """Samples of the machine into the run folder, from entering on."""
-    if spec.executor.kind == "replay":  # what this machine does meanwhile is nothing of the recorded one's
+    if (
+        capabilities(spec.executor.kind).runs == "recorded"
+    ):  # what this machine does meanwhile is nothing of the recorded one's
         yield None
         return
     # Only the boards this run uses: others draw power too, and it is not this run's.
@@ -203,9 +206,10 @@ def _sampling(spec: RunSpec, folder: Path, facts: Facts, running: Running | None
 
 def _whole(facts: Facts, spec: RunSpec, running: Running | None) -> Facts:
     """The executor's own facts, with the host's, the measuring layer's and what theory says of the work."""
-    if spec.executor.kind == "replay":
+    place = capabilities(spec.executor.kind).runs
+    if place == "recorded":
         return facts  # the machine is the recorded one, not this one
-    if spec.executor.kind == "openai-http":
+    if place == "elsewhere":
         # Where that server runs is its own to say: this machine is only the client's.
         return replace(facts, executor=ExecutorRecord(disclosed(spec, facts)).merged(facts.executor))
     if running is not None:

@@ -22,6 +22,7 @@ from twinlens.spec.study import RunSpec
 
 State = Literal["running", "finished", "interrupted", "failed"]
 RUN_SCHEMA = 1
+_PLACES = {"openai-http": "elsewhere", "replay": "recorded"}
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,12 @@ class Run:
     @property
     def lens(self) -> Literal["training", "inference"]:
         return self.spec.lens
+
+    @property
+    def place(self) -> Literal["here", "elsewhere", "recorded"]:
+        """Where the work was done; of a run of an earlier version, which does not say, by the executors there were."""
+        known: Any = self.raw.get("place") or _PLACES.get(self.spec.executor.kind)
+        return known if known in ("elsewhere", "recorded") else "here"
 
     @property
     def is_finished(self) -> bool:

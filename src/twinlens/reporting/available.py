@@ -49,11 +49,18 @@ def _precisions(_: Path) -> list[Row]:
 
 
 def _executors(_: Path) -> list[Row]:
-    from twinlens.executors.registry import executor_names
+    from twinlens.executors.registry import executor, executor_names
 
-    lenses = {lens: executor_names(lens) for lens in ("training", "inference")}
-    names = sorted({name for found in lenses.values() for name in found})
-    return [{"executor": n, "lenses": ", ".join(lens for lens, found in lenses.items() if n in found)} for n in names]
+    rows = []
+    for name in executor_names():
+        try:
+            found = executor(name)
+        except BadInput as error:  # a stranger's package that is broken hides no other
+            rows.append({"executor": name, "lenses": "–", "runs": str(error)})
+            continue
+        place = "here, in a server of its own" if found.launcher else found.capabilities.runs
+        rows.append({"executor": name, "lenses": ", ".join(found.lenses), "runs": place})
+    return rows
 
 
 def _metrics(_: Path) -> list[Row]:

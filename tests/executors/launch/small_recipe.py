@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
+from twinlens.executors.launch.entry import launched
 from twinlens.executors.launch.recipe import Command, Order, Recipe, Seen, thread_environment
-from twinlens.executors.launch.server import LaunchedServer
 from twinlens.executors.settings_text import formats, said
 from twinlens.record.executor.record import Fact
 
@@ -35,10 +34,8 @@ RECIPE = Recipe(
     facts=_facts,
     start_timeout_s=20.0,
 )
-server = partial(LaunchedServer, RECIPE)
+EXECUTOR = launched(RECIPE)
 ENTRY_POINTS = """
-[twinlens.servers]
-small-server = small_recipe:server
-[twinlens.launchers]
-small-server = small_recipe:server
+[twinlens.executors]
+small-server = small_recipe:EXECUTOR
 """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Endpoint = Literal["chat", "completions"]
 _PATHS: dict[str, str] = {"chat": "/chat/completions", "completions": "/completions"}
-_DEFAULTS: dict[str, Any] = {
+DEFAULTS: dict[str, Any] = {
     "url": "",
     "api_key_env": "",
     "endpoint": "chat",
@@ -116,10 +116,10 @@ class Target:
 
 def target_of(kind: str, options: Mapping[str, Any]) -> Target:
     """The options of an executor as a target. Raises BadInput (TL207) for what cannot be one."""
-    refuse_unknown_options(kind, options, (*_DEFAULTS, *CREW_OPTIONS))
+    refuse_unknown_options(kind, options, (*DEFAULTS, *CREW_OPTIONS))
     crew_of(options)
-    chosen = _DEFAULTS | without_crew(options)
-    for name, default in _DEFAULTS.items():
+    chosen = DEFAULTS | without_crew(options)
+    for name, default in DEFAULTS.items():
         value = chosen[name]
         fits = type(value) in (int, float) if isinstance(default, float) else isinstance(value, type(default))
         if not fits and name != "force_length":

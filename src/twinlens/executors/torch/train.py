@@ -16,6 +16,7 @@ from torch import nn
 from twinlens.errors import BadInput
 from twinlens.executors.options import refuse_unknown_options
 from twinlens.executors.protocol import Say
+from twinlens.executors.torch.entry import EXECUTOR
 from twinlens.executors.torch.evidence.collect import training_facts
 from twinlens.executors.torch.evidence.memory import device_memory
 from twinlens.executors.torch.fp32 import set_fp32
@@ -169,7 +170,7 @@ class TorchTrainer:
 def refuse_unsupported(name: str, device: torch.device) -> None:
     """Raises BadInput for a precision this device cannot run at all."""
     capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else (0, 0)
-    needs = {"tf32": (8, 0), "fp8": (8, 9)}.get(name)
+    needs = EXECUTOR.capabilities.least_gpu.get(name)
     if needs and capability < needs:
         here = "the CPU" if device.type == "cpu" else f"a GPU of compute capability {capability[0]}.{capability[1]}"
         raise BadInput(

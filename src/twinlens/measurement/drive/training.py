@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from twinlens.executors.protocol import Trainer
+from twinlens.executors.registry import capabilities
 from twinlens.measurement.drive.settled import is_settled
 from twinlens.record.arrow import RowWriter
 from twinlens.record.step import Marks
@@ -28,7 +29,7 @@ def train(trainer: Trainer, spec: RunSpec, rows: RowWriter, progress: Progress, 
     assert isinstance(spec.workload, TrainingWorkload)
     target_loss = target_nats(spec.workload, entropy_rate)
     limit_s, extended = spec.protocol.duration_s, 0
-    if spec.executor.kind == "replay":
+    if capabilities(spec.executor.kind).runs == "recorded":
         limit_s = math.inf  # it ends where the recording ends
     taken = 0
     while True:

@@ -15,7 +15,7 @@ def marked(facts: Facts, spec: RunSpec, executor: Any) -> Facts:
     """The same facts, with the plug-in named in the source of each that it says; those of our own classes unchanged."""
     if type(executor).__module__.startswith("twinlens."):
         return facts
-    who = distribution_of(spec.executor.kind, spec.lens)
+    who = distribution_of(spec.executor.kind)
     said = {key: _said(fact, who) for key, fact in facts.executor.facts.items()}
     checks = tuple(replace(one, evidence=f"said by the plug-in {who}: {one.evidence}") for one in facts.precision)
     return replace(facts, executor=ExecutorRecord(said), precision=checks)

@@ -7,7 +7,7 @@ import shlex
 import sys
 from datetime import UTC, datetime
 
-from twinlens.executors.registry import is_over_http
+from twinlens.executors.registry import capabilities
 from twinlens.measurement.facts.model import asked_model
 from twinlens.measurement.facts.workload import workload_facts
 from twinlens.record.executor.facts import Facts
@@ -23,7 +23,9 @@ def disclosed(spec: RunSpec, facts: Facts) -> dict[str, Fact]:
 
 
 def _model(spec: RunSpec) -> dict[str, Fact]:
-    if spec.executor.kind == "openai-http":  # a server's model is what it serves under that name; it need not be here
+    if (
+        capabilities(spec.executor.kind).runs == "elsewhere"
+    ):  # a server's model is what it serves under that name; it need not be here
         return {"model.id": declared(spec.workload.model, "the spec")}
     ref = asked_model(spec)
     if ref.shape is None:
@@ -62,7 +64,7 @@ def _protocol(spec: RunSpec) -> dict[str, Fact]:
 
 def _tier(spec: RunSpec) -> dict[str, Fact]:
     """Whether anything was set that the executor does not come with; what was tried before, a spec cannot say."""
-    if spec.executor.kind == "openai-http":
+    if capabilities(spec.executor.kind).runs == "elsewhere":
         why = "how that server was set up is not known to its client"
         return {"protocol.tier": unknown(why), "protocol.budget": unknown(why)}
     chosen = _chosen(spec)
@@ -86,7 +88,7 @@ def _chosen(spec: RunSpec) -> list[str]:
         for name in ("graph", "attention", "layout")
         if getattr(asked, name) != getattr(stock, name) and not (name == "graph" and _is_own(spec))
     ]
-    if is_over_http(asked.kind):
+    if capabilities(asked.kind).prompts == "text":
         words = options.get("args", ())
         found += [" ".join(words)] if words else []
         found += [f"{name}={value}" for name, value in sorted(options.get("env", {}).items())]
@@ -95,7 +97,7 @@ def _chosen(spec: RunSpec) -> list[str]:
 
 def _is_own(spec: RunSpec) -> bool:
     """Whether the graph asked for is what the executor does unasked: eager for those that compile only when told."""
-    return spec.executor.graph == "eager" and not is_over_http(spec.executor.kind)
+    return spec.executor.graph == "eager" and capabilities(spec.executor.kind).prompts == "tokens"
 
 
 def _provenance() -> dict[str, Fact]:

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from twinlens.executors.registry import is_over_http
+from twinlens.executors.registry import capabilities
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import Fact, declared, unknown
 from twinlens.schedule.content.words import WORDS
@@ -66,7 +66,7 @@ def _inference(spec: RunSpec, workload: InferenceWorkload) -> dict[str, Fact]:
 
 def _quality(spec: RunSpec, facts: Facts) -> dict[str, Fact]:
     names = ("quality.metric", "quality.reference", "quality.tolerance")
-    is_reference = spec.executor.kind == "torch" and spec.point.precision == "fp32"
+    is_reference = spec.point.precision == "fp32" and capabilities(spec.executor.kind).compares_with_fp32
     if not facts.fidelity and not is_reference:
         return dict.fromkeys(names, unknown("no output of this run was compared with a reference"))
     where = "compared before the first row" if facts.fidelity else "fp32: others are compared with it"
@@ -77,8 +77,12 @@ def _quality(spec: RunSpec, facts: Facts) -> dict[str, Fact]:
     }
 
 
+def _sends_text(spec: RunSpec) -> bool:
+    return capabilities(spec.executor.kind).prompts == "text"
+
+
 def _system_prompt(spec: RunSpec, workload: InferenceWorkload) -> Fact:
-    if not is_over_http(spec.executor.kind):
+    if not _sends_text(spec):
         return declared("none: prompts are drawn as tokens", "the workload")
     if spec.executor.options.get("endpoint") == "completions":
         return declared("none: /completions takes plain text", "the request")
@@ -90,7 +94,7 @@ def _system_prompt(spec: RunSpec, workload: InferenceWorkload) -> Fact:
 
 def _no_hits_yet(spec: RunSpec) -> Fact:
     """Until the run is over. An engine in lockstep asks each prompt once, and what it keeps is its own to say."""
-    if is_over_http(spec.executor.kind):
+    if _sends_text(spec):
         return unknown("the server's counters of cached prompt tokens were not read to the end of the run")
     return unknown("the executor does not say whether it keeps anything of a prompt for the next one")
 
@@ -98,7 +102,7 @@ def _no_hits_yet(spec: RunSpec) -> Fact:
 def data_hash(spec: RunSpec) -> Fact:
     """What the prompts or batches are made of: the definition, and the sha256 of every file or list of words in it."""
     workload = spec.workload
-    if isinstance(workload, TrainingWorkload) or not is_over_http(spec.executor.kind):
+    if isinstance(workload, TrainingWorkload) or not _sends_text(spec):
         found: dict[str, Any] = {"data": _made_of(workload.data)}
     else:
         found = {"prompts": _made_of(workload.prompts)}

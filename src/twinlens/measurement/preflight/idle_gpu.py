@@ -10,6 +10,7 @@ from pathlib import Path
 
 from twinlens.errors import BadInput
 from twinlens.executors.launch.recipe import visible_gpus
+from twinlens.executors.registry import capabilities
 from twinlens.measurement.machine.nvidia import Gpu, board_of, open_gpus
 from twinlens.spec.study import RunSpec
 
@@ -22,7 +23,7 @@ _DRIVERS = {
 
 def refuse_unusable_gpu(spec: RunSpec) -> None:
     """Raises BadInput (TL208) where a GPU is asked for that the driver shows and this torch cannot use."""
-    if spec.executor.kind != "torch" or not spec.executor.device.startswith("cuda"):
+    if not _needs_torch_for_gpu(spec) or not spec.executor.device.startswith("cuda"):
         return
     gpus, _ = open_gpus()
     why = why_unusable(gpus, torch_cuda()) if gpus else None
@@ -30,6 +31,10 @@ def refuse_unusable_gpu(spec: RunSpec) -> None:
         raise BadInput(
             f"executor.device is {spec.executor.device!r}, and {_counted(gpus)} are here, but {why}", code="TL208"
         )
+
+
+def _needs_torch_for_gpu(spec: RunSpec) -> bool:
+    return capabilities(spec.executor.kind).computes_with == "torch"
 
 
 def uses_gpu(device: str) -> bool:
@@ -44,13 +49,10 @@ def uses_gpu(device: str) -> bool:
     return bool(gpus and cuda and not hidden and why_unusable(gpus, cuda) is None)
 
 
-_NEEDS = {"tf32": (8, 0), "fp8": (8, 9)}  # as torch's own refusal has it (executors/torch/train.py)
-
-
 def refuse_lacking_precision(spec: RunSpec) -> None:
     """Raises BadInput (TL203) for a precision that the device of the embedded engine is known to lack."""
-    needs = _NEEDS.get(spec.point.precision)
-    if spec.executor.kind != "torch" or needs is None:
+    needs = capabilities(spec.executor.kind).least_gpu.get(spec.point.precision)
+    if needs is None:
         return
     capability: tuple[int, int] | None = (0, 0)
     if uses_gpu(spec.executor.device):

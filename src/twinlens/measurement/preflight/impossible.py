@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 
 from twinlens.errors import BadInput
+from twinlens.executors.registry import capabilities
 from twinlens.measurement.drive.training import give_up_s
 from twinlens.schedule.content.prompt import words_of
 from twinlens.spec.study import RunSpec
@@ -50,7 +51,7 @@ def _refuse_times(spec: RunSpec) -> None:
 
 def _refuse_threads(spec: RunSpec) -> None:
     there = psutil.cpu_count() or 1
-    if spec.executor.kind == "torch" and spec.executor.threads > there:
+    if spec.executor.threads > there and "threads" in capabilities(spec.executor.kind).settings:
         raise _bad(f"executor.threads = {spec.executor.threads}, and this machine has {there} processors")
 
 
@@ -72,7 +73,8 @@ def _refuse_load(spec: RunSpec, workload: InferenceWorkload) -> None:
 
 def _refuse_text(spec: RunSpec) -> None:
     workload = spec.workload
-    if spec.executor.kind != "torch" or not isinstance(workload.data, Text):
+    can = capabilities(spec.executor.kind)
+    if can.runs != "here" or can.prompts != "tokens" or not isinstance(workload.data, Text):
         return
     is_training = isinstance(workload, TrainingWorkload)
     wanted = workload.seq_len + 1 if isinstance(workload, TrainingWorkload) else 1

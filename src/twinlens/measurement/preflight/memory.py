@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import psutil
 
 from twinlens.errors import BadInput
-from twinlens.executors.registry import launcher
+from twinlens.executors.registry import capabilities, launches
 from twinlens.measurement.facts.model import asked_model
 from twinlens.measurement.machine.nvidia import board_of, open_gpus
 from twinlens.measurement.preflight.idle_gpu import uses_gpu
@@ -48,7 +48,7 @@ def _modelled(spec: RunSpec, ref: AnyModel, shape: ModelShape) -> tuple[float, s
         shape, regime.weight_bits("inference", 4096), BITS[classes["kv"]] / 8, spec.point.batch, context
     )
     # Where there is room, weights are made in fp32 first, for fidelity to be compared with; else as narrow as they can.
-    makes_it = regime.quantised and spec.executor.kind == "torch"  # a server loads what its folder holds
+    makes_it = regime.quantised and capabilities(spec.executor.kind).quantises  # a server loads what its folder holds
     made_in = 32.0 if regime.name == "int8-dynamic" else 16.0
     first = inference_memory(shape, made_in, 4.0, 1, 0).weights_bytes if makes_it else 0.0
     words = f"serving {ref.name}: {served.arithmetic}"
@@ -62,7 +62,7 @@ def refuse_what_cannot_fit(spec: RunSpec, available_bytes: float | None = None) 
 
     `available_bytes` None reads the host's; executors that are no part of this machine are not asked.
     """
-    if spec.executor.kind != "torch":
+    if not capabilities(spec.executor.kind).is_sized_by_theory:
         return
     there, where = (available_bytes, "this machine has free") if available_bytes is not None else _available(spec)
     bytes_needed, words = needed(spec)
@@ -81,7 +81,8 @@ def refuse_what_cannot_fit_together(specs: Sequence[RunSpec], available_bytes: f
     """
     places: dict[str, list[RunSpec]] = {}
     for spec in specs:
-        if spec.executor.kind == "torch" or launcher(spec.executor.kind) is not None:
+        kind = spec.executor.kind
+        if capabilities(kind).is_sized_by_theory or launches(kind):
             places.setdefault(_available(spec)[1], []).append(spec)
     for where, members in places.items():
         there = _available(members[0])[0] if available_bytes is None else available_bytes

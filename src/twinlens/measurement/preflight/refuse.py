@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from twinlens.errors import BadInput
 from twinlens.executors.openai.clients import crew_of
-from twinlens.executors.registry import launcher
+from twinlens.executors.registry import capabilities, launcher
 from twinlens.measurement.preflight.idle_gpu import refuse_lacking_precision, refuse_unusable_gpu
 from twinlens.measurement.preflight.impossible import refuse_impossible
 from twinlens.measurement.preflight.memory import refuse_what_cannot_fit
@@ -44,7 +44,7 @@ def refuse_what_cannot_run(spec: RunSpec) -> None:
         starter.key(spec)  # its command line, which says what cannot be served, at which precision and on which GPU
     refuse_what_cannot_fit(spec)
     refuse_stall_elsewhere(spec)
-    if spec.protocol.pairing == "slices" and spec.executor.kind == "replay":
+    if spec.protocol.pairing == "slices" and capabilities(spec.executor.kind).runs == "recorded":
         raise BadInput(
             'protocol.pairing = "slices": of a recording nothing is measured anew, so nothing takes turns', code="TL202"
         )

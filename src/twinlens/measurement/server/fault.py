@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import psutil
 
 from twinlens.errors import BadInput
-from twinlens.executors.registry import launcher
+from twinlens.executors.registry import launches
 from twinlens.executors.running import Running
 from twinlens.spec.protocol import Stall
 from twinlens.spec.study import RunSpec
@@ -17,7 +17,7 @@ from twinlens.spec.study import RunSpec
 
 def refuse_stall_elsewhere(spec: RunSpec) -> None:
     """Raises BadInput for a stall of a server that is not ours to stop."""
-    if spec.protocol.stall is not None and launcher(spec.executor.kind) is None:
+    if spec.protocol.stall is not None and not launches(spec.executor.kind):
         raise BadInput(
             f"protocol.stall stops a server that Twinlens launches, and {spec.executor.kind} launches none; "
             "leave it out or take transformers-serve",

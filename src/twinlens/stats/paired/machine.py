@@ -67,9 +67,8 @@ def precision_of(run: Run) -> str:
 
 def _attached(run: Run) -> str | None:
     """The address of a server that somebody else started: the machine is its own, and not known."""
-    server = run.raw.get("server")
     url = run.spec.executor.options.get("url")
-    if server or run.spec.executor.kind != "openai-http" or not isinstance(url, str):
+    if run.place != "elsewhere" or not isinstance(url, str):
         return None
     parts = urlsplit(url)  # a name and a password in it are nobody's to read
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 
+from twinlens.executors.launch.entry import launched
 from twinlens.executors.launch.recipe import Command, Order, Recipe, Seen, gpu_environment, thread_environment
-from twinlens.executors.launch.server import LaunchedServer
 from twinlens.record.executor.record import Fact, declared
 
 _FILE_TYPE = re.compile(r"(?:print_info|llm_load_print_meta): (?:file type|model ftype)\s*= (.+)")
@@ -60,4 +59,4 @@ RECIPE = Recipe(
     start_timeout_s=300.0,
     needs_gguf=True,
 )
-server = partial(LaunchedServer, RECIPE)
+EXECUTOR = launched(RECIPE)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import Any
 
+from twinlens.executors.launch.entry import launched
 from twinlens.executors.launch.recipe import (
     Command,
     Order,
@@ -15,7 +15,6 @@ from twinlens.executors.launch.recipe import (
     thread_environment,
     torch_name,
 )
-from twinlens.executors.launch.server import LaunchedServer
 from twinlens.executors.settings_text import flat, formats, pairs, said
 from twinlens.record.executor.record import Fact, declared
 
@@ -90,4 +89,4 @@ RECIPE = Recipe(
     start_timeout_s=1200.0,
     tried=False,
 )
-server = partial(LaunchedServer, RECIPE)
+EXECUTOR = launched(RECIPE)

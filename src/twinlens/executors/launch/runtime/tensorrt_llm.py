@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from pathlib import Path
 
 from twinlens.errors import BadInput
+from twinlens.executors.launch.entry import launched
 from twinlens.executors.launch.recipe import Command, Order, Recipe, Seen, gpu_environment, thread_environment
-from twinlens.executors.launch.server import LaunchedServer
 from twinlens.executors.settings_text import pairs, said, tensor_format
 from twinlens.record.executor.record import Fact, declared
 
@@ -81,4 +80,4 @@ RECIPE = Recipe(
     metrics="/prometheus/metrics",
     tried=False,
 )
-server = partial(LaunchedServer, RECIPE)
+EXECUTOR = launched(RECIPE)

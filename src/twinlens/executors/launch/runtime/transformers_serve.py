@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-
+from twinlens.executors.launch.entry import launched
 from twinlens.executors.launch.recipe import (
     Command,
     Order,
@@ -14,7 +13,6 @@ from twinlens.executors.launch.recipe import (
     thread_environment,
     torch_name,
 )
-from twinlens.executors.launch.server import LaunchedServer
 from twinlens.executors.settings_text import formats
 from twinlens.record.executor.record import Fact, declared
 
@@ -66,4 +64,4 @@ RECIPE = Recipe(
     start_timeout_s=300.0,
     called="folder",
 )
-server = partial(LaunchedServer, RECIPE)
+EXECUTOR = launched(RECIPE)

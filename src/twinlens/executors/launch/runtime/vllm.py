@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from typing import Any
 
+from twinlens.executors.launch.entry import launched
 from twinlens.executors.launch.recipe import (
     Command,
     Order,
@@ -15,7 +15,6 @@ from twinlens.executors.launch.recipe import (
     thread_environment,
     torch_name,
 )
-from twinlens.executors.launch.server import LaunchedServer
 from twinlens.executors.settings_text import flat, formats, labels, pairs, said, speculation
 from twinlens.record.executor.record import Fact, declared
 
@@ -101,4 +100,4 @@ RECIPE = Recipe(
     command=_command,
     facts=_facts,
 )
-server = partial(LaunchedServer, RECIPE)
+EXECUTOR = launched(RECIPE)

@@ -1,0 +1,79 @@
+"""What an executor can do, as a value that is read before anything heavy is imported, and how one is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+from twinlens.executors.protocol import Launcher, Server, Trainer
+from twinlens.spec.frozen import tags
+from twinlens.spec.model.shape import ModelShape
+from twinlens.spec.precision import Lens
+from twinlens.spec.workload.arrival import Arrival
+
+Place = Literal["here", "elsewhere", "recorded"]
+ALL_FAMILIES = tags(ModelShape, "family")
+ALL_ARRIVALS = tags(Arrival, "kind")
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One field of `[executor.options]`. `choices`: the values it takes; empty where the executor checks them itself.
+
+    `tunes`: a value other than the default makes the stack another one than its makers ship.
+    """
+
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    tunes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a spec may ask of an executor; anything else is refused before the run begins.
+
+    `runs`: on this machine ("here"), on a server that somebody else started ("elsewhere"), or in the past ("recorded").
+    `families`: the model families it takes. `arrivals`: the kinds of `workload.arrival` it answers.
+    `precisions`: those it can be asked for; None: it says so itself when it is opened. `least_gpu`: the CUDA compute
+    capability that a precision needs at least. `settings`: which of `executor.device` and `executor.threads` it heeds.
+    `prompts`: drawn as "tokens", or sent as "text" that a server makes tokens of.
+    `computes_with`: the distribution whose build decides which GPUs can be used ("torch"); "": nobody knows.
+    `is_sized_by_theory`: the sum of theory/memory.py is what it needs, so a run that cannot fit is refused.
+    `quantises`: it makes a low precision itself, from wider weights. `compares_with_fp32`: it measures fidelity.
+    """
+
+    runs: Place = "here"
+    families: tuple[str, ...] = ("decoder",)
+    arrivals: tuple[str, ...] = ("lockstep",)
+    precisions: tuple[str, ...] | None = None
+    least_gpu: Mapping[str, tuple[int, int]] = field(default_factory=lambda: _NOTHING)
+    settings: tuple[str, ...] = ()
+    options: Mapping[str, Option] = field(default_factory=lambda: _NOTHING)
+    prompts: Literal["tokens", "text"] = "tokens"
+    computes_with: str = ""
+    is_sized_by_theory: bool = False
+    quantises: bool = False
+    compares_with_fp32: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """What an entry point of the group `twinlens.executors` names: capabilities, and a maker for each lens it has.
+
+    The makers import what is heavy; naming the executor imports nothing of it. `launcher`: for a server that starts a
+    process of its own, which the runs of a repeat then share.
+    """
+
+    capabilities: Capabilities
+    trainer: Callable[[], Trainer] | None = None
+    server: Callable[[], Server] | None = None
+    launcher: Callable[[], Launcher] | None = None
+
+    @property
+    def lenses(self) -> tuple[Lens, ...]:
+        """Those it has a maker for."""
+        makers: dict[Lens, object] = {"training": self.trainer, "inference": self.server}
+        return tuple(lens for lens, maker in makers.items() if maker is not None)

@@ -1,0 +1,24 @@
+"""What a server can be asked that Twinlens starts by a recipe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twinlens.executors.capabilities import ALL_ARRIVALS, Capabilities, Executor
+from twinlens.executors.launch.options import OPTIONS
+from twinlens.executors.launch.recipe import Recipe
+
+if TYPE_CHECKING:
+    from twinlens.executors.launch.server import LaunchedServer
+
+
+def launched(recipe: Recipe) -> Executor:
+    """A recipe as an executor: a server that is its own launcher."""
+
+    def make() -> LaunchedServer:
+        from twinlens.executors.launch.server import LaunchedServer
+
+        return LaunchedServer(recipe)
+
+    can = Capabilities(arrivals=ALL_ARRIVALS, settings=("device", "threads"), options=OPTIONS, prompts="text")
+    return Executor(can, server=make, launcher=make)

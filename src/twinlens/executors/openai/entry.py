@@ -1,0 +1,25 @@
+"""What a server that is already up can be asked, over the OpenAI API."""
+
+from __future__ import annotations
+
+from twinlens.executors.capabilities import ALL_ARRIVALS, Capabilities, Executor, Option
+from twinlens.executors.openai.clients import CREW_OPTIONS
+from twinlens.executors.openai.target import DEFAULTS
+from twinlens.executors.protocol import Server
+
+
+def _server() -> Server:
+    from twinlens.executors.openai.executor import OpenAIServer
+
+    return OpenAIServer()
+
+
+EXECUTOR = Executor(
+    Capabilities(
+        runs="elsewhere",
+        arrivals=ALL_ARRIVALS,
+        options={name: Option(value) for name, value in DEFAULTS.items()} | dict.fromkeys(CREW_OPTIONS, Option()),
+        prompts="text",
+    ),
+    server=_server,
+)

@@ -1,0 +1,33 @@
+"""What the embedded executor can do; torch is imported when one is made."""
+
+from __future__ import annotations
+
+from twinlens.executors.capabilities import ALL_FAMILIES, Capabilities, Executor
+from twinlens.executors.protocol import Server, Trainer
+
+
+def _trainer() -> Trainer:
+    from twinlens.executors.torch.train import TorchTrainer
+
+    return TorchTrainer()
+
+
+def _server() -> Server:
+    from twinlens.executors.torch.infer import TorchServer
+
+    return TorchServer()
+
+
+EXECUTOR = Executor(
+    Capabilities(
+        families=ALL_FAMILIES,
+        least_gpu={"tf32": (8, 0), "fp8": (8, 9)},
+        settings=("device", "threads"),
+        computes_with="torch",
+        is_sized_by_theory=True,
+        quantises=True,
+        compares_with_fp32=True,
+    ),
+    trainer=_trainer,
+    server=_server,
+)
