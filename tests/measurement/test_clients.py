@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from material import command, fixed, inference, measured, quiet, spec_of, study_of
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.http_client.null_server import null_server
-from twinlens.executors.openai.clients import Crew, crew_of
+from twinlens.executors.openai.clients import ClientPool, client_pool_of
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.measurement.client.clock import Offset, bound_over, measured_offset
-from twinlens.measurement.client.coordinate import Together
+from twinlens.measurement.client.coordinate import Coordinator
 from twinlens.measurement.client.count import needed_clients, refuse_beyond, typical_answer_tokens
 from twinlens.measurement.client.merge import RowMerge
 from twinlens.measurement.client.messages import packed, unpacked
@@ -52,13 +52,13 @@ def asked(url: str, load: dict[str, Any], seconds: float = 1.0, **options: Any) 
 
 
 @contextmanager
-def crew(spec: RunSpec, count: int, kind: type[ClientProcess] = ClientProcess) -> Iterator[tuple[Any, list[Any]]]:
+def pool(spec: RunSpec, count: int, kind: type[ClientProcess] = ClientProcess) -> Iterator[tuple[Any, list[Any]]]:
     """A server's clients, ready to play."""
     server = OpenAIServer()
     clients: list[ClientProcess] = []
     try:
         server.open(spec, quiet)
-        jobs = jobs_for(spec, load_of(spec).plan, server.seat(), count)
+        jobs = jobs_for(spec, load_of(spec).plan, server.endpoint(), count)
         clients += [kind(f"client {job.share.index}", job) for job in jobs]
         for client in clients:
             client.start()
@@ -73,8 +73,8 @@ def crew(spec: RunSpec, count: int, kind: type[ClientProcess] = ClientProcess) -
 def played(spec: RunSpec, count: int, during: Callable[[list[ClientProcess], int], None] = lambda c, n: None) -> Any:
     """The rows of a spec as they were written, and how the clients did. `during` is told the time of the run."""
     tables: list[pa.Table] = []
-    with crew(spec, count) as (jobs, clients):
-        together = Together(jobs, clients, tables.append, lambda now_ns: during(clients, now_ns))
+    with pool(spec, count) as (jobs, clients):
+        together = Coordinator(jobs, clients, tables.append, lambda now_ns: during(clients, now_ns))
         together.play(lambda origin_ns: None)
     assert not any(psutil.pid_exists(client.pid) for client in clients)
     return pa.concat_tables(tables), together
@@ -148,7 +148,7 @@ def test_a_client_that_is_killed_takes_no_row_along(url: str) -> None:
 def test_when_every_client_dies_the_run_fails_and_the_rows_are_there(url: str) -> None:
     spec = spec_of(asked(url, CLOSED, 30.0))
     tables: list[pa.Table] = []
-    with crew(spec, 2) as (jobs, clients):
+    with pool(spec, 2) as (jobs, clients):
 
         def kill(now_ns: int) -> None:
             for client in clients if now_ns > 5e8 else []:
@@ -156,7 +156,7 @@ def test_when_every_client_dies_the_run_fails_and_the_rows_are_there(url: str) -
                     os.kill(client.pid, signal.SIGKILL)
 
         with pytest.raises(ExecutorFailed, match="every client was lost: client 0 was killed by signal 9") as failed:
-            Together(jobs, clients, tables.append, kill).play(lambda origin_ns: None)
+            Coordinator(jobs, clients, tables.append, kill).play(lambda origin_ns: None)
     assert failed.value.code == "TL330"
     outcomes = pa.concat_tables(tables).column("outcome").to_pylist()
     assert outcomes.count("failed") == 5, "one for each slot"
@@ -179,8 +179,8 @@ def test_an_interrupt_ends_all_clients_and_keeps_what_was_under_way(url: str) ->
         if now_ns > 5e8:
             os.kill(os.getpid(), signal.SIGINT)
 
-    with crew(spec, 2, ToldTwice) as (jobs, clients), pytest.raises(KeyboardInterrupt):
-        Together(jobs, clients, tables.append, interrupt).play(lambda origin_ns: None)
+    with pool(spec, 2, ToldTwice) as (jobs, clients), pytest.raises(KeyboardInterrupt):
+        Coordinator(jobs, clients, tables.append, interrupt).play(lambda origin_ns: None)
     rows = pa.concat_tables(tables)
     failed = rows.filter(pa.compute.equal(rows.column("outcome"), "failed"))
     assert set(failed.column("error").to_pylist()) == {"the client was interrupted"}
@@ -258,12 +258,12 @@ def test_a_server_that_a_client_cannot_reach_is_named() -> None:
         spec = spec_of(asked(server.url, POISSON))
         parent = OpenAIServer()
         parent.open(spec, quiet)
-        (job,) = jobs_for(spec, load_of(spec).plan, parent.seat(), 1)
+        (job,) = jobs_for(spec, load_of(spec).plan, parent.endpoint(), 1)
         parent.close()
     client = ClientProcess("client 0", job)
     try:
         client.start()
-        with pytest.raises(ExecutorFailed, match=f"client 0: no server answers at {job.seat.target.url}"):
+        with pytest.raises(ExecutorFailed, match=f"client 0: no server answers at {job.endpoint.target.url}"):
             await_ready([client])
     finally:
         client.close()
@@ -272,23 +272,23 @@ def test_a_server_that_a_client_cannot_reach_is_named() -> None:
 @pytest.mark.parametrize(
     ("options", "found"),
     [
-        ({}, Crew()),
-        ({"clients": 3}, Crew(3)),
-        ({"clients": "auto", "on": "ray://local"}, Crew("auto", "ray://local")),
-        ({"on": "ray://head:10001"}, Crew(None, "ray://head:10001")),
+        ({}, ClientPool()),
+        ({"clients": 3}, ClientPool(3)),
+        ({"clients": "auto", "on": "ray://local"}, ClientPool("auto", "ray://local")),
+        ({"on": "ray://head:10001"}, ClientPool(None, "ray://head:10001")),
     ],
 )
-def test_a_crew_is_read_from_the_options(options: dict[str, Any], found: Crew) -> None:
-    assert crew_of(options) == found
+def test_a_client_pool_is_read_from_the_options(options: dict[str, Any], found: ClientPool) -> None:
+    assert client_pool_of(options) == found
 
 
 @pytest.mark.parametrize(
     "options", [{"clients": 0}, {"clients": True}, {"clients": "many"}, {"clients": 1.5}, {"on": "head:1"}, {"on": 3},
                 {"on": "ray://head"}, {"on": "http://head:1"}]
 )  # fmt: skip
-def test_a_crew_that_is_none_is_refused(options: dict[str, Any]) -> None:
+def test_a_client_pool_that_is_none_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(BadInput) as refused:
-        crew_of(options)
+        client_pool_of(options)
     assert refused.value.code == "TL207"
 
 

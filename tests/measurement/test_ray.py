@@ -16,9 +16,9 @@ import pytest
 from material import inference, quiet, spec_of, study_of, twinlens
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.http_client.null_server import null_server
-from twinlens.executors.openai.clients import Crew
+from twinlens.executors.openai.clients import ClientPool
 from twinlens.executors.openai.executor import OpenAIServer
-from twinlens.measurement.client.coordinate import Together
+from twinlens.measurement.client.coordinate import Coordinator
 from twinlens.measurement.client.pool import await_ready
 from twinlens.record.store import find_runs
 from twinlens.schedule.build import load_of
@@ -89,7 +89,7 @@ def test_a_node_that_is_lost_takes_no_row_along(cluster: str) -> None:
         parent, plan = OpenAIServer(), load_of(spec).plan
         assert plan is not None
         parent.open(spec, quiet)
-        with dispatched(Crew(on="ray://local"), spec, plan, parent.seat(), quiet) as (jobs, clients):
+        with dispatched(ClientPool(on="ray://local"), spec, plan, parent.endpoint(), quiet) as (jobs, clients):
             await_ready(clients)
             _, pid = ray.get(clients[1].actor.about.remote())
             client = psutil.Process(pid)
@@ -100,7 +100,7 @@ def test_a_node_that_is_lost_takes_no_row_along(cluster: str) -> None:
                 if now_ns > 1.2e9 and actor.is_running():
                     os.kill(actor.pid, signal.SIGKILL)
 
-            together = Together(jobs, clients, tables.append, kill)
+            together = Coordinator(jobs, clients, tables.append, kill)
             together.play(lambda origin_ns: None)
         parent.close()
     rows = pa.concat_tables(tables)
@@ -124,11 +124,11 @@ def test_a_server_that_a_node_cannot_reach_is_named(cluster: str) -> None:
         spec = spec_of(asked(server.url, 1.0))
         parent = OpenAIServer()
         parent.open(spec, quiet)
-        seat = parent.seat()
+        endpoint = parent.endpoint()
         parent.close()
     unreached = r"client 0 on node .*: no server answers at http://127\.0\.0\.1"
-    here = Crew(1, "ray://local")
-    with dispatched(here, spec, None, seat, quiet) as (_, clients), pytest.raises(ExecutorFailed, match=unreached):
+    here = ClientPool(1, "ray://local")
+    with dispatched(here, spec, None, endpoint, quiet) as (_, clients), pytest.raises(ExecutorFailed, match=unreached):
         await_ready(clients)
 
 

@@ -41,7 +41,7 @@ class Client:
         self._target = Target(url=f"{origin}/v1", **more)
         self.origin_ns = time.monotonic_ns() if begun else None
 
-    def seat(self) -> SimpleNamespace:
+    def endpoint(self) -> SimpleNamespace:
         return SimpleNamespace(target=self._target)
 
 

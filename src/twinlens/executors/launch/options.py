@@ -12,14 +12,14 @@ from typing import Any
 
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Option
-from twinlens.executors.openai.clients import CREW_OPTIONS
+from twinlens.executors.openai.clients import POOL_OPTIONS
 from twinlens.executors.openai.target import DEFAULTS
 from twinlens.executors.options import refuse_unknown_options
 
 _OWN: dict[str, Any] = {"python": "", "args": [], "env": {}, "start_timeout_s": 0.0, "gguf": "", "cpus": []}
 _TUNES = ("args", "env")
 _ASKING = ("timeout_s", "body", "force_length", "limit_field", "endpoint", "kernel_stamps", "metrics_url")
-_CLIENT = (*_ASKING, *CREW_OPTIONS)
+_CLIENT = (*_ASKING, *POOL_OPTIONS)
 OPTIONS = {name: Option(value, tunes=name in _TUNES) for name, value in _OWN.items()} | {
     name: Option(DEFAULTS.get(name)) for name in _CLIENT
 }

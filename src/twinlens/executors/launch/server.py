@@ -25,7 +25,7 @@ from twinlens.executors.launch.ready import free_port, page, wait_until_ready
 from twinlens.executors.launch.recipe import Command, Recipe
 from twinlens.executors.launch.resolve import order_of
 from twinlens.executors.openai.executor import OpenAIServer
-from twinlens.executors.openai.target import Seat, target_of
+from twinlens.executors.openai.target import EndpointConfig, target_of
 from twinlens.executors.protocol import Rows, Say
 from twinlens.executors.running import Running
 from twinlens.record.client import ClientRecord
@@ -117,9 +117,9 @@ class LaunchedServer:
     def play(self, schedule: Schedule, rows: Rows) -> None:
         self.http.play(schedule, rows)
 
-    def seat(self) -> Seat:
+    def endpoint(self) -> EndpointConfig:
         """What another client needs to ask this server too."""
-        return self.http.seat()
+        return self.http.endpoint()
 
     def begin_at(self, origin_ns: int) -> None:
         """Let time zero be this moment of the monotonic clock."""

@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 from twinlens.errors import BadInput
 
-CREW_OPTIONS = ("clients", "on")
+POOL_OPTIONS = ("clients", "on")
 _MOST = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Crew:
+class ClientPool:
     """`clients`: so many processes, "auto" for as many as are needed, None where nothing was said.
 
     `on`: None for this machine, else a Ray cluster: "ray://HOST:PORT", or "ray://local" for the one that this machine
@@ -30,8 +30,8 @@ class Crew:
         return self.on is None and self.clients in (None, 1)
 
 
-def crew_of(options: Mapping[str, Any]) -> Crew:
-    """The crew that the options of an executor ask for. Raises BadInput (TL207)."""
+def client_pool_of(options: Mapping[str, Any]) -> ClientPool:
+    """The client pool that the options of an executor ask for. Raises BadInput (TL207)."""
     clients, on = options.get("clients"), options.get("on") or None
     counted = isinstance(clients, int) and not isinstance(clients, bool) and 0 < clients <= _MOST
     if not counted and clients not in (None, "auto"):
@@ -41,12 +41,12 @@ def crew_of(options: Mapping[str, Any]) -> Crew:
         )
     if on is not None and not _is_cluster(on):
         raise BadInput(f"clients run here or on Ray: ray://HOST:PORT or ray://local, not {on!r}", code="TL207")
-    return Crew(clients, on)
+    return ClientPool(clients, on)
 
 
-def without_crew(options: Mapping[str, Any]) -> dict[str, Any]:
+def without_pool(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options without those read here."""
-    return {name: value for name, value in options.items() if name not in CREW_OPTIONS}
+    return {name: value for name, value in options.items() if name not in POOL_OPTIONS}
 
 
 def _is_cluster(on: Any) -> bool:

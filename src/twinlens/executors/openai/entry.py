@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twinlens.executors.capabilities import ALL_ARRIVALS, Capabilities, Executor, Option
-from twinlens.executors.openai.clients import CREW_OPTIONS
+from twinlens.executors.openai.clients import POOL_OPTIONS
 from twinlens.executors.openai.target import DEFAULTS
 from twinlens.executors.protocol import Server
 
@@ -18,7 +18,7 @@ EXECUTOR = Executor(
     Capabilities(
         runs="elsewhere",
         arrivals=ALL_ARRIVALS,
-        options={name: Option(value) for name, value in DEFAULTS.items()} | dict.fromkeys(CREW_OPTIONS, Option()),
+        options={name: Option(value) for name, value in DEFAULTS.items()} | dict.fromkeys(POOL_OPTIONS, Option()),
         prompts="text",
     ),
     server=_server,

@@ -20,10 +20,10 @@ from twinlens.executors.http_client.connection import Address
 from twinlens.executors.http_client.event_loop import Loop, OutOfResources
 from twinlens.executors.http_client.exchange import Ended
 from twinlens.executors.http_client.limits import refuse_too_many, too_many
-from twinlens.executors.openai.clients import crew_of
+from twinlens.executors.openai.clients import client_pool_of
 from twinlens.executors.openai.discovery import facts_of, find_out, reachable
 from twinlens.executors.openai.row import row_of, said_of, unsent_row
-from twinlens.executors.openai.target import Requests, Seat, Target, target_of
+from twinlens.executors.openai.target import EndpointConfig, Requests, Target, target_of
 from twinlens.executors.protocol import Hear, Rows, Say
 from twinlens.record.client import ClientRecord, LagCount
 from twinlens.record.executor.facts import Facts
@@ -60,7 +60,7 @@ class OpenAIServer:
         assert isinstance(workload, InferenceWorkload)
         if isinstance(workload.data, Images):
             raise BadInput("images cannot be sent to an OpenAI server; take a language model", code="TL202")
-        if crew_of(spec.executor.options).is_one:  # else each client sees for itself
+        if client_pool_of(spec.executor.options).is_one:  # else each client sees for itself
             refuse_too_many(max(spec.point.concurrency or 1, spec.point.in_flight or 1))
         say("asking the server who it is")
         words = words_of(workload.prompts)
@@ -72,17 +72,17 @@ class OpenAIServer:
         )
         if isinstance(workload.output_tokens, Free):
             requests = requests.ending_freely()
-        self._equip(Seat(target, requests), found.address)
+        self._equip(EndpointConfig(target, requests), found.address)
         return facts_of(target, found, spec)
 
-    def seat(self) -> Seat:
+    def endpoint(self) -> EndpointConfig:
         """What another client needs to ask this server too."""
-        return self._seat
+        return self._endpoint
 
-    def sit(self, seat: Seat) -> None:
-        """Take another client's seat, instead of `attach`, asking the server nothing. Raises ExecutorFailed where it
-        cannot be reached from here."""
-        self._equip(seat, reachable(seat.target))
+    def connect(self, endpoint: EndpointConfig) -> None:
+        """Connect to an endpoint that another client found out, instead of `attach`, asking the server nothing. Raises
+        ExecutorFailed where it cannot be reached from here."""
+        self._equip(endpoint, reachable(endpoint.target))
 
     def begin_at(self, origin_ns: int) -> None:
         """Let time zero be this moment of the monotonic clock, which clients that play together share."""
@@ -93,9 +93,9 @@ class OpenAIServer:
         """Time zero on the monotonic clock, from which rows count; None before the first `play`."""
         return self._origin_ns
 
-    def _equip(self, seat: Seat, address: Address) -> None:
-        target = seat.target
-        self._seat, self._requests = seat, seat.requests
+    def _equip(self, endpoint: EndpointConfig, address: Address) -> None:
+        target = endpoint.target
+        self._endpoint, self._requests = endpoint, endpoint.requests
         self._loop = Loop(address, timeout_ns=round(target.timeout_s * 1e9), stamps=target.kernel_stamps)
         self._lags, self._key = LagCount(), 0
         self._asks: dict[int, Ask] = {}

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.http_client.connection import Address
-from twinlens.executors.openai.clients import CREW_OPTIONS, crew_of, without_crew
+from twinlens.executors.openai.clients import POOL_OPTIONS, client_pool_of, without_pool
 from twinlens.executors.options import refuse_unknown_options
 from twinlens.schedule.content.prompt import Words, messages, prompt_text
 from twinlens.schedule.request import Ask
@@ -23,7 +23,7 @@ from twinlens.version import __version__
 if TYPE_CHECKING:
     import ssl
 
-Endpoint = Literal["chat", "completions"]
+ApiKind = Literal["chat", "completions"]
 _PATHS: dict[str, str] = {"chat": "/chat/completions", "completions": "/completions"}
 DEFAULTS: dict[str, Any] = {
     "url": "",
@@ -52,7 +52,7 @@ class Target:
 
     url: str
     model: str = ""
-    endpoint: Endpoint = "chat"
+    endpoint: ApiKind = "chat"
     timeout_s: float = 300.0
     force_length: bool | None = None
     limit_field: str = "max_tokens"
@@ -116,9 +116,9 @@ class Target:
 
 def target_of(kind: str, options: Mapping[str, Any]) -> Target:
     """The options of an executor as a target. Raises BadInput (TL207) for what cannot be one."""
-    refuse_unknown_options(kind, options, (*DEFAULTS, *CREW_OPTIONS))
-    crew_of(options)
-    chosen = DEFAULTS | without_crew(options)
+    refuse_unknown_options(kind, options, (*DEFAULTS, *POOL_OPTIONS))
+    client_pool_of(options)
+    chosen = DEFAULTS | without_pool(options)
     for name, default in DEFAULTS.items():
         value = chosen[name]
         fits = type(value) in (int, float) if isinstance(default, float) else isinstance(value, type(default))
@@ -186,7 +186,7 @@ class Requests:
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class EndpointConfig:
     """A server and how to ask it, found out once: another process takes it over (the API key is in it)."""
 
     target: Target

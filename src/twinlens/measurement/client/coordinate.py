@@ -13,7 +13,7 @@ from twinlens.errors import ExecutorFailed
 from twinlens.measurement.client.merge import RowMerge
 from twinlens.measurement.client.messages import Ended, Failed, Job, Lost, Report, Some, packed, unpacked
 from twinlens.measurement.client.pool import Client, fail
-from twinlens.measurement.client.state import KnownClient
+from twinlens.measurement.client.state import ClientState
 from twinlens.record.client import ClientRecord
 from twinlens.schedule.lost_client import Ghost
 from twinlens.schedule.split import is_closed, shared_schedule
@@ -24,7 +24,7 @@ _STOP_S = 10.0
 _LEAD_NS, _FAR_LEAD_NS = 50_000_000, 500_000_000  # until an order has surely arrived
 
 
-class Together:
+class Coordinator:
     """Plays the jobs of `clients`, one each; `write` takes tables of rows, `progress` the time in the run, in ns."""
 
     def __init__(
@@ -35,7 +35,7 @@ class Together:
         progress: Callable[[int], None],
     ) -> None:
         self._jobs, self._clients, self._progress = jobs, clients, progress
-        self._known = [KnownClient() for _ in clients]
+        self._known = [ClientState() for _ in clients]
         self._merge = RowMerge(len(clients), write)
         self._origin_ns = 0
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from twinlens.executors.openai.target import Seat
+from twinlens.executors.openai.target import EndpointConfig
 from twinlens.record.client import ClientRecord
 from twinlens.record.request import REQUEST_SCHEMA, Request
 from twinlens.schedule.plan import Plan
@@ -24,7 +24,7 @@ class Job:
     spec: RunSpec
     plan: Plan | None
     share: Share
-    seat: Seat
+    endpoint: EndpointConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors.openai.target import Seat
+from twinlens.executors.openai.target import EndpointConfig
 from twinlens.measurement.client.clock import Offset
 from twinlens.measurement.client.messages import Calibrate, Calibrated, Failed, Job, Lost, Order, Ready, Report
 from twinlens.schedule.plan import Plan
@@ -48,10 +48,10 @@ class Client(Protocol):
     def close(self) -> None: ...
 
 
-def jobs_for(spec: RunSpec, plan: Plan | None, seat: Seat, count: int) -> list[Job]:
+def jobs_for(spec: RunSpec, plan: Plan | None, endpoint: EndpointConfig, count: int) -> list[Job]:
     """A job for each of so many clients. Raises BadInput (TL202) for a load that cannot be split."""
     refuse_unshared(spec, count)
-    return [Job(spec, plan, Share(index, count), seat) for index in range(count)]
+    return [Job(spec, plan, Share(index, count), endpoint) for index in range(count)]
 
 
 def await_ready(clients: Sequence[Client]) -> None:

@@ -119,7 +119,7 @@ def _work(pipe: Connection, job: Job) -> None:
     client = OpenAIServer()
     try:
         refuse_too_many(job.share.of(job.spec.point.concurrency or 1))
-        client.sit(job.seat)
+        client.connect(job.endpoint)
         schedule = shared_schedule(job.spec, job.plan, job.share)
         pipe.send(Ready(os.getpid()))
         while True:

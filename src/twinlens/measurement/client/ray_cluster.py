@@ -15,8 +15,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors.openai.clients import Crew
-from twinlens.executors.openai.target import Seat
+from twinlens.executors.openai.clients import ClientPool
+from twinlens.executors.openai.target import EndpointConfig
 from twinlens.measurement.client.messages import Job
 from twinlens.measurement.client.pool import Client, jobs_for
 from twinlens.measurement.client.ray_actor import Host, RayClient, first_line
@@ -31,19 +31,19 @@ _CONNECT_S = 5.0
 
 @contextlib.contextmanager
 def dispatched(
-    crew: Crew, spec: RunSpec, plan: Plan | None, seat: Seat, say: Callable[[str], None]
+    pool: ClientPool, spec: RunSpec, plan: Plan | None, endpoint: EndpointConfig, say: Callable[[str], None]
 ) -> Iterator[tuple[list[Job], list[Client]]]:
-    """Clients on the nodes of the cluster `crew.on`, one each or `crew.clients` in all, just started.
+    """Clients on the nodes of the cluster `pool.on`, one each or `pool.clients` in all, just started.
 
     Raises BadInput where Ray is not installed or the load cannot be split, ExecutorFailed (TL331) where the cluster
     cannot be reached or its nodes cannot run them.
     """
-    assert crew.on is not None
-    say(f"connecting to {crew.on}")
-    with _connected(crew.on) as ray:
-        nodes = _nodes(ray, seat)
-        count = crew.clients if isinstance(crew.clients, int) else len(nodes)
-        jobs = jobs_for(spec, plan, seat, count)
+    assert pool.on is not None
+    say(f"connecting to {pool.on}")
+    with _connected(pool.on) as ray:
+        nodes = _nodes(ray, endpoint)
+        count = pool.clients if isinstance(pool.clients, int) else len(nodes)
+        jobs = jobs_for(spec, plan, endpoint, count)
         clients: list[Client] = []
         try:
             say(f"starting {count} clients on {len(nodes)} nodes")
@@ -92,17 +92,18 @@ def _ray() -> Any:
     return ray
 
 
-def _nodes(ray: Any, seat: Seat) -> list[dict[str, Any]]:
+def _nodes(ray: Any, endpoint: EndpointConfig) -> list[dict[str, Any]]:
     """The nodes that have a processor to give, in a fixed order."""
     alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
     if not alive:
         raise ExecutorFailed("the Ray cluster has no node with a processor to give", code="TL331")
     if (
-        seat.target.host in ("localhost", "127.0.0.1", "::1")
+        endpoint.target.host in ("localhost", "127.0.0.1", "::1")
         and len({node["NodeManagerAddress"] for node in alive}) > 1
     ):
         raise BadInput(
-            f"{seat.target.url} means another machine on each node; give the server's own name or address", code="TL207"
+            f"{endpoint.target.url} means another machine on each node; give the server's own name or address",
+            code="TL207",
         )
     return sorted(alive, key=lambda node: str(node["NodeID"]))
 

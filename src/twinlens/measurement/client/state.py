@@ -19,7 +19,7 @@ _KEPT = ["group", "intended_ns", "end_ns", "session", "turn"]
 
 
 @dataclass(slots=True)
-class KnownClient:
+class ClientState:
     """`heard_ns`: up to when it has reported everything. `ghost`: plays on in its place once it is lost."""
 
     late: LagCount = field(default_factory=LagCount)

@@ -15,10 +15,10 @@ from typing import Any
 import pyarrow as pa
 
 from twinlens.errors import BadInput
-from twinlens.executors.openai.clients import Crew, crew_of
+from twinlens.executors.openai.clients import ClientPool, client_pool_of
 from twinlens.executors.protocol import Server
 from twinlens.measurement.client.calibrate import calibrate
-from twinlens.measurement.client.coordinate import Together
+from twinlens.measurement.client.coordinate import Coordinator
 from twinlens.measurement.client.count import needed_clients, refuse_beyond, typical_answer_tokens
 from twinlens.measurement.client.messages import Job
 from twinlens.measurement.client.pool import Client, await_ready, calibrated, jobs_for
@@ -58,21 +58,21 @@ def player(
     if not hasattr(server, "client"):  # only a client over a network has lateness of its own
         yield partial(_alone, server, load, spec, hope)
         return
-    crew = crew_of(spec.executor.options)
-    if crew.on is not None:
+    pool = client_pool_of(spec.executor.options)
+    if pool.on is not None:
         from twinlens.measurement.client.ray_cluster import dispatched  # Ray: heavy, and an extra
 
-        with dispatched(crew, spec, load.plan, _seat(server), say) as (jobs, clients):
-            yield _crew_player(server, spec, folder, jobs, clients, say, {}, hope)
+        with dispatched(pool, spec, load.plan, _endpoint(server), say) as (jobs, clients):
+            yield _pool_player(server, spec, folder, jobs, clients, say, {}, hope)
         return
-    count, why, one = _count(crew, spec, load, say)
+    count, why, one = _count(pool, spec, load, say)
     if count == 1:
         refuse_beyond(spec, load.plan, one)
         update_run(folder, calibration=asdict(one))
         yield partial(_recorded, server, load, spec, folder, {"clients_why": why} if why else {}, hope)
         return
-    with told_once(), _processes(jobs_for(spec, load.plan, _seat(server), count)) as (jobs, clients):
-        yield _crew_player(server, spec, folder, jobs, clients, say, {"clients_why": why}, hope)
+    with told_once(), _processes(jobs_for(spec, load.plan, _endpoint(server), count)) as (jobs, clients):
+        yield _pool_player(server, spec, folder, jobs, clients, say, {"clients_why": why}, hope)
 
 
 @contextlib.contextmanager
@@ -91,14 +91,16 @@ def _processes(jobs: list[Job]) -> Iterator[tuple[list[Job], list[Client]]]:
                 client.close()
 
 
-def _count(crew: Crew, spec: RunSpec, load: Load, say: Callable[[str], None]) -> tuple[int, str | None, Calibration]:
+def _count(
+    pool: ClientPool, spec: RunSpec, load: Load, say: Callable[[str], None]
+) -> tuple[int, str | None, Calibration]:
     """How many clients on this machine, why, and what one of them can do (where it had to be known)."""
     nothing = Calibration(0.0, 0.0, 0.0)
-    if isinstance(crew.clients, int) and crew.clients > 1:
-        return crew.clients, None, nothing
+    if isinstance(pool.clients, int) and pool.clients > 1:
+        return pool.clients, None, nothing
     say("calibrating the client")
     one = calibrate(spec.point.rate_per_s, typical_answer_tokens(spec, load.plan))
-    if crew.clients != "auto":
+    if pool.clients != "auto":
         return 1, None, one
     count, why = needed_clients(spec, load.plan, one)
     try:
@@ -108,7 +110,7 @@ def _count(crew: Crew, spec: RunSpec, load: Load, say: Callable[[str], None]) ->
     return count, why, one
 
 
-def _crew_player(
+def _pool_player(
     server: Any,
     spec: RunSpec,
     folder: Path,
@@ -136,7 +138,7 @@ def _crew_player(
             for outcome, error, end_ns in zip(*(table.column(name).to_pylist() for name in _SEEN), strict=True):
                 hope.see(outcome, error, end_ns)
 
-        together = Together(jobs, clients, take, told)
+        together = Coordinator(jobs, clients, take, told)
         try:
             together.play(server.begin_at)
         finally:
@@ -173,8 +175,8 @@ def _alone(server: Server, load: Load, spec: RunSpec, hope: Hope, rows: RowWrite
     hope.check()
 
 
-def _seat(server: Any) -> Any:
-    seat = getattr(server, "seat", None)
-    if seat is None:
+def _endpoint(server: Any) -> Any:
+    endpoint = getattr(server, "endpoint", None)
+    if endpoint is None:
         raise BadInput("this executor has one client only; take executor.options.clients = 1", code="TL207")
-    return seat()
+    return endpoint()

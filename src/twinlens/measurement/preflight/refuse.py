@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from twinlens.errors import BadInput
-from twinlens.executors.openai.clients import crew_of
+from twinlens.executors.openai.clients import client_pool_of
 from twinlens.executors.registry import capabilities, launcher
 from twinlens.measurement.preflight.idle_gpu import refuse_lacking_precision, refuse_unusable_gpu
 from twinlens.measurement.preflight.impossible import refuse_impossible
@@ -50,14 +50,14 @@ def refuse_what_cannot_run(spec: RunSpec) -> None:
         )
     if spec.lens == "training":
         return
-    crew = crew_of(spec.executor.options)
-    if spec.protocol.guards and not crew.is_one:
+    pool = client_pool_of(spec.executor.options)
+    if spec.protocol.guards and not pool.is_one:
         raise BadInput("guards hear every answer, and that takes one client: clients = 1 and no --on", code="TL202")
-    if spec.protocol.pairing == "slices" and not crew.is_one:
+    if spec.protocol.pairing == "slices" and not pool.is_one:
         raise BadInput(
             'protocol.pairing = "slices": one client plays every turn; leave out executor.options.clients and '
             "executor.options.on",
             code="TL202",
         )
-    if isinstance(crew.clients, int) and crew.clients > 1:
-        refuse_unshared(spec, crew.clients)
+    if isinstance(pool.clients, int) and pool.clients > 1:
+        refuse_unshared(spec, pool.clients)

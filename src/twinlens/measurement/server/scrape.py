@@ -124,14 +124,14 @@ class Scraper:
 def scraping(server: Any, spec: RunSpec, folder: Path) -> Iterator[None]:
     """Read the metrics page of the server behind `server` meanwhile, into server.arrows of the run folder.
 
-    What is asked of `server`: `seat().target`, as clients over a network have it, and `origin_ns`. Without them nothing
-    is read. Where there is no page, `server_metrics` in run.json says why, and the run goes on.
+    What is asked of `server`: `endpoint().target`, as clients over a network have it, and `origin_ns`. Without them
+    nothing is read. Where there is no page, `server_metrics` in run.json says why, and the run goes on.
     """
-    seat = getattr(server, "seat", None)
-    if seat is None:
+    endpoint = getattr(server, "endpoint", None)
+    if endpoint is None:
         yield
         return
-    target: Target = seat().target
+    target: Target = endpoint().target
     if target.metrics_url == "off":
         update_run(folder, server_metrics={"reason": 'executor.options.metrics_url is "off"'})
         yield
