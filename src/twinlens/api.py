@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ from twinlens.reporting.text.peer_table import peer_figures
 from twinlens.reporting.text.search_table import search_table
 from twinlens.reporting.text.table import metric_table, plain, summary_table
 from twinlens.reporting.view import view
-from twinlens.spec.load import load
+from twinlens.spec.load import load_example
 from twinlens.spec.study import Study
 from twinlens.stats.summary.group import Summary, group
 
@@ -122,9 +121,7 @@ def demo(
 
 def demo_studies() -> tuple[Study, ...]:
     """The bundled studies, in the order they are measured."""
-    folder = resources.files("twinlens.spec") / "catalog" / "demo"
-    with resources.as_file(folder) as path:
-        return tuple(load(path / f"{name}.toml") for name in _DEMO)
+    return tuple(load_example(f"demo-{name}") for name in _DEMO)
 
 
 def list(kind: str = "kinds", out: str | Path = "runs") -> builtins.list[dict[str, Any]]:

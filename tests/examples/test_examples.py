@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import twinlens
 from twinlens.executors.http_client.null_server import null_server
 from twinlens.measurement.facts.predicted_work import theory_of
 from twinlens.measurement.preflight.memory import refuse_what_cannot_fit
@@ -17,8 +18,8 @@ from twinlens.spec.load import dump, load, parse
 from twinlens.stats.metrics.definition import HEADLINE, METRICS
 from twinlens.stats.summary.group import group
 
-FOLDER = Path(__file__).parents[2] / "examples"
-EXAMPLES = sorted(FOLDER.glob("*.toml"))
+FOLDER = Path(twinlens.__file__).parent / "examples"
+EXAMPLES = sorted(path for path in FOLDER.glob("*.toml") if not path.stem.startswith("demo-"))
 SHORT = (
     "protocol.duration_s=0.3", "protocol.min_rows=3", "protocol.repeats=1", "protocol.extend=0",
     "protocol.steady_s=0", "protocol.isolate=false", "protocol.ceilings=false",
@@ -45,7 +46,7 @@ def test_an_example_loads_and_theory_knows_its_work(path: Path) -> None:
     ids=lambda path: path.stem,
 )
 def test_an_example_cut_short_runs_on_this_machine(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(FOLDER.parent)  # text.toml names the README
+    monkeypatch.chdir(Path(__file__).parents[2])  # text.toml names the README
     model = load(path).workload.model
     settings = [*SHORT, f"workload.model={SMALLER.get(model, 'tiny')}"]
     if path.stem == "decode":

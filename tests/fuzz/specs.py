@@ -15,9 +15,7 @@ from twinlens.spec.load import dump, parse
 
 _ROOT = Path(__file__).parents[2]
 _SHIPPED = [
-    tomllib.loads(path.read_text(encoding="utf-8"))
-    for folder in ("examples", "src/twinlens/spec/catalog/demo")
-    for path in sorted((_ROOT / folder).glob("*.toml"))
+    tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted((_ROOT / "src/twinlens/examples").glob("*.toml"))
 ]
 _VALUES: list[Any] = [
     0, -1, 1, 2, 3.5, 1e99, 1e-99, 2**63, 10**30, True, False, "", "x", "a.b", "fp32", "free", [], [1], ["a"], [1, "a"],

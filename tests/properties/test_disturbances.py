@@ -23,7 +23,7 @@ from twinlens.stats.steady.rule import SteadyRule
 from twinlens.stats.steady.segment import Steadiness
 
 ROOT = Path(__file__).resolve().parents[2]
-SPECS = sorted([*(ROOT / "examples").glob("*.toml"), *Path(twinlens.__file__).parent.glob("spec/catalog/demo/*.toml")])
+SPECS = sorted(Path(twinlens.__file__).parent.glob("examples/*.toml"))
 LOADED: list[dict[str, Any]] = [tomllib.loads(path.read_text(encoding="utf-8")) for path in SPECS]
 S = 1_000_000_000
 STAY_S = 0.25  # of an undisturbed request

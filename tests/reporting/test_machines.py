@@ -140,7 +140,7 @@ def test_a_server_that_was_up_is_titled_with_its_own_model_and_address(tmp_path:
     assert "Inference · Qwen/Qwen3-8B, served at a rate (open loop) · http://127.0.0.1:8000/v1" in title
     assert "small" not in text
     assert "fp32" not in text, "nobody declared it"
-    assert made.lenses[0].entries[0].precision == "not declared"
+    assert made.lenses[0].entries[0].precision == "as-served"
     page = render(made).partition('id="executor"')[0]
     assert "Qwen/Qwen3-8B at http://127.0.0.1:8000/v1" in page
     assert "<h3>Qwen/Qwen3-8B, served · http://127.0.0.1:8000/v1</h3>" in page

@@ -59,13 +59,16 @@ def test_a_study_with_a_search_is_read_back_as_it_was_written(tmp_path) -> None:
     assert parse(tomllib.loads(dump(found))) == found
 
 
+LOCKSTEP = {"kind": "lockstep"}
+
+
 @pytest.mark.parametrize(
     ("data", "settings", "words"),
     [
         (inference("fake", arrival={"kind": "poisson"}), ["search.start=2"], "needs an SLO"),
         (training("fake"), ["search.start=2"], "needs an SLO"),
-        (inference("fake", slo={"ttft_s": 1}), ["search.start=2"], "means nothing to lockstep"),
-        (inference("fake", **SERVED), ['search.over="concurrency"'], "need a rate"),
+        (inference("fake", slo={"ttft_s": 1}, arrival=LOCKSTEP), ["search.start=2"], "means nothing to lockstep"),
+        (inference("fake", **SERVED), ['search.over="concurrency"', "workload.arrival.kind=poisson"], "need a rate"),
         (inference("fake", **SERVED), ['search.over="batch"'], "search.over"),
         (inference("fake", **SERVED), ["search.width=0.001"], "search.width"),
         (inference("fake", **SERVED), ["search.start=9", "search.most=4"], "not between least"),

@@ -58,7 +58,7 @@ def test_a_byte_order_mark_and_an_address_are_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="begins with a byte order mark"):
         load(file)
     for address in ("http://127.0.0.1:8000/v1", "https://example.org/v1"):
-        with pytest.raises(BadInput, match=r"executor\.options\.url"):
+        with pytest.raises(BadInput, match="twinlens measure --url"):
             load(Path(address))
 
 

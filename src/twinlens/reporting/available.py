@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +85,9 @@ def _devices(_: Path) -> list[Row]:
 
 
 def _examples(_: Path) -> list[Row]:
-    folder = resources.files("twinlens.spec") / "catalog" / "demo"
-    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
-    return [{"example": name, "file": str(folder / name)} for name in names]
+    from twinlens.spec.example import examples
+
+    return [{"example": one.name, "group": one.group, "about": one.about} for one in examples()]
 
 
 def _runs(out: Path) -> list[Row]:

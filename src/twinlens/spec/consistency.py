@@ -46,7 +46,14 @@ def refuse_unsearchable(
 
 def _batch_problem(workload: Workload, point: Point) -> str | None:
     if isinstance(workload, InferenceWorkload):
-        return None if point.microbatch is None else "point.microbatch is for training; inference has point.batch"
+        if point.microbatch is not None:
+            return "point.microbatch is for training; inference has point.batch"
+        if point.batch != 1 and point.admission is None and not isinstance(workload.arrival, Lockstep):
+            return (
+                f"point.batch means nothing to {workload.arrival.kind} arrivals without an admission policy that makes "
+                'batches: --set point.admission="static", or leave it out'
+            )
+        return None
     if point.batch != 1:
         return "point.batch is for inference; training has workload.global_batch and point.microbatch"
     if point.microbatch is not None and workload.global_batch % point.microbatch:

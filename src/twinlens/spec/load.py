@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,44 +13,33 @@ from pydantic import ValidationError
 
 from twinlens.errors import BadInput
 from twinlens.spec.consistency import refuse_unpaired, refuse_unsearchable
-from twinlens.spec.precision import precision
+from twinlens.spec.example import example_data
+from twinlens.spec.precision import AS_SERVED, precision
+from twinlens.spec.settings import apply_settings, choose_arrival
 from twinlens.spec.slices import refuse_unsliceable
-from twinlens.spec.study import SCHEMA, Study, place, refuse_too_large
+from twinlens.spec.source import source_of
+from twinlens.spec.study import SCHEMA, RunSpec, Study, refuse_too_large
 from twinlens.spec.workload.length_file import lengths_seen
 from twinlens.spec.wrong_field import wrong_fields
 
-_ADDRESS = (
-    "a spec is a TOML file and no address; to measure a server that is up, take a spec with executor.kind "
-    '"openai-http" and --set executor.options.url="http://…/v1"'
-)
+
+def load(what: str | Path, settings: Iterable[str] = ()) -> Study:
+    """Read a spec file, a shipped example by its name, or what a study or run folder was asked for; apply `path=value`
+    settings, and check it. Raises BadInput with one sentence."""
+    source = source_of(what)
+    return parse(source.data, settings, where=source.where)
 
 
-def load(path: str | Path, settings: Iterable[str] = ()) -> Study:
-    """Read a spec file, apply `path=value` settings, and check it. Raises BadInput with one sentence."""
-    source = Path(path)
-    try:
-        text = source.read_text(encoding="utf-8")
-        if text.startswith("\ufeff"):
-            sentence = "begins with a byte order mark (BOM), which TOML does not have; save it as UTF-8 without one"
-            raise BadInput(f"{path} {sentence}", code="TL202")
-        data = tomllib.loads(text)
-    except FileNotFoundError:
-        if str(path).startswith(("http:/", "https:/")):
-            raise BadInput(_ADDRESS, code="TL202") from None
-        sentence = f"there is no spec file {str(path)!r}; `twinlens list examples` names some"
-        raise BadInput(sentence, code="TL202") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"cannot read the spec file {str(path)!r}: {error}", code="TL202") from None
-    except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"{path} is not TOML: {error}", code="TL202") from None
-    data.setdefault("name", source.stem)
-    return parse(data, settings, where=str(path))
+def load_example(name: str) -> Study:
+    """A shipped example, whatever files there are. Raises BadInput with the nearest name."""
+    return parse(example_data(name), where=f"the example {name!r}")
 
 
 def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec") -> Study:
     """Check spec data. Raises BadInput naming the field, what is wrong with it, and the nearest right name."""
-    for setting in settings:
-        _apply(data, setting)
+    apply_settings(data, settings)
+    choose_arrival(data)
+    _choose_precision(data)
     if data.get("schema", SCHEMA) != SCHEMA:
         sentence = f"schema {data['schema']!r} is not the {SCHEMA} this version reads; update twinlens or the file"
         raise BadInput(f"{where}: {sentence}", code="TL202")
@@ -68,7 +56,7 @@ def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec
         refuse_unsliceable(study)
         refuse_too_large(study)
         for run in study.point_runs():
-            precision(run.point.precision).classes(run.lens)
+            _refuse_precision(run)
             refuse_unpaired(run.workload, run.point)
     except ValidationError as error:
         raise BadInput(f"{where}: {wrong_fields(error)}", code="TL202") from None
@@ -79,45 +67,27 @@ def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec
     return study
 
 
+def _refuse_precision(run: RunSpec) -> None:
+    regime = precision(run.point.precision)
+    regime.classes(run.lens)
+    if regime == AS_SERVED and run.executor.kind != "openai-http":
+        sentence = f"precision {regime.name!r} is that of a server which is up already (executor.kind openai-http)"
+        raise BadInput(f"{sentence}; name one: `twinlens list precisions`", code="TL203")
+
+
 def dump(study: Study) -> str:
     """The spec as TOML, the inverse of `load`; fields that are None are left out, TOML has no word for them."""
     return tomli_w.dumps(_without_none(study.to_dict()))
 
 
-def _apply(data: dict[str, Any], setting: str) -> None:
-    path, equals, text = setting.partition("=")
-    if not equals or not path.strip():
-        raise BadInput(f"--set wants path=value, not {setting!r}; for example --set point.batch=8", code="TL204")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text  # a bare word is a string: --set point.precision=bf16
-    try:
-        place(data, path.strip(), value)
-        for union, kind in _DEFAULT_KINDS.items():  # a field of a table that the file leaves out: of its default kind
-            if path.startswith(f"{union}."):
-                table = data["workload"][union.partition(".")[2]]
-                table.setdefault("kind", kind)
-    except TypeError as error:
-        raise BadInput(f"--set {setting}: {error}", code="TL204") from None
-    _replace(data, path.strip(), value)
-
-
-def _replace(data: dict[str, Any], path: str, value: Any) -> None:
-    """What is set is what runs: a value replaces a sweep and a search over the same field, and a search both others."""
-    kind, _, field = path.partition(".")
-    if path == "search.over":
-        kind, field = "search", str(value)
-    holders = {"point": ("sweep", "search"), "sweep": ("search",), "search": ("sweep", "point")}.get(kind, ())
-    for holder in holders:
-        table = data.get(holder)
-        if not isinstance(table, dict):
-            continue
-        if holder == "search":
-            if field == table.get("over", "rate_per_s"):
-                del data["search"]
-        else:
-            table.pop(field, None)
+def _choose_precision(data: dict[str, Any]) -> None:
+    """A server that is up computes as it was started: a precision that nobody names is no fp32."""
+    executor, point, sweep = (data.get(name, {}) for name in ("executor", "point", "sweep"))
+    if not all(isinstance(table, dict) for table in (executor, point, sweep)):
+        return  # said by the check of types
+    swept = {path.removeprefix("point.") for path in sweep}
+    if executor.get("kind") == "openai-http" and "precision" not in {*point, *swept}:
+        data["point"] = {**point, "precision": AS_SERVED.name}
 
 
 def _not_finite(value: Any, path: str) -> Iterator[tuple[str, float]]:
@@ -160,6 +130,3 @@ def _without_none(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_none(item) for key, item in value.items() if item is not None}
     return value
-
-
-_DEFAULT_KINDS = {"workload.data": "markov", "workload.input_tokens": "fixed", "workload.output_tokens": "fixed"}

@@ -139,9 +139,21 @@ PRECISIONS: dict[str, Precision] = {
     )
 }
 
+AS_SERVED = Precision(
+    name="as-served",
+    lenses=("inference",),
+    compute="",
+    inference={},
+    training={},
+    method="the server computes as it was started, and its formats are not known here",
+)
+"""Of a server that is up already: its formats are its own, and no class of tensors has one that is known here."""
+
 
 def precision(name: str) -> Precision:
     """The regime called `name`. Raises BadInput with the nearest known name."""
+    if name == AS_SERVED.name:
+        return AS_SERVED
     if name not in PRECISIONS:
         raise BadInput(f"unknown precision {name!r}; {nearest(name, PRECISIONS)}", code="TL203")
     return PRECISIONS[name]

@@ -9,7 +9,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates
 from twinlens.spec.device import find_device
 from twinlens.spec.model.shape import DecoderShape, ModelShape
-from twinlens.spec.precision import BITS, Precision, precision
+from twinlens.spec.precision import AS_SERVED, BITS, Precision, precision
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.theory.flop import (
@@ -124,6 +124,8 @@ def _inference(spec: RunSpec, workload: InferenceWorkload, shape: ModelShape, re
     batch = spec.point.batch
     if not isinstance(shape, DecoderShape):
         return {"image_flop": _modelled(forward_flop_per_image(shape) * batch, FLOP, "forward pass of the batch")}
+    if regime == AS_SERVED:
+        return _of_unknown_formats(spec, workload, shape)
     bits = regime.weight_bits("inference", shape.hidden)
     kv = BITS[regime.classes("inference")["kv"]] / 8
     # A head tied to the embedding stays in bf16 (torch/model/quantize.py); torch's dynamic int8 makes a copy of it.
@@ -141,6 +143,18 @@ def _inference(spec: RunSpec, workload: InferenceWorkload, shape: ModelShape, re
             BYTES,
             f"weights and KV at {context} tokens of context",
         ),
+    }
+
+
+def _of_unknown_formats(spec: RunSpec, workload: InferenceWorkload, shape: DecoderShape) -> Estimates:
+    """What does not depend on the formats of a server that is up; its traffic does."""
+    length, answer = workload.input_tokens.max, workload.output_tokens.max
+    context, batch = length + answer // 2, spec.point.batch
+    return {
+        "prefill_flop": _modelled(prefill_flop(shape, length) * batch, FLOP, "convention causal, longest prompt"),
+        "prefill_bytes": Estimate.absent(BYTES, AS_SERVED.method),
+        "decode_flop": _modelled(decode_flop(shape, context) * batch, FLOP, f"one step at {context} tokens of context"),
+        "decode_bytes": Estimate.absent(BYTES, AS_SERVED.method),
     }
 
 

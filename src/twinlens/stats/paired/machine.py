@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from twinlens.record.executor.record import FIELDS, ExecutorRecord
 from twinlens.record.run import Run
 from twinlens.spec.point import Point
+from twinlens.spec.precision import AS_SERVED
 from twinlens.stats.summary.group import Machine
 
 # What is of the machine, by the letters of the disclosure table: accelerator, host and links. How many of its
@@ -44,9 +45,6 @@ def machine_of(run: Run) -> Machine | None:
     )
 
 
-NOT_DECLARED = "not declared"
-
-
 def model_of(run: Run) -> str:
     """What was measured: the model of the spec, or the name under which a server that was up already serves."""
     served = run.facts.executor.value("model.id") if run.facts and _attached(run) else None
@@ -56,13 +54,13 @@ def model_of(run: Run) -> str:
 def precision_of(run: Run) -> str:
     """The precision of the spec. That of a server which was up already is nobody's choice here: unless the spec names
 
-    one (other than the default), or the server says that it computes in fp32, it is not declared.
+    one, it is as served. In runs of before, fp32 was the default of a spec: it stands where the server says so too.
     """
     asked = run.spec.point.precision
     if _attached(run) is None or asked != Point().precision:
         return asked
     said = run.facts.executor.value("precision.weights") if run.facts else None
-    return asked if said in ("float32", "torch.float32", "fp32") else NOT_DECLARED
+    return asked if said in ("float32", "torch.float32", "fp32") else AS_SERVED.name
 
 
 def _attached(run: Run) -> str | None:

@@ -1,0 +1,70 @@
+"""The specs that Twinlens ships, by name: `twinlens measure chat`, `twinlens new chat`."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from twinlens.errors import BadInput, nearest
+
+_OVER_HTTP = ("openai-http", "transformers-serve", "vllm", "llama-cpp", "sglang", "tensorrt-llm")
+_GROUPS = ("demo", "training", "inference", "serving")
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One shipped spec. `group`: demo, training, inference (batches in this process) or serving (over HTTP)."""
+
+    name: str
+    group: str
+    text: str
+
+    @property
+    def about(self) -> str:
+        """Its first line, which says what it is for."""
+        return self.text.partition("\n")[0].lstrip("# ").strip()
+
+
+def examples() -> tuple[Example, ...]:
+    """All of them, group by group, each group by name."""
+    return tuple(sorted(_shipped().values(), key=lambda one: (_GROUPS.index(one.group), one.name)))
+
+
+def find_example(word: str) -> Example | None:
+    """The example of this name, with or without `.toml`; None where there is none."""
+    return _shipped().get(word.removesuffix(".toml"))
+
+
+def example(word: str) -> Example:
+    """The same. Raises BadInput (TL202) with the nearest name."""
+    if (found := find_example(word)) is None:
+        raise BadInput(f"there is no example {word!r}; {nearest(word, _shipped())}", code="TL202")
+    return found
+
+
+def example_data(word: str) -> dict[str, Any]:
+    """What an example says, not checked yet. Raises as `example` does."""
+    found = example(word)
+    return {"name": found.name} | tomllib.loads(found.text)
+
+
+@lru_cache(maxsize=1)
+def _shipped() -> dict[str, Example]:
+    folder = resources.files("twinlens") / "examples"
+    texts = {
+        entry.name.removesuffix(".toml"): entry.read_text(encoding="utf-8")
+        for entry in folder.iterdir()
+        if entry.name.endswith(".toml")
+    }
+    return {name: Example(name, _group(name, tomllib.loads(text)), text) for name, text in sorted(texts.items())}
+
+
+def _group(name: str, data: dict[str, Any]) -> str:
+    if name.startswith("demo-"):
+        return "demo"
+    if data.get("executor", {}).get("kind") in _OVER_HTTP:
+        return "serving"
+    return str(data["workload"]["kind"])

@@ -1,0 +1,108 @@
+"""`--set path=value`: fields changed from outside a file, before the spec is checked. What is set is what runs."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from typing import Any
+
+from twinlens.errors import BadInput
+from twinlens.spec.study import place
+
+_DEFAULT_KINDS = {"workload.data": "markov", "workload.input_tokens": "fixed", "workload.output_tokens": "fixed"}
+_LOADS = {"rate_per_s": ("closed", "single-stream"), "concurrency": ("constant", "poisson", "gamma")}
+"""The two ways of saying how hard, each with the kinds of arrival that only the other one drives."""
+
+
+def apply_settings(data: dict[str, Any], settings: Iterable[str]) -> None:
+    """Change spec data in place. Raises BadInput (TL204) for what is no setting."""
+    paths = [_apply(data, setting) for setting in settings]
+    _one_load(data, set(paths))
+
+
+def _apply(data: dict[str, Any], setting: str) -> str:
+    path, equals, text = setting.partition("=")
+    path, text = path.strip(), text.strip()
+    if not equals or not path:
+        raise BadInput(f"--set wants path=value, not {setting!r}; for example --set point.batch=8", code="TL204")
+    if not text:
+        _unset(data, path)
+        return path
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text  # a bare word is a string: --set point.precision=bf16
+    try:
+        place(data, path, value)
+        for union, kind in _DEFAULT_KINDS.items():  # a field of a table that the file leaves out: of its default kind
+            if path.startswith(f"{union}."):
+                data["workload"][union.partition(".")[2]].setdefault("kind", kind)
+    except TypeError as error:
+        raise BadInput(f"--set {setting}: {error}", code="TL204") from None
+    _replace(data, path, value)
+    return path
+
+
+def _unset(data: dict[str, Any], path: str) -> None:
+    """`--set path=`: as if the file did not say it. A text that is empty is written `--set path='""'`."""
+    *parents, last = path.split(".")
+    table: Any = data
+    for parent in parents:
+        table = table.get(parent) if isinstance(table, dict) else None
+    if not isinstance(table, dict) or last not in table:
+        raise BadInput(f"--set {path}= would unset {path}, and this spec does not set it; leave it out", code="TL204")
+    del table[last]
+
+
+def _replace(data: dict[str, Any], path: str, value: Any) -> None:
+    """A value replaces a sweep and a search over the same field, and a search both others."""
+    kind, _, field = path.partition(".")
+    if path == "search.over":
+        kind, field = "search", str(value)
+    holders = {"point": ("sweep", "search"), "sweep": ("search",), "search": ("sweep", "point")}.get(kind, ())
+    for holder in holders:
+        _drop(data, holder, field)
+
+
+def _drop(data: dict[str, Any], holder: str, field: str) -> None:
+    table = data.get(holder)
+    if not isinstance(table, dict):
+        return
+    if holder != "search":
+        table.pop(field, None)
+    elif field == table.get("over", "rate_per_s"):
+        del data["search"]
+
+
+def _one_load(data: dict[str, Any], paths: set[str]) -> None:
+    """A rate that is set takes the place of the file's concurrency and closed loop, and the reverse."""
+    searched = _table(data, "search").get("over", "rate_per_s") if "search.over" in paths else None
+    said = [field for field in _LOADS if searched == field or paths & {f"point.{field}", f"sweep.{field}"}]
+    if len(said) != 1:
+        return
+    (other,) = set(_LOADS) - set(said)
+    for holder in ("point", "sweep", "search"):
+        _drop(data, holder, other)
+    workload = _table(data, "workload")
+    is_free = not any(path.startswith("workload.arrival") for path in paths)
+    if is_free and _table(workload, "arrival").get("kind") in _LOADS[said[0]]:
+        del workload["arrival"]
+
+
+def choose_arrival(data: dict[str, Any]) -> None:
+    """Give a workload of requests that names no arrival the one that its point implies: Poisson for a rate, a closed
+    loop for a concurrency."""
+    workload = _table(data, "workload")
+    if workload.get("kind") != "inference" or "arrival" in workload:
+        return
+    swept = {path.removeprefix("point.") for path in _table(data, "sweep")}
+    over = _table(data, "search").get("over", "rate_per_s") if "search" in data else None
+    for field, kind in (("rate_per_s", "poisson"), ("concurrency", "closed")):
+        if field in _table(data, "point") or field in swept or field == over:
+            workload["arrival"] = {"kind": kind}
+            return
+
+
+def _table(data: Any, name: str) -> dict[str, Any]:
+    found = data.get(name)
+    return found if isinstance(found, dict) else {}

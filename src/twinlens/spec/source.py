@@ -1,0 +1,75 @@
+"""What stands where a spec is asked for: a spec file, the name of a shipped example, or a folder of a study or run."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twinlens.errors import BadInput, nearest
+from twinlens.spec.example import example_data, examples, find_example
+
+_RECORDS = ("study.json", "run.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Spec data that is not checked yet. `where`: what error sentences call it."""
+
+    where: str
+    data: dict[str, Any]
+
+
+def source_of(word: str | Path) -> Source:
+    """Read what `word` names. A file goes before an example of the same name. Raises BadInput (TL202)."""
+    path = Path(word)
+    if path.is_dir() and (record := next((path / name for name in _RECORDS if (path / name).is_file()), None)):
+        return Source(str(path), _asked(record))
+    if not path.is_file() and (found := find_example(str(word))) is not None:
+        return Source(f"the example {found.name!r}", example_data(found.name))
+    data = _file(path, str(word))
+    data.setdefault("name", path.stem)
+    return Source(str(word), data)
+
+
+def _file(path: Path, word: str) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        if text.startswith("\ufeff"):
+            sentence = "begins with a byte order mark (BOM), which TOML does not have; save it as UTF-8 without one"
+            raise BadInput(f"{word} {sentence}", code="TL202")
+        return tomllib.loads(text)
+    except FileNotFoundError:
+        if word.startswith(("http:/", "https:/")):
+            sentence = "a server that is up is measured with `twinlens measure --url http://127.0.0.1:8000/v1`"
+            raise BadInput(f"{word!r} is an address and no spec; {sentence}", code="TL202") from None
+        near = nearest(path.stem, [one.name for one in examples()])
+        hint = (
+            f"{near} `twinlens list examples` names those that are shipped"
+            if near.startswith("did")
+            else ("`twinlens list examples` names those that are shipped")
+        )
+        raise BadInput(f"there is no spec file {word!r} and no example of that name; {hint}", code="TL202") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"cannot read the spec file {word!r}: {error}", code="TL202") from None
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{word} is not TOML: {error}", code="TL202") from None
+
+
+def _asked(record: Path) -> dict[str, Any]:
+    """What a study or a run was asked for; of a run, the study of its one point."""
+    try:
+        asked = json.loads(record.read_text(encoding="utf-8"))["asked"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"{record} does not say what was asked ({error}); restore it", code="TL205") from None
+    if not isinstance(asked, dict):
+        raise BadInput(f"{record} does not say what was asked; restore it", code="TL205")
+    return {key: _without_none(value) for key, value in asked.items() if value is not None and key != "repeat"}
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_none(item) for key, item in value.items() if item is not None}
+    return value
