@@ -12,7 +12,7 @@ from hostile_server import hostile
 
 from material import fixed, inference, measured, quiet, spec_of
 from twinlens.executors.openai.executor import OpenAIServer
-from twinlens.measurement.server.compliance import Ear, client_of, ruled
+from twinlens.measurement.server.compliance import ResponseSampler, client_of, ruled
 from twinlens.record.compliance import Guard, guards_in
 from twinlens.schedule.build import load_of
 from twinlens.spec.study import RunSpec
@@ -36,13 +36,13 @@ def spec_for(url: str, concurrency: int, requests: int, **options: Any) -> RunSp
 def guards(server: Server, *, concurrency: int = 6, requests: int = 40, **options: Any) -> dict[str, Guard]:
     with hostile(server) as running:
         spec = spec_for(running.url, concurrency, requests, **options)
-        client, ear = OpenAIServer(), Ear(1)
+        client, sampler = OpenAIServer(), ResponseSampler(1)
         try:
             client.open(spec, quiet)
-            client.hear(ear)
+            client.on_response(sampler)
             client.play(load_of(spec).schedule, lambda row: None)
-            client.hear(None)
-            return {guard.id: guard for guard in ruled(client_of(client), spec, ear)}
+            client.on_response(None)
+            return {guard.id: guard for guard in ruled(client_of(client), spec, sampler)}
         finally:
             client.close()
 

@@ -63,7 +63,7 @@ def test_numbers_that_are_none_fail_their_answer_and_no_other(head: str, words: 
 def test_half_a_character_is_kept_as_an_unknown_one(events: list[bytes], tmp_path: Path) -> None:
     heard: list[str] = []
     with hostile(streamed(*events)) as server, opened(server.url) as client:
-        client.hear(lambda ask, row, said: heard.append(f"{said.text}{said.first}{said.finish}{row.error}"))
+        client.on_response(lambda ask, row, said: heard.append(f"{said.text}{said.first}{said.finish}{row.error}"))
         with RowWriter(tmp_path / "rows", REQUEST_SCHEMA) as rows:
             client.play(one_by_one(2), rows.add)
     assert read_rows(tmp_path / "rows", REQUEST_SCHEMA).num_rows == 2

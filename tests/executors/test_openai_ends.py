@@ -13,7 +13,7 @@ from http_play import TOKENS, asks, opened
 from test_openai_http_parts import Clocks
 
 from twinlens.executors.http_client.connection import Address
-from twinlens.executors.http_client.event_loop import Loop
+from twinlens.executors.http_client.event_loop import EventLoop
 from twinlens.executors.http_client.exchange import Ended, Exchange
 from twinlens.executors.openai import executor
 from twinlens.record.request import Request
@@ -31,9 +31,9 @@ def listener() -> Iterator[socket.socket]:
         yield found
 
 
-def begun(listener: socket.socket, streams: int) -> tuple[Loop, list[socket.socket]]:
+def begun(listener: socket.socket, streams: int) -> tuple[EventLoop, list[socket.socket]]:
     """A loop with so many answers under way, of which all but the last token has been read."""
-    loop = Loop(Address(socket.AF_INET, listener.getsockname(), "here"), timeout_ns=10**11)
+    loop = EventLoop(Address(socket.AF_INET, listener.getsockname(), "here"), timeout_ns=10**11)
     for key in range(streams):
         loop.start(key, REQUEST, TOKENS)
     loop.turn()

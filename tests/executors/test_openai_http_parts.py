@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinlens.executors.http_client.exchange import Ended, Exchange
-from twinlens.executors.http_client.fast_path import Bulk
+from twinlens.executors.http_client.fast_path import FastPath
 from twinlens.executors.http_client.sse import Events
 from twinlens.executors.http_client.timestamp import NO_STAMP, WallOffset, arrival_ns
 from twinlens.executors.openai.row import row_of
@@ -113,11 +113,11 @@ def test_where_the_bytes_are_cut_changes_nothing(
 def test_the_fast_way_reads_what_the_general_way_reads(events: list[bytes], at: list[int]) -> None:
     whole = HEAD + b"".join(map(chunk, [*events, said("length"), usage(3), DONE])) + END
     quick = exchanged(cut(whole, at))
-    learn, Bulk.read = Bulk.read, lambda self, wire, at, *rest: at  # type: ignore[method-assign, assignment]
+    learn, FastPath.read = FastPath.read, lambda self, wire, at, *rest: at  # type: ignore[method-assign, assignment]
     try:
         general = exchanged(cut(whole, at))
     finally:
-        Bulk.read = learn  # type: ignore[method-assign]
+        FastPath.read = learn  # type: ignore[method-assign]
     assert facts(quick) == facts(general)
     assert quick.chunk_ns.tolist() == general.chunk_ns.tolist()
     assert quick.merged == general.merged

@@ -40,7 +40,7 @@ from twinlens.schedule.build import load_of
 from twinlens.spec.load import dump
 from twinlens.spec.study import RunSpec
 from twinlens.stats.client.validity import Calibration
-from twinlens.system.interrupts import deaf, told_once
+from twinlens.system.interrupts import ignore_interrupts, interrupt_once
 
 POISSON: dict[str, Any] = {"arrival": {"kind": "poisson"}, "point": {"rate_per_s": 100.0}}
 CLOSED: dict[str, Any] = {"arrival": {"kind": "closed"}, "point": {"concurrency": 5}}
@@ -189,12 +189,12 @@ def test_an_interrupt_ends_all_clients_and_keeps_what_was_under_way(url: str) ->
 
 
 def tidied_in_spite_of_it(done: list[str]) -> None:
-    with told_once():
+    with interrupt_once():
         try:
             os.kill(os.getpid(), signal.SIGTERM)
         finally:
             os.kill(os.getpid(), signal.SIGINT)
-            with deaf():
+            with ignore_interrupts():
                 os.kill(os.getpid(), signal.SIGTERM)
             done.append("all")
 

@@ -12,7 +12,7 @@ from material import fixed, inference, spec_of
 from twinlens.errors import BadInput
 from twinlens.record.request import Request
 from twinlens.schedule.build import load_of
-from twinlens.schedule.lost_client import Ghost
+from twinlens.schedule.lost_client import LostClientSchedule
 from twinlens.schedule.request import Ask, Schedule, answered
 from twinlens.schedule.split import Share, is_closed, refuse_unshared, shared_schedule
 from twinlens.spec.study import RunSpec
@@ -116,12 +116,12 @@ def test_continuous_admission_without_a_limit_can_be_split_and_says_when_it_let_
 def test_every_ask_of_a_lost_client_has_one_row(parts: dict[str, Any], lost_ns: int, takes_ns: int) -> None:
     spec = poisson(**parts)
     _, rows = played(shares(spec, 2)[0], takes_ns, until_ns=lost_ns)
-    ghost = Ghost(shares(spec, 2)[0], rows, lost_ns, "client 0 was lost", closed=is_closed(spec))
-    failed = ghost.due(lost_ns)
-    while (at_ns := ghost.next_due_ns()) is not None:
+    remaining = LostClientSchedule(shares(spec, 2)[0], rows, lost_ns, "client 0 was lost", closed=is_closed(spec))
+    failed = remaining.due(lost_ns)
+    while (at_ns := remaining.next_due_ns()) is not None:
         assert at_ns >= lost_ns
-        failed += ghost.due(at_ns)
-    assert ghost.count == len(failed)
+        failed += remaining.due(at_ns)
+    assert remaining.count == len(failed)
     if not parts:  # how many turns of a session are asked in time depends on how long answers took
         whole, _ = played(shares(spec, 2)[0], takes_ns)
         assert sorted(row.group for row in [*rows, *failed]) == [ask.number for ask in whole]
@@ -135,9 +135,9 @@ def test_every_ask_of_a_lost_client_has_one_row(parts: dict[str, Any], lost_ns: 
 def test_a_closed_loop_loses_what_was_under_way_and_no_more(lost_ns: int, takes_ns: int) -> None:
     spec = closed(5, output_tokens=fixed(6))
     asks, rows = played(shares(spec, 2)[0], takes_ns, until_ns=lost_ns)
-    ghost = Ghost(shares(spec, 2)[0], rows, lost_ns, "gone", closed=is_closed(spec))
-    failed = ghost.due(lost_ns)
+    remaining = LostClientSchedule(shares(spec, 2)[0], rows, lost_ns, "gone", closed=is_closed(spec))
+    failed = remaining.due(lost_ns)
     assert {row.group for row in failed} == {ask.number for ask in asks} - {row.group for row in rows}
     assert len(failed) == 3  # slots 0, 2 and 4 of five
-    assert ghost.next_due_ns() is None
-    assert ghost.due(10 * SECOND) == []
+    assert remaining.next_due_ns() is None
+    assert remaining.due(10 * SECOND) == []

@@ -9,15 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlens.record.compliance import Guard, Said, guards_in
+from twinlens.record.compliance import Guard, Response, guards_in
 from twinlens.stats.compliance import Compared, Timed, TokenFaults, answers, caching, compared, length, tokens
 from twinlens.stats.estimator.rank_ratio import lowest_rank, rank_ratio
 
 TEN = [1.0 + i / 1000 for i in range(10)]
 
 
-def said(text: str = "one two three", chunks: int = 3, **more: object) -> Said:
-    return Said(**({"text": text, "first": text[:3], "chunks": chunks, "counted_tokens": 3, "finish": "length"} | more))
+def said(text: str = "one two three", chunks: int = 3, **more: object) -> Response:
+    return Response(
+        **({"text": text, "first": text[:3], "chunks": chunks, "counted_tokens": 3, "finish": "length"} | more)
+    )
 
 
 @pytest.mark.parametrize(("m", "n", "rank"), [(5, 5, 3), (4, 4, 1), (10, 10, 24), (3, 3, None), (6, 8, 9)])
@@ -73,7 +75,7 @@ def test_caching_is_not_ruled_on_from_too_few_answers_or_without_decoding() -> N
     assert caching(Timed([], TEN), Timed([], TEN)).ruling == "not applicable"
 
 
-def counted(*some: Said, asked: int = 3) -> TokenFaults:
+def counted(*some: Response, asked: int = 3) -> TokenFaults:
     found = TokenFaults()
     for one in some:
         found = found.plus(one, asked)
@@ -92,7 +94,7 @@ def counted(*some: Said, asked: int = 3) -> TokenFaults:
         ("more_than_bytes", said(text="ab", chunks=1)),
     ],
 )
-def test_each_fault_is_counted_once_and_alone(fault: str, wrong: Said) -> None:
+def test_each_fault_is_counted_once_and_alone(fault: str, wrong: Response) -> None:
     found = counted(said(), wrong, said())
     assert {name: getattr(found, name) for name in TokenFaults.__dataclass_fields__ if getattr(found, name)} == {
         "answers": 3,

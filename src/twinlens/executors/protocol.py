@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from twinlens.record.compliance import Said
+from twinlens.record.compliance import Response
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request
 from twinlens.record.step import Marks
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Rows = Callable[[Request], None]
 """Takes each request as it ends."""
-Hear = Callable[[Ask, Request, Said], None]
+OnResponse = Callable[[Ask, Request, Response], None]
 """Takes each request as it ends, with what was asked and what the answer said."""
 Say = Callable[[str], None]
 """Takes a short phrase about what is going on, for people who wait."""

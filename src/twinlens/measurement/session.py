@@ -42,7 +42,7 @@ from twinlens.spec.precision import precision
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.system.home_folder import as_tilde
-from twinlens.system.interrupts import deaf
+from twinlens.system.interrupts import ignore_interrupts
 
 _BOARD = ("accelerator.product", "accelerator.memory_bytes", "accelerator.architecture", "accelerator.partition")
 Say = Callable[[str, float, int], None]
@@ -78,7 +78,7 @@ def run_here(folder: Path, spec: RunSpec, say: Say, server: Running | None = Non
         raise ExecutorFailed(
             f"the executor failed ({cause.splitlines()[0][:300]}); see {folder / 'log.txt'}", code="TL302"
         ) from error
-    with deaf():
+    with ignore_interrupts():
         end_run(folder, "finished", rows=rows)
 
 

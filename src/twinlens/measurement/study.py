@@ -33,7 +33,7 @@ from twinlens.record.store import (
     update_run,
 )
 from twinlens.spec.study import RunSpec, Study
-from twinlens.system.interrupts import deaf
+from twinlens.system.interrupts import ignore_interrupts
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def measure_one(folder: Path, spec: RunSpec, say: Say, server: Running | None = 
         last = _listen(worker, say)
         code = worker.wait()
     except KeyboardInterrupt:
-        with deaf():
+        with ignore_interrupts():
             stop(worker)
             say_interrupted(run)
         raise Interrupted(gone_on(folder)) from None

@@ -15,7 +15,7 @@ from twinlens.errors import BadInput
 from twinlens.record.process import is_here
 from twinlens.record.store import create_study, end_run, read_record, update_study
 from twinlens.spec.study import Study
-from twinlens.system.interrupts import told_once
+from twinlens.system.interrupts import interrupt_once
 
 Find = Callable[[Study, Path], Path | None]
 """Finds the folder that asks for the same and is not over yet."""
@@ -30,7 +30,7 @@ def held_folder(study: Study, out: Path, find: Find, *, fresh: bool) -> Iterator
     (TL221) where another holds it.
     """
     out.mkdir(parents=True, exist_ok=True)
-    with contextlib.ExitStack() as held, told_once():
+    with contextlib.ExitStack() as held, interrupt_once():
         with _locked(out, wait=True):  # two commands that begin at once must not make a folder each
             found = None if fresh else find(study, out)
             folder = found or create_study(out, study)

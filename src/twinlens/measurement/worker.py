@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import TwinlensError
-from twinlens.system.interrupts import told_once
+from twinlens.system.interrupts import interrupt_once
 from twinlens.system.numpy_threads import load_numpy
 
 PARENT = "TWINLENS_PARENT"
@@ -25,7 +25,7 @@ def main(folder: Path, in_turns: bool = False) -> int:
     """Measure the run that `folder` asks for. Returns the exit code; the last line says an error, if any."""
     if not _end_with_parent():
         return 130
-    with told_once():
+    with interrupt_once():
         return _work(folder, in_turns)
 
 

@@ -13,7 +13,7 @@ Ruling = Literal["pass", "fail", "not applicable", "not enough"]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Response:
     """One answer, as the server said it.
 
     `text`: the content, without reasoning; `first`: its first chunk. `chunks`: how many held tokens. `counted_tokens`:

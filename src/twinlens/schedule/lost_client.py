@@ -1,4 +1,5 @@
-"""What a client that was lost still owed: its schedule is played on without it, and every ask of it fails.
+"""Requests that a lost client had not finished: its schedule is played on without it, and each of them is recorded as
+failed.
 
 An open loop's load was offered whether or not anybody was there to send it, so its later asks fail too, each when it
 is due. In a closed loop the load goes with the client: only what was under way fails.
@@ -12,7 +13,7 @@ from twinlens.record.request import Request
 from twinlens.schedule.request import Ask, Schedule, answered
 
 
-class Ghost:
+class LostClientSchedule:
     """`schedule` is a fresh copy of the lost client's, `reported` the rows it reported, in the order it did.
 
     `lost_ns`: when it was last heard of. Which asks a schedule hands out depends only on what was done before, so

@@ -15,7 +15,7 @@ from itertools import takewhile
 import numpy as np
 from scipy.special import betaincinv
 
-from twinlens.record.compliance import Guard, Said
+from twinlens.record.compliance import Guard, Response
 from twinlens.record.estimate import Estimate
 from twinlens.stats.estimator.interval import mean_of_independent
 from twinlens.stats.estimator.rank_ratio import rank_ratio
@@ -50,16 +50,16 @@ def caching(identical: Timed, distinct: Timed) -> Guard:
         "decode_time_ratio": decode,
         "whole_time_ratio": rank_ratio(identical.whole_s, distinct.whole_s, level=_LEVEL),
     }
-    said = f"the same request again takes {_span(decode)} of the decode time of others"
+    measured = f"the same request again takes {_span(decode)} of the decode time of others"
     limit = 1 - MOST_FASTER
     if decode.low is None or decode.high is None:
-        return Guard("caching", "TEST04", "not enough", f"{said}; too few answers for an interval", evidence)
+        return Guard("caching", "TEST04", "not enough", f"{measured}; too few answers for an interval", evidence)
     if decode.high < limit:
-        why = f"{said}: more than {MOST_FASTER:.0%} faster, as from a cache of answers"
+        why = f"{measured}: more than {MOST_FASTER:.0%} faster, as from a cache of answers"
         return Guard("caching", "TEST04", "fail", why, evidence)
     if decode.low >= limit:
-        return Guard("caching", "TEST04", "pass", said, evidence)
-    why = f"{said}, which leaves open whether it is over {MOST_FASTER:.0%} faster"
+        return Guard("caching", "TEST04", "pass", measured, evidence)
+    why = f"{measured}, which leaves open whether it is over {MOST_FASTER:.0%} faster"
     return Guard("caching", "TEST04", "not enough", why, evidence)
 
 
@@ -81,18 +81,18 @@ class TokenFaults:
     limit_not_reached: int = 0
     went_on: int = 0
 
-    def plus(self, said: Said, asked_tokens: int) -> TokenFaults:
+    def plus(self, response: Response, asked_tokens: int) -> TokenFaults:
         """These and one more answer."""
-        counted = said.counted_tokens
+        counted = response.counted_tokens
         return TokenFaults(
             self.answers + 1,
             self.uncounted + (counted is None),
-            self.fewer_than_chunks + (counted is not None and counted < said.chunks),
-            self.more_than_bytes + (counted is not None and _is_beyond_bytes(said, counted)),
+            self.fewer_than_chunks + (counted is not None and counted < response.chunks),
+            self.more_than_bytes + (counted is not None and _is_beyond_bytes(response, counted)),
             self.over_limit + (counted is not None and counted > asked_tokens),
-            self.not_finished + (said.finish is None),
-            self.limit_not_reached + (counted is not None and said.finish == "length" and counted < asked_tokens),
-            self.went_on + (said.late_chunks > 0),
+            self.not_finished + (response.finish is None),
+            self.limit_not_reached + (counted is not None and response.finish == "length" and counted < asked_tokens),
+            self.went_on + (response.late_chunks > 0),
         )
 
 
@@ -106,7 +106,11 @@ _FAULTS = {
 
 
 def tokens(
-    faults: TokenFaults, firsts: Sequence[tuple[Said, Said]], recounts: Sequence[tuple[int, int]], *, forced: bool
+    faults: TokenFaults,
+    firsts: Sequence[tuple[Response, Response]],
+    recounts: Sequence[tuple[int, int]],
+    *,
+    forced: bool,
 ) -> Guard:
     """TEST06: whether answers have the tokens they claim, and begin with the token that was reported first.
 
@@ -148,7 +152,7 @@ class Compared:
     parts: bool
 
 
-def compared(one: Said, other: Said) -> Compared:
+def compared(one: Response, other: Response) -> Compared:
     """By the longest common prefix of the texts, as a share of the tokens of the first."""
     if one.text == other.text:
         return Compared(one.tokens, False)
@@ -178,13 +182,15 @@ def answers(under_load: Sequence[Compared], alone: Sequence[Compared], most_apar
         why = f"the server does not answer twice alike even alone: texts part at {_span(quiet)} of the tokens"
         return Guard("answers", "TEST07", "not applicable", why, evidence)
     limit = quiet.value + most_apart
-    said = f"texts under load part from those alone at {_span(load)} of the tokens, alone from alone at {_span(quiet)}"
+    measured = (
+        f"texts under load part from those alone at {_span(load)} of the tokens, alone from alone at {_span(quiet)}"
+    )
     if load.low > limit:
-        return Guard("answers", "TEST07", "fail", f"{said}; at most {limit:.2g} is allowed", evidence)
+        return Guard("answers", "TEST07", "fail", f"{measured}; at most {limit:.2g} is allowed", evidence)
     if load.high <= limit:
-        return Guard("answers", "TEST07", "pass", said, evidence)
+        return Guard("answers", "TEST07", "pass", measured, evidence)
     return Guard(
-        "answers", "TEST07", "not enough", f"{said}: too few tokens to say if that is over {limit:.2g}", evidence
+        "answers", "TEST07", "not enough", f"{measured}: too few tokens to say if that is over {limit:.2g}", evidence
     )
 
 
@@ -202,14 +208,14 @@ def length(under_load: Sequence[int], reference: Sequence[int], source: str) -> 
     apart = mean_of_independent((np.asarray(under_load) - np.asarray(reference)) / mean, unit=RATIO)
     ratio = _shifted(apart)
     evidence = {"length_ratio": ratio, "reference_tokens": _figure(mean, "mean of " + source, len(reference))}
-    said = f"answers under load are {_span(ratio)} times as long as {source}"
+    measured = f"answers under load are {_span(ratio)} times as long as {source}"
     if ratio.low is None or ratio.high is None:
-        return Guard("length", "TEST09", "not enough", f"{said}; too few for an interval", evidence)
+        return Guard("length", "TEST09", "not enough", f"{measured}; too few for an interval", evidence)
     if ratio.high < 1 - LENGTH_MARGIN or ratio.low > 1 + LENGTH_MARGIN:
-        return Guard("length", "TEST09", "fail", f"{said}, outside ± {LENGTH_MARGIN:.0%}", evidence)
+        return Guard("length", "TEST09", "fail", f"{measured}, outside ± {LENGTH_MARGIN:.0%}", evidence)
     if ratio.low >= 1 - LENGTH_MARGIN and ratio.high <= 1 + LENGTH_MARGIN:
-        return Guard("length", "TEST09", "pass", said, evidence)
-    return Guard("length", "TEST09", "not enough", f"{said}: open whether within ± {LENGTH_MARGIN:.0%}", evidence)
+        return Guard("length", "TEST09", "pass", measured, evidence)
+    return Guard("length", "TEST09", "not enough", f"{measured}: open whether within ± {LENGTH_MARGIN:.0%}", evidence)
 
 
 def not_applicable(why: str) -> tuple[Guard, ...]:
@@ -247,11 +253,13 @@ def _share_alike(pairs: Sequence[Compared]) -> Estimate:
     return Estimate(alike / len(pairs), RATIO, "answers alike to the end", "measured", n=len(pairs))
 
 
-def _is_beyond_bytes(said: Said, counted: int) -> bool:
+def _is_beyond_bytes(response: Response, counted: int) -> bool:
     """Every token is a byte or more, but one that ends the answer, which is not shown; reasoning is not in the text."""
-    unseen = 0 if said.finish == "length" else 1
+    unseen = 0 if response.finish == "length" else 1
     return (
-        bool(said.text) and not said.reasoning_chunks and counted - unseen > len(said.text.encode("utf-8", "replace"))
+        bool(response.text)
+        and not response.reasoning_chunks
+        and counted - unseen > len(response.text.encode("utf-8", "replace"))
     )
 
 

@@ -15,7 +15,7 @@ _inside = False
 
 
 @contextlib.contextmanager
-def told_once() -> Iterator[None]:
+def interrupt_once() -> Iterator[None]:
     """Meanwhile be interrupted once only; within another one it changes nothing."""
     global _inside
     if _inside:
@@ -48,7 +48,7 @@ def heard() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def deaf() -> Iterator[None]:
+def ignore_interrupts() -> Iterator[None]:
     """Meanwhile hear no interrupt: for what is short and must be done."""
     with _hearing(signal.SIG_IGN):
         yield

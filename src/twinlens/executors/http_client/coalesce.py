@@ -8,7 +8,7 @@ _LEAST_READS_PER_NS = 4e-6
 _GAP_SHARE = 0.1
 
 
-class Gather:
+class Coalescing:
     """`wait_ns`: how long to wait now; `most_ns`: the longest there was; `next_ns`: when to choose again.
 
     Where the kernel stamps what comes, a read may wait without harm, as long as the next chunk of its stream does not

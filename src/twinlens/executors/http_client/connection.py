@@ -38,7 +38,7 @@ one, cut down to an event of 250 bytes, the rest stays behind as a hole, and a t
 """
 
 
-class Line:
+class Connection:
     """`out`: bytes that the socket has not taken yet. `is_used`: it has carried an answer before. `is_held`: nothing is
     read until what has come is understood.
 

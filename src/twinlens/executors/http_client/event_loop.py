@@ -14,12 +14,12 @@ from itertools import islice
 from time import monotonic_ns, sleep
 from typing import Any
 
-from twinlens.executors.http_client.coalesce import Gather
-from twinlens.executors.http_client.connection import OUT_OF, READ_BYTES, Address, Line
+from twinlens.executors.http_client.coalesce import Coalescing
+from twinlens.executors.http_client.connection import OUT_OF, READ_BYTES, Address, Connection
 from twinlens.executors.http_client.exchange import END, FOLD_READS, Ended, Exchange
 from twinlens.executors.http_client.limits import make_room
 from twinlens.executors.http_client.poller import BOTH, HELD, READABLE, READING, WRITABLE, poller
-from twinlens.executors.http_client.timer import Alarm
+from twinlens.executors.http_client.timer import Timer
 from twinlens.executors.http_client.timestamp import ANCILLARY_BYTES, NO_STAMP, WallOffset, stamp_keeper
 
 _MOST_EVENTS = 256
@@ -50,10 +50,10 @@ class Counts:
     gather_ns: int = 0
     connects: int = 0
     retries: int = 0
-    unstamped_lines: int = 0
+    unstamped_connections: int = 0
 
 
-class Loop:
+class EventLoop:
     """Requests go in by `start`; what has ended comes out of `wait`.
 
     `timeout_ns`: how long an exchange may take from when it was sent. `most_bytes`: how long an answer may be.
@@ -72,18 +72,18 @@ class Loop:
         self._now_ns = now_ns
         make_room()
         self._poller: Any = poller()
-        self._alarm = Alarm()
-        self._alarm_ns: int | None = None
+        self._timer = Timer()
+        self._timer_ns: int | None = None
         self._quiet_ns = 0
-        self._gather = Gather()
+        self._coalescing = Coalescing()
         self._keeper = stamp_keeper() if stamps else None
-        if self._alarm.fd is not None:
-            self._poller.register(self._alarm.fd, READABLE)
-        self._lines: dict[int, Line] = {}
-        self._idle: list[Line] = []
-        self._running: dict[int, Line] = {}
+        if self._timer.fd is not None:
+            self._poller.register(self._timer.fd, READABLE)
+        self._connections: dict[int, Connection] = {}
+        self._idle: list[Connection] = []
+        self._running: dict[int, Connection] = {}
         self._timeouts: deque[tuple[int, int]] = deque()
-        self._queue: deque[tuple[Line, Exchange]] = deque()
+        self._queue: deque[tuple[Connection, Exchange]] = deque()
         self._ended: list[Ended] = []
         self._parted = 0  # exchanges that are complete and not yet understood, whose connection has another
         self._waiting_ns = 0  # since when something waits to be understood
@@ -103,10 +103,10 @@ class Loop:
         `connect` for a new connection. Raises OutOfResources.
         """
         exchange = self._exchange(key, tokens)
-        line = self._idle.pop() if self._idle else None
+        connection = self._idle.pop() if self._idle else None
         exchange.sent_ns = now = self._now_ns()
         self._timeouts.append((now + self._timeout_ns, key))
-        self._carry(line, exchange, payload)
+        self._carry(connection, exchange, payload)
         return now
 
     def _exchange(self, key: int, tokens: int) -> Exchange:
@@ -130,66 +130,66 @@ class Loop:
 
     def abandon(self, why: str) -> list[Ended]:
         """End everything that is still running, as it stands."""
-        for line, exchange in [pair for pair in self._queue if pair[1].over_ns]:
+        for connection, exchange in [pair for pair in self._queue if pair[1].over_ns]:
             while exchange.over_ns:  # the end of the one before is when the next was intended
-                self._look(line, exchange)
-        for line in list(self._running.values()):
-            self._fail(line, why)
+                self._look(connection, exchange)
+        for connection in list(self._running.values()):
+            self._fail(connection, why)
         ended, self._ended = self._ended, []
         return ended
 
     def close(self) -> None:
         """Close every connection; what still runs is lost (see `abandon`)."""
-        for line in self._lines.values():
-            line.close()
-        self._lines.clear()
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
         self._idle.clear()
         self._running.clear()
-        self._alarm.close()
+        self._timer.close()
         self._poller.close()
         if self._keeper is not None:
             self._keeper.close()
 
     def _receive(self, until_ns: int | None) -> None:
         """The hot path. Each line of it is paid for once per token."""
-        poll, lines, queue, now_ns = self._poller.poll, self._lines, self._queue, self._now_ns
-        ended, ancillary_bytes, has_alarm, gather = self._ended, ANCILLARY_BYTES, self._alarm.fd, self._gather
+        poll, connections, queue, now_ns = self._poller.poll, self._connections, self._queue, self._now_ns
+        ended, ancillary_bytes, has_timer, coalescing = self._ended, ANCILLARY_BYTES, self._timer.fd, self._coalescing
         follow = self.follow
         now = now_ns()
         while not ended:
             asked_ns = now
             reads = 0
-            timeout = 0 if queue or until_ns == 0 else -1 if has_alarm is not None else self._timeout_s(until_ns)
+            timeout = 0 if queue or until_ns == 0 else -1 if has_timer is not None else self._timeout_s(until_ns)
             for fd, events in poll(timeout, _MOST_EVENTS):
-                line = lines.get(fd)
-                if line is None:
-                    if fd == has_alarm:
-                        self._alarm.heard()
-                        self._alarm_ns = None
+                connection = connections.get(fd)
+                if connection is None:
+                    if fd == has_timer:
+                        self._timer.heard()
+                        self._timer_ns = None
                     continue
                 if events & WRITABLE:
-                    self._writable(line)
-                    if events == WRITABLE or lines.get(fd) is not line:
+                    self._writable(connection)
+                    if events == WRITABLE or connections.get(fd) is not connection:
                         continue
-                read_bytes = line.read_bytes
-                receive = line.recvmsg  # a call of a slot's value is slower than a call of a name
+                read_bytes = connection.read_bytes
+                receive = connection.recvmsg  # a call of a slot's value is slower than a call of a name
                 try:
                     data, ancillary, _, _ = receive(read_bytes, ancillary_bytes)
                 except BlockingIOError:
                     continue
                 except OSError as error:
-                    self._lost(line, error)
+                    self._lost(connection, error)
                     continue
-                exchange = line.exchange
+                exchange = connection.exchange
                 if not data or exchange is None:
-                    self._closed(line)
+                    self._closed(connection)
                     continue
                 now = now_ns()
                 size = len(data)
                 if size == read_bytes or events != READABLE:
-                    self._read_on(line, exchange, is_full=size == read_bytes)
-                if line.tls is not None:
-                    data = self._decrypt(line, data)
+                    self._read_on(connection, exchange, is_full=size == read_bytes)
+                if connection.tls is not None:
+                    data = self._decrypt(connection, data)
                     if not data:
                         continue
                     size = len(data)
@@ -206,12 +206,12 @@ class Loop:
                 ):
                     if not exchange.is_queued:
                         exchange.is_queued = True
-                        queue.append((line, exchange))
+                        queue.append((connection, exchange))
                     if follow is not None and data.endswith(END) and exchange.is_complete():
-                        self._succeed(line, exchange, follow)
+                        self._succeed(connection, exchange, follow)
             now = now_ns()
             self.counts.reads += reads
-            if now >= gather.next_ns:
+            if now >= coalescing.next_ns:
                 self._tick(now)
             if not queue:
                 self._waiting_ns = now
@@ -224,9 +224,9 @@ class Loop:
                 self._time_out(asked_ns)
             if until_ns is not None and now >= until_ns:
                 break
-            if self._alarm_ns is None:
+            if self._timer_ns is None:
                 self._set_alarm(until_ns)
-            gather_ns = gather.wait_ns
+            gather_ns = coalescing.wait_ns
             if gather_ns and not queue and (until_ns is None or until_ns - now > 2 * gather_ns):
                 sleep(gather_ns / 1e9)
 
@@ -236,28 +236,28 @@ class Loop:
             self.offset.watch(now)
         if now >= self._quiet_ns:
             self._quiet_ns = now + _QUIET_NS
-            for line in self._running.values():
-                exchange = line.exchange
+            for connection in self._running.values():
+                exchange = connection.exchange
                 if exchange is not None and exchange.got and exchange.got[-1] < now - _QUIET_NS:
-                    self._queue_look(line, exchange)
-        counts, gather = self.counts, self._gather
-        stamped = self._stamps and not counts.unstamped_lines
-        gather.choose(now, counts.reads, len(self._running), is_stamped=stamped and not self._is_end_near())
-        counts.gather_ns = gather.most_ns
+                    self._queue_look(connection, exchange)
+        counts, coalescing = self.counts, self._coalescing
+        stamped = self._stamps and not counts.unstamped_connections
+        coalescing.choose(now, counts.reads, len(self._running), is_stamped=stamped and not self._is_end_near())
+        counts.gather_ns = coalescing.most_ns
 
     def _is_end_near(self) -> bool:
         """Whether many answers are about to end at once: their followers are to leave at once."""
         if self.follow is None:
             return False
-        some = [line.exchange for line in islice(self._running.values(), _SAMPLE)]
+        some = [connection.exchange for connection in islice(self._running.values(), _SAMPLE)]
         return sum(exchange is not None and exchange.is_near for exchange in some) > _NEAR_SHARE * len(some)
 
-    def _queue_look(self, line: Line, exchange: Exchange) -> None:
+    def _queue_look(self, connection: Connection, exchange: Exchange) -> None:
         if not exchange.is_queued:
             exchange.is_queued = True
-            self._queue.append((line, exchange))
+            self._queue.append((connection, exchange))
 
-    def _look(self, line: Line, exchange: Exchange) -> None:
+    def _look(self, connection: Connection, exchange: Exchange) -> None:
         exchange.is_queued = False
         if exchange.over_ns:
             if exchange.look():
@@ -265,178 +265,178 @@ class Loop:
                 self._ended.append(exchange.ended(exchange.over_ns))
                 exchange.over_ns = 0
             else:
-                self._queue_look(line, exchange)
+                self._queue_look(connection, exchange)
             return
-        if line.exchange is not exchange:
+        if connection.exchange is not exchange:
             return
-        line.payload = b""  # an answer has begun: it is not asked for again
+        connection.payload = b""  # an answer has begun: it is not asked for again
         if exchange.look():
-            self._finish(line)
+            self._finish(connection)
         elif exchange.is_behind:
-            self._queue_look(line, exchange)
+            self._queue_look(connection, exchange)
         else:
-            self._release(line)
+            self._release(connection)
 
-    def _release(self, line: Line) -> None:
-        if line.is_held:
-            line.is_held = False
-            self._poller.modify(line.fd, BOTH if line.out else READING)
+    def _release(self, connection: Connection) -> None:
+        if connection.is_held:
+            connection.is_held = False
+            self._poller.modify(connection.fd, BOTH if connection.out else READING)
 
-    def _succeed(self, line: Line, exchange: Exchange, follow: Follow) -> None:
+    def _succeed(self, connection: Connection, exchange: Exchange, follow: Follow) -> None:
         """This answer is complete: send what comes after it before anything else is done."""
-        if line.out or line.tls is not None or (following := follow(exchange.key)) is None:
+        if connection.out or connection.tls is not None or (following := follow(exchange.key)) is None:
             return
         key, payload, tokens = following
         sent_ns = self._now_ns()
         error = None
         try:
-            line.queue(payload)
-            if not line.push():
-                self._poller.modify(line.fd, BOTH)
+            connection.queue(payload)
+            if not connection.push():
+                self._poller.modify(connection.fd, BOTH)
         except OSError as wrong:
             error = wrong
         exchange.part(sent_ns)
         del self._running[exchange.key]
         self._parted += 1
-        line.exchange = after = self._exchange(key, tokens)
+        connection.exchange = after = self._exchange(key, tokens)
         after.sent_ns = sent_ns
-        line.is_used = True
-        self._running[key] = line
+        connection.is_used = True
+        self._running[key] = connection
         self._timeouts.append((sent_ns + self._timeout_ns, key))
         if error is not None:
-            self._lost(line, error)
+            self._lost(connection, error)
 
-    def _finish(self, line: Line) -> None:
+    def _finish(self, connection: Connection) -> None:
         """The exchange of this line is over; the line goes back to the idle ones if it can be used again."""
-        exchange, line.exchange = line.exchange, None
+        exchange, connection.exchange = connection.exchange, None
         assert exchange is not None
         self._running.pop(exchange.key, None)
         self._ended.append(exchange.ended(self._now_ns()))
-        if exchange.keeps_alive and not line.out:
-            line.is_used = True
-            self._release(line)
-            self._idle.append(line)
+        if exchange.keeps_alive and not connection.out:
+            connection.is_used = True
+            self._release(connection)
+            self._idle.append(connection)
         else:
-            self._drop(line)
+            self._drop(connection)
 
-    def _fail(self, line: Line, why: str) -> None:
-        assert line.exchange is not None
-        line.exchange.give_up(why)
-        self._finish(line)
+    def _fail(self, connection: Connection, why: str) -> None:
+        assert connection.exchange is not None
+        connection.exchange.give_up(why)
+        self._finish(connection)
 
-    def _drop(self, line: Line) -> None:
-        if self._lines.get(line.fd) is line:
-            del self._lines[line.fd]
-            self._poller.unregister(line.fd)
-        if line in self._idle:
-            self._idle.remove(line)
-        line.close()
+    def _drop(self, connection: Connection) -> None:
+        if self._connections.get(connection.fd) is connection:
+            del self._connections[connection.fd]
+            self._poller.unregister(connection.fd)
+        if connection in self._idle:
+            self._idle.remove(connection)
+        connection.close()
 
-    def _carry(self, line: Line | None, exchange: Exchange, payload: bytes) -> None:
+    def _carry(self, connection: Connection | None, exchange: Exchange, payload: bytes) -> None:
         why = None
-        if line is None:
-            line, why = self._connect()
-        self._running[exchange.key] = line
-        line.exchange = exchange
+        if connection is None:
+            connection, why = self._connect()
+        self._running[exchange.key] = connection
+        connection.exchange = exchange
         try:
             if why is None:
-                line.queue(payload)
-                whole = line.push()
-                self._register(line, READING if whole else BOTH)
+                connection.queue(payload)
+                whole = connection.push()
+                self._register(connection, READING if whole else BOTH)
             else:
-                self._fail(line, why)
+                self._fail(connection, why)
         except OSError as error:
-            self._lost(line, error)
+            self._lost(connection, error)
 
-    def _connect(self) -> tuple[Line, str | None]:
+    def _connect(self) -> tuple[Connection, str | None]:
         """A new connection, and why there can be none."""
         try:
-            line = Line(self._address, stamps=self._stamps)
-            why = line.connect(self._address)
+            connection = Connection(self._address, stamps=self._stamps)
+            why = connection.connect(self._address)
         except OSError as error:
             if error.errno in OUT_OF:
                 raise OutOfResources(error.strerror) from error
             raise
         self.counts.connects += 1
-        self.counts.unstamped_lines += not line.has_stamps
-        return line, why
+        self.counts.unstamped_connections += not connection.has_stamps
+        return connection, why
 
-    def _register(self, line: Line, events: int) -> None:
-        if line.fd not in self._lines:
-            self._lines[line.fd] = line
-            self._poller.register(line.fd, events)
+    def _register(self, connection: Connection, events: int) -> None:
+        if connection.fd not in self._connections:
+            self._connections[connection.fd] = connection
+            self._poller.register(connection.fd, events)
         elif events != READING:
-            self._poller.modify(line.fd, events)
+            self._poller.modify(connection.fd, events)
 
-    def _read_on(self, line: Line, exchange: Exchange, *, is_full: bool) -> None:
+    def _read_on(self, connection: Connection, exchange: Exchange, *, is_full: bool) -> None:
         """There may be more, or the end: a poll says only once that something has come, so have it said again.
 
         Not of a server that sends faster than its answer is understood, or that would fill the memory.
         """
         if is_full:
-            if line.read_bytes == READ_BYTES[-1] and exchange.is_queued:
-                line.is_held = True
-                self._poller.modify(line.fd, HELD)
+            if connection.read_bytes == READ_BYTES[-1] and exchange.is_queued:
+                connection.is_held = True
+                self._poller.modify(connection.fd, HELD)
                 return
-            line.read_more()
-        self._poller.modify(line.fd, BOTH if line.out else READING)
+            connection.read_more()
+        self._poller.modify(connection.fd, BOTH if connection.out else READING)
 
-    def _writable(self, line: Line) -> None:
-        if line.is_connecting and (why := line.connected()):
-            self._fail(line, why)
+    def _writable(self, connection: Connection) -> None:
+        if connection.is_connecting and (why := connection.connected()):
+            self._fail(connection, why)
             return
         try:
-            if line.push():
-                self._poller.modify(line.fd, READING)
+            if connection.push():
+                self._poller.modify(connection.fd, READING)
         except OSError as error:
-            self._lost(line, error)
+            self._lost(connection, error)
 
-    def _decrypt(self, line: Line, cipher: bytes) -> bytes:
-        assert line.tls is not None
+    def _decrypt(self, connection: Connection, cipher: bytes) -> bytes:
+        assert connection.tls is not None
         try:
-            plain, out = line.tls.read(cipher)
-            line.out += out
-            if not line.push():
-                self._poller.modify(line.fd, BOTH)
+            plain, out = connection.tls.read(cipher)
+            connection.out += out
+            if not connection.push():
+                self._poller.modify(connection.fd, BOTH)
         except OSError as error:  # of which ssl.SSLError is one
-            self._lost(line, error)
+            self._lost(connection, error)
             return b""
         return plain
 
-    def _closed(self, line: Line) -> None:
-        exchange = line.exchange
+    def _closed(self, connection: Connection) -> None:
+        exchange = connection.exchange
         if exchange is None:
-            self._drop(line)
-        elif not self._again(line, exchange):
+            self._drop(connection)
+        elif not self._again(connection, exchange):
             exchange.lose()
-            self._queue_look(line, exchange)
+            self._queue_look(connection, exchange)
 
-    def _lost(self, line: Line, error: OSError) -> None:
-        exchange = line.exchange
+    def _lost(self, connection: Connection, error: OSError) -> None:
+        exchange = connection.exchange
         if exchange is None:
-            self._drop(line)
-        elif line.is_connecting:
-            self._fail(line, f"cannot connect: {error.strerror or error}")
-        elif not self._again(line, exchange):
+            self._drop(connection)
+        elif connection.is_connecting:
+            self._fail(connection, f"cannot connect: {error.strerror or error}")
+        elif not self._again(connection, exchange):
             exchange.lose(f"the connection broke: {error.strerror or error}")
-            self._queue_look(line, exchange)
+            self._queue_look(connection, exchange)
 
-    def _again(self, line: Line, exchange: Exchange) -> bool:
+    def _again(self, connection: Connection, exchange: Exchange) -> bool:
         """An idle connection may be closed by the server just as we use it: nobody's fault, so ask once more."""
-        if not line.is_used or exchange.has_begun:
+        if not connection.is_used or exchange.has_begun:
             return False
-        line.exchange = None
-        self._drop(line)
+        connection.exchange = None
+        self._drop(connection)
         self.counts.retries += 1
-        self._carry(None, exchange, line.payload)
+        self._carry(None, exchange, connection.payload)
         return True
 
     def _time_out(self, now: int) -> None:
         timeouts = self._timeouts
         while timeouts and (now >= timeouts[0][0] or timeouts[0][1] not in self._running):
             _, key = timeouts.popleft()
-            if (line := self._running.get(key)) is not None:
-                self._fail(line, f"no end after {self._timeout_ns / 1e9:g} s")
+            if (connection := self._running.get(key)) is not None:
+                self._fail(connection, f"no end after {self._timeout_ns / 1e9:g} s")
 
     def _set_alarm(self, until_ns: int | None) -> None:
         """An alarm that comes too early is only a wake-up; so it is moved forward at once, and back when it rings."""
@@ -445,12 +445,12 @@ class Loop:
             timeouts.popleft()
         times = [at for at in (until_ns, timeouts[0][0] if timeouts else None) if at is not None]
         if self._running:
-            times.append(max(self._quiet_ns, self._gather.next_ns))
-        if times and (self._alarm_ns is None or min(times) < self._alarm_ns):
-            self._alarm_ns = min(times)
-            self._alarm.set(self._alarm_ns)
+            times.append(max(self._quiet_ns, self._coalescing.next_ns))
+        if times and (self._timer_ns is None or min(times) < self._timer_ns):
+            self._timer_ns = min(times)
+            self._timer.set(self._timer_ns)
 
     def _timeout_s(self, until_ns: int | None) -> float:
         self._set_alarm(until_ns)
-        at_ns, self._alarm_ns = self._alarm_ns, None
+        at_ns, self._timer_ns = self._timer_ns, None
         return -1.0 if at_ns is None else max(0.0, (at_ns - self._now_ns()) / 1e9)

@@ -14,7 +14,7 @@ import numpy as np
 
 from twinlens.executors.http_client.answer import Answer
 from twinlens.executors.http_client.arrival_times import Arrivals
-from twinlens.executors.http_client.fast_path import Bulk
+from twinlens.executors.http_client.fast_path import FastPath
 from twinlens.executors.http_client.response import Malformed, Reply
 from twinlens.executors.http_client.sse import Events
 from twinlens.executors.http_client.timestamp import WallOffset
@@ -68,8 +68,8 @@ class Exchange:
         "_arrivals",
         "_body",
         "_body_bytes",
-        "_bulk",
         "_events",
+        "_fast_path",
         "_first",
         "_fold_at",
         "_is_dead",
@@ -107,7 +107,7 @@ class Exchange:
         self._is_dead = False
         self._kind = ""
         self._reply, self._events, self._answer = Reply(), Events(), Answer()
-        self._bulk: Bulk | None = None
+        self._fast_path: FastPath | None = None
         self._body: list[bytes] = []  # of an answer that is no stream of events
         self._first = self._read = self._size = self._body_bytes = 0
         self._arrivals = Arrivals(offset)
@@ -251,7 +251,7 @@ class Exchange:
                 if at < whole and self._size + at >= self.most_bytes:
                     raise Malformed(f"the answer does not end: over {self.most_bytes} bytes")
                 return at
-            elif (stop := self._in_bulk(raw, at, ends, until_ns)) > at:
+            elif (stop := self._by_fast_path(raw, at, ends, until_ns)) > at:
                 at = stop
             elif at and (self.is_behind or self._lost is None) and self._waits(raw, at):
                 return at
@@ -268,16 +268,16 @@ class Exchange:
         reply.spare = reply.spare or at < whole
         return whole
 
-    def _in_bulk(self, raw: bytes, at: int, ends: list[int], until_ns: int) -> int:
+    def _by_fast_path(self, raw: bytes, at: int, ends: list[int], until_ns: int) -> int:
         """Where the events that can be taken at once end."""
         reply = self._reply
         if not (reply.between_chunks and self._events.between_events and self._kind == "stream"):
             return at
-        if self._bulk is None:
-            self._bulk = Bulk(chunked=reply.frame == "chunked")
+        if self._fast_path is None:
+            self._fast_path = FastPath(chunked=reply.frame == "chunked")
         if reply.left_bytes is not None:
             raw = raw[: at + reply.left_bytes]
-        stop = self._bulk.read(raw, at, ends, self._first, self._answer, until_ns)
+        stop = self._fast_path.read(raw, at, ends, self._first, self._answer, until_ns)
         reply.skip(stop - at)
         return stop
 

@@ -45,7 +45,7 @@ class _Fronts(dict[int, bytes]):
         return b"\x00"
 
 
-class Bulk:
+class FastPath:
     """Reads runs of events into an answer; `chunked`: each event is one HTTP chunk."""
 
     def __init__(self, *, chunked: bool) -> None:

@@ -31,7 +31,7 @@ def _c_library() -> Any:
     return library if hasattr(library, "timerfd_create") else None
 
 
-class Alarm:
+class Timer:
     """One alarm. `fd`: becomes readable at the time set; None where there are no timerfds, and the loop polls with a
     timeout instead."""
 

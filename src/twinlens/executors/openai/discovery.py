@@ -14,7 +14,7 @@ from typing import Any
 
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.http_client.connection import Address
-from twinlens.executors.http_client.event_loop import Loop
+from twinlens.executors.http_client.event_loop import EventLoop
 from twinlens.executors.http_client.exchange import Ended
 from twinlens.executors.openai.row import in_one_piece, row_of
 from twinlens.executors.openai.target import Requests, Target, page_request
@@ -155,12 +155,12 @@ def _tried(target: Target, words: Words, plain: Found) -> Found:
 
 def _asked(target: Target, address: Address, payload: bytes, timeout_s: float) -> tuple[Ended, bool]:
     """What came of one request, and whether the kernel stamps what comes."""
-    loop = Loop(address, timeout_ns=round(timeout_s * 1e9), most_bytes=_MOST_BYTES, stamps=target.kernel_stamps)
+    loop = EventLoop(address, timeout_ns=round(timeout_s * 1e9), most_bytes=_MOST_BYTES, stamps=target.kernel_stamps)
     try:
         loop.start(1, payload)
         while not (ended := loop.wait(None)):
             pass
-        return ended[0], loop.counts.unstamped_lines == 0
+        return ended[0], loop.counts.unstamped_connections == 0
     finally:
         loop.close()
 

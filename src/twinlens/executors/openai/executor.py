@@ -17,14 +17,14 @@ from functools import partial
 
 from twinlens.errors import BadInput
 from twinlens.executors.http_client.connection import Address
-from twinlens.executors.http_client.event_loop import Loop, OutOfResources
+from twinlens.executors.http_client.event_loop import EventLoop, OutOfResources
 from twinlens.executors.http_client.exchange import Ended
 from twinlens.executors.http_client.limits import refuse_too_many, too_many
 from twinlens.executors.openai.clients import client_pool_of
 from twinlens.executors.openai.discovery import facts_of, find_out, reachable
-from twinlens.executors.openai.row import row_of, said_of, unsent_row
+from twinlens.executors.openai.row import response_of, row_of, unsent_row
 from twinlens.executors.openai.target import EndpointConfig, Requests, Target, target_of
-from twinlens.executors.protocol import Hear, Rows, Say
+from twinlens.executors.protocol import OnResponse, Rows, Say
 from twinlens.record.client import ClientRecord, LagCount
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request
@@ -47,9 +47,9 @@ class OpenAIServer:
     """`open` for a spec with the url in its options; a launcher that knows its server uses `attach`."""
 
     def __init__(self) -> None:
-        self._loop: Loop | None = None
+        self._loop: EventLoop | None = None
         self._origin_ns: int | None = None
-        self._hear: Hear | None = None
+        self._on_response: OnResponse | None = None
 
     def open(self, spec: RunSpec, say: Say) -> Facts:
         return self.attach(target_of("openai-http", spec.executor.options), spec, say)
@@ -96,7 +96,7 @@ class OpenAIServer:
     def _equip(self, endpoint: EndpointConfig, address: Address) -> None:
         target = endpoint.target
         self._endpoint, self._requests = endpoint, endpoint.requests
-        self._loop = Loop(address, timeout_ns=round(target.timeout_s * 1e9), stamps=target.kernel_stamps)
+        self._loop = EventLoop(address, timeout_ns=round(target.timeout_s * 1e9), stamps=target.kernel_stamps)
         self._lags, self._key = LagCount(), 0
         self._asks: dict[int, Ask] = {}
         self._ready: deque[tuple[Ask, bytes | None]] = deque()
@@ -128,9 +128,10 @@ class OpenAIServer:
         """Whether requests say that an answer may not end before its limit."""
         return self._requests.forces_length
 
-    def hear(self, hear: Hear | None) -> None:
-        """Hand every answer, as it ends, to `hear` too, with what it said: rows keep no text. None: no longer."""
-        self._hear = hear
+    def on_response(self, on_response: OnResponse | None) -> None:
+        """Hand every answer, as it ends, to `on_response` too, with what it said: rows keep no text. None: no
+        longer."""
+        self._on_response = on_response
 
     @contextlib.contextmanager
     def asking(self, *, words: Words | None = None, in_one_piece: bool = False) -> Iterator[None]:
@@ -149,7 +150,7 @@ class OpenAIServer:
         """How the client itself has done so far."""
         assert self._loop is not None
         counts = self._loop.counts
-        stamped = counts.unstamped_lines == 0 and counts.connects > 0
+        stamped = counts.unstamped_connections == 0 and counts.connects > 0
         return ClientRecord(
             stamps="kernel" if stamped else "client",
             reads=counts.reads,
@@ -166,7 +167,7 @@ class OpenAIServer:
             self._loop.close()
             self._loop = None
 
-    def _play(self, loop: Loop, origin_ns: int, schedule: Schedule, rows: Rows) -> None:
+    def _play(self, loop: EventLoop, origin_ns: int, schedule: Schedule, rows: Rows) -> None:
         # An open loop is settled beforehand: what is due soon is written out now, so that it leaves on time.
         ahead_ns = _AHEAD_NS if getattr(schedule, "is_settled", False) else 0
         ready, now = self._ready, time.monotonic_ns
@@ -207,7 +208,7 @@ class OpenAIServer:
     def _payload(self, ask: Ask) -> bytes:
         return self._requests.of(ask, self._said.get(ask.session, ()) if ask.session is not None else ())
 
-    def _start(self, loop: Loop, ask: Ask, payload: bytes | None) -> None:
+    def _start(self, loop: EventLoop, ask: Ask, payload: bytes | None) -> None:
         payload = payload or self._from_stock(ask) or self._payload(ask)
         self._key += 1
         self._asks[self._key] = ask  # first: an interrupt can come while it is being sent, and it has its row then
@@ -259,8 +260,8 @@ class OpenAIServer:
         if ask.session is not None:
             self._remember(ask, ended, row)
         rows(row)
-        if self._hear is not None:
-            self._hear(ask, row, said_of(ended))
+        if self._on_response is not None:
+            self._on_response(ask, row, response_of(ended))
         after = self._after.pop(ended.key, None)
         if after is None or self._closed is None:
             schedule.done(row)
@@ -278,7 +279,7 @@ class OpenAIServer:
         if row.outcome == "ok" and len(said) == (ask.turn or 0):
             said.append(ended.answer.text)
 
-    def _give_up(self, loop: Loop, schedule: Schedule, rows: Rows, why: str) -> None:
+    def _give_up(self, loop: EventLoop, schedule: Schedule, rows: Rows, why: str) -> None:
         assert self._origin_ns is not None
         known = {id(ask) for ask in self._asks.values()}
         self._take(loop.abandon(why), self._origin_ns, schedule, rows)

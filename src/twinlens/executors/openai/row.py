@@ -9,7 +9,7 @@ import numpy as np
 
 from twinlens.executors.http_client.answer import Answer
 from twinlens.executors.http_client.exchange import Ended
-from twinlens.record.compliance import Said
+from twinlens.record.compliance import Response
 from twinlens.record.request import Outcome, Request
 from twinlens.record.untrusted_text import in_one_line, whole
 from twinlens.schedule.request import Ask, answered
@@ -53,11 +53,11 @@ def row_of(ask: Ask, ended: Ended, origin_ns: int, *, free: bool = False) -> Req
     )
 
 
-def said_of(ended: Ended) -> Said:
+def response_of(ended: Ended) -> Response:
     """What the answer said, for those who look at its text."""
     answer = ended.answer
     chunks = len(answer.reads)
-    return Said(
+    return Response(
         text=answer.text,
         first=whole(answer.parts[0]) if answer.parts else "",
         chunks=chunks,

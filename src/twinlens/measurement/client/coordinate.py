@@ -15,9 +15,9 @@ from twinlens.measurement.client.messages import Ended, Failed, Job, Lost, Repor
 from twinlens.measurement.client.pool import Client, fail
 from twinlens.measurement.client.state import ClientState
 from twinlens.record.client import ClientRecord
-from twinlens.schedule.lost_client import Ghost
+from twinlens.schedule.lost_client import LostClientSchedule
 from twinlens.schedule.split import is_closed, shared_schedule
-from twinlens.system.interrupts import told_once
+from twinlens.system.interrupts import interrupt_once
 
 _POLL_S = 0.02
 _STOP_S = 10.0
@@ -45,7 +45,7 @@ class Coordinator:
         Raises what kept a client from going on, and ExecutorFailed (TL330) if all of them were lost; the rows are
         written first.
         """
-        with told_once():
+        with interrupt_once():
             self._play(began)
         if all(known.lost for known in self._known):
             raise ExecutorFailed(f"every client was lost: {self.losses()[0]}", code="TL330")
@@ -94,16 +94,16 @@ class Coordinator:
         now_ns = time.monotonic_ns() - self._origin_ns
         for index, client in enumerate(self._clients):
             known = self._known[index]
-            if known.ghost is not None:
-                self._haunt(index, known.ghost, now_ns)
+            if known.remaining is not None:
+                self._fail_remaining(index, known.remaining, now_ns)
             elif known.ended is None:
-                self._hear(index, client)
+                self._receive(index, client)
         self._merge.flush()
         self._progress(now_ns)
 
-    def _hear(self, index: int, client: Client) -> None:
+    def _receive(self, index: int, client: Client) -> None:
         try:
-            reports = client.hear()
+            reports = client.receive()
         except Lost as lost:
             self._lose(index, str(lost))
             return
@@ -132,13 +132,15 @@ class Coordinator:
         schedule = shared_schedule(job.spec, job.plan, job.share)
         why = f"{self._clients[index].name} was lost: it {how}"
         now_ns = time.monotonic_ns() - self._origin_ns
-        known.ghost = Ghost(schedule, known.reported(), max(0, known.heard_ns), why, closed=is_closed(job.spec))
-        self._haunt(index, known.ghost, now_ns)
+        known.remaining = LostClientSchedule(
+            schedule, known.reported(), max(0, known.heard_ns), why, closed=is_closed(job.spec)
+        )
+        self._fail_remaining(index, known.remaining, now_ns)
 
-    def _haunt(self, index: int, ghost: Ghost, now_ns: int) -> None:
-        rows = ghost.due(now_ns)
+    def _fail_remaining(self, index: int, remaining: LostClientSchedule, now_ns: int) -> None:
+        rows = remaining.due(now_ns)
         self._merge.take(index, _signed(unpacked(packed(rows)), index) if rows else None, now_ns)
-        if ghost.next_due_ns() is None:
+        if remaining.next_due_ns() is None:
             self._merge.over(index)
 
     def _stop(self) -> None:
@@ -151,7 +153,7 @@ class Coordinator:
             time.sleep(_POLL_S)
             for index, client in enumerate(self._clients):
                 if not (self._known[index].ended or self._known[index].lost):
-                    self._hear(index, client)
+                    self._receive(index, client)
 
 
 def _signed(rows: pa.Table, client: int) -> pa.Table:

@@ -33,7 +33,7 @@ class Client(Protocol):
         ...
 
     def say(self, order: Order) -> None: ...
-    def hear(self) -> list[Report]:
+    def receive(self) -> list[Report]:
         """What it has said meanwhile. Raises Lost once it is gone and all it said has been heard."""
         ...
 
@@ -87,7 +87,7 @@ def _from_each(clients: Sequence[Client], wanted: type[_Told], patience_s: float
     while len(found) < len(clients):
         for index, client in enumerate(clients):
             try:
-                reports = client.hear()
+                reports = client.receive()
             except Lost as lost:
                 raise ExecutorFailed(f"{client.name} {lost} before it could {what}", code="TL330") from None
             for report in reports:

@@ -44,8 +44,8 @@ _SPAWN = multiprocessing.get_context("spawn")
 
 
 class ClientProcess:
-    """`start` it, and `hear` says when it is ready. An interrupt may come at any moment: hold it before it is started,
-    so that whatever has begun is closed."""
+    """`start` it, and `receive` says when it is ready. An interrupt may come at any moment: hold it before it is
+    started, so that whatever has begun is closed."""
 
     def __init__(self, name: str, job: Job) -> None:
         self.name = name
@@ -70,7 +70,7 @@ class ClientProcess:
         """There is nothing to align."""
 
     def say(self, order: Order) -> None:
-        """Give it an order. One that is gone is noticed by `hear`."""
+        """Give it an order. One that is gone is noticed by `receive`."""
         with contextlib.suppress(OSError):
             self._pipe.send(order)
 
@@ -78,7 +78,7 @@ class ClientProcess:
         """Let it play; time zero is this moment of the monotonic clock."""
         self.say(Play(origin_ns))
 
-    def hear(self) -> list[Report]:
+    def receive(self) -> list[Report]:
         """What it has said meanwhile. Raises Lost once it is gone and all it said has been heard."""
         found: list[Report] = []
         try:

@@ -40,7 +40,7 @@ class Host:
         self._kept = [kept for kept in self._kept if kept[0] > acknowledged]
         lost = None
         try:
-            for report in self._client.hear():
+            for report in self._client.receive():
                 self._number += 1
                 self._kept.append((self._number, report))
         except Lost as gone:
@@ -78,10 +78,10 @@ class RayClient:
 
     def begin_at(self, origin_ns: int) -> None:
         """Let it play; time zero is this moment of our monotonic clock."""
-        if self.clock is not None:  # else it was gone before its clock could be asked, and `hear` says so
+        if self.clock is not None:  # else it was gone before its clock could be asked, and `receive` says so
             self.say(Play(origin_ns + self.clock.offset_ns))
 
-    def hear(self) -> list[Report]:
+    def receive(self) -> list[Report]:
         """What it has said meanwhile. Raises Lost once it is gone and all it said has been heard."""
         if self._gone is not None:
             raise Lost(self._gone)

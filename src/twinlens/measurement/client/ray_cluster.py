@@ -22,7 +22,7 @@ from twinlens.measurement.client.pool import Client, jobs_for
 from twinlens.measurement.client.ray_actor import Host, RayClient, first_line
 from twinlens.schedule.plan import Plan
 from twinlens.spec.study import RunSpec
-from twinlens.system.interrupts import deaf
+from twinlens.system.interrupts import ignore_interrupts
 from twinlens.version import __version__
 
 _START_S = 60.0
@@ -53,7 +53,7 @@ def dispatched(
                 _check(ray, client)
             yield jobs, clients
         finally:
-            with deaf():
+            with ignore_interrupts():
                 for client in clients:
                     client.close()
 

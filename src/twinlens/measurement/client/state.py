@@ -13,26 +13,26 @@ from twinlens.measurement.client.clock import Offset
 from twinlens.measurement.client.messages import Ended
 from twinlens.record.client import LagCount
 from twinlens.record.request import Request
-from twinlens.schedule.lost_client import Ghost
+from twinlens.schedule.lost_client import LostClientSchedule
 
 _KEPT = ["group", "intended_ns", "end_ns", "session", "turn"]
 
 
 @dataclass(slots=True)
 class ClientState:
-    """`heard_ns`: up to when it has reported everything. `ghost`: plays on in its place once it is lost."""
+    """`heard_ns`: up to when it has reported everything. `remaining`: plays on in its place once it is lost."""
 
     late: LagCount = field(default_factory=LagCount)
     rows: int = 0
     heard_ns: int = 0
     ended: Ended | None = None
     lost: str | None = None
-    ghost: Ghost | None = None
+    remaining: LostClientSchedule | None = None
     _reported: list[pa.Table] = field(default_factory=list)
 
     @property
     def is_over(self) -> bool:
-        return self.ended is not None or (self.ghost is not None and self.ghost.next_due_ns() is None)
+        return self.ended is not None or (self.remaining is not None and self.remaining.next_due_ns() is None)
 
     def report(self, rows: pa.Table) -> None:
         """It has reported these."""
@@ -52,7 +52,7 @@ class ClientState:
         """How it was lost and what that cost, in a sentence; None where it was not."""
         if self.lost is None:
             return None
-        cost = self.ghost.count if self.ghost else 0
+        cost = self.remaining.count if self.remaining else 0
         when = f"{max(0, self.heard_ns) / 1e9:.1f} s into the run"
         return f"{name} {self.lost} {when}: {cost} requests of its part failed for that"
 

@@ -32,7 +32,7 @@ from twinlens.schedule.build import Load, load_of
 from twinlens.schedule.split import refuse_unshared
 from twinlens.spec.study import RunSpec
 from twinlens.stats.client.validity import Calibration
-from twinlens.system.interrupts import deaf, told_once
+from twinlens.system.interrupts import ignore_interrupts, interrupt_once
 
 _SEEN = ("outcome", "error", "end_ns")
 Player = Callable[[RowWriter, Progress], None]
@@ -71,7 +71,7 @@ def player(
         update_run(folder, calibration=asdict(one))
         yield partial(_recorded, server, load, spec, folder, {"clients_why": why} if why else {}, hope)
         return
-    with told_once(), _processes(jobs_for(spec, load.plan, _endpoint(server), count)) as (jobs, clients):
+    with interrupt_once(), _processes(jobs_for(spec, load.plan, _endpoint(server), count)) as (jobs, clients):
         yield _pool_player(server, spec, folder, jobs, clients, say, {"clients_why": why}, hope)
 
 
@@ -86,7 +86,7 @@ def _processes(jobs: list[Job]) -> Iterator[tuple[list[Job], list[Client]]]:
             process.start()
         yield jobs, held
     finally:
-        with deaf():
+        with ignore_interrupts():
             for client in held:
                 client.close()
 

@@ -1,4 +1,4 @@
-"""Guards on the server of a run: an ear on its answers under load, and a few questions alone when the load is over.
+"""Compliance tests of a run: sample answers under load, then repeat them one at a time when the load is over.
 
 After, not before: what is asked alone is asked again, and the load must not meet it in a cache. What the guards ask is
 no row of the run. What they rule, and why: stats/compliance.py.
@@ -17,8 +17,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from twinlens.executors.protocol import Hear, Rows
-from twinlens.record.compliance import Guard, Said
+from twinlens.executors.protocol import OnResponse, Rows
+from twinlens.record.compliance import Guard, Response
 from twinlens.record.request import Request
 from twinlens.record.store import update_run
 from twinlens.schedule.content.draw import single_asks
@@ -41,48 +41,48 @@ _NO_TEXT = "this executor's answers cannot be listened to: guards are for server
 
 
 @runtime_checkable
-class Client(Protocol):
-    """What guards need of an executor: to hear its answers, and to have it ask otherwise than usual."""
+class AuditableClient(Protocol):
+    """What compliance tests need of an executor: every answer as it ends, and requests other than usual."""
 
     @property
     def forces_length(self) -> bool: ...
-    def hear(self, hear: Hear | None) -> None: ...
+    def on_response(self, on_response: OnResponse | None) -> None: ...
     def asking(self, *, words: Words | None = None, in_one_piece: bool = False) -> AbstractContextManager[None]: ...
     def play(self, schedule: Schedule, rows: Rows) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class SampledResponse:
     """One answer and its request."""
 
     ask: Ask
     row: Request
-    said: Said
+    response: Response
 
 
-class Ear:
+class ResponseSampler:
     """Listens under load: counts faults and lengths of all answers, and keeps a few of them whole, drawn evenly."""
 
     def __init__(self, seed: int) -> None:
         self.faults = TokenFaults()
-        self.sample: list[Heard] = []
+        self.sample: list[SampledResponse] = []
         self.output_tokens, self.asked_tokens = array("q"), array("q")
         self._random = random.Random(seed)
         self._drawn = 0
         self._busy_ns = self._last_ns = 0
         self._first_ns: int | None = None
 
-    def __call__(self, ask: Ask, row: Request, said: Said) -> None:
+    def __call__(self, ask: Ask, row: Request, response: Response) -> None:
         self._busy_ns += row.end_ns - row.sent_ns
         self._first_ns = row.sent_ns if self._first_ns is None else min(row.sent_ns, self._first_ns)
         self._last_ns = max(row.end_ns, self._last_ns)
         if row.outcome not in ("ok", "cut_off"):
             return
-        self.faults = self.faults.plus(said, ask.output_tokens)
+        self.faults = self.faults.plus(response, ask.output_tokens)
         self.output_tokens.append(row.output_tokens)
         self.asked_tokens.append(ask.output_tokens)
         if not ask.turn:  # a later turn holds what was said before: asked alone it would be another prompt
-            self._draw(Heard(ask, row, said))
+            self._draw(SampledResponse(ask, row, response))
 
     @property
     def mean_in_flight(self) -> float:
@@ -90,19 +90,19 @@ class Ear:
         wall_ns = self._last_ns - (self._first_ns or 0)
         return self._busy_ns / wall_ns if wall_ns > 0 else 0.0
 
-    def _draw(self, heard: Heard) -> None:
+    def _draw(self, sampled: SampledResponse) -> None:
         """Reservoir sampling (Vitter 1985, algorithm R): every answer is kept with the same chance."""
         self._drawn += 1
         if len(self.sample) < _SAMPLE:
-            self.sample.append(heard)
+            self.sample.append(sampled)
         elif (at := self._random.randrange(self._drawn)) < _SAMPLE:
-            self.sample[at] = heard
+            self.sample[at] = sampled
 
 
-def client_of(server: object) -> Client | None:
+def client_of(server: object) -> AuditableClient | None:
     """The client in a server, if it is one over HTTP: itself, or the one that a launcher has in `http`."""
     found = getattr(server, "http", server)
-    return found if isinstance(found, Client) else None
+    return found if isinstance(found, AuditableClient) else None
 
 
 @contextmanager
@@ -114,44 +114,44 @@ def guarded(server: object, spec: RunSpec, folder: Path, told: Callable[[], None
     if not spec.protocol.guards:
         yield
         return
-    client, ear = client_of(server), Ear(spec.seed)
+    client, sampler = client_of(server), ResponseSampler(spec.seed)
     if client is not None:
-        client.hear(ear)
+        client.on_response(sampler)
     try:
         yield
     finally:
         if client is not None:
-            client.hear(None)
+            client.on_response(None)
     told()
-    update_run(folder, guards=[guard.to_json() for guard in ruled(client, spec, ear)])
+    update_run(folder, guards=[guard.to_json() for guard in ruled(client, spec, sampler)])
 
 
-def ruled(client: Client | None, spec: RunSpec, ear: Ear) -> tuple[Guard, ...]:
-    """Ask what must be asked alone, and rule. `ear` has heard the load."""
+def ruled(client: AuditableClient | None, spec: RunSpec, sampler: ResponseSampler) -> tuple[Guard, ...]:
+    """Ask what must be asked alone, and rule. `sampler` has seen the load."""
     if client is None:
         return not_applicable(_NO_TEXT)
-    if not ear.sample:
+    if not sampler.sample:
         return not_applicable("no answer under load was heard: none came, or other client processes took them")
     patience_s = max(_LEAST_PATIENCE_S, spec.protocol.duration_s)
-    once = _alone(client, [heard.ask for heard in ear.sample], patience_s)
-    again = _alone(client, [heard.ask for heard in once], patience_s)
+    once = _alone(client, [sampled.ask for sampled in sampler.sample], patience_s)
+    again = _alone(client, [sampled.ask for sampled in once], patience_s)
     return (
-        _caching(client, spec, ear.sample[0].ask, patience_s),
-        _tokens(client, ear, once, patience_s),
-        _answers(spec, ear, once, again),
-        _length(client, ear, once),
+        _caching(client, spec, sampler.sample[0].ask, patience_s),
+        _tokens(client, sampler, once, patience_s),
+        _answers(spec, sampler, once, again),
+        _length(client, sampler, once),
     )
 
 
-def _alone(client: Client, asks: Sequence[Ask], patience_s: float) -> list[Heard]:
+def _alone(client: AuditableClient, asks: Sequence[Ask], patience_s: float) -> list[SampledResponse]:
     """The answers to asks, one at a time, in their order, as far as patience goes; those that failed are left out."""
-    heard: list[Heard] = []
-    client.hear(lambda ask, row, said: heard.append(Heard(ask, row, said)))
+    sampled: list[SampledResponse] = []
+    client.on_response(lambda ask, row, response: sampled.append(SampledResponse(ask, row, response)))
     try:
         client.play(ClosedLoop(1, _in_time(asks, patience_s)), lambda row: None)
     finally:
-        client.hear(None)
-    return [one for one in heard if one.row.outcome in ("ok", "cut_off")]
+        client.on_response(None)
+    return [one for one in sampled if one.row.outcome in ("ok", "cut_off")]
 
 
 def _in_time(asks: Iterable[Ask], patience_s: float) -> Iterator[Ask]:
@@ -162,13 +162,13 @@ def _in_time(asks: Iterable[Ask], patience_s: float) -> Iterator[Ask]:
         yield ask
 
 
-def _caching(client: Client, spec: RunSpec, like: Ask, patience_s: float) -> Guard:
+def _caching(client: AuditableClient, spec: RunSpec, like: Ask, patience_s: float) -> Guard:
     """In rounds, until the interval decides; four looks at 99 % are wrong at most four times as often as one."""
     until_s = time.monotonic() + patience_s
     fresh = _fresh(spec, like, _ROUNDS * _PAIRS + 1)
     same, shuffle = fresh[0], random.Random(spec.seed).shuffle
     _alone(client, [same], patience_s)  # fills a cache, if there is one
-    found: list[Heard] = []
+    found: list[SampledResponse] = []
     for begin in range(1, len(fresh), _PAIRS):
         order = [*[same] * _PAIRS, *fresh[begin : begin + _PAIRS]]
         shuffle(order)
@@ -179,8 +179,8 @@ def _caching(client: Client, spec: RunSpec, like: Ask, patience_s: float) -> Gua
     return guard
 
 
-def _cached(same: Ask, found: Sequence[Heard]) -> Guard:
-    is_cut = any(len(heard.row.chunk_ns) > 1 for heard in found if heard.ask.number != same.number)
+def _cached(same: Ask, found: Sequence[SampledResponse]) -> Guard:
+    is_cut = any(len(sampled.row.chunk_ns) > 1 for sampled in found if sampled.ask.number != same.number)
     groups = [[h for h in found if (h.ask.number == same.number) == is_same] for is_same in (True, False)]
     return caching(*[Timed(_decode_s(group) if is_cut else [], _whole_s(group)) for group in groups])
 
@@ -196,40 +196,46 @@ def _fresh(spec: RunSpec, like: Ask, count: int) -> list[Ask]:
     ]
 
 
-def _decode_s(group: Sequence[Heard]) -> list[float]:
+def _decode_s(group: Sequence[SampledResponse]) -> list[float]:
     """Per token, so that answers that ended early compare."""
-    rows = [heard.row for heard in group if heard.row.output_tokens > 1 and heard.row.chunk_ns]
+    rows = [sampled.row for sampled in group if sampled.row.output_tokens > 1 and sampled.row.chunk_ns]
     return [(row.chunk_ns[-1] - row.chunk_ns[0]) / 1e9 / (row.output_tokens - 1) for row in rows]
 
 
-def _whole_s(group: Sequence[Heard]) -> list[float]:
-    return [(heard.row.end_ns - heard.row.sent_ns) / 1e9 for heard in group]
+def _whole_s(group: Sequence[SampledResponse]) -> list[float]:
+    return [(sampled.row.end_ns - sampled.row.sent_ns) / 1e9 for sampled in group]
 
 
-def _tokens(client: Client, ear: Ear, once: Sequence[Heard], patience_s: float) -> Guard:
+def _tokens(
+    client: AuditableClient, sampler: ResponseSampler, once: Sequence[SampledResponse], patience_s: float
+) -> Guard:
     some = once[:_PIECES]
     with client.asking(in_one_piece=True):
-        whole = {heard.ask.number: heard.said for heard in _alone(client, [h.ask for h in some], patience_s)}
-    firsts = [(h.said, whole[h.ask.number]) for h in some if h.ask.number in whole]
-    return tokens(ear.faults, firsts, _recounts(client, some, patience_s), forced=client.forces_length)
+        whole = {sampled.ask.number: sampled.response for sampled in _alone(client, [h.ask for h in some], patience_s)}
+    firsts = [(h.response, whole[h.ask.number]) for h in some if h.ask.number in whole]
+    return tokens(sampler.faults, firsts, _recounts(client, some, patience_s), forced=client.forces_length)
 
 
-def _recounts(client: Client, some: Sequence[Heard], patience_s: float) -> list[tuple[int, int]]:
+def _recounts(client: AuditableClient, some: Sequence[SampledResponse], patience_s: float) -> list[tuple[int, int]]:
     """Tokens claimed for a text, and the server's own count of that text as a prompt, its template taken off.
 
     Texts with broken characters are left out: what broke them is not in the text. So are those that hold reasoning.
     """
-    whole = [h for h in some if h.said.counted_tokens and "\ufffd" not in h.said.text and not h.said.reasoning_chunks]
+    whole = [
+        h
+        for h in some
+        if h.response.counted_tokens and "\ufffd" not in h.response.text and not h.response.reasoning_chunks
+    ]
     if not whole:
         return []
-    quotes = Quotes(["a", *[heard.said.text for heard in whole]])
+    quotes = Quotes(["a", *[sampled.response.text for sampled in whole]])
     asks = [Ask(i, i, 0, input_tokens=1, output_tokens=4, seed=(i,)) for i in range(len(whole) + 1)]
     with client.asking(words=quotes):
-        counts = {heard.ask.number: heard.said.prompt_tokens for heard in _alone(client, asks, patience_s)}
+        counts = {sampled.ask.number: sampled.response.prompt_tokens for sampled in _alone(client, asks, patience_s)}
     template = counts.get(0)
     if template is None:
         return []
-    found = [(h.said.counted_tokens or 0, counts.get(i)) for i, h in enumerate(whole, 1)]
+    found = [(h.response.counted_tokens or 0, counts.get(i)) for i, h in enumerate(whole, 1)]
     return [(claimed, count - template + 1) for claimed, count in found if count is not None]
 
 
@@ -243,20 +249,22 @@ class Quotes:
         return self._texts[seed[-1]]
 
 
-def _answers(spec: RunSpec, ear: Ear, once: Sequence[Heard], again: Sequence[Heard]) -> Guard:
-    if ear.mean_in_flight < _LEAST_TOGETHER:
-        why = f"{ear.mean_in_flight:.2g} requests were under way on average: under load is alone here"
+def _answers(
+    spec: RunSpec, sampler: ResponseSampler, once: Sequence[SampledResponse], again: Sequence[SampledResponse]
+) -> Guard:
+    if sampler.mean_in_flight < _LEAST_TOGETHER:
+        why = f"{sampler.mean_in_flight:.2g} requests were under way on average: under load is alone here"
         return Guard("answers", "TEST07", "not applicable", why)
-    alone = {heard.ask.number: heard.said for heard in once}
-    loaded = [(alone[h.ask.number], h.said) for h in ear.sample if h.ask.number in alone]
-    repeated = [(alone[h.ask.number], h.said) for h in again if h.ask.number in alone]
+    alone = {sampled.ask.number: sampled.response for sampled in once}
+    loaded = [(alone[h.ask.number], h.response) for h in sampler.sample if h.ask.number in alone]
+    repeated = [(alone[h.ask.number], h.response) for h in again if h.ask.number in alone]
     most_apart = 1 - spec.protocol.tolerance.top1_agreement
     return answers([compared(*pair) for pair in loaded], [compared(*pair) for pair in repeated], most_apart)
 
 
-def _length(client: Client, ear: Ear, once: Sequence[Heard]) -> Guard:
+def _length(client: AuditableClient, sampler: ResponseSampler, once: Sequence[SampledResponse]) -> Guard:
     if client.forces_length:
-        return length(ear.output_tokens, ear.asked_tokens, "what was asked for")
-    under_load = {heard.ask.number: heard.said.tokens for heard in ear.sample}
-    pairs = [(under_load[h.ask.number], h.said.tokens) for h in once if h.ask.number in under_load]
+        return length(sampler.output_tokens, sampler.asked_tokens, "what was asked for")
+    under_load = {sampled.ask.number: sampled.response.tokens for sampled in sampler.sample}
+    pairs = [(under_load[h.ask.number], h.response.tokens) for h in once if h.ask.number in under_load]
     return length([load for load, _ in pairs], [alone for _, alone in pairs], "the same answers alone")

@@ -21,7 +21,7 @@ from twinlens.record.store import create_run, end_run, read_run, update_run
 from twinlens.schedule.turns.order import rounds
 from twinlens.spec.study import RunSpec
 from twinlens.stats.paired.ratio import FEWEST_BLOCKS
-from twinlens.system.interrupts import deaf
+from twinlens.system.interrupts import ignore_interrupts
 
 Tell = Callable[[RunSpec, str, float, int], None]
 """Told which run does what, how far the whole repeat is (0-1), and how many rows that run has."""
@@ -40,13 +40,13 @@ class Member:
 
     def opened(self, tell: Tell) -> None:
         """Wait until it is ready for its first turn. Raises what its run raises, as all that follows does."""
-        self._hear("ready", lambda phrase: tell(self.spec, phrase, 0.0, 0))
+        self._receive("ready", lambda phrase: tell(self.spec, phrase, 0.0, 0))
 
     def turn(self, number: int) -> None:
         """Let it work for one slice, which counts unless it is a warm-up."""
         slice_s = self.spec.protocol.slice_s
         self._say(turn=number, seconds=slice_s, observations=self._size)
-        had = self._hear("had", lambda phrase: None)
+        had = self._receive("had", lambda phrase: None)
         self.rows = had["rows"]
         if self._size is None:
             self._size = max(1, round(slice_s * had["observations"] / max(had["worked_s"], 1e-9)))
@@ -58,7 +58,7 @@ class Member:
     def ended(self) -> None:
         """There are no more turns: wait until it has written everything."""
         self._say(over=True)
-        self._hear(None, lambda phrase: None)
+        self._receive(None, lambda phrase: None)
 
     def abandoned(self, why: str) -> None:
         """Stop it, whatever it does. Its rows stay; a run that has not failed itself is interrupted."""
@@ -89,7 +89,7 @@ class Member:
         except OSError:
             pass  # it is gone: what it said last, or how it ended, is heard next
 
-    def _hear(self, answer: str | None, said: Callable[[str], None]) -> dict[str, Any]:
+    def _receive(self, answer: str | None, said: Callable[[str], None]) -> dict[str, Any]:
         """Its next line that has `answer`; None: its last, at its end."""
         assert self._process.stdout is not None
         last: dict[str, Any] = {}
@@ -121,7 +121,7 @@ def measure_paired(folder: Path, specs: Sequence[RunSpec], tell: Tell) -> None:
         for member in members:
             member.ended()
     except (KeyboardInterrupt, Interrupted):
-        with deaf():
+        with ignore_interrupts():
             _abandon(members, "interrupted by the user")
         raise Interrupted(gone_on(folder)) from None
     except TwinlensError as error:
