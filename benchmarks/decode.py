@@ -139,7 +139,7 @@ def _explanation(what: str, server: TorchServer, share: Finding) -> str | None:
     assert server.generation is not None
     generation, newest = server.generation, torch.zeros(1, 1, dtype=torch.long)
     position = torch.full_like(newest, PROMPT)
-    with torch.no_grad() if server.spec.executor.graph == "compiled" else torch.inference_mode():
+    with torch.no_grad() if server.options.is_compiled else torch.inference_mode():
         generation.cache.reset()  # the cache counts its own tokens, and the last request filled it
         generation.prefill(torch.zeros(1, PROMPT, dtype=torch.long))
         return f"{what}: {operator_profile(lambda: generation.decode(newest, position))}"

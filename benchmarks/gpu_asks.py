@@ -251,7 +251,7 @@ def _study(name: str, workload: dict[str, Any], precision: str = "bf16", **parts
     return parse(
         {
             "name": name,
-            "executor": {"device": DEVICE, "graph": parts.get("graph", "eager")},
+            "executor": {"device": DEVICE, "options": {"graph": parts.get("graph", "eager")}},
             "point": {"precision": precision} | parts.get("point", {}),
             "protocol": protocol | parts.get("protocol", {}),
             "workload": workload,

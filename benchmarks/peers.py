@@ -30,7 +30,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, read_run
 from twinlens.spec.model.reference import load_model
-from twinlens.spec.study import ExecutorSpec, RunSpec
+from twinlens.spec.study import RunSpec
 from twinlens.units import RATIO, SECONDS
 
 HERE = Path(__file__).parent
@@ -256,7 +256,7 @@ def _wall_s(call: Callable[[], object], count: int) -> float:
 
 
 def _save_model(name: str, folder: Path) -> None:
-    build_model(load_model(name), ExecutorSpec(), 0, torch.device("cpu")).save_pretrained(folder)
+    build_model(load_model(name), "sdpa", 0, torch.device("cpu")).save_pretrained(folder)
 
 
 def _prepared(folder: Path) -> Path:

@@ -68,7 +68,7 @@ def _spec(workload: dict[str, Any], precision: str, threads: int, graph: str, pr
     quick = {"ceilings": False, "extend": 0, "duration_s": 1e-9, "min_rows": 1, "repeats": 1} | protocol
     data = {
         "name": "benchmark",
-        "executor": {"kind": "torch", "device": "cpu", "threads": threads, "graph": graph},
+        "executor": {"kind": "torch", "device": "cpu", "threads": threads, "options": {"graph": graph}},
         "workload": workload,
         "point": {"precision": precision},
         "protocol": quick,

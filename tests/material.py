@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from twinlens.executors.registry import capabilities, executor_names
 from twinlens.measurement.session import run_here
 from twinlens.record.request import Request
 from twinlens.record.run import Run
@@ -46,7 +47,9 @@ def inference(kind: str = "torch", model: str = "tiny", **parts: Any) -> dict[st
 def _spec(kind: str, workload: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
     protocol = {"ceilings": False, "isolate": False, "repeats": 1, "extend": 0, "steady_s": 0.0, "telemetry_s": 0.1}
     protocol |= for_rows(5) if kind == "fake" else {"duration_s": 0.1, "min_rows": 5}
-    executor = {"kind": kind, "device": "cpu", "threads": 1, "options": parts.pop("options", {})}
+    heeded = capabilities(kind).settings if kind in executor_names() else ()
+    executor = {name: value for name, value in {"device": "cpu", "threads": 1}.items() if name in heeded}
+    executor |= {"kind": kind, "options": parts.pop("options", {})}
     return {
         "name": "small",
         "executor": executor | parts.pop("executor", {}),

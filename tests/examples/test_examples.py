@@ -118,7 +118,13 @@ def test_a_gpu_example_fits_a_card_of_80_gb_whole(name: str) -> None:
 @pytest.mark.torch
 @pytest.mark.parametrize("name", GPU_SMALL)
 def test_a_gpu_example_cut_as_short_as_its_gpu_test_runs_on_a_processor(name: str, tmp_path: Path) -> None:
-    settings = [*SHORT, *GPU_SMALL[name], "executor.device=cpu", "executor.graph=eager", "sweep.precision=['bf16']"]
+    settings = [
+        *SHORT,
+        *GPU_SMALL[name],
+        "executor.device=cpu",
+        "executor.options.graph=eager",
+        "sweep.precision=['bf16']",
+    ]
     outcome = measure_study(load(FOLDER / f"{name}.toml", settings), tmp_path)
     assert not outcome.failures
     assert {run.state for run in outcome.runs} == {"finished"}

@@ -46,7 +46,7 @@ def test_training_steps_take_as_long_as_those_of_a_bare_loop_and_learn_the_same(
     trainer.open(spec, quiet)
     device = torch.device("cpu")
     workload = trainer.workload
-    model = build_model(trainer.ref, spec.executor, spec.seed, device).train()
+    model = build_model(trainer.ref, "sdpa", spec.seed, device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=workload.learning_rate, fused=True)
     batches = Batches(workload.data, trainer.ref, 8, 64, spec.seed, device, 8)
     losses: tuple[list[float], list[float]] = ([], [])

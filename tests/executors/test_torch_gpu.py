@@ -63,8 +63,8 @@ def test_weights_for_which_torch_has_no_fast_kernel_on_a_gpu_are_refused(precisi
 
 def test_a_compiled_decode_is_a_captured_graph_and_checked_as_such() -> None:
     server = TorchServer()
-    executor = CUDA | {"graph": "compiled"}
-    facts = server.open(spec_of(inference("torch", executor=executor, point={"precision": "bf16"})), quiet)
+    options = {"graph": "compiled"}
+    facts = server.open(spec_of(inference("torch", executor=CUDA, options=options, point={"precision": "bf16"})), quiet)
     assert facts.executor.value("serving.graphs") == "CUDA graphs captured"
     (compute,) = (check for check in facts.precision if check.tensor_class == "compute")
     assert compute.verdict in ("agrees", "unknown"), compute.evidence

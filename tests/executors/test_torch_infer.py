@@ -46,7 +46,7 @@ def answer(server: TorchServer, length: int = 16, tokens: int = 6) -> list[list[
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_generation_with_the_static_cache_is_that_of_transformers(precision: str) -> None:
-    server, _ = opened(point={"precision": precision, "batch": 2}, executor={"layout": "row"})
+    server, _ = opened(point={"precision": precision, "batch": 2}, options={"layout": "row"})
     prompts = server.prompts.batch([(1, 0), (1, 1)], 16)
     with torch.inference_mode():
         whole = server.model.generate(
@@ -60,7 +60,7 @@ def test_generation_with_the_static_cache_is_that_of_transformers(precision: str
 
 
 def test_weights_stored_by_columns_give_the_same_tokens() -> None:
-    by_row, by_column = (opened(executor={"layout": layout})[0] for layout in ("row", "column"))
+    by_row, by_column = (opened(options={"layout": layout})[0] for layout in ("row", "column"))
     assert (by_row.layout, by_column.layout) == ("row", "column")
     strides = [
         next(m.weight.stride() for m in s.model.modules() if isinstance(m, nn.Linear)) for s in (by_row, by_column)
@@ -70,7 +70,7 @@ def test_weights_stored_by_columns_give_the_same_tokens() -> None:
 
 
 def test_a_compiled_graph_gives_the_same_tokens(one_layer: str) -> None:
-    eager, compiled = (opened(model=one_layer, executor={"graph": graph})[0] for graph in ("eager", "compiled"))
+    eager, compiled = (opened(model=one_layer, options={"graph": graph})[0] for graph in ("eager", "compiled"))
     assert answer(eager) == answer(compiled)
 
 
@@ -221,7 +221,7 @@ def test_a_precision_holds_as_many_bytes_as_it_says() -> None:
 
 @pytest.mark.parametrize("precision", ["fp32", "int8-dynamic", "int8-weight", "int4-weight"])
 def test_counted_flop_of_both_phases_are_theorys(precision: str) -> None:
-    server, facts = opened(executor={"attention": "eager"}, point={"precision": precision, "batch": 2})
+    server, facts = opened(options={"attention": "eager"}, point={"precision": precision, "batch": 2})
     shape = load_model("tiny").shape
     whole_cache = 16 + 6
     prefill = forward_flop(shape, 16, whole_cache - 16, "palm-full", logits="last")  # type: ignore[arg-type]
@@ -262,7 +262,7 @@ def test_where_fp32_does_not_fit_the_model_is_made_in_16_bits_and_fidelity_is_sa
 
 def test_evidence_of_a_single_token_decode_stays_within_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "compile", lambda model, **_: model)
-    server, _ = opened(output_tokens=fixed(1), executor={"graph": "compiled"})
+    server, _ = opened(output_tokens=fixed(1), options={"graph": "compiled"})
     assert server.generation is not None
     held = {int(layer.cumulative_length) for layer in server.generation.cache.layers}
     assert held == {16 + 1}, "a prompt and one token, however often it was looked at"
@@ -271,7 +271,7 @@ def test_evidence_of_a_single_token_decode_stays_within_the_cache(monkeypatch: p
 def test_a_vision_model_is_really_compiled_when_that_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[Any] = []
     monkeypatch.setattr(torch, "compile", lambda model, **_: compiled.append(model) or model)
-    server, facts = opened(model="vit-tiny", executor={"graph": "compiled"})
+    server, facts = opened(model="vit-tiny", options={"graph": "compiled"})
     assert compiled == [server.model]
     assert facts.executor.value("compiler.name") == "torch.compile (inductor)"
     assert facts.executor.value("kernels.graph_breaks") == {"count": 0, "reasons": []}

@@ -73,7 +73,7 @@ def test_a_seed_decides_weights_and_data(seed: int) -> None:
 @pytest.mark.parametrize("model", ["tiny", "vit-tiny"])
 def test_taking_evidence_leaves_the_weights_as_they_were(model: str) -> None:
     trainer, _ = opened(model=model)
-    untouched = build_model(load_model(model), trainer.spec.executor, trainer.spec.seed, CPU)
+    untouched = build_model(load_model(model), "sdpa", trainer.spec.seed, CPU)
     for (name, now), before in zip(trainer.model.named_parameters(), untouched.parameters(), strict=True):
         assert torch.equal(now, before), name
     assert not trainer.optimizer.state, "the moments of the evidence step are gone"
@@ -101,7 +101,7 @@ def test_every_byte_of_fp32_adamw_is_counted() -> None:
 
 @pytest.mark.parametrize("microbatch", [4, 2])
 def test_counted_flop_are_theorys_with_attention_written_out(microbatch: int) -> None:
-    trainer, facts = opened(executor={"attention": "eager"}, point={"microbatch": microbatch})
+    trainer, facts = opened(options={"attention": "eager"}, point={"microbatch": microbatch})
     assert facts.work["counted_step_flop"].value == theory_of(trainer.spec)["step_flop_palm_full"].value
 
 
@@ -131,7 +131,7 @@ def test_fp32_really_is_fp32() -> None:
 
 @pytest.mark.parametrize("model", ["vit-tiny", "resnet-tiny"])
 def test_a_vision_model_trains_on_images(model: str) -> None:
-    trainer, facts = opened(model=model, executor={"attention": "eager"})  # fused, it computes the scores twice
+    trainer, facts = opened(model=model, options={"attention": "eager"})  # fused, it computes the scores twice
     marks = trainer.step()
     assert (marks.samples, marks.tokens) == (4, 0)
     assert facts.entropy_rate_nats is None
@@ -211,8 +211,8 @@ def test_a_text_that_is_too_short_or_missing_is_refused(tmp_path: Path) -> None:
 
 def test_a_compiled_graph_trains_alike_is_looked_at_and_no_row_pays_for_compiling(one_layer: str) -> None:
     eager = losses(3, model=one_layer)
-    trainer, facts = opened(model=one_layer, executor={"graph": "compiled"})
-    untouched = build_model(load_model(one_layer), trainer.spec.executor, trainer.spec.seed, CPU)
+    trainer, facts = opened(model=one_layer, options={"graph": "compiled"})
+    untouched = build_model(load_model(one_layer), "sdpa", trainer.spec.seed, CPU)
     assert all(torch.equal(a, b) for a, b in zip(trainer.model.parameters(), untouched.parameters(), strict=True))
     marks = [trainer.step() for _ in range(3)]
     assert [one.loss for one in marks] == pytest.approx(eager, abs=1e-3)

@@ -53,7 +53,7 @@ def test_only_outputs_that_were_compared_have_a_quality_metric() -> None:
     ("parts", "words"),
     [
         ({}, "B0 stock"),
-        ({"executor": {"graph": "eager"}}, "not stock: graph eager"),
+        ({"options": {"graph": "eager"}}, "not stock: graph eager"),
         ({"options": {"args": ["--max-num-seqs", "16"]}}, "not stock: --max-num-seqs 16"),
         ({"options": {"env": {"VLLM_USE_V1": "0"}}}, "not stock: VLLM_USE_V1=0"),
     ],
@@ -65,10 +65,10 @@ def test_stock_is_what_nothing_was_set_for(parts: dict[str, Any], words: str) ->
 
 
 def test_eager_is_what_torch_does_unasked_and_an_attached_server_is_not_known() -> None:
-    for graph in ("auto", "eager"):
-        tier = facts(training(executor={"graph": graph}))["protocol.tier"]
+    for options in ({}, {"graph": "eager"}):
+        tier = facts(training(options=options))["protocol.tier"]
         assert str(tier.value).startswith("B0 stock")
-    assert facts(training(executor={"graph": "compiled"}))["protocol.tier"].value == "not stock: graph compiled"
+    assert facts(training(options={"graph": "compiled"}))["protocol.tier"].value == "not stock: graph compiled"
     attached = facts(inference("openai-http", options={"url": "http://127.0.0.1:1/v1"}, **AT_RATE))
     assert attached["protocol.tier"].value is None
 

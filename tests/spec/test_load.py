@@ -57,7 +57,7 @@ points = st.builds(
     Point, precision=st.sampled_from(["fp32", "bf16", "fp16"]), batch=whole, microbatch=st.none() | whole
 )
 executors = st.builds(
-    ExecutorSpec, kind=words, threads=st.integers(0, 99), graph=st.sampled_from(["eager", "compiled"]),
+    ExecutorSpec, kind=words, threads=st.integers(0, 99),
     options=st.dictionaries(words, st.one_of(st.booleans(), st.integers(-99, 99), positive, words), max_size=3),
 )  # fmt: skip
 protocols = st.builds(

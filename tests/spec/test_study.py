@@ -41,9 +41,9 @@ def test_the_points_themselves_stay_in_the_order_of_the_file() -> None:
 
 
 def test_a_sweep_may_name_any_field() -> None:
-    study = study_of(training("fake", sweep={"workload.global_batch": [2, 4], "executor.graph": ["eager", "compiled"]}))
-    found = {(run.workload.global_batch, run.executor.graph) for run in study.runs()}  # type: ignore[union-attr]
-    assert found == {(2, "eager"), (2, "compiled"), (4, "eager"), (4, "compiled")}
+    study = study_of(training("fake", sweep={"workload.global_batch": [2, 4], "executor.threads": [1, 2]}))
+    found = {(run.workload.global_batch, run.executor.threads) for run in study.runs()}  # type: ignore[union-attr]
+    assert found == {(2, 1), (2, 2), (4, 1), (4, 2)}
 
 
 def test_a_study_at_another_point_is_no_longer_swept_over_it() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from twinlens.errors import BadInput, nearest
+from twinlens.executors.capabilities import Option
 
 
 def refuse_unknown_options(kind: str, options: Mapping[str, Any], known: Iterable[str] = ()) -> None:
@@ -14,3 +15,12 @@ def refuse_unknown_options(kind: str, options: Mapping[str, Any], known: Iterabl
     for word in sorted(set(options) - set(names)):
         hint = nearest(word, names) if names else "it has none"
         raise BadInput(f"the {kind} executor has no option {word!r}; {hint}", code="TL207")
+
+
+def refuse_wrong_options(kind: str, options: Mapping[str, Any], known: Mapping[str, Option]) -> None:
+    """Raises BadInput (TL207) for an option this executor does not have, and for none of the values that one takes."""
+    refuse_unknown_options(kind, options, known)
+    for name, value in options.items():
+        if (choices := known[name].choices) and value not in choices:
+            words = " or ".join(f'"{choice}"' for choice in choices)
+            raise BadInput(f"executor.options.{name} of {kind} is {words}, not {value!r}", code="TL207")

@@ -21,6 +21,7 @@ from twinlens.record.run import RUN_SCHEMA, Run, State
 from twinlens.record.server_metrics import SERVER_SCHEMA
 from twinlens.record.step import STEP_SCHEMA
 from twinlens.record.telemetry import TELEMETRY_SCHEMA
+from twinlens.spec.earlier import modern
 from twinlens.spec.study import RunSpec, Study
 from twinlens.version import __version__
 
@@ -109,7 +110,7 @@ def read_run(folder: str | Path) -> Run:
             folder=path,
             id=data["id"],
             state=_state(data),
-            spec=RunSpec.model_validate_json(json.dumps(data["asked"])),
+            spec=RunSpec.model_validate_json(json.dumps(modern(data["asked"]))),
             facts=Facts.from_json(data["facts"]) if data["facts"] else None,
             started_utc=data["started_utc"],
             ended_utc=data["ended_utc"],
@@ -177,7 +178,7 @@ def read_study(folder: Path) -> Study:
     """What was asked of a study folder. Raises BadInput when it cannot be read."""
     data = _read_json(folder / "study.json", "a study folder")
     try:
-        return Study.model_validate_json(json.dumps(data["asked"]))
+        return Study.model_validate_json(json.dumps(modern(data["asked"])))
     except (KeyError, ValidationError) as error:
         raise BadInput(
             f"{folder / 'study.json'} is not a study record: {str(error).splitlines()[0]}", code="TL205"

@@ -25,16 +25,12 @@ class ExecutorSpec(Spec):
     """Which executor runs it and how it is set up; what really ran is recorded by the executor itself.
 
     `kind`: an entry point (`twinlens list executors`). `threads`: 0 means one per physical core.
-    `device`: "auto", "cpu", "cuda" or "cuda:N". `graph`: "auto" is what the executor does unasked, eager for torch and
-    whatever a launched server is shipped with. `options`: settings only that executor knows.
+    `device`: "auto", "cpu", "cuda" or "cuda:N". `options`: settings only that executor knows.
     """
 
     kind: str = "torch"
     device: str = "auto"
     threads: NonNegativeInt = 0
-    graph: Literal["auto", "eager", "compiled"] = "auto"
-    attention: Literal["sdpa", "eager"] = "sdpa"
-    layout: Literal["auto", "row", "column"] = "auto"
     options: dict[str, Any] = Field(default_factory=dict)
 
 

@@ -8,6 +8,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from twinlens.errors import nearest
+from twinlens.spec.earlier import MOVED
 from twinlens.spec.study import Study
 
 _MOST = 4
@@ -43,6 +44,8 @@ def _sentence(first: Any) -> str:
     # Union tags ("training", "markov") stand in the location beside real field names; people know only the fields.
     location = [str(part) for part in first["loc"]]
     shown = ".".join(part for part in location if part not in _TAGS) or "the file"
+    if shown in MOVED:
+        return f"field {shown!r} has moved: write {MOVED[shown]!r}"
     if first["type"] == "extra_forbidden":
         return f"unknown field {shown!r}; {nearest_field(location[-1], _fields_at(location[:-1]))}"
     if first["type"] == "missing":

@@ -30,7 +30,7 @@ def command(recipe: Recipe, threads: int = 2, precision: str = "bf16", **executo
     asked = {"device": "cpu", "threads": threads, "options": {}} | executor
     lengths = {"input_tokens": fixed(128), "output_tokens": fixed(32)}
     spec = spec_of(inference(recipe.kind, "small", executor=asked, point={"precision": precision}, **lengths))
-    settings = settings_of(recipe.kind, spec.executor.options, "/venv/bin/python")
+    settings = settings_of(recipe.kind, spec.executor.options, "/venv/bin/python", recipe.graphs)
     made = recipe.command(order_of(recipe, spec, settings, folder="/models/small", port=8000))
     return " ".join(made.argv), dict(made.environment)
 
@@ -62,8 +62,10 @@ def test_vllm_is_started_by_its_module_and_tells_its_settings() -> None:
     )
     assert environment["VLLM_SERVER_DEV_MODE"] == "1"
     assert len(environment["VLLM_CPU_OMP_THREADS_BIND"].split(",")) <= 2
-    assert "--enforce-eager" in command(vllm.RECIPE, graph="eager")[0], "only where the spec says so: vLLM captures"
-    on_gpu, environment = command(vllm.RECIPE, device="cuda:3", graph="compiled", precision="fp16")
+    assert "--enforce-eager" in command(vllm.RECIPE, options={"graph": "eager"})[0], (
+        "only where the spec says so: vLLM captures"
+    )
+    on_gpu, environment = command(vllm.RECIPE, device="cuda:3", precision="fp16")
     assert "--enforce-eager" not in on_gpu
     assert "--dtype float16" in on_gpu
     assert environment["CUDA_VISIBLE_DEVICES"] == "3"
@@ -87,14 +89,14 @@ def test_llama_cpp_without_a_gguf_says_that_nothing_is_converted() -> None:
 
 
 def test_sglang_is_started_with_its_metrics() -> None:
-    line, environment = command(sglang.RECIPE, device="cuda:0", graph="compiled")
+    line, environment = command(sglang.RECIPE, device="cuda:0")
     assert line == (
         "/venv/bin/python -m sglang.launch_server --model-path /models/small --served-model-name small "
         "--host 127.0.0.1 --port 8000 --dtype bfloat16 --context-length 1024 --enable-metrics"
     )
     assert environment["CUDA_VISIBLE_DEVICES"] == "0"
     assert command(sglang.RECIPE)[0].endswith("--enable-metrics --device cpu")
-    assert "--disable-cuda-graph" in command(sglang.RECIPE, graph="eager")[0]
+    assert "--disable-cuda-graph" in command(sglang.RECIPE, options={"graph": "eager"})[0]
 
 
 def test_tensorrt_llm_is_started_by_the_command_beside_its_python() -> None:

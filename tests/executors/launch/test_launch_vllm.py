@@ -23,9 +23,14 @@ pytestmark = [
 
 def test_a_real_vllm_serves_two_rates_and_tells_its_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWINLENS_CACHE", str(tmp_path / "cache"))
-    options = {"python": str(PYTHON), "env": {"VLLM_CPU_KVCACHE_SPACE": "1"}, "args": ["--max-num-seqs", "16"]}
+    options = {
+        "python": str(PYTHON),
+        "graph": "eager",
+        "env": {"VLLM_CPU_KVCACHE_SPACE": "1"},
+        "args": ["--max-num-seqs", "16"],
+    }
     data = inference(
-        "vllm", "small", executor={"threads": 1, "graph": "eager", "device": DEVICE}, options=options,
+        "vllm", "small", executor={"threads": 1, "device": DEVICE}, options=options,
         point={"precision": "bf16"},
         sweep={"rate_per_s": [2.0, 4.0]}, arrival={"kind": "poisson"}, fidelity_prompts=0,
         input_tokens=fixed(32), output_tokens=fixed(8), protocol={"duration_s": 5.0, "min_rows": 1},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twinlens.executors.capabilities import ALL_ARRIVALS, Capabilities, Executor
-from twinlens.executors.launch.options import OPTIONS
+from twinlens.executors.launch.options import options_of
 from twinlens.executors.launch.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -20,5 +20,7 @@ def launched(recipe: Recipe) -> Executor:
 
         return LaunchedServer(recipe)
 
-    can = Capabilities(arrivals=ALL_ARRIVALS, settings=("device", "threads"), options=OPTIONS, prompts="text")
+    can = Capabilities(
+        arrivals=ALL_ARRIVALS, settings=("device", "threads"), options=options_of(recipe.graphs), prompts="text"
+    )
     return Executor(can, server=make, launcher=make)

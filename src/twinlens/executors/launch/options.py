@@ -14,16 +14,12 @@ from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Option
 from twinlens.executors.openai.clients import POOL_OPTIONS
 from twinlens.executors.openai.target import DEFAULTS
-from twinlens.executors.options import refuse_unknown_options
+from twinlens.executors.options import refuse_wrong_options
 
 _OWN: dict[str, Any] = {"python": "", "args": [], "env": {}, "start_timeout_s": 0.0, "gguf": "", "cpus": []}
 _TUNES = ("args", "env")
 _ASKING = ("timeout_s", "body", "force_length", "limit_field", "endpoint", "kernel_stamps", "metrics_url")
 _CLIENT = (*_ASKING, *POOL_OPTIONS)
-OPTIONS = {name: Option(value, tunes=name in _TUNES) for name, value in _OWN.items()} | {
-    name: Option(DEFAULTS.get(name)) for name in _CLIENT
-}
-"""Those of every launcher."""
 _SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|API_?KEYS?|KEYS?|AUTH)(_|$)", re.IGNORECASE)
 
 
@@ -39,11 +35,19 @@ class Settings:
     gguf: str
     client: Mapping[str, Any]
     cpus: tuple[int, ...] = ()
+    graph: str = "auto"
 
 
-def settings_of(kind: str, options: Mapping[str, Any], python: str) -> Settings:
+def options_of(graphs: tuple[str, ...]) -> dict[str, Option]:
+    """Those of a launcher. `graphs`: the values of its `graph`, if it has one."""
+    known = {name: Option(value, tunes=name in _TUNES) for name, value in _OWN.items()}
+    known |= {name: Option(DEFAULTS.get(name)) for name in _CLIENT}
+    return known | ({"graph": Option(graphs[0], graphs, tunes=True)} if graphs else {})
+
+
+def settings_of(kind: str, options: Mapping[str, Any], python: str, graphs: tuple[str, ...] = ()) -> Settings:
     """Raises BadInput (TL207) for what is unknown, has the wrong type or looks like a secret. `python`: the default."""
-    refuse_unknown_options(kind, options, (*_OWN, *_CLIENT))
+    refuse_wrong_options(kind, options, options_of(graphs))
     chosen = _OWN | {name: value for name, value in options.items() if name in _OWN}
     for name in ("python", "gguf"):
         if not isinstance(chosen[name], str):
@@ -59,6 +63,7 @@ def settings_of(kind: str, options: Mapping[str, Any], python: str) -> Settings:
         gguf=str(Path(chosen["gguf"]).expanduser()) if chosen["gguf"] else "",
         client={name: options[name] for name in _CLIENT if name in options},
         cpus=_cpus(chosen["cpus"]),
+        graph=options.get("graph", "auto"),
     )
 
 

@@ -20,7 +20,7 @@ TORCH_NAMES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 class Order:
     """What one server is to be. `folder`: its model; `name`: what requests call it; `context_tokens`: the longest
     prompt and answer together; `stored`: the precision that the folder is quantised to, "" for none; `cpus`: the
-    processors it is kept to, if any."""
+    processors it is kept to, if any; `graph`: one of the recipe's graphs."""
 
     spec: RunSpec
     python: str
@@ -33,6 +33,7 @@ class Order:
     gguf: str = ""
     stored: str = ""
     cpus: tuple[int, ...] = ()
+    graph: str = "auto"
 
     @property
     def device(self) -> str:
@@ -70,7 +71,8 @@ class Recipe:
     `packages`: it is there if one of these is, and all of `needs`; `install`: what to say if not. `ready`: the path
     that answers 200 when it is; `pages`: JSON to read then; `metrics`: where its own figures stand. `called`: what
     requests call the model: by an alias of ours, by its folder, or as the server itself says. `tried`: False where it
-    was only tested on recorded output, since no such server ran at hand.
+    was only tested on recorded output, since no such server ran at hand. `graphs`: the values of its option
+    `graph`, the first of which is how its makers ship it; empty where it has no such option.
     """
 
     kind: str
@@ -87,6 +89,7 @@ class Recipe:
     metrics: str = "/metrics"
     needs_gguf: bool = False
     tried: bool = True
+    graphs: tuple[str, ...] = ()
 
 
 def torch_name(order: Order, kind: str) -> str:

@@ -43,6 +43,7 @@ def order_of(recipe: Recipe, spec: RunSpec, settings: Settings, *, folder: str, 
         gguf=settings.gguf,
         stored=stored_precision(ref.config),
         cpus=settings.cpus,
+        graph=settings.graph,
     )
 
 

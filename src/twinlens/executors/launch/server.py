@@ -152,7 +152,7 @@ class LaunchedServer:
             os.sched_setaffinity(0, others)
 
     def _settings(self, spec: RunSpec) -> Settings:
-        return settings_of(self._recipe.kind, spec.executor.options, sys.executable)
+        return settings_of(self._recipe.kind, spec.executor.options, sys.executable, self._recipe.graphs)
 
     def _started(
         self, spec: RunSpec, settings: Settings, command: Command, port: int, name: str, log: Path,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from twinlens.executors.capabilities import ALL_FAMILIES, Capabilities, Executor
 from twinlens.executors.protocol import Server, Trainer
+from twinlens.executors.torch.options import OPTIONS
 
 
 def _trainer() -> Trainer:
@@ -23,6 +24,7 @@ EXECUTOR = Executor(
         families=ALL_FAMILIES,
         least_gpu={"tf32": (8, 0), "fp8": (8, 9)},
         settings=("device", "threads"),
+        options=OPTIONS,
         computes_with="torch",
         is_sized_by_theory=True,
         quantises=True,

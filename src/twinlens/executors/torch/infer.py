@@ -13,7 +13,6 @@ from torch import nn
 
 from twinlens.clock import MonotonicClock
 from twinlens.errors import BadInput
-from twinlens.executors.options import refuse_unknown_options
 from twinlens.executors.protocol import Rows, Say
 from twinlens.executors.torch.evidence.collect import inference_facts
 from twinlens.executors.torch.evidence.fidelity import reference_logits
@@ -29,6 +28,7 @@ from twinlens.executors.torch.model.build import (
 )
 from twinlens.executors.torch.model.data import Prompts, check_data, images
 from twinlens.executors.torch.model.quantize import apply_precision, left_wide
+from twinlens.executors.torch.options import TorchOptions
 from twinlens.executors.torch.train import refuse_unsupported
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request
@@ -45,13 +45,7 @@ class TorchServer:
 
     def open(self, spec: RunSpec, say: Say) -> Facts:
         assert isinstance(spec.workload, InferenceWorkload)
-        if (kind := spec.workload.arrival.kind) != "lockstep":
-            raise BadInput(
-                f"the embedded engine answers batches in lockstep, not arrivals of kind {kind!r}; "
-                "take a server (executor.kind = 'openai-http')",
-                code="TL202",
-            )
-        refuse_unknown_options("torch", spec.executor.options)
+        self.options = TorchOptions.of(spec.executor.options)
         self.spec, workload = spec, spec.workload
         self.device = choose_device(spec.executor.device)
         refuse_unsupported(spec.point.precision, self.device)
@@ -64,7 +58,7 @@ class TorchServer:
         self.ref, self.is_vision = ref, ref.shape.family != "decoder"
         self.notes: list[str] = []
         self.made_in = self._made_in(ref)
-        model = build_model(ref, spec.executor, spec.protocol.seed, self.device, self.made_in).eval()
+        model = build_model(ref, self.options.attention, spec.protocol.seed, self.device, self.made_in).eval()
         if self.is_vision:
             self.images = images(ref, max(16, spec.point.batch), self.device, spec.seed)
         else:
@@ -82,7 +76,7 @@ class TorchServer:
             transpose_storage(self.model)
         self.dtype = torch.float32 if spec.point.precision in ("fp32", "tf32", "int8-dynamic") else _half(spec)
         self.generation = None if self.is_vision else Generation(self.model, spec, self.device, self.dtype)
-        compiles = self.is_vision and spec.executor.graph == "compiled"
+        compiles = self.is_vision and self.options.is_compiled
         self.forward = compiled(self.model, self.device, spec) if compiles else self.model
         return inference_facts(self, sample, reference, say)
 
@@ -110,7 +104,7 @@ class TorchServer:
 
     def no_grad(self) -> Any:
         """The mode in which answers are computed: a compiled graph wants plain tensors, inference mode's are not."""
-        return torch.no_grad() if self.spec.executor.graph == "compiled" else torch.inference_mode()
+        return torch.no_grad() if self.options.is_compiled else torch.inference_mode()
 
     def _made_in(self, ref: ModelRef) -> torch.dtype:
         """fp32 where the precision or its comparison with fp32 needs it, and it fits; else 16 bits from the start."""
@@ -118,7 +112,7 @@ class TorchServer:
         if precision in ("fp32", "tf32", "int8-dynamic"):
             return torch.float32
         wants_reference = bool(self.spec.workload.fidelity_prompts)  # type: ignore[union-attr]
-        needed = 4 * parameter_count(ref, self.spec.executor)
+        needed = 4 * parameter_count(ref)
         if wants_reference and needed < _MOST_OF * free_bytes(self.device):
             return torch.float32
         if wants_reference:
@@ -188,9 +182,10 @@ class Generation:
                 code="TL202",
             )
         self.cache = StaticCache(config=config, max_cache_len=self._context)
-        self._decode = compiled(model, device, spec) if spec.executor.graph == "compiled" else model
+        is_compiled = TorchOptions.of(spec.executor.options).is_compiled
+        self._decode = compiled(model, device, spec) if is_compiled else model
         # Freezing for the compiled graph wants plain tensors; inference mode's are not.
-        self.no_grad = torch.no_grad if spec.executor.graph == "compiled" else torch.inference_mode
+        self.no_grad = torch.no_grad if is_compiled else torch.inference_mode
 
     def run(self, prompts: torch.Tensor, tokens: int) -> tuple[int, list[int]]:
         """Answer (batch, length) prompts with `tokens` tokens each. Returns its begin and each token's time, in ns."""
@@ -252,8 +247,8 @@ def compiled(model: nn.Module, device: torch.device, spec: RunSpec) -> Any:
 
 
 def _layout(spec: RunSpec, device: torch.device) -> str:
-    if spec.executor.layout != "auto":
-        return spec.executor.layout
+    if (asked := TorchOptions.of(spec.executor.options).layout) != "auto":
+        return asked
     # Only fp32 on a CPU gains; bf16 products there are slower on transposed weights (measured in benchmarks/decode).
     return "column" if device.type == "cpu" and spec.point.precision == "fp32" else "row"
 

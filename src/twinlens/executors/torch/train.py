@@ -14,7 +14,6 @@ import torch.nn.functional as F
 from torch import nn
 
 from twinlens.errors import BadInput
-from twinlens.executors.options import refuse_unknown_options
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.entry import EXECUTOR
 from twinlens.executors.torch.evidence.collect import training_facts
@@ -23,6 +22,7 @@ from twinlens.executors.torch.fp32 import set_fp32
 from twinlens.executors.torch.marks import between_ns, mark
 from twinlens.executors.torch.model.build import build_model, choose_device, set_threads, synchronize
 from twinlens.executors.torch.model.data import Batches
+from twinlens.executors.torch.options import TorchOptions
 from twinlens.record.executor.facts import Facts
 from twinlens.record.step import Marks
 from twinlens.spec.model.reference import DecoderShape, ModelRef, load_model
@@ -38,7 +38,7 @@ class TorchTrainer:
 
     def open(self, spec: RunSpec, say: Say) -> Facts:
         assert isinstance(spec.workload, TrainingWorkload)
-        refuse_unknown_options("torch", spec.executor.options)
+        self.options = TorchOptions.of(spec.executor.options)
         self.spec, self.workload = spec, spec.workload
         self.device = choose_device(spec.executor.device)
         refuse_unsupported(spec.point.precision, self.device)
@@ -49,7 +49,7 @@ class TorchTrainer:
         say("building the model")
         self.ref = load_model(self.workload.model)
         _refuse_too_long(self.ref, self.workload.seq_len)
-        self.model = build_model(self.ref, spec.executor, spec.seed, self.device).train()
+        self.model = build_model(self.ref, self.options.attention, spec.seed, self.device).train()
         if self.workload.checkpointing:
             enable = getattr(self.model, "activation_checkpointing_enable", None)  # the name from transformers 5.23 on
             (enable or self.model.gradient_checkpointing_enable)()

@@ -5,14 +5,16 @@ from __future__ import annotations
 import platform
 import shlex
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from twinlens.executors.registry import capabilities
 from twinlens.measurement.facts.model import asked_model
 from twinlens.measurement.facts.workload import workload_facts
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import Fact, declared, observed, unknown
-from twinlens.spec.study import ExecutorSpec, RunSpec
+from twinlens.spec.study import RunSpec
 from twinlens.theory.flop import parameters
 from twinlens.version import __version__
 
@@ -81,23 +83,20 @@ def _tier(spec: RunSpec) -> dict[str, Fact]:
 
 
 def _chosen(spec: RunSpec) -> list[str]:
-    """Settings that differ from the executor's own, each as its own words; threads and processors are conditions."""
-    asked, stock, options = spec.executor, ExecutorSpec(), spec.executor.options
-    found = [
-        f"{name} {getattr(asked, name)}"
-        for name in ("graph", "attention", "layout")
-        if getattr(asked, name) != getattr(stock, name) and not (name == "graph" and _is_own(spec))
-    ]
-    if capabilities(asked.kind).prompts == "text":
-        words = options.get("args", ())
-        found += [" ".join(words)] if words else []
-        found += [f"{name}={value}" for name, value in sorted(options.get("env", {}).items())]
+    """Options that make the stack another one than its makers ship; threads and processors are conditions."""
+    found: list[str] = []
+    for name, option in capabilities(spec.executor.kind).options.items():
+        value = spec.executor.options.get(name, option.default)
+        if option.tunes and value != option.default:
+            found += _words(name, value)
     return found
 
 
-def _is_own(spec: RunSpec) -> bool:
-    """Whether the graph asked for is what the executor does unasked: eager for those that compile only when told."""
-    return spec.executor.graph == "eager" and capabilities(spec.executor.kind).prompts == "tokens"
+def _words(name: str, value: Any) -> list[str]:
+    """Flags as one text, variables one by one, anything else by its name."""
+    if isinstance(value, Mapping):
+        return [f"{key}={word}" for key, word in sorted(value.items())]
+    return [" ".join(value) if isinstance(value, list | tuple) else f"{name} {value}"]
 
 
 def _provenance() -> dict[str, Fact]:

@@ -13,6 +13,7 @@ from twinlens.record.search import SearchRecord
 from twinlens.reporting.display import clean
 from twinlens.reporting.load_kind import SERVED, TITLES
 from twinlens.reporting.view import LensView, View
+from twinlens.spec.earlier import modern
 from twinlens.spec.load import dump
 from twinlens.spec.protocol import Protocol
 from twinlens.spec.study import RunSpec, Study
@@ -132,4 +133,4 @@ def _toml(runs: list[Run], record: SearchRecord | None = None) -> str:
     }
     if swept:
         asked["sweep"] = swept
-    return dump(Study.model_validate_json(json.dumps(asked)))
+    return dump(Study.model_validate_json(json.dumps(modern(asked))))

@@ -34,7 +34,7 @@ def machine_of(run: Run) -> Machine | None:
     hardware = {"url": url} if url else _known(record, mine)
     software = _known(record, (*_GIVEN, *_SOFTWARE)) | {
         "kind": run.spec.executor.kind,
-        "graph": run.spec.executor.graph,
+        "graph": run.spec.executor.options.get("graph", "auto"),
     }
     return Machine(
         id=_hash(hardware),

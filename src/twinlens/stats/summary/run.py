@@ -60,7 +60,7 @@ def summarise(run: Run) -> Summary:
         state=run.state,
         model=model_of(run),
         executor=f"{run.spec.executor.kind}, compiled"
-        if run.spec.executor.graph == "compiled"
+        if run.spec.executor.options.get("graph") == "compiled"
         else run.spec.executor.kind,
         point=_point(run),
         repeat=run.spec.repeat,

@@ -39,7 +39,7 @@ def _command(order: Order) -> Command:
         *("--host", "127.0.0.1", "--port", str(order.port)),
         *("--dtype", torch_name(order, "sglang"), "--context-length", str(order.context_tokens)),
         "--enable-metrics",
-        *(("--disable-cuda-graph",) if order.spec.executor.graph == "eager" else ()),
+        *(("--disable-cuda-graph",) if order.graph == "eager" else ()),
         *(("--device", "cpu") if order.device == "cpu" else ()),
         *order.args,
     ]
@@ -79,6 +79,7 @@ def _switch(value: Any) -> bool | None:
 
 RECIPE = Recipe(
     kind="sglang",
+    graphs=("auto", "eager"),
     name="sglang",
     packages=("sglang",),
     install="pip install sglang into a Python of its own, and name it in executor.options.python",

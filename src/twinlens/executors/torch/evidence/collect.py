@@ -26,6 +26,7 @@ from twinlens.executors.torch.evidence.subject import Server, Trainer
 from twinlens.executors.torch.evidence.tf32 import Product, fp32_computed_in, products_seen, tf32_by_name
 from twinlens.executors.torch.evidence.trace import without_width
 from twinlens.executors.torch.model.build import drawn_by, linear_shapes, synchronize
+from twinlens.executors.torch.options import TorchOptions
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.executor.record import ExecutorRecord, PrecisionCheck, declared, observed
@@ -64,7 +65,7 @@ def training_facts(trainer: Trainer, say: Say) -> Facts:
 
     flop = counted_flop(one_pass)
     notes = notes_on(spec, trainer.ref, regime, device)
-    if spec.executor.graph == "compiled":
+    if trainer.options.is_compiled:
         notes.append(_compiled(one_pass, say, trainer.compile))
     kernels = kernels_seen(one_pass, device)
     trainer.optimizer.zero_grad(set_to_none=True)
@@ -89,7 +90,7 @@ def training_facts(trainer: Trainer, say: Say) -> Facts:
         "training.data_pipeline": observed(f"{trainer.workload.data.kind}, {trainer.batches.how}", "the loop"),
         "point.batch": observed(trainer.workload.global_batch, "the loop"),
     }
-    said |= graph_facts(spec.executor.graph, device, serving=False)
+    said |= graph_facts(trainer.options.graph, device, serving=False)
     forget_peak(device)
     return Facts(
         ExecutorRecord(said),
@@ -117,7 +118,7 @@ def inference_facts(
             with products_seen(server.model) as products[name]:
                 call()
         flop = {f"counted_{name}_flop": counted_flop(call) for name, call in eager.items()}
-        if spec.executor.graph == "compiled":
+        if server.options.is_compiled:
             notes.append(_compiled(list(timed.values())[-1], say))
         kernels = {name: kernels_seen(call, device) for name, call in timed.items()}
     if note := _launch_bound(server, timed, kernels):
@@ -147,7 +148,7 @@ def inference_facts(
         "software.runtime.version": transformers_version(),
         "serving.batching": observed("lockstep batches", "executors/torch/infer.py"),
         "serving.max_sequences": observed(spec.point.batch, "point.batch"),
-        "serving.attention": observed(spec.executor.attention, "model config"),
+        "serving.attention": observed(server.options.attention, "model config"),
         "serving.prefix_cache": observed("none", "executors/torch/infer.py"),
         "serving.speculative": observed("none", "executors/torch/infer.py"),
         "serving.chunked_prefill": observed("no", "executors/torch/infer.py"),
@@ -156,7 +157,7 @@ def inference_facts(
         "decoding.stop": observed("forced length", "executors/torch/infer.py"),
         "point.batch_achieved": observed(spec.point.batch, "lockstep"),
     }
-    said |= graph_facts(spec.executor.graph, device, serving=True)
+    said |= graph_facts(server.options.graph, device, serving=True)
     forget_peak(device)
     return Facts(
         ExecutorRecord(said), checks, work=work, ceilings=ceilings, memory=memory, fidelity=fidelity, notes=tuple(notes)
@@ -188,7 +189,7 @@ def launch_bound_note(phase: str, busy_s: float, took_s: float) -> str | None:
         return None
     return (
         f"Launch-bound: one {phase} takes {1e3 * took_s:.2f} ms and its kernels {1e3 * busy_s:.2f} ms of it, so this "
-        'measures how fast the processor launches kernels; executor.graph = "compiled" captures them.'
+        'measures how fast the processor launches kernels; executor.options.graph = "compiled" captures them.'
     )
 
 
@@ -236,7 +237,7 @@ def _phases(server: Server) -> tuple[dict[str, Callable[[], Any]], dict[str, Cal
 
 
 def _counted(amount: int, name: str, spec: RunSpec, model: torch.nn.Module) -> Estimates:
-    twin = ", of the eager twin of the compiled graph" if spec.executor.graph == "compiled" else ""
+    twin = ", of the eager twin of the compiled graph" if TorchOptions.of(spec.executor.options).is_compiled else ""
     parameters = sum(p.numel() for p in model.parameters())
     method = f"counted on one real pass (torch FlopCounterMode with our formulas){twin}"
     return {

@@ -19,7 +19,7 @@ def start_counting() -> None:
 def graph_facts(graph: str, device: torch.device, *, serving: bool) -> dict[str, Fact]:
     """Graph breaks, and whether CUDA graphs were captured; ask after the compiled graph has run a few times."""
     if graph != "compiled":
-        return {"serving.graphs": observed("none (eager)", "executor.graph")} if serving else {}
+        return {"serving.graphs": observed("none (eager)", "executor.options.graph")} if serving else {}
     from torch._dynamo.utils import counters
 
     breaks = {str(reason).splitlines()[0][:120]: count for reason, count in counters["graph_break"].items()}

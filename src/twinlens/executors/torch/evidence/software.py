@@ -10,6 +10,7 @@ from twinlens.executors.torch.device import auto_note
 from twinlens.executors.torch.evidence.device_facts import device_facts
 from twinlens.executors.torch.evidence.facts import Kernel, framework_facts, longest
 from twinlens.executors.torch.model.build import weights_hash
+from twinlens.executors.torch.options import TorchOptions
 from twinlens.record.executor.record import Fact, PrecisionCheck, declared, observed
 from twinlens.spec.model.reference import ModelRef
 from twinlens.spec.precision import Precision
@@ -27,12 +28,13 @@ def software(
     drawn: str = "",
 ) -> dict[str, Fact]:
     """What runs, as facts by field id. `kernels`: of what is timed. `drawn`: what drew random weights."""
-    compiled = spec.executor.graph == "compiled"
+    options = TorchOptions.of(spec.executor.options)
+    compiled = options.is_compiled
     facts = framework_facts() | {
-        "compiler.name": declared("torch.compile (inductor)" if compiled else "none (eager)", "executor.graph"),
+        "compiler.name": declared("torch.compile (inductor)" if compiled else "none (eager)", "executor.options.graph"),
         "compiler.version": observed(str(torch.__version__), "torch.__version__"),
         "compiler.flags": observed(
-            {"graph": "compiled" if compiled else "eager", "layout": spec.executor.layout}, "the executor"
+            {"graph": "compiled" if compiled else "eager", "layout": options.layout}, "the executor"
         ),
         "kernels.selected": observed(longest(kernels), "torch.profiler"),
         "protocol.synchronisation": observed(_synchronisation(spec, device), "the loop"),
@@ -75,9 +77,9 @@ def notes_on(spec: RunSpec, ref: ModelRef, regime: Precision, device: torch.devi
             f"{ref.name} has random weights made from its config: speed and memory do not depend on their values, "
             "but fidelity figures say how the arithmetic differs, not what a trained model would lose."
         )
-    if regime.name == "fp8" and spec.lens == "training" and spec.executor.graph != "compiled":
+    if regime.name == "fp8" and spec.lens == "training" and not TorchOptions.of(spec.executor.options).is_compiled:
         notes.append(
-            'fp8 training run eagerly casts slower than it multiplies: executor.graph = "compiled" is its way.'
+            'fp8 training run eagerly casts slower than it multiplies: executor.options.graph = "compiled" is its way.'
         )
     if regime.name == "fp16" and device.type == "cpu":
         notes.append("fp16 on this CPU is emulated: expect it to be slower than fp32.")

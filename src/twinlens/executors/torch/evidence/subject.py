@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
+from twinlens.executors.torch.options import TorchOptions
 from twinlens.spec.model.reference import ModelRef
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
@@ -44,6 +45,7 @@ class Trainer(Protocol):
     """An open trainer: model and optimizer are made, no step was taken."""
 
     spec: RunSpec
+    options: TorchOptions
     workload: TrainingWorkload
     device: torch.device
     ref: ModelRef
@@ -62,6 +64,7 @@ class Server(Protocol):
     """An open server: the model is in its precision. `generation` and `prompts` for a decoder, `images` for vision."""
 
     spec: RunSpec
+    options: TorchOptions
     device: torch.device
     ref: ModelRef
     model: nn.Module

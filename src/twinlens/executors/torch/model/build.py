@@ -15,7 +15,6 @@ from torch import nn
 from twinlens.errors import BadInput
 from twinlens.executors.torch.device import choose_device
 from twinlens.spec.model.reference import ModelRef
-from twinlens.spec.study import ExecutorSpec
 
 __all__ = [
     "build_model",
@@ -39,7 +38,7 @@ def set_threads(asked: int) -> int:
 
 
 def build_model(
-    ref: ModelRef, executor: ExecutorSpec, seed: int, device: torch.device, dtype: torch.dtype = torch.float32
+    ref: ModelRef, attention: str, seed: int, device: torch.device, dtype: torch.dtype = torch.float32
 ) -> nn.Module:
     """The model in `dtype` on `device`. Weights: the folder's safetensors, or random ones that `seed` decides."""
     import transformers
@@ -47,12 +46,12 @@ def build_model(
 
     vision = ref.shape.family != "decoder"
     auto = transformers.AutoModelForImageClassification if vision else transformers.AutoModelForCausalLM
-    attention = {} if ref.shape.family == "resnet" else {"attn_implementation": executor.attention}
+    asked = {} if ref.shape.family == "resnet" else {"attn_implementation": attention}
     torch.manual_seed(seed)
     if ref.folder is None:
         config = transformers.AutoConfig.for_model(**_plain(ref.config))
         with device:
-            model = auto.from_config(config, dtype=dtype, trust_remote_code=False, **attention)
+            model = auto.from_config(config, dtype=dtype, trust_remote_code=False, **asked)
         return model.to(device)
     try:
         model = auto.from_pretrained(
@@ -61,7 +60,7 @@ def build_model(
             local_files_only=True,
             use_safetensors=True,
             trust_remote_code=False,
-            **attention,
+            **asked,
         )
     except (OSError, ValueError, SafetensorError) as error:
         raise BadInput(
@@ -72,9 +71,9 @@ def build_model(
     return model.to(device)
 
 
-def parameter_count(ref: ModelRef, executor: ExecutorSpec) -> int:
+def parameter_count(ref: ModelRef) -> int:
     """Parameters of the model, counted on one without memory."""
-    bare = build_model(ref.model_copy(update={"folder": None}), executor, 0, torch.device("meta"))
+    bare = build_model(ref.model_copy(update={"folder": None}), "sdpa", 0, torch.device("meta"))
     return sum(parameter.numel() for parameter in bare.parameters())
 
 

@@ -1,0 +1,63 @@
+"""What a spec asks of an executor and it cannot do, or would have no effect: refused from its capabilities."""
+
+from __future__ import annotations
+
+from twinlens.errors import BadInput
+from twinlens.executors.capabilities import Capabilities
+from twinlens.executors.options import refuse_wrong_options
+from twinlens.executors.registry import capabilities, refuse_unknown_executor
+from twinlens.spec.model.reference import any_model
+from twinlens.spec.study import ExecutorSpec, RunSpec
+from twinlens.spec.workload.workload import InferenceWorkload
+
+_SETTINGS = ("device", "threads")
+
+
+def refuse_beyond(spec: RunSpec) -> None:
+    """Raises BadInput: TL207 for an option, TL218 for a setting, TL203 for a precision, TL202 for a model or arrivals
+    that this executor does not have."""
+    kind = spec.executor.kind
+    refuse_unknown_executor(kind, spec.lens)
+    can = capabilities(kind)
+    refuse_wrong_options(kind, spec.executor.options, can.options)
+    _refuse_settings(spec.executor, can)
+    if can.precisions is not None and spec.point.precision not in can.precisions:
+        raise BadInput(
+            f"{kind} runs {', '.join(can.precisions)}, and point.precision is {spec.point.precision!r}", code="TL203"
+        )
+    _refuse_arrivals(spec, can)
+    _refuse_family(spec, can)
+
+
+def _refuse_settings(asked: ExecutorSpec, can: Capabilities) -> None:
+    stock = ExecutorSpec()
+    for name in _SETTINGS:
+        value = getattr(asked, name)
+        if name not in can.settings and value != getattr(stock, name):
+            raise BadInput(
+                f"executor.{name} = {value!r} has no effect on {asked.kind}, which does not read it; leave it out",
+                code="TL218",
+            )
+
+
+def _refuse_arrivals(spec: RunSpec, can: Capabilities) -> None:
+    if not isinstance(spec.workload, InferenceWorkload) or spec.workload.arrival.kind in can.arrivals:
+        return
+    raise BadInput(
+        f"{spec.executor.kind} answers arrivals of kind {', '.join(can.arrivals)}, not {spec.workload.arrival.kind!r}; "
+        'take another executor, such as a server (executor.kind = "openai-http")',
+        code="TL202",
+    )
+
+
+def _refuse_family(spec: RunSpec, can: Capabilities) -> None:
+    try:
+        shape = any_model(spec.workload.model).shape
+    except BadInput:  # whoever needs the model here says so
+        return
+    if shape is not None and shape.family not in can.families:
+        raise BadInput(
+            f"{spec.executor.kind} runs models of the family {', '.join(can.families)}, and {spec.workload.model!r} is "
+            f"of the family {shape.family}",
+            code="TL202",
+        )

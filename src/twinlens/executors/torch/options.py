@@ -1,0 +1,36 @@
+"""`[executor.options]` of the embedded executor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from twinlens.executors.capabilities import Option
+from twinlens.executors.options import refuse_wrong_options
+
+OPTIONS = {
+    "graph": Option("eager", ("eager", "compiled"), tunes=True),
+    "attention": Option("sdpa", ("sdpa", "eager"), tunes=True),
+    "layout": Option("auto", ("auto", "row", "column"), tunes=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TorchOptions:
+    """`graph`: run eagerly, or as torch's compiled graph. `attention`: the implementation asked of transformers.
+    `layout`: how linear weights are stored; "auto" is by column where that is known to be faster."""
+
+    graph: Literal["eager", "compiled"] = "eager"
+    attention: Literal["sdpa", "eager"] = "sdpa"
+    layout: Literal["auto", "row", "column"] = "auto"
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Self:
+        """Raises BadInput (TL207)."""
+        refuse_wrong_options("torch", options, OPTIONS)
+        return cls(**options)
+
+    @property
+    def is_compiled(self) -> bool:
+        return self.graph == "compiled"

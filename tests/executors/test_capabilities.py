@@ -1,0 +1,60 @@
+"""What an executor says it can do is what a spec may ask of it, and everything else is one sentence."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from material import inference, spec_of, training
+from twinlens.errors import BadInput
+from twinlens.executors.refuse import refuse_beyond
+from twinlens.executors.registry import capabilities, executor, executor_names, launches
+
+URL = {"url": "http://127.0.0.1:1/v1"}
+CLOSED = {"arrival": {"kind": "closed"}, "point": {"concurrency": 2}}
+
+
+@pytest.mark.parametrize(
+    ("data", "words", "code"),
+    [
+        (training("torhc"), "unknown executor 'torhc'.*'torch'", "TL207"),
+        (training("vllm"), "unknown executor 'vllm' for training", "TL207"),
+        (training("torch", options={"grahp": "eager"}), "no option 'grahp'; did you mean 'graph'", "TL207"),
+        (training("torch", options={"graph": "auto"}), 'is "eager" or "compiled", not \'auto\'', "TL207"),
+        (inference("vllm", options={"graph": "compiled"}), 'of vllm is "auto" or "eager"', "TL207"),
+        (inference("llama-cpp", options={"graph": "eager"}), "no option 'graph'", "TL207"),
+        (inference("openai-http", options=URL, executor={"threads": 4}), "threads = 4 has no effect on", "TL218"),
+        (training("fake", executor={"device": "cpu"}), "executor.device = 'cpu' has no effect on fake", "TL218"),
+        (inference("torch", **CLOSED), "arrivals of kind lockstep, not 'closed'", "TL202"),
+        (inference("vllm", "vit-tiny"), "family decoder, and 'vit-tiny' is of the family vit", "TL202"),
+    ],
+)
+def test_what_an_executor_cannot_do_is_refused_in_one_sentence(data: dict[str, Any], words: str, code: str) -> None:
+    with pytest.raises(BadInput, match=words) as refused:
+        refuse_beyond(spec_of(data))
+    assert refused.value.code == code
+    assert "\n" not in str(refused.value)
+
+
+def test_where_work_is_done_is_said_of_every_executor_of_ours() -> None:
+    places = {kind: capabilities(kind).runs for kind in executor_names()}
+    assert (places["torch"], places["openai-http"], places["replay"]) == ("here", "elsewhere", "recorded")
+    assert [kind for kind in places if launches(kind)] == [
+        "llama-cpp", "sglang", "tensorrt-llm", "transformers-serve", "vllm",
+    ]  # fmt: skip
+    assert executor("torch").lenses == ("training", "inference")
+    assert executor_names("training") == ("fake", "replay", "torch")
+
+
+def test_reading_what_executors_can_do_imports_nothing_that_runs_one() -> None:
+    code = (
+        "import sys; from twinlens.executors.registry import capabilities, executor_names\n"
+        "[capabilities(kind) for kind in executor_names()]\n"
+        "heavy = {'torch', 'transformers', 'twinlens.executors.openai.executor', 'twinlens.executors.launch.server'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
