@@ -14,7 +14,7 @@ from twinlens.measurement.session import run_here
 from twinlens.record.request import Request
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, read_run
-from twinlens.schedule.request import Ask, Schedule
+from twinlens.schedule.request import Schedule, ScheduledRequest
 from twinlens.spec.load import parse
 from twinlens.spec.study import RunSpec, Study
 
@@ -86,10 +86,10 @@ class Watched:
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
-        self.asked: list[Ask] = []
+        self.asked: list[ScheduledRequest] = []
         self.done_with: list[Request] = []
 
-    def due(self, now_ns: int) -> tuple[Ask, ...]:
+    def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
         asks = self._schedule.due(now_ns)
         self.asked += asks
         return asks
@@ -107,11 +107,12 @@ class Timed:
 
     def __init__(self, due_ns: Sequence[int], input_tokens: int, output_tokens: int) -> None:
         self._left = [
-            Ask(number, number, at_ns, input_tokens, output_tokens, (9, number)) for number, at_ns in enumerate(due_ns)
+            ScheduledRequest(number, number, at_ns, input_tokens, output_tokens, (9, number))
+            for number, at_ns in enumerate(due_ns)
         ]
         self._running = False
 
-    def due(self, now_ns: int) -> tuple[Ask, ...]:
+    def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
         if self._running or not self._left or now_ns < self._left[0].intended_ns:
             return ()
         self._running = True

@@ -23,13 +23,13 @@ from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.record.request import Request
 from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.loop.open_loop import OpenLoop
-from twinlens.schedule.request import Ask, Schedule
+from twinlens.schedule.request import Schedule, ScheduledRequest
 
 TOKENS = 6
 
 
-def asks(count: int, every_ns: int = 0, tokens: int = TOKENS) -> list[Ask]:
-    return [Ask(i, i, i * every_ns, 5, tokens, (3, 0, i)) for i in range(count)]
+def asks(count: int, every_ns: int = 0, tokens: int = TOKENS) -> list[ScheduledRequest]:
+    return [ScheduledRequest(i, i, i * every_ns, 5, tokens, (3, 0, i)) for i in range(count)]
 
 
 def burst(count: int, tokens: int = TOKENS) -> OpenLoop:
@@ -59,7 +59,9 @@ def play(url: str, schedule: Schedule, **options: Any) -> list[Request]:
     with opened(url, **options) as client:
         client.play(watched, rows.append)
     assert time.monotonic() - begin < 15, "it took far too long"
-    assert sorted(ask.group for ask in watched.asked) == sorted(row.group for row in rows), "one row for every ask"
+    assert sorted(scheduled.group for scheduled in watched.asked) == sorted(row.group for row in rows), (
+        "one row for every request"
+    )
     for row in rows:
         times = [row.intended_ns, row.sent_ns, *row.chunk_ns, row.end_ns]
         assert times == sorted(times)

@@ -19,7 +19,7 @@ from twinlens.measurement.study import measure_study
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, find_runs, read_run
 from twinlens.schedule.loop.open_loop import OpenLoop
-from twinlens.schedule.request import Ask
+from twinlens.schedule.request import ScheduledRequest
 
 NOBODY = "cannot connect: Connection refused"
 MS = 1_000_000
@@ -60,7 +60,7 @@ def test_a_share_of_failures_never_ends_a_run(outcomes: list[str], every_ms: int
 
 
 def test_a_schedule_without_hope_is_over_and_else_as_it_was() -> None:
-    asks = [Ask(n, n, n, 1, 1, (0, n)) for n in range(4)]
+    asks = [ScheduledRequest(n, n, n, 1, 1, (0, n)) for n in range(4)]
     hope = Hope(1.0)
     schedule = WhileThereIsHope(OpenLoop(asks), hope)
     assert (schedule.due(1), schedule.next_due_ns(), schedule.is_settled) == (tuple(asks[:2]), 2, True)

@@ -22,7 +22,7 @@ from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.executors.openai.row import row_of
 from twinlens.record.arrow import RowWriter, read_rows
 from twinlens.record.request import REQUEST_SCHEMA, Request
-from twinlens.schedule.request import Ask
+from twinlens.schedule.request import ScheduledRequest
 
 EVENTS = [*[said(content="x")] * TOKENS, said("length"), usage(TOKENS), DONE]
 
@@ -63,7 +63,9 @@ def test_numbers_that_are_none_fail_their_answer_and_no_other(head: str, words: 
 def test_half_a_character_is_kept_as_an_unknown_one(events: list[bytes], tmp_path: Path) -> None:
     heard: list[str] = []
     with hostile(streamed(*events)) as server, opened(server.url) as client:
-        client.on_response(lambda ask, row, said: heard.append(f"{said.text}{said.first}{said.finish}{row.error}"))
+        client.on_response(
+            lambda scheduled, row, said: heard.append(f"{said.text}{said.first}{said.finish}{row.error}")
+        )
         with RowWriter(tmp_path / "rows", REQUEST_SCHEMA) as rows:
             client.play(one_by_one(2), rows.add)
     assert read_rows(tmp_path / "rows", REQUEST_SCHEMA).num_rows == 2
@@ -80,7 +82,7 @@ def test_a_pair_that_two_events_share_is_one_character() -> None:
 def test_a_count_that_cannot_be_is_refused_and_the_row_says_so(name: str, count: Any, tmp_path: Path) -> None:
     counts = event({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": TOKENS} | {name: count}})
     ended = exchanged([HEAD, *map(chunk, [*[said(content="x")] * TOKENS, said("length"), counts, DONE]), END])
-    row = row_of(Ask(0, 0, 0, 5, TOKENS, (0,)), ended, 0)
+    row = row_of(ScheduledRequest(0, 0, 0, 5, TOKENS, (0,)), ended, 0)
     assert (row.outcome, row.input_tokens, row.output_tokens) == ("failed", 5, TOKENS)
     assert row.error == f"the server counts what cannot be: {name} {json.dumps(count)}"
     with RowWriter(tmp_path / "rows", REQUEST_SCHEMA) as rows:

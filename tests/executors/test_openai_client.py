@@ -47,7 +47,7 @@ from twinlens.record.executor.record import FIELDS
 from twinlens.record.request import REQUEST_SCHEMA, Request
 from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.loop.open_loop import OpenLoop
-from twinlens.schedule.request import Ask
+from twinlens.schedule.request import ScheduledRequest
 
 
 def test_where_nobody_listens_opening_says_so() -> None:
@@ -247,7 +247,7 @@ def test_a_late_client_is_seen_in_its_lag_and_in_merged_reads() -> None:
             time.sleep(0.005)
         rows.append(row)
 
-    plan = [Ask(0, 0, 0, 5, 2, (3, 0, 0)), Ask(1, 1, 0, 5, 20, (3, 0, 1))]
+    plan = [ScheduledRequest(0, 0, 0, 5, 2, (3, 0, 0)), ScheduledRequest(1, 1, 0, 5, 20, (3, 0, 1))]
     with hostile(paced) as server, opened(server.url) as client:
         client.play(OpenLoop(plan), take)
         record = client.client()
@@ -348,8 +348,8 @@ def test_a_conversation_carries_what_was_really_said() -> None:
         asked.send(answer(asked.tokens, f" a{asked.number}"))
 
     turns = [
-        Ask(0, 0, 0, 4, 2, (3, 1, 0), session=0, turn=0, history=(4,)),
-        Ask(1, 1, 0, 10, 2, (3, 1, 0), session=0, turn=1, history=(4, 2, 4)),
+        ScheduledRequest(0, 0, 0, 4, 2, (3, 1, 0), session=0, turn=0, history=(4,)),
+        ScheduledRequest(1, 1, 0, 10, 2, (3, 1, 0), session=0, turn=1, history=(4, 2, 4)),
     ]
     with hostile(numbered) as server:
         play(server.url, ClosedLoop(1, turns))

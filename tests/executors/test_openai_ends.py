@@ -18,7 +18,7 @@ from twinlens.executors.http_client.exchange import Ended, Exchange
 from twinlens.executors.openai import executor
 from twinlens.record.request import Request
 from twinlens.schedule.loop.closed_loop import ClosedLoop
-from twinlens.schedule.request import Ask
+from twinlens.schedule.request import ScheduledRequest
 
 TOKEN = chunk(said(content="x"))
 LAST = TOKEN + chunk(said("length")) + chunk(usage(TOKENS)) + chunk(DONE) + END
@@ -130,14 +130,14 @@ class Noted(ClosedLoop):
         self.taken: list[int] = []
         self.given: list[int] = []
 
-    def take(self, now_ns: int) -> Ask | None:
-        ask = super().take(now_ns)
-        self.taken += [ask.number] if ask else []
-        return ask
+    def take(self, now_ns: int) -> ScheduledRequest | None:
+        scheduled = super().take(now_ns)
+        self.taken += [scheduled.number] if scheduled else []
+        return scheduled
 
-    def due(self, now_ns: int) -> tuple[Ask, ...]:
+    def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
         found = super().due(now_ns)
-        self.given += [ask.number for ask in found]
+        self.given += [scheduled.number for scheduled in found]
         return found
 
 
@@ -149,7 +149,7 @@ def piecewise(asked: Asked) -> None:
 
 
 def test_rows_are_those_of_a_closed_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each ask once, never more in flight than slots, and intended at the very moment at which an answer ended."""
+    """Each request once, never more in flight than slots, and intended at the very moment at which an answer ended."""
     schedule, rows, lock = Noted(4, asks(40)), list[Request](), threading.Lock()
     running = most = 0
 
@@ -233,7 +233,7 @@ def test_requests_are_written_before_an_end_is_seen(monkeypatch: pytest.MonkeyPa
 def test_a_slot_that_was_taken_is_not_free_again() -> None:
     schedule = ClosedLoop(2, asks(4), until_ns=100)
     first = schedule.due(0)
-    assert [ask.number for ask in first] == [0, 1]
+    assert [scheduled.number for scheduled in first] == [0, 1]
     assert (schedule.coming(0), schedule.coming(2)) == (asks(4)[2], None)
     taken = schedule.take(50)
     assert taken is not None
@@ -243,4 +243,4 @@ def test_a_slot_that_was_taken_is_not_free_again() -> None:
     assert schedule.due(60) == ()
     assert schedule.take(100) is None, "the time is over"
     schedule.done(row)
-    assert [(ask.number, ask.intended_ns) for ask in schedule.due(60)] == [(3, 50)]
+    assert [(scheduled.number, scheduled.intended_ns) for scheduled in schedule.due(60)] == [(3, 50)]

@@ -1,4 +1,5 @@
-"""The HTTP client against a server that behaves badly: nothing hangs, nothing is lost, every ask becomes one row."""
+"""The HTTP client against a server that behaves badly: nothing hangs, nothing is lost, every request becomes one
+row."""
 
 from __future__ import annotations
 

@@ -16,10 +16,10 @@ from twinlens.executors.http_client.exchange import Ended, Exchange
 from twinlens.executors.http_client.timestamp import NO_STAMP, WallOffset
 from twinlens.executors.openai.row import row_of, said_of
 from twinlens.record.request import REQUEST_SCHEMA
-from twinlens.schedule.request import Ask
+from twinlens.schedule.request import ScheduledRequest
 
 _OFFSET = WallOffset(lambda: 0, lambda: 0)
-_ASK = Ask(0, 0, 0, 5, 6, (3, 0, 0))
+_ASK = ScheduledRequest(0, 0, 0, 5, 6, (3, 0, 0))
 _TEXTS = [" word", "", "é", "日本", "😀", "\ud800", "\udc00", 'a"b', "\\", "\n", "\x1b[2J", "x" * 300, "data: x", "~"]
 _COUNTS = [6, 0, None, -1, 2**31, 10**18, 10**30, 1.5, 6.0, "6", True, [6], {}]
 WORDS = [

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from twinlens.clock import VirtualClock
-from twinlens.schedule.content.draw import single_asks
+from twinlens.schedule.content.draw import single_requests
 from twinlens.schedule.content.prompt import SyntheticWords, prompt_text
 from twinlens.schedule.loop.admission import Batches, Continuous, held
 from twinlens.schedule.loop.closed_loop import ClosedLoop
-from twinlens.schedule.loop.conversation import Conversation, session_asks
+from twinlens.schedule.loop.conversation import Conversation, session_requests
 from twinlens.schedule.loop.open_loop import OpenLoop, arrival_times_ns
 from twinlens.schedule.plan import NONE, Plan
-from twinlens.schedule.request import Ask, Schedule, answered
+from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
 from twinlens.spec.workload.arrival import Arrival, Constant, Gamma, Poisson, Ramp
 from twinlens.spec.workload.length import Uniform
 from twinlens.spec.workload.prompt import Prefix, Sessions
@@ -38,7 +38,7 @@ def planned(starts: list[int], *, sessions: bool) -> Plan:
         prefix=Prefix(tokens=5, count=3, share=0.5),
         sessions=talks if sessions else None,
     )
-    draw = session_asks if sessions else single_asks
+    draw = session_requests if sessions else single_requests
     return draw(workload, np.array(starts, dtype=np.int64), seed=1, prompt_seed=2)
 
 
@@ -52,8 +52,8 @@ class Playing(RuleBasedStateMachine):
         self.size, self.timeout_ns = data.draw(st.integers(1, 5)), data.draw(st.integers(0, 60))
         self.gate = gate
         self.schedule = self._gated(self._loop(loop))
-        self.clock, self.running = VirtualClock(), dict[int, Ask]()
-        self.went: dict[int, Ask] = {}
+        self.clock, self.running = VirtualClock(), dict[int, ScheduledRequest]()
+        self.went: dict[int, ScheduledRequest] = {}
         self.ended: dict[int, int] = {}
 
     def _loop(self, loop: str) -> Schedule:
@@ -93,43 +93,43 @@ class Playing(RuleBasedStateMachine):
         self._end(number, self.clock.now_ns() - data.draw(st.integers(0, 3)))
 
     def _end(self, number: int, at_ns: int) -> None:
-        ask = self.running.pop(number)
-        end_ns = max(at_ns, ask.intended_ns, ask.released_ns or 0)
+        scheduled = self.running.pop(number)
+        end_ns = max(at_ns, scheduled.intended_ns, scheduled.released_ns or 0)
         self.clock.sleep_until_ns(end_ns)
         self.ended[number] = end_ns
-        self.schedule.done(answered(ask, sent_ns=end_ns, chunk_ns=(), chunk_tokens=(), end_ns=end_ns))
+        self.schedule.done(request_of(scheduled, sent_ns=end_ns, chunk_ns=(), chunk_tokens=(), end_ns=end_ns))
 
-    def _take(self) -> tuple[Ask, ...]:
+    def _take(self) -> tuple[ScheduledRequest, ...]:
         now_ns = self.clock.now_ns()
         asks = self.schedule.due(now_ns)
-        batch_before = [ask for number, ask in self.went.items() if number in self.running]
-        for ask in asks:
-            assert ask.number not in self.went
-            self._check_time(ask, now_ns)
-            self.went[ask.number] = self.running[ask.number] = ask
+        batch_before = [scheduled for number, scheduled in self.went.items() if number in self.running]
+        for scheduled in asks:
+            assert scheduled.number not in self.went
+            self._check_time(scheduled, now_ns)
+            self.went[scheduled.number] = self.running[scheduled.number] = scheduled
         if asks and self.gate in ("static", "dynamic"):
             self._check_batch(asks, batch_before)
         return asks
 
-    def _check_time(self, ask: Ask, now_ns: int) -> None:
-        assert 0 <= ask.intended_ns <= now_ns
-        asked = self.plan[ask.number]
+    def _check_time(self, scheduled: ScheduledRequest, now_ns: int) -> None:
+        assert 0 <= scheduled.intended_ns <= now_ns
+        asked = self.plan[scheduled.number]
         if asked.intended_ns != NONE and self.users is None:
-            assert ask.intended_ns == asked.intended_ns  # holding back does not move what was intended
-        assert (ask.released_ns is None) == (self.gate == "none")
-        assert ask.released_ns is None or ask.intended_ns <= ask.released_ns <= now_ns
-        assert replace(ask, group=0, intended_ns=0, released_ns=None) == replace(asked, group=0, intended_ns=0)
-        if ask.turn:
+            assert scheduled.intended_ns == asked.intended_ns  # holding back does not move what was intended
+        assert (scheduled.released_ns is None) == (self.gate == "none")
+        assert scheduled.released_ns is None or scheduled.intended_ns <= scheduled.released_ns <= now_ns
+        assert replace(scheduled, group=0, intended_ns=0, released_ns=None) == replace(asked, group=0, intended_ns=0)
+        if scheduled.turn:
             assert self.plan.think_ns is not None
-            assert ask.intended_ns == self.ended[ask.number - 1] + int(self.plan.think_ns[ask.number])
+            assert scheduled.intended_ns == self.ended[scheduled.number - 1] + int(self.plan.think_ns[scheduled.number])
 
-    def _check_batch(self, asks: tuple[Ask, ...], before: list[Ask]) -> None:
+    def _check_batch(self, asks: tuple[ScheduledRequest, ...], before: list[ScheduledRequest]) -> None:
         assert before == []  # one batch at a time, whole
         assert len(asks) <= self.size
-        assert len({(ask.group, ask.released_ns) for ask in asks}) == 1
+        assert len({(scheduled.group, scheduled.released_ns) for scheduled in asks}) == 1
         if self.gate == "dynamic":
             free_ns = max((end for number, end in self.ended.items()), default=0)
-            oldest_ns = min(ask.intended_ns for ask in asks)
+            oldest_ns = min(scheduled.intended_ns for scheduled in asks)
             assert asks[0].released_ns is not None
             assert asks[0].released_ns <= max(free_ns, oldest_ns + self.timeout_ns)
         elif len(asks) < self.size:  # short only because none could come before these are done
@@ -197,6 +197,6 @@ def test_different_prompt_seeds_share_no_beginning(one: int, other: int, count: 
     words = SyntheticWords()
     starts = np.zeros(count, dtype=np.int64)
     workload = InferenceWorkload(kind="inference", model="tiny")
-    plans = [single_asks(workload, starts, seed=1, prompt_seed=seed) for seed in {one, other}]
-    begins = [prompt_text(ask, words)[:60] for plan in plans for ask in plan]
+    plans = [single_requests(workload, starts, seed=1, prompt_seed=seed) for seed in {one, other}]
+    begins = [prompt_text(scheduled, words)[:60] for plan in plans for scheduled in plan]
     assert len(set(begins)) == len(begins)

@@ -10,37 +10,37 @@ import pytest
 from twinlens.schedule.loop.admission import Batches, Continuous, held
 from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.loop.open_loop import OpenLoop
-from twinlens.schedule.request import Ask, Schedule, answered
+from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
 
 
-def asks_at(*times_ns: int) -> list[Ask]:
-    return [Ask(i, i, at_ns, 8, 4, (0, i)) for i, at_ns in enumerate(times_ns)]
+def asks_at(*times_ns: int) -> list[ScheduledRequest]:
+    return [ScheduledRequest(i, i, at_ns, 8, 4, (0, i)) for i, at_ns in enumerate(times_ns)]
 
 
-def play(schedule: Schedule, takes_ns: list[int], late_ns: int = 0) -> list[tuple[Ask, int]]:
+def play(schedule: Schedule, takes_ns: list[int], late_ns: int = 0) -> list[tuple[ScheduledRequest, int]]:
     """What went, in order, and when it ended: ask i takes `takes_ns[i]`, and the client comes `late_ns` late."""
-    ends: list[tuple[int, int, Ask]] = []
-    found: list[tuple[Ask, int]] = []
+    ends: list[tuple[int, int, ScheduledRequest]] = []
+    found: list[tuple[ScheduledRequest, int]] = []
     now_ns = 0
     while True:
         due_ns = schedule.next_due_ns()
         if due_ns is not None and (not ends or max(now_ns, due_ns + late_ns) <= ends[0][0]):
             now_ns = max(now_ns, due_ns + late_ns)
-            for ask in schedule.due(now_ns):
-                assert ask.released_ns is not None
+            for scheduled in schedule.due(now_ns):
+                assert scheduled.released_ns is not None
                 # Ends count from the release, so that a late client changes nothing that is checked here.
-                heapq.heappush(ends, (ask.released_ns + takes_ns[ask.number], ask.number, ask))
+                heapq.heappush(ends, (scheduled.released_ns + takes_ns[scheduled.number], scheduled.number, scheduled))
         elif ends:
-            end_ns, _, ask = heapq.heappop(ends)
+            end_ns, _, scheduled = heapq.heappop(ends)
             now_ns = max(now_ns, end_ns)
-            found.append((ask, end_ns))
-            schedule.done(answered(ask, sent_ns=end_ns, chunk_ns=(), chunk_tokens=(), end_ns=end_ns))
+            found.append((scheduled, end_ns))
+            schedule.done(request_of(scheduled, sent_ns=end_ns, chunk_ns=(), chunk_tokens=(), end_ns=end_ns))
         elif due_ns is None:
             return sorted(found, key=lambda one: one[0].number)
 
 
-def released(seen: list[tuple[Ask, int]]) -> list[tuple[int, int]]:
-    return [(ask.group, ask.released_ns or 0) for ask, _ in seen]
+def released(seen: list[tuple[ScheduledRequest, int]]) -> list[tuple[int, int]]:
+    return [(scheduled.group, scheduled.released_ns or 0) for scheduled, _ in seen]
 
 
 @pytest.mark.parametrize("late_ns", [0, 3, 17])
@@ -48,7 +48,7 @@ def test_static_batches_wait_until_they_are_full_and_then_for_all_of_the_batch_b
     seen = play(Batches(OpenLoop(asks_at(0, 4, 5, 6, 50)), size=2), [10, 30, 10, 10, 10], late_ns)
     # 0 and 1 go at 4, the slower ends at 34, then 2 and 3; 4 is the last and goes alone, there is none to wait for.
     assert released(seen) == [(0, 4), (0, 4), (1, 34), (1, 34), (2, 50)]
-    assert [ask.intended_ns for ask, _ in seen] == [0, 4, 5, 6, 50]
+    assert [scheduled.intended_ns for scheduled, _ in seen] == [0, 4, 5, 6, 50]
 
 
 @pytest.mark.parametrize("late_ns", [0, 3, 17])
@@ -66,13 +66,13 @@ def test_a_dynamic_batch_goes_as_soon_as_it_is_full() -> None:
 @pytest.mark.parametrize("late_ns", [0, 3])
 def test_continuous_admission_lets_each_go_as_soon_as_a_slot_is_free(late_ns: int) -> None:
     seen = play(Continuous(OpenLoop(asks_at(0, 1, 2, 60)), limit=2), [50, 10, 10, 10], late_ns)
-    assert [ask.released_ns for ask, _ in seen] == [0, 1, 11, 60]
+    assert [scheduled.released_ns for scheduled, _ in seen] == [0, 1, 11, 60]
 
 
 def test_continuous_admission_without_a_limit_holds_nothing() -> None:
     gate = Continuous(OpenLoop(asks_at(0, 1, 2)))
     due = gate.due(500)
-    assert [ask.released_ns for ask in due] == [0, 1, 2]  # what is late is the client, and shows as its lag
+    assert [scheduled.released_ns for scheduled in due] == [0, 1, 2]  # what is late is the client, and shows as its lag
     assert gate.next_due_ns() is None
 
 
@@ -81,7 +81,7 @@ def test_a_closed_loop_smaller_than_the_batch_does_not_wait_for_ever() -> None:
     assert released(seen) == [(0, 0), (0, 0), (1, 20)]
 
 
-def rows_of(seen: list[tuple[Ask, int]], size: int):
+def rows_of(seen: list[tuple[ScheduledRequest, int]], size: int):
     columns = [(a.group, a.intended_ns, a.released_ns, end) for a, end in seen]
     return held(*(np.array(column) for column in zip(*columns, strict=True)), size=size)
 

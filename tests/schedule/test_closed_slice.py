@@ -8,27 +8,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlens.record.request import Request
-from twinlens.schedule.request import Ask, SeesEnds, answered
+from twinlens.schedule.request import ScheduledRequest, SeesEnds, request_of
 from twinlens.schedule.turns.closed_loop_slice import ClosedSlice
 
 
-def asks(count: int = 10_000) -> Iterator[Ask]:
-    return (Ask(number, number, 0, 4, 2, (1, number)) for number in range(count))
+def asks(count: int = 10_000) -> Iterator[ScheduledRequest]:
+    return (ScheduledRequest(number, number, 0, 4, 2, (1, number)) for number in range(count))
 
 
 def played(schedule: ClosedSlice, begin_ns: int, takes_ns: int) -> list[Request]:
     """All of it against a server that takes equally long for each."""
     rows: list[Request] = []
-    flying: list[tuple[int, Ask]] = []
+    flying: list[tuple[int, ScheduledRequest]] = []
     now_ns = begin_ns
     while True:
-        flying += [(ask.intended_ns + takes_ns, ask) for ask in schedule.due(now_ns)]
+        flying += [(scheduled.intended_ns + takes_ns, scheduled) for scheduled in schedule.due(now_ns)]
         if not flying:
             assert schedule.next_due_ns() is None
             return rows
-        now_ns, ask = min(flying, key=lambda one: one[0])
-        flying.remove((now_ns, ask))
-        rows.append(answered(ask, sent_ns=ask.intended_ns, chunk_ns=(now_ns,), chunk_tokens=(2,), end_ns=now_ns))
+        now_ns, scheduled = min(flying, key=lambda one: one[0])
+        flying.remove((now_ns, scheduled))
+        rows.append(
+            request_of(scheduled, sent_ns=scheduled.intended_ns, chunk_ns=(now_ns,), chunk_tokens=(2,), end_ns=now_ns)
+        )
         schedule.done(rows[-1])
 
 

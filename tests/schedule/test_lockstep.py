@@ -13,25 +13,34 @@ from hypothesis import strategies as st
 from twinlens.record.request import Request
 from twinlens.schedule.content.length import sample_length
 from twinlens.schedule.loop.lockstep import Lockstep
-from twinlens.schedule.request import Ask
+from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.workload.length import Fixed, Length, Lognormal, Uniform
 
 
-def answered(ask: Ask, at_ns: int, takes_ns: int) -> Request:
+def answered(scheduled: ScheduledRequest, at_ns: int, takes_ns: int) -> Request:
     end_ns = at_ns + takes_ns
-    return Request(ask.group, ask.intended_ns, at_ns, (end_ns,), (1,), end_ns, ask.input_tokens, ask.output_tokens)
+    return Request(
+        scheduled.group,
+        scheduled.intended_ns,
+        at_ns,
+        (end_ns,),
+        (1,),
+        end_ns,
+        scheduled.input_tokens,
+        scheduled.output_tokens,
+    )
 
 
-def played(schedule: Lockstep, takes_ns: list[int]) -> list[tuple[Ask, ...]]:
+def played(schedule: Lockstep, takes_ns: list[int]) -> list[tuple[ScheduledRequest, ...]]:
     """What it hands out to a server whose i-th batch takes `takes_ns[i % n]`."""
-    now_ns, batches = 0, list[tuple[Ask, ...]]()
+    now_ns, batches = 0, list[tuple[ScheduledRequest, ...]]()
     while asks := schedule.due(now_ns):
         assert schedule.due(now_ns) == (), "each is handed out once"
         assert schedule.next_due_ns() is None, "nothing is due while a batch runs"
         batches.append(asks)
         took = takes_ns[(len(batches) - 1) % len(takes_ns)]
-        for ask in asks:
-            schedule.done(answered(ask, now_ns, took))
+        for scheduled in asks:
+            schedule.done(answered(scheduled, now_ns, took))
         now_ns += took
     return batches
 
@@ -49,14 +58,14 @@ def test_each_ask_is_handed_out_once_until_time_and_rows_are_enough(
     uniform = Uniform(kind="uniform", min=1, max=9)
     schedule = Lockstep(batch, uniform, uniform, until_ns=until_ns, min_requests=least, seed=1, first_group=first_group)
     batches = played(schedule, takes_ns)
-    asks = [ask for one in batches for ask in one]
-    assert [ask.number for ask in asks] == list(range(len(asks)))
+    asks = [scheduled for one in batches for scheduled in one]
+    assert [scheduled.number for scheduled in asks] == list(range(len(asks)))
     assert all(len(one) == batch and len({a.intended_ns for a in one}) == 1 for one in batches)
     assert [one[0].group for one in batches] == list(range(first_group, first_group + len(batches)))
     assert schedule.groups == first_group + len(batches)
-    assert len({ask.seed for ask in asks}) == len(asks), "no two asks share a prompt"
+    assert len({scheduled.seed for scheduled in asks}) == len(asks), "no two requests share a prompt"
     for one in batches:
-        assert len({(ask.input_tokens, ask.output_tokens) for ask in one}) == 1
+        assert len({(scheduled.input_tokens, scheduled.output_tokens) for scheduled in one}) == 1
     spent = [takes_ns[i % len(takes_ns)] for i in range(len(batches))]
     enough = lambda n: sum(spent[:n]) >= until_ns and n * batch >= least  # noqa: E731
     assert enough(len(batches))
@@ -67,15 +76,15 @@ def test_each_ask_is_handed_out_once_until_time_and_rows_are_enough(
 def test_a_continuation_asks_for_what_was_not_asked_before() -> None:
     lengths = (Fixed(value=4), Fixed(value=2))
     first = Lockstep(2, *lengths, until_ns=0, min_requests=4, seed=3)
-    before = [ask.seed for one in played(first, [5]) for ask in one]
+    before = [scheduled.seed for one in played(first, [5]) for scheduled in one]
     second = Lockstep(2, *lengths, until_ns=0, min_requests=4, seed=3, first_group=first.groups)
-    after = [ask.seed for one in played(second, [5]) for ask in one]
+    after = [scheduled.seed for one in played(second, [5]) for scheduled in one]
     assert len(set(before + after)) == 8
 
 
 def test_images_have_no_lengths() -> None:
     (one,) = played(Lockstep(2, None, None, until_ns=0, min_requests=2, seed=0), [1])
-    assert [(ask.input_tokens, ask.output_tokens) for ask in one] == [(0, 0), (0, 0)]
+    assert [(scheduled.input_tokens, scheduled.output_tokens) for scheduled in one] == [(0, 0), (0, 0)]
 
 
 def test_other_seeds_ask_for_other_prompts() -> None:
@@ -114,8 +123,8 @@ def test_lengths_have_the_mean_and_spread_they_say() -> None:
 def test_what_is_over_when_asked_is_over_when_waited_for() -> None:
     """The time can run out between the end of the last batch and the next question: nobody may then wait for ever."""
     schedule = Lockstep(1, Fixed(value=4), Fixed(value=2), until_ns=100, min_requests=1, seed=0)
-    (ask,) = schedule.due(0)
-    schedule.done(answered(ask, 0, 99))
+    (scheduled,) = schedule.due(0)
+    schedule.done(answered(scheduled, 0, 99))
     assert schedule.next_due_ns() == 99
     assert schedule.due(101) == ()
     assert schedule.next_due_ns() is None

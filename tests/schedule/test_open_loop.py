@@ -8,7 +8,7 @@ from scipy import stats
 
 from twinlens.record.request import Request
 from twinlens.schedule.loop.open_loop import OpenLoop, arrival_times_ns
-from twinlens.schedule.request import Ask
+from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.workload.arrival import Arrival, Closed, Constant, Gamma, Lockstep, Offline, Poisson, Ramp
 
 SURE = 1e-4  # a test on a fixed seed either always passes or never; this guards the choice of the seed
@@ -102,7 +102,7 @@ def test_arrivals_that_are_not_settled_beforehand_are_refused(arrival: Arrival) 
 
 
 def test_an_open_loop_hands_out_what_is_due_and_waits_for_nothing() -> None:
-    asks = [Ask(i, i, at_ns, 8, 4, (0, i)) for i, at_ns in enumerate((0, 10, 10, 30))]
+    asks = [ScheduledRequest(i, i, at_ns, 8, 4, (0, i)) for i, at_ns in enumerate((0, 10, 10, 30))]
     loop = OpenLoop(asks)
     assert loop.next_due_ns() == 0
     assert loop.due(0) == (asks[0],)

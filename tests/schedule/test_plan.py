@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from twinlens.schedule.content.draw import single_asks
+from twinlens.schedule.content.draw import single_requests
 from twinlens.schedule.content.length import mean_length, sample_length, sample_lengths
-from twinlens.schedule.loop.conversation import session_asks
+from twinlens.schedule.loop.conversation import session_requests
 from twinlens.schedule.plan import SCHEDULE_SCHEMA, Plan
-from twinlens.schedule.request import Ask, answered
+from twinlens.schedule.request import ScheduledRequest, request_of
 from twinlens.schedule.trace.read import read_trace
 from twinlens.spec.workload.arrival import Trace
 from twinlens.spec.workload.length import Empirical, Fixed, Length, Lognormal, Uniform
@@ -38,11 +38,11 @@ def plans() -> list[Plan]:
     talks = workload(sessions=Sessions(turns=Uniform(kind="uniform", min=1, max=4), think_s=2.0))
     trace = Trace(path="tests/vectors/traces/mooncake.jsonl", format="mooncake")
     return [
-        single_asks(plain, times, seed=1, prompt_seed=2, first=100),
-        single_asks(shared, times, seed=1, prompt_seed=2),
-        session_asks(talks, times, seed=1, prompt_seed=2, first_session=7, first_number=300),
+        single_requests(plain, times, seed=1, prompt_seed=2, first=100),
+        single_requests(shared, times, seed=1, prompt_seed=2),
+        session_requests(talks, times, seed=1, prompt_seed=2, first_session=7, first_number=300),
         read_trace(trace, 60.0, prompt_seed=2).plan,
-        single_asks(plain, times[:0], seed=1, prompt_seed=2),
+        single_requests(plain, times[:0], seed=1, prompt_seed=2),
     ]
 
 
@@ -78,21 +78,21 @@ def test_later_turns_have_no_intended_time_in_the_table() -> None:
 
 def test_the_nth_request_holds_the_same_however_many_are_drawn() -> None:
     spread = workload(input_tokens=LENGTHS[2], output_tokens=LENGTHS[1], prefix=Prefix(tokens=5, count=9))
-    whole = single_asks(spread, np.zeros(3000, dtype=np.int64), seed=4, prompt_seed=5)
-    tail = single_asks(spread, np.zeros(1100, dtype=np.int64), seed=4, prompt_seed=5, first=1900)
+    whole = single_requests(spread, np.zeros(3000, dtype=np.int64), seed=4, prompt_seed=5)
+    tail = single_requests(spread, np.zeros(1100, dtype=np.int64), seed=4, prompt_seed=5, first=1900)
     assert whole[1900:] == list(tail)
 
 
 def test_changing_one_quantity_leaves_the_others_as_they_were() -> None:
     times = np.zeros(200, dtype=np.int64)
-    first = single_asks(workload(input_tokens=LENGTHS[2], output_tokens=LENGTHS[1]), times, seed=4, prompt_seed=5)
-    other = single_asks(workload(input_tokens=LENGTHS[1], output_tokens=LENGTHS[1]), times, seed=4, prompt_seed=5)
+    first = single_requests(workload(input_tokens=LENGTHS[2], output_tokens=LENGTHS[1]), times, seed=4, prompt_seed=5)
+    other = single_requests(workload(input_tokens=LENGTHS[1], output_tokens=LENGTHS[1]), times, seed=4, prompt_seed=5)
     assert (first.output_tokens == other.output_tokens).all()
     assert (first.input_tokens != other.input_tokens).any()
 
 
 def test_images_have_no_tokens() -> None:
-    plan = single_asks(workload(data=Images()), np.zeros(3, dtype=np.int64), seed=4, prompt_seed=5)
+    plan = single_requests(workload(data=Images()), np.zeros(3, dtype=np.int64), seed=4, prompt_seed=5)
     assert plan.input_tokens.tolist() == plan.output_tokens.tolist() == [0, 0, 0]
 
 
@@ -125,7 +125,9 @@ def test_one_length_is_the_first_of_many(length: Length) -> None:
 
 
 def test_a_row_made_from_an_ask_keeps_what_it_was() -> None:
-    ask = Ask(4, 2, 100, 50, 8, (1, 0, 4), session=3, turn=1, released_ns=120)
-    row = answered(ask, sent_ns=130, chunk_ns=(140,), chunk_tokens=(5,), end_ns=140, output_tokens=5, outcome="cut_off")
+    scheduled = ScheduledRequest(4, 2, 100, 50, 8, (1, 0, 4), session=3, turn=1, released_ns=120)
+    row = request_of(
+        scheduled, sent_ns=130, chunk_ns=(140,), chunk_tokens=(5,), end_ns=140, output_tokens=5, outcome="cut_off"
+    )
     assert (row.group, row.intended_ns, row.released_ns, row.session, row.turn) == (2, 100, 120, 3, 1)
     assert (row.input_tokens, row.output_tokens, row.asked_tokens) == (50, 5, 8)

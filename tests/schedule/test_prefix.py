@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from twinlens.schedule.content.draw import single_asks
+from twinlens.schedule.content.draw import single_requests
 from twinlens.schedule.content.prefix import (
     expected_hit_share,
     prefix_probabilities,
     prefix_token_share,
     reusable_tokens,
 )
-from twinlens.schedule.loop.conversation import session_asks
+from twinlens.schedule.loop.conversation import session_requests
 from twinlens.schedule.trace.read import read_trace
 from twinlens.spec.workload.arrival import Trace
 from twinlens.spec.workload.length import Fixed, Lognormal
@@ -26,7 +26,7 @@ SPREAD = Lognormal(kind="lognormal", mean=200.0, cv=1.0, max=2000)
 
 def planned(count: int, seed: int = 1, **fields: object):
     workload = InferenceWorkload(kind="inference", model="tiny", **fields)  # type: ignore[arg-type]
-    return single_asks(workload, np.zeros(count, dtype=np.int64), seed=seed, prompt_seed=2)
+    return single_requests(workload, np.zeros(count, dtype=np.int64), seed=seed, prompt_seed=2)
 
 
 def test_zipf_gives_the_second_half_of_what_the_first_gets() -> None:
@@ -81,7 +81,7 @@ def test_a_later_turn_may_reuse_the_prompt_before_it() -> None:
         prefix=Prefix(tokens=100),
         sessions=Sessions(turns=Fixed(value=3)),
     )
-    plan = session_asks(workload, np.zeros(2, dtype=np.int64), seed=1, prompt_seed=2)
+    plan = session_requests(workload, np.zeros(2, dtype=np.int64), seed=1, prompt_seed=2)
     assert plan.input_tokens.tolist() == [110, 125, 140, 110, 125, 140]
     assert reusable_tokens(plan).tolist() == [0, 110, 125, 100, 110, 125]
 

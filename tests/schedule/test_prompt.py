@@ -10,11 +10,11 @@ import pytest
 
 from twinlens.errors import BadInput
 from twinlens.schedule.build import load_of
-from twinlens.schedule.content.draw import single_asks
+from twinlens.schedule.content.draw import single_requests
 from twinlens.schedule.content.prompt import FileWords, SyntheticWords, Words, messages, prompt_text, words_of
 from twinlens.schedule.content.words import WORDS
-from twinlens.schedule.loop.conversation import session_asks
-from twinlens.schedule.request import Ask
+from twinlens.schedule.loop.conversation import session_requests
+from twinlens.schedule.request import ScheduledRequest
 from twinlens.schedule.trace.read import read_trace
 from twinlens.spec.load import parse
 from twinlens.spec.workload.arrival import Trace
@@ -45,8 +45,8 @@ def workload(**fields: object) -> InferenceWorkload:
     )
 
 
-def asks_of(count: int, prompt_seed: int = 5, **fields: object) -> list[Ask]:
-    return list(single_asks(workload(**fields), np.zeros(count, dtype=np.int64), seed=1, prompt_seed=prompt_seed))
+def asks_of(count: int, prompt_seed: int = 5, **fields: object) -> list[ScheduledRequest]:
+    return list(single_requests(workload(**fields), np.zeros(count, dtype=np.int64), seed=1, prompt_seed=prompt_seed))
 
 
 def test_the_words_are_512_different_plain_ones() -> None:
@@ -55,7 +55,7 @@ def test_the_words_are_512_different_plain_ones() -> None:
 
 
 def test_a_prompt_has_as_many_words_as_tokens_were_asked_for(words: Words) -> None:
-    assert {len(prompt_text(ask, words).split()) for ask in asks_of(20)} == {40}
+    assert {len(prompt_text(scheduled, words).split()) for scheduled in asks_of(20)} == {40}
 
 
 def test_a_longer_cut_of_a_stream_begins_with_the_shorter(words: Words) -> None:
@@ -73,7 +73,7 @@ def test_tokens_per_word_makes_fewer_words_and_cuts_still_meet() -> None:
 
 
 def test_no_two_prompts_begin_alike(words: Words) -> None:
-    begins = {" ".join(prompt_text(ask, words).split()[:4]) for ask in asks_of(2000)}
+    begins = {" ".join(prompt_text(scheduled, words).split()[:4]) for scheduled in asks_of(2000)}
     assert len(begins) == 2000
 
 
@@ -99,20 +99,20 @@ def test_a_file_without_words_is_refused(content: str | bytes | None, tmp_path: 
 def test_prompts_with_one_prefix_share_it_exactly_and_nothing_more(words: Words) -> None:
     asks = asks_of(60, prefix=Prefix(tokens=25, count=3))
     by_prefix: dict[int | None, set[str]] = {}
-    for ask in asks:
-        said = prompt_text(ask, words).split()
+    for scheduled in asks:
+        said = prompt_text(scheduled, words).split()
         assert len(said) == 65
-        by_prefix.setdefault(ask.prefix_id, set()).add(" ".join(said[:25]))
+        by_prefix.setdefault(scheduled.prefix_id, set()).add(" ".join(said[:25]))
     assert len(by_prefix) == 3
     assert all(len(begins) == 1 for begins in by_prefix.values())
     assert len(set.union(*by_prefix.values())) == 3
-    assert len({" ".join(prompt_text(ask, words).split()[25:29]) for ask in asks}) == 60
+    assert len({" ".join(prompt_text(scheduled, words).split()[25:29]) for scheduled in asks}) == 60
 
 
 def test_each_turns_prompt_begins_with_the_one_before(words: Words) -> None:
     talks = workload(sessions=Sessions(turns=Fixed(value=4)), prefix=Prefix(tokens=10))
-    first, second, *rest = session_asks(talks, np.zeros(2, dtype=np.int64), seed=1, prompt_seed=5)
-    texts = [prompt_text(ask, words) for ask in (first, second, *rest)]
+    first, second, *rest = session_requests(talks, np.zeros(2, dtype=np.int64), seed=1, prompt_seed=5)
+    texts = [prompt_text(scheduled, words) for scheduled in (first, second, *rest)]
     assert all(later.startswith(earlier + " ") for earlier, later in pairwise(texts[:4]))
     assert [len(text.split()) for text in texts[:4]] == [50, 98, 146, 194]
     assert texts[4].split()[:10] == texts[0].split()[:10]  # the other session has the prefix and nothing else of it
@@ -121,7 +121,7 @@ def test_each_turns_prompt_begins_with_the_one_before(words: Words) -> None:
 
 def test_messages_are_the_same_words_told_apart_by_who_said_them(words: Words) -> None:
     talks = workload(sessions=Sessions(turns=Fixed(value=3)), prefix=Prefix(tokens=10))
-    asks = list(session_asks(talks, np.zeros(1, dtype=np.int64), seed=1, prompt_seed=5))
+    asks = list(session_requests(talks, np.zeros(1, dtype=np.int64), seed=1, prompt_seed=5))
     chat = messages(asks[2], words)
     assert [(m["role"], len(m["content"].split())) for m in chat] == [
         ("system", 10),
@@ -137,22 +137,22 @@ def test_messages_are_the_same_words_told_apart_by_who_said_them(words: Words) -
 
 def test_what_the_server_really_said_may_stand_in_the_history(words: Words) -> None:
     talks = workload(sessions=Sessions(turns=Fixed(value=3)))
-    ask = session_asks(talks, np.zeros(1, dtype=np.int64), seed=1, prompt_seed=5)[2]
-    ours, theirs = messages(ask, words), messages(ask, words, answers=("Yes.",))
+    scheduled = session_requests(talks, np.zeros(1, dtype=np.int64), seed=1, prompt_seed=5)[2]
+    ours, theirs = messages(scheduled, words), messages(scheduled, words, answers=("Yes.",))
     assert theirs[1] == {"role": "assistant", "content": "Yes."}
     assert [theirs[i] for i in (0, 2, 3, 4)] == [ours[i] for i in (0, 2, 3, 4)]
 
 
 def test_a_single_prompt_is_one_message(words: Words) -> None:
-    (ask,) = asks_of(1)
-    assert messages(ask, words) == [{"role": "user", "content": prompt_text(ask, words)}]
+    (scheduled,) = asks_of(1)
+    assert messages(scheduled, words) == [{"role": "user", "content": prompt_text(scheduled, words)}]
 
 
 def test_prompts_of_a_trace_share_the_blocks_that_it_says() -> None:
     traces = Path(__file__).parents[1] / "vectors" / "traces"
     plan = read_trace(Trace(path=str(traces / "mooncake.jsonl"), format="mooncake"), 60.0, prompt_seed=3).plan
     words = SyntheticWords()
-    first, second, third = (prompt_text(ask, words).split() for ask in plan)
+    first, second, third = (prompt_text(scheduled, words).split() for scheduled in plan)
     assert (len(first), len(second), len(third)) == (1100, 1536, 600)
     assert first[:1024] == second[:1024]
     assert first[1024:1030] != second[1024:1030]
@@ -174,7 +174,7 @@ def test_every_point_repeat_and_salt_has_prompts_of_its_own_and_a_run_has_its_ow
     def begins(spec, salt: int = 0) -> set[str]:
         plan = load_of(spec, salt=salt).plan
         assert plan is not None
-        return {" ".join(prompt_text(ask, words).split()[:4]) for ask in plan}
+        return {" ".join(prompt_text(scheduled, words).split()[:4]) for scheduled in plan}
 
     first, again = parse(study()).runs()
     other = parse(study(rate_per_s=20.0)).runs()[0]

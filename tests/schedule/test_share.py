@@ -13,7 +13,7 @@ from twinlens.errors import BadInput
 from twinlens.record.request import Request
 from twinlens.schedule.build import load_of
 from twinlens.schedule.lost_client import LostClientSchedule
-from twinlens.schedule.request import Ask, Schedule, answered
+from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
 from twinlens.schedule.split import Share, is_closed, refuse_unshared, shared_schedule
 from twinlens.spec.study import RunSpec
 
@@ -34,22 +34,26 @@ def closed(concurrency: int, **parts: Any) -> RunSpec:
     return asked(arrival={"kind": "closed"}, point={"concurrency": concurrency}, **parts)
 
 
-def played(schedule: Schedule, takes_ns: int, until_ns: int | None = None) -> tuple[list[Ask], list[Request]]:
+def played(
+    schedule: Schedule, takes_ns: int, until_ns: int | None = None
+) -> tuple[list[ScheduledRequest], list[Request]]:
     """Every answer takes as long; stops (as a killed client does) at `until_ns`. What was asked, and what had ended."""
-    running: list[tuple[int, Ask]] = []
+    running: list[tuple[int, ScheduledRequest]] = []
     asks, rows = [], []
     now_ns = 0
     while True:
-        for ask in schedule.due(now_ns):
-            asks.append(ask)
-            running.append((ask.intended_ns + takes_ns, ask))
+        for scheduled in schedule.due(now_ns):
+            asks.append(scheduled)
+            running.append((scheduled.intended_ns + takes_ns, scheduled))
         times = [end_ns for end_ns, _ in running] + [at for at in [schedule.next_due_ns()] if at is not None]
         if not times or (until_ns is not None and min(times) > until_ns):
             return asks, rows
         now_ns = min(times)
-        for end_ns, ask in sorted((one for one in running if one[0] <= now_ns), key=lambda one: one[0]):
-            running.remove((end_ns, ask))
-            row = answered(ask, sent_ns=ask.intended_ns, chunk_ns=(end_ns,), chunk_tokens=(6,), end_ns=end_ns)
+        for end_ns, scheduled in sorted((one for one in running if one[0] <= now_ns), key=lambda one: one[0]):
+            running.remove((end_ns, scheduled))
+            row = request_of(
+                scheduled, sent_ns=scheduled.intended_ns, chunk_ns=(end_ns,), chunk_tokens=(6,), end_ns=end_ns
+            )
             rows.append(row)
             schedule.done(row)
 
@@ -64,8 +68,10 @@ def shares(spec: RunSpec, count: int) -> list[Schedule]:
 def test_the_parts_of_an_open_loop_are_the_whole_of_it(parts: dict[str, Any], count: int) -> None:
     spec = poisson(**parts)
     whole, _ = played(load_of(spec).schedule, SECOND // 10)
-    found = [ask for part in shares(spec, count) for ask in played(part, SECOND // 10)[0]]
-    assert sorted(found, key=lambda ask: ask.number) == sorted(whole, key=lambda ask: ask.number)
+    found = [scheduled for part in shares(spec, count) for scheduled in played(part, SECOND // 10)[0]]
+    assert sorted(found, key=lambda scheduled: scheduled.number) == sorted(
+        whole, key=lambda scheduled: scheduled.number
+    )
 
 
 @given(count=st.integers(1, 7), concurrency=st.integers(7, 20))
@@ -73,14 +79,14 @@ def test_the_parts_of_a_closed_loop_have_its_slots_and_share_no_ask(count: int, 
     spec = closed(concurrency)
     parts = shares(spec, count)
     assert sum(len(part.due(0)) for part in parts) == concurrency
-    asks = [ask for part in shares(spec, count) for ask in played(part, SECOND // 3)[0]]
-    assert len({ask.number for ask in asks}) == len(asks)
-    assert len({ask.seed for ask in asks}) == len(asks)
+    asks = [scheduled for part in shares(spec, count) for scheduled in played(part, SECOND // 3)[0]]
+    assert len({scheduled.number for scheduled in asks}) == len(asks)
+    assert len({scheduled.seed for scheduled in asks}) == len(asks)
 
 
 def test_sessions_of_a_closed_loop_stay_with_one_client() -> None:
     parts = shares(closed(4, sessions=SESSIONS), 2)
-    sessions = [{ask.session for ask in played(part, SECOND // 10)[0]} for part in parts]
+    sessions = [{scheduled.session for scheduled in played(part, SECOND // 10)[0]} for part in parts]
     assert all(sessions)
     assert not sessions[0] & sessions[1]
 
@@ -108,7 +114,7 @@ def test_continuous_admission_without_a_limit_can_be_split_and_says_when_it_let_
     spec = asked(arrival={"kind": "poisson"}, point={"rate_per_s": 20, "admission": "continuous"})
     asks, _ = played(shares(spec, 2)[1], SECOND // 10)
     assert asks
-    assert all(ask.released_ns == ask.intended_ns for ask in asks)
+    assert all(scheduled.released_ns == scheduled.intended_ns for scheduled in asks)
 
 
 @pytest.mark.parametrize("parts", [{}, {"sessions": SESSIONS}])
@@ -124,7 +130,7 @@ def test_every_ask_of_a_lost_client_has_one_row(parts: dict[str, Any], lost_ns: 
     assert remaining.count == len(failed)
     if not parts:  # how many turns of a session are asked in time depends on how long answers took
         whole, _ = played(shares(spec, 2)[0], takes_ns)
-        assert sorted(row.group for row in [*rows, *failed]) == [ask.number for ask in whole]
+        assert sorted(row.group for row in [*rows, *failed]) == [scheduled.number for scheduled in whole]
     numbers = [row.group for row in [*rows, *failed]]
     assert len(set(numbers)) == len(numbers)
     assert all(lost_ns <= row.end_ns and row.intended_ns <= row.sent_ns <= row.end_ns for row in failed)
@@ -137,7 +143,7 @@ def test_a_closed_loop_loses_what_was_under_way_and_no_more(lost_ns: int, takes_
     asks, rows = played(shares(spec, 2)[0], takes_ns, until_ns=lost_ns)
     remaining = LostClientSchedule(shares(spec, 2)[0], rows, lost_ns, "gone", closed=is_closed(spec))
     failed = remaining.due(lost_ns)
-    assert {row.group for row in failed} == {ask.number for ask in asks} - {row.group for row in rows}
+    assert {row.group for row in failed} == {scheduled.number for scheduled in asks} - {row.group for row in rows}
     assert len(failed) == 3  # slots 0, 2 and 4 of five
     assert remaining.next_due_ns() is None
     assert remaining.due(10 * SECOND) == []

@@ -20,7 +20,7 @@ def read(name: str | Path, kind: str, seconds: float = 1e6, **fields: float) -> 
 
 
 def columns(plan: Plan) -> list[tuple[int, int, int]]:
-    return [(ask.intended_ns, ask.input_tokens, ask.output_tokens) for ask in plan]
+    return [(scheduled.intended_ns, scheduled.input_tokens, scheduled.output_tokens) for scheduled in plan]
 
 
 def test_azure_dates_keep_their_seventh_digit_and_cross_midnight() -> None:
@@ -46,7 +46,7 @@ def test_burstgpt_with_sessions_has_its_columns_elsewhere() -> None:
 def test_mooncake_counts_milliseconds_and_names_blocks() -> None:
     plan = read("mooncake.jsonl", "mooncake").plan
     assert columns(plan) == [(0, 1100, 52), (3_053_000_000, 1536, 26), (3_053_000_000, 600, 500)]
-    assert [ask.blocks for ask in plan] == [(46, 47, 48), (46, 47, 49), (50, 51)]
+    assert [scheduled.blocks for scheduled in plan] == [(46, 47, 48), (46, 47, 49), (50, 51)]
 
 
 def test_a_plain_file_may_be_out_of_order() -> None:

@@ -26,7 +26,7 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, declared, observed
 from twinlens.record.request import Request
 from twinlens.record.step import Marks
-from twinlens.schedule.request import Ask, Schedule, answered
+from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import Images, InferenceWorkload, TrainingWorkload
 
@@ -142,9 +142,9 @@ class FakeServer:
     def play(self, schedule: Schedule, rows: Rows) -> None:
         laws = self._laws
         while True:
-            asks = schedule.due(laws.now_ns())
-            if asks:
-                for request in self._answer(asks):
+            upcoming = schedule.due(laws.now_ns())
+            if upcoming:
+                for request in self._answer(upcoming):
                     rows(request)
                     schedule.done(request)
             elif (due_ns := schedule.next_due_ns()) is not None:
@@ -155,22 +155,22 @@ class FakeServer:
     def close(self) -> None:
         pass
 
-    def _answer(self, asks: tuple[Ask, ...]) -> list[Request]:
+    def _answer(self, upcoming: tuple[ScheduledRequest, ...]) -> list[Request]:
         laws, law = self._laws, self._laws.law
         sent_ns = laws.now_ns()
         stall_s = laws.begin_row()
-        times = [laws.spend(stall_s + law["a_s"] + law["b_s"] * sum(ask.input_tokens for ask in asks))]
-        longest = max(ask.output_tokens for ask in asks)
-        times += [laws.spend(max(law["c_s"], law["d_s"] * len(asks))) for _ in range(longest - 1)]
+        times = [laws.spend(stall_s + law["a_s"] + law["b_s"] * sum(scheduled.input_tokens for scheduled in upcoming))]
+        longest = max(scheduled.output_tokens for scheduled in upcoming)
+        times += [laws.spend(max(law["c_s"], law["d_s"] * len(upcoming))) for _ in range(longest - 1)]
         return [
-            answered(
-                ask,
+            request_of(
+                scheduled,
                 sent_ns=sent_ns,
-                chunk_ns=tuple(times[: max(1, ask.output_tokens)]),
-                chunk_tokens=(1,) * ask.output_tokens or (0,),
-                end_ns=times[max(1, ask.output_tokens) - 1],
+                chunk_ns=tuple(times[: max(1, scheduled.output_tokens)]),
+                chunk_tokens=(1,) * scheduled.output_tokens or (0,),
+                end_ns=times[max(1, scheduled.output_tokens) - 1],
             )
-            for ask in asks
+            for scheduled in upcoming
         ]
 
 

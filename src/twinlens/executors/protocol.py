@@ -10,7 +10,7 @@ from twinlens.record.compliance import Response
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request
 from twinlens.record.step import Marks
-from twinlens.schedule.request import Ask, Schedule
+from twinlens.schedule.request import Schedule, ScheduledRequest
 from twinlens.spec.study import RunSpec
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Rows = Callable[[Request], None]
 """Takes each request as it ends."""
-OnResponse = Callable[[Ask, Request, Response], None]
+OnResponse = Callable[[ScheduledRequest, Request, Response], None]
 """Takes each request as it ends, with what was asked and what the answer said."""
 Say = Callable[[str], None]
 """Takes a short phrase about what is going on, for people who wait."""

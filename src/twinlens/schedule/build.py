@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinlens.schedule.content.draw import endless_asks, single_asks
+from twinlens.schedule.content.draw import endless_requests, single_requests
 from twinlens.schedule.loop.admission import Batches, Continuous
 from twinlens.schedule.loop.closed_loop import ClosedLoop
-from twinlens.schedule.loop.conversation import Conversation, endless_sessions, session_asks
+from twinlens.schedule.loop.conversation import Conversation, endless_sessions, session_requests
 from twinlens.schedule.loop.open_loop import OpenLoop, arrival_times_ns
 from twinlens.schedule.plan import Plan
 from twinlens.schedule.request import Schedule
@@ -64,8 +64,8 @@ def _closed(spec: RunSpec, workload: InferenceWorkload, duration_s: float, salt:
     if workload.sessions is not None:
         sessions = endless_sessions(workload, seed=spec.seed, prompt_seed=prompt_seed)
         return Load(Conversation(sessions, concurrency, until_ns=until_ns), None)
-    asks = endless_asks(workload, seed=spec.seed, prompt_seed=prompt_seed)
-    return Load(ClosedLoop(concurrency, asks, until_ns=until_ns, min_requests=spec.protocol.min_rows), None)
+    upcoming = endless_requests(workload, seed=spec.seed, prompt_seed=prompt_seed)
+    return Load(ClosedLoop(concurrency, upcoming, until_ns=until_ns, min_requests=spec.protocol.min_rows), None)
 
 
 def _open(spec: RunSpec, workload: InferenceWorkload, duration_s: float, salt: int) -> Load:
@@ -75,7 +75,7 @@ def _open(spec: RunSpec, workload: InferenceWorkload, duration_s: float, salt: i
         return Load(OpenLoop(recorded.plan), recorded.plan, recorded.unusable)
     times_ns = arrival_times_ns(workload.arrival, spec.point.rate_per_s, duration_s, spec.seed)
     if workload.sessions is None:
-        plan = single_asks(workload, times_ns, seed=spec.seed, prompt_seed=prompt_seed)
+        plan = single_requests(workload, times_ns, seed=spec.seed, prompt_seed=prompt_seed)
         return Load(OpenLoop(plan), plan)
-    plan = session_asks(workload, times_ns, seed=spec.seed, prompt_seed=prompt_seed)
+    plan = session_requests(workload, times_ns, seed=spec.seed, prompt_seed=prompt_seed)
     return Load(Conversation([plan], until_ns=round(duration_s * 1e9)), plan)

@@ -1,8 +1,8 @@
 """Requests that a lost client had not finished: its schedule is played on without it, and each of them is recorded as
 failed.
 
-An open loop's load was offered whether or not anybody was there to send it, so its later asks fail too, each when it
-is due. In a closed loop the load goes with the client: only what was under way fails.
+An open loop's load was offered whether or not anybody was there to send it, so its later requests fail too, each when
+it is due. In a closed loop the load goes with the client: only what was under way fails.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from twinlens.record.request import Request
-from twinlens.schedule.request import Ask, Schedule, answered
+from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
 
 
 class LostClientSchedule:
     """`schedule` is a fresh copy of the lost client's, `reported` the rows it reported, in the order it did.
 
-    `lost_ns`: when it was last heard of. Which asks a schedule hands out depends only on what was done before, so
+    `lost_ns`: when it was last heard of. Which requests a schedule hands out depends only on what was done before, so
     playing the reported rows again tells what was under way.
     """
 
@@ -24,7 +24,7 @@ class LostClientSchedule:
         self, schedule: Schedule, reported: Iterable[Request], lost_ns: int, why: str, *, closed: bool
     ) -> None:
         self._schedule, self._lost_ns, self._why, self._closed = schedule, lost_ns, why, closed
-        self._owed: dict[int, Ask] = {}
+        self._owed: dict[int, ScheduledRequest] = {}
         self.count = 0
         for row in reported:
             self._look(row.end_ns)
@@ -39,8 +39,8 @@ class LostClientSchedule:
         if not self._closed:
             self._look(now_ns)
         while self._owed:
-            asks, self._owed = list(self._owed.values()), {}
-            rows = [self._failed(ask) for ask in asks]
+            upcoming, self._owed = list(self._owed.values()), {}
+            rows = [self._failed(scheduled) for scheduled in upcoming]
             found += rows
             if self._closed:
                 break
@@ -57,12 +57,12 @@ class LostClientSchedule:
         return None if self._closed else self._schedule.next_due_ns()
 
     def _look(self, now_ns: int) -> None:
-        self._owed |= {ask.number: ask for ask in self._schedule.due(now_ns)}
+        self._owed |= {scheduled.number: scheduled for scheduled in self._schedule.due(now_ns)}
 
-    def _failed(self, ask: Ask) -> Request:
-        at_ns = max(ask.intended_ns, self._lost_ns)
-        return answered(
-            ask,
+    def _failed(self, scheduled: ScheduledRequest) -> Request:
+        at_ns = max(scheduled.intended_ns, self._lost_ns)
+        return request_of(
+            scheduled,
             sent_ns=at_ns,
             chunk_ns=(),
             chunk_tokens=(),

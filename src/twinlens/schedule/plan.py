@@ -1,4 +1,4 @@
-"""A whole schedule as columns: computed first from a seed, stored with the run, read one ask at a time."""
+"""A whole schedule as columns: computed first from a seed, stored with the run, read one request at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Self, overload
 import numpy as np
 import pyarrow as pa
 
-from twinlens.schedule.request import Ask
+from twinlens.schedule.request import ScheduledRequest
 
 SCHEDULE_SCHEMA = pa.schema(
     [
@@ -28,14 +28,14 @@ SCHEDULE_SCHEMA = pa.schema(
     ]
 )
 NONE = -1
-"""Stands in a column of a plan for what an ask does not have; null in the stored table."""
+"""Stands in a column of a plan for what a request does not have; null in the stored table."""
 
 _OPTIONAL = ("prefix_id", "session", "turn", "think_ns")
-_OWN, _SESSION = 0, 1  # the second number of an ask's seed: what its third one counts
+_OWN, _SESSION = 0, 1  # the second number of a request's seed: what its third one counts
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Plan(Sequence[Ask]):
+class Plan(Sequence[ScheduledRequest]):
     """Asks as int64 columns of one length; a million plain ones are 24 MB. Optional columns are None where unused.
 
     `intended_ns` is NONE for a later turn of a session, due `think_ns` after the end of the turn before; the rows of a
@@ -59,17 +59,17 @@ class Plan(Sequence[Ask]):
         return len(self.intended_ns)
 
     @overload
-    def __getitem__(self, row: int) -> Ask: ...
+    def __getitem__(self, row: int) -> ScheduledRequest: ...
     @overload
-    def __getitem__(self, row: slice) -> list[Ask]: ...
-    def __getitem__(self, row: int | slice) -> Ask | list[Ask]:
+    def __getitem__(self, row: slice) -> list[ScheduledRequest]: ...
+    def __getitem__(self, row: int | slice) -> ScheduledRequest | list[ScheduledRequest]:
         if isinstance(row, slice):
             return [self[i] for i in range(*row.indices(len(self)))]
         row = range(len(self))[row]
         number = self.first_number + row
         session, turn = _at(self.session, row), _at(self.turn, row)
         is_turn = session is not None and turn is not None
-        return Ask(
+        return ScheduledRequest(
             number=number,
             group=number,
             intended_ns=int(self.intended_ns[row]),
@@ -85,7 +85,7 @@ class Plan(Sequence[Ask]):
         )
 
     def to_table(self) -> pa.Table:
-        """The plan as an Arrow table with SCHEDULE_SCHEMA; what an ask does not have is null."""
+        """The plan as an Arrow table with SCHEDULE_SCHEMA; what a request does not have is null."""
         count = len(self)
         numbers = np.arange(self.first_number, self.first_number + count)
         columns: dict[str, Any] = {

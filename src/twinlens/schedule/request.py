@@ -9,11 +9,12 @@ from twinlens.record.request import Request
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """`number`: position in the schedule. `group`: asks that start together share it. Lengths in tokens (0 for images).
+class ScheduledRequest:
+    """`number`: position in the schedule. `group`: requests that start together share it. Lengths in tokens (0 for
+    images).
 
-    `seed` decides the prompt's own words, so that no two asks of a run, and no two runs, share one; its first number
-    is the whole schedule's. `input_tokens` is the whole prompt: first `prefix_tokens` of the shared prefix
+    `seed` decides the prompt's own words, so that no two requests of a run, and no two runs, share one; its first
+    number is the whole schedule's. `input_tokens` is the whole prompt: first `prefix_tokens` of the shared prefix
     `prefix_id`, then what is its own. Turns of one `session` share a seed: each prompt goes on where the one before
     ended, and `history` holds the tokens of what was said: user, answer, user, …, user. `blocks` are the ids of the
     512-token blocks that a trace says the prompt begins with. `released_ns`: when an admission policy let it go.
@@ -34,21 +35,22 @@ class Ask:
     released_ns: int | None = None
 
 
-def answered(ask: Ask, **observed: Any) -> Request:
-    """The row of an ask: what it was comes from the ask, what happened (`sent_ns`, `chunk_ns`, …) from `observed`.
+def request_of(scheduled: ScheduledRequest, **observed: Any) -> Request:
+    """The row of a request: what it was comes from the request, what happened (`sent_ns`, `chunk_ns`, …) from
+    `observed`.
 
     `input_tokens` and `output_tokens` are those asked for unless the server said otherwise. A schedule knows its own
     again by this row, so an executor makes rows with it and nothing is forgotten.
     """
     asked = {
-        "group": ask.group,
-        "intended_ns": ask.intended_ns,
-        "input_tokens": ask.input_tokens,
-        "output_tokens": ask.output_tokens,
-        "asked_tokens": ask.output_tokens,
-        "released_ns": ask.released_ns,
-        "session": ask.session,
-        "turn": ask.turn,
+        "group": scheduled.group,
+        "intended_ns": scheduled.intended_ns,
+        "input_tokens": scheduled.input_tokens,
+        "output_tokens": scheduled.output_tokens,
+        "asked_tokens": scheduled.output_tokens,
+        "released_ns": scheduled.released_ns,
+        "session": scheduled.session,
+        "turn": scheduled.turn,
     }
     return Request(**(asked | observed))
 
@@ -56,12 +58,12 @@ def answered(ask: Ask, **observed: Any) -> Request:
 class Schedule(Protocol):
     """Pure and seeded; it is told the time and what is done, and has no clock of its own."""
 
-    def due(self, now_ns: int) -> tuple[Ask, ...]:
-        """The asks to start now; each is handed out once. Empty: nothing is due, or it is over."""
+    def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
+        """The requests to start now; each is handed out once. Empty: nothing is due, or it is over."""
         ...
 
     def next_due_ns(self) -> int | None:
-        """When the next ask is due; None when that depends on something being done first, or it is over.
+        """When the next request is due; None when that depends on something being done first, or it is over.
 
         Behind a gate it may be the moment of an arrival that the gate then holds back: nothing is due, look again.
         """
@@ -74,14 +76,15 @@ class Schedule(Protocol):
 
 @runtime_checkable
 class SeesEnds(Schedule, Protocol):
-    """A schedule whose next ask is known before an answer ends, so that it can leave as the end is seen."""
+    """A schedule whose next request is known before an answer ends, so that it can leave as the end is seen."""
 
-    def coming(self, place: int) -> Ask | None:
-        """The ask that is handed out after `place` others; when it will be due, only an end can tell."""
+    def coming(self, place: int) -> ScheduledRequest | None:
+        """The request that is handed out after `place` others; when it will be due, only an end can tell."""
         ...
 
-    def take(self, now_ns: int) -> Ask | None:
-        """The next ask, for a slot whose answer is seen to have ended well before it is understood; None: see `due`."""
+    def take(self, now_ns: int) -> ScheduledRequest | None:
+        """The next request, for a slot whose answer is seen to have ended well before it is understood; None: see
+        `due`."""
         ...
 
     def done_with_follower(self, request: Request) -> None:

@@ -14,13 +14,13 @@ from typing import Any, overload
 import numpy as np
 
 from twinlens.errors import BadInput
-from twinlens.schedule.content.draw import endless_asks
+from twinlens.schedule.content.draw import endless_requests
 from twinlens.schedule.loop.admission import Continuous
 from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.loop.conversation import Conversation, endless_sessions
 from twinlens.schedule.loop.open_loop import OpenLoop
 from twinlens.schedule.plan import Plan
-from twinlens.schedule.request import Ask, Schedule
+from twinlens.schedule.request import Schedule, ScheduledRequest
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.arrival import Closed
 from twinlens.spec.workload.workload import InferenceWorkload
@@ -73,8 +73,8 @@ def _closed(spec: RunSpec, share: Share) -> Schedule:
     if workload.sessions is not None:
         sessions = endless_sessions(workload, seed=spec.seed, prompt_seed=spec.prompt_seed())
         return Conversation(_own(sessions, share), concurrency, until_ns=until_ns)
-    asks = endless_asks(workload, seed=spec.seed, prompt_seed=spec.prompt_seed())
-    own = islice(asks, share.index, None, share.count)
+    upcoming = endless_requests(workload, seed=spec.seed, prompt_seed=spec.prompt_seed())
+    own = islice(upcoming, share.index, None, share.count)
     return ClosedLoop(concurrency, own, until_ns=until_ns, min_requests=share.of(spec.protocol.min_rows))
 
 
@@ -105,7 +105,7 @@ def _rows(plan: Plan, begin: int, stop: int) -> Plan:
     return replace(plan, first_number=plan.first_number + begin, **cut)
 
 
-class _Every(Sequence[Ask]):
+class _Every(Sequence[ScheduledRequest]):
     """Every n-th ask of a plan, read where it lies."""
 
     def __init__(self, plan: Plan, share: Share) -> None:
@@ -115,10 +115,10 @@ class _Every(Sequence[Ask]):
         return len(self._rows)
 
     @overload
-    def __getitem__(self, row: int) -> Ask: ...
+    def __getitem__(self, row: int) -> ScheduledRequest: ...
     @overload
-    def __getitem__(self, row: slice) -> list[Ask]: ...
-    def __getitem__(self, row: int | slice) -> Ask | list[Ask]:
+    def __getitem__(self, row: slice) -> list[ScheduledRequest]: ...
+    def __getitem__(self, row: int | slice) -> ScheduledRequest | list[ScheduledRequest]:
         if isinstance(row, slice):
             return [self._plan[i] for i in self._rows[row]]
         return self._plan[self._rows[row]]

@@ -24,7 +24,7 @@ from twinlens.record.executor.record import ExecutorRecord, Fact, declared, obse
 from twinlens.record.request import Request
 from twinlens.record.untrusted_text import all_whole
 from twinlens.schedule.content.prompt import Words
-from twinlens.schedule.request import Ask
+from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.length import Free
 from twinlens.spec.workload.workload import InferenceWorkload
@@ -32,7 +32,7 @@ from twinlens.spec.workload.workload import InferenceWorkload
 _ABOUT = ("/version", "/server_info", "/get_server_info", "/props", "/info")
 _PATIENCE_S = 5.0
 _MOST_BYTES = 2**20
-_PROBE = Ask(0, 0, 0, input_tokens=8, output_tokens=4, seed=(0x7717, 0))
+_PROBE = ScheduledRequest(0, 0, 0, input_tokens=8, output_tokens=4, seed=(0x7717, 0))
 _UNFIT = (400, 422)
 
 

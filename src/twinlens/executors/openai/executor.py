@@ -1,6 +1,6 @@
 """A server that speaks the OpenAI API, already up somewhere: `executor.options.url`.
 
-One row for every ask, whatever happens, and nothing is asked twice. The loop is http_client/event_loop.py; row.py
+One row for every request, whatever happens, and nothing is asked twice. The loop is http_client/event_loop.py; row.py
 decides what counts as an answer, discovery.py asks the server about itself.
 """
 
@@ -29,7 +29,7 @@ from twinlens.record.client import ClientRecord, LagCount
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request
 from twinlens.schedule.content.prompt import Words, words_of
-from twinlens.schedule.request import Ask, Schedule, SeesEnds
+from twinlens.schedule.request import Schedule, ScheduledRequest, SeesEnds
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.length import Free
 from twinlens.spec.workload.workload import Images, InferenceWorkload
@@ -98,8 +98,8 @@ class OpenAIServer:
         self._endpoint, self._requests = endpoint, endpoint.requests
         self._loop = EventLoop(address, timeout_ns=round(target.timeout_s * 1e9), stamps=target.kernel_stamps)
         self._lags, self._key = LagCount(), 0
-        self._asks: dict[int, Ask] = {}
-        self._ready: deque[tuple[Ask, bytes | None]] = deque()
+        self._upcoming: dict[int, ScheduledRequest] = {}
+        self._ready: deque[tuple[ScheduledRequest, bytes | None]] = deque()
         self._said: dict[int, list[str]] = {}
         self._merged = 0
         self._stock: deque[tuple[int, bytes]] = deque()
@@ -118,7 +118,7 @@ class OpenAIServer:
                 self._play(self._loop, self._origin_ns, schedule, rows)
             except OutOfResources as error:
                 self._give_up(self._loop, schedule, rows, "the client ran out of resources")
-                raise too_many(len(self._asks), str(error)) from error
+                raise too_many(len(self._upcoming), str(error)) from error
             except KeyboardInterrupt:
                 self._give_up(self._loop, schedule, rows, "the client was interrupted")
                 raise
@@ -177,7 +177,7 @@ class OpenAIServer:
         self._stock_bytes = 0
         begin_ns = now() - origin_ns
         while True:
-            ready.extend((ask, None) for ask in schedule.due(now() - origin_ns))
+            ready.extend((scheduled, None) for scheduled in schedule.due(now() - origin_ns))
             started = 0
             while ready and ready[0][0].intended_ns <= (now_ns := now() - origin_ns):
                 was_due_ns = max(begin_ns, ready[0][0].released_ns or ready[0][0].intended_ns)
@@ -193,7 +193,7 @@ class OpenAIServer:
             if due_ns is None and not loop.in_flight:
                 return
             if due_ns is not None and not ready and due_ns - (now() - origin_ns) <= ahead_ns:
-                ready.extend((ask, self._payload(ask)) for ask in schedule.due(due_ns))
+                ready.extend((scheduled, self._payload(scheduled)) for scheduled in schedule.due(due_ns))
                 continue
             if closed is not None and not ready and self._stock_up(closed, loop.in_flight):
                 self._take(loop.turn(), origin_ns, schedule, rows)
@@ -205,32 +205,36 @@ class OpenAIServer:
         for ended in all_ended:
             self._done(ended, origin_ns, schedule, rows)
 
-    def _payload(self, ask: Ask) -> bytes:
-        return self._requests.of(ask, self._said.get(ask.session, ()) if ask.session is not None else ())
+    def _payload(self, scheduled: ScheduledRequest) -> bytes:
+        return self._requests.of(
+            scheduled, self._said.get(scheduled.session, ()) if scheduled.session is not None else ()
+        )
 
-    def _start(self, loop: EventLoop, ask: Ask, payload: bytes | None) -> None:
-        payload = payload or self._from_stock(ask) or self._payload(ask)
+    def _start(self, loop: EventLoop, scheduled: ScheduledRequest, payload: bytes | None) -> None:
+        payload = payload or self._from_stock(scheduled) or self._payload(scheduled)
         self._key += 1
-        self._asks[self._key] = ask  # first: an interrupt can come while it is being sent, and it has its row then
-        loop.start(self._key, payload, ask.output_tokens if loop.follow else 0)
+        self._upcoming[self._key] = (
+            scheduled  # first: an interrupt can come while it is being sent, and it has its row then
+        )
+        loop.start(self._key, payload, scheduled.output_tokens if loop.follow else 0)
 
-    def _leave_out(self, ask: Ask, now_ns: int, schedule: Schedule, rows: Rows) -> None:
-        row = unsent_row(ask, now_ns, _TOO_LATE)
+    def _leave_out(self, scheduled: ScheduledRequest, now_ns: int, schedule: Schedule, rows: Rows) -> None:
+        row = unsent_row(scheduled, now_ns, _TOO_LATE)
         rows(row)
         schedule.done(row)
 
     def _stock_up(self, schedule: SeesEnds, most: int) -> bool:
         """Write one request of those to come out ahead, as many as may end at once; whether there was one to write."""
         place = len(self._stock)
-        if place >= most or self._stock_bytes >= _MOST_STOCK_BYTES or (ask := schedule.coming(place)) is None:
+        if place >= most or self._stock_bytes >= _MOST_STOCK_BYTES or (scheduled := schedule.coming(place)) is None:
             return False
-        payload = self._payload(ask)
-        self._stock.append((ask.number, payload))
+        payload = self._payload(scheduled)
+        self._stock.append((scheduled.number, payload))
         self._stock_bytes += len(payload)
         return True
 
-    def _from_stock(self, ask: Ask) -> bytes | None:
-        if not self._stock or self._stock[0][0] != ask.number:
+    def _from_stock(self, scheduled: ScheduledRequest) -> bytes | None:
+        if not self._stock or self._stock[0][0] != scheduled.number:
             return None
         _, payload = self._stock.popleft()
         self._stock_bytes -= len(payload)
@@ -239,59 +243,65 @@ class OpenAIServer:
     def _follow(self, schedule: SeesEnds, ended_key: int) -> tuple[int, bytes, int] | None:
         """What goes out as an answer is seen to end. When it was intended is known once that answer is a row."""
         assert self._origin_ns is not None
-        if not self._stock or (ask := schedule.take(time.monotonic_ns() - self._origin_ns)) is None:
+        if not self._stock or (scheduled := schedule.take(time.monotonic_ns() - self._origin_ns)) is None:
             return None
         self._key += 1
-        self._asks[self._key] = ask
+        self._upcoming[self._key] = scheduled
         self._after[ended_key], self._before[self._key] = self._key, ended_key
-        return self._key, self._from_stock(ask) or self._payload(ask), ask.output_tokens
+        return self._key, self._from_stock(scheduled) or self._payload(scheduled), scheduled.output_tokens
 
     def _done(self, ended: Ended, origin_ns: int, schedule: Schedule, rows: Rows) -> None:
         before = self._before.get(ended.key)
-        if before in self._asks:  # whose end says when this one was intended
+        if before in self._upcoming:  # whose end says when this one was intended
             self._early[ended.key] = ended
             return
-        ask = self._asks.pop(ended.key)
+        scheduled = self._upcoming.pop(ended.key)
         if before is not None:  # only where an interrupt came between the two
-            ask = replace(ask, intended_ns=ended.sent_ns - origin_ns)
-        row = row_of(ask, ended, origin_ns, free=self._requests.free)
+            scheduled = replace(scheduled, intended_ns=ended.sent_ns - origin_ns)
+        row = row_of(scheduled, ended, origin_ns, free=self._requests.free)
         self._lags.add(ended.lags_ns)
         self._merged += ended.merged
-        if ask.session is not None:
-            self._remember(ask, ended, row)
+        if scheduled.session is not None:
+            self._remember(scheduled, ended, row)
         rows(row)
         if self._on_response is not None:
-            self._on_response(ask, row, response_of(ended))
+            self._on_response(scheduled, row, response_of(ended))
         after = self._after.pop(ended.key, None)
         if after is None or self._closed is None:
             schedule.done(row)
             return
         self._closed.done_with_follower(row)
         self._before.pop(after, None)
-        self._asks[after] = replace(self._asks[after], intended_ns=row.end_ns)
+        self._upcoming[after] = replace(self._upcoming[after], intended_ns=row.end_ns)
         if (early := self._early.pop(after, None)) is not None:
             self._done(early, origin_ns, schedule, rows)
 
-    def _remember(self, ask: Ask, ended: Ended, row: Request) -> None:
+    def _remember(self, scheduled: ScheduledRequest, ended: Ended, row: Request) -> None:
         """What was really said goes into the next turn, where the server's cache may still hold it."""
-        assert ask.session is not None
-        said = self._said.setdefault(ask.session, [])
-        if row.outcome == "ok" and len(said) == (ask.turn or 0):
+        assert scheduled.session is not None
+        said = self._said.setdefault(scheduled.session, [])
+        if row.outcome == "ok" and len(said) == (scheduled.turn or 0):
             said.append(ended.answer.text)
 
     def _give_up(self, loop: EventLoop, schedule: Schedule, rows: Rows, why: str) -> None:
         assert self._origin_ns is not None
-        known = {id(ask) for ask in self._asks.values()}
+        known = {id(scheduled) for scheduled in self._upcoming.values()}
         self._take(loop.abandon(why), self._origin_ns, schedule, rows)
-        taken = known - {id(ask) for ask in self._asks.values()}  # the one being started may stand in both
+        taken = known - {
+            id(scheduled) for scheduled in self._upcoming.values()
+        }  # the one being started may stand in both
         for ended in [*self._early.values()]:
             self._done(ended, self._origin_ns, schedule, rows)
-        unsent = [ask for ask in self._asks.values() if id(ask) not in {id(one) for one, _ in self._ready}]
-        for ask in [*unsent, *(ask for ask, _ in self._ready)]:
-            if id(ask) in taken:
+        unsent = [
+            scheduled
+            for scheduled in self._upcoming.values()
+            if id(scheduled) not in {id(one) for one, _ in self._ready}
+        ]
+        for scheduled in [*unsent, *(scheduled for scheduled, _ in self._ready)]:
+            if id(scheduled) in taken:
                 continue
-            now_ns = max(ask.intended_ns, time.monotonic_ns() - self._origin_ns)
-            rows(unsent_row(ask, now_ns, why))
+            now_ns = max(scheduled.intended_ns, time.monotonic_ns() - self._origin_ns)
+            rows(unsent_row(scheduled, now_ns, why))
         self._ready.clear()
 
 

@@ -12,7 +12,7 @@ from twinlens.executors.http_client.exchange import Ended
 from twinlens.record.compliance import Response
 from twinlens.record.request import Outcome, Request
 from twinlens.record.untrusted_text import in_one_line, whole
-from twinlens.schedule.request import Ask, answered
+from twinlens.schedule.request import ScheduledRequest, request_of
 
 _REFUSED = (429, 503)
 _MOST_WORDS = 200
@@ -23,7 +23,7 @@ _OWN_ENDS = ("stop", "length", "tool_calls", "function_call")
 _COUNTS = ("prompt_tokens", "completion_tokens")
 
 
-def row_of(ask: Ask, ended: Ended, origin_ns: int, *, free: bool = False) -> Request:
+def row_of(scheduled: ScheduledRequest, ended: Ended, origin_ns: int, *, free: bool = False) -> Request:
     """The row of an ask. Times count from `origin_ns`. `free`: the model may end its answer before the limit.
 
     `output_tokens` is the server's `usage`; where it says none, the asked number if it stopped for length, else one a
@@ -32,18 +32,18 @@ def row_of(ask: Ask, ended: Ended, origin_ns: int, *, free: bool = False) -> Req
     over the chunks, so that their sum is right, and a chunk that does not hold one token says that no gap is an ITL.
     An answer whose `usage` cannot be has failed.
     """
-    tokens = _tokens(ask, ended)
-    outcome, error = _outcome(ask, ended, tokens, free)
+    tokens = _tokens(scheduled, ended)
+    outcome, error = _outcome(scheduled, ended, tokens, free)
     chunk_ns = ended.chunk_ns - origin_ns
-    return answered(
-        ask,
+    return request_of(
+        scheduled,
         sent_ns=ended.sent_ns - origin_ns,
         chunk_ns=tuple(chunk_ns.tolist()),
         chunk_tokens=_spread(tokens, len(chunk_ns)),
         end_ns=ended.end_ns - origin_ns,
-        input_tokens=_count(ended.answer, "prompt_tokens") or ask.input_tokens,
+        input_tokens=_count(ended.answer, "prompt_tokens") or scheduled.input_tokens,
         output_tokens=tokens,
-        asked_tokens=None if free else ask.output_tokens,
+        asked_tokens=None if free else scheduled.output_tokens,
         outcome=outcome,
         status=ended.status or None,
         error=None if error is None else in_one_line(error),
@@ -74,24 +74,31 @@ def in_one_piece(ended: Ended) -> bool:
     return ended.status == 200 and ended.headers.get("content-type", "").lower().startswith("application/json")
 
 
-def unsent_row(ask: Ask, now_ns: int, why: str) -> Request:
-    """The row of an ask that the client could not send."""
-    return answered(
-        ask, sent_ns=now_ns, chunk_ns=(), chunk_tokens=(), end_ns=now_ns, output_tokens=0, outcome="failed", error=why
+def unsent_row(scheduled: ScheduledRequest, now_ns: int, why: str) -> Request:
+    """The row of a request that the client could not send."""
+    return request_of(
+        scheduled,
+        sent_ns=now_ns,
+        chunk_ns=(),
+        chunk_tokens=(),
+        end_ns=now_ns,
+        output_tokens=0,
+        outcome="failed",
+        error=why,
     )
 
 
-def _tokens(ask: Ask, ended: Ended) -> int:
+def _tokens(scheduled: ScheduledRequest, ended: Ended) -> int:
     chunks = len(ended.chunk_ns)
     counted = _count(ended.answer, "completion_tokens")
     if counted is not None and chunks:
         return counted
     if ended.fault is None and ended.answer.finish == "length" and chunks:
-        return ask.output_tokens
+        return scheduled.output_tokens
     return chunks
 
 
-def _outcome(ask: Ask, ended: Ended, tokens: int, free: bool) -> tuple[Outcome, str | None]:
+def _outcome(scheduled: ScheduledRequest, ended: Ended, tokens: int, free: bool) -> tuple[Outcome, str | None]:
     answer = ended.answer
     if ended.fault is not None:
         return ("refused" if ended.fault.startswith("cannot connect") else "failed"), ended.fault
@@ -106,10 +113,10 @@ def _outcome(ask: Ask, ended: Ended, tokens: int, free: bool) -> tuple[Outcome, 
         if kind.lower().startswith(("text/event-stream", "application/json")):
             return "failed", "the answer holds no token"
         return "failed", f"the answer has the content type {kind[:60]}, not text/event-stream"
-    if tokens < ask.output_tokens and not (free and answer.finish in _OWN_ENDS):
+    if tokens < scheduled.output_tokens and not (free and answer.finish in _OWN_ENDS):
         why = f"finish_reason {answer.finish}" if answer.finish else "no finish_reason"
         unstreamed = "; the answer came in one piece, not as a stream" if in_one_piece(ended) else ""
-        return "cut_off", f"{tokens} of {ask.output_tokens} tokens, {why}{unstreamed}"
+        return "cut_off", f"{tokens} of {scheduled.output_tokens} tokens, {why}{unstreamed}"
     return "ok", None
 
 

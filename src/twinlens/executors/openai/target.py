@@ -17,7 +17,7 @@ from twinlens.executors.http_client.connection import Address
 from twinlens.executors.openai.clients import POOL_OPTIONS, client_pool_of, without_pool
 from twinlens.executors.options import refuse_unknown_options
 from twinlens.schedule.content.prompt import Words, messages, prompt_text
-from twinlens.schedule.request import Ask
+from twinlens.schedule.request import ScheduledRequest
 from twinlens.version import __version__
 
 if TYPE_CHECKING:
@@ -172,15 +172,15 @@ class Requests:
         other._words = words
         return other
 
-    def of(self, ask: Ask, answers: Sequence[str] = ()) -> bytes:
+    def of(self, scheduled: ScheduledRequest, answers: Sequence[str] = ()) -> bytes:
         """Head and body. `answers`: what was really said in the earlier turns of its session."""
         if self._target.endpoint == "chat":
-            asked: dict[str, Any] = {"messages": messages(ask, self._words, answers)}
+            asked: dict[str, Any] = {"messages": messages(scheduled, self._words, answers)}
         else:
-            asked = {"prompt": prompt_text(ask, self._words)}
-        asked[self._target.limit_field] = ask.output_tokens
+            asked = {"prompt": prompt_text(scheduled, self._words)}
+        asked[self._target.limit_field] = scheduled.output_tokens
         if self.forces_length:
-            asked |= {"ignore_eos": True, "min_tokens": ask.output_tokens}
+            asked |= {"ignore_eos": True, "min_tokens": scheduled.output_tokens}
         body = json.dumps(asked | self._fixed, separators=(",", ":")).encode()
         return f"POST {self._path} HTTP/1.1\r\n{self._head}Content-Length: {len(body)}\r\n\r\n".encode("latin-1") + body
 

@@ -32,7 +32,7 @@ from twinlens.executors.torch.options import TorchOptions
 from twinlens.executors.torch.train import refuse_unsupported
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request
-from twinlens.schedule.request import Ask, Schedule
+from twinlens.schedule.request import Schedule, ScheduledRequest
 from twinlens.spec.model.reference import ModelRef, load_model
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
@@ -86,8 +86,8 @@ class TorchServer:
         origin_ns = self._origin_ns
         clock = MonotonicClock()
         while True:
-            if asks := schedule.due(clock.now_ns() - origin_ns):
-                for request in self._answer(asks, origin_ns):
+            if upcoming := schedule.due(clock.now_ns() - origin_ns):
+                for request in self._answer(upcoming, origin_ns):
                     rows(request)
                     schedule.done(request)
             elif (due_ns := schedule.next_due_ns()) is not None:
@@ -122,33 +122,35 @@ class TorchServer:
             )
         return _half(self.spec)
 
-    def _answer(self, asks: tuple[Ask, ...], origin_ns: int) -> list[Request]:
+    def _answer(self, upcoming: tuple[ScheduledRequest, ...], origin_ns: int) -> list[Request]:
         if self.generation is None:
-            sent_ns, stamps = self._classify(asks)
+            sent_ns, stamps = self._classify(upcoming)
         else:
-            prompts = self.prompts.batch([ask.seed for ask in asks], asks[0].input_tokens).to(self.device)
-            sent_ns, stamps = self.generation.run(prompts, asks[0].output_tokens)
+            prompts = self.prompts.batch([scheduled.seed for scheduled in upcoming], upcoming[0].input_tokens).to(
+                self.device
+            )
+            sent_ns, stamps = self.generation.run(prompts, upcoming[0].output_tokens)
         times = tuple(stamp - origin_ns for stamp in stamps)
         tokens = (0,) if self.is_vision else (1,) * len(times)
         return [
             Request(
-                group=ask.group,
-                intended_ns=ask.intended_ns,
+                group=scheduled.group,
+                intended_ns=scheduled.intended_ns,
                 sent_ns=sent_ns - origin_ns,
                 chunk_ns=times,
                 chunk_tokens=tokens,
                 end_ns=times[-1],
-                input_tokens=ask.input_tokens,
+                input_tokens=scheduled.input_tokens,
                 output_tokens=sum(tokens),
-                released_ns=ask.released_ns,
+                released_ns=scheduled.released_ns,
             )
-            for ask in asks
+            for scheduled in upcoming
         ]
 
-    def _classify(self, asks: tuple[Ask, ...]) -> tuple[int, list[int]]:
+    def _classify(self, upcoming: tuple[ScheduledRequest, ...]) -> tuple[int, list[int]]:
         with self.no_grad():
-            first = asks[0].number % max(1, len(self.images) - len(asks) + 1)
-            pixels = self.images[first : first + len(asks)].to(self.dtype)
+            first = upcoming[0].number % max(1, len(self.images) - len(upcoming) + 1)
+            pixels = self.images[first : first + len(upcoming)].to(self.dtype)
             synchronize(self.device)
             sent_ns = time.monotonic_ns()
             self.forward(pixel_values=pixels).logits.argmax(-1)

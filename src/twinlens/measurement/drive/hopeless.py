@@ -12,7 +12,7 @@ from typing import Any
 
 from twinlens.errors import ExecutorFailed
 from twinlens.record.request import Request
-from twinlens.schedule.request import Ask, Schedule
+from twinlens.schedule.request import Schedule, ScheduledRequest
 
 FEWEST = 20
 """Failures that must have come, however long it took."""
@@ -66,13 +66,13 @@ class WhileThereIsHope:
     def __init__(self, schedule: Schedule, hope: Hope) -> None:
         self._schedule, self._hope = schedule, hope
 
-    def due(self, now_ns: int) -> tuple[Ask, ...]:
+    def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
         return () if self._hope.lost else self._schedule.due(now_ns)
 
     def next_due_ns(self) -> int | None:
         return None if self._hope.lost else self._schedule.next_due_ns()
 
-    def take(self, now_ns: int) -> Ask | None:
+    def take(self, now_ns: int) -> ScheduledRequest | None:
         """Where the schedule sees ends: nothing follows any more, either."""
         return None if self._hope.lost else self._schedule.take(now_ns)  # type: ignore[attr-defined]
 

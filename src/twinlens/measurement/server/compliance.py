@@ -21,10 +21,10 @@ from twinlens.executors.protocol import OnResponse, Rows
 from twinlens.record.compliance import Guard, Response
 from twinlens.record.request import Request
 from twinlens.record.store import update_run
-from twinlens.schedule.content.draw import single_asks
+from twinlens.schedule.content.draw import single_requests
 from twinlens.schedule.content.prompt import Words
 from twinlens.schedule.loop.closed_loop import ClosedLoop
-from twinlens.schedule.request import Ask, Schedule
+from twinlens.schedule.request import Schedule, ScheduledRequest
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.compliance import Timed, TokenFaults, answers, caching, compared, length, not_applicable, tokens
@@ -55,7 +55,7 @@ class AuditableClient(Protocol):
 class SampledResponse:
     """One answer and its request."""
 
-    ask: Ask
+    scheduled: ScheduledRequest
     row: Request
     response: Response
 
@@ -72,17 +72,17 @@ class ResponseSampler:
         self._busy_ns = self._last_ns = 0
         self._first_ns: int | None = None
 
-    def __call__(self, ask: Ask, row: Request, response: Response) -> None:
+    def __call__(self, scheduled: ScheduledRequest, row: Request, response: Response) -> None:
         self._busy_ns += row.end_ns - row.sent_ns
         self._first_ns = row.sent_ns if self._first_ns is None else min(row.sent_ns, self._first_ns)
         self._last_ns = max(row.end_ns, self._last_ns)
         if row.outcome not in ("ok", "cut_off"):
             return
-        self.faults = self.faults.plus(response, ask.output_tokens)
+        self.faults = self.faults.plus(response, scheduled.output_tokens)
         self.output_tokens.append(row.output_tokens)
-        self.asked_tokens.append(ask.output_tokens)
-        if not ask.turn:  # a later turn holds what was said before: asked alone it would be another prompt
-            self._draw(SampledResponse(ask, row, response))
+        self.asked_tokens.append(scheduled.output_tokens)
+        if not scheduled.turn:  # a later turn holds what was said before: asked alone it would be another prompt
+            self._draw(SampledResponse(scheduled, row, response))
 
     @property
     def mean_in_flight(self) -> float:
@@ -133,36 +133,37 @@ def ruled(client: AuditableClient | None, spec: RunSpec, sampler: ResponseSample
     if not sampler.sample:
         return not_applicable("no answer under load was heard: none came, or other client processes took them")
     patience_s = max(_LEAST_PATIENCE_S, spec.protocol.duration_s)
-    once = _alone(client, [sampled.ask for sampled in sampler.sample], patience_s)
-    again = _alone(client, [sampled.ask for sampled in once], patience_s)
+    once = _alone(client, [sampled.scheduled for sampled in sampler.sample], patience_s)
+    again = _alone(client, [sampled.scheduled for sampled in once], patience_s)
     return (
-        _caching(client, spec, sampler.sample[0].ask, patience_s),
+        _caching(client, spec, sampler.sample[0].scheduled, patience_s),
         _tokens(client, sampler, once, patience_s),
         _answers(spec, sampler, once, again),
         _length(client, sampler, once),
     )
 
 
-def _alone(client: AuditableClient, asks: Sequence[Ask], patience_s: float) -> list[SampledResponse]:
-    """The answers to asks, one at a time, in their order, as far as patience goes; those that failed are left out."""
+def _alone(client: AuditableClient, upcoming: Sequence[ScheduledRequest], patience_s: float) -> list[SampledResponse]:
+    """The answers to requests, one at a time, in their order, as far as patience goes; those that failed are left
+    out."""
     sampled: list[SampledResponse] = []
-    client.on_response(lambda ask, row, response: sampled.append(SampledResponse(ask, row, response)))
+    client.on_response(lambda scheduled, row, response: sampled.append(SampledResponse(scheduled, row, response)))
     try:
-        client.play(ClosedLoop(1, _in_time(asks, patience_s)), lambda row: None)
+        client.play(ClosedLoop(1, _in_time(upcoming, patience_s)), lambda row: None)
     finally:
         client.on_response(None)
     return [one for one in sampled if one.row.outcome in ("ok", "cut_off")]
 
 
-def _in_time(asks: Iterable[Ask], patience_s: float) -> Iterator[Ask]:
+def _in_time(upcoming: Iterable[ScheduledRequest], patience_s: float) -> Iterator[ScheduledRequest]:
     until_s = time.monotonic() + patience_s
-    for ask in asks:
+    for scheduled in upcoming:
         if time.monotonic() > until_s:
             return
-        yield ask
+        yield scheduled
 
 
-def _caching(client: AuditableClient, spec: RunSpec, like: Ask, patience_s: float) -> Guard:
+def _caching(client: AuditableClient, spec: RunSpec, like: ScheduledRequest, patience_s: float) -> Guard:
     """In rounds, until the interval decides; four looks at 99 % are wrong at most four times as often as one."""
     until_s = time.monotonic() + patience_s
     fresh = _fresh(spec, like, _ROUNDS * _PAIRS + 1)
@@ -179,17 +180,17 @@ def _caching(client: AuditableClient, spec: RunSpec, like: Ask, patience_s: floa
     return guard
 
 
-def _cached(same: Ask, found: Sequence[SampledResponse]) -> Guard:
-    is_cut = any(len(sampled.row.chunk_ns) > 1 for sampled in found if sampled.ask.number != same.number)
-    groups = [[h for h in found if (h.ask.number == same.number) == is_same] for is_same in (True, False)]
+def _cached(same: ScheduledRequest, found: Sequence[SampledResponse]) -> Guard:
+    is_cut = any(len(sampled.row.chunk_ns) > 1 for sampled in found if sampled.scheduled.number != same.number)
+    groups = [[h for h in found if (h.scheduled.number == same.number) == is_same] for is_same in (True, False)]
     return caching(*[Timed(_decode_s(group) if is_cut else [], _whole_s(group)) for group in groups])
 
 
-def _fresh(spec: RunSpec, like: Ask, count: int) -> list[Ask]:
+def _fresh(spec: RunSpec, like: ScheduledRequest, count: int) -> list[ScheduledRequest]:
     """Requests of one length that the server has never seen."""
     workload = spec.workload
     assert isinstance(workload, InferenceWorkload)
-    drawn = single_asks(workload, np.zeros(count, np.int64), seed=spec.seed, prompt_seed=spec.prompt_seed(_SALT))
+    drawn = single_requests(workload, np.zeros(count, np.int64), seed=spec.seed, prompt_seed=spec.prompt_seed(_SALT))
     most = min(like.output_tokens, _MOST_TOKENS)
     return [
         replace(a, input_tokens=like.input_tokens, output_tokens=most, prefix_id=None, prefix_tokens=0) for a in drawn
@@ -211,8 +212,11 @@ def _tokens(
 ) -> Guard:
     some = once[:_PIECES]
     with client.asking(in_one_piece=True):
-        whole = {sampled.ask.number: sampled.response for sampled in _alone(client, [h.ask for h in some], patience_s)}
-    firsts = [(h.response, whole[h.ask.number]) for h in some if h.ask.number in whole]
+        whole = {
+            sampled.scheduled.number: sampled.response
+            for sampled in _alone(client, [h.scheduled for h in some], patience_s)
+        }
+    firsts = [(h.response, whole[h.scheduled.number]) for h in some if h.scheduled.number in whole]
     return tokens(sampler.faults, firsts, _recounts(client, some, patience_s), forced=client.forces_length)
 
 
@@ -229,9 +233,11 @@ def _recounts(client: AuditableClient, some: Sequence[SampledResponse], patience
     if not whole:
         return []
     quotes = Quotes(["a", *[sampled.response.text for sampled in whole]])
-    asks = [Ask(i, i, 0, input_tokens=1, output_tokens=4, seed=(i,)) for i in range(len(whole) + 1)]
+    upcoming = [ScheduledRequest(i, i, 0, input_tokens=1, output_tokens=4, seed=(i,)) for i in range(len(whole) + 1)]
     with client.asking(words=quotes):
-        counts = {sampled.ask.number: sampled.response.prompt_tokens for sampled in _alone(client, asks, patience_s)}
+        counts = {
+            sampled.scheduled.number: sampled.response.prompt_tokens for sampled in _alone(client, upcoming, patience_s)
+        }
     template = counts.get(0)
     if template is None:
         return []
@@ -255,9 +261,9 @@ def _answers(
     if sampler.mean_in_flight < _LEAST_TOGETHER:
         why = f"{sampler.mean_in_flight:.2g} requests were under way on average: under load is alone here"
         return Guard("answers", "TEST07", "not applicable", why)
-    alone = {sampled.ask.number: sampled.response for sampled in once}
-    loaded = [(alone[h.ask.number], h.response) for h in sampler.sample if h.ask.number in alone]
-    repeated = [(alone[h.ask.number], h.response) for h in again if h.ask.number in alone]
+    alone = {sampled.scheduled.number: sampled.response for sampled in once}
+    loaded = [(alone[h.scheduled.number], h.response) for h in sampler.sample if h.scheduled.number in alone]
+    repeated = [(alone[h.scheduled.number], h.response) for h in again if h.scheduled.number in alone]
     most_apart = 1 - spec.protocol.tolerance.top1_agreement
     return answers([compared(*pair) for pair in loaded], [compared(*pair) for pair in repeated], most_apart)
 
@@ -265,6 +271,6 @@ def _answers(
 def _length(client: AuditableClient, sampler: ResponseSampler, once: Sequence[SampledResponse]) -> Guard:
     if client.forces_length:
         return length(sampler.output_tokens, sampler.asked_tokens, "what was asked for")
-    under_load = {sampled.ask.number: sampled.response.tokens for sampled in sampler.sample}
-    pairs = [(under_load[h.ask.number], h.response.tokens) for h in once if h.ask.number in under_load]
+    under_load = {sampled.scheduled.number: sampled.response.tokens for sampled in sampler.sample}
+    pairs = [(under_load[h.scheduled.number], h.response.tokens) for h in once if h.scheduled.number in under_load]
     return length([load for load, _ in pairs], [alone for _, alone in pairs], "the same answers alone")

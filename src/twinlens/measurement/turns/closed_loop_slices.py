@@ -20,7 +20,7 @@ from twinlens.measurement.turns.worker_turn import Turn, Worked
 from twinlens.record.arrow import RowWriter
 from twinlens.record.request import Request
 from twinlens.record.store import update_run
-from twinlens.schedule.content.draw import endless_asks
+from twinlens.schedule.content.draw import endless_requests
 from twinlens.schedule.turns.closed_loop_slice import ClosedSlice
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
@@ -55,11 +55,11 @@ def requests(server: Any, spec: RunSpec, hope: Hope) -> Work:
     """Requests of a closed loop: as many as the turn asks for, four whole waves at least, or until its time is up."""
     workload = spec.workload
     assert isinstance(workload, InferenceWorkload)
-    asks = endless_asks(workload, seed=spec.seed, prompt_seed=spec.prompt_seed())
+    upcoming = endless_requests(workload, seed=spec.seed, prompt_seed=spec.prompt_seed())
     concurrency = spec.point.concurrency or 1
 
     def work(turn: Turn, rows: RowWriter) -> Worked:
-        nonlocal asks
+        nonlocal upcoming
         spans: list[tuple[int, int]] = []
 
         def take(request: Request) -> None:
@@ -69,10 +69,10 @@ def requests(server: Any, spec: RunSpec, hope: Hope) -> Work:
 
         slice_ns = round(turn.seconds * 1e9)
         count = None if turn.observations is None else max(turn.observations, _LEAST_WAVES * concurrency)
-        schedule = ClosedSlice(concurrency, asks, requests=count, slice_ns=slice_ns)
+        schedule = ClosedSlice(concurrency, upcoming, requests=count, slice_ns=slice_ns)
         server.play(WhileThereIsHope(schedule, hope), take)
         hope.check()
-        asks = schedule.rest()
+        upcoming = schedule.rest()
         worked_ns = max(end for _, end in spans) - min(begin for begin, _ in spans)
         return Worked(worked_ns / 1e9, len(spans))
 

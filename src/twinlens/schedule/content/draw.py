@@ -10,7 +10,7 @@ import numpy as np
 from twinlens.schedule.content.length import sample_lengths
 from twinlens.schedule.content.prefix import draw_prefixes
 from twinlens.schedule.plan import Plan
-from twinlens.schedule.request import Ask
+from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.workload.length import AnswerLength
 from twinlens.spec.workload.prompt import Prefix
 from twinlens.spec.workload.workload import Images, InferenceWorkload
@@ -32,7 +32,7 @@ def drawn(draw: Draw, seed: int, stream: int, first: int, count: int) -> np.ndar
     return np.concatenate([np.empty(0, dtype=np.int64), *chunks])[first - begin * _CHUNK :][:count]
 
 
-def single_asks(
+def single_requests(
     workload: InferenceWorkload, intended_ns: np.ndarray, *, seed: int, prompt_seed: int, first: int = 0
 ) -> Plan:
     """Requests at the given times, shape (asks,); the first of them has number `first`.
@@ -49,10 +49,12 @@ def single_asks(
     return plan if workload.prefix is None else plan.behind(*prefixes(workload.prefix, seed, first, count))
 
 
-def endless_asks(workload: InferenceWorkload, *, seed: int, prompt_seed: int, first: int = 0) -> Iterator[Ask]:
+def endless_requests(
+    workload: InferenceWorkload, *, seed: int, prompt_seed: int, first: int = 0
+) -> Iterator[ScheduledRequest]:
     """Requests without end, for a closed loop, which decides their times itself."""
     for begin in counting(first, _CHUNK):
-        yield from single_asks(
+        yield from single_requests(
             workload, np.zeros(_CHUNK, dtype=np.int64), seed=seed, prompt_seed=prompt_seed, first=begin
         )
 

@@ -52,15 +52,17 @@ def reusable_tokens(plan: Plan) -> np.ndarray:
     reusable = np.zeros(len(plan), dtype=np.int64)
     seen_prefixes: set[int] = set()
     seen_blocks: set[int] = set()
-    for row, ask in enumerate(plan):
-        if ask.turn:
+    for row, scheduled in enumerate(plan):
+        if scheduled.turn:
             reusable[row] = plan.input_tokens[row - 1]
-        elif ask.prefix_id in seen_prefixes:
-            reusable[row] = ask.prefix_tokens
-        elif ask.blocks:
-            known = next((i for i, block in enumerate(ask.blocks) if block not in seen_blocks), len(ask.blocks))
-            reusable[row] = min(known * BLOCK_TOKENS, ask.input_tokens)
-            seen_blocks.update(ask.blocks)
-        if ask.prefix_id is not None:
-            seen_prefixes.add(ask.prefix_id)
+        elif scheduled.prefix_id in seen_prefixes:
+            reusable[row] = scheduled.prefix_tokens
+        elif scheduled.blocks:
+            known = next(
+                (i for i, block in enumerate(scheduled.blocks) if block not in seen_blocks), len(scheduled.blocks)
+            )
+            reusable[row] = min(known * BLOCK_TOKENS, scheduled.input_tokens)
+            seen_blocks.update(scheduled.blocks)
+        if scheduled.prefix_id is not None:
+            seen_prefixes.add(scheduled.prefix_id)
     return reusable

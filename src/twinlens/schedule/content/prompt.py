@@ -15,11 +15,11 @@ import numpy as np
 
 from twinlens.errors import BadInput
 from twinlens.schedule.content.words import WORDS
-from twinlens.schedule.request import Ask
+from twinlens.schedule.request import ScheduledRequest
 from twinlens.schedule.trace.row import BLOCK_TOKENS
 from twinlens.spec.workload.prompt import PromptFile, Prompts
 
-_PREFIX, _BLOCK = 2, 3  # the second number of a stream's seed; an ask's own has 0 or 1
+_PREFIX, _BLOCK = 2, 3  # the second number of a stream's seed; a request's own has 0 or 1
 _OPENING = 4  # synthetic words before a passage of a file, so that two passages never begin alike
 
 
@@ -38,44 +38,46 @@ def words_of(prompts: Prompts) -> Words:
     return SyntheticWords(prompts.tokens_per_word)
 
 
-def prompt_text(ask: Ask, words: Words) -> str:
-    """The whole prompt of an ask in one piece, for an API that takes text."""
-    return " ".join(part for part in (*_shared(ask, words), words.cut(ask.seed, _own_tokens(ask))) if part)
+def prompt_text(scheduled: ScheduledRequest, words: Words) -> str:
+    """The whole prompt of a request in one piece, for an API that takes text."""
+    return " ".join(
+        part for part in (*_shared(scheduled, words), words.cut(scheduled.seed, _own_tokens(scheduled))) if part
+    )
 
 
-def messages(ask: Ask, words: Words, answers: Sequence[str] = ()) -> list[dict[str, str]]:
+def messages(scheduled: ScheduledRequest, words: Words, answers: Sequence[str] = ()) -> list[dict[str, str]]:
     """The prompt as chat messages: the shared prefix as "system", then what was said in turns.
 
     Earlier answers are words of the session's own stream, so that every server gets the same prompt; `answers`, one
     per earlier turn, puts what the server really said in their place, which its cache may still hold.
     """
-    shared = " ".join(_shared(ask, words))
-    said = ask.history or (_own_tokens(ask),)
+    shared = " ".join(_shared(scheduled, words))
+    said = scheduled.history or (_own_tokens(scheduled),)
     found = [{"role": "system", "content": shared}] if shared else []
     skip = 0
     for i, tokens in enumerate(said):
         is_answer = i % 2 == 1
-        content = answers[i // 2] if is_answer and i // 2 < len(answers) else words.cut(ask.seed, tokens, skip)
+        content = answers[i // 2] if is_answer and i // 2 < len(answers) else words.cut(scheduled.seed, tokens, skip)
         if content:
             found.append({"role": "assistant" if is_answer else "user", "content": content})
         skip += tokens
     return found
 
 
-def _shared(ask: Ask, words: Words) -> list[str]:
-    """What an ask opens with and others may too: its prefix and the blocks of its trace."""
-    run = ask.seed[0]
+def _shared(scheduled: ScheduledRequest, words: Words) -> list[str]:
+    """What a request opens with and others may too: its prefix and the blocks of its trace."""
+    run = scheduled.seed[0]
     parts = []
-    if ask.prefix_id is not None and ask.prefix_tokens:
-        parts.append(words.cut((run, _PREFIX, ask.prefix_id), ask.prefix_tokens))
-    for i, block in enumerate(ask.blocks):
-        left = ask.input_tokens - ask.prefix_tokens - i * BLOCK_TOKENS
+    if scheduled.prefix_id is not None and scheduled.prefix_tokens:
+        parts.append(words.cut((run, _PREFIX, scheduled.prefix_id), scheduled.prefix_tokens))
+    for i, block in enumerate(scheduled.blocks):
+        left = scheduled.input_tokens - scheduled.prefix_tokens - i * BLOCK_TOKENS
         parts.append(words.cut((run, _BLOCK, block), min(BLOCK_TOKENS, left)))
     return parts
 
 
-def _own_tokens(ask: Ask) -> int:
-    return max(0, ask.input_tokens - ask.prefix_tokens - len(ask.blocks) * BLOCK_TOKENS)
+def _own_tokens(scheduled: ScheduledRequest) -> int:
+    return max(0, scheduled.input_tokens - scheduled.prefix_tokens - len(scheduled.blocks) * BLOCK_TOKENS)
 
 
 class SyntheticWords:

@@ -1,8 +1,8 @@
 """Holding requests back in front of a server, to compare ways of batching on the same arrivals.
 
 The intended time stays what it was, so waiting here is part of the latency like any other queue. `released_ns` is when
-an ideal gate would have let the ask go, worked out from arrivals and ends and not from when anyone came to look: what
-lies between it and `sent_ns` is the client's own lateness.
+an ideal gate would have let the request go, worked out from arrivals and ends and not from when anyone came to look:
+what lies between it and `sent_ns` is the client's own lateness.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from twinlens.record.request import Request
-from twinlens.schedule.request import Ask, Schedule
+from twinlens.schedule.request import Schedule, ScheduledRequest
 
 
 class Batches:
@@ -27,15 +27,15 @@ class Batches:
 
     def __init__(self, schedule: Schedule, size: int, timeout_ns: int | None = None) -> None:
         self._schedule, self._size, self._timeout_ns = schedule, size, timeout_ns
-        self._waiting: deque[Ask] = deque()
+        self._waiting: deque[ScheduledRequest] = deque()
         self._running = self._batch = self._free_ns = 0
 
-    def due(self, now_ns: int) -> tuple[Ask, ...]:
+    def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
         self._waiting.extend(self._schedule.due(now_ns))
         at_ns = self._release_ns()
         if at_ns is None or at_ns > now_ns:
             return ()
-        members: list[Ask] = []
+        members: list[ScheduledRequest] = []
         while self._waiting and len(members) < self._size and self._waiting[0].intended_ns <= at_ns:
             members.append(replace(self._waiting.popleft(), group=self._batch, released_ns=at_ns))
         self._batch += 1
@@ -67,20 +67,20 @@ class Batches:
 
 
 class Continuous:
-    """Every ask goes at once or, with a `limit`, as soon as fewer are in flight: first come, first served."""
+    """Every request goes at once or, with a `limit`, as soon as fewer are in flight: first come, first served."""
 
     def __init__(self, schedule: Schedule, limit: int | None = None) -> None:
         self._schedule = schedule
         self._free_ns: list[int] | None = None if limit is None else [0] * limit  # a heap of idle slots
-        self._waiting: deque[Ask] = deque()
+        self._waiting: deque[ScheduledRequest] = deque()
 
-    def due(self, now_ns: int) -> tuple[Ask, ...]:
+    def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
         self._waiting.extend(self._schedule.due(now_ns))
-        found: list[Ask] = []
+        found: list[ScheduledRequest] = []
         while self._waiting and self._has_slot():
-            ask = self._waiting.popleft()
+            scheduled = self._waiting.popleft()
             free_ns = heapq.heappop(self._free_ns) if self._free_ns is not None else 0
-            found.append(replace(ask, released_ns=max(ask.intended_ns, free_ns)))
+            found.append(replace(scheduled, released_ns=max(scheduled.intended_ns, free_ns)))
         return tuple(found)
 
     def next_due_ns(self) -> int | None:
@@ -99,7 +99,8 @@ class Continuous:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Why each ask waited between its intended and its released time, nanoseconds of shape (rows,); they add up to it.
+    """Why each request waited between its intended and its released time, nanoseconds of shape (rows,); they add up to
+    it.
 
     `queued`: every slot was taken. `blocked`: a slot was free, but the batch before had an answer left to finish
     (head-of-line blocking). `gathering`: nothing ran, and the batch was not full yet.

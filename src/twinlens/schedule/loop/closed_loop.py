@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from twinlens.record.request import Request
-from twinlens.schedule.request import Ask
+from twinlens.schedule.request import ScheduledRequest
 
 # A server that is gone refuses at once: without a rest each slot would ask it thousands of times a second.
 _REST_NS = 100_000_000
@@ -19,26 +19,26 @@ class ClosedLoop:
 
     After a refusal its slot rests for a tenth of a second.
 
-    Over when `asks` are, or when `until_ns` has passed and at least `min_requests` are done.
+    Over when `upcoming` are, or when `until_ns` has passed and at least `min_requests` are done.
     """
 
     def __init__(
         self,
         concurrency: int,
-        asks: Iterable[Ask],
+        upcoming: Iterable[ScheduledRequest],
         *,
         start_ns: int = 0,
         until_ns: int | None = None,
         min_requests: int = 0,
     ) -> None:
-        self._asks: Iterator[Ask] = iter(asks)
+        self._upcoming: Iterator[ScheduledRequest] = iter(upcoming)
         self._free_ns = [start_ns] * concurrency  # a heap: when each idle slot became free
         self._until_ns, self._min_requests = until_ns, min_requests
         self._ended = 0
-        self._coming: deque[Ask] = deque()
+        self._coming: deque[ScheduledRequest] = deque()
 
-    def due(self, now_ns: int) -> tuple[Ask, ...]:
-        found: list[Ask] = []
+    def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
+        found: list[ScheduledRequest] = []
         while (at_ns := self.next_due_ns()) is not None and at_ns <= now_ns:
             heapq.heappop(self._free_ns)
             found.append(replace(self._coming.popleft(), intended_ns=at_ns))
@@ -49,16 +49,16 @@ class ClosedLoop:
             return None
         return self._free_ns[0]
 
-    def coming(self, place: int) -> Ask | None:
+    def coming(self, place: int) -> ScheduledRequest | None:
         """As SeesEnds says."""
         while len(self._coming) <= place:
-            ask = next(self._asks, None)
-            if ask is None:
+            scheduled = next(self._upcoming, None)
+            if scheduled is None:
                 return None
-            self._coming.append(ask)
+            self._coming.append(scheduled)
         return self._coming[place]
 
-    def take(self, now_ns: int) -> Ask | None:
+    def take(self, now_ns: int) -> ScheduledRequest | None:
         """As SeesEnds says; None too once the time is over."""
         is_late = self._until_ns is not None and now_ns >= self._until_ns
         if is_late or self.coming(0) is None:
@@ -66,8 +66,8 @@ class ClosedLoop:
         return self._coming.popleft()
 
     @property
-    def left(self) -> tuple[Ask, ...]:
-        """What was taken from `asks` and not handed out."""
+    def left(self) -> tuple[ScheduledRequest, ...]:
+        """What was taken from `upcoming` and not handed out."""
         return tuple(self._coming)
 
     def done_with_follower(self, request: Request) -> None:

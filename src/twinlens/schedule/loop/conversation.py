@@ -14,7 +14,7 @@ from twinlens.record.request import Request
 from twinlens.schedule.content.draw import drawn, prefixes
 from twinlens.schedule.content.length import sample_lengths
 from twinlens.schedule.plan import NONE, Plan
-from twinlens.schedule.request import Ask
+from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.workload.prompt import Sessions
 from twinlens.spec.workload.workload import InferenceWorkload
 
@@ -22,7 +22,7 @@ _TURNS, _SESSION = 5, 6  # streams of random numbers
 _SOME = 64
 
 
-def session_asks(
+def session_requests(
     workload: InferenceWorkload,
     starts_ns: np.ndarray,
     *,
@@ -93,7 +93,7 @@ def endless_sessions(workload: InferenceWorkload, *, seed: int, prompt_seed: int
     number = 0
     for first in counting(0, _SOME):
         starts_ns = np.zeros(_SOME, dtype=np.int64)
-        plan = session_asks(
+        plan = session_requests(
             workload, starts_ns, seed=seed, prompt_seed=prompt_seed, first_session=first, first_number=number
         )
         number += len(plan)
@@ -119,8 +119,8 @@ class Conversation:
         for _ in range(concurrency or 0):
             self._start(start_ns)
 
-    def due(self, now_ns: int) -> tuple[Ask, ...]:
-        found: list[Ask] = []
+    def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
+        found: list[ScheduledRequest] = []
         while (at_ns := self.next_due_ns()) is not None and at_ns <= now_ns:
             if not self._closed and self._next is not None and self._next.start_ns == at_ns:
                 self._start(at_ns)

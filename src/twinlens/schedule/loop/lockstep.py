@@ -6,7 +6,7 @@ import numpy as np
 
 from twinlens.record.request import Request
 from twinlens.schedule.content.length import sample_length
-from twinlens.schedule.request import Ask
+from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.workload.length import AnswerLength, Fixed
 
 
@@ -35,18 +35,20 @@ class Lockstep:
         self._started = self._ended = 0
         self._now_ns = 0
 
-    def due(self, now_ns: int) -> tuple[Ask, ...]:
+    def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
         self._now_ns = max(self._now_ns, now_ns)  # so that what is over here is over for `next_due_ns` too
         if self._ended < self._started or self._is_over(now_ns):
             return ()
         input_tokens, output_tokens = self._lengths()
-        asks = tuple(
-            Ask(self._started + i, self._group, now_ns, input_tokens, output_tokens, seed=(self._seed, self._group, i))
+        upcoming = tuple(
+            ScheduledRequest(
+                self._started + i, self._group, now_ns, input_tokens, output_tokens, seed=(self._seed, self._group, i)
+            )
             for i in range(self._batch)
         )
         self._started += self._batch
         self._group += 1
-        return asks
+        return upcoming
 
     def _lengths(self) -> tuple[int, int]:
         """Of the next batch, in tokens; 0 where there are none (images)."""

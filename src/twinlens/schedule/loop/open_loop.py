@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from twinlens.record.request import Request
-from twinlens.schedule.request import Ask
+from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.workload.arrival import Arrival, Constant, Gamma, Offline, Poisson, Ramp
 
 _ARRIVALS = 1  # the stream of random numbers that arrivals have for themselves
@@ -63,24 +63,24 @@ def _kept_ns(times_s: np.ndarray, duration_s: float) -> np.ndarray:
 
 
 class OpenLoop:
-    """Hands out each ask at its intended time or as soon after as it is asked; what is done changes nothing.
+    """Hands out each request at its intended time or as soon after as it is asked; what is done changes nothing.
 
-    `asks` are in the order of their intended times. They are read one at a time, so a million may be columns.
+    `upcoming` are in the order of their intended times. They are read one at a time, so a million may be columns.
     """
 
     is_settled = True
     """What comes next is known beforehand, whatever happens: requests can be made ahead."""
 
-    def __init__(self, asks: Sequence[Ask]) -> None:
-        self._asks, self._position = asks, 0
-        self._next = asks[0] if len(asks) else None
+    def __init__(self, upcoming: Sequence[ScheduledRequest]) -> None:
+        self._upcoming, self._position = upcoming, 0
+        self._next = upcoming[0] if len(upcoming) else None
 
-    def due(self, now_ns: int) -> tuple[Ask, ...]:
-        found: list[Ask] = []
+    def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
+        found: list[ScheduledRequest] = []
         while self._next is not None and self._next.intended_ns <= now_ns:
             found.append(self._next)
             self._position += 1
-            self._next = self._asks[self._position] if self._position < len(self._asks) else None
+            self._next = self._upcoming[self._position] if self._position < len(self._upcoming) else None
         return tuple(found)
 
     def next_due_ns(self) -> int | None:

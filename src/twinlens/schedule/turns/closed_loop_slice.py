@@ -7,7 +7,7 @@ from itertools import chain, islice
 
 from twinlens.record.request import Request
 from twinlens.schedule.loop.closed_loop import ClosedLoop
-from twinlens.schedule.request import Ask
+from twinlens.schedule.request import ScheduledRequest
 
 
 class ClosedSlice:
@@ -17,17 +17,19 @@ class ClosedSlice:
     whole waves of `concurrency`: with answers of one length no slot stays empty while others work.
     """
 
-    def __init__(self, concurrency: int, asks: Iterator[Ask], *, requests: int | None, slice_ns: int) -> None:
-        self._concurrency, self._asks = concurrency, asks
+    def __init__(
+        self, concurrency: int, upcoming: Iterator[ScheduledRequest], *, requests: int | None, slice_ns: int
+    ) -> None:
+        self._concurrency, self._upcoming = concurrency, upcoming
         self._count = None if requests is None else -(-requests // concurrency) * concurrency
         self._slice_ns = slice_ns
         self._loop: ClosedLoop | None = None
 
-    def due(self, now_ns: int) -> tuple[Ask, ...]:
+    def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
         if self._loop is None:
-            asks = self._asks if self._count is None else islice(self._asks, self._count)
+            upcoming = self._upcoming if self._count is None else islice(self._upcoming, self._count)
             until_ns = now_ns + self._slice_ns if self._count is None else None
-            self._loop = ClosedLoop(self._concurrency, asks, start_ns=now_ns, until_ns=until_ns)
+            self._loop = ClosedLoop(self._concurrency, upcoming, start_ns=now_ns, until_ns=until_ns)
         return self._loop.due(now_ns)
 
     def next_due_ns(self) -> int | None:
@@ -36,11 +38,11 @@ class ClosedSlice:
     def done(self, request: Request) -> None:
         self._begun.done(request)
 
-    def coming(self, place: int) -> Ask | None:
+    def coming(self, place: int) -> ScheduledRequest | None:
         """As SeesEnds says."""
         return self._begun.coming(place)
 
-    def take(self, now_ns: int) -> Ask | None:
+    def take(self, now_ns: int) -> ScheduledRequest | None:
         """As SeesEnds says."""
         return self._begun.take(now_ns)
 
@@ -48,9 +50,9 @@ class ClosedSlice:
         """As SeesEnds says."""
         self._begun.done_with_follower(request)
 
-    def rest(self) -> Iterator[Ask]:
+    def rest(self) -> Iterator[ScheduledRequest]:
         """What was not asked: where the next turn goes on."""
-        return self._asks if self._loop is None else chain(self._loop.left, self._asks)
+        return self._upcoming if self._loop is None else chain(self._loop.left, self._upcoming)
 
     @property
     def _begun(self) -> ClosedLoop:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twinlens.record.request import Request
 from twinlens.schedule.loop.lockstep import Lockstep
-from twinlens.schedule.request import Ask
+from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.workload.length import AnswerLength
 
 
@@ -27,7 +27,7 @@ class Slice:
         self._least = batches
         self._batches: Lockstep | None = None
 
-    def due(self, now_ns: int) -> tuple[Ask, ...]:
+    def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
         if self._batches is None:
             self._batches = Lockstep(
                 self._batch,
