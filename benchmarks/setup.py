@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from twinlens.executors.torch.infer import TorchServer
 from twinlens.executors.torch.train import TorchTrainer
-from twinlens.schedule.loop.lockstep import Lockstep
+from twinlens.schedule.loop.lockstep import LockstepLoop
 from twinlens.spec.load import parse
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.length import Fixed
@@ -48,10 +48,10 @@ def opened_server(spec: RunSpec) -> TorchServer:
     return server
 
 
-def requests(count: int) -> Lockstep:
+def requests(count: int) -> LockstepLoop:
     """`count` requests, one after the other."""
     lengths = Fixed(value=PROMPT), Fixed(value=ANSWER)
-    return Lockstep(1, *lengths, until_ns=0, min_requests=count, seed=0)
+    return LockstepLoop(1, *lengths, until_ns=0, min_requests=count, seed=0)
 
 
 def in_fresh_process(call: Callable[..., Found], *given: Any) -> Found:

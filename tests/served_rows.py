@@ -14,7 +14,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.request import REQUEST_SCHEMA, Request, Requests
 from twinlens.spec.slo import Slo
 from twinlens.stats.serving.metrics import serving_metrics
-from twinlens.stats.serving.window import Loop, Window, find_window
+from twinlens.stats.serving.window import LoopKind, Window, find_window
 
 MS = 1_000_000
 S = 1_000_000_000
@@ -86,7 +86,7 @@ def poisson(rate_per_s: float, count: int, seed: int) -> np.ndarray:
     return np.cumsum(np.random.default_rng([seed, count]).exponential(1 / rate_per_s, count))
 
 
-def whole(requests: Requests, loop: Loop = "whole") -> Window:
+def whole(requests: Requests, loop: LoopKind = "whole") -> Window:
     """The window of rows that certainly have one."""
     window = find_window(requests, loop)
     assert window is not None
@@ -94,7 +94,7 @@ def whole(requests: Requests, loop: Loop = "whole") -> Window:
 
 
 def served_metrics(
-    requests: Requests, loop: Loop = "whole", slo: Slo | None = None, devices: int | None = None
+    requests: Requests, loop: LoopKind = "whole", slo: Slo | None = None, devices: int | None = None
 ) -> dict[str, Estimate]:
     """The metrics of rows over their window."""
     return serving_metrics(requests, whole(requests, loop), slo, None, devices)

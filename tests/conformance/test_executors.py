@@ -17,7 +17,7 @@ from twinlens.executors.registry import executor_names, launcher, server, traine
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request
 from twinlens.record.step import Marks
-from twinlens.schedule.loop.lockstep import Lockstep
+from twinlens.schedule.loop.lockstep import LockstepLoop
 from twinlens.spec.study import RunSpec
 
 MODELS = ("tiny", "vit-tiny", "resnet-tiny")
@@ -111,12 +111,12 @@ def served(request: pytest.FixtureRequest, recordings: dict[tuple[str, str], Pat
         opened.close()
 
 
-def lockstep(spec: RunSpec, first_group: int) -> Lockstep:
+def lockstep(spec: RunSpec, first_group: int) -> LockstepLoop:
     """Two batches."""
     tokens = None if spec.workload.data.kind == "images" else spec.workload.input_tokens  # type: ignore[union-attr]
     answer = tokens and spec.workload.output_tokens  # type: ignore[union-attr]
     batch = spec.point.batch
-    return Lockstep(batch, tokens, answer, until_ns=0, min_requests=2 * batch, seed=3, first_group=first_group)
+    return LockstepLoop(batch, tokens, answer, until_ns=0, min_requests=2 * batch, seed=3, first_group=first_group)
 
 
 def live(served: Served) -> Served:

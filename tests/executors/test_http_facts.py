@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from material import inference, spec_of
-from twinlens.executors.openai.discovery import Found, facts_of
+from twinlens.executors.openai.discovery import Discovery, facts_of
 from twinlens.executors.openai.target import Address, target_of
 
 URL = "http://127.0.0.1:9/v1"
@@ -25,7 +25,7 @@ URL = "http://127.0.0.1:9/v1"
 )  # fmt: skip
 def test_a_server_info_in_any_form_is_read_or_left_out(info: Any, speculative: Any) -> None:
     spec = spec_of(inference("openai-http", options={"url": URL}, arrival={"kind": "poisson"}, point={"rate_per_s": 1}))
-    found = Found(Address("127.0.0.1", 9, ()), "small", True, True, {"/server_info": info})
+    found = Discovery(Address("127.0.0.1", 9, ()), "small", True, True, {"/server_info": info})
     assert (
         facts_of(target_of("openai-http", {"url": URL}), found, spec).executor.value("serving.speculative")
         == speculative

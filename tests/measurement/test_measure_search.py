@@ -17,7 +17,7 @@ from material import fixed, inference, study_of
 from twinlens.errors import ExecutorFailed, Interrupted
 from twinlens.measurement.search import measure_search, unfinished_search
 from twinlens.measurement.study import Event, Outcome
-from twinlens.record.search import Found, read_search, searches_of
+from twinlens.record.search import SearchResult, read_search, searches_of
 from twinlens.spec.study import Study
 
 SERVICE_S, LIMIT_S = 0.01, 0.05
@@ -35,7 +35,7 @@ def queue(*settings: str, **parts: Any) -> Study:
     return study_of(inference("fake", **(asked | parts)) | {"search": {"start": 20.0}}, *settings)
 
 
-def answer(study: Study, out: Path, **more: Any) -> tuple[Outcome, Found]:
+def answer(study: Study, out: Path, **more: Any) -> tuple[Outcome, SearchResult]:
     outcome = measure_search(study, out, **more)
     record = read_search(outcome.folder)
     assert record is not None

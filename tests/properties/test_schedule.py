@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from twinlens.clock import VirtualClock
 from twinlens.schedule.content.draw import single_requests
 from twinlens.schedule.content.prompt import SyntheticWords, prompt_text
-from twinlens.schedule.loop.admission import Batches, Continuous, held
+from twinlens.schedule.loop.admission import BatchAdmission, Continuous, held
 from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.loop.conversation import Conversation, session_requests
 from twinlens.schedule.loop.open_loop import OpenLoop, arrival_times_ns
@@ -65,9 +65,9 @@ class Playing(RuleBasedStateMachine):
 
     def _gated(self, loop: Schedule) -> Schedule:
         if self.gate == "static":
-            return Batches(loop, self.size)
+            return BatchAdmission(loop, self.size)
         if self.gate == "dynamic":
-            return Batches(loop, self.size, self.timeout_ns)
+            return BatchAdmission(loop, self.size, self.timeout_ns)
         return loop if self.gate == "none" else Continuous(loop, self.size if self.gate == "limited" else None)
 
     @rule(jump_ns=st.integers(0, 80))

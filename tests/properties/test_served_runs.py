@@ -16,7 +16,7 @@ from twinlens.stats.serving.goodput import within
 from twinlens.stats.serving.latency import gaps_s, latency
 from twinlens.stats.serving.metrics import serving_metrics
 from twinlens.stats.serving.overload import in_flight
-from twinlens.stats.serving.window import Loop, Window, find_window
+from twinlens.stats.serving.window import LoopKind, Window, find_window
 
 SLO = Slo(ttft_s=0.3, tpot_s=0.08, e2e_latency_s=0.9)
 TIMES = ("ttft_s", "ttft_from_send_s", "tpot_s", "itl_s", "e2e_latency_s", "e2e_from_send_s")
@@ -37,7 +37,7 @@ def runs(draw: st.DrawFn, least: int = 30, most: int = 450) -> Requests:
     )
 
 
-def whole(requests: Requests, loop: Loop = "whole") -> Window:
+def whole(requests: Requests, loop: LoopKind = "whole") -> Window:
     window = find_window(requests, loop)
     assert window is not None
     return window
@@ -90,7 +90,7 @@ def test_the_order_of_rows_changes_no_value(requests: Requests, seed: int) -> No
 
 @settings(deadline=None, max_examples=40)
 @given(runs(), st.integers(2, 1000), loops)
-def test_slower_clocks_scale_times_and_rates_and_nothing_else(requests: Requests, factor: int, loop: Loop) -> None:
+def test_slower_clocks_scale_times_and_rates_and_nothing_else(requests: Requests, factor: int, loop: LoopKind) -> None:
     scaled = replace(
         requests,
         **{name: getattr(requests, name) * factor for name in ("intended_ns", "sent_ns", "end_ns", "chunk_ns")},
@@ -113,7 +113,7 @@ def test_slower_clocks_scale_times_and_rates_and_nothing_else(requests: Requests
 @settings(deadline=None, max_examples=60)
 @given(runs(), loops)
 def test_every_value_lies_in_its_interval_and_every_share_between_nothing_and_all(
-    requests: Requests, loop: Loop
+    requests: Requests, loop: LoopKind
 ) -> None:
     window = whole(requests, loop)
     assert window.begin_ns <= requests.intended_ns[window.rows].min()

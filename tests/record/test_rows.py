@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.record.arrow import RowWriter, read_rows
-from twinlens.record.request import REQUEST_SCHEMA, Outcome, Request, Requests
+from twinlens.record.request import REQUEST_SCHEMA, Request, RequestOutcome, Requests
 from twinlens.record.row_check import marks_path
 from twinlens.record.step import STEP_SCHEMA, Marks, Steps
 
@@ -33,7 +33,7 @@ marks = st.builds(
 chunks = st.lists(st.tuples(ns, counts), max_size=5).map(lambda pairs: tuple(zip(*pairs, strict=True)) or ((), ()))
 requests = st.builds(
     lambda group, times, chunk, lengths, outcome: Request(group, *times[:2], *chunk, times[2], *lengths, outcome),
-    ns, st.tuples(ns, ns, ns), chunks, st.tuples(counts, counts), st.sampled_from(get_args(Outcome)),
+    ns, st.tuples(ns, ns, ns), chunks, st.tuples(counts, counts), st.sampled_from(get_args(RequestOutcome)),
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from report_material import Pair, inference_run
 from rich.cells import cell_len
 from served_material import CALIBRATION, SLO, capacity_per_s, served_run
 
-from twinlens.record.search import Found, SearchRecord, Tried, write_search
+from twinlens.record.search import SearchRecord, SearchResult, Tried, write_search
 from twinlens.record.store import update_run
 from twinlens.reporting.chart.figure import log_marks
 from twinlens.reporting.chart.tail import _survival
@@ -58,7 +58,7 @@ def record(folder: Path, verdicts: str = "ppfpi", **more: object) -> SearchRecor
         Tried(f"run{n}", value, words[verdict], "flat", "TTFT ≤ 0.5 s: 99.5%", 63.0)  # type: ignore[arg-type]
         for n, (value, verdict) in enumerate(zip(values, verdicts, strict=False))
     )
-    found = Found({"precision": "bf16"}, tried, 11.3, 16.0, "budget", "the budget of points is spent")
+    found = SearchResult({"precision": "bf16"}, tried, 11.3, 16.0, "budget", "the budget of points is spent")
     return SearchRecord(folder, Search(start=4.0), Slo.model_validate(SLO), (replace(found, **more),))  # type: ignore[arg-type]
 
 

@@ -9,7 +9,8 @@ from rich.cells import cell_len
 
 from twinlens.record.estimate import Estimate
 from twinlens.reporting.text.table import metric_table, plain, summary_table
-from twinlens.reporting.view import Lens, view
+from twinlens.reporting.view import view
+from twinlens.spec.precision import Lens
 from twinlens.stats.summary.group import group
 
 

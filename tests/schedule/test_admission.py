@@ -7,7 +7,7 @@ import heapq
 import numpy as np
 import pytest
 
-from twinlens.schedule.loop.admission import Batches, Continuous, held
+from twinlens.schedule.loop.admission import BatchAdmission, Continuous, held
 from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.loop.open_loop import OpenLoop
 from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
@@ -45,7 +45,7 @@ def released(seen: list[tuple[ScheduledRequest, int]]) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("late_ns", [0, 3, 17])
 def test_static_batches_wait_until_they_are_full_and_then_for_all_of_the_batch_before(late_ns: int) -> None:
-    seen = play(Batches(OpenLoop(asks_at(0, 4, 5, 6, 50)), size=2), [10, 30, 10, 10, 10], late_ns)
+    seen = play(BatchAdmission(OpenLoop(asks_at(0, 4, 5, 6, 50)), size=2), [10, 30, 10, 10, 10], late_ns)
     # 0 and 1 go at 4, the slower ends at 34, then 2 and 3; 4 is the last and goes alone, there is none to wait for.
     assert released(seen) == [(0, 4), (0, 4), (1, 34), (1, 34), (2, 50)]
     assert [scheduled.intended_ns for scheduled, _ in seen] == [0, 4, 5, 6, 50]
@@ -53,13 +53,13 @@ def test_static_batches_wait_until_they_are_full_and_then_for_all_of_the_batch_b
 
 @pytest.mark.parametrize("late_ns", [0, 3, 17])
 def test_dynamic_batches_wait_no_longer_than_the_timeout(late_ns: int) -> None:
-    seen = play(Batches(OpenLoop(asks_at(0, 4, 12, 13, 14, 90)), 3, timeout_ns=10), [5] * 6, late_ns)
+    seen = play(BatchAdmission(OpenLoop(asks_at(0, 4, 12, 13, 14, 90)), 3, timeout_ns=10), [5] * 6, late_ns)
     # 0 and 1 time out at 10 and end at 15; 2, 3 and 4 are three by then; 5 times out alone at 100.
     assert released(seen) == [(0, 10), (0, 10), (1, 15), (1, 15), (1, 15), (2, 100)]
 
 
 def test_a_dynamic_batch_goes_as_soon_as_it_is_full() -> None:
-    seen = play(Batches(OpenLoop(asks_at(0, 4)), 2, timeout_ns=1000), [5, 5])
+    seen = play(BatchAdmission(OpenLoop(asks_at(0, 4)), 2, timeout_ns=1000), [5, 5])
     assert released(seen) == [(0, 4), (0, 4)]
 
 
@@ -77,7 +77,7 @@ def test_continuous_admission_without_a_limit_holds_nothing() -> None:
 
 
 def test_a_closed_loop_smaller_than_the_batch_does_not_wait_for_ever() -> None:
-    seen = play(Batches(ClosedLoop(2, asks_at(0, 0, 0)), size=8), [10, 20, 10])
+    seen = play(BatchAdmission(ClosedLoop(2, asks_at(0, 0, 0)), size=8), [10, 20, 10])
     assert released(seen) == [(0, 0), (0, 0), (1, 20)]
 
 
@@ -87,7 +87,7 @@ def rows_of(seen: list[tuple[ScheduledRequest, int]], size: int):
 
 
 def test_what_held_an_ask_back_is_taken_apart() -> None:
-    seen = play(Batches(OpenLoop(asks_at(0, 4, 5, 6, 50)), size=2), [10, 30, 10, 10, 10])
+    seen = play(BatchAdmission(OpenLoop(asks_at(0, 4, 5, 6, 50)), size=2), [10, 30, 10, 10, 10])
     # The first batch runs from 4: both slots are taken until 14, one is free but not given out until 34.
     parts = rows_of(seen, 2)
     assert parts.gathering_ns.tolist() == [4, 0, 0, 0, 0]
@@ -96,7 +96,7 @@ def test_what_held_an_ask_back_is_taken_apart() -> None:
 
 
 def test_a_batch_that_was_not_full_blocks_from_its_start() -> None:
-    seen = play(Batches(OpenLoop(asks_at(0, 12)), 2, timeout_ns=10), [20, 5])
+    seen = play(BatchAdmission(OpenLoop(asks_at(0, 12)), 2, timeout_ns=10), [20, 5])
     parts = rows_of(seen, 2)
     # The first goes alone at 10 and ends at 30: the second comes at 12 and could have joined it.
     assert parts.gathering_ns.tolist() == [10, 0]

@@ -9,7 +9,7 @@ import pytest
 from twinlens.errors import BadInput
 from twinlens.pages import find
 from twinlens.schedule.build import load_of
-from twinlens.schedule.loop.admission import Batches, Continuous
+from twinlens.schedule.loop.admission import BatchAdmission, Continuous
 from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.loop.conversation import Conversation
 from twinlens.schedule.loop.open_loop import OpenLoop
@@ -45,8 +45,8 @@ def spec(arrival: dict | str | None, point: dict | None = None, **workload: obje
         ("single-stream", {}, {}, ClosedLoop, 0),
         ("constant", RATE, {"sessions": TALKS}, Conversation, 80),
         ("closed", USERS, {"sessions": TALKS}, Conversation, 0),
-        ("constant", RATE | {"admission": "static", "batch": 4}, {}, Batches, 40),
-        ("constant", RATE | {"admission": "dynamic", "batch": 4, "timeout_s": 0.1}, {}, Batches, 40),
+        ("constant", RATE | {"admission": "static", "batch": 4}, {}, BatchAdmission, 40),
+        ("constant", RATE | {"admission": "dynamic", "batch": 4, "timeout_s": 0.1}, {}, BatchAdmission, 40),
         ("constant", RATE | {"admission": "continuous", "in_flight": 4}, {}, Continuous, 40),
     ],
 )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from twinlens.record.request import Request
 from twinlens.schedule.content.length import sample_length
-from twinlens.schedule.loop.lockstep import Lockstep
+from twinlens.schedule.loop.lockstep import LockstepLoop
 from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.workload.length import Fixed, Length, Lognormal, Uniform
 
@@ -31,7 +31,7 @@ def answered(scheduled: ScheduledRequest, at_ns: int, takes_ns: int) -> Request:
     )
 
 
-def played(schedule: Lockstep, takes_ns: list[int]) -> list[tuple[ScheduledRequest, ...]]:
+def played(schedule: LockstepLoop, takes_ns: list[int]) -> list[tuple[ScheduledRequest, ...]]:
     """What it hands out to a server whose i-th batch takes `takes_ns[i % n]`."""
     now_ns, batches = 0, list[tuple[ScheduledRequest, ...]]()
     while asks := schedule.due(now_ns):
@@ -56,7 +56,9 @@ def test_each_ask_is_handed_out_once_until_time_and_rows_are_enough(
     batch: int, until_ns: int, least: int, takes_ns: list[int], first_group: int
 ) -> None:
     uniform = Uniform(kind="uniform", min=1, max=9)
-    schedule = Lockstep(batch, uniform, uniform, until_ns=until_ns, min_requests=least, seed=1, first_group=first_group)
+    schedule = LockstepLoop(
+        batch, uniform, uniform, until_ns=until_ns, min_requests=least, seed=1, first_group=first_group
+    )
     batches = played(schedule, takes_ns)
     asks = [scheduled for one in batches for scheduled in one]
     assert [scheduled.number for scheduled in asks] == list(range(len(asks)))
@@ -75,20 +77,20 @@ def test_each_ask_is_handed_out_once_until_time_and_rows_are_enough(
 
 def test_a_continuation_asks_for_what_was_not_asked_before() -> None:
     lengths = (Fixed(value=4), Fixed(value=2))
-    first = Lockstep(2, *lengths, until_ns=0, min_requests=4, seed=3)
+    first = LockstepLoop(2, *lengths, until_ns=0, min_requests=4, seed=3)
     before = [scheduled.seed for one in played(first, [5]) for scheduled in one]
-    second = Lockstep(2, *lengths, until_ns=0, min_requests=4, seed=3, first_group=first.groups)
+    second = LockstepLoop(2, *lengths, until_ns=0, min_requests=4, seed=3, first_group=first.groups)
     after = [scheduled.seed for one in played(second, [5]) for scheduled in one]
     assert len(set(before + after)) == 8
 
 
 def test_images_have_no_lengths() -> None:
-    (one,) = played(Lockstep(2, None, None, until_ns=0, min_requests=2, seed=0), [1])
+    (one,) = played(LockstepLoop(2, None, None, until_ns=0, min_requests=2, seed=0), [1])
     assert [(scheduled.input_tokens, scheduled.output_tokens) for scheduled in one] == [(0, 0), (0, 0)]
 
 
 def test_other_seeds_ask_for_other_prompts() -> None:
-    seeds = [Lockstep(1, None, None, until_ns=1, min_requests=1, seed=seed).due(0)[0].seed for seed in range(50)]
+    seeds = [LockstepLoop(1, None, None, until_ns=1, min_requests=1, seed=seed).due(0)[0].seed for seed in range(50)]
     assert len(set(seeds)) == 50
 
 
@@ -122,7 +124,7 @@ def test_lengths_have_the_mean_and_spread_they_say() -> None:
 
 def test_what_is_over_when_asked_is_over_when_waited_for() -> None:
     """The time can run out between the end of the last batch and the next question: nobody may then wait for ever."""
-    schedule = Lockstep(1, Fixed(value=4), Fixed(value=2), until_ns=100, min_requests=1, seed=0)
+    schedule = LockstepLoop(1, Fixed(value=4), Fixed(value=2), until_ns=100, min_requests=1, seed=0)
     (scheduled,) = schedule.due(0)
     schedule.done(answered(scheduled, 0, 99))
     assert schedule.next_due_ns() == 99

@@ -17,7 +17,7 @@ from twinlens.spec.point import Point
 from twinlens.spec.protocol import Protocol
 from twinlens.spec.study import ExecutorSpec, RunSpec, Study
 from twinlens.spec.workload.length import Fixed, Length, Lognormal, Uniform
-from twinlens.spec.workload.workload import Images, InferenceWorkload, Markov, Target, Text, TrainingWorkload
+from twinlens.spec.workload.workload import Images, InferenceWorkload, LossTarget, Markov, Text, TrainingWorkload
 
 whole = st.integers(1, 2**53)
 positive = st.floats(1e-6, 1e9, allow_nan=False)
@@ -33,8 +33,8 @@ lengths: st.SearchStrategy[Length] = st.one_of(
     st.tuples(whole, whole).map(lambda pair: Uniform(kind="uniform", min=min(pair), max=max(pair))),
     st.builds(Lognormal, kind=st.just("lognormal"), mean=positive, cv=positive, max=whole),
 )
-losses = st.builds(Target, loss_nats=st.none() | positive, every_steps=whole)
-gaps = st.builds(Target, gap_nats=positive, loss_nats=st.none() | positive, every_steps=whole)
+losses = st.builds(LossTarget, loss_nats=st.none() | positive, every_steps=whole)
+gaps = st.builds(LossTarget, gap_nats=positive, loss_nats=st.none() | positive, every_steps=whole)
 markov = st.builds(Markov, symbols=st.none() | whole, branches=whole, exponent=st.floats(0, 9))
 
 

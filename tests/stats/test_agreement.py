@@ -10,7 +10,7 @@ import pytest
 from served_rows import columns, failed, row
 from server_samples import samples
 from twinlens.record.request import Requests
-from twinlens.stats.server.agreement import Agreement, agreement
+from twinlens.stats.server.agreement import ServerAgreement, agreement
 from twinlens.stats.server.samples import ServerRows
 
 N = 100
@@ -33,7 +33,7 @@ def server(tokens: float, finished: float, ttft_s: float, first_at: float = -0.5
     return ServerRows.from_table(samples([{"at": first_at, **before}, {"at": last_at, **after}]))
 
 
-def values(found: Agreement) -> dict[str, float | None]:
+def values(found: ServerAgreement) -> dict[str, float | None]:
     return {name.removeprefix("server_"): estimate.value for name, estimate in found.metrics.items()}
 
 

@@ -11,7 +11,7 @@ import pytest
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord
-from twinlens.record.request import REQUEST_SCHEMA, Outcome, Request, Requests
+from twinlens.record.request import REQUEST_SCHEMA, Request, RequestOutcome, Requests
 from twinlens.stats.metrics.inference import inference_metrics, inference_steadiness
 
 MS = 1_000_000
@@ -22,7 +22,7 @@ def requests_of(rows: list[Request]) -> Requests:
 
 
 def batches(
-    count: int, size: int = 1, tokens: int = 5, outcome: Outcome = "ok", input_tokens: int = 16
+    count: int, size: int = 1, tokens: int = 5, outcome: RequestOutcome = "ok", input_tokens: int = 16
 ) -> list[Request]:
     """Batches of 100 ms, back to back: the first token after 60 ms, the others 10 ms apart."""
     made = []

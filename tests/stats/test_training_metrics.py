@@ -12,7 +12,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord
 from twinlens.record.step import STEP_SCHEMA, Marks, Steps
-from twinlens.spec.workload.workload import Target, TrainingWorkload
+from twinlens.spec.workload.workload import LossTarget, TrainingWorkload
 from twinlens.stats.metrics.quality import divergence
 from twinlens.stats.metrics.training import training_metrics, training_steadiness
 
@@ -91,7 +91,7 @@ def test_an_evaluation_costs_no_training_time() -> None:
 
 
 def test_an_evaluation_costs_time_to_target_which_lies_between_two_looks() -> None:
-    workload = WORKLOAD.model_copy(update={"until": Target(loss_nats=2.0)})
+    workload = WORKLOAD.model_copy(update={"until": LossTarget(loss_nats=2.0)})
     metrics = found(with_evaluations(), workload=workload)
     time, samples = metrics["time_to_target_s"], metrics["samples_to_target"]
     assert (time.low, time.value, time.high) == (11.0, 16.5, 22.0)
@@ -99,7 +99,7 @@ def test_an_evaluation_costs_time_to_target_which_lies_between_two_looks() -> No
 
 
 def test_a_target_that_was_missed_is_absent_with_the_best_loss() -> None:
-    workload = WORKLOAD.model_copy(update={"until": Target(loss_nats=1.0)})
+    workload = WORKLOAD.model_copy(update={"until": LossTarget(loss_nats=1.0)})
     missed = found(with_evaluations(), workload=workload)["time_to_target_s"]
     assert missed.value is None
     assert "not reached (best 1.9" in (missed.reason or "")
@@ -108,7 +108,7 @@ def test_a_target_that_was_missed_is_absent_with_the_best_loss() -> None:
 
 
 def test_a_gap_counts_from_the_entropy_rate_and_a_gap_without_one_is_no_target() -> None:
-    workload = WORKLOAD.model_copy(update={"until": Target(gap_nats=0.5)})
+    workload = WORKLOAD.model_copy(update={"until": LossTarget(gap_nats=0.5)})
     facts = Facts(ExecutorRecord({}), entropy_rate_nats=1.5)
     metrics = found(with_evaluations(), facts, workload)
     assert metrics["loss_gap"].value == pytest.approx(0.4)
@@ -176,7 +176,7 @@ def test_a_loss_that_is_no_number_is_divergence_and_no_good_loss(bad: float) -> 
 
 
 def test_an_evaluation_that_is_no_number_is_no_traceback() -> None:
-    workload = WORKLOAD.model_copy(update={"until": Target(loss_nats=1.0)})
+    workload = WORKLOAD.model_copy(update={"until": LossTarget(loss_nats=1.0)})
     lost = [replace(one, loss=float("nan")) if one.kind == "evaluate" else one for one in with_evaluations()]
     metrics = found(lost, workload=workload)
     assert "diverged" in (metrics["final_loss"].reason or "")

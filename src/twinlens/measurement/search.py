@@ -16,7 +16,7 @@ from twinlens.measurement.study import Event, Outcome, Watch, measure_one
 from twinlens.measurement.study_folder import held_folder
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.run import Run
-from twinlens.record.search import Found, SearchRecord, Tried, read_search, write_search
+from twinlens.record.search import SearchRecord, SearchResult, Tried, read_search, write_search
 from twinlens.record.store import end_study, find_runs, is_ended, read_run, read_study, update_run
 from twinlens.spec.consistency import refuse_unsearchable
 from twinlens.spec.search import Search
@@ -55,12 +55,12 @@ def measure_search(
 
 def _searched(study: Study, search: Search, slo: Slo, folder: Path, watch: Watch, now_s: Now) -> Outcome:
     known = {run.spec.fingerprint(): run for run in _finished(folder)}
-    found = [Found(where, (), None, None, "running", "not begun") for where in study.points()]
+    found = [SearchResult(where, (), None, None, "running", "not begun") for where in study.points()]
     failures: list[ExecutorFailed] = []
     with shared_server(folder) as servers:
         for place, where in enumerate(study.points()):
 
-            def keep(so_far: Found, place: int = place) -> None:
+            def keep(so_far: SearchResult, place: int = place) -> None:
                 found[place] = so_far
                 write_search(SearchRecord(folder, search, slo, tuple(found)))
 
@@ -125,7 +125,7 @@ class _Way:
         self._servers, self._now_s = servers, now_s
         self._tried: list[Tried] = []
 
-    def walk(self, keep: Callable[[Found], None], watch: Callable[..., None]) -> Found:
+    def walk(self, keep: Callable[[SearchResult], None], watch: Callable[..., None]) -> SearchResult:
         """Measure until there is an answer, which is returned. Raises ExecutorFailed for a run that did not finish."""
         while not isinstance(ask := next_value(self._tried, self._search), Done):
             before = sum(one.value == ask for one in self._tried)
@@ -157,7 +157,9 @@ class _Way:
         why = f"the budget of {budget_s:g} s is spent ({spent_s:.0f} s); the highest within the SLO is {words}"
         return replace(so_far(self._tried, self._search, why), outcome="budget")
 
-    def _measured(self, spec: RunSpec, value: float, keep: Callable[[Found], None], say: Callable[..., None]) -> Run:
+    def _measured(
+        self, spec: RunSpec, value: float, keep: Callable[[SearchResult], None], say: Callable[..., None]
+    ) -> Run:
         begin_s = self._now_s()
         try:
             # A value tried again is a repeat to its prompts, and no reason for another server.
@@ -170,8 +172,8 @@ class _Way:
         update_run(folder, took_s=round(self._now_s() - begin_s, 3))
         return read_run(folder)
 
-    def _found(self, done: Done) -> Found:
-        return Found(self._where, tuple(self._tried), done.low, done.high, done.outcome, done.reason)
+    def _found(self, done: Done) -> SearchResult:
+        return SearchResult(self._where, tuple(self._tried), done.low, done.high, done.outcome, done.reason)
 
 
 def _phrased(say: Callable[..., None], phrase: str) -> None:

@@ -45,11 +45,13 @@ from twinlens.system.home_folder import as_tilde
 from twinlens.system.interrupts import ignore_interrupts
 
 _BOARD = ("accelerator.product", "accelerator.memory_bytes", "accelerator.architecture", "accelerator.partition")
-Say = Callable[[str, float, int], None]
+SayProgress = Callable[[str, float, int], None]
 """Told what is going on, how far it is (0-1) and how many rows there are."""
 
 
-def run_here(folder: Path, spec: RunSpec, say: Say, server: Running | None = None, turns: Turns | None = None) -> None:
+def run_here(
+    folder: Path, spec: RunSpec, say: SayProgress, server: Running | None = None, turns: Turns | None = None
+) -> None:
     """Measure one run into `folder` (made by `create_run`), on `server` where it shares a launched one, and in
     `turns` where it takes turns with other runs.
 
@@ -88,7 +90,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     return named or "can't allocate memory" in str(error) or "CUBLAS_STATUS_ALLOC_FAILED" in str(error)
 
 
-def _measure(folder: Path, spec: RunSpec, say: Say, handed: Running | None, turns: Turns | None) -> int:
+def _measure(folder: Path, spec: RunSpec, say: SayProgress, handed: Running | None, turns: Turns | None) -> int:
     refuse_what_cannot_run(spec)
     update_run(folder, place=capabilities(spec.executor.kind).runs)
     opened: Trainer | Server = trainer(spec.executor.kind) if spec.lens == "training" else server(spec.executor.kind)
@@ -97,7 +99,7 @@ def _measure(folder: Path, spec: RunSpec, say: Say, handed: Running | None, turn
 
 
 def _measure_with(
-    opened: Any, folder: Path, spec: RunSpec, say: Say, running: Running | None, turns: Turns | None
+    opened: Any, folder: Path, spec: RunSpec, say: SayProgress, running: Running | None, turns: Turns | None
 ) -> int:
     rows: RowWriter | None = None
     try:
@@ -130,7 +132,7 @@ def _take(
     opened: Any,
     spec: RunSpec,
     rows: RowWriter,
-    say: Say,
+    say: SayProgress,
     facts: Facts,
     running: Running | None,
     turns: Turns | None,

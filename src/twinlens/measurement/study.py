@@ -17,7 +17,7 @@ from twinlens.measurement.preflight.refuse import preflight
 from twinlens.measurement.refused import is_refusal, was_refused, without_refused
 from twinlens.measurement.retake import finished_attempts, is_owed
 from twinlens.measurement.server.shared import SharedServer, shared_server, together
-from twinlens.measurement.session import Say, run_here
+from twinlens.measurement.session import SayProgress, run_here
 from twinlens.measurement.study_folder import held_folder
 from twinlens.measurement.turns.conductor import measure_paired
 from twinlens.measurement.worker_process import gone_on, raise_for, say_interrupted, started, stop
@@ -113,7 +113,7 @@ def _outcome(folder: Path, resumed: int, failures: list[ExecutorFailed]) -> Outc
     return Outcome(folder, runs, resumed, tuple(failures))
 
 
-def _measure_repeat(folder: Path, spec: RunSpec, say: Say, servers: SharedServer, attempts: list[Run]) -> None:
+def _measure_repeat(folder: Path, spec: RunSpec, say: SayProgress, servers: SharedServer, attempts: list[Run]) -> None:
     """One repeat: measured where it is not there yet, and again while others disturbed it and a retake is left."""
     while is_owed(spec, attempts):
         if attempts:
@@ -162,7 +162,7 @@ def _watched(watch: Watch, number: int, total: int, spec: RunSpec, phrase: str, 
     watch(Event(number, total, spec, phrase, share, rows))
 
 
-def _server_for(servers: SharedServer, folder: Path, spec: RunSpec, say: Say) -> Running | None:
+def _server_for(servers: SharedServer, folder: Path, spec: RunSpec, say: SayProgress) -> Running | None:
     """The server a run shares; a run whose server does not come up is on disk as failed."""
     try:
         return servers.of(spec, partial(_phrased, say))
@@ -171,7 +171,7 @@ def _server_for(servers: SharedServer, folder: Path, spec: RunSpec, say: Say) ->
         raise
 
 
-def _phrased(say: Say, phrase: str) -> None:
+def _phrased(say: SayProgress, phrase: str) -> None:
     say(phrase, 0.0, 0)
 
 
@@ -190,7 +190,7 @@ def unfinished_study(study: Study, out: Path) -> Path | None:
     return None
 
 
-def measure_one(folder: Path, spec: RunSpec, say: Say, server: Running | None = None, attempt: int = 1) -> Path:
+def measure_one(folder: Path, spec: RunSpec, say: SayProgress, server: Running | None = None, attempt: int = 1) -> Path:
     """Measure one run into a new folder under `folder`, whose path is returned.
 
     `server`: the launched server that it shares with others (measurement/server/shared.py); None: an executor that

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from twinlens.record.slice import slices_of, without_waiting
 
-Outcome = Literal["ok", "refused", "failed", "cut_off"]
+RequestOutcome = Literal["ok", "refused", "failed", "cut_off"]
 
 REQUEST_SCHEMA = pa.schema(
     [
@@ -62,7 +62,7 @@ class Request:
     end_ns: int
     input_tokens: int
     output_tokens: int
-    outcome: Outcome = "ok"
+    outcome: RequestOutcome = "ok"
     asked_tokens: int | None = None
     released_ns: int | None = None
     session: int | None = None

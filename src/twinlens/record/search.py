@@ -40,7 +40,7 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """One search: at which point of the sweep, its runs in order, and [low, high) as far as it is known.
 
     `low`: the highest value that passed below every one that failed; `high`: the lowest that failed; None where there
@@ -67,7 +67,7 @@ class SearchRecord:
     folder: Path
     search: Search
     slo: Slo
-    found: tuple[Found, ...]
+    found: tuple[SearchResult, ...]
 
 
 def write_search(record: SearchRecord) -> None:
@@ -110,7 +110,7 @@ def search_json(record: SearchRecord) -> Any:
     return json.loads((record.folder / "search.json").read_text(encoding="utf-8"))
 
 
-def _found(data: dict[str, Any]) -> Found:
+def _found(data: dict[str, Any]) -> SearchResult:
     if data["outcome"] not in get_args(SearchOutcome):
         raise ValueError(f"unknown outcome {data['outcome']!r}")
-    return Found(**data | {"tried": tuple(Tried(**one) for one in data["tried"])})
+    return SearchResult(**data | {"tried": tuple(Tried(**one) for one in data["tried"])})

@@ -13,9 +13,9 @@ from twinlens.reporting.finding_text import standing
 from twinlens.stats.summary.group import Group, Summary
 from twinlens.units import show
 
-Load = Literal["lockstep", "rate", "concurrency", "other"]
-SERVED: tuple[Load, ...] = ("rate", "concurrency", "other")
-TITLES: dict[Load, str] = {
+LoadKind = Literal["lockstep", "rate", "concurrency", "other"]
+SERVED: tuple[LoadKind, ...] = ("rate", "concurrency", "other")
+TITLES: dict[LoadKind, str] = {
     "lockstep": "in lockstep batches",
     "rate": "served at a rate (open loop)",
     "concurrency": "served by concurrency (closed loop)",
@@ -45,7 +45,7 @@ def kind_of(one: Group | Summary) -> str:
     return f"{precision}, {policy}" if policy else precision
 
 
-def load_of(one: Group | Summary) -> Load:
+def load_of(one: Group | Summary) -> LoadKind:
     """Training and engine-level inference are "lockstep"; "other" is a ramp, a trace, all at once, a single stream."""
     if one.lens == "training":
         return "lockstep"

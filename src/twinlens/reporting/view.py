@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
@@ -14,12 +13,11 @@ from twinlens.record.run import Run
 from twinlens.record.search import SearchRecord
 from twinlens.reporting.display import clean
 from twinlens.reporting.finding_text import finding_text, in_words, short, standing
-from twinlens.reporting.load_kind import POLICY_KEYS, SERVED, Load, kind_of, load_of, place_of, policy_of
-from twinlens.spec.precision import PRECISIONS
+from twinlens.reporting.load_kind import POLICY_KEYS, SERVED, LoadKind, kind_of, load_of, place_of, policy_of
+from twinlens.spec.precision import PRECISIONS, Lens
 from twinlens.stats.metrics.definition import HEADLINE
 from twinlens.stats.summary.group import Group, Summary, group, once
 
-Lens = Literal["training", "inference"]
 LENSES: tuple[Lens, ...] = ("training", "inference")
 Material = tuple[Run, Summary]
 
@@ -51,7 +49,7 @@ class LensView:
     lens: Lens
     entries: tuple[Entry, ...]
 
-    def under(self, *loads: Load) -> LensView:
+    def under(self, *loads: LoadKind) -> LensView:
         """The same lens with only the entries whose requests came in one of these ways."""
         return LensView(self.lens, tuple(entry for entry in self.entries if load_of(entry.group) in loads))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twinlens.schedule.content.draw import endless_requests, single_requests
-from twinlens.schedule.loop.admission import Batches, Continuous
+from twinlens.schedule.loop.admission import BatchAdmission, Continuous
 from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.loop.conversation import Conversation, endless_sessions, session_requests
 from twinlens.schedule.loop.open_loop import OpenLoop, arrival_times_ns
@@ -53,7 +53,7 @@ def admitted(schedule: Schedule, point: Point) -> Schedule:
     if point.admission == "continuous":
         return Continuous(schedule, point.in_flight)
     timeout_ns = None if point.timeout_s is None else round(point.timeout_s * 1e9)
-    return Batches(schedule, point.batch, timeout_ns)
+    return BatchAdmission(schedule, point.batch, timeout_ns)
 
 
 def _closed(spec: RunSpec, workload: InferenceWorkload, duration_s: float, salt: int) -> Load | None:

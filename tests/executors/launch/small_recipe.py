@@ -5,19 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from twinlens.executors.launch.entry import launched
-from twinlens.executors.launch.recipe import Command, Order, Recipe, Seen, thread_environment
+from twinlens.executors.launch.recipe import Command, LaunchConfig, Recipe, ServerOutput, thread_environment
 from twinlens.executors.settings_text import formats, said
 from twinlens.record.executor.record import Fact
 
 SCRIPT = Path(__file__).with_name("small_server.py")
 
 
-def _command(order: Order) -> Command:
+def _command(order: LaunchConfig) -> Command:
     argv = (order.python, str(SCRIPT), "--port", str(order.port), *order.args)
     return Command(argv, thread_environment(order.threads))
 
 
-def _facts(seen: Seen) -> dict[str, Fact]:
+def _facts(seen: ServerOutput) -> dict[str, Fact]:
     about = seen.pages.get("/about", {})
     names = {"serving.max_sequences": ("limit",), "software.runtime.version": ("version",)}
     return said(about, names, "/about") | formats(about.get("dtype"), "auto", "/about")

@@ -15,7 +15,7 @@ from twinlens.errors import BadInput
 from twinlens.executors.launch.log import telling_line
 from twinlens.executors.launch.observe import checks
 from twinlens.executors.launch.options import settings_of
-from twinlens.executors.launch.recipe import Recipe, Seen
+from twinlens.executors.launch.recipe import Recipe, ServerOutput
 from twinlens.executors.launch.resolve import context_of, order_of
 from twinlens.executors.launch.runtime import llama_cpp, sglang, tensorrt_llm, transformers_serve, vllm
 from twinlens.executors.settings_text import flat, labels, pairs, plain, tensor_format
@@ -36,7 +36,7 @@ def command(recipe: Recipe, threads: int = 2, precision: str = "bf16", **executo
 
 
 def values(recipe: Recipe, **seen: Any) -> dict[str, Any]:
-    facts = recipe.facts(Seen(**seen))
+    facts = recipe.facts(ServerOutput(**seen))
     assert {fact.capture for fact in facts.values()} <= {"declared"}, "a server's word is not an observation"
     return {key: fact.value for key, fact in ExecutorRecord(facts).facts.items()}
 
@@ -214,7 +214,7 @@ def test_llama_cpp_is_read_from_its_log() -> None:
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.kind)
 @given(text=st.text(max_size=200), page=st.recursive(st.none() | st.text() | st.integers(), st.lists, max_leaves=5))
 def test_no_server_can_say_anything_that_breaks_the_reading(recipe: Recipe, text: str, page: Any) -> None:
-    seen = Seen(pages=dict.fromkeys(recipe.pages, page), metrics=text, log=text, argv=[text])
+    seen = ServerOutput(pages=dict.fromkeys(recipe.pages, page), metrics=text, log=text, argv=[text])
     ExecutorRecord(recipe.facts(seen))
 
 

@@ -14,7 +14,7 @@ from twinlens.executors.launch.interpreter import Interpreter, interpreter, refu
 from twinlens.executors.launch.log import read_log
 from twinlens.executors.launch.model_folder import ModelFolder, stored_precision
 from twinlens.executors.launch.ready import page, pages
-from twinlens.executors.launch.recipe import Recipe, Seen
+from twinlens.executors.launch.recipe import Recipe, ServerOutput
 from twinlens.executors.running import Running
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck, declared, observed, unknown
@@ -31,7 +31,7 @@ def described(running: Running, recipe: Recipe, spec: RunSpec, python: str, fold
     looks = process_of(running.pid)
     status, metrics = page(port, recipe.metrics)
     said_by_page, silent = pages(port, recipe.pages)
-    seen = Seen(
+    seen = ServerOutput(
         pages=said_by_page,
         metrics=metrics if status == 200 else "",
         log=read_log(Path(running.log)),

@@ -17,7 +17,7 @@ TORCH_NAMES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class LaunchConfig:
     """What one server is to be. `folder`: its model; `name`: what requests call it; `context_tokens`: the longest
     prompt and answer together; `stored`: the precision that the folder is quantised to, "" for none; `cpus`: the
     processors it is kept to, if any; `graph`: one of the recipe's graphs."""
@@ -53,7 +53,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ServerOutput:
     """What a server that is up shows. `pages`: JSON by path; `metrics`: the text of /metrics; `log`: what it has
     printed; `argv`: its command line; `packages`: versions by name in its Python."""
 
@@ -80,8 +80,8 @@ class Recipe:
     packages: tuple[str, ...]
     install: str
     ready: str
-    command: Callable[[Order], Command]
-    facts: Callable[[Seen], dict[str, Fact]]
+    command: Callable[[LaunchConfig], Command]
+    facts: Callable[[ServerOutput], dict[str, Fact]]
     pages: tuple[str, ...] = ()
     start_timeout_s: float = 600.0
     needs: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ class Recipe:
     graphs: tuple[str, ...] = ()
 
 
-def torch_name(order: Order, kind: str) -> str:
+def torch_name(order: LaunchConfig, kind: str) -> str:
     """The dtype of a precision, "auto" where the folder is quantised to it. Raises BadInput (TL203) for another."""
     if order.stored:
         if order.stored not in PRECISIONS:

@@ -11,7 +11,7 @@ import psutil
 from twinlens.errors import BadInput
 from twinlens.executors.launch.model_folder import servable, stored_precision
 from twinlens.executors.launch.options import Settings
-from twinlens.executors.launch.recipe import Order, Recipe
+from twinlens.executors.launch.recipe import LaunchConfig, Recipe
 from twinlens.spec.model.reference import AnyModel
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import Images, InferenceWorkload
@@ -19,7 +19,7 @@ from twinlens.spec.workload.workload import Images, InferenceWorkload
 _LEAST_CONTEXT, _USUAL_CONTEXT = 2048, 8192
 
 
-def order_of(recipe: Recipe, spec: RunSpec, settings: Settings, *, folder: str, port: int) -> Order:
+def order_of(recipe: Recipe, spec: RunSpec, settings: Settings, *, folder: str, port: int) -> LaunchConfig:
     """Raises BadInput for a workload that no server can take, and for a missing GGUF file."""
     workload = spec.workload
     if not isinstance(workload, InferenceWorkload) or isinstance(workload.data, Images):
@@ -31,7 +31,7 @@ def order_of(recipe: Recipe, spec: RunSpec, settings: Settings, *, folder: str, 
             + (f" ({settings.gguf!r} is no file)" if settings.gguf else ""),
             code="TL207",
         )
-    return Order(
+    return LaunchConfig(
         spec=spec,
         python=settings.python,
         folder=folder,

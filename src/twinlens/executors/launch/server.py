@@ -36,7 +36,7 @@ from twinlens.spec.study import RunSpec
 _TRIES = 3
 
 
-class Launched:
+class LaunchedProcess:
     """A started server, held by whoever started it. `running` can be handed to others, in other processes too."""
 
     def __init__(self, process: Process, running: Running, ready: str) -> None:
@@ -59,7 +59,7 @@ class LaunchedServer:
         self._recipe = recipe
         self.http = OpenAIServer()
         self._joined: Running | None = None
-        self._own: Launched | None = None
+        self._own: LaunchedProcess | None = None
         self._usable: set[int] = set()
 
     def key(self, spec: RunSpec) -> str:
@@ -69,7 +69,7 @@ class LaunchedServer:
         asked = [self._recipe.kind, command.argv, {**command.environment, **settings.environment}, settings.cpus]
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
-    def launch(self, spec: RunSpec, log: Path, say: Say) -> Launched:
+    def launch(self, spec: RunSpec, log: Path, say: Say) -> LaunchedProcess:
         """Start one and wait until it is ready; its output goes to `log`.
 
         Raises BadInput for what cannot be served or is not installed, ExecutorFailed (TL303, TL304) where it does not
@@ -157,7 +157,7 @@ class LaunchedServer:
     def _started(
         self, spec: RunSpec, settings: Settings, command: Command, port: int, name: str, log: Path,
         folder: ModelFolder, say: Say,
-    ) -> Launched:  # fmt: skip
+    ) -> LaunchedProcess:  # fmt: skip
         recipe = self._recipe
         say(f"starting {recipe.name}")
         process = Process(command.argv, environment_of(settings, command.environment), log, cpus=settings.cpus)
@@ -178,7 +178,7 @@ class LaunchedServer:
                 environment=command.environment,
                 cpus=settings.cpus,
             )
-            return Launched(process, described(running, recipe, spec, settings.python, folder), recipe.ready)
+            return LaunchedProcess(process, described(running, recipe, spec, settings.python, folder), recipe.ready)
         except BaseException:
             process.stop()
             raise

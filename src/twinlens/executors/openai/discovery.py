@@ -17,7 +17,7 @@ from twinlens.executors.http_client.connection import Address
 from twinlens.executors.http_client.event_loop import EventLoop
 from twinlens.executors.http_client.exchange import Ended
 from twinlens.executors.openai.row import in_one_piece, row_of
-from twinlens.executors.openai.target import Requests, Target, page_request
+from twinlens.executors.openai.target import RequestWriter, Target, page_request
 from twinlens.executors.settings_text import speculation
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, declared, observed, unknown
@@ -37,7 +37,7 @@ _UNFIT = (400, 422)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Discovery:
     """`about`: JSON answers by path. `row`: that of the one request asked before, None where none was."""
 
     address: Address
@@ -52,16 +52,16 @@ class Found:
     in_one_piece: bool = False
 
 
-def find_out(target: Target, words: Words, spec: RunSpec) -> Found:
+def find_out(target: Target, words: Words, spec: RunSpec) -> Discovery:
     """Connect, read what the server says of itself, and try which fields it takes. Raises ExecutorFailed (TL302)."""
     address = reachable(target)
     about, server = _about(target, address)
     model = target.model or _first_model(about) or spec.workload.model
-    plain = Found(address, model, target.force_length is True, True, about, server)
+    plain = Discovery(address, model, target.force_length is True, True, about, server)
     return _tried(target, words, plain) if target.probe else plain
 
 
-def facts_of(target: Target, found: Found, spec: RunSpec) -> Facts:
+def facts_of(target: Target, found: Discovery, spec: RunSpec) -> Facts:
     """What is known of the server, and what a reader must see."""
     name, version = _runtime(found)
     said: dict[str, Fact] = {
@@ -133,17 +133,17 @@ def _first_model(about: Mapping[str, Any]) -> str:
     return ""
 
 
-def _tried(target: Target, words: Words, plain: Found) -> Found:
+def _tried(target: Target, words: Words, plain: Discovery) -> Discovery:
     """Ask once, with as many of the useful fields as the server takes."""
     force = [True, False] if target.force_length is None else [target.force_length]
     ways = [(forced, True) for forced in force] + [(force[-1], False)]
     for forced, usage in ways:
-        requests = Requests(target, words, plain.model, force_length=forced, with_usage=usage)
+        requests = RequestWriter(target, words, plain.model, force_length=forced, with_usage=usage)
         ended, has_stamps = _asked(target, plain.address, requests.of(_PROBE), target.timeout_s)
         row = row_of(_PROBE, ended, ended.sent_ns)
         if row.outcome in ("ok", "cut_off"):
             counted = ended.answer.usage is not None
-            return Found(plain.address, plain.model, forced, usage, plain.about, plain.server_header, row, counted,
+            return Discovery(plain.address, plain.model, forced, usage, plain.about, plain.server_header, row, counted,
                          has_stamps, in_one_piece(ended))  # fmt: skip
         if ended.status not in _UNFIT:
             break
@@ -165,7 +165,7 @@ def _asked(target: Target, address: Address, payload: bytes, timeout_s: float) -
         loop.close()
 
 
-def _runtime(found: Found) -> tuple[Fact | None, Fact | None]:
+def _runtime(found: Discovery) -> tuple[Fact | None, Fact | None]:
     about, header = found.about, found.server_header
     entries = (about.get("/models") or {}).get("data") if isinstance(about.get("/models"), dict) else None
     owner = entries[0].get("owned_by") if isinstance(entries, list) and entries and isinstance(entries[0], dict) else ""
@@ -221,7 +221,7 @@ def _flatten(said: Any, into: dict[str, Any]) -> None:
                 into.setdefault(str(key), value)
 
 
-def _notes(found: Found, free: bool) -> tuple[str, ...]:
+def _notes(found: Discovery, free: bool) -> tuple[str, ...]:
     notes = [] if found.row is None and not free else [_FREE if free else _length_note(found)]
     if found.in_one_piece:
         notes.append(
@@ -240,7 +240,7 @@ def _notes(found: Found, free: bool) -> tuple[str, ...]:
 _FREE = "Answers are as long as the model likes: tokens are counted as they came, and another server may do other work."
 
 
-def _length_note(found: Found) -> str:
+def _length_note(found: Discovery) -> str:
     if not found.forces_length:
         return "The server forbids forced lengths: an answer that ends by itself before its limit counts as cut off."
     asked = "Requests carry ignore_eos and min_tokens, which ask for answers of the full length"

@@ -23,7 +23,7 @@ from twinlens.executors.http_client.limits import refuse_too_many, too_many
 from twinlens.executors.openai.clients import client_pool_of
 from twinlens.executors.openai.discovery import facts_of, find_out, reachable
 from twinlens.executors.openai.row import response_of, row_of, unsent_row
-from twinlens.executors.openai.target import EndpointConfig, Requests, Target, target_of
+from twinlens.executors.openai.target import EndpointConfig, RequestWriter, Target, target_of
 from twinlens.executors.protocol import OnResponse, Rows, Say
 from twinlens.record.client import ClientRecord, LagCount
 from twinlens.record.executor.facts import Facts
@@ -67,7 +67,7 @@ class OpenAIServer:
         if isinstance(workload.output_tokens, Free):
             target = replace(target, force_length=False)
         found = find_out(target, words, spec)
-        requests = Requests(
+        requests = RequestWriter(
             target, words, found.model, force_length=found.forces_length, with_usage=found.takes_stream_options
         )
         if isinstance(workload.output_tokens, Free):

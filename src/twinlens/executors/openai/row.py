@@ -10,7 +10,7 @@ import numpy as np
 from twinlens.executors.http_client.answer import Answer
 from twinlens.executors.http_client.exchange import Ended
 from twinlens.record.compliance import Response
-from twinlens.record.request import Outcome, Request
+from twinlens.record.request import Request, RequestOutcome
 from twinlens.record.untrusted_text import in_one_line, whole
 from twinlens.schedule.request import ScheduledRequest, request_of
 
@@ -98,7 +98,7 @@ def _tokens(scheduled: ScheduledRequest, ended: Ended) -> int:
     return chunks
 
 
-def _outcome(scheduled: ScheduledRequest, ended: Ended, tokens: int, free: bool) -> tuple[Outcome, str | None]:
+def _outcome(scheduled: ScheduledRequest, ended: Ended, tokens: int, free: bool) -> tuple[RequestOutcome, str | None]:
     answer = ended.answer
     if ended.fault is not None:
         return ("refused" if ended.fault.startswith("cannot connect") else "failed"), ended.fault

@@ -138,7 +138,7 @@ def target_of(kind: str, options: Mapping[str, Any]) -> Target:
     return Target(force_length=None if forced == "auto" else forced, api_key=api_key, **chosen)
 
 
-class Requests:
+class RequestWriter:
     """Makes the bytes of requests. `model`: the name that the server goes by."""
 
     def __init__(
@@ -190,7 +190,7 @@ class EndpointConfig:
     """A server and how to ask it, found out once: another process takes it over (the API key is in it)."""
 
     target: Target
-    requests: Requests
+    requests: RequestWriter
 
 
 def page_request(target: Target, path: str) -> bytes:

@@ -26,7 +26,7 @@ from twinlens.executors.torch.model.build import (
     synchronize,
     transpose_storage,
 )
-from twinlens.executors.torch.model.data import Prompts, check_data, images
+from twinlens.executors.torch.model.data import PromptTensors, check_data, images
 from twinlens.executors.torch.model.quantize import apply_precision, left_wide
 from twinlens.executors.torch.options import TorchOptions
 from twinlens.executors.torch.train import refuse_unsupported
@@ -63,7 +63,7 @@ class TorchServer:
             self.images = images(ref, max(16, spec.point.batch), self.device, spec.seed)
         else:
             longest = workload.input_tokens.max
-            self.prompts = Prompts(workload.data, ref, spec.seed, longest)
+            self.prompts = PromptTensors(workload.data, ref, spec.seed, longest)
         sample = self._fidelity_sample(workload) if self.made_in == torch.float32 else None
         with fp32_as("fp32"):  # the reference of a tf32 run is fp32 too, or it would be compared with itself
             reference = reference_logits(model, sample) if sample is not None else None

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from twinlens.errors import ExecutorFailed
 from twinlens.measurement.client.merge import RowMerge
-from twinlens.measurement.client.messages import Ended, Failed, Job, Lost, Report, Some, packed, unpacked
-from twinlens.measurement.client.pool import Client, fail
+from twinlens.measurement.client.messages import Failed, Job, Lost, PlayEnded, Report, Some, packed, unpacked
+from twinlens.measurement.client.pool import ClientHandle, fail
 from twinlens.measurement.client.state import ClientState
 from twinlens.record.client import ClientRecord
 from twinlens.schedule.lost_client import LostClientSchedule
@@ -30,7 +30,7 @@ class Coordinator:
     def __init__(
         self,
         jobs: Sequence[Job],
-        clients: Sequence[Client],
+        clients: Sequence[ClientHandle],
         write: Callable[[pa.Table], None],
         progress: Callable[[int], None],
     ) -> None:
@@ -101,7 +101,7 @@ class Coordinator:
         self._merge.flush()
         self._progress(now_ns)
 
-    def _receive(self, index: int, client: Client) -> None:
+    def _receive(self, index: int, client: ClientHandle) -> None:
         try:
             reports = client.receive()
         except Lost as lost:
@@ -118,7 +118,7 @@ class Coordinator:
                 known.report(rows)
             known.heard_ns = max(known.heard_ns, report.upto_ns)
             self._merge.take(index, None if rows is None else _signed(rows, index), report.upto_ns)
-        elif isinstance(report, Ended):
+        elif isinstance(report, PlayEnded):
             known.ended = report
             self._merge.over(index)
         elif isinstance(report, Failed):

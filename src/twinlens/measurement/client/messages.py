@@ -42,7 +42,7 @@ class Play:
     origin_ns: int
 
 
-Order = Calibrate | Play
+Instruction = Calibrate | Play
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Some:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class PlayEnded:
     """It has played its share, or was told to stop, and all rows were sent before this. `cpu_s`: what that took."""
 
     record: ClientRecord
@@ -82,7 +82,7 @@ class Failed:
     exit_code: int
 
 
-Report = Ready | Calibrated | Some | Ended | Failed
+Report = Ready | Calibrated | Some | PlayEnded | Failed
 
 
 class Lost(Exception):

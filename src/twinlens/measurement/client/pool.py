@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.openai.target import EndpointConfig
 from twinlens.measurement.client.clock import Offset
-from twinlens.measurement.client.messages import Calibrate, Calibrated, Failed, Job, Lost, Order, Ready, Report
+from twinlens.measurement.client.messages import Calibrate, Calibrated, Failed, Instruction, Job, Lost, Ready, Report
 from twinlens.schedule.plan import Plan
 from twinlens.schedule.split import Share, refuse_unshared
 from twinlens.spec.study import RunSpec
@@ -21,7 +21,7 @@ _START_S = 60.0
 _CALIBRATE_S = 60.0
 
 
-class Client(Protocol):
+class ClientHandle(Protocol):
     """A client somewhere. `clock`: its clock less ours, with the bound now known; None where they share one."""
 
     name: str
@@ -32,7 +32,7 @@ class Client(Protocol):
         """Measure its clock; to be called before and after it plays, as a clock may drift."""
         ...
 
-    def say(self, order: Order) -> None: ...
+    def say(self, order: Instruction) -> None: ...
     def receive(self) -> list[Report]:
         """What it has said meanwhile. Raises Lost once it is gone and all it said has been heard."""
         ...
@@ -54,12 +54,12 @@ def jobs_for(spec: RunSpec, plan: Plan | None, endpoint: EndpointConfig, count: 
     return [Job(spec, plan, Share(index, count), endpoint) for index in range(count)]
 
 
-def await_ready(clients: Sequence[Client]) -> None:
+def await_ready(clients: Sequence[ClientHandle]) -> None:
     """Wait until each has reached the server. Raises what `fail` raises."""
     _from_each(clients, Ready, _START_S, "start")
 
 
-def calibrated(clients: Sequence[Client], rate_per_s: float | None, answer_tokens: int) -> Calibration:
+def calibrated(clients: Sequence[ClientHandle], rate_per_s: float | None, answer_tokens: int) -> Calibration:
     """Calibrate all of them at the same time, each against a null server of its own, at its part of the rate.
 
     Their ceilings add up; of delays the longest counts.
@@ -81,7 +81,7 @@ def fail(name: str, failed: Failed) -> None:
     raise kind(f"{name}: {failed.sentence}", code=failed.code)
 
 
-def _from_each(clients: Sequence[Client], wanted: type[_Told], patience_s: float, what: str) -> list[_Told]:
+def _from_each(clients: Sequence[ClientHandle], wanted: type[_Told], patience_s: float, what: str) -> list[_Told]:
     found: dict[int, _Told] = {}
     deadline_s = time.monotonic() + patience_s
     while len(found) < len(clients):

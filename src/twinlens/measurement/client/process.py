@@ -21,12 +21,12 @@ from twinlens.measurement.client.calibrate import calibrate
 from twinlens.measurement.client.messages import (
     Calibrate,
     Calibrated,
-    Ended,
     Failed,
+    Instruction,
     Job,
     Lost,
-    Order,
     Play,
+    PlayEnded,
     Ready,
     Report,
     Some,
@@ -69,7 +69,7 @@ class ClientProcess:
     def align(self) -> None:
         """There is nothing to align."""
 
-    def say(self, order: Order) -> None:
+    def say(self, order: Instruction) -> None:
         """Give it an order. One that is gone is noticed by `receive`."""
         with contextlib.suppress(OSError):
             self._pipe.send(order)
@@ -148,7 +148,7 @@ def _play(pipe: Connection, client: OpenAIServer, schedule: Any, origin_ns: int)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         shipper.ship(last=True)
-    pipe.send(Ended(client.client(), time.process_time() - before_s))
+    pipe.send(PlayEnded(client.client(), time.process_time() - before_s))
     signal.signal(signal.SIGTERM, _interrupt)
 
 

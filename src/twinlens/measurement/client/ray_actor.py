@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from twinlens.measurement.client.clock import Offset, bound_over, measured_offset
-from twinlens.measurement.client.messages import Job, Lost, Order, Play, Report
+from twinlens.measurement.client.messages import Instruction, Job, Lost, Play, Report
 from twinlens.measurement.client.process import ClientProcess
 from twinlens.version import __version__
 
@@ -32,7 +32,7 @@ class Host:
         """The monotonic clock of this node, which the client reads too."""
         return time.monotonic_ns()
 
-    def say(self, order: Order) -> None:
+    def say(self, order: Instruction) -> None:
         self._client.say(order)
 
     def take(self, acknowledged: int) -> tuple[list[tuple[int, Report]], str | None]:
@@ -73,7 +73,7 @@ class RayClient:
         self._first = self._first or found
         self.clock = Offset(self._first.offset_ns, bound_over(self._first, found))
 
-    def say(self, order: Order) -> None:
+    def say(self, order: Instruction) -> None:
         self.actor.say.remote(order)
 
     def begin_at(self, origin_ns: int) -> None:

@@ -18,7 +18,7 @@ from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.openai.clients import ClientPool
 from twinlens.executors.openai.target import EndpointConfig
 from twinlens.measurement.client.messages import Job
-from twinlens.measurement.client.pool import Client, jobs_for
+from twinlens.measurement.client.pool import ClientHandle, jobs_for
 from twinlens.measurement.client.ray_actor import Host, RayClient, first_line
 from twinlens.schedule.plan import Plan
 from twinlens.spec.study import RunSpec
@@ -32,7 +32,7 @@ _CONNECT_S = 5.0
 @contextlib.contextmanager
 def dispatched(
     pool: ClientPool, spec: RunSpec, plan: Plan | None, endpoint: EndpointConfig, say: Callable[[str], None]
-) -> Iterator[tuple[list[Job], list[Client]]]:
+) -> Iterator[tuple[list[Job], list[ClientHandle]]]:
     """Clients on the nodes of the cluster `pool.on`, one each or `pool.clients` in all, just started.
 
     Raises BadInput where Ray is not installed or the load cannot be split, ExecutorFailed (TL331) where the cluster
@@ -44,7 +44,7 @@ def dispatched(
         nodes = _nodes(ray, endpoint)
         count = pool.clients if isinstance(pool.clients, int) else len(nodes)
         jobs = jobs_for(spec, plan, endpoint, count)
-        clients: list[Client] = []
+        clients: list[ClientHandle] = []
         try:
             say(f"starting {count} clients on {len(nodes)} nodes")
             for job in jobs:

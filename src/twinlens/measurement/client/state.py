@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from twinlens.measurement.client.clock import Offset
-from twinlens.measurement.client.messages import Ended
+from twinlens.measurement.client.messages import PlayEnded
 from twinlens.record.client import LagCount
 from twinlens.record.request import Request
 from twinlens.schedule.lost_client import LostClientSchedule
@@ -25,7 +25,7 @@ class ClientState:
     late: LagCount = field(default_factory=LagCount)
     rows: int = 0
     heard_ns: int = 0
-    ended: Ended | None = None
+    ended: PlayEnded | None = None
     lost: str | None = None
     remaining: LostClientSchedule | None = None
     _reported: list[pa.Table] = field(default_factory=list)

@@ -21,7 +21,7 @@ from twinlens.measurement.client.calibrate import calibrate
 from twinlens.measurement.client.coordinate import Coordinator
 from twinlens.measurement.client.count import needed_clients, refuse_beyond, typical_answer_tokens
 from twinlens.measurement.client.messages import Job
-from twinlens.measurement.client.pool import Client, await_ready, calibrated, jobs_for
+from twinlens.measurement.client.pool import ClientHandle, await_ready, calibrated, jobs_for
 from twinlens.measurement.client.process import ClientProcess
 from twinlens.measurement.drive.hopeless import Hope, WhileThereIsHope
 from twinlens.measurement.drive.training import Progress
@@ -76,9 +76,9 @@ def player(
 
 
 @contextlib.contextmanager
-def _processes(jobs: list[Job]) -> Iterator[tuple[list[Job], list[Client]]]:
+def _processes(jobs: list[Job]) -> Iterator[tuple[list[Job], list[ClientHandle]]]:
     """Processes on this machine for these jobs, just started."""
-    held: list[Client] = []
+    held: list[ClientHandle] = []
     try:
         for job in jobs:
             process = ClientProcess(f"client {job.share.index}", job)
@@ -115,7 +115,7 @@ def _pool_player(
     spec: RunSpec,
     folder: Path,
     jobs: list[Job],
-    clients: list[Client],
+    clients: list[ClientHandle],
     say: Callable[[str], None],
     about: dict[str, Any],
     hope: Hope,

@@ -7,7 +7,7 @@ from twinlens.measurement.drive.settled import is_settled
 from twinlens.measurement.drive.training import Progress, give_up_s
 from twinlens.record.arrow import RowWriter
 from twinlens.record.request import Request
-from twinlens.schedule.loop.lockstep import Lockstep
+from twinlens.schedule.loop.lockstep import LockstepLoop
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import Images, InferenceWorkload
 
@@ -27,7 +27,7 @@ def serve(server: Server, spec: RunSpec, rows: RowWriter, progress: Progress) ->
                 ended_ns = request.end_ns
                 progress(min(1.0, request.end_ns / 1e9 / limit_s), rows.count)
 
-        schedule = Lockstep(
+        schedule = LockstepLoop(
             batch,
             None if vision else workload.input_tokens,
             None if vision else workload.output_tokens,

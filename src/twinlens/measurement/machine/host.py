@@ -22,7 +22,7 @@ from twinlens.record.executor.record import Fact, observed, unknown
 
 __all__ = ["capture_host", "gpu_free_bytes", "host_facts", "software_facts"]
 
-Facts = dict[str, Fact]
+FactMap = dict[str, Fact]
 # What low-precision arithmetic runs on: x86 names, then Arm names.
 ISA = (
     *("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "avx512_vnni", "avx_vnni", "amx_tile", "amx_bf16"),
@@ -33,7 +33,7 @@ _NO_LIMIT_BYTES = 2**60  # cgroup v1 writes "no limit" as a number near 2**63
 
 def capture_host(
     device: str | None = None, uuids: Sequence[str] | None = None, ours: Sequence[int] = (), *, in_use: bool = False
-) -> Facts:
+) -> FactMap:
     """Host, tenancy and accelerator facts. Takes about 0.2 s (processor use by others needs a window).
 
     `device` "cpu" makes the processor the accelerator; "cuda" the GPUs that NVML sees (only `uuids`, if
@@ -50,7 +50,7 @@ def capture_host(
     return facts | tenancy_facts(gpus, ours=ours, in_use=in_use)
 
 
-def host_facts(root: Path) -> Facts:
+def host_facts(root: Path) -> FactMap:
     """Processor, memory, system and container; `root` is "/", or the folder of a recorded machine."""
     return {
         **_processor(root),
@@ -91,7 +91,7 @@ def _cpuinfo(root: Path, *names: str) -> str | None:
     return None
 
 
-def _processor(root: Path) -> Facts:
+def _processor(root: Path) -> FactMap:
     cpuinfo, silent = "/proc/cpuinfo", "the kernel does not say"
     topology = sorted((root / "sys/devices/system/cpu").glob("cpu[0-9]*/topology/physical_package_id"))
     sockets = len({_text(path) for path in topology}) or None
@@ -127,7 +127,7 @@ def _l3_bytes(root: Path) -> int | None:
     return int(found) if found and found.isdigit() else None
 
 
-def _frequency(root: Path) -> Facts:
+def _frequency(root: Path) -> FactMap:
     folder = root / "sys/devices/system/cpu/cpu0/cpufreq"
     hidden = "no frequency control is visible (usual in a virtual machine)"
     highest = _text(folder / "cpuinfo_max_freq")
@@ -142,7 +142,7 @@ def _frequency(root: Path) -> Facts:
     }
 
 
-def _memory(root: Path) -> Facts:
+def _memory(root: Path) -> FactMap:
     memory = psutil.virtual_memory()
     return {
         "host.memory_bytes": observed(int(memory.total), "psutil.virtual_memory"),
@@ -160,7 +160,7 @@ def _storage() -> str | None:
     return None if best is None else f"{best.fstype} on {Path(best.device).name}"
 
 
-def _limits(root: Path) -> Facts:
+def _limits(root: Path) -> FactMap:
     """Limits of this process's control group, version 2 before version 1; "none" is an observation."""
     lines = [line.split(":", 2) for line in (_text(root / "proc/self/cgroup") or "").splitlines()]
     inside = {names: path.lstrip("/") for _, names, path in (line for line in lines if len(line) == 3)}
@@ -198,7 +198,7 @@ def _memory_limit(limit: str | None) -> int | str | None:
     return "none" if limit == "max" or int(limit) >= _NO_LIMIT_BYTES else int(limit)
 
 
-def _system(root: Path) -> Facts:
+def _system(root: Path) -> FactMap:
     release = dict(line.split("=", 1) for line in (_text(root / "etc/os-release") or "").splitlines() if "=" in line)
     name = release.get("PRETTY_NAME", "").strip('"') or f"{platform.system()} {platform.mac_ver()[0]}".strip()
     return {
@@ -222,7 +222,7 @@ def _virtualisation(root: Path) -> Fact:
     return unknown("this processor lists no hypervisor flag")
 
 
-def _container(root: Path) -> Facts:
+def _container(root: Path) -> FactMap:
     podman = _text(root / "run/.containerenv")
     image = re.search(r'^imageid="?([0-9a-f]{64})', podman or "", re.MULTILINE)
     groups = _text(root / "proc/1/cgroup") or ""
@@ -239,7 +239,7 @@ def _container(root: Path) -> Facts:
     }
 
 
-def _processor_as_accelerator(host: Facts) -> Facts:
+def _processor_as_accelerator(host: FactMap) -> FactMap:
     isa = host["host.cpu.isa"]
     own = unknown("the processor computes in host memory")
     facts = {

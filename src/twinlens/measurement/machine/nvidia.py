@@ -13,7 +13,7 @@ from typing import Any
 from twinlens.executors.launch.recipe import gpu_environment
 from twinlens.record.executor.record import Fact, observed, unknown
 
-Facts = dict[str, Fact]
+FactMap = dict[str, Fact]
 _OPENING = threading.Lock()
 _ARCHITECTURES = {5: "Volta", 6: "Turing", 7: "Ampere", 8: "Ada", 9: "Hopper", 10: "Blackwell"}  # nvml.h
 _MOST_LINKS = 36  # NVML_NVLINK_MAX_LINKS in nvml.h of 13.0
@@ -161,7 +161,7 @@ def gpu_free_bytes() -> float | None:
     return max((float(memory.free) for memory in memories if memory is not None), default=None)
 
 
-def gpu_facts(gpus: Sequence[Gpu], reason: str | None) -> Facts:
+def gpu_facts(gpus: Sequence[Gpu], reason: str | None) -> FactMap:
     """Accelerator, link, power and driver facts of the first GPU, and how many there are like it.
 
     Boards that differ in product are listed by product and count.
@@ -191,7 +191,7 @@ def _form_factor(product: str) -> Fact:
     return unknown("the product's name does not say") if word is None else observed(word, "product name")
 
 
-def _device(gpu: Gpu) -> Facts:
+def _device(gpu: Gpu) -> FactMap:
     memory, ecc = gpu.ask("nvmlDeviceGetMemoryInfo"), gpu.ask("nvmlDeviceGetEccMode")
     capability, mig = gpu.ask("nvmlDeviceGetCudaComputeCapability"), gpu.ask("nvmlDeviceGetMigMode")
     family = _ARCHITECTURES.get(gpu.ask("nvmlDeviceGetArchitecture") or 0)
@@ -215,7 +215,7 @@ def _partition(mig: Any) -> str | None:
     return None if mig is None else "MIG" if mig[0] else "none"
 
 
-def _links(gpu: Gpu) -> Facts:
+def _links(gpu: Gpu) -> FactMap:
     states = [gpu.ask("nvmlDeviceGetNvLinkState", link) for link in range(gpu.links())]
     known = [state for state in states if state is not None]
     return {
@@ -229,7 +229,7 @@ def _links(gpu: Gpu) -> Facts:
     }
 
 
-def _power(gpu: Gpu) -> Facts:
+def _power(gpu: Gpu) -> FactMap:
     limit_mw, persistence = (
         gpu.ask("nvmlDeviceGetEnforcedPowerLimit"),
         gpu.ask("nvmlDeviceGetPersistenceMode"),
@@ -264,7 +264,7 @@ def _clock_lock(gpu: Gpu) -> Fact:
     return observed("none" if asked == usual else f"application clock {asked} MHz, not {usual}", source)
 
 
-def _driver(gpu: Gpu) -> Facts:
+def _driver(gpu: Gpu) -> FactMap:
     driver, version = (
         gpu.ask_system("nvmlSystemGetDriverVersion"),
         gpu.ask_system("nvmlSystemGetCudaDriverVersion_v2"),

@@ -28,8 +28,8 @@ from twinlens.spec.study import RunSpec
 LEAST_PERIOD_S = 0.5
 _LAST_WAIT_S = 8.0
 
-Sink = Callable[[ServerSample], None]
-Origin = Callable[[], int | None]
+SampleSink = Callable[[ServerSample], None]
+TimeOrigin = Callable[[], int | None]
 
 
 class Scraper:
@@ -40,7 +40,7 @@ class Scraper:
     a row with its reason; a sink that raises ends the reading, and `error` says why: it never ends a run.
     """
 
-    def __init__(self, page: ServerPage, sink: Sink, period_s: float, origin: Origin) -> None:
+    def __init__(self, page: ServerPage, sink: SampleSink, period_s: float, origin: TimeOrigin) -> None:
         self._page, self._sink, self._origin = page, sink, origin
         self.period_s = max(LEAST_PERIOD_S, period_s)
         self._before: ServerSample | None = None

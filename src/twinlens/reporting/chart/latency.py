@@ -10,13 +10,13 @@ import altair as alt
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
 from twinlens.reporting.chart.figure import INK, SOFT, WIDTH, Figure, colours_of, data, figure, log_marks
-from twinlens.reporting.load_kind import Load, fault_of, load_of, place_of
+from twinlens.reporting.load_kind import LoadKind, fault_of, load_of, place_of
 from twinlens.reporting.view import Entry
 from twinlens.spec.slo import Slo
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.units import scale
 
-AXES: dict[Load, str] = {
+AXES: dict[LoadKind, str] = {
     "rate": "offered rate (requests/s, open loop)",
     "concurrency": "requests in flight (closed loop)",
     "other": "offered rate (requests/s)",
@@ -25,7 +25,7 @@ _WORDS = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_latency_s": "latency"}
 _DASHES = {"p50": [1, 0], "p99": [5, 3]}
 
 
-def latency_charts(entries: tuple[Entry, ...], load: Load, id: str) -> list[Figure]:
+def latency_charts(entries: tuple[Entry, ...], load: LoadKind, id: str) -> list[Figure]:
     """TTFT and TPOT at their median and p99 against the load, with their intervals and the SLO's limits.
 
     The whole latency too, where the SLO limits it.
@@ -48,7 +48,7 @@ def slo_of(entries: tuple[Entry, ...]) -> Slo | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _latency_chart(entries: tuple[Entry, ...], load: Load, kind: str, id: str) -> Figure | None:
+def _latency_chart(entries: tuple[Entry, ...], load: LoadKind, kind: str, id: str) -> Figure | None:
     rows = [row for entry in entries for q in _DASHES for row in _row(entry, kind, q)]
     if not rows:
         return None
@@ -129,7 +129,7 @@ def precision_hue(names: list[str]) -> Any:
     return alt.Color("precision:N", title=None, scale=scale, legend=alt.Legend(symbolOpacity=1))
 
 
-def place_axis(rows: list[dict[str, Any]], load: Load) -> Any:
+def place_axis(rows: list[dict[str, Any]], load: LoadKind) -> Any:
     """The axis of the load, from zero; a little room on the right for words."""
     most = max(row["at"] for row in rows) * 1.12
     return alt.X("at:Q", title=AXES[load], scale=alt.Scale(domain=[0, most], nice=False), axis=alt.Axis(tickCount=7))
@@ -151,7 +151,7 @@ def _span(rows: list[dict[str, Any]], limit: float | None, divisor: float) -> tu
     return min(values) * 0.8, max(values) * 2.2
 
 
-def _title(entries: tuple[Entry, ...], kind: str, load: Load, limit: float | None) -> str:
+def _title(entries: tuple[Entry, ...], kind: str, load: LoadKind, limit: float | None) -> str:
     word, axis = _WORDS[kind], "offered rate" if load != "concurrency" else "requests in flight"
     if limit is None:
         return f"{word} against {axis}."
@@ -186,7 +186,7 @@ def bars(shown: Iterable[Estimate]) -> str:
     return f"pale bars are 95% intervals{', or ranges where a point has two runs' if 'range' in kinds else ''}"
 
 
-def _caption(rows: list[dict[str, Any]], load: Load, shown: Iterable[Estimate]) -> str:
+def _caption(rows: list[dict[str, Any]], load: LoadKind, shown: Iterable[Estimate]) -> str:
     hollow = sorted({f"{row['precision']} at {row['at']:.3g}: {row['fault']}" for row in rows if row["fault"]})
     words = f" Hollow, and in no line: {'; '.join(hollow)}." if hollow else ""
     loop = {

@@ -8,7 +8,7 @@ import altair as alt
 
 from twinlens.reporting.chart.figure import SOFT, WIDTH, Figure, data, figure
 from twinlens.reporting.chart.latency import precision_hue
-from twinlens.reporting.load_kind import TITLES, Load, fault_of, load_of, place_of
+from twinlens.reporting.load_kind import TITLES, LoadKind, fault_of, load_of, place_of
 from twinlens.reporting.view import Entry
 from twinlens.stats.search.next_rate import pareto
 
@@ -17,7 +17,7 @@ _PER_USER = "tokens_per_s_per_request"
 _ALL = ("output_tokens_per_s_per_device", "output_tokens_per_s")
 
 
-def pareto_chart(entries: tuple[Entry, ...], load: Load, id: str) -> Figure | None:
+def pareto_chart(entries: tuple[Entry, ...], load: LoadKind, id: str) -> Figure | None:
     """Output tokens/s per device against tokens/s of one user, a line through the points of each precision.
 
     Of one load: a closed loop asks less of a server that is slow, so its points are no rivals to those of an open one.

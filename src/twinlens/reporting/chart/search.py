@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import altair as alt
 
-from twinlens.record.search import Found, SearchRecord
+from twinlens.record.search import SearchRecord, SearchResult
 from twinlens.reporting.chart.figure import INK, STEADY, WIDTH, Figure, data, figure, log_marks
 from twinlens.reporting.text.search_table import asked, interval, where
 from twinlens.reporting.view import runs_word
@@ -19,7 +19,7 @@ _MARKS = {
 }
 
 
-def search_chart(record: SearchRecord, found: Found, id: str) -> Figure | None:
+def search_chart(record: SearchRecord, found: SearchResult, id: str) -> Figure | None:
     """The values that were tried, in order, over the interval known by then."""
     if not found.tried:
         return None

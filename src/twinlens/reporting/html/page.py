@@ -30,7 +30,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """One operating point of a table."""
 
     entry: Entry
@@ -65,7 +65,7 @@ class Part:
     model: str
     where: str
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     reference: str
     intervals: str
     charts: Charts
@@ -108,11 +108,11 @@ def _intervals(groups: Sequence[Group], shown: Sequence[Column]) -> str:
     return f"Under each number stands its 95% interval over runs, where there is one{marked}."
 
 
-def _row(entry: Entry, shown: tuple[Column, ...], groups: list[Group]) -> Row:
+def _row(entry: Entry, shown: tuple[Column, ...], groups: list[Group]) -> TableRow:
     one = entry.group
     agreement = one.metrics.get("top1_agreement")
     agrees = f"top-1 {display.value(agreement)}" if agreement is not None and agreement.value is not None else ""
-    return Row(
+    return TableRow(
         entry,
         tuple(_cell(column, one) for column in shown),
         _factor(one, groups),

@@ -18,7 +18,7 @@ from twinlens.reporting.chart.tail import tail_chart
 from twinlens.reporting.finding_text import in_words, standing
 from twinlens.reporting.html.page import Cell, Detail, details_of
 from twinlens.reporting.html.validity import Checked, GuardRow, calibration, guards, standing_of
-from twinlens.reporting.load_kind import SERVED, TITLES, Load, load_of, place_of
+from twinlens.reporting.load_kind import SERVED, TITLES, LoadKind, load_of, place_of
 from twinlens.reporting.machine import where
 from twinlens.reporting.text.column import Column
 from twinlens.reporting.text.policies import HELD, HOLD_COLUMNS, WHY, choices, has_policies
@@ -139,7 +139,7 @@ def _part(lens: LensView, entries: tuple[Entry, ...], mark: str, searches: tuple
     )
 
 
-def _table(entries: tuple[Entry, ...], load: Load) -> ServedTable:
+def _table(entries: tuple[Entry, ...], load: LoadKind) -> ServedTable:
     here = [entry for entry in entries if load_of(entry.group) == load]
     shown = served_columns([entry.group for entry in here])
     rows = [_row(entry, shown) for entry in here]

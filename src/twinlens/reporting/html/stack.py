@@ -8,7 +8,8 @@ from typing import Any
 
 from twinlens.record.executor.record import FIELDS, ExecutorRecord, Fact, PrecisionCheck
 from twinlens.reporting.display import breath, clean
-from twinlens.reporting.view import Entry, Lens, View
+from twinlens.reporting.view import Entry, View
+from twinlens.spec.precision import Lens
 from twinlens.stats.summary.group import Group
 from twinlens.units import show
 
@@ -46,7 +47,7 @@ _MOST_VALUES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FactLine:
     """One field for a page. `capture` is observed, declared or unknown; `text` is the value or the reason."""
 
     letter: str
@@ -70,7 +71,7 @@ class Stack:
     """`columns` are the operating points' names, lens first; `checks` go by them."""
 
     columns: tuple[str, ...]
-    shared: tuple[Line, ...]
+    shared: tuple[FactLine, ...]
     varying: tuple[Varying, ...]
     checks: tuple[tuple[str, tuple[PrecisionCheck, ...]], ...]
     wholes: tuple[tuple[str, str, tuple[str, ...]], ...]
@@ -173,9 +174,9 @@ def _wholes(records: list[tuple[str, Lens, ExecutorRecord]]) -> tuple[tuple[str,
     )
 
 
-def _line(key: str, fact: Fact) -> Line:
+def _line(key: str, fact: Fact) -> FactLine:
     field = FIELDS[key]
-    return Line(field.letter[0], field.label, _text(key, fact), fact.capture, clean(fact.source), key in _SHORT)
+    return FactLine(field.letter[0], field.label, _text(key, fact), fact.capture, clean(fact.source), key in _SHORT)
 
 
 def _text(key: str, fact: Fact) -> str:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
-from twinlens.reporting.view import Lens, headline
+from twinlens.reporting.view import headline
+from twinlens.spec.precision import Lens
 from twinlens.stats.metrics.definition import HEADLINE, METRICS
 from twinlens.stats.summary.group import Group
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from twinlens.reporting import display
-from twinlens.reporting.load_kind import Load, load_of, place_of, policy_of
+from twinlens.reporting.load_kind import LoadKind, load_of, place_of, policy_of
 from twinlens.reporting.text.column import Column
-from twinlens.stats.serving.policy_choice import Choice, Difference, choose
+from twinlens.stats.serving.policy_choice import Choice, TailDifference, choose
 from twinlens.stats.summary.group import Group
 from twinlens.units import show
 
 _TAILS = {"ttft_s_p99": "p99 TTFT", "e2e_latency_s_p99": "p99 latency"}
-_AT: dict[Load, str] = {"rate": "at {:.4g} requests/s", "concurrency": "at {:.4g} in flight", "other": "under its load"}
+_AT: dict[LoadKind, str] = {
+    "rate": "at {:.4g} requests/s",
+    "concurrency": "at {:.4g} in flight",
+    "other": "under its load",
+}
 
 HELD = "Held back in front of the server"
 WHY = (
@@ -35,7 +39,7 @@ def has_policies(groups: Sequence[Group]) -> bool:
 
 def choices(groups: Sequence[Group]) -> tuple[str, ...]:
     """One sentence for each load under which several policies stand, and for each tail."""
-    alike: dict[tuple[str, str, Load, float], list[Group]] = {}
+    alike: dict[tuple[str, str, LoadKind, float], list[Group]] = {}
     for one in groups:
         if one.point.get("admission") is not None:
             load = load_of(one)
@@ -83,7 +87,7 @@ def _with_bounds(one: Group, metric: str) -> str:
     return display.value(found) + (f" ({bounds})" if bounds else " (no interval)")
 
 
-def _more(one: Difference) -> str:
+def _more(one: TailDifference) -> str:
     name = policy_of(one.other.point)
     if one.low_s is None or one.high_s is None:
         return f"{name} (+{show(one.more_s, 's')}, no interval)"

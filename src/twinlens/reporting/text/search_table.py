@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from twinlens.record.search import Found, SearchRecord
+from twinlens.record.search import SearchRecord, SearchResult
 from twinlens.reporting import display
 from twinlens.reporting.finding_text import in_words
 from twinlens.spec.slo import Slo
@@ -21,7 +21,7 @@ def search_table(record: SearchRecord) -> RenderableType:
     return Stack(*(_one(record, found) for found in record.found))
 
 
-def where(found: Found) -> str:
+def where(found: SearchResult) -> str:
     """The point of the sweep that a search stands for: "bf16", or "" where nothing else was swept."""
     return " · ".join(
         display.clean(value, 30) if key == "precision" else f"{display.clean(key, 30)} {display.clean(value, 30)}"
@@ -30,7 +30,7 @@ def where(found: Found) -> str:
     )
 
 
-def interval(found: Found, unit: str) -> str:
+def interval(found: SearchResult, unit: str) -> str:
     """ "[8, 8.9) requests/s", with words where a side is open."""
     if found.low is None and found.high is None:
         return "not known"
@@ -52,12 +52,12 @@ def limits_of(slo: Slo) -> str:
     return " and ".join(f"{names[key]} ≤ {limit:g} s" for key, limit in slo.limits().items())
 
 
-def said(found: Found) -> str:
+def said(found: SearchResult) -> str:
     """The outcome and its reason, safe to show."""
     return f"{found.outcome}: {display.clean(in_words(found.reason), 400)}"
 
 
-def _one(record: SearchRecord, found: Found) -> RenderableType:
+def _one(record: SearchRecord, found: SearchResult) -> RenderableType:
     name = where(found)
     title = Text(f"Search{f' · {name}' if name else ''}: {interval(found, record.search.unit)}", style="bold")
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)

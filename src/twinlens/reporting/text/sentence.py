@@ -13,7 +13,8 @@ from twinlens.reporting.load_kind import SERVED, load_of
 from twinlens.reporting.paired import Paired, paired_words, standing_words
 from twinlens.reporting.paired import said as ratio_words
 from twinlens.reporting.text.serving_sentence import served_sentence
-from twinlens.reporting.view import Lens, headline, in_order, point_names, precision_of, runs_word
+from twinlens.reporting.view import headline, in_order, point_names, precision_of, runs_word
+from twinlens.spec.precision import Lens
 from twinlens.stats.estimator.ratio import difference_of_runs, ratio_of_runs
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Group

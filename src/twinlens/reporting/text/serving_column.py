@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from twinlens.reporting.load_kind import Load
+from twinlens.reporting.load_kind import LoadKind
 from twinlens.reporting.text.column import Column
 from twinlens.stats.summary.group import Group
 
-PLACE_HEADS: dict[Load, str] = {"rate": "rate /s", "concurrency": "in flight", "other": "due /s"}
+PLACE_HEADS: dict[LoadKind, str] = {"rate": "rate /s", "concurrency": "in flight", "other": "due /s"}
 """The head of the first column: what the points of a load differ in."""
 
 

@@ -7,12 +7,16 @@ from collections.abc import Sequence
 from twinlens.record.estimate import Estimate
 from twinlens.record.search import SearchRecord
 from twinlens.reporting import display
-from twinlens.reporting.load_kind import Load, fault_of, load_of, place_of
+from twinlens.reporting.load_kind import LoadKind, fault_of, load_of, place_of
 from twinlens.reporting.text.search_table import asked, interval, where
 from twinlens.reporting.view import precision_of
 from twinlens.stats.summary.group import Group
 
-_AT: dict[Load, str] = {"rate": "{:.4g} requests/s", "concurrency": "{:.4g} requests in flight", "other": "its load"}
+_AT: dict[LoadKind, str] = {
+    "rate": "{:.4g} requests/s",
+    "concurrency": "{:.4g} requests in flight",
+    "other": "its load",
+}
 
 
 def served_sentence(groups: Sequence[Group], searches: Sequence[SearchRecord] = ()) -> str:
@@ -25,7 +29,7 @@ def served_sentence(groups: Sequence[Group], searches: Sequence[SearchRecord] = 
     ]
     searched = {"rate" if record.search.over == "rate_per_s" else "concurrency" for record in searches}
     groups = [one for one in groups if load_of(one) not in searched]
-    alike: dict[tuple[str, str, Load, str], list[Group]] = {}
+    alike: dict[tuple[str, str, LoadKind, str], list[Group]] = {}
     for one in groups:
         alike.setdefault((one.model, one.tag, load_of(one), precision_of(one)), []).append(one)
     said = [_one(load, name, found) for (_, _, load, name), found in alike.items()]
@@ -38,7 +42,7 @@ def served_sentence(groups: Sequence[Group], searches: Sequence[SearchRecord] = 
     return f"served, {'; '.join([*found_by, *(name + words for name, words in zip(names, said, strict=True))])}."
 
 
-def _one(load: Load, name: str, found: Sequence[Group]) -> str:
+def _one(load: LoadKind, name: str, found: Sequence[Group]) -> str:
     ranked = [one for one in found if one.ranked]
     if not ranked:
         faults = ", ".join(dict.fromkeys(fault_of(one) for one in found))

@@ -13,7 +13,7 @@ from rich.text import Text
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
 from twinlens.reporting.finding_text import in_words, standing
-from twinlens.reporting.load_kind import TITLES, Load, fault_of, kind_of, place_of
+from twinlens.reporting.load_kind import TITLES, LoadKind, fault_of, kind_of, place_of
 from twinlens.reporting.machine import where
 from twinlens.reporting.text.agreement import agreement_sentence
 from twinlens.reporting.text.column import Column
@@ -28,7 +28,7 @@ _LABEL_WIDTH = 12
 _WORDS = {"no steady state": "unsteady"}  # what is too wide for its column; the line above says it in full
 
 
-def served_table(load: Load, groups: Sequence[Group]) -> RenderableType:
+def served_table(load: LoadKind, groups: Sequence[Group]) -> RenderableType:
     """One model served in one way on one machine. Groups that may not be ranked are named first, with the reason."""
     names = dict(zip(map(id, groups), point_names(groups), strict=True))
     notes = Footnotes()
@@ -51,7 +51,7 @@ def served_table(load: Load, groups: Sequence[Group]) -> RenderableType:
     return Stack(title, *against, Text(""), table, Text(""), *notes.listed(), *below, Text(""), *_held(load, groups))
 
 
-def _held(load: Load, groups: Sequence[Group]) -> list[RenderableType]:
+def _held(load: LoadKind, groups: Sequence[Group]) -> list[RenderableType]:
     """What each policy kept back and why, and which one to take; nothing where no policy held anything."""
     if not has_policies(groups):
         return []
@@ -126,7 +126,7 @@ def _shown(columns: Sequence[Column], groups: Sequence[Group]) -> list[Estimate]
     return [pair[1] for one in groups for column in columns if (pair := column.estimate(one))]
 
 
-def _legend(load: Load, shown: Sequence[Estimate]) -> str:
+def _legend(load: LoadKind, shown: Sequence[Estimate]) -> str:
     what = {
         "rate": "rate: asked, as an open loop that waits for no answer.",
         "concurrency": "in flight: asked, as a closed loop in which each answer starts the next request.",

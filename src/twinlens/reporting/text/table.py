@@ -15,13 +15,14 @@ from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
 from twinlens.reporting.finding_text import IMPOSSIBLE, finding_text, in_words, short, standing
 from twinlens.reporting.gate import gate_word
-from twinlens.reporting.load_kind import SERVED, Load, load_of
+from twinlens.reporting.load_kind import SERVED, LoadKind, load_of
 from twinlens.reporting.machine import where
 from twinlens.reporting.text.column import Column, columns
 from twinlens.reporting.text.first_lines import MOST
 from twinlens.reporting.text.footnote import Footnotes, hanging
 from twinlens.reporting.text.serving_table import served_table
-from twinlens.reporting.view import Lens, in_order, point_names, why_not_ranked
+from twinlens.reporting.view import in_order, point_names, why_not_ranked
+from twinlens.spec.precision import Lens
 from twinlens.stats.finding.checks import is_impossible
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Group, Summary
@@ -38,7 +39,7 @@ def summary_table(groups: Sequence[Group], lens: Lens) -> RenderableType:
     chosen = in_order([one for one in groups if one.lens == lens])
     if not chosen:
         return Text(f"{lens.capitalize()}: not measured.")
-    parts: dict[tuple[str, str, Load], list[Group]] = {}
+    parts: dict[tuple[str, str, LoadKind], list[Group]] = {}
     for one in chosen:
         parts.setdefault((one.model, one.tag, load_of(one)), []).append(one)
     return Stack(

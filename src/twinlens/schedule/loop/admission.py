@@ -17,7 +17,7 @@ from twinlens.record.request import Request
 from twinlens.schedule.request import Schedule, ScheduledRequest
 
 
-class Batches:
+class BatchAdmission:
     """Batches of up to `size`, one at a time: the next goes when every answer of the one before has ended.
 
     `timeout_ns` None is static batching: it waits until a batch is full. A number is dynamic batching: it waits at

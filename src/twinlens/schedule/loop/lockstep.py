@@ -10,7 +10,7 @@ from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.workload.length import AnswerLength, Fixed
 
 
-class Lockstep:
+class LockstepLoop:
     """Batches until `until_ns` has passed and at least `min_requests` are done, or `give_up_ns` has passed.
 
     Requests of one batch have the same lengths, drawn per batch: padding would be work that no request asked for.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twinlens.record.request import Request
-from twinlens.schedule.loop.lockstep import Lockstep
+from twinlens.schedule.loop.lockstep import LockstepLoop
 from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.workload.length import AnswerLength
 
@@ -25,11 +25,11 @@ class Slice:
         self._batch, self._input, self._output = batch, input_tokens, output_tokens
         self._slice_ns, self._seed, self._first_group = slice_ns, seed, first_group
         self._least = batches
-        self._batches: Lockstep | None = None
+        self._batches: LockstepLoop | None = None
 
     def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
         if self._batches is None:
-            self._batches = Lockstep(
+            self._batches = LockstepLoop(
                 self._batch,
                 self._input,
                 self._output,

@@ -42,7 +42,7 @@ class Images(Spec):
 Data = Annotated[Markov | Text | Images, Field(discriminator="kind")]
 
 
-class Target(Spec):
+class LossTarget(Spec):
     """When training may stop: the held-out loss within `gap_nats` of the language's entropy rate, or at `loss_nats`.
 
     It is looked at every `every_steps` optimizer steps on `batches` fixed held-out batches.
@@ -69,7 +69,7 @@ class TrainingWorkload(Spec):
     learning_rate: PositiveFloat = 1e-3
     checkpointing: bool = False
     data: Data = Markov()
-    until: Target | None = None
+    until: LossTarget | None = None
     save: bool = False
 
 

@@ -12,7 +12,7 @@ from twinlens.record.request import Requests
 from twinlens.stats.client.arrivals import ArrivalFit, arrival_fit
 from twinlens.stats.serving.latency import latency
 from twinlens.stats.serving.overload import released_ns
-from twinlens.stats.serving.window import Loop, Window
+from twinlens.stats.serving.window import LoopKind, Window
 
 _QUANTILES = (0.5, 0.9, 0.99)
 
@@ -48,7 +48,7 @@ def observe(
     window: Window,
     metrics: dict[str, Estimate],
     *,
-    loop: Loop,
+    loop: LoopKind,
     read_lag_ns: np.ndarray,
     merged_reads: int,
     stamped_by_kernel: bool,

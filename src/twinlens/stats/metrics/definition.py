@@ -8,7 +8,7 @@ from typing import Literal
 from twinlens import units
 from twinlens.stats.peers.names import peer_names
 
-Lens = Literal["training", "inference", "both"]
+MetricLens = Literal["training", "inference", "both"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Metric:
     id: str
     label: str
     unit: str
-    lens: Lens
+    lens: MetricLens
     group: Literal[
         "sustained", "time", "efficiency", "memory", "quality", "energy", "share", "client", "server", "peer"
     ]
@@ -26,7 +26,7 @@ class Metric:
 
 
 def _training() -> list[Metric]:
-    lens: Lens = "training"
+    lens: MetricLens = "training"
     return [
         Metric("training_tokens_per_s", "tokens/s", units.TOKENS_PER_S, lens, "sustained", "more"),
         Metric("training_images_per_s", "images/s", units.IMAGES_PER_S, lens, "sustained", "more"),
@@ -61,7 +61,7 @@ def _training() -> list[Metric]:
 
 
 def _inference() -> list[Metric]:
-    lens: Lens = "inference"
+    lens: MetricLens = "inference"
     return [
         Metric("output_tokens_per_s", "output tokens/s", units.TOKENS_PER_S, lens, "sustained", "more"),
         Metric("peak_output_tokens_per_s", "peak tokens/s", units.TOKENS_PER_S, lens, "sustained"),
@@ -96,7 +96,7 @@ def _inference() -> list[Metric]:
 
 def _serving() -> list[Metric]:
     """What only a run under load has, beside most of the above."""
-    lens: Lens = "inference"
+    lens: MetricLens = "inference"
     return [
         Metric("offered_requests_per_s", "offered requests/s", units.REQUESTS_PER_S, lens, "sustained"),
         Metric("goodput_per_s", "goodput", units.REQUESTS_PER_S, lens, "sustained", "more"),
@@ -134,7 +134,7 @@ def _serving() -> list[Metric]:
 
 def _server() -> list[Metric]:
     """What the server said of itself, where it has a metrics page."""
-    lens: Lens = "inference"
+    lens: MetricLens = "inference"
     return [
         Metric("server_running_mean", "running requests", units.COUNT, lens, "server"),
         Metric("server_running_max", "most running requests", units.COUNT, lens, "server"),

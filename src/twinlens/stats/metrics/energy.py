@@ -23,7 +23,7 @@ _PERIOD_S = {
     "gpu": 0.1,
     "package": 0.001,
 }  # NVML counters move every 10 to 100 ms by board; RAPL every millisecond
-Scope = Literal["gpu", "package"]
+EnergyScope = Literal["gpu", "package"]
 _SCOPES = {"gpu": "GPU board", "package": "processor package"}
 
 
@@ -42,7 +42,7 @@ def energy(
     end_s: float,
     work: dict[str, float],
     why_not: str,
-    scope: Scope | None = None,
+    scope: EnergyScope | None = None,
     without: Sequence[tuple[float, float]] = (),
 ) -> dict[str, Estimate]:
     """Joules per unit of work (`work`: metric id → how many units the window holds), and mean power.
@@ -71,7 +71,7 @@ def _spent(
     begin_s: float,
     end_s: float,
     why_not: str,
-    scope: Scope | None,
+    scope: EnergyScope | None,
     without: Sequence[tuple[float, float]],
 ) -> Estimate:
     """Joules in the window less those in `without`, summed over the devices of one scope."""

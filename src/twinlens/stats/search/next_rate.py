@@ -50,7 +50,7 @@ class SearchRule:
             raise ValueError("a search needs at least one trial, and one try for each rate")
 
 
-Outcome = Literal["narrow", "unclear", "budget", "none", "all"]
+SearchEnd = Literal["narrow", "unclear", "budget", "none", "all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Done:
 
     low: float | None
     high: float | None
-    outcome: Outcome
+    outcome: SearchEnd
     reason: str
     trials: int
 
@@ -125,7 +125,7 @@ def _to_repeat(history: Sequence[Trial], rates: dict[float, Standing], rule: Sea
     return None
 
 
-def _fresh(rates: dict[float, Standing], low: float | None, high: float | None, rule: SearchRule) -> float | Outcome:
+def _fresh(rates: dict[float, Standing], low: float | None, high: float | None, rule: SearchRule) -> float | SearchEnd:
     """A rate that was not measured yet, or why there is none to ask for."""
     if not rates:
         return rule.start
@@ -154,7 +154,7 @@ def interval_words(low: float | None, high: float | None, unit: str) -> str:
     return "not known yet" if high is None else f"below {high:.4g} {unit}"
 
 
-def _reason(outcome: Outcome, low: float | None, high: float | None) -> str:
+def _reason(outcome: SearchEnd, low: float | None, high: float | None) -> str:
     between = interval_words(low, high, "requests/s")
     sure = f"({CONFIDENCE:.0%} confidence)"
     return {

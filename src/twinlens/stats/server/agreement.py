@@ -23,7 +23,7 @@ LEAST_TIME_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class ServerAgreement:
     """`notes`: a sentence for each figure on which the two differ by more than is to be expected."""
 
     metrics: dict[str, Estimate]
@@ -39,14 +39,14 @@ class _Seen:
     answered: np.ndarray
 
 
-def agreement(rows: ServerRows, requests: Requests) -> Agreement:
+def agreement(rows: ServerRows, requests: Requests) -> ServerAgreement:
     """The server's figures over the client's: 1 where they agree."""
     found = {
         "server_tokens_agreement": _tokens(rows, requests),
         "server_requests_agreement": _requests(rows, requests),
         "server_ttft_agreement": _first_tokens(rows, requests),
     }
-    return Agreement(
+    return ServerAgreement(
         {name: estimate for name, (estimate, _) in found.items()},
         tuple(note for _, note in found.values() if note),
     )

@@ -11,7 +11,7 @@ from twinlens.stats.summary.group import Group
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class TailDifference:
     """How much more a policy takes than the best one, seconds; None bounds where one of the two has no interval."""
 
     other: Group
@@ -34,7 +34,7 @@ class Choice:
 
     metric: str
     best: Group | None
-    differences: tuple[Difference, ...]
+    differences: tuple[TailDifference, ...]
     left_out: tuple[Group, ...]
 
 
@@ -54,10 +54,10 @@ def _value(one: Group, metric: str) -> float | None:
     return None if found is None or found.value is None or not math.isfinite(found.value) else found.value
 
 
-def _against(best: Group, other: Group, metric: str) -> Difference:
+def _against(best: Group, other: Group, metric: str) -> TailDifference:
     a, b = best.metrics[metric], other.metrics[metric]
     low_s, high_s = difference_interval(b, a)
-    return Difference(other, float(b.value or 0) - float(a.value or 0), low_s, high_s)
+    return TailDifference(other, float(b.value or 0) - float(a.value or 0), low_s, high_s)
 
 
 def difference_interval(a: Estimate, b: Estimate) -> tuple[float | None, float | None]:

@@ -20,7 +20,7 @@ from twinlens.stats.steady.rule import SteadyRule
 from twinlens.stats.steady.segment import segment
 
 ServingLabel = Label | Literal["overload", "failing", "whole run"]
-Loop = Literal["open", "closed", "whole"]
+LoopKind = Literal["open", "closed", "whole"]
 
 # Latency under load wanders by chance far more than the time of a step does: 1 % would call every queue unsteady.
 SERVING_DELTA = 0.05
@@ -61,7 +61,7 @@ class Window:
         return (self.end_ns - self.begin_ns) / 1e9
 
 
-def find_window(requests: Requests, loop: Loop, rule: SteadyRule = SteadyRule()) -> Window | None:
+def find_window(requests: Requests, loop: LoopKind, rule: SteadyRule = SteadyRule()) -> Window | None:
     """The window of a served run; None where there are no rows.
 
     `loop`: "open" (arrivals do not wait for answers: may be overloaded), "closed" (they do), or "whole" for load that
@@ -77,7 +77,7 @@ def find_window(requests: Requests, loop: Loop, rule: SteadyRule = SteadyRule())
     return replace(window, label="failing", ranked=False, reason=reason)
 
 
-def _found(requests: Requests, loop: Loop, rule: SteadyRule) -> Window:
+def _found(requests: Requests, loop: LoopKind, rule: SteadyRule) -> Window:
     """The window, whatever became of its requests."""
     order = np.argsort(requests.intended_ns, kind="stable")
     if loop == "whole":

@@ -15,7 +15,7 @@ from twinlens.record.run import Run
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.stats.client.validity import ClientVerdict
 from twinlens.stats.finding.checks import Seen, findings
-from twinlens.stats.metrics.energy import Scope, energy
+from twinlens.stats.metrics.energy import EnergyScope, energy
 from twinlens.stats.metrics.inference import inference_metrics, inference_steadiness
 from twinlens.stats.metrics.memory import peak_memory
 from twinlens.stats.metrics.quality import gate
@@ -203,7 +203,7 @@ def _is_attached(run: Run) -> bool:
     return bool(run.raw.get("client") and not run.raw.get("server"))
 
 
-def _energy_scope(run: Run) -> Scope | None:
+def _energy_scope(run: Run) -> EnergyScope | None:
     """What the run computed on, and is charged with: GPU boards, named or not, or else the processor."""
     if run.facts is None:
         return None

@@ -20,11 +20,11 @@ from twinlens.stats.server.metrics import ServerFigures, server_figures
 from twinlens.stats.serving.metrics import serving_metrics
 from twinlens.stats.serving.planned_hits import planned_hits
 from twinlens.stats.serving.waits import waits
-from twinlens.stats.serving.window import Loop, Window, find_window
+from twinlens.stats.serving.window import LoopKind, Window, find_window
 from twinlens.stats.steady.segment import SteadyRule
 from twinlens.stats.summary.group import Verdict
 
-_LOOPS: dict[str, Loop] = {
+_LOOPS: dict[str, LoopKind] = {
     "constant": "open",
     "poisson": "open",
     "gamma": "open",
@@ -117,7 +117,7 @@ def _verdict(window: Window, client: ClientVerdict | None) -> Verdict:
 
 
 def _client(
-    run: Run, requests: Requests, window: Window, metrics: dict[str, Estimate], loop: Loop
+    run: Run, requests: Requests, window: Window, metrics: dict[str, Estimate], loop: LoopKind
 ) -> ClientVerdict | None:
     """None where no client over a network was recorded: an engine in this process has no lateness of its own.
 

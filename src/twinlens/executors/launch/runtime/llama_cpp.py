@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 
 from twinlens.executors.launch.entry import launched
-from twinlens.executors.launch.recipe import Command, Order, Recipe, Seen, gpu_environment, thread_environment
+from twinlens.executors.launch.recipe import (
+    Command,
+    LaunchConfig,
+    Recipe,
+    ServerOutput,
+    gpu_environment,
+    thread_environment,
+)
 from twinlens.record.executor.record import Fact, declared
 
 _FILE_TYPE = re.compile(r"(?:print_info|llm_load_print_meta): (?:file type|model ftype)\s*= (.+)")
@@ -13,7 +20,7 @@ _CACHE = re.compile(r"K \((\w+)\):.*?V \((\w+)\):")
 _FORMATS = {"f32": "fp32", "f16": "fp16", "bf16": "bf16", "all f32": "fp32", "q8_0": "int8"}
 
 
-def _command(order: Order) -> Command:
+def _command(order: LaunchConfig) -> Command:
     argv = [
         *(order.python, "-m", "llama_cpp.server", "--model", order.gguf, "--model_alias", order.name),
         *("--host", "127.0.0.1", "--port", str(order.port)),
@@ -27,7 +34,7 @@ def _command(order: Order) -> Command:
     return Command(tuple(argv), {**thread_environment(order.threads), **gpu_environment(order.device)})
 
 
-def _facts(seen: Seen) -> dict[str, Fact]:
+def _facts(seen: ServerOutput) -> dict[str, Fact]:
     facts = {
         "serving.batching": declared("one at a time", "llama_cpp.server holds a lock over its one sequence"),
         "serving.max_sequences": declared(1, "llama_cpp.server holds a lock over its one sequence"),

@@ -8,9 +8,9 @@ from typing import Any
 from twinlens.executors.launch.entry import launched
 from twinlens.executors.launch.recipe import (
     Command,
-    Order,
+    LaunchConfig,
     Recipe,
-    Seen,
+    ServerOutput,
     gpu_environment,
     thread_environment,
     torch_name,
@@ -32,7 +32,7 @@ _NAMES = {
 _DEGREES = {"tensor_parallel": "tp_size", "pipeline_parallel": "pp_size", "data_parallel": "dp_size"}
 
 
-def _command(order: Order) -> Command:
+def _command(order: LaunchConfig) -> Command:
     argv = [
         *(order.python, "-m", "sglang.launch_server"),
         *("--model-path", order.folder, "--served-model-name", order.name),
@@ -51,7 +51,7 @@ def _command(order: Order) -> Command:
     return Command(tuple(argv), environment)
 
 
-def _facts(seen: Seen) -> dict[str, Fact]:
+def _facts(seen: ServerOutput) -> dict[str, Fact]:
     path = next((path for path in _PAGES if isinstance(seen.pages.get(path), dict)), None)
     config: dict[str, Any] = flat(seen.pages[path]) if path else dict(pairs(seen.log, "server_args=ServerArgs("))
     source = path or "server_args in the log"

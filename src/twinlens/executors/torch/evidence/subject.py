@@ -13,7 +13,7 @@ from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
 
 
-class Batches(Protocol):
+class TrainingBatches(Protocol):
     """Training data: `how` says in words how batches are made."""
 
     how: str
@@ -23,13 +23,13 @@ class Batches(Protocol):
     def held_out(self, index: int) -> tuple[torch.Tensor, torch.Tensor]: ...
 
 
-class Prompts(Protocol):
+class PromptSource(Protocol):
     """Prompts as a tensor (batch, length) of token ids, one row for each seed."""
 
     def batch(self, seeds: Any, length: int) -> torch.Tensor: ...
 
 
-class Generation(Protocol):
+class GenerationLoop(Protocol):
     """Prefill and decode over one static cache; `decode_eager` is the same step without a compiled graph."""
 
     cache: Any
@@ -41,7 +41,7 @@ class Generation(Protocol):
     def cache_tensors(self) -> list[torch.Tensor]: ...
 
 
-class Trainer(Protocol):
+class OpenTrainer(Protocol):
     """An open trainer: model and optimizer are made, no step was taken."""
 
     spec: RunSpec
@@ -55,12 +55,12 @@ class Trainer(Protocol):
     is_vision: bool
 
     @property
-    def batches(self) -> Batches: ...
+    def batches(self) -> TrainingBatches: ...
     def loss(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor: ...
     def compile(self) -> None: ...
 
 
-class Server(Protocol):
+class OpenServer(Protocol):
     """An open server: the model is in its precision. `generation` and `prompts` for a decoder, `images` for vision."""
 
     spec: RunSpec
@@ -77,7 +77,7 @@ class Server(Protocol):
     forward: Any
 
     @property
-    def generation(self) -> Generation | None: ...
+    def generation(self) -> GenerationLoop | None: ...
     @property
-    def prompts(self) -> Prompts: ...
+    def prompts(self) -> PromptSource: ...
     def no_grad(self) -> Any: ...

@@ -104,7 +104,7 @@ class Batches:
         return text[:, :-1], text[:, 1:]
 
 
-class Prompts:
+class PromptTensors:
     """Prompts cut from one long text made beforehand: making one costs microseconds, outside what is measured."""
 
     def __init__(self, data: Data, ref: ModelRef, seed: int, longest: int) -> None:
