@@ -41,8 +41,8 @@ def test_a_gate_is_red_where_every_request_misses_the_slo(tmp_path: Path) -> Non
     assert done.exit_code == 1
     assert "The SLO is missed: 0% of requests keep TTFT ≤ 1.00 µs" in done.stderr
     assert "slo-missed" in done.stderr
-    head = "\n".join(done.stdout.splitlines()[:5])
-    assert "not ranked: SLO missed" in head
+    head = "\n".join(done.stdout.splitlines()[:6])
+    assert "✗ not ranked: SLO missed" in head
     assert "✗ The SLO is missed" in head
     (run,) = (tmp_path / "a").glob("*/*/run.json")
     data = json.loads(call("show", run.parent, "--json").stdout)
@@ -55,7 +55,7 @@ def test_a_gate_is_green_where_the_slo_is_met(tmp_path: Path) -> None:
     done = call("measure", served(tmp_path, 100.0), "--out", tmp_path / "a", "-q", "--gate", "--set",
                 "workload.slo.quantile=0.9")  # fmt: skip
     assert (done.exit_code, "is missed" in done.stderr) == (0, False)
-    assert "(ranked)" in done.stdout.splitlines()[1]
+    assert any(line.startswith("✓ ranked: ") for line in done.stdout.splitlines()[:4])
 
 
 def test_the_first_lines_of_several_points_name_what_is_not_ranked_and_why(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_damaged_rows_are_one_sentence_and_exit_2(one_is_damaged: tuple[Path, Pa
 def test_runs_beside_a_damaged_one_are_still_shown(one_is_damaged: tuple[Path, Path]) -> None:
     done = call("show", one_is_damaged[0])
     assert done.exit_code == 2
-    assert "finished" in done.stdout
+    assert "inference: batch 1" in done.stdout
     assert "is damaged" in done.stderr
     data = json.loads(call("show", one_is_damaged[0], "--json").stdout)
     assert data["point"]["batch"] == 1

@@ -150,7 +150,9 @@ def test_measure_runs_shows_and_keeps_what_it_came_to(tmp_path: Path, lens: Any)
     done = call("measure", file, "--out", tmp_path / "out", "-q")
     assert done.exit_code == 0
     (run,) = find_runs(tmp_path / "out")
-    assert f"finished, {run.table.num_rows} rows, {run.lens} lens" in done.stdout
+    row = "steps" if run.lens == "training" else "requests"
+    assert f"{run.lens}: " in done.stdout
+    assert f"{run.table.num_rows} {row}" in " ".join(done.stdout.split())
     assert done.stderr.strip() == f"runs: {run.folder.parent}"
     assert {path.name for path in run.folder.iterdir()} >= {"run.json", "summary.json", "telemetry.arrows"}
 

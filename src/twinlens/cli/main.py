@@ -111,12 +111,13 @@ def show(
     runs: Runs,
     json: Json = False,
     tool: Annotated[str | None, typer.Option("--as", metavar="TOOL", help="In the figures of another tool.")] = None,
+    whole: Annotated[bool, typer.Option("--all", help="Every metric, and how each was computed.")] = False,
 ) -> None:
-    """The metric table of a run, or of all runs of a study; with --as vllm, guidellm, aiperf …, as that tool counts."""
+    """A run on one screen, or the points of a study; with --as vllm, guidellm, aiperf …, as that tool counts."""
     load_numpy()
     from twinlens.cli.show import run
 
-    run(runs, json, tool)
+    run(runs, json, tool, whole)
 
 
 @app.command()

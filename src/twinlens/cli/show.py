@@ -13,6 +13,7 @@ from twinlens.measurement.summary_file import summary_of
 from twinlens.record.run import Run
 from twinlens.record.search import search_json, searches_of
 from twinlens.reporting.paired import paired_json
+from twinlens.reporting.screen.one_run import run_screen
 from twinlens.reporting.text.first_lines import first_lines
 from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.text.paired_table import paired_of, paired_table, write_paired
@@ -24,7 +25,7 @@ from twinlens.stats.summary.group import Summary, group, once
 from twinlens.stats.summary.run import to_json
 
 
-def run(paths: list[Path], json: bool, tool: str | None = None) -> None:
+def run(paths: list[Path], json: bool, tool: str | None = None, whole: bool = False) -> None:
     with sentences():
         runs, faults = gathered(paths)
         if tool is not None:
@@ -32,7 +33,7 @@ def run(paths: list[Path], json: bool, tool: str | None = None) -> None:
         elif json:
             print_json(summaries_json(runs))
         else:
-            show_runs(runs)
+            show_runs(runs, whole=whole)
         if tool is None and not faults:
             _renew_paired(runs)
         fail_for(faults)
@@ -59,14 +60,14 @@ def _show_as(runs: Sequence[Run], tool: str, json: bool) -> None:
     print_json(found[0] if len(found) == 1 else found)
 
 
-def show_runs(runs: Sequence[Run]) -> None:
-    """Tables on stdout: everything of one run, or one row per operating point of several."""
+def show_runs(runs: Sequence[Run], *, whole: bool = False) -> None:
+    """One run on a screen, or one row per operating point of several; `whole`: every metric of it."""
     console = out()
     runs, summaries, again = distinct(runs)
     for sentence in given_twice(again):
         console.print(hanging("! ", sentence, "yellow"))
     if len(summaries) == 1:
-        console.print(metric_table(summaries[0]))
+        console.print(metric_table(summaries[0]) if whole else run_screen(runs[0], summaries[0]))
     else:
         groups = group(summaries)
         turns = paired_of(groups, runs)

@@ -72,15 +72,24 @@ def spread(estimate: Estimate | None, *, narrow: bool = False) -> str:
 
 def bounds(estimate: Estimate | None, significant: int = 3) -> str:
     """The interval in the value's own unit: "1,190–1,280 tokens/s"; "" where there is none."""
+    ends = bare_bounds(estimate, significant)
+    if not ends or estimate is None or estimate.value is None:
+        return ""
+    _, name = scale(estimate.unit, estimate.value)
+    return f"{ends}{'' if name in ('', '%') else ' '}{name}"
+
+
+def bare_bounds(estimate: Estimate | None, significant: int = 3) -> str:
+    """The interval without its unit, which is that of the value beside it: "1,190–1,280"; "" where there is none."""
     if estimate is None or estimate.value is None or estimate.low is None or estimate.high is None:
         return ""
-    divisor, name = scale(estimate.unit, estimate.value)
+    divisor, _ = scale(estimate.unit, estimate.value)
     ends = [estimate.low / divisor, estimate.high / divisor]
     low, high = (digits(end, significant) for end in ends)
     decimals = [len(text.partition(".")[2]) for text in (low, high)]
     if decimals[0] != decimals[1] and "e" not in low + high and 0 < ends[1] < 10 * ends[0]:
         low, high = (f"{end:,.{max(decimals)}f}" for end in ends)  # 99.96 and 100.2: both to one digit, or neither
-    return f"{low}–{high}{'' if name in ('', '%') else ' '}{name}"
+    return f"{low}–{high}"
 
 
 def kind(estimate: Estimate) -> str:

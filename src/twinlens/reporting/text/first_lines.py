@@ -42,7 +42,7 @@ def first_lines(groups: Sequence[Group], turns: Sequence[Paired] = ()) -> Render
     ranked, lines = sum(one.ranked for one in groups), finding_lines(groups)
     # What disqualifies comes first; warnings only fill the first few lines.
     most = max(MOST_WARNINGS, min(MOST, sum(one.severity == "disqualifies" for one in lines)))
-    words = _verdict(ranked, len(groups)) + _ratios(turns) + _left_out(groups)
+    words = verdict_words(groups, turns) + _left_out(groups)
     verdict = hanging("", words, "bold" if ranked == len(groups) else "yellow")
     shown = [hanging("✗ " if one.severity == "disqualifies" else "! ", said_of(one), "yellow") for one in lines[:most]]
     places = machines(groups)
@@ -52,6 +52,11 @@ def first_lines(groups: Sequence[Group], turns: Sequence[Paired] = ()) -> Render
     more = len(lines) - most
     left = [Text(f"… {more} more: see --json or the report", style="dim")] if more > 0 else []
     return Stack(verdict, *shown, *left, Text(""))
+
+
+def verdict_words(groups: Sequence[Group], turns: Sequence[Paired] = ()) -> str:
+    """ "3 of 4 points are ranked. 1 ratio from paired slices is ranked."."""
+    return _verdict(sum(one.ranked for one in groups), len(groups)) + _ratios(turns)
 
 
 def finding_lines(groups: Sequence[Group]) -> tuple[Line, ...]:

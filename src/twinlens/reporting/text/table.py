@@ -17,6 +17,7 @@ from twinlens.reporting.finding_text import IMPOSSIBLE, finding_text, in_words, 
 from twinlens.reporting.gate import gate_word
 from twinlens.reporting.load_kind import SERVED, LoadKind, load_of
 from twinlens.reporting.machine import where
+from twinlens.reporting.text.absent import absent_of, not_measured
 from twinlens.reporting.text.column import Column, columns
 from twinlens.reporting.text.first_lines import MOST
 from twinlens.reporting.text.footnote import Footnotes, hanging
@@ -65,6 +66,8 @@ def metric_table(summary: Summary) -> RenderableType:
     last = None
     for key in _in_table_order(summary.metrics):
         known = METRICS.get(key)
+        if summary.metrics[key].value is None:
+            continue
         if last is not None and known and known.group != last:
             table.add_section()
         last = known.group if known else last
@@ -75,7 +78,7 @@ def metric_table(summary: Summary) -> RenderableType:
     )
     lines = [Text(head, style="bold"), *_standing(summary)]
     warnings = [hanging("! ", display.clean(in_words(note), 600), "yellow") for note in summary.notes]
-    return Stack(*lines, table, *notes.listed(), *warnings)
+    return Stack(*lines, table, *not_measured(absent_of(summary.metrics)), *notes.listed(), *warnings)
 
 
 def plain(renderable: RenderableType, width: int = WIDTH) -> str:
@@ -197,10 +200,6 @@ def _standing(summary: Summary) -> list[RenderableType]:
 
 
 def _add_metric(table: Table, label: str, estimate: Estimate, notes: Footnotes) -> None:
-    if estimate.value is None:
-        letter = notes.mark(f"not measured: {display.clean(estimate.reason)}")
-        table.add_row(label, display.ABSENT, "", "", f"– {letter}")
-        return
     shown = display.bounds(estimate) + ("" if estimate.level is not None or estimate.low is None else " (range)")
     count = f"{estimate.n:,}" if estimate.n is not None else display.ABSENT
     origin = f"{estimate.origin} {notes.mark(display.clean(estimate.method))}"

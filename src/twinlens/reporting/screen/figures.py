@@ -1,0 +1,142 @@
+"""The figures that matter for a lens, each with its interval or the mark of a sentence that says why it has none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.text import Text
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.run import Run
+from twinlens.reporting import display
+from twinlens.reporting.screen.fitted import Rows
+from twinlens.reporting.screen.remark import remarks
+from twinlens.reporting.text.footnote import Footnotes
+from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.summary.group import Summary
+from twinlens.stats.summary.serving import is_served
+
+_TRAINING = (
+    ("training_tokens_per_s", "training_images_per_s"), ("retention",), ("step_s_p50",), ("step_s_p99",),
+    ("mfu", "mfu_own_shapes"), ("final_loss",), ("time_to_target_s",), ("peak_bytes",),
+    ("energy_per_token_j", "energy_per_step_j"),
+)  # fmt: skip
+_ENGINE = (
+    ("output_tokens_per_s", "inference_images_per_s"), ("prefill_tokens_per_s",), ("ttft_s_p50", "e2e_latency_s_p50"),
+    ("decode_tokens_per_s",), ("tpot_s_p50",), ("tpot_s_p99", "e2e_latency_s_p99"), ("mbu", "matvec_share"),
+    ("peak_bytes",), ("top1_agreement",), ("energy_per_output_token_j", "energy_per_request_j"),
+)  # fmt: skip
+_SERVED = (
+    ("output_tokens_per_s", "requests_per_s"), ("goodput_per_s", "requests_per_s"), ("slo_attainment",),
+    ("failed_share",), ("peak_bytes",), ("energy_per_output_token_j",),
+)  # fmt: skip
+_WAITS = {"TTFT": "ttft_s", "TPOT": "tpot_s", "ITL": "itl_s", "ICL": "icl_s", "E2E": "e2e_latency_s"}
+_QUANTILES = ("p50", "p90", "p99")
+_LABELS = {"retention": "share of peak rate"}
+_NO_INTERVAL = re.compile(r"[;,] no interval[:,]? (.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The figures of one run: tables for its screen, sentences by their marks, and what was not measured with why."""
+
+    tables: tuple[Rows, ...]
+    notes: Footnotes
+    absent: tuple[tuple[str, str], ...]
+
+    def shown(self, width: int) -> RenderableType:
+        """All tables, each in the widest layout that fits."""
+        return Stack(*(one.table() if one.width <= width else stacked(one) for one in self.tables))
+
+
+def figures_of(run: Run, summary: Summary) -> Figures:
+    """What stands on the first screen of a run. A figure that was never computed is not there at all."""
+    notes = Footnotes()
+    served = is_served(run)
+    waits = [_waits(summary, notes)] if served else []
+    known = remarks(run, summary)
+    ids = _SERVED if served else _TRAINING if summary.lens == "training" else _ENGINE
+    lines, absent = [], []
+    for choice in ids:
+        found = _first(summary, choice)
+        if found is None:
+            continue
+        label = _LABELS.get(found[0], METRICS[found[0]].label)
+        if found[1].value is None:
+            absent.append((label, short_reason(found[1].reason or "")))
+        else:
+            lines.append(_line(label, found[1], notes, known.get(found[0], "")))
+    table = Rows(("",) * 4, ("left", "right", "left", "left"), tuple(lines), remarks=True)
+    return Figures((*(one for one in waits if one.rows), table), notes, tuple(absent))
+
+
+def short_reason(reason: str) -> str:
+    """The first clause of a reason, without how many values there were: what it takes, and no more."""
+    return display.clean(reason.partition("; ")[0].partition(", there are")[0])
+
+
+def why_bare(estimate: Estimate) -> str:
+    """Why a value has no interval, from its method."""
+    found = _NO_INTERVAL.search(estimate.method)
+    reason = found.group(1) if found else ""
+    if reason and reason != "as an input has none":
+        return f"no interval: {short_reason(reason)}"
+    if found or estimate.origin == "derived":
+        return "no interval: what it is computed from has none"
+    return f"no interval: {display.clean(estimate.method)}"
+
+
+def interval(estimate: Estimate, notes: Footnotes) -> str:
+    """The bounds in the value's unit, or the mark of why there are none; nothing for a count of bytes."""
+    if estimate.low is not None and estimate.high is None:
+        return f"no upper bound {notes.mark('the upper bound falls among requests that failed')}"
+    ends = display.bare_bounds(estimate)
+    if ends:
+        return ends if estimate.level is not None else f"({ends})"
+    return "" if estimate.unit == "bytes" else notes.mark(why_bare(estimate))
+
+
+def stacked(rows: Rows) -> RenderableType:
+    """A table too wide for its terminal, a line for each cell: "TTFT p50  29.4 ms  25.3–34.7"."""
+    lines: list[Text] = []
+    for name, *cells in rows.rows:
+        items: list[list[Text]] = []
+        for head, text in zip(rows.heads[1:], cells, strict=True):
+            if head or not items:
+                items.append([Text(f"{name.plain} {head}".strip())])
+            items[-1].append(text)
+        shown = [[part for part in item if part.plain] for item in items]
+        lines += [Text("  ").join(item) for item in shown if len(item) > 1]
+    return Stack(*lines)
+
+
+def _waits(summary: Summary, notes: Footnotes) -> Rows:
+    rows = []
+    for label, name in _WAITS.items():
+        found = [summary.metrics.get(f"{name}_{q}") for q in _QUANTILES]
+        if any(one is not None and one.value is not None for one in found):
+            rows.append((Text(label), *(part for one in found for part in _pair(one, notes))))
+    heads = ("", *(head for q in _QUANTILES for head in (q, "")))
+    return Rows(heads, ("left", *("right", "left") * 3), tuple(rows))
+
+
+def _pair(one: Estimate | None, notes: Footnotes) -> tuple[Text, Text]:
+    if one is None:
+        return Text(""), Text("")
+    if one.value is None:
+        return Text(display.ABSENT), Text(notes.mark(f"not measured: {short_reason(one.reason or '')}"), style="dim")
+    return Text(display.value(one)), Text(interval(one, notes), style="dim")
+
+
+def _line(label: str, one: Estimate, notes: Footnotes, remark: str) -> tuple[Text, ...]:
+    shown = display.bare(one) if one.unit.endswith("/s") and one.unit in label else display.value(one)
+    return Text(label), Text(shown), Text(interval(one, notes), style="dim"), Text(remark, style="dim")
+
+
+def _first(summary: Summary, ids: Sequence[str]) -> tuple[str, Estimate] | None:
+    found = [(id, summary.metrics[id]) for id in ids if id in summary.metrics]
+    return next((pair for pair in found if pair[1].value is not None), found[0] if found else None)

@@ -1,0 +1,83 @@
+"""What is built for the width of its terminal, so that no number is ever cut: the widest layout that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from twinlens.reporting.text.table import plain
+
+LINES, COLUMNS = 24, 80
+_SENTENCE = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A renderable that is made when its width is known."""
+
+    build: Callable[[int], RenderableType]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self.build(options.max_width)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A table before it has a width: heads, a side for each ("left" or "right"), and rows of cells of one line.
+
+    `remarks`: its last column is of sentences, which may wrap; no other cell is ever wrapped or cut.
+    """
+
+    heads: tuple[str, ...]
+    sides: tuple[str, ...]
+    rows: tuple[tuple[Text, ...], ...]
+    gap: int = 2
+    remarks: bool = False
+
+    @property
+    def width(self) -> int:
+        """What it takes to show every cell whole, and of a sentence a third of a line."""
+        widths = self._widths()
+        if self.remarks:
+            widths[-1] = min(widths[-1], _SENTENCE)
+        return sum(widths) + self.gap * (len(self.sides) - 1)
+
+    def without(self, place: int) -> Rows:
+        """The same without one column."""
+        heads, sides = ((*kept[:place], *kept[place + 1 :]) for kept in (self.heads, self.sides))
+        return Rows(heads, sides, tuple((*row[:place], *row[place + 1 :]) for row in self.rows), self.gap, self.remarks)
+
+    def table(self) -> Table:
+        table = Table.grid(padding=(0, self.gap, 0, 0), pad_edge=False)
+        for place, side in enumerate(self.sides, start=1):
+            wraps = self.remarks and place == len(self.sides)
+            table.add_column(justify=side, no_wrap=not wraps)  # type: ignore[arg-type]
+        deep = max((head.count("\n") for head in self.heads), default=0)
+        if any(self.heads):
+            table.add_row(*(Text("\n" * (deep - head.count("\n")) + head, style="dim") for head in self.heads))
+        for row in self.rows:
+            table.add_row(*row)
+        return table
+
+    def _widths(self) -> list[int]:
+        cells = [[Text(head) for head in self.heads], *self.rows]
+        return [max(_wide(row[place]) for row in cells) for place in range(len(self.sides))]
+
+
+def _wide(text: Text) -> int:
+    return max((cell_len(line) for line in text.plain.splitlines()), default=0)
+
+
+def shortest(choices: Iterable[RenderableType], width: int) -> RenderableType:
+    """The first of some ever shorter choices that is no longer than a screen of this width, else the last one."""
+    most = LINES * max(1.0, COLUMNS / width)
+    kept: RenderableType = ""
+    for kept in choices:
+        if plain(kept, width).count("\n") <= most:
+            break
+    return kept

@@ -1,0 +1,105 @@
+"""What to try next with a run: one sentence, with the setting that does it. The first rule that applies says it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twinlens.record.run import Run
+from twinlens.reporting.display import clean
+from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.stats.estimator.quantile import needed_for_quantile
+from twinlens.stats.summary.group import Summary
+from twinlens.stats.summary.serving import is_served
+
+_LONGER = ("unproven", "too short", "drift", "slowdown", "cyclic", "no steady state")
+_OTHERS = ("other-programs", "steal")
+_MACHINE = {
+    "quota": "give the container more processor time",
+    "clock": "fix the processor's clock, or cool it",
+    "gpu-clock": "cool the accelerator, or raise its power limit",
+    "throttling": "cool the accelerator, or raise its power limit",
+    "temperature": "cool the machine, or warm it up for longer before the run",
+    "swapping": "free memory, so that nothing is swapped",
+    "page-faults": "free memory, so that pages stay in it",
+    "storage": "keep the data in memory",
+    "garbage-collection": "keep fewer objects in the measuring process",
+    "compile": "compile before the run, or measure longer",
+}
+
+
+def next_step(run: Run, summary: Summary) -> str:
+    """The one thing to try next."""
+    return next(said for rule in _RULES if (said := rule(run, summary)))
+
+
+def _go_on(_: Run, summary: Summary) -> str:
+    if summary.state == "finished":
+        return ""
+    return "give the same `measure` command again: a study goes on where it stopped"
+
+
+def _mend(_: Run, summary: Summary) -> str:
+    codes = {one.code for one in summary.disqualified}
+    if codes & {"server-died", "mostly-failed"} or summary.verdict.label == "failing":
+        return "read the server's log and the error column of the rows; then mend it, or offer less"
+    if "client-limit" in codes or summary.verdict.label == "invalid":
+        return "give the client more processors or more processes: --set executor.options.clients=auto"
+    if "slo-missed" in codes:
+        return "--at rate_per_s=search finds the highest rate within the SLO"
+    return f"twinlens explain {summary.disqualified[0].code}" if summary.disqualified else ""
+
+
+def _free_the_machine(_: Run, summary: Summary) -> str:
+    if summary.ranked:
+        return ""
+    found = [one for one in summary.findings if one.code == "cause"]
+    if any(one.subject in _OTHERS for one in found):
+        return "stop the other programs; ratios survive them: --set protocol.pairing=slices"
+    return next((_MACHINE[one.subject] for one in found if one.subject in _MACHINE), "")
+
+
+def _offer_less(_: Run, summary: Summary) -> str:
+    if summary.verdict.label != "overload":
+        return ""
+    return "offer less, or let --at rate_per_s=search find the highest rate within an SLO"
+
+
+def _longer(run: Run, summary: Summary) -> str:
+    if summary.verdict.label not in _LONGER:
+        return ""
+    return f"measure four times as long: --set protocol.duration_s={4 * run.spec.protocol.duration_s:g}"
+
+
+def _tail(run: Run, summary: Summary) -> str:
+    """A p99 takes 368 independent requests."""
+    wait = summary.metrics.get("ttft_s_p99")
+    if not is_served(run) or wait is None or wait.high is not None or not summary.rows:
+        return ""
+    needed = needed_for_quantile(0.99, 0.95)
+    times = max(2.0, 1.25 * needed / summary.rows) if summary.rows < needed else 4.0
+    longer = f"--set protocol.duration_s={_round_up(times * run.spec.protocol.duration_s):g}"
+    return f"p99 takes {needed} independent requests: {longer}"
+
+
+def _repeat(run: Run, _: Summary) -> str:
+    if run.spec.protocol.repeats > 1:
+        return ""
+    return "--set protocol.repeats=3 shows how far runs differ"
+
+
+def _compare(run: Run, _: Summary) -> str:
+    workload = run.spec.workload
+    if isinstance(workload, InferenceWorkload) and workload.slo and run.spec.point.rate_per_s is not None:
+        return "--at rate_per_s=search finds the highest rate within the SLO"
+    return f"show the whole study: twinlens show {clean(run.folder.parent, 200)}"
+
+
+def _round_up(seconds: float) -> float:
+    """To a number that people type: 10, 20, 30 … 60, 120, 180 …"""
+    step = 10 if seconds <= 60 else 60
+    return step * -(-seconds // step)
+
+
+_RULES: tuple[Callable[[Run, Summary], str], ...] = (
+    _go_on, _mend, _free_the_machine, _offer_less, _longer, _tail, _repeat, _compare,
+)  # fmt: skip

@@ -1,0 +1,92 @@
+"""One run on one screen: what ran, whether to believe it and why, its figures, what to try next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.text import Text
+
+from twinlens.record.finding import Finding
+from twinlens.record.run import Run
+from twinlens.reporting.display import clean, value
+from twinlens.reporting.finding_text import finding_text, short, standing
+from twinlens.reporting.screen.figures import figures_of
+from twinlens.reporting.screen.fitted import Fitted, shortest
+from twinlens.reporting.screen.next_step import next_step
+from twinlens.reporting.screen.subject import subject
+from twinlens.reporting.screen.workload import asked
+from twinlens.reporting.text.absent import not_measured
+from twinlens.reporting.text.footnote import hanging
+from twinlens.stats.summary.group import Summary
+from twinlens.units import digits
+
+
+def run_screen(run: Run, summary: Summary) -> RenderableType:
+    """At most 24 lines at 80 columns; longer, and whole, on a narrower terminal."""
+    return Fitted(lambda width: shortest(_choices(run, summary, width), width))
+
+
+def _choices(run: Run, summary: Summary, width: int) -> Iterator[RenderableType]:
+    """Ever shorter: fewer findings, no empty lines, the sentences of marks in one line, no reasons."""
+    figures = figures_of(run, summary)
+    for findings, air, marks, reasons in ((4, 1, 1, 1), (2, 1, 1, 1), (2, 0, 1, 1), (2, 0, 0, 1), (1, 0, 0, 0)):
+        yield Stack(
+            hanging("", subject(run, summary), "bold"),
+            hanging("", asked(run, summary), ""),
+            *_verdict(summary, findings),
+            *[Text("")] * air,
+            figures.shown(width),
+            *[Text("")] * air,
+            *(figures.notes.listed() if marks else figures.notes.folded()),
+            *not_measured([(label, why if reasons else "--all says why") for label, why in figures.absent]),
+            *_client(summary),
+            hanging("next   ", next_step(run, summary), "bold"),
+            hanging("more   ", "show --all: every metric and its method; twinlens report: charts", "dim"),
+        )
+
+
+def verdict_line(summary: Summary) -> str:
+    """ "ranked: steady after warm-up, from 0.7 to 59.9 s", "not ranked: unproven (no change showed in 22 rows, …)"."""
+    verdict, label = summary.verdict, standing(summary.verdict.label)
+    if summary.ranked:
+        unseen = verdict.least_visible_change
+        change = f"; a change of less than {digits(100 * unseen, 2)} % would hardly show" if unseen else ""
+        return f"ranked: {label}, from {digits(verdict.begin_s)} to {digits(verdict.end_s)} s{change}"
+    causes = [short(one.code) for one in summary.disqualified if one.code != "client-limit" or label != "invalid"]
+    if summary.state != "finished":
+        causes.insert(0, clean(summary.state))
+    named = ", ".join(dict.fromkeys([*causes, *([] if causes and verdict.ranked else [label])]))
+    return f"not ranked: {named} ({clean(verdict.reason).rstrip('.')})"
+
+
+def _verdict(summary: Summary, most: int) -> list[RenderableType]:
+    good = summary.ranked
+    lines = [hanging("✓ " if good else "✗ ", verdict_line(summary), "green" if good else "yellow")]
+    told = _told(summary)
+    lines += [
+        hanging("✗ " if one in summary.disqualified else "! ", finding_text(one), "yellow") for one in told[:most]
+    ]
+    if len(told) > most:
+        lines.append(Text(f"… {len(told) - most} more findings: --all", style="dim"))
+    return lines
+
+
+def _told(summary: Summary) -> list[Finding]:
+    """What disqualifies, then the cause, then what else warns; that no cause was found is an answer too."""
+    said = {"change-unseen"} if summary.ranked else set[str]()
+    said |= {"client-limit"} if summary.verdict.label == "invalid" else set[str]()
+    known = [one for one in summary.findings if one.code not in said]
+    causes = [] if summary.ranked else [one for one in known if one.code in ("cause", "no-cause-found")]
+    grave = [one for one in known if one.severity == "disqualifies"]
+    return [*grave, *causes, *(one for one in known if one.severity == "warns" and one not in causes)]
+
+
+def _client(summary: Summary) -> list[RenderableType]:
+    """Whether the client was good enough to be left out of the figures."""
+    load, lag = (summary.metrics.get(name) for name in ("client_load", "schedule_lag_s_p99"))
+    if load is None or load.value is None:
+        return []
+    late = f", p99 of sending {value(lag)} late" if lag is not None and lag.value is not None else ""
+    return [hanging("client ", f"at {value(load)} of what it can take{late}", "dim")]

@@ -1,0 +1,47 @@
+"""What a figure must not be read without: the ceiling of a share and how FLOP were counted, an SLO, the first error."""
+
+from __future__ import annotations
+
+from twinlens.record.executor.facts import Facts
+from twinlens.record.run import Run
+from twinlens.reporting.display import clean, value
+from twinlens.reporting.text.search_table import limits_of
+from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.stats.summary.group import Summary
+
+_CEILINGS = {
+    "mfu": ("matrix_flop_per_s", "matrix rate measured here"),
+    "mfu_own_shapes": ("matrix_flop_per_s_at", "matrix rate at its own shapes"),
+    "mbu": ("read_bytes_per_s", "read bandwidth measured here"),
+    "matvec_share": ("matvec_bytes_per_s", "matrix-vector rate measured here"),
+}
+
+
+def remarks(run: Run, summary: Summary) -> dict[str, str]:
+    """By the id of a metric, what stands behind it on its line."""
+    found = _of_ceilings(run.facts) if run.facts else {}
+    workload = run.spec.workload
+    if isinstance(workload, InferenceWorkload) and workload.slo is not None:
+        found["slo_attainment"] = f"must be {100 * workload.slo.quantile:g}%: {limits_of(workload.slo)}"
+    if "offered_requests_per_s" in summary.metrics:
+        found["goodput_per_s"] = f"of {value(summary.metrics['offered_requests_per_s'])} that came"
+    failed = summary.metrics.get("failed_share")
+    if failed is not None and failed.value == 0 and failed.n:
+        found["failed_share"] = f"0 of {failed.n:,}"
+    lost = next((one for one in summary.findings if "reasons" in one.numbers and "lost" in one.numbers), None)
+    if lost is not None:
+        first = next(iter(lost.numbers["reasons"]), ["", 0])
+        found["failed_share"] = f"{lost.numbers['lost']} of {lost.numbers['requests']}: {clean(first[0], 60)}"
+    return found
+
+
+def _of_ceilings(facts: Facts) -> dict[str, str]:
+    found = {}
+    for id, (name, words) in _CEILINGS.items():
+        if name in facts.ceilings and facts.ceilings[name].value is not None:
+            found[id] = f"of {value(facts.ceilings[name])}, {words}"
+    model = facts.work.get("step_flop")
+    if model is not None:
+        convention = clean(model.method, 60).removeprefix("convention ")
+        found |= {id: f"{found[id]}; FLOP: {convention}" for id in ("mfu", "mfu_own_shapes") if id in found}
+    return found

@@ -1,0 +1,79 @@
+"""What was asked of it, in one line: rate or batch, arrival, lengths, duration, how many rows came, and the seed."""
+
+from __future__ import annotations
+
+from twinlens.record.run import Run
+from twinlens.reporting.display import clean
+from twinlens.reporting.load_kind import policy_of
+from twinlens.reporting.screen.subject import lens_of, moment
+from twinlens.spec.workload.arrival import Arrival, Gamma, Offline, Ramp, Trace
+from twinlens.spec.workload.length import AnswerLength, Empirical, Fixed, Free, Lognormal
+from twinlens.spec.workload.workload import Images, InferenceWorkload, TrainingWorkload
+from twinlens.stats.summary.group import Summary
+from twinlens.units import digits
+
+
+def asked(run: Run, summary: Summary) -> str:
+    """ "8 requests/s, poisson · 64 → 16 tokens · 60 s, 454 requests · seed 0, repeat 2 of 2 · 2026-11-21 21:22 UTC"."""
+    workload, protocol = run.spec.workload, run.spec.protocol
+    if isinstance(workload, TrainingWorkload):
+        parts, row = _training(workload, run), "row" if workload.until else "step"
+    else:
+        parts, row = _inference(workload, run), "request"
+    rows = f"{summary.rows:,} {row}{'' if summary.rows == 1 else 's'}"
+    again = f", attempt {summary.attempt}" if summary.attempt > 1 else ""
+    return f"{lens_of(run)}: " + " · ".join(
+        [
+            *parts,
+            f"{protocol.duration_s:g} s, {rows}",
+            f"seed {protocol.seed}, repeat {summary.repeat + 1} of {protocol.repeats}{again}",
+            moment(run),
+        ]
+    )
+
+
+def _training(workload: TrainingWorkload, run: Run) -> list[str]:
+    images = isinstance(workload.data, Images)
+    micro = run.spec.point.microbatch
+    batch = f"batch {workload.global_batch}" + (f" (microbatch {micro})" if micro else "")
+    return [batch if images else f"{batch} × {workload.seq_len} tokens", workload.optimizer]
+
+
+def _inference(workload: InferenceWorkload, run: Run) -> list[str]:
+    point = run.spec.point
+    policy = policy_of(point.model_dump())
+    how = [_arrival(workload.arrival, run), *([policy] if policy else [])]
+    if isinstance(workload.data, Images):
+        return [*how, "images"]
+    return [*how, f"{_length(workload.input_tokens)} → {_length(workload.output_tokens)} tokens"]
+
+
+def _arrival(arrival: Arrival, run: Run) -> str:
+    point = run.spec.point
+    match arrival:
+        case Ramp():
+            return f"{arrival.from_per_s:g} to {arrival.to_per_s:g} requests/s"
+        case Trace():
+            return f"trace {clean(arrival.path.rpartition('/')[2], 30)} × {arrival.speedup:g}"
+        case Offline():
+            return f"{arrival.requests:,} requests at once"
+        case Gamma():
+            return f"{point.rate_per_s or 0:g} requests/s, gamma (cv {arrival.cv:g})"
+    words = {"lockstep": f"batch {point.batch}", "single-stream": "one request at a time",
+             "closed": f"{point.concurrency or 1} in flight"}  # fmt: skip
+    return words.get(arrival.kind) or f"{point.rate_per_s or 0:g} requests/s, {arrival.kind}"
+
+
+def _length(length: AnswerLength) -> str:
+    match length:
+        case Fixed():
+            return f"{length.value:,}"
+        case Free():
+            return f"at most {length.most:,}"
+        case Lognormal():
+            return f"about {digits(length.mean)} (cv {length.cv:g})"
+        case Empirical():
+            counts = length.counts or (1,) * len(length.values)
+            mean = sum(value * count for value, count in zip(length.values, counts, strict=True)) / sum(counts)
+            return f"about {digits(mean)}"
+    return f"{length.min:,}–{length.max:,}"

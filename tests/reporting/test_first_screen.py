@@ -1,0 +1,180 @@
+"""The first screen of a run: 24 lines of 80 columns, and no number cut on a narrower terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from report_material import Pair, image_run, inference_run, training_run
+from rich.cells import cell_len
+from served_material import served_run
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
+from twinlens.record.store import find_runs
+from twinlens.reporting.screen.fitted import LINES
+from twinlens.reporting.screen.next_step import next_step
+from twinlens.reporting.screen.one_run import run_screen
+from twinlens.reporting.text.footnote import Footnotes
+from twinlens.reporting.text.table import metric_table, plain
+from twinlens.stats.summary.run import summarise
+
+RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
+PUBLISHED = sorted(path.parent for path in RESULTS.glob("*/*/*/run.json"))
+_NUMBER = re.compile(r"\d[\d,.–]*")
+
+
+@pytest.fixture(scope="module")
+def published() -> list[Pair]:
+    """The published runs, summarised without writing beside them."""
+    runs = [run for folder in PUBLISHED for run in find_runs(folder)]
+    return [(run, summarise(run)) for run in runs]
+
+
+def screen(pair: Pair, width: int = 80) -> list[str]:
+    return plain(run_screen(*pair), width).splitlines()
+
+
+def test_every_published_run_stands_on_one_screen(published: list[Pair]) -> None:
+    assert len(published) >= 34
+    for pair in published:
+        lines = screen(pair)
+        assert len(lines) <= LINES, pair[0].id
+        assert max(map(cell_len, lines)) <= 80, pair[0].id
+        assert "…" not in "".join(lines[6:]).replace("… 1 more", ""), pair[0].id
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 79, 100, 200])
+def test_no_line_is_longer_than_the_terminal_and_no_number_is_cut(published: list[Pair], width: int) -> None:
+    for run, summary in published[:: len(published) // 6]:
+        lines = screen((run, summary), width)
+        assert max(map(cell_len, lines)) <= width
+        wide = " ".join(screen((run, summary), 200))
+        for number in _NUMBER.findall(" ".join(lines)):
+            assert number in wide, f"{number} at {width} columns"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pair]:
+    """A run of each kind."""
+    parent = Path(tmp_path_factory.mktemp("made"))
+    kinds: dict[str, Callable[[], Pair]] = {
+        "training": lambda: training_run(parent),
+        "engine": lambda: inference_run(parent, "bf16"),
+        "images": lambda: image_run(parent),
+        "rate": lambda: served_run(parent, 4.0),
+        "closed": lambda: served_run(parent, 0.0, concurrency=4),
+        "failing": lambda: served_run(parent, 4.0, fails=0.3),
+        "unfinished": lambda: training_run(parent, rows=12, state="running", facts=False),
+        "empty": lambda: served_run(parent, 4.0, seconds=0.001),
+    }
+    return {kind: make() for kind, make in kinds.items()}
+
+
+@pytest.mark.parametrize("kind", ["training", "engine", "images", "rate", "closed", "failing", "unfinished", "empty"])
+def test_a_run_of_every_kind_stands_on_one_screen(made: dict[str, Pair], kind: str) -> None:
+    lines = screen(made[kind])
+    assert len(lines) <= LINES
+    assert max(map(cell_len, lines)) <= 80
+    assert any(line.startswith("next ") for line in lines)
+
+
+@settings(max_examples=30, deadline=None)
+@given(width=st.integers(24, 160), kind=st.sampled_from(["training", "engine", "rate", "closed", "failing"]))
+def test_a_screen_fits_any_width(made: dict[str, Pair], width: int, kind: str) -> None:
+    assert max(map(cell_len, screen(made[kind], width))) <= width
+
+
+def test_a_training_run_says_what_ran_and_how_its_mfu_was_counted(made: dict[str, Pair]) -> None:
+    text = " ".join(" ".join(screen(made["training"])).split())
+    for word in ("demo-34m", "fp32", "torch 2.13.0", "AMD EPYC", "batch 8 × 256 tokens", "60 s, 252 rows", "seed 0"):
+        assert word in text, word
+    assert re.search(r"MFU +[\d.]+% .*of 1\.50 TFLOP/s, matrix rate measured here", text)
+
+
+def test_a_served_run_has_its_waits_its_goodput_and_its_failures(made: dict[str, Pair]) -> None:
+    lines = screen(made["failing"])
+    heads = next(line for line in lines if "p50" in line)
+    assert heads.split() == ["p50", "p90", "p99"]
+    assert {"TTFT", "TPOT", "ITL", "E2E"} <= {line.split()[0] for line in lines if line.strip()}
+    text = " ".join(lines)
+    assert "serving: 4 requests/s, poisson" in text
+    assert "TTFT ≤ 0.5 s and TPOT ≤ 0.03 s" in " ".join(text.split())
+    assert re.search(r"failed +\d+.* \d+ of \d+: failed, and nobody said why", " ".join(text.split()))
+
+
+def test_a_figure_without_an_interval_has_a_mark_and_the_mark_a_sentence(made: dict[str, Pair]) -> None:
+    lines = screen(made["unfinished"])
+    marks = set(re.findall(r"\[\d+\]", " ".join(lines)))
+    assert marks
+    assert all(any(line.startswith(mark) for line in lines) for mark in marks)
+
+
+def test_what_was_not_measured_is_one_sentence_by_reason(made: dict[str, Pair]) -> None:
+    for text in (" ".join(screen(made["training"])), " ".join(plain(metric_table(made["training"][1])).split())):
+        assert text.count("not measured:") == 1
+    whole = " ".join(plain(metric_table(made["training"][1])).split())
+    assert "energy/step, energy/token, mean power (no readable energy counter on this host)" in whole
+
+
+def test_a_verdict_names_its_cause_before_other_warnings(made: dict[str, Pair]) -> None:
+    run, summary = made["training"]
+    cause = Finding("cause", "warns", "other-programs", {"how": "in time", "slow": 0.33, "calm": 0.02, "share": 0.8})
+    odd = Finding("odd-thing", "warns")
+    verdict = replace(summary.verdict, label="unproven", ranked=False, reason="no change showed in 22 rows")
+    lines = screen((run, replace(summary, findings=(odd, cause), verdict=verdict)))
+    place = lines.index("✗ not ranked: unproven (no change showed in 22 rows)")
+    assert "33 %" in lines[place + 1]
+    assert "stop the other programs" in " ".join(line for line in lines if line.startswith("next "))
+
+
+def test_many_findings_are_cut_to_those_that_fit_and_counted(made: dict[str, Pair]) -> None:
+    run, summary = made["rate"]
+    many = tuple(Finding(f"odd-{number}", "warns") for number in range(12))
+    lines = screen((run, replace(summary, findings=many)))
+    assert len(lines) <= LINES
+    assert any(re.match(r"… \d+ more findings: --all", line) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"state": "interrupted"}, "goes on where it stopped"),
+        ({"label": "unproven"}, "protocol.duration_s=240"),
+        ({"label": "overload"}, "offer less"),
+        ({"label": "invalid"}, "executor.options.clients=auto"),
+        ({"code": "slo-missed"}, "--at rate_per_s=search"),
+        ({"code": "server-died"}, "read the server's log"),
+        ({"code": "precision-differs"}, "twinlens explain precision-differs"),
+    ],
+)
+def test_what_to_try_next_follows_from_what_was_found(made: dict[str, Pair], change: dict[str, str], said: str) -> None:
+    run, summary = made["rate"]
+    found = (Finding(change["code"], "disqualifies"),) if "code" in change else ()
+    label = change.get("label", summary.verdict.label)
+    verdict = replace(summary.verdict, label=label, ranked="label" not in change)
+    changed = replace(summary, findings=found, verdict=verdict, state=change.get("state", "finished"))
+    assert said in next_step(run, changed)
+
+
+def test_foreign_words_are_only_text(made: dict[str, Pair]) -> None:
+    run, summary = made["training"]
+    hostile = replace(
+        summary, model="[bold red]x[/] \x1b[2J", metrics={"mfu": Estimate.absent("1", "[link=x]y[/link]")}
+    )
+    text = "\n".join(screen((run, hostile)))
+    assert "[bold red]x[/] [2J" in text
+    assert "[link=x]y[/link]" in text
+    assert "\x1b" not in text
+
+
+def test_footnotes_are_numbered_and_those_that_differ_in_numbers_only_are_one() -> None:
+    notes = Footnotes()
+    marks = [notes.mark(said) for said in ("p50 of 13 rows", "no counter", "p99 of 13 rows", "no counter")]
+    assert marks == ["[1]", "[2]", "[1]", "[2]"]
+    assert notes.sentences() == ["pN of 13 rows", "no counter"]
