@@ -24,7 +24,18 @@ app = typer.Typer(
 
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a field of the spec.")]
 At = Annotated[
-    list[str] | None, typer.Option("--at", metavar="FIELD=V,V", help="Sweep a field of the operating point.")
+    list[str] | None,
+    typer.Option("--at", metavar="FIELD=V,V", help="How hard: rate_per_s=1,2,4, concurrency=1,8 …"),
+]
+Url = Annotated[
+    str | None, typer.Option("--url", metavar="URL", help="An OpenAI-compatible server that is up; no file is needed.")
+]
+Model = Annotated[
+    str | None, typer.Option("--model", metavar="NAME", help="The model; with --url, where it serves several.")
+]
+KeyEnv = Annotated[
+    str | None,
+    typer.Option("--key-env", metavar="VARIABLE", help="Holds the key, else OPENAI_API_KEY."),
 ]
 Out = Annotated[Path, typer.Option("--out", help="Where run folders go.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
@@ -89,9 +100,15 @@ def check(
 
 @app.command()
 def measure(
-    spec: Annotated[Path, typer.Argument(metavar="SPEC")],
-    set_: Set = None,
+    spec: Annotated[
+        str | None, typer.Argument(metavar="[SPEC]", help="A spec file, a shipped example, or a run folder.")
+    ] = None,
+    url: Url = None,
+    model: Model = None,
+    key_env: KeyEnv = None,
     at: At = None,
+    set_: Set = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A minute in all, for a look: one short run a point.")] = False,
     out: Out = Path("runs"),
     json: Json = False,
     quiet: Quiet = False,
@@ -99,11 +116,13 @@ def measure(
     gate: Gate = False,
     on: On = None,
 ) -> None:
-    """Run a spec: every operating point, every repeat in a fresh process. Goes on where it was interrupted."""
+    """Measure a spec, an example, or a server that is up (--url); goes on where it was interrupted."""
     load_numpy()
+    from twinlens.cli.asked import Asked
     from twinlens.cli.measure import Switches, cluster, run
 
-    run(spec, [*(set_ or []), *cluster(on)], at or [], out, Switches(json, quiet, fresh, gate))
+    settings = (*(set_ or ()), *cluster(on))
+    run(Asked(spec, url, model, key_env, settings, tuple(at or ()), quick), out, Switches(json, quiet, fresh, gate))
 
 
 @app.command()

@@ -8,8 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from twinlens.cli.asked import Asked, study_of
+from twinlens.cli.opening import opening
 from twinlens.cli.screen import StudyProgress, err, planned_s, print_json, sentences
-from twinlens.cli.settings import as_settings
 from twinlens.cli.show import show_runs, summaries_json
 from twinlens.errors import ExecutorFailed, GateFailed
 from twinlens.measurement.refused import refusals
@@ -21,7 +22,6 @@ from twinlens.record.search import read_search
 from twinlens.record.store import end_study
 from twinlens.reporting.finding_text import finding_text
 from twinlens.reporting.text.paired_table import paired_of, write_paired
-from twinlens.spec.load import load
 from twinlens.spec.study import Study
 from twinlens.stats.finding.failures import is_hopeless
 from twinlens.stats.summary.group import Summary, group
@@ -42,9 +42,12 @@ def cluster(on: str | None) -> list[str]:
     return [] if on is None else [f"executor.options.on={json.dumps(on)}"]
 
 
-def run(spec: Path, settings: list[str], at: list[str], out: Path, switches: Switches) -> None:
+def run(asked: Asked, out: Path, switches: Switches) -> None:
     with sentences():
-        study = load(spec, [*as_settings(at), *settings])
+        study, given_up = study_of(asked)
+        if not switches.quiet:
+            for line in filter(None, [*opening(study), given_up]):
+                err().print(line, soft_wrap=True)
         outcome = measure_with_progress(study, out, switches.quiet, switches.fresh, shown=False)
         if switches.json:
             print_json(summaries_json(outcome.runs))

@@ -1,0 +1,51 @@
+"""The lines before the first run: what is measured, how hard and how long, and what will be missing from it."""
+
+from __future__ import annotations
+
+from twinlens.cli.screen import planned_s
+from twinlens.measurement.preflight.quantiles import without_quantile
+from twinlens.spec.study import Study
+from twinlens.spec.workload.arrival import Closed
+from twinlens.spec.workload.length import Fixed, Free
+from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.units import show
+
+
+def opening(study: Study) -> list[str]:
+    """For a server that is up: who it is and the load. For any load: the quantiles that its runs are too short for."""
+    workload = study.workload
+    if not isinstance(workload, InferenceWorkload):
+        return []
+    lines = [_server(study), _load(study, workload)] if study.executor.kind == "openai-http" else []
+    return [*lines, *filter(None, [without_quantile(study)])]
+
+
+def _server(study: Study) -> str:
+    options = study.executor.options
+    key = f", key from {options['api_key_env']}" if options.get("api_key_env") else ""
+    return f"{study.workload.model} at {options.get('url', 'several servers')}{key}"
+
+
+def _load(study: Study, workload: InferenceWorkload) -> str:
+    asked, said = workload.input_tokens, workload.output_tokens
+    into = f"{asked.value}" if isinstance(asked, Fixed) else f"{asked.kind} up to {asked.max}"
+    out = f"{said.value}" if isinstance(said, Fixed) else f"up to {said.max}"
+    ends = ", as the model likes" if isinstance(said, Free) else ""
+    runs = len(study.runs())
+    each = f"{runs} run{'' if runs == 1 else 's'} of {study.protocol.duration_s:g} s"
+    total = f"about {show(planned_s(study), 's')}"
+    return f"{into} tokens in, {out} out{ends}; {_how_hard(study, workload)}; {each}, {total} in all"
+
+
+def _how_hard(study: Study, workload: InferenceWorkload) -> str:
+    if study.search is not None:
+        return f"a search over {study.search.over}"
+    points = [run.point for run in study.point_runs()]
+    if isinstance(workload.arrival, Closed):
+        return f"{_listed([point.concurrency for point in points])} requests in flight"
+    rates = _listed([point.rate_per_s for point in points])
+    return f"{workload.arrival.kind} arrivals" + (f" at {rates}/s" if rates else "")
+
+
+def _listed(values: list[int | None] | list[float | None]) -> str:
+    return ", ".join(f"{value:g}" for value in dict.fromkeys(values) if value is not None)

@@ -1,0 +1,146 @@
+"""Where an OpenAI server is and what it serves, found by asking, from an address as people write it.
+
+Asked once, before there is a spec, with short limits of time; nothing of it is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from twinlens.errors import BadInput
+from twinlens.executors.openai.page import Asker, Page
+from twinlens.record.untrusted_text import in_one_line
+
+CODE = "TL223"
+FIRST_ANSWER_S = 30.0
+_PATHS = {"chat": "/chat/completions", "completions": "/completions"}
+_NOT_THERE = (404, 405, 501)
+_VERSION = re.compile(r"/v\d+[a-z]*(/|$)")
+_MOST_NAMED = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A server that answers. `options`: those of openai-http that asking it takes; a key by its variable's name."""
+
+    model: str
+    options: dict[str, Any]
+
+
+def locate(address: str, options: Mapping[str, Any]) -> Located:
+    """Ask the server at an address, with or without http://, /v1 or the path of an endpoint.
+
+    `options`: those of openai-http that were chosen already (model, api_key_env, endpoint, limit_field, ca_file).
+    Raises BadInput (TL223) with one sentence for a server that cannot be measured, TL207 for what is no address.
+    """
+    base, endpoint = _base(address)
+    asker = Asker(str(options.get("api_key_env", "")), str(options.get("ca_file", "")))
+    url, names, seen = _listed(base, asker)
+    model = str(options.get("model") or "") or _only(url, names, seen)
+    found: dict[str, Any] = {**options, "url": url, "model": model}
+    if asker.key_env:
+        found["api_key_env"] = asker.key_env
+    return Located(model, found | _way(url, model, asker, {"endpoint": endpoint} if endpoint else {}, options))
+
+
+def _base(address: str) -> tuple[str, str]:
+    """The address as far as the API, and the endpoint that it named, "" without one."""
+    text = address.strip()
+    text = (text if "://" in text else f"http://{text}").rstrip("/")
+    try:
+        parts = urlsplit(text)
+        known = (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and parts.port != 0
+            and not any(map(str.isspace, text))
+        )
+    except ValueError:
+        known = False
+    if not known:
+        raise BadInput(f"--url {address!r} is no address of a server; write http://HOST:PORT/v1", code="TL207")
+    if parts.username or parts.password or parts.query:
+        raise BadInput(
+            "--url may hold no name, password or query: it is stored with the run; put a key into the environment "
+            "variable OPENAI_API_KEY, or name another with --key-env",
+            code="TL207",
+        )
+    for endpoint, path in (*_PATHS.items(), ("", "/models")):
+        if text.endswith(path):
+            return text.removesuffix(path).rstrip("/"), endpoint
+    return text, ""
+
+
+def _listed(base: str, asker: Asker) -> tuple[str, tuple[str, ...], list[Page]]:
+    """The url as far as /v1, the models that it lists, and the pages that were no list."""
+    bases = [base] if _VERSION.search(urlsplit(base).path) else [f"{base}/v1", base]
+    seen: list[Page] = []
+    for url in bases:
+        page = asker.ask(f"{url}/models")
+        names = _names(page.data) if page.status == 200 else None
+        if names is not None:
+            return url, names, seen
+        seen.append(page)
+    return bases[0], (), seen
+
+
+def _names(said: Any) -> tuple[str, ...] | None:
+    """Names on a page of models; None where it is no such page."""
+    entries = said.get("data") if isinstance(said, dict) else said
+    if not isinstance(entries, list):
+        return None
+    return tuple(str(one["id"]) for one in entries if isinstance(one, dict) and one.get("id"))
+
+
+def _only(url: str, names: tuple[str, ...], seen: list[Page]) -> str:
+    if len(names) == 1:
+        return names[0]
+    if names:
+        shown = ", ".join(in_one_line(name, 80) for name in names[:_MOST_NAMED])
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        raise _no(
+            f"{url} serves {len(names)} models: {shown}{more}; choose one with --model NAME "
+            "(or --set executor.options.model=NAME)"
+        )
+    if not seen:
+        raise _no(f"{url} lists no model; load one, or name it with --model NAME")
+    if all(page.is_html for page in seen):
+        raise _no(f"{url} answers with a web page (HTML) and no OpenAI API; correct the port or the path")
+    raise _no(f"{url} has no list of models ({seen[0].said}); correct the url, or name the model with --model NAME")
+
+
+def _way(url: str, model: str, asker: Asker, chosen: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Endpoint and name of the limit that the server takes, by a request of one token: what differs from the usual."""
+    wanted = str(chosen.get("endpoint") or options.get("endpoint") or "")
+    page = Page(0, "", "")
+    for endpoint in [wanted] if wanted in _PATHS else list(_PATHS):
+        for limit in (str(options.get("limit_field") or "max_tokens"), "max_completion_tokens"):
+            page = asker.ask(url + _PATHS[endpoint], _request(endpoint, limit, model), FIRST_ANSWER_S)
+            if page.status == 200 and _answers(page):
+                usual = {"endpoint": "chat", "limit_field": "max_tokens"}
+                found = {"endpoint": endpoint, "limit_field": limit}
+                return {key: value for key, value in found.items() if value != usual[key]}
+            if page.status != 400 or "max_completion_tokens" not in page.text:
+                break
+        if page.status not in _NOT_THERE and "chat template" not in page.text.lower().replace("_", " "):
+            break
+    raise _no(f"{url} does not answer a request of one token to {model!r}: {page.said}")
+
+
+def _request(endpoint: str, limit: str, model: str) -> bytes:
+    asked = {"messages": [{"role": "user", "content": "Hi"}]} if endpoint == "chat" else {"prompt": "Hi"}
+    return json.dumps({"model": model, **asked, limit: 1, "stream": False}).encode()
+
+
+def _answers(page: Page) -> bool:
+    said = page.data
+    return page.text.startswith("data:") or (isinstance(said, dict) and bool(said.get("choices")))
+
+
+def _no(sentence: str) -> BadInput:
+    return BadInput(sentence, code=CODE)

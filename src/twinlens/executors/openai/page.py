@@ -1,0 +1,175 @@
+"""One page of a server or one short answer, asked for with little patience, with a key only where one is wanted."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import ssl
+import time
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from twinlens.errors import BadInput
+from twinlens.record.untrusted_text import in_one_line
+from twinlens.version import __version__
+
+CODE = "TL223"
+USUAL_KEY = "OPENAI_API_KEY"
+CONNECT_S, PAGE_S = 3.0, 5.0
+_MOST_BYTES = 4 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What came: status, text, and the type that the server gives it."""
+
+    status: int
+    text: str
+    kind: str
+
+    @property
+    def data(self) -> Any:
+        """Its JSON; None where it is none."""
+        try:
+            return json.loads(self.text)
+        except (ValueError, RecursionError):
+            return None
+
+    @property
+    def is_html(self) -> bool:
+        return "html" in self.kind or self.text.lstrip()[:9].lower().startswith(("<!doctype", "<html"))
+
+    @property
+    def said(self) -> str:
+        """Status and the beginning of what it says, for a sentence."""
+        body = "a web page" if self.is_html else in_one_line(self.text, 200)
+        return f"HTTP {self.status}: {body}" if body else f"HTTP {self.status}"
+
+
+class Asker:
+    """Asks one server. `key_env`: the variable that holds the key; "": OPENAI_API_KEY, where the server wants a key.
+
+    A key is sent to nobody who did not ask for one, and is never shown.
+    """
+
+    def __init__(self, key_env: str = "", ca_file: str = "") -> None:
+        self.key_env, self._ca_file = key_env, ca_file
+        self._key = _key(key_env) if key_env else ""
+
+    def ask(self, url: str, body: bytes | None = None, patience_s: float | None = None) -> Page:
+        """A page, or what comes of a POST, within so many seconds (None: PAGE_S).
+
+        Raises BadInput (TL223) where nothing comes, or where a key is wanted that is not there or not taken.
+        """
+        patience_s = patience_s or PAGE_S
+        page = self._once(url, body, patience_s)
+        if page.status == 401 and not self._key and os.environ.get(USUAL_KEY, "").strip():
+            self.key_env, self._key = USUAL_KEY, _key(USUAL_KEY)
+            page = self._once(url, body, patience_s)
+        if page.status not in (401, 403):
+            return page
+        if self._key:
+            raise _no(f"{url} refuses the key in {self.key_env} ({page.said})")
+        raise _no(
+            f"{url} wants a key (HTTP {page.status}): put it into the environment variable {USUAL_KEY}, or name "
+            "another variable with --key-env"
+        )
+
+    def _once(self, url: str, body: bytes | None, patience_s: float) -> Page:
+        parts = urlsplit(url)
+        try:
+            return self._exchanged(parts, body, patience_s)
+        except TimeoutError as late:
+            asked = f"POST {parts.path}" if body else f"GET {parts.path}"
+            where = f"{parts.scheme}://{parts.netloc}"
+            if late.args == (_CONNECTING,):
+                raise _no(f"no server answers at {where} within {CONNECT_S:g} s; correct the url") from None
+            raise _no(
+                f"{where} takes connections and does not answer {asked} within {patience_s:g} s: it hangs, or is "
+                "still starting; try again when it is ready"
+            ) from None
+        except ssl.SSLError as error:
+            raise _no(f"{url}: {_of_tls(error)}") from None
+        except socket.gaierror as error:
+            raise _no(f"the host of {url} is not known: {error.strerror or error}") from None
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise _no(f"no server answers at {url} ({why}); start it, or correct the url") from None
+        except http.client.HTTPException as error:
+            why = in_one_line(str(error) or type(error).__name__, 100)
+            raise _no(
+                f"what answers at {url} does not speak HTTP ({why}); correct the port, or write https://"
+            ) from None
+
+    def _exchanged(self, parts: SplitResult, body: bytes | None, patience_s: float) -> Page:
+        connection = self._connection(parts)
+        headers = {"User-Agent": f"twinlens/{__version__}", "Accept-Encoding": "identity"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            try:
+                connection.connect()
+            except TimeoutError:
+                raise TimeoutError(_CONNECTING) from None
+            deadline_s = time.monotonic() + patience_s
+            connection.sock.settimeout(patience_s)
+            connection.request("GET" if body is None else "POST", parts.path, body, headers)
+            answer = connection.getresponse()
+            if answer.status in (301, 302, 307, 308):
+                there = in_one_line(answer.getheader("location") or "elsewhere", 200)
+                raise _no(f"{parts.geturl()} redirects to {there}; give the address that it goes to")
+            return Page(answer.status, _text(answer, deadline_s), answer.getheader("content-type") or "")
+        finally:
+            connection.close()
+
+    def _connection(self, parts: SplitResult) -> http.client.HTTPConnection:
+        host = parts.hostname or ""
+        if parts.scheme != "https":
+            return http.client.HTTPConnection(host, parts.port, timeout=CONNECT_S)
+        try:
+            tls = ssl.create_default_context(cafile=self._ca_file or None)
+        except OSError as wrong:
+            raise BadInput(
+                f"executor.options.ca_file {self._ca_file!r} cannot be read: {wrong}", code="TL207"
+            ) from None
+        return http.client.HTTPSConnection(host, parts.port, timeout=CONNECT_S, context=tls)
+
+
+_CONNECTING = "connecting"
+
+
+def _text(answer: http.client.HTTPResponse, deadline_s: float) -> str:
+    """The body, up to a limit of bytes and of time: one that drips would hold us up for ever."""
+    got = b""
+    while len(got) < _MOST_BYTES and (part := answer.read1(65536)):
+        got += part
+        if time.monotonic() > deadline_s:
+            raise TimeoutError
+    return got.decode("utf-8", "replace")
+
+
+def _key(variable: str) -> str:
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise BadInput(f"the environment variable {variable!r}, which is to hold the key, is not set", code="TL207")
+    if not key.isascii() or not key.isprintable():
+        raise BadInput(f"the environment variable {variable!r} holds no API key", code="TL207")
+    return key
+
+
+def _of_tls(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"its certificate cannot be checked ({error.verify_message}); name its authority: "
+            "--set executor.options.ca_file=FILE"
+        )
+    return "what answers there speaks no TLS; write http://"
+
+
+def _no(sentence: str) -> BadInput:
+    return BadInput(sentence, code=CODE)

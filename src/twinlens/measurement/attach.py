@@ -1,0 +1,47 @@
+"""A study of a server that is up already, without a file: its model is found by asking it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from twinlens.executors.openai.locate import locate
+from twinlens.measurement.preflight.quantiles import long_enough_s
+from twinlens.spec.attached import attached, refuse_training, usual_load, with_some_load
+from twinlens.spec.load import parse
+from twinlens.spec.settings import apply_settings
+from twinlens.spec.source import source_of
+from twinlens.spec.study import Study
+
+_OPTIONS = "executor.options."
+_SHORTEST_S, _LONGEST_S = 60.0, 120.0
+
+
+def attach(url: str, spec: str | Path | None = None, settings: Sequence[str] = ()) -> Study:
+    """A study of the server at `url`: the load of `spec` (a file, an example, a run folder), or a usual one.
+
+    `settings`: as of `--set`. An address without http:// or /v1, or with the path of an endpoint, will do; the key is
+    that in OPENAI_API_KEY, where the server wants one, or in the variable that executor.options.api_key_env names. The
+    duration, where nobody gives it, is one in which the fastest rate has a p99, 120 s at most. Raises BadInput with one
+    sentence where no server can be asked.
+    """
+    load = source_of(spec).data if spec is not None else usual_load()
+    refuse_training(load, str(spec))
+    chosen: dict[str, Any] = {"executor": {"options": {}}}
+    apply_settings(chosen, [one for one in settings if one.startswith(_OPTIONS)])
+    found = locate(url, chosen["executor"]["options"])
+    data = attached(load, found.options, found.model)
+    apply_settings(data, [one for one in settings if not one.startswith(_OPTIONS)])
+    with_some_load(data)
+    study = parse(data, where=found.options["url"])
+    if "duration_s" not in data["protocol"]:
+        data["protocol"]["duration_s"] = _duration_s(study)
+    return parse(data, where=found.options["url"])
+
+
+def _duration_s(study: Study) -> float:
+    rates = [run.point.rate_per_s for run in study.point_runs() if run.point.rate_per_s]
+    if not rates:
+        return _SHORTEST_S
+    return min(_LONGEST_S, max(_SHORTEST_S, long_enough_s(max(rates))))

@@ -1,0 +1,35 @@
+"""`--quick`: a study cut to a minute, as settings that go before the user's own, and what that gives up."""
+
+from __future__ import annotations
+
+from twinlens.spec.study import Study
+
+_TOTAL_S, _BESIDE_S, _SHORTEST_S = 60.0, 5.0, 5.0
+"""In all; what a run costs beside its rows; and what no run is shorter than, however many there are."""
+
+
+def quick(study: Study) -> tuple[str, ...]:
+    """Settings (`path=value`) that make it one short run per point, none of them taken again. A search: four runs."""
+    protocol = study.protocol
+    runs = 4 if study.search else len(study.points())
+    each_s = max(_SHORTEST_S, round(_TOTAL_S / runs - _BESIDE_S))
+    duration_s = min(protocol.duration_s, each_s)
+    settings = [
+        f"protocol.duration_s={duration_s:g}",
+        "protocol.repeats=1",
+        "protocol.retakes=0",
+        "protocol.extend=0",
+        f"protocol.steady_s={min(protocol.steady_s, round(duration_s / 3, 1)):g}",
+        f"protocol.min_rows={min(protocol.min_rows, 20)}",
+    ]
+    return (*settings, "search.most_points=4", "search.tries=1") if study.search else tuple(settings)
+
+
+def given_up(whole: Study, cut: Study) -> str:
+    """One sentence: what was cut, and what cannot be known for that."""
+    was, now = whole.protocol, cut.protocol
+    before = f"{was.repeats} run{'' if was.repeats == 1 else 's'} of {was.duration_s:g} s"
+    return (
+        f"quick: 1 run of {now.duration_s:g} s at each point instead of {before}, and none is taken again if other "
+        "programs disturb it: no spread between runs, wider intervals, fewer quantiles"
+    )
