@@ -7,8 +7,8 @@ import threading
 from typing import Any
 
 import pytest
-from plain_server import Plain, plain
 
+from plain_server import Plain, plain
 from twinlens.errors import BadInput
 from twinlens.executors.openai import page
 from twinlens.executors.openai.locate import locate
