@@ -211,7 +211,7 @@ def test_fresh_begins_anew(tmp_path: Path, spec: Path) -> None:
     assert call("measure", spec, "--out", out, "-q", "--set", "executor.options={fail_at=1}").exit_code == 3
     assert len(list(out.glob("*/study.json"))) == 1
     again = call("measure", spec, "--out", out, "--set", "executor.options={fail_at=1}")
-    assert "going on with" in again.stderr
+    assert "resuming" in again.stderr
     assert len(list(out.glob("*/study.json"))) == 1
     call("measure", spec, "--out", out, "-q", "--fresh", "--set", "executor.options={fail_at=1}")
     assert len(list(out.glob("*/study.json"))) == 2

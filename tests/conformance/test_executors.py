@@ -122,7 +122,7 @@ def lockstep(spec: RunSpec, first_group: int) -> LockstepLoop:
 def live(served: Served) -> Served:
     """Skips what plays a recording: it answers what was asked then."""
     if served.spec.executor.kind == "replay":
-        pytest.skip("a recording cannot be asked anew")
+        pytest.skip("a recording cannot be asked again")
     return served
 
 
@@ -199,7 +199,7 @@ def test_time_goes_on_when_a_server_plays_again(served: Served) -> None:
 @pytest.mark.parametrize("kind", kinds("inference"))
 def test_a_server_waits_for_what_is_due_later(kind: str, url: str) -> None:
     if kind == "replay":
-        pytest.skip("a recording cannot be asked anew")
+        pytest.skip("a recording cannot be asked again")
     opened, rows = server(kind), list[Request]()
     opened.open(spec_of(inference(kind, options=options(kind, "inference", "tiny", {}, url))), quiet)
     due_ns = [0, 30_000_000, 60_000_000]

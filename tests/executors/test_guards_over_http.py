@@ -12,8 +12,8 @@ from hostile_server import hostile
 
 from material import fixed, inference, measured, quiet, spec_of
 from twinlens.executors.openai.executor import OpenAIServer
-from twinlens.measurement.server.compliance import ResponseSampler, client_of, ruled
-from twinlens.record.compliance import Guard, guards_in
+from twinlens.measurement.server.compliance import ResponseSampler, client_of, run_compliance_tests
+from twinlens.record.compliance import ComplianceTest, compliance_tests_in
 from twinlens.schedule.build import load_of
 from twinlens.spec.study import RunSpec
 
@@ -33,7 +33,7 @@ def spec_for(url: str, concurrency: int, requests: int, **options: Any) -> RunSp
     return spec_of(data)
 
 
-def guards(server: Server, *, concurrency: int = 6, requests: int = 40, **options: Any) -> dict[str, Guard]:
+def guards(server: Server, *, concurrency: int = 6, requests: int = 40, **options: Any) -> dict[str, ComplianceTest]:
     with hostile(server) as running:
         spec = spec_for(running.url, concurrency, requests, **options)
         client, sampler = OpenAIServer(), ResponseSampler(1)
@@ -42,12 +42,12 @@ def guards(server: Server, *, concurrency: int = 6, requests: int = 40, **option
             client.on_response(sampler)
             client.play(load_of(spec).schedule, lambda row: None)
             client.on_response(None)
-            return {guard.id: guard for guard in ruled(client_of(client), spec, sampler)}
+            return {guard.id: guard for guard in run_compliance_tests(client_of(client), spec, sampler)}
         finally:
             client.close()
 
 
-def rulings(found: dict[str, Guard]) -> dict[str, str]:
+def rulings(found: dict[str, ComplianceTest]) -> dict[str, str]:
     return {id: guard.ruling for id, guard in found.items()}
 
 
@@ -148,7 +148,7 @@ def test_a_run_keeps_its_guards_and_its_rows_are_those_of_the_load(tmp_path: Pat
         )
         run = measured(tmp_path, data)
         asked = len(running.asked)
-    found = guards_in(json.loads((run.folder / "run.json").read_text()))
+    found = compliance_tests_in(json.loads((run.folder / "run.json").read_text()))
     assert [guard.id for guard in found] == ["caching", "tokens", "answers", "length"]
     assert len(run.requests) < asked
     assert run.requests.asked_tokens.tolist() == [TOKENS] * len(run.requests)
@@ -156,6 +156,6 @@ def test_a_run_keeps_its_guards_and_its_rows_are_those_of_the_load(tmp_path: Pat
 
 def test_guards_of_an_executor_that_is_not_asked_over_http_do_not_apply(tmp_path: Path) -> None:
     data = inference("fake", arrival={"kind": "poisson"}, point={"rate_per_s": 5}, protocol={"guards": True})
-    found = guards_in(measured(tmp_path, data).raw)
+    found = compliance_tests_in(measured(tmp_path, data).raw)
     assert {guard.ruling for guard in found} == {"not applicable"}
     assert all("over HTTP" in guard.reason for guard in found)

@@ -12,7 +12,7 @@ import pytest
 from material import inference, spec_of, training
 from server_samples import samples
 from twinlens.measurement.facts.origin import marked
-from twinlens.measurement.facts.provenance import disclosed
+from twinlens.measurement.facts.provenance import provenance
 from twinlens.measurement.facts.whole_run import seen_afterwards
 from twinlens.measurement.machine.software import performance_environment
 from twinlens.record.executor.facts import Facts, FidelityRow
@@ -24,7 +24,7 @@ AT_RATE: dict[str, Any] = {"arrival": {"kind": "poisson"}, "point": {"rate_per_s
 
 
 def facts(data: dict[str, Any], said: Facts = EMPTY) -> dict[str, Fact]:
-    return disclosed(spec_of(data), said)
+    return provenance(spec_of(data), said)
 
 
 def vllm(**parts: Any) -> dict[str, Any]:

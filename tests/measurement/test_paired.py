@@ -34,7 +34,7 @@ def paired(lens: Any = training, precisions: tuple[str, ...] = ("fp32", "bf16"),
 
 def test_a_recording_cannot_take_turns() -> None:
     specs = study_of(training("replay", sweep=TWO, protocol=SLICES)).point_runs()
-    with pytest.raises(BadInput, match="nothing is measured anew"):
+    with pytest.raises(BadInput, match="nothing is measured again"):
         refuse_what_cannot_run(specs[0])
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from twinlens.measurement.server.fault import stalled
+from twinlens.measurement.server.fault import paused
 from twinlens.spec.protocol import Stall
 
 # Says how late it wakes when it was stopped: a child of its own does the counting, as servers have workers.
@@ -47,19 +47,19 @@ def until(process: psutil.Process, status: str) -> bool:
 
 
 def test_a_stalled_server_stands_still_with_its_children_and_goes_on(family) -> None:
-    with stalled(family[0].pid, Stall(at_s=0.0, for_s=0.3)):
+    with paused(family[0].pid, Stall(at_s=0.0, for_s=0.3)):
         assert all(until(one, "stopped") for one in family)
         assert all(until(one, "running") for one in family)
 
 
 def test_a_stall_ends_with_its_run_even_when_it_was_to_be_longer(family) -> None:
-    with stalled(family[0].pid, Stall(at_s=0.0, for_s=3600.0)):
+    with paused(family[0].pid, Stall(at_s=0.0, for_s=3600.0)):
         assert all(until(one, "stopped") for one in family)
     assert not any(one.status() == psutil.STATUS_STOPPED for one in family)
 
 
 def test_a_stall_that_was_not_due_before_the_end_does_not_come(family) -> None:
-    with stalled(family[0].pid, Stall(at_s=3600.0, for_s=1.0)):
+    with paused(family[0].pid, Stall(at_s=3600.0, for_s=1.0)):
         pass
     assert not any(one.status() == psutil.STATUS_STOPPED for one in family)
 
@@ -67,6 +67,6 @@ def test_a_stall_that_was_not_due_before_the_end_does_not_come(family) -> None:
 def test_a_server_that_is_gone_is_left_in_peace() -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    with stalled(gone.pid, Stall(at_s=0.0, for_s=0.01)):
+    with paused(gone.pid, Stall(at_s=0.0, for_s=0.01)):
         pass
     assert not psutil.pid_exists(gone.pid)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlens.record.compliance import Guard, Response, guards_in
+from twinlens.record.compliance import ComplianceTest, Response, compliance_tests_in
 from twinlens.stats.compliance import Compared, Timed, TokenFaults, answers, caching, compared, length, tokens
 from twinlens.stats.estimator.rank_ratio import lowest_rank, rank_ratio
 
@@ -178,6 +178,6 @@ def test_a_mean_length_that_may_lie_on_either_side_of_the_limit_is_not_ruled_on(
 
 def test_a_guard_is_the_same_after_json() -> None:
     guard = caching(Timed(TEN, TEN), Timed(TEN, TEN))
-    assert guards_in({"guards": [guard.to_json()]}) == (guard,)
-    assert guards_in({}) == ()
-    assert isinstance(guard, Guard)
+    assert compliance_tests_in({"guards": [guard.to_json()]}) == (guard,)
+    assert compliance_tests_in({}) == ()
+    assert isinstance(guard, ComplianceTest)

@@ -40,7 +40,7 @@ KeyEnv = Annotated[
 Out = Annotated[Path, typer.Option("--out", help="Where run folders go.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress.")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew instead of going on with an unfinished study.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Start over instead of resuming an unfinished study.")]
 On = Annotated[
     str | None, typer.Option("--on", metavar="ray://HOST:PORT", help="Generate the load on the nodes of a Ray cluster.")
 ]

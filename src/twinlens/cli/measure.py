@@ -63,14 +63,14 @@ def run(asked: Asked, out: Path, switches: Switches) -> None:
 
 
 def measure_with_progress(study: Study, out: Path, quiet: bool, fresh: bool, *, shown: bool = True) -> Outcome:
-    """Measure with a progress bar on stderr, saying first if an unfinished study is gone on with.
+    """Measure with a progress bar on stderr, saying first if an unfinished study is resumed.
 
     `shown` False: the caller says `end_study` when the outcome was shown; a kill before that measures nothing again.
     """
     is_search = study.search is not None
     unfinished = None if fresh else (unfinished_search if is_search else unfinished_study)(study, out)
     if unfinished and not quiet and not is_held(unfinished):
-        err().print(f"going on with {unfinished} (--fresh begins anew)", soft_wrap=True)
+        err().print(f"resuming {unfinished} (--fresh starts over)", soft_wrap=True)
     with StudyProgress(study.name, planned_s(study), quiet) as progress:
         outcome = (measure_search if is_search else measure_study)(study, out, progress, fresh=fresh, shown=shown)
     for one in outcome.runs:

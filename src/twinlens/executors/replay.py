@@ -38,7 +38,7 @@ class ReplayTrainer:
 
 
 class ReplayServer:
-    """The recorded requests, whatever the schedule asks: what was measured cannot be asked anew."""
+    """The recorded requests, whatever the schedule asks: what was measured cannot be asked again."""
 
     def open(self, spec: RunSpec, say: Say) -> Facts:
         run = _recorded(spec)
@@ -66,7 +66,7 @@ def _recorded(spec: RunSpec) -> Run:
 
 
 def _facts(run: Run) -> Facts:
-    note = f"Replayed from {run.id}, recorded {run.started_utc}; nothing was measured anew."
+    note = f"Replayed from {run.id}, recorded {run.started_utc}; nothing was measured again."
     if run.facts is None:
         return Facts(ExecutorRecord({}), notes=(note,))
     return replace(run.facts, notes=(*run.facts.notes, note))

@@ -1,7 +1,7 @@
 """Points whose precision this device or model turned out to lack: on record as refused, and the study goes on.
 
 What a device lacks is known only when torch is asked, in the run itself. A shuffled study must not end there, perhaps
-after hours, and end there again when it is gone on with.
+after hours, and end there again when it is resumed.
 """
 
 from __future__ import annotations

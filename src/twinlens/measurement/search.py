@@ -40,7 +40,7 @@ def measure_search(
 ) -> Outcome:
     """Search at each point of the sweep, and write search.json after every run.
 
-    An unfinished search of the same spec under `out` is gone on with, unless `fresh`: its finished runs are asked for
+    An unfinished search of the same spec under `out` is resumed, unless `fresh`: its finished runs are asked for
     again in the same order and not measured again. `shown` as of `measure_study`. Raises BadInput and Interrupted.
     """
     search, slo = _asked(study)

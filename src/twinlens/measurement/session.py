@@ -19,7 +19,7 @@ from twinlens.measurement.drive.lockstep import serve
 from twinlens.measurement.drive.training import train
 from twinlens.measurement.facts.origin import marked
 from twinlens.measurement.facts.predicted_work import coverage_of, datasheet_of, theory_of, within_datasheet
-from twinlens.measurement.facts.provenance import disclosed
+from twinlens.measurement.facts.provenance import provenance
 from twinlens.measurement.facts.whole_run import seen_afterwards
 from twinlens.measurement.machine.energy import energy_facts, open_meters
 from twinlens.measurement.machine.host import capture_host, software_facts
@@ -27,8 +27,8 @@ from twinlens.measurement.machine.nvidia import open_gpus
 from twinlens.measurement.machine.telemetry import Sampler
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
 from twinlens.measurement.refused import is_refusal
-from twinlens.measurement.server.compliance import guarded
-from twinlens.measurement.server.fault import drill
+from twinlens.measurement.server.compliance import with_compliance_tests
+from twinlens.measurement.server.fault import injected_fault
 from twinlens.measurement.server.scrape import scraping
 from twinlens.measurement.server.shared import joined, processes, stack_of
 from twinlens.measurement.turns.closed_loop_slices import load_in_turns
@@ -162,10 +162,10 @@ def _take(
         with player(opened, spec, rows.folder, lambda phrase: say(phrase, 0.0, 0), _is_up(running)) as play:
             asking = partial(say, "asking the guards' questions", 1.0)
             with (
-                guarded(opened, spec, rows.folder, lambda: asking(rows.count)),
+                with_compliance_tests(opened, spec, rows.folder, lambda: asking(rows.count)),
                 scraping(opened, spec, rows.folder),
                 sampling,  # last, so that samples and rows count from the same moment
-                drill(running, spec.protocol.stall),
+                injected_fault(running, spec.protocol.stall),
             ):
                 play(rows, progress)
 
@@ -213,7 +213,7 @@ def _whole(facts: Facts, spec: RunSpec, running: Running | None) -> Facts:
         return facts  # the machine is the recorded one, not this one
     if place == "elsewhere":
         # Where that server runs is its own to say: this machine is only the client's.
-        return replace(facts, executor=ExecutorRecord(disclosed(spec, facts)).merged(facts.executor))
+        return replace(facts, executor=ExecutorRecord(provenance(spec, facts)).merged(facts.executor))
     if running is not None:
         facts = replace(facts, executor=facts.executor.merged(stack_of(running, spec)))
     # A run on a GPU that cannot be named is still none on the processor: its facts are unknown, and so is its energy.
@@ -223,7 +223,7 @@ def _whole(facts: Facts, spec: RunSpec, running: Running | None) -> Facts:
     meters = open_meters(open_gpus(used)[0] if used else (), boards=used)
     power = energy_facts(meters, "gpu" if on_gpu else "package")
     software = software_facts() if running is None else {}  # a launched server has a Python of its own
-    record = ExecutorRecord(host | software | power | disclosed(spec, facts)).merged(facts.executor)
+    record = ExecutorRecord(host | software | power | provenance(spec, facts)).merged(facts.executor)
     # The driver's own word on a board goes before the framework's, which stands in where there is no NVML.
     record = record.merged({key: host[key] for key in _BOARD if on_gpu and key in host and host[key].value is not None})
     sheet = datasheet_of(record.value("accelerator.product"), precision(spec.point.precision))

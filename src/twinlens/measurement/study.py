@@ -66,9 +66,9 @@ def measure_study(
 ) -> Outcome:
     """Measure all runs of a study that are not there yet.
 
-    An unfinished study folder of the same spec under `out` is gone on with, unless `fresh`. A run that fails, or whose
+    An unfinished study folder of the same spec under `out` is resumed, unless `fresh`. A run that fails, or whose
     precision cannot be had here, is recorded and the others go on. `shown` False: the caller says `end_study` when it
-    has shown what came of it; until then the same study is gone on with. Raises BadInput before or at the first run
+    has shown what came of it; until then the same study is resumed. Raises BadInput before or at the first run
     that cannot be run, or where no precision can be had, and Interrupted.
     """
     planned = together(study.runs())

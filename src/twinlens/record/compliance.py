@@ -37,7 +37,7 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class ComplianceTest:
     """One guard's ruling. `id`: caching, tokens, answers or length; `after`: the MLPerf test that it follows.
 
     `reason`: one sentence, with the numbers that decided. `evidence`: every number behind it, by name.
@@ -61,6 +61,6 @@ class Guard:
         return cls(data["id"], data["after"], data["ruling"], data["reason"], evidence)
 
 
-def guards_in(raw: Mapping[str, Any]) -> tuple[Guard, ...]:
+def compliance_tests_in(raw: Mapping[str, Any]) -> tuple[ComplianceTest, ...]:
     """The guards in a run.json; none where none were asked for."""
-    return tuple(Guard.from_json(found) for found in raw.get("guards") or ())
+    return tuple(ComplianceTest.from_json(found) for found in raw.get("guards") or ())

@@ -28,8 +28,8 @@ def clean(text: Any, most: int = 240) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def breath(names: Sequence[str], most: int = 6, between: str = ", ") -> str:
-    """Names in one breath: the first few, and how many more there are."""
+def join_names(names: Sequence[str], most: int = 6, between: str = ", ") -> str:
+    """The first names of a list, and how many more there are."""
     if len(names) <= most:
         return between.join(names)
     return f"{between.join(names[: most - 1])} and {len(names) - most + 1} more"

@@ -18,7 +18,7 @@ class Tolerance(Spec):
 
 
 class Stall(Spec):
-    """A drill for launched servers: the server is stopped `at_s` into the load, and goes on `for_s` later."""
+    """A fault injected into a launched server: it is paused `at_s` into the load, and continues `for_s` later."""
 
     at_s: NonNegativeFloat
     for_s: PositiveFloat
@@ -35,7 +35,7 @@ class Protocol(Spec):
     `guards`: see whether a server over HTTP caches, miscounts, changes or shortens answers under load; asks afterwards.
     `telemetry_s`: time between samples of the machine, and of a server's own metrics (there half a second at least).
     `ceilings`: measure this machine's rates beside each run.
-    `stall`: a drill, for launched servers only.
+    `stall`: pause the server during the load; for launched servers only.
     `hopeless_s`: a run under load is given up when nothing but the same failure has come for so long (0: never).
     `pairing`: "slices": the points of a repeat are up together and work in turns, `slice_s` seconds at a time, one at
     any moment, so that what disturbs the machine meets all of them and their ratios stand. `duration_s` is then the

@@ -15,7 +15,7 @@ from itertools import takewhile
 import numpy as np
 from scipy.special import betaincinv
 
-from twinlens.record.compliance import Guard, Response
+from twinlens.record.compliance import ComplianceTest, Response
 from twinlens.record.estimate import Estimate
 from twinlens.stats.estimator.interval import mean_of_independent
 from twinlens.stats.estimator.rank_ratio import rank_ratio
@@ -37,14 +37,14 @@ class Timed:
     whole_s: Sequence[float]
 
 
-def caching(identical: Timed, distinct: Timed) -> Guard:
+def caching(identical: Timed, distinct: Timed) -> ComplianceTest:
     """TEST04: whether the same request again and again is answered faster than others of the same lengths.
 
     Decided by decoding: a prefix cache rightly makes the time to the first token short, and nothing after it.
     """
     if not identical.decode_s or not distinct.decode_s:
         why = "answers of one chunk show no decoding, so a cache of answers cannot be told from one of prefixes"
-        return Guard("caching", "TEST04", "not applicable", why)
+        return ComplianceTest("caching", "TEST04", "not applicable", why)
     decode = rank_ratio(identical.decode_s, distinct.decode_s, level=_LEVEL)
     evidence = {
         "decode_time_ratio": decode,
@@ -53,14 +53,16 @@ def caching(identical: Timed, distinct: Timed) -> Guard:
     measured = f"the same request again takes {_span(decode)} of the decode time of others"
     limit = 1 - MOST_FASTER
     if decode.low is None or decode.high is None:
-        return Guard("caching", "TEST04", "not enough", f"{measured}; too few answers for an interval", evidence)
+        return ComplianceTest(
+            "caching", "TEST04", "not enough", f"{measured}; too few answers for an interval", evidence
+        )
     if decode.high < limit:
         why = f"{measured}: more than {MOST_FASTER:.0%} faster, as from a cache of answers"
-        return Guard("caching", "TEST04", "fail", why, evidence)
+        return ComplianceTest("caching", "TEST04", "fail", why, evidence)
     if decode.low >= limit:
-        return Guard("caching", "TEST04", "pass", measured, evidence)
+        return ComplianceTest("caching", "TEST04", "pass", measured, evidence)
     why = f"{measured}, which leaves open whether it is over {MOST_FASTER:.0%} faster"
-    return Guard("caching", "TEST04", "not enough", why, evidence)
+    return ComplianceTest("caching", "TEST04", "not enough", why, evidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ def tokens(
     recounts: Sequence[tuple[int, int]],
     *,
     forced: bool,
-) -> Guard:
+) -> ComplianceTest:
     """TEST06: whether answers have the tokens they claim, and begin with the token that was reported first.
 
     `firsts`: an answer that was streamed and the same one in one piece. `recounts`: tokens claimed for a text, and the
@@ -126,22 +128,22 @@ def tokens(
     if faults.more_than_bytes and not forced:
         wrong.append(f"{faults.more_than_bytes} claim more tokens than their text has bytes")
     if wrong:
-        return Guard("tokens", "TEST06", "fail", f"of {faults.answers} answers {', '.join(wrong)}", evidence)
+        return ComplianceTest("tokens", "TEST06", "fail", f"of {faults.answers} answers {', '.join(wrong)}", evidence)
     if other:
         why = f"{other} of {len(firsts)} streamed answers begin otherwise than the same answers in one piece"
-        return Guard("tokens", "TEST06", "fail", why, evidence)
+        return ComplianceTest("tokens", "TEST06", "fail", why, evidence)
     if inflation.low is not None and inflation.low > MOST_RECOUNT:
         why = f"answers claim {_span(inflation)} times the tokens that the server itself counts in their text"
-        return Guard("tokens", "TEST06", "fail", why, evidence)
+        return ComplianceTest("tokens", "TEST06", "fail", why, evidence)
     if faults.answers and faults.uncounted == faults.answers:
-        return Guard("tokens", "TEST06", "not applicable", "the server counts no tokens (no usage)", evidence)
+        return ComplianceTest("tokens", "TEST06", "not applicable", "the server counts no tokens (no usage)", evidence)
     if faults.answers - faults.uncounted < FEWEST_ANSWERS:
         why = f"{faults.answers - faults.uncounted} answers with a count, and {FEWEST_ANSWERS} are needed"
-        return Guard("tokens", "TEST06", "not enough", why, evidence)
+        return ComplianceTest("tokens", "TEST06", "not enough", why, evidence)
     why = f"the counts of {faults.answers - faults.uncounted} answers agree with their chunks and text"
     if not firsts:
         why += "; the first token could not be compared"
-    return Guard("tokens", "TEST06", "pass", why, evidence)
+    return ComplianceTest("tokens", "TEST06", "pass", why, evidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +163,12 @@ def compared(one: Response, other: Response) -> Compared:
     return Compared(one.tokens * alike // longest, True)
 
 
-def answers(under_load: Sequence[Compared], alone: Sequence[Compared], most_apart: float) -> Guard:
+def answers(under_load: Sequence[Compared], alone: Sequence[Compared], most_apart: float) -> ComplianceTest:
     """TEST07: whether answers under load are those that the same requests get alone.
 
     Batched arithmetic flips near ties, after which greedy texts part for good; so what is judged is how often they
     part, per token while they are alike: under load against alone, beside alone against alone. `most_apart`: how much
-    oftener they may, the share of tokens in which a lower precision may differ.
+    more often they may, the share of tokens in which a lower precision may differ.
     """
     load, quiet = _parting(under_load), _parting(alone)
     whole = [_share_alike(pairs) for pairs in (under_load, alone)]
@@ -177,24 +179,26 @@ def answers(under_load: Sequence[Compared], alone: Sequence[Compared], most_apar
         "wholly_alike_alone": whole[1],
     }
     if load.value is None or load.low is None or load.high is None or quiet.value is None or quiet.low is None:
-        return Guard("answers", "TEST07", "not enough", "no answers under load could be asked again alone", evidence)
+        return ComplianceTest(
+            "answers", "TEST07", "not enough", "no answers under load could be asked again alone", evidence
+        )
     if quiet.low > most_apart:
         why = f"the server does not answer twice alike even alone: texts part at {_span(quiet)} of the tokens"
-        return Guard("answers", "TEST07", "not applicable", why, evidence)
+        return ComplianceTest("answers", "TEST07", "not applicable", why, evidence)
     limit = quiet.value + most_apart
     measured = (
         f"texts under load part from those alone at {_span(load)} of the tokens, alone from alone at {_span(quiet)}"
     )
     if load.low > limit:
-        return Guard("answers", "TEST07", "fail", f"{measured}; at most {limit:.2g} is allowed", evidence)
+        return ComplianceTest("answers", "TEST07", "fail", f"{measured}; at most {limit:.2g} is allowed", evidence)
     if load.high <= limit:
-        return Guard("answers", "TEST07", "pass", measured, evidence)
-    return Guard(
+        return ComplianceTest("answers", "TEST07", "pass", measured, evidence)
+    return ComplianceTest(
         "answers", "TEST07", "not enough", f"{measured}: too few tokens to say if that is over {limit:.2g}", evidence
     )
 
 
-def length(under_load: Sequence[int], reference: Sequence[int], source: str) -> Guard:
+def length(under_load: Sequence[int], reference: Sequence[int], source: str) -> ComplianceTest:
     """TEST09: whether answers under load are as long, on average, as they should be.
 
     `reference`: what each was asked for, or had alone; `source` says which.
@@ -204,24 +208,26 @@ def length(under_load: Sequence[int], reference: Sequence[int], source: str) -> 
     mean = float(np.mean(reference)) if len(reference) else 0.0
     if len(under_load) < FEWEST_LENGTHS or mean <= 0:
         why = f"{len(under_load)} answers can be compared with {source}, and {FEWEST_LENGTHS} are needed"
-        return Guard("length", "TEST09", "not enough", why)
+        return ComplianceTest("length", "TEST09", "not enough", why)
     apart = mean_of_independent((np.asarray(under_load) - np.asarray(reference)) / mean, unit=RATIO)
     ratio = _shifted(apart)
     evidence = {"length_ratio": ratio, "reference_tokens": _figure(mean, "mean of " + source, len(reference))}
     measured = f"answers under load are {_span(ratio)} times as long as {source}"
     if ratio.low is None or ratio.high is None:
-        return Guard("length", "TEST09", "not enough", f"{measured}; too few for an interval", evidence)
+        return ComplianceTest("length", "TEST09", "not enough", f"{measured}; too few for an interval", evidence)
     if ratio.high < 1 - LENGTH_MARGIN or ratio.low > 1 + LENGTH_MARGIN:
-        return Guard("length", "TEST09", "fail", f"{measured}, outside ± {LENGTH_MARGIN:.0%}", evidence)
+        return ComplianceTest("length", "TEST09", "fail", f"{measured}, outside ± {LENGTH_MARGIN:.0%}", evidence)
     if ratio.low >= 1 - LENGTH_MARGIN and ratio.high <= 1 + LENGTH_MARGIN:
-        return Guard("length", "TEST09", "pass", measured, evidence)
-    return Guard("length", "TEST09", "not enough", f"{measured}: open whether within ± {LENGTH_MARGIN:.0%}", evidence)
+        return ComplianceTest("length", "TEST09", "pass", measured, evidence)
+    return ComplianceTest(
+        "length", "TEST09", "not enough", f"{measured}: open whether within ± {LENGTH_MARGIN:.0%}", evidence
+    )
 
 
-def not_applicable(why: str) -> tuple[Guard, ...]:
+def not_applicable(why: str) -> tuple[ComplianceTest, ...]:
     """All four, where none can be asked."""
     named = (("caching", "TEST04"), ("tokens", "TEST06"), ("answers", "TEST07"), ("length", "TEST09"))
-    return tuple(Guard(id, after, "not applicable", why) for id, after in named)
+    return tuple(ComplianceTest(id, after, "not applicable", why) for id, after in named)
 
 
 def _recounted(recounts: Sequence[tuple[int, int]]) -> Estimate:

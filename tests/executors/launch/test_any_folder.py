@@ -19,7 +19,7 @@ from twinlens.executors.launch.ready import pages
 from twinlens.executors.launch.resolve import order_of
 from twinlens.executors.launch.runtime.vllm import RECIPE
 from twinlens.measurement.facts.predicted_work import theory_of
-from twinlens.measurement.facts.provenance import disclosed
+from twinlens.measurement.facts.provenance import provenance
 from twinlens.measurement.preflight.memory import needed
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, declared
@@ -63,7 +63,7 @@ def test_a_type_that_is_not_read_here_is_served_and_theory_says_why_it_is_silent
     assert memory is None
     assert "phi3" in words
     assert {one.value for one in theory_of(spec).values()} == {None}
-    facts = disclosed(spec, Facts(ExecutorRecord({})))
+    facts = provenance(spec, Facts(ExecutorRecord({})))
     assert facts["model.id"].value == model
     assert "phi3" in str(facts["model.parameters"].reason)
     (found,) = check(study_of(vllm(model)))

@@ -21,7 +21,7 @@ from twinlens.spec.model.reference import AnyModel, any_model
 from twinlens.spec.model.shape import DecoderShape
 
 _SEED = 0
-_FORMAT = 1  # of the folders made here: another number, and all are made anew
+_FORMAT = 1  # of the folders made here: another number, and all are made again
 _MAKE = "from twinlens.executors.torch.model.folder import main; main()"
 
 

@@ -19,7 +19,7 @@ from twinlens.theory.flop import parameters
 from twinlens.version import __version__
 
 
-def disclosed(spec: RunSpec, facts: Facts) -> dict[str, Fact]:
+def provenance(spec: RunSpec, facts: Facts) -> dict[str, Fact]:
     """Facts of groups E to I that do not depend on the executor. `facts`: what it said when it was opened."""
     return _model(spec) | workload_facts(spec, facts) | _protocol(spec) | _provenance()
 

@@ -48,7 +48,8 @@ def refuse_what_cannot_run(spec: RunSpec) -> None:
     refuse_stall_elsewhere(spec)
     if spec.protocol.pairing == "slices" and capabilities(spec.executor.kind).runs == "recorded":
         raise BadInput(
-            'protocol.pairing = "slices": of a recording nothing is measured anew, so nothing takes turns', code="TL202"
+            'protocol.pairing = "slices": of a recording nothing is measured again, so nothing takes turns',
+            code="TL202",
         )
     if spec.lens == "training":
         return

@@ -18,7 +18,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from twinlens.executors.protocol import OnResponse, Rows
-from twinlens.record.compliance import Guard, Response
+from twinlens.record.compliance import ComplianceTest, Response
 from twinlens.record.request import Request
 from twinlens.record.store import update_run
 from twinlens.schedule.content.draw import single_requests
@@ -106,7 +106,7 @@ def client_of(server: object) -> AuditableClient | None:
 
 
 @contextmanager
-def guarded(server: object, spec: RunSpec, folder: Path, told: Callable[[], None]) -> Iterator[None]:
+def with_compliance_tests(server: object, spec: RunSpec, folder: Path, told: Callable[[], None]) -> Iterator[None]:
     """Listen to a load, and afterwards ask, rule and write `guards` into run.json; nothing where none are asked for.
 
     `told` is called when the questions begin. A load that fails is not ruled on.
@@ -123,10 +123,12 @@ def guarded(server: object, spec: RunSpec, folder: Path, told: Callable[[], None
         if client is not None:
             client.on_response(None)
     told()
-    update_run(folder, guards=[guard.to_json() for guard in ruled(client, spec, sampler)])
+    update_run(folder, guards=[guard.to_json() for guard in run_compliance_tests(client, spec, sampler)])
 
 
-def ruled(client: AuditableClient | None, spec: RunSpec, sampler: ResponseSampler) -> tuple[Guard, ...]:
+def run_compliance_tests(
+    client: AuditableClient | None, spec: RunSpec, sampler: ResponseSampler
+) -> tuple[ComplianceTest, ...]:
     """Ask what must be asked alone, and rule. `sampler` has seen the load."""
     if client is None:
         return not_applicable(_NO_TEXT)
@@ -163,7 +165,7 @@ def _in_time(upcoming: Iterable[ScheduledRequest], patience_s: float) -> Iterato
         yield scheduled
 
 
-def _caching(client: AuditableClient, spec: RunSpec, like: ScheduledRequest, patience_s: float) -> Guard:
+def _caching(client: AuditableClient, spec: RunSpec, like: ScheduledRequest, patience_s: float) -> ComplianceTest:
     """In rounds, until the interval decides; four looks at 99 % are wrong at most four times as often as one."""
     until_s = time.monotonic() + patience_s
     fresh = _fresh(spec, like, _ROUNDS * _PAIRS + 1)
@@ -180,7 +182,7 @@ def _caching(client: AuditableClient, spec: RunSpec, like: ScheduledRequest, pat
     return guard
 
 
-def _cached(same: ScheduledRequest, found: Sequence[SampledResponse]) -> Guard:
+def _cached(same: ScheduledRequest, found: Sequence[SampledResponse]) -> ComplianceTest:
     is_cut = any(len(sampled.row.chunk_ns) > 1 for sampled in found if sampled.scheduled.number != same.number)
     groups = [[h for h in found if (h.scheduled.number == same.number) == is_same] for is_same in (True, False)]
     return caching(*[Timed(_decode_s(group) if is_cut else [], _whole_s(group)) for group in groups])
@@ -209,7 +211,7 @@ def _whole_s(group: Sequence[SampledResponse]) -> list[float]:
 
 def _tokens(
     client: AuditableClient, sampler: ResponseSampler, once: Sequence[SampledResponse], patience_s: float
-) -> Guard:
+) -> ComplianceTest:
     some = once[:_PIECES]
     with client.asking(in_one_piece=True):
         whole = {
@@ -257,10 +259,10 @@ class Quotes:
 
 def _answers(
     spec: RunSpec, sampler: ResponseSampler, once: Sequence[SampledResponse], again: Sequence[SampledResponse]
-) -> Guard:
+) -> ComplianceTest:
     if sampler.mean_in_flight < _LEAST_TOGETHER:
         why = f"{sampler.mean_in_flight:.2g} requests were under way on average: under load is alone here"
-        return Guard("answers", "TEST07", "not applicable", why)
+        return ComplianceTest("answers", "TEST07", "not applicable", why)
     alone = {sampled.scheduled.number: sampled.response for sampled in once}
     loaded = [(alone[h.scheduled.number], h.response) for h in sampler.sample if h.scheduled.number in alone]
     repeated = [(alone[h.scheduled.number], h.response) for h in again if h.scheduled.number in alone]
@@ -268,7 +270,7 @@ def _answers(
     return answers([compared(*pair) for pair in loaded], [compared(*pair) for pair in repeated], most_apart)
 
 
-def _length(client: AuditableClient, sampler: ResponseSampler, once: Sequence[SampledResponse]) -> Guard:
+def _length(client: AuditableClient, sampler: ResponseSampler, once: Sequence[SampledResponse]) -> ComplianceTest:
     if client.forces_length:
         return length(sampler.output_tokens, sampler.asked_tokens, "what was asked for")
     under_load = {sampled.scheduled.number: sampled.response.tokens for sampled in sampler.sample}

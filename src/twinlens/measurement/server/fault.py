@@ -1,4 +1,4 @@
-"""A drill: the server is stopped for a while in the middle of a run, to see what its clients make of it."""
+"""Fault injection: pause the server for a while in the middle of a run, to see how its clients record it."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ def refuse_stall_elsewhere(spec: RunSpec) -> None:
         )
 
 
-def drill(running: Running | None, stall: Stall | None) -> contextlib.AbstractContextManager[None]:
+def injected_fault(running: Running | None, stall: Stall | None) -> contextlib.AbstractContextManager[None]:
     """The stall that was asked for, of the server that is up; nothing where none was."""
     if running is None or stall is None:
         return contextlib.nullcontext()
-    return stalled(running.pid, stall)
+    return paused(running.pid, stall)
 
 
 @contextlib.contextmanager
-def stalled(pid: int, stall: Stall) -> Iterator[None]:
+def paused(pid: int, stall: Stall) -> Iterator[None]:
     """Stop a process and all its children `at_s` after entering, and let them go on `for_s` later.
 
     They go on in any case when the block ends. A process that is gone by then is left in peace.
     """
     over = threading.Event()
-    drill = threading.Thread(target=_drill, args=(pid, stall, over), name="stall", daemon=True)
-    drill.start()
+    injected_fault = threading.Thread(target=_inject, args=(pid, stall, over), name="stall", daemon=True)
+    injected_fault.start()
     try:
         yield
     finally:
         over.set()
-        drill.join()
+        injected_fault.join()
 
 
-def _drill(pid: int, stall: Stall, over: threading.Event) -> None:
+def _inject(pid: int, stall: Stall, over: threading.Event) -> None:
     if over.wait(stall.at_s):
         return
     stopped = [one for one in _tree(pid) if _done(one.suspend)]

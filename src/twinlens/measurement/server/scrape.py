@@ -24,7 +24,7 @@ from twinlens.record.store import open_server, update_run
 from twinlens.spec.study import RunSpec
 
 # A server renders its page in the process that streams the answers (vLLM on two shared cores: 5 to 12 ms for 50 KB):
-# oftener would disturb what is measured.
+# more often would disturb what is measured.
 LEAST_PERIOD_S = 0.5
 _LAST_WAIT_S = 8.0
 

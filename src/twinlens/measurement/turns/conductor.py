@@ -109,7 +109,7 @@ def measure_paired(folder: Path, specs: Sequence[RunSpec], tell: Tell) -> None:
     """Measure the points of one repeat, taking turns, into new run folders under `folder`.
 
     Where one of them ends early all do: the rows of all are kept, none counts as finished, and the repeat is measured
-    again when the study is gone on with. Raises BadInput, ExecutorFailed naming the point, and Interrupted.
+    again when the study is resumed. Raises BadInput, ExecutorFailed naming the point, and Interrupted.
     """
     pairing = Pairing(secrets.token_hex(4), len(specs), specs[0].protocol.slice_s)
     members: list[Member] = []

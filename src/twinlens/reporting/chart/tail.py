@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinlens.reporting.chart.figure import Figure, data, figure, log_marks
-from twinlens.reporting.display import breath
+from twinlens.reporting.display import join_names
 from twinlens.reporting.load_kind import place_of
 from twinlens.reporting.view import Entry
 from twinlens.stats.serving.latency import latency
@@ -115,4 +115,4 @@ def _title(lines: list[tuple[Entry, Floats, Floats]]) -> str:
             return (
                 f"{q} TTFT of {entry.name} is {show(due.value, 's')} from intent and {show(sent.value, 's')} from send."
             )
-    return f"How the TTFT of {breath([line[0].name for line in lines])} is distributed."
+    return f"How the TTFT of {join_names([line[0].name for line in lines])} is distributed."

@@ -22,7 +22,7 @@ from twinlens.units import show
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Reproduction:
     """What was asked in one lens and one way: `spec` is a TOML file that `twinlens measure` runs again."""
 
     title: str
@@ -31,7 +31,7 @@ class Again:
     spec: str
 
 
-def again(view: View) -> list[Again]:
+def reproduce(view: View) -> list[Reproduction]:
     """The protocol of each lens in sentences, and the spec of its first run with what the other runs swept.
 
     What was served stands apart, and each search too: they are specs of their own.
@@ -39,7 +39,7 @@ def again(view: View) -> list[Again]:
     found = []
     for lens in view.lenses:
         if (batches := lens.under("lockstep")).entries:
-            found.append(_again(batches, lens.lens, lens.lens))
+            found.append(_reproduction(batches, lens.lens, lens.lens))
         records = {record.folder.resolve(): record for record in view.searches}
         for load in SERVED:
             runs = [run for entry in lens.under(load).entries for run, _ in entry.material]
@@ -52,7 +52,7 @@ def again(view: View) -> list[Again]:
     return found
 
 
-def _again(lens: LensView, title: str, word: str) -> Again:
+def _reproduction(lens: LensView, title: str, word: str) -> Reproduction:
     runs = [run for entry in lens.entries for run, _ in entry.material]
     first = runs[0].spec
     protocol = first.protocol
@@ -65,10 +65,10 @@ def _again(lens: LensView, title: str, word: str) -> Again:
         f"{protocol.repeats} repeats were asked per operating point, {_where(protocol)}, in a seeded random order.",
         _seeds(runs),
     )
-    return Again(title, sentences, _file(first, word), _toml(runs))
+    return Reproduction(title, sentences, _file(first, word), _toml(runs))
 
 
-def _served(runs: list[Run], title: str, word: str, record: SearchRecord | None = None) -> Again:
+def _served(runs: list[Run], title: str, word: str, record: SearchRecord | None = None) -> Reproduction:
     first = runs[0].spec
     protocol = first.protocol
     how_often = (
@@ -82,7 +82,7 @@ def _served(runs: list[Run], title: str, word: str, record: SearchRecord | None 
         how_often,
         _seeds(runs),
     )
-    return Again(title, sentences, _file(first, word), _toml(runs, record))
+    return Reproduction(title, sentences, _file(first, word), _toml(runs, record))
 
 
 def _where(protocol: Protocol) -> str:

@@ -13,7 +13,7 @@ from twinlens.reporting.chart.all import charts
 from twinlens.reporting.chart.figure import colour
 from twinlens.reporting.finding_text import standing
 from twinlens.reporting.html import page
-from twinlens.reporting.html.method import again, definitions
+from twinlens.reporting.html.method import definitions, reproduce
 from twinlens.reporting.html.serving_page import served_parts
 from twinlens.reporting.html.stack import LETTERS, machine_lines, stack
 from twinlens.reporting.html.validity import COLUMNS as VALIDITY
@@ -60,7 +60,7 @@ def render(view: View) -> str:
         standing=standing,
         why=page.why,
         colour=colour,
-        methods=again(view),
+        methods=reproduce(view),
         definitions=definitions(page.metric_ids(details, heads)),
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from twinlens.record.executor.record import FIELDS, ExecutorRecord, Fact, PrecisionCheck
-from twinlens.reporting.display import breath, clean
+from twinlens.reporting.display import clean, join_names
 from twinlens.reporting.view import Entry, View
 from twinlens.spec.precision import Lens
 from twinlens.stats.summary.group import Group
@@ -74,7 +74,7 @@ class Stack:
     shared: tuple[FactLine, ...]
     varying: tuple[Varying, ...]
     checks: tuple[tuple[str, tuple[PrecisionCheck, ...]], ...]
-    wholes: tuple[tuple[str, str, tuple[str, ...]], ...]
+    completeness: tuple[tuple[str, str, tuple[str, ...]], ...]
     without: tuple[str, ...]
 
 
@@ -99,7 +99,7 @@ def stack(view: View) -> Stack:
         tuple(shared),
         tuple(varying),
         tuple((name, found) for name, _, entry in named if (found := _checks(entry))),
-        _wholes([(entry.name, lens.lens, record) for _, lens, entry in named for record in _records(entry)[:1]]),
+        _completeness([(entry.name, lens.lens, record) for _, lens, entry in named for record in _records(entry)[:1]]),
         tuple(clean(run.id) for run, _ in view.material if run.facts is None),
     )
 
@@ -162,7 +162,7 @@ def _checks(entry: Entry) -> tuple[PrecisionCheck, ...]:
     return next((run.facts.precision for run, _ in entry.material if run.facts is not None), ())
 
 
-def _wholes(records: list[tuple[str, Lens, ExecutorRecord]]) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+def _completeness(records: list[tuple[str, Lens, ExecutorRecord]]) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     """(operating points of one lens, verdict, labels of what is missing), alike ones together."""
     alike: dict[tuple[Lens, str, tuple[str, ...]], list[str]] = {}
     for name, lens, record in records:
@@ -170,7 +170,8 @@ def _wholes(records: list[tuple[str, Lens, ExecutorRecord]]) -> tuple[tuple[str,
         missing = tuple(FIELDS[key].label for key in found.missing)
         alike.setdefault((lens, found.verdict, missing), []).append(name)
     return tuple(
-        (f"{lens.capitalize()}, {breath(names)}", verdict, missing) for (lens, verdict, missing), names in alike.items()
+        (f"{lens.capitalize()}, {join_names(names)}", verdict, missing)
+        for (lens, verdict, missing), names in alike.items()
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinlens.record.compliance import guards_in
+from twinlens.record.compliance import compliance_tests_in
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
 from twinlens.reporting.finding_text import in_words, standing
@@ -93,7 +93,7 @@ def guards(entries: tuple[Entry, ...]) -> tuple[GuardRow, ...]:
         )
         for entry in entries
         for run, _ in entry.material
-        for one in guards_in(run.raw)
+        for one in compliance_tests_in(run.raw)
     ]
     return tuple(sorted(found, key=lambda row: row.ruling != "fail"))
 
@@ -125,7 +125,7 @@ def validity(view: View, stack: Stack) -> tuple[str, ...]:
             for run, _ in entry.material:
                 if run.error:
                     found.append(f"{display.clean(run.id, 80)} ended with an error: {display.clean(run.error)}")
-    for who, verdict, missing in stack.wholes:
+    for who, verdict, missing in stack.completeness:
         if verdict == "vendor-number":
             found.append(f"{who}: too little is known of who ran; this is no better than a vendor's number.")
         elif missing:
@@ -149,7 +149,7 @@ def _served_validity(lens: LensView) -> list[str]:
     found = [
         f"{lens.lens.capitalize()}, served: "
         f"{f'{len(names)} of {len(entries)} points' if len(entries) > 1 else 'the one point'} not ranked, {fault}: "
-        f"{display.breath(names)}."
+        f"{display.join_names(names)}."
         for fault, names in faults.items()
     ]
     return found

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from twinlens.record.search import SearchRecord
-from twinlens.reporting.display import breath, clean, legend
+from twinlens.reporting.display import clean, join_names, legend
 from twinlens.reporting.load_kind import SERVED, TITLES, LoadKind, fault_of, load_of
 from twinlens.reporting.machine import where
 from twinlens.reporting.paired import Paired
@@ -130,7 +130,7 @@ def _why(parts: Sequence[Part], most: int) -> list[RenderableType]:
             if (reason := why_not_ranked(one)) is not None:
                 label = f"{groups[0].model}: " if len(parts) > 1 else ""
                 alike.setdefault((number, fault_of(one)), []).append((f"{label}{name}", reason))
-    found = [f"{breath([name for name, _ in points], 4)}: not ranked: {points[0][1]}" for points in alike.values()]
+    found = [f"{join_names([name for name, _ in points], 4)}: not ranked: {points[0][1]}" for points in alike.values()]
     lines: list[RenderableType] = [hanging("✗ ", one, "yellow") for one in found[:most]]
     more = len(found) - most
     return [*lines, *([Text(f"… {more} more points are not ranked: --all", style="dim")] if more > 0 else [])]

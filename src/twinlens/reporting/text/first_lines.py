@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from twinlens.record.finding import Finding
-from twinlens.reporting.display import breath, clean
+from twinlens.reporting.display import clean, join_names
 from twinlens.reporting.finding_text import finding_text
 from twinlens.reporting.load_kind import fault_of
 from twinlens.reporting.machine import machines
@@ -87,13 +87,13 @@ def _of(one: Group) -> list[tuple[Finding, str]]:
 
 
 def said_of(line: Line) -> str:
-    return f"{line.lens.capitalize()}, {clean(breath(line.points, 3))}: {line.text}"
+    return f"{line.lens.capitalize()}, {clean(join_names(line.points, 3))}: {line.text}"
 
 
 def _left_out(groups: Sequence[Group]) -> str:
     named = [(lens, one, name) for lens, one, name in _named(groups) if not one.ranked]
     said = [f"{lens}, {clean(name)} ({fault_of(one)})" for lens, one, name in named]
-    listed = breath(said, 4, "; ")
+    listed = join_names(said, 4, "; ")
     return f" Not ranked: {listed}." if said else ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from twinlens.record.compliance import guards_in
+from twinlens.record.compliance import compliance_tests_in
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding, worst_first
 from twinlens.record.run import Run
@@ -66,7 +66,7 @@ def precision_differs(seen: Seen) -> Iterable[Finding]:
 
 def guard_failed(seen: Seen) -> Iterable[Finding]:
     """A guard of accuracy that failed: the server did not do the work that was asked of it."""
-    for guard in guards_in(seen.run.raw):
+    for guard in compliance_tests_in(seen.run.raw):
         if guard.ruling == "fail":
             yield Finding("guard-failed", "disqualifies", guard.id, {"after": guard.after, "reason": guard.reason})
 

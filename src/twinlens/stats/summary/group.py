@@ -132,7 +132,7 @@ def group(summaries: Iterable[Summary]) -> tuple[Group, ...]:
     """Groups in order of first appearance; a run that is given twice (a copy, a folder and its child) counts once.
 
     Unfinished runs stay in and keep their group from being ranked, unless the same repeat was finished later: an
-    interrupted study that was gone on with is as good as one in one go.
+    interrupted study that was resumed is as good as one in one go.
     """
     kept, _ = once(summaries)
     members: dict[str, list[Summary]] = {}
