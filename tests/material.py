@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from twinlens.executors.registry import capabilities, executor_names
 from twinlens.measurement.session import run_here
-from twinlens.record.request import Request
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, read_run
-from twinlens.schedule.request import Schedule, ScheduledRequest
 from twinlens.spec.load import parse
 from twinlens.spec.study import RunSpec, Study
 
@@ -79,50 +76,6 @@ def measured(parent: Path, data: dict[str, Any]) -> Run:
 
 def quiet(phrase: str) -> None:
     """Where an executor's words to people go."""
-
-
-class Watched:
-    """A schedule that remembers what it handed out and what it was told is done."""
-
-    def __init__(self, schedule: Schedule) -> None:
-        self._schedule = schedule
-        self.asked: list[ScheduledRequest] = []
-        self.done_with: list[Request] = []
-
-    def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
-        asks = self._schedule.due(now_ns)
-        self.asked += asks
-        return asks
-
-    def next_due_ns(self) -> int | None:
-        return self._schedule.next_due_ns()
-
-    def done(self, request: Request) -> None:
-        self.done_with.append(request)
-        self._schedule.done(request)
-
-
-class Timed:
-    """Asks due at given times, one after another: nothing is due in between, and yet it is not over."""
-
-    def __init__(self, due_ns: Sequence[int], input_tokens: int, output_tokens: int) -> None:
-        self._left = [
-            ScheduledRequest(number, number, at_ns, input_tokens, output_tokens, (9, number))
-            for number, at_ns in enumerate(due_ns)
-        ]
-        self._running = False
-
-    def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
-        if self._running or not self._left or now_ns < self._left[0].intended_ns:
-            return ()
-        self._running = True
-        return (self._left.pop(0),)
-
-    def next_due_ns(self) -> int | None:
-        return self._left[0].intended_ns if self._left and not self._running else None
-
-    def done(self, request: Request) -> None:
-        self._running = False
 
 
 def command(*words: str | Path) -> list[str]:

@@ -18,12 +18,13 @@ from hostile_server import (
     hostile,
 )
 
-from material import Watched, inference, quiet, spec_of
+from material import inference, quiet, spec_of
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.record.request import Request
 from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.loop.open_loop import OpenLoop
 from twinlens.schedule.request import Schedule, ScheduledRequest
+from twinlens.testing.schedules import Watched
 
 TOKENS = 6
 

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from material import Timed, inference, quiet, spec_of, training
+from material import inference, quiet, spec_of, training
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.fake import FakeServer, FakeTrainer
 from twinlens.record.request import Request
 from twinlens.record.step import Marks
+from twinlens.testing.schedules import Timed
 
 
 def steps(count: int, seed: int = 0, **laws: float) -> list[Marks]:

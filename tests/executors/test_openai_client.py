@@ -35,7 +35,7 @@ from hostile_server import (
 )
 from http_play import TOKENS, asks, burst, closing, one_by_one, only, opened, play, rows_of, silently_closing, streamed
 
-from material import Timed, Watched, inference, quiet, spec_of
+from material import inference, quiet, spec_of
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.http_client import event_loop
 from twinlens.executors.http_client.null_server import null_server
@@ -48,6 +48,7 @@ from twinlens.record.request import REQUEST_SCHEMA, Request
 from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.loop.open_loop import OpenLoop
 from twinlens.schedule.request import ScheduledRequest
+from twinlens.testing.schedules import Timed, Watched
 
 
 def test_where_nobody_listens_opening_says_so() -> None:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from material import Timed, inference, quiet, spec_of, training
+from material import inference, quiet, spec_of, training
+from twinlens.testing.schedules import Timed
 
 torch = pytest.importorskip("torch", reason="needs the torch extra")
 import torch.nn.functional as F  # noqa: E402

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from material import Timed, fixed, inference, measured, quiet, spec_of, training
+from material import fixed, inference, measured, quiet, spec_of, training
+from twinlens.testing.schedules import Timed
 
 torch = pytest.importorskip("torch", reason="needs the torch extra")
 from torch import nn  # noqa: E402

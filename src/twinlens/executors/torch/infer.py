@@ -32,7 +32,7 @@ from twinlens.executors.torch.options import TorchOptions
 from twinlens.executors.torch.train import refuse_unsupported
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request
-from twinlens.schedule.request import Schedule, ScheduledRequest
+from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
 from twinlens.spec.model.reference import ModelRef, load_model
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
@@ -133,16 +133,13 @@ class TorchServer:
         times = tuple(stamp - origin_ns for stamp in stamps)
         tokens = (0,) if self.is_vision else (1,) * len(times)
         return [
-            Request(
-                group=scheduled.group,
-                intended_ns=scheduled.intended_ns,
+            request_of(
+                scheduled,
                 sent_ns=sent_ns - origin_ns,
                 chunk_ns=times,
                 chunk_tokens=tokens,
                 end_ns=times[-1],
-                input_tokens=scheduled.input_tokens,
                 output_tokens=sum(tokens),
-                released_ns=scheduled.released_ns,
             )
             for scheduled in upcoming
         ]
