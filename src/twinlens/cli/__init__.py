@@ -1,1 +1,1 @@
-"""The only place that prints, exits and reads argv."""
+"""The command line: it parses, calls `api`, prints and exits."""

@@ -1,1 +1,1 @@
-"""What runs it: one file per runtime, loaded only when named, through entry points."""
+"""Executors: what runs a workload, one folder per runtime, loaded only when it is named."""

@@ -1,1 +1,1 @@
-"""Real time: driving executors, probing machines, running studies."""
+"""Measurement in real time: studies, runs, and the process that takes them."""

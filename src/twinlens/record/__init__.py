@@ -1,1 +1,1 @@
-"""What happened: rows, telemetry, the executor as observed, and the run folder that holds them."""
+"""Records of a run: rows, telemetry, findings, and the run folder on disk."""

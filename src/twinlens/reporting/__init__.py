@@ -1,1 +1,1 @@
-"""Text, JSON and one self-contained HTML file."""
+"""Reporting: findings become sentences, summaries become tables, charts and pages."""

@@ -1,1 +1,1 @@
-"""When each request is due and what it holds: pure and seeded, no clock of its own."""
+"""Schedules of requests: pure and seeded, without a clock of their own."""

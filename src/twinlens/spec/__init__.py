@@ -1,1 +1,1 @@
-"""What was asked: frozen, strict values; no I/O but `spec.load`."""
+"""Specs: what was asked, as frozen and strict values."""

@@ -1,1 +1,1 @@
-"""Pure statistics over rows: quantiles, intervals, the steady segment, metrics."""
+"""Pure statistics over rows."""

@@ -1,1 +1,1 @@
-"""What Twinlens needs of the operating system: signals, threads of numpy, and where the home folder is."""
+"""The operating system: signals, threads of numpy, the home folder."""

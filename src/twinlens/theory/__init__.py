@@ -1,1 +1,1 @@
-"""Pure physics: FLOP, bytes, memory, roofline. Reads no clock and no host."""
+"""Pure theory: FLOP, bytes, memory, roofline."""

@@ -1,1 +1,1 @@
-"""Several client processes that play one load together."""
+"""Several client processes that send one load together."""

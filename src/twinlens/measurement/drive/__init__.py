@@ -1,1 +1,1 @@
-"""Driving an executor in real time: training steps, lockstep batches, requests under load."""
+"""The loops that drive an executor: training steps, lockstep batches, requests under load."""

@@ -1,1 +1,1 @@
-"""Facts of the executor record that the measuring layer itself knows."""
+"""Facts that the measuring layer knows about a run: workload, protocol, predicted work."""

@@ -1,1 +1,1 @@
-"""This machine: hardware, software, telemetry, other processes."""
+"""This machine: hardware, software, telemetry, energy, other processes."""

@@ -1,1 +1,1 @@
-"""Points of one repeat measured together, in slices that take turns."""
+"""Points of one repeat that take turns in slices."""

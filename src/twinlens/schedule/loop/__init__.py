@@ -1,1 +1,1 @@
-"""Schedules: each says when its next request is due."""
+"""Open and closed loops: each schedule says when its next request is due."""

@@ -1,1 +1,1 @@
-"""Recorded traffic: reading a trace file, row by row."""
+"""Recorded traffic, read from a trace file row by row."""

@@ -1,1 +1,1 @@
-"""What is asked of an executor: lengths, arrivals, prompts, and the two kinds of workload."""
+"""Workloads: lengths, arrivals, prompts, and the two kinds of workload."""

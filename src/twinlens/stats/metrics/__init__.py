@@ -1,1 +1,1 @@
-"""Metrics: pure functions of rows, one file per lens."""
+"""Metric definitions, and the metrics of training and of engine-level inference."""

@@ -1,1 +1,1 @@
-"""One file per runtime that Twinlens can start."""
+"""One recipe per runtime that Twinlens can start."""

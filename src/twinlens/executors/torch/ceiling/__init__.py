@@ -1,1 +1,1 @@
-"""Measured ceilings of this device through torch."""
+"""Measured ceilings of a device: the rates that torch sustains on it."""

@@ -1,1 +1,1 @@
-"""Evidence about the embedded executor: formats, kernels, FLOP, bytes."""
+"""Evidence of what torch really ran: formats, kernels, FLOP, bytes."""

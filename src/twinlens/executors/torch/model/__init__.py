@@ -1,1 +1,1 @@
-"""Models and data as torch tensors: built, quantised, fed."""
+"""Models and data as tensors: built, quantised, fed to the loop."""
