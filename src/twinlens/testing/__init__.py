@@ -1,4 +1,4 @@
-"""The contract of executors as tests that any package can run, with pytest:
+"""The contract of executors, as tests that any package can run with pytest.
 
 from twinlens.testing import conformance
 
