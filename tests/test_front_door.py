@@ -41,10 +41,12 @@ def test_what_is_listed_is_what_the_command_prints() -> None:
 
 def test_the_demo_measures_its_studies_and_writes_one_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = (study_of(training("fake")), study_of(inference("fake")))
-    monkeypatch.setattr("twinlens.api.demo_studies", lambda: small)
-    runs, report = tl.demo(tmp_path)
-    assert [run.lens for run in runs] == ["training", "inference"]
-    assert "Twinlens demo" in report.read_text(encoding="utf-8")
+    monkeypatch.setattr("twinlens.api.demo.demo_studies", lambda: small)
+    done = tl.demo(tmp_path, watch=None)
+    assert [run.lens for run in done.runs] == ["training", "inference"]
+    assert "Twinlens demo" in done.report.read_text(encoding="utf-8")
+    assert len(done.outcomes) == 2
+    assert done.sentences
 
 
 LIGHT = """
@@ -71,16 +73,19 @@ def test_a_name_that_is_used_costs_only_its_own() -> None:
 
 
 def test_verbs_and_packages_live_side_by_side() -> None:
-    assert said(SHADOWED) == "twinlens.api twinlens.api twinlens.measurement.study\n"
+    assert said(SHADOWED) == "twinlens.api.studies twinlens.api.runs twinlens.measurement.study\n"
 
 
 def test_the_whole_way_in_python(tmp_path: Path) -> None:
     file = tmp_path / "pretrain.toml"
     file.write_text(dump(study_of(training("fake", protocol=for_rows(60)))))
     study = tl.load(file)
-    (predicted,) = tl.check(study)
-    assert predicted["theory"]["parameters"].value == 1016448
-    assert predicted["memory_bytes"] > 16 * 1016448
+    found = tl.check(study)
+    (predicted,) = found.points
+    assert predicted.theory["parameters"].value == 1016448
+    assert predicted.memory_bytes is not None
+    assert predicted.memory_bytes > 16 * 1016448
+    assert (found.study, found.runs, found.lacking, found.refusal) == (study, 1, (), None)
     events: list[Any] = []
     outcome = tl.measure(study.at(precision="bf16"), out=tmp_path / "runs", watch=events.append)
     (run,) = outcome.runs

@@ -11,38 +11,84 @@ Names are loaded when they are first used: `import twinlens` costs nothing.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from twinlens.version import __version__
 
 if TYPE_CHECKING:
-    from twinlens.api import check, demo, explain, measure, peers, probe, read, report, show, summary
+    from twinlens.api.demo import Demo, demo
+    from twinlens.api.gate import gate
+    from twinlens.api.progress import Progress
+    from twinlens.api.reference import explain, probe
+    from twinlens.api.runs import frame, peers, read, report, rows, show, summary
+    from twinlens.api.studies import check, measure
+    from twinlens.errors import BadInput, ExecutorFailed, GateFailed, Interrupted, TwinlensError
+    from twinlens.measurement.machine.probe import CeilingRow, Probe
+    from twinlens.measurement.preflight.check import Check, Prediction
+    from twinlens.measurement.study import Event, Outcome
     from twinlens.record.estimate import Estimate
+    from twinlens.record.executor.facts import Facts
+    from twinlens.record.finding import Finding
     from twinlens.record.run import Run
+    from twinlens.record.runs import Runs
     from twinlens.spec.load import load, parse
-    from twinlens.spec.study import Study
+    from twinlens.spec.study import RunSpec, Study
+    from twinlens.stats.summary.group import Machine, Summary, Verdict
 
-_HOME = {
-    "Estimate": "twinlens.record.estimate",
-    "Run": "twinlens.record.run",
-    "Study": "twinlens.spec.study",
-    "load": "twinlens.spec.load",
-    "parse": "twinlens.spec.load",
-    **dict.fromkeys(
-        ("check", "demo", "explain", "list", "measure", "peers", "probe", "read", "report", "show", "summary"),
-        "twinlens.api",
-    ),
+_NAMES = {
+    "twinlens.api.demo": ("Demo", "demo"),
+    "twinlens.api.gate": ("gate",),
+    "twinlens.api.progress": ("Progress",),
+    "twinlens.api.reference": ("explain", "list", "probe"),
+    "twinlens.api.runs": ("frame", "peers", "read", "report", "rows", "show", "summary"),
+    "twinlens.api.studies": ("check", "measure"),
+    "twinlens.errors": ("BadInput", "ExecutorFailed", "GateFailed", "Interrupted", "TwinlensError"),
+    "twinlens.measurement.machine.probe": ("CeilingRow", "Probe"),
+    "twinlens.measurement.preflight.check": ("Check", "Prediction"),
+    "twinlens.measurement.study": ("Event", "Outcome"),
+    "twinlens.record.estimate": ("Estimate",),
+    "twinlens.record.executor.facts": ("Facts",),
+    "twinlens.record.finding": ("Finding",),
+    "twinlens.record.run": ("Run",),
+    "twinlens.record.runs": ("Runs",),
+    "twinlens.spec.load": ("load", "parse"),
+    "twinlens.spec.study": ("RunSpec", "Study"),
+    "twinlens.stats.summary.group": ("Machine", "Summary", "Verdict"),
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 # `list` is a verb here too, but no name that `import *` should put in the place of Python's own.
 __all__ = [
+    "BadInput",
+    "CeilingRow",
+    "Check",
+    "Demo",
     "Estimate",
+    "Event",
+    "ExecutorFailed",
+    "Facts",
+    "Finding",
+    "GateFailed",
+    "Interrupted",
+    "Machine",
+    "Outcome",
+    "Prediction",
+    "Probe",
+    "Progress",
     "Run",
+    "RunSpec",
+    "Runs",
     "Study",
+    "Summary",
+    "TwinlensError",
+    "Verdict",
     "__version__",
     "check",
     "demo",
     "explain",
+    "frame",
+    "gate",
     "load",
     "measure",
     "parse",
@@ -50,6 +96,7 @@ __all__ = [
     "probe",
     "read",
     "report",
+    "rows",
     "show",
     "summary",
 ]
@@ -65,3 +112,9 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+if "IPython" in sys.modules:  # values show themselves in a notebook
+    from twinlens.api.notebook import register
+
+    register()

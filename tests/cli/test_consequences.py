@@ -14,6 +14,7 @@ from twinlens.cli.main import app
 from twinlens.errors import GateFailed
 from twinlens.measurement.session import run_here
 from twinlens.record.executor.record import PrecisionCheck
+from twinlens.record.runs import Runs
 from twinlens.record.store import create_run, read_run, update_run
 from twinlens.spec.load import dump
 
@@ -70,16 +71,16 @@ def test_the_first_lines_of_several_points_name_what_is_not_ranked_and_why(tmp_p
 
 
 def test_a_try_that_failed_and_was_made_again_does_not_fail_the_gate(tmp_path: Path) -> None:
-    from twinlens.cli.measure import fail_the_gate
+    from twinlens.api.gate import gate
     from twinlens.measurement.study import Outcome
     from twinlens.record.store import end_run, find_runs
 
     spec = study_of(inference("fake", options={"noise": 0.02}, protocol=LONG)).runs()[0]
     end_run(create_run(tmp_path, spec), "failed", "no README.md")
     run_here(create_run(tmp_path, spec), spec, lambda phrase, share, rows: None)
-    outcome = Outcome(tmp_path, tuple(find_runs(tmp_path)), 0, ())
+    outcome = Outcome(tmp_path, Runs.of(find_runs(tmp_path)), 0, ())
     assert len(outcome.runs) == 2
-    fail_the_gate(outcome)
+    gate(outcome)
 
 
 def damaged(folder: Path, rows: str = "requests.arrows") -> None:
@@ -144,14 +145,14 @@ def test_rows_of_a_finished_run_that_are_gone_are_no_finished_run_of_none(tmp_pa
 def test_a_gate_is_red_where_a_check_failed_however_steady_the_run(
     tmp_path: Path, change: dict[str, Any], says: str
 ) -> None:
-    from twinlens.cli.measure import fail_the_gate
+    from twinlens.api.gate import gate
     from twinlens.measurement.study import Outcome
 
     run = measured(tmp_path, inference("fake", options={"noise": 0.02}, protocol=LONG))
-    fail_the_gate(Outcome(tmp_path, (run,), 0, ()))
+    gate(Outcome(tmp_path, Runs((run,)), 0, ()))
     if "facts.precision" in change:
         check = PrecisionCheck("weights", "fp32", "bf16", "differs", "native", "dtype of the tensors")
         change = {"facts": run.raw["facts"] | {"precision": [check.to_json()]}}
     update_run(run.folder, **change)
     with pytest.raises(GateFailed, match=says):
-        fail_the_gate(Outcome(tmp_path, (read_run(run.folder),), 0, ()))
+        gate(Outcome(tmp_path, Runs((read_run(run.folder),)), 0, ()))

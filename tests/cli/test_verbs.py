@@ -298,7 +298,7 @@ def without_stall(study: dict[str, Any]) -> dict[str, Any]:
 
 def test_demo_measures_both_lenses_and_writes_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bundled studies, on the fake executor: what is measured for real is held in tests/executors."""
-    from twinlens.cli import demo
+    from twinlens.api import demo
 
     quick = ("executor.kind=fake", "protocol.repeats=1")
     studies = tuple(

@@ -3,46 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from rich.table import Table
 
-from twinlens.cli.screen import err, out, planned_s, print_json, sentences
+from twinlens.api.studies import check
+from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.cli.settings import as_settings
-from twinlens.executors.registry import refuse_unknown_executor
-from twinlens.measurement.facts.predicted_work import theory_of
-from twinlens.measurement.preflight.memory import needed
-from twinlens.measurement.preflight.refuse import preflight
+from twinlens.measurement.preflight.check import Check
 from twinlens.reporting.load_kind import policy_of
 from twinlens.spec.load import dump, load
-from twinlens.spec.study import RunSpec, Study
+from twinlens.spec.study import RunSpec
 from twinlens.units import show
 
 
 def run(path: Path, settings: list[str], at: list[str], json: bool) -> None:
     with sentences():
-        study = load(path, [*as_settings(at), *settings])
-        refuse_unknown_executor(study.executor.kind, study.lens)
-        points = study.point_runs()
+        found = check(load(path, [*as_settings(at), *settings]), refuse=False)
         if json:
-            print_json(
-                {
-                    "study": study.to_dict(),
-                    "runs": len(study.runs()),
-                    "points": [_predicted(p) for p in points],
-                }
-            )
+            print_json(found.to_json())
         else:
-            _print(study, points)
-        for sentence in preflight(points):
+            _print(found)
+        for sentence in found.lacking:
             err().print(f"! not measured, the others are: {sentence}", style="yellow", markup=False)
+        if found.refusal is not None:
+            raise found.refusal
 
 
-def _print(study: Study, points: list[RunSpec]) -> None:
-    predicted = [(spec, needed(spec), theory_of(spec)) for spec in points]  # refused before anything is printed
+def _print(found: Check) -> None:
     console = out()
-    console.print(dump(study), markup=False)
-    console.print(f"{_planned(study)} once installed\n")
+    console.print(dump(found.study), markup=False)
+    console.print(f"{_planned(found)} once installed\n")
     table = Table(
         title="What theory says (modelled, not measured)",
         title_justify="left",
@@ -51,13 +41,13 @@ def _print(study: Study, points: list[RunSpec]) -> None:
     )
     for head in ("point", "quantity", "value"):
         table.add_column(head, justify="right" if head == "value" else "left", overflow="fold")
-    for spec, (bytes_needed, words), theory in predicted:
-        name = _name(spec)
-        for quantity, estimate in theory.items():
+    for point in found.points:
+        name = _name(point.spec)
+        for quantity, estimate in point.theory.items():
             table.add_row(name, quantity, show(estimate.value, estimate.unit))
             name = ""
-        table.add_row("", "memory needed", show(bytes_needed, "bytes"))
-        table.add_row("", words, "")
+        table.add_row("", "memory needed", show(point.memory_bytes, "bytes"))
+        table.add_row("", point.memory, "")
     console.print(table)
 
 
@@ -69,20 +59,9 @@ def _name(spec: RunSpec) -> str:
     return f"{spec.point.precision}, {policy or f'batch {spec.point.batch}'}"
 
 
-def _planned(study: Study) -> str:
-    if study.search is None:
-        return f"{len(study.runs())} runs, about {show(planned_s(study), 's')}"
-    ways = len(study.points())
-    searches = "1 search" if ways == 1 else f"{ways} searches"
-    return f"{searches} of at most {study.search.most_points} runs, at most about {show(planned_s(study), 's')}"
-
-
-def _predicted(spec: RunSpec) -> dict[str, Any]:
-    bytes_needed, words = needed(spec)
-    theory = {name: estimate.to_json() for name, estimate in theory_of(spec).items()}
-    return {
-        "point": spec.point.model_dump(mode="json"),
-        "memory_bytes": bytes_needed,
-        "memory": words,
-        "theory": theory,
-    }
+def _planned(found: Check) -> str:
+    time, search = show(found.expected_s, "s"), found.study.search
+    if search is None:
+        return f"{found.runs} run{'s' * (found.runs != 1)}, about {time}"
+    ways = len(found.points)
+    return f"{ways} search{'es' * (ways != 1)} of at most {search.most_points} runs, at most about {time}"

@@ -152,8 +152,8 @@ def report(
 
 
 @app.command()
-def explain(word: Annotated[str, typer.Argument(metavar="WORD")]) -> None:
-    """What a metric, label, error or term means, and how it is computed."""
+def explain(word: Annotated[str | None, typer.Argument(metavar="WORD")] = None) -> None:
+    """What a metric, label, error or term means, and how it is computed. Without a word: the names of all pages."""
     from twinlens.cli.explain import run
 
     run(word)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlens.cli.screen import planned_s
+from twinlens.measurement.duration import expected_s
 from twinlens.measurement.preflight.quantiles import without_quantile
 from twinlens.spec.study import Study
 from twinlens.spec.workload.arrival import Closed
@@ -33,7 +33,7 @@ def _load(study: Study, workload: InferenceWorkload) -> str:
     ends = ", as the model likes" if isinstance(said, Free) else ""
     runs = len(study.runs())
     each = f"{runs} run{'' if runs == 1 else 's'} of {study.protocol.duration_s:g} s"
-    total = f"about {show(planned_s(study), 's')}"
+    total = f"about {show(expected_s(study), 's')}"
     return f"{into} tokens in, {out} out{ends}; {_how_hard(study, workload)}; {each}, {total} in all"
 
 

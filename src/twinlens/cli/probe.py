@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
+from twinlens.api.reference import probe
 from twinlens.cli.screen import err, out, print_json, sentences
-from twinlens.measurement.machine.probe import CeilingRow, Probe, probe
+from twinlens.measurement.machine.probe import CeilingRow, Probe
 from twinlens.record.executor.record import FIELDS
 from twinlens.units import show
 

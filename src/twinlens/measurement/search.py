@@ -16,6 +16,7 @@ from twinlens.measurement.study import Event, Outcome, Watch, measure_one
 from twinlens.measurement.study_folder import held_folder
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.run import Run
+from twinlens.record.runs import Runs
 from twinlens.record.search import SearchRecord, SearchResult, Tried, read_search, write_search
 from twinlens.record.store import end_study, find_runs, is_ended, read_run, read_study, update_run
 from twinlens.spec.consistency import refuse_unsearchable
@@ -72,7 +73,7 @@ def _searched(study: Study, search: Search, slo: Slo, folder: Path, watch: Watch
             except KeyboardInterrupt:  # while a server was starting: no run has begun
                 sentence = f"interrupted; what was measured is kept in {folder}; run it again to go on"
                 raise Interrupted(sentence) from None
-    return Outcome(folder, tuple(find_runs(folder)), len(known), tuple(failures))
+    return Outcome(folder, Runs.of(find_runs(folder)), len(known), tuple(failures))
 
 
 def unfinished_search(study: Study, out: Path) -> Path | None:

@@ -22,6 +22,7 @@ from twinlens.measurement.study_folder import held_folder
 from twinlens.measurement.turns.conductor import measure_paired
 from twinlens.measurement.worker_process import gone_on, raise_for, say_interrupted, started, stop
 from twinlens.record.run import Run
+from twinlens.record.runs import Runs
 from twinlens.record.store import (
     create_run,
     end_run,
@@ -53,9 +54,13 @@ class Outcome:
     """A study folder and its runs. `failures`: what kept runs from finishing."""
 
     folder: Path
-    runs: tuple[Run, ...]
+    runs: Runs
     resumed: int
     failures: tuple[ExecutorFailed, ...]
+
+    def __repr__(self) -> str:
+        failed = f", {len(self.failures)} failed" if self.failures else ""
+        return f"<Outcome {self.folder}{failed}>\n{self.runs!r}"
 
 
 Watch = Callable[[Event], None]
@@ -107,7 +112,7 @@ def _measured(study: Study, folder: Path, planned: list[RunSpec], watch: Watch) 
 
 def _outcome(folder: Path, resumed: int, failures: list[ExecutorFailed]) -> Outcome:
     """What there is now. Raises BadInput where every run was refused."""
-    runs = tuple(find_runs(folder))
+    runs = Runs.of(find_runs(folder))
     if runs and all(was_refused(run) for run in runs):
         raise BadInput(runs[0].error or "no precision can be had here", code="TL203")
     return Outcome(folder, runs, resumed, tuple(failures))

@@ -47,6 +47,12 @@ def names(kind: Kind) -> tuple[str, ...]:
     return tuple(page.name for page in _pages() if page.kind == kind)
 
 
+def index() -> str:
+    """The names of all pages by kind, as Markdown: what `explain` answers to."""
+    parts = [f"## {kind.capitalize()}\n\n{', '.join(names(kind))}\n" for kind in KINDS]
+    return "\n".join(["# Pages\n\n`twinlens explain WORD` prints one of these.\n", *parts])
+
+
 def first_paragraph(page: Page) -> str:
     """What the page says first, on one line and without markup: enough for a table or a tooltip."""
     paragraphs = (" ".join(part.split()) for part in page.text.split("\n\n"))

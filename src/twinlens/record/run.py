@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from twinlens.record.row_check import damaged
 from twinlens.record.server_metrics import SERVER_SCHEMA
 from twinlens.record.step import STEP_SCHEMA, Steps
 from twinlens.record.telemetry import TELEMETRY_SCHEMA
+from twinlens.record.untrusted_text import in_one_line
 from twinlens.spec.study import RunSpec
 
 State = Literal["running", "finished", "interrupted", "failed"]
@@ -25,7 +26,7 @@ RUN_SCHEMA = 1
 _PLACES = {"openai-http": "elsewhere", "replay": "recorded"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """A run folder. A run that was killed is "interrupted", whatever its record says, where its process is seen to be
 
@@ -41,7 +42,11 @@ class Run:
     ended_utc: str | None
     error: str | None
     version: str
-    raw: dict[str, Any] = field(repr=False)
+    raw: dict[str, Any]
+
+    def __repr__(self) -> str:
+        what = f"{self.lens}, {self.spec.workload.model}, {self.spec.point.precision}, repeat {self.spec.repeat + 1}"
+        return in_one_line(f"<Run {self.id}: {what}, {self.state}>")
 
     @property
     def lens(self) -> Literal["training", "inference"]:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from typing import Any
-
 from markupsafe import escape
 
 from twinlens.record.run import Run
@@ -40,14 +36,6 @@ def run_html(run: Run, summary: Summary) -> str:
         f"<table><caption>{escape(display.clean(run.id))}; intervals are within this one run</caption>"
         f"<tbody>{rows}</tbody></table></div>"
     )
-
-
-def register(summary_of: Callable[[Run], Summary]) -> None:
-    """Let IPython show a `Run` as this fragment. Does nothing where no IPython session runs."""
-    ipython: Any = sys.modules.get("IPython")
-    session = ipython.get_ipython() if ipython is not None else None
-    if session is not None:
-        session.display_formatter.formatters["text/html"].for_type(Run, lambda run: run_html(run, summary_of(run)))
 
 
 def _row(id: str, summary: Summary) -> str:

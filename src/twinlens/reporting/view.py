@@ -96,9 +96,7 @@ def view(
     """
     if not material:
         raise ValueError("a report needs at least one run")
-    kept, again = once(summary for _, summary in material)
-    wanted = set(map(id, kept))
-    material = [one for one in material if id(one[1]) in wanted]
+    material, again = each_once(material)
     groups = group(summary for _, summary in material)
     by_summary = {id(summary): (run, summary) for run, summary in material}
     lenses = tuple(
@@ -112,6 +110,14 @@ def view(
         notes=_once(clean(in_words(one), 600) for one in (*left_out, *given_twice(again), *said)),
         searches=tuple(searches),
     )
+
+
+def each_once(material: Iterable[Material]) -> tuple[tuple[Material, ...], tuple[str, ...]]:
+    """Each run once with its summary, and the ids of those that were given more than once."""
+    pairs = tuple(material)
+    kept, again = once(summary for _, summary in pairs)
+    wanted = set(map(id, kept))
+    return tuple(pair for pair in pairs if id(pair[1]) in wanted), again
 
 
 def _listed(names: Sequence[str]) -> str:

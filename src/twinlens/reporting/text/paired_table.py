@@ -19,9 +19,9 @@ from twinlens.reporting import display
 from twinlens.reporting.paired import Paired, paired, paired_json
 from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.text.sentence import reference_of
-from twinlens.reporting.view import LENSES, in_order
+from twinlens.reporting.view import LENSES, Material, in_order
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.stats.summary.group import Group
+from twinlens.stats.summary.group import Group, group
 from twinlens.units import digits
 from twinlens.version import __version__
 
@@ -79,6 +79,14 @@ def write_paired(folder: Path, found: Sequence[Paired]) -> None:
         if json.loads(path.read_text(encoding="utf-8")) == json.loads(json.dumps(data)):
             return
     write_json(path, data)
+
+
+def renew_paired(material: Sequence[Material]) -> None:
+    """paired.json of each study that is given whole, where its runs say something else by now. Raises OSError."""
+    for folder in {run.folder.parent for run, _ in material if run.raw.get("pairing")}:
+        mine = [(run, summary) for run, summary in material if run.folder.parent == folder]
+        if len(mine) == len(list(folder.glob("*/run.json"))):
+            write_paired(folder, paired_of(group(summary for _, summary in mine), [run for run, _ in mine]))
 
 
 def _of_lens(lens: str, found: Sequence[Paired]) -> RenderableType:

@@ -1,0 +1,65 @@
+"""The demo: bundled studies of both lenses, measured here, and a report of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from twinlens.api.progress import Progress
+from twinlens.api.runs import report
+from twinlens.api.studies import measure
+from twinlens.measurement.study import Outcome, Watch
+from twinlens.measurement.summary_file import summary_of
+from twinlens.record.runs import Runs
+from twinlens.record.store import end_study
+from twinlens.reporting.text.paired_table import paired_of
+from twinlens.reporting.text.sentence import both_counts, sentences
+from twinlens.spec.load import load_example
+from twinlens.spec.study import Study
+from twinlens.stats.summary.group import group
+
+_STUDIES = ("training", "inference", "quality", "serving")
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """What the demo came to: its outcomes in measuring order, their runs, the report's path, and what it says in words:
+    one sentence for each lens, one that they are two, and both ways of counting where a server was paused."""
+
+    outcomes: tuple[Outcome, ...]
+    runs: Runs
+    report: Path
+    sentences: tuple[str, ...]
+
+
+def demo(
+    out: str | Path = "runs",
+    *,
+    watch: Watch | Progress | None = Progress(),
+    fresh: bool = False,
+    keep_open: bool = False,
+) -> Demo:
+    """The bundled studies, both lenses, and a report of them in `out`. Parameters are those of `measure`."""
+    outcomes = tuple(measure(one, out, watch=watch, fresh=fresh, keep_open=True) for one in demo_studies())
+    runs = Runs.of(run for outcome in outcomes for run in outcome.runs)
+    path = report(runs, Path(out) / f"{outcomes[0].folder.name}.html", "Twinlens demo")
+    for outcome in () if keep_open else outcomes:
+        end_study(outcome.folder)
+    return Demo(outcomes, runs, path, _sentences(runs, outcomes[-1]))
+
+
+def demo_studies() -> tuple[Study, ...]:
+    """The bundled studies, in the order they are measured."""
+    return tuple(load_example(f"demo-{name}") for name in _STUDIES)
+
+
+def _sentences(runs: Runs, served: Outcome) -> tuple[str, ...]:
+    """About the one model that both lenses saw, the first run's: of engine-level runs, then of the served ones."""
+    groups = [one for one in group(map(summary_of, runs)) if one.model == runs[0].spec.workload.model]
+    ids = {run.id for run in served.runs}
+    engine, under_load = ([one for one in groups if (one.runs[0].run in ids) is wanted] for wanted in (False, True))
+    lenses = ([one for one in engine if one.lens == lens] for lens in ("training", "inference"))
+    said = sentences(*lenses, paired=paired_of(groups, runs))
+    stall = served.runs[0].spec.protocol.stall
+    counts = [both_counts(one, stall.for_s) for one in under_load] if stall is not None else []
+    return (*said, *filter(None, counts))

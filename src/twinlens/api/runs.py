@@ -1,0 +1,140 @@
+"""The verbs that take runs: read them, summarise them, show them, hand them on to other tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from twinlens.errors import BadInput
+from twinlens.measurement.summary_file import summary_of
+from twinlens.record.estimate import Estimate
+from twinlens.record.run import Run
+from twinlens.record.runs import Runs
+from twinlens.record.search import search_json, searches_of
+from twinlens.record.store import find_runs, read_run
+from twinlens.reporting.paired import paired_json
+from twinlens.reporting.text.paired_table import paired_of
+from twinlens.reporting.text.peer_table import peer_figures
+from twinlens.reporting.text.runs_table import runs_table
+from twinlens.reporting.text.table import plain
+from twinlens.reporting.view import Material, each_once
+from twinlens.stats.summary.group import Summary, group
+from twinlens.stats.summary.run import to_json
+from twinlens.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+
+def read(*paths: str | Path, skip_broken: bool = False) -> Runs:
+    """The runs in run folders, study folders, or folders of them.
+
+    Raises BadInput for a path without runs and for a run that cannot be read. `skip_broken`: such runs are left out,
+    and `faults` says what is wrong with them; raised only where no run is left.
+    """
+    if not skip_broken:
+        return Runs.of(run for path in paths for run in find_runs(path))
+    found: list[Run] = []
+    faults: list[BadInput] = []
+    for folder in (folder for path in paths for folder in _folders(Path(path))):
+        try:
+            run = read_run(folder)
+            summary_of(run)  # reads the rows, unless that was done since they were written
+        except BadInput as error:
+            faults.append(error)
+        else:
+            found.append(run)
+    runs = Runs(tuple(found), tuple(faults))
+    if faults and not found:
+        raise runs.fault
+    return runs
+
+
+def _folders(path: Path) -> list[Path]:
+    if (path / "run.json").exists():
+        return [path]
+    folders = [record.parent for record in sorted(path.glob("**/run.json"))]
+    return folders or [run.folder for run in find_runs(path)]  # which says what is wrong with the path
+
+
+def summary(run: Run) -> Summary:
+    """Every metric of a run, and whether it was steady."""
+    return summary_of(run)
+
+
+def show(*runs: Run, whole: bool = False) -> str:
+    """What `twinlens show` prints, as text of 80 columns. `whole`: every metric of a run that stands alone."""
+    return plain(runs_table(material_of(runs), searches_of(runs), whole=whole))
+
+
+def peers(run: Run, tool: str) -> dict[str, Estimate]:
+    """What another tool would print of a served run, by its own names: `tl.peers(run, "vllm")["p99_ttft_ms"]`.
+
+    `tool`: vllm, guidellm, aiperf, mlperf, genai-bench or inference-perf. Raises BadInput.
+    """
+    return peer_figures(run, tool)
+
+
+def report(runs: Iterable[Run], to: str | Path, title: str | None = None, left_out: Sequence[str] = ()) -> Path:
+    """Write one self-contained HTML file. Returns its path. `left_out`: sentences on runs that it lacks.
+
+    Raises BadInput where the folder of `to` is not there.
+    """
+    from twinlens.reporting.html.render import write  # charts are heavy, and no other verb draws them
+    from twinlens.reporting.view import view
+
+    path, chosen = Path(to), tuple(runs)
+    if not path.parent.is_dir():
+        raise BadInput(f"there is no folder {str(path.parent)!r} for the report; make it, or give -o another path")
+    write(view(material_of(chosen), title, searches_of(chosen), left_out), path)
+    return path
+
+
+def frame(runs: Run | Iterable[Run]) -> pd.DataFrame:
+    """Every metric of some runs as a pandas DataFrame, a row for each run and metric, values in SI units.
+
+    Columns: `reporting/tidy.py`. Raises BadInput (TL207) where pandas is not installed.
+    """
+    try:
+        import pandas as pd
+    except ImportError:
+        raise BadInput("a data frame needs pandas: pip install 'twinlens[pandas]'", code="TL207") from None
+    from twinlens.reporting.tidy import COLUMNS, tidy_rows
+
+    chosen = (runs,) if isinstance(runs, Run) else runs
+    return pd.DataFrame(tidy_rows(map(summary_of, chosen)), columns=list(COLUMNS))
+
+
+def rows(*runs: Run) -> pa.Table:
+    """The steps or the requests of some runs as one Arrow table, nothing derived, the run's id in front of each.
+
+    DuckDB reads it as it is, and `.to_pandas()` makes a DataFrame of it. Raises BadInput for no run, for runs of both
+    lenses, which share no columns, and for damaged rows.
+    """
+    import pyarrow as pa
+
+    if len({run.lens for run in runs}) != 1:
+        found = "runs of both lenses" if runs else "no run"
+        raise BadInput(f"rows of one lens are asked for, and {found} given: steps and requests share no columns")
+    tables = [run.table.add_column(0, "run", pa.array([run.id] * len(run.table), pa.string())) for run in runs]
+    return pa.concat_tables(tables, promote_options="default")
+
+
+def material_of(runs: Iterable[Run]) -> tuple[Material, ...]:
+    """Runs with their summaries: what tables and reports are made of."""
+    return tuple((run, summary_of(run)) for run in runs)
+
+
+def as_json(runs: Iterable[Run]) -> Any:
+    """The summary of one run, or a list of several: what summary.json holds; beside the searches they belong to."""
+    kept, _ = each_once(material_of(runs))
+    chosen, summaries = [run for run, _ in kept], [summary for _, summary in kept]
+    found = [{"twinlens": __version__} | to_json(one) for one in summaries]
+    searches = [search_json(record) for record in searches_of(chosen)]
+    turns = paired_json(paired_of(group(summaries), chosen))
+    beside = ({"searches": searches} if searches else {}) | ({"paired": turns} if turns else {})
+    if beside and len(found) > 1:
+        return beside | {"runs": found}
+    return found[0] if len(found) == 1 else found
