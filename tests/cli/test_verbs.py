@@ -300,7 +300,7 @@ def test_demo_measures_both_lenses_and_writes_a_report(tmp_path: Path, monkeypat
     """The bundled studies, on the fake executor: what is measured for real is held in tests/executors."""
     from twinlens.api import demo
 
-    quick = ("executor.kind=fake", "protocol.repeats=1")
+    quick = ("executor.kind=fake", "executor.threads=0", "protocol.repeats=1")
     studies = tuple(
         study_of(
             without_stall(study.to_dict()),
