@@ -21,7 +21,8 @@ from twinlens.stats.summary.group import group
 def runs_table(
     material: Sequence[Material], searches: Sequence[SearchRecord], *, whole: bool = False
 ) -> RenderableType:
-    """`whole`: every metric of a run that stands alone. Fits 80 columns. A run that is given twice is shown once, and a sentence says so."""
+    """`whole`: every metric of a run that stands alone. Fits 80 columns. A run that is given twice is shown once, and a
+    sentence says so."""
     kept, again = each_once(material)
     parts = [hanging("! ", sentence, "yellow") for sentence in given_twice(again)]
     if len(kept) == 1:
