@@ -1,4 +1,6 @@
-"""What the command line of `measure` and `new` asks for, as a study: a spec, an example, a run folder, or a server."""
+"""The study that the command line of `measure` and `new` asks for: from a spec, an example, a run folder, or a
+server.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every verb shares: data on stdout, people's words on stderr, errors as one sentence and an exit code."""
+"""Output shared by all verbs: data on stdout, messages on stderr, an error as one sentence and an exit code."""
 
 from __future__ import annotations
 

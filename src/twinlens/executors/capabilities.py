@@ -1,4 +1,4 @@
-"""What an executor can do, as a value that is read before anything heavy is imported, and how one is made."""
+"""Capabilities of an executor, as a value that can be read before anything heavy is imported; and how one is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an executor is: two small protocols, three methods each. They return marks and counts, never metrics."""
+"""The protocols of an executor: it returns marks and counts, never metrics."""
 
 from __future__ import annotations
 

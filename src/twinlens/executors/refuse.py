@@ -1,4 +1,4 @@
-"""What a spec asks of an executor and it cannot do, or would have no effect: refused from its capabilities."""
+"""Refuse what a spec asks of an executor that cannot do it, or where it would have no effect; by its capabilities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the client itself did: what a reader needs to know whether it was the limit."""
+"""The client's own record: what a reader needs to decide whether the client was the limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a guard of accuracy found, and what it needs of an answer that rows do not keep."""
+"""Results of compliance tests, and the parts of an answer that they need and rows do not keep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check found, as data: a code and its numbers. `reporting/finding_text.py` makes the sentence."""
+"""A finding is data: a code and its numbers. `reporting/finding_text.py` makes the sentence."""
 
 from __future__ import annotations
 

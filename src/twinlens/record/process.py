@@ -1,4 +1,4 @@
-"""Which process measures a run, so that a reader can tell a run that goes on from one whose process is gone."""
+"""The process that measures a run, so that a reader can tell a running run from one whose process is gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether rows on disk are those that were written: a checksum for each batch, and full validation of what is read.
+"""Checksums of rows on disk, one for each batch, and full validation of what is read.
 
 Beside FILE.arrows stands FILE.arrows.crc32, one line per batch: the byte at which it ends, the CRC-32 of the bytes
 since the line before, in hex, and the rows so far; "end" after that where the writer was closed. A killed run lacks

@@ -1,4 +1,4 @@
-"""What the server said of itself meanwhile: one row per reading of its metrics page, absent where it says nothing.
+"""The server's own metrics during a run: one row per reading of its metrics page, null where it gives none.
 
 Counters are the server's own running totals, as they stood; differences are made by whoever reads them. Several
 engines of one server are summed.

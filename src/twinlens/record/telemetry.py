@@ -1,4 +1,4 @@
-"""What the machine was doing meanwhile: one row per source and moment, absent where it cannot be read."""
+"""Telemetry of the machine during a run: one row per source and moment, null where it cannot be read."""
 
 from __future__ import annotations
 

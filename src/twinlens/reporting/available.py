@@ -1,4 +1,4 @@
-"""What is available here, one kind at a time, as rows of plain data: `twinlens list` and `tl.list`."""
+"""The lists of what is available here, as rows of plain data: `twinlens list` and `tl.list`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How one number or one foreign word is shown: value, interval beside it, and text that cannot do harm."""
+"""Text for one number with its interval, and for foreign text that cannot do harm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the requests of a group came: in lockstep, at a rate, at a concurrency, or otherwise. No two share an axis.
+"""The kind of load of a group: lockstep, a rate, a concurrency, or other. No two share an axis.
 
 And how they were held back on the way, where a policy did that: points that differ in it have names that say so.
 """

@@ -1,4 +1,4 @@
-"""From what a run asks for to the schedule it plays, and the plan to store beside it."""
+"""Build the schedule that a run asks for, and the plan that is stored beside it."""
 
 from __future__ import annotations
 

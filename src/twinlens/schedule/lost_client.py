@@ -1,5 +1,4 @@
-"""Requests that a lost client had not finished: its schedule is played on without it, and each of them is recorded as
-failed.
+"""Requests that a lost client had not finished: its schedule is played on, and each of them is recorded as failed.
 
 An open loop's load was offered whether or not anybody was there to send it, so its later requests fail too, each when
 it is due. In a closed loop the load goes with the client: only what was under way fails.

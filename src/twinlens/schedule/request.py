@@ -1,4 +1,4 @@
-"""What one request asks for, and the schedule that says when each is due."""
+"""A scheduled request, and the protocol of a schedule that says when each is due."""
 
 from __future__ import annotations
 

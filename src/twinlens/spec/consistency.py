@@ -1,4 +1,4 @@
-"""Whether a workload and an operating point say the same thing: what would have no effect is refused, never ignored."""
+"""Consistency of workload and operating point: a setting without effect is refused, never ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every spec value is: frozen, strict and closed, so that a misspelt field is an error and never ignored."""
+"""The base of every spec value: frozen, strict and closed, so that a misspelt field is an error and never ignored."""
 
 from __future__ import annotations
 

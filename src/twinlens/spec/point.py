@@ -1,4 +1,4 @@
-"""How hard and on which settings: the only part of a spec that a sweep varies freely."""
+"""The operating point: rate, batch, precision and settings, the only part of a spec that a sweep varies freely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How it is measured: duration, repeats, seeds, when a run counts as steady, and what quality is asked for."""
+"""The protocol: duration, repeats, seeds, the rule for a steady run, and the quality to compare."""
 
 from __future__ import annotations
 

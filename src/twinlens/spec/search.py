@@ -1,4 +1,4 @@
-"""How to look for the highest rate that meets an SLO: where to begin, how narrow, and at most how much of it."""
+"""The search for the highest rate that meets an SLO: where it starts, how narrow it ends, and how much it may cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be measured in slices is said before anything is started."""
+"""Refuse what cannot be measured in slices, before anything is started."""
 
 from __future__ import annotations
 

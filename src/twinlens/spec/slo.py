@@ -1,4 +1,4 @@
-"""What a request must meet to count as good, and the limits that MLPerf publishes, by name."""
+"""A service-level objective: limits on one request, and the limits that MLPerf publishes, by name."""
 
 from __future__ import annotations
 

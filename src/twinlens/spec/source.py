@@ -1,4 +1,4 @@
-"""What stands where a spec is asked for: a spec file, the name of a shipped example, or a folder of a study or run."""
+"""The source of a spec: a file, the name of a shipped example, or the folder of a study or run."""
 
 from __future__ import annotations
 

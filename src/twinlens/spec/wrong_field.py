@@ -1,4 +1,4 @@
-"""What is wrong with the fields of a spec, in one sentence: all that are misspelt at once, with the nearest names."""
+"""One sentence on the wrong fields of a spec: all that are misspelt at once, with the nearest names."""
 
 from __future__ import annotations
 

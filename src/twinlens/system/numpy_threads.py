@@ -1,5 +1,4 @@
-"""numpy without the threads of its linear algebra: they cost 0.1 s of processor time at every start, wait by spinning
-beside what is being measured, and nothing here multiplies matrices with numpy."""
+"""numpy with one BLAS thread: idle BLAS threads cost 0.1 s at start, and spin beside what is being measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every executor without anything being run: what it says of itself, what is refused, how it closes."""
+"""Checks that hold for every executor without a run: its capabilities, what it refuses, how it closes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What any executor's facts hold."""
+"""Checks on the facts of any executor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server promises: each request answered once and in full, its times in order, its row that of its request."""
+"""Checks on a server: each request answered once and in full, times in order, rows that match requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trainer promises: steps that follow each other, phases that fit into them, and the work that was asked."""
+"""Checks on a trainer: steps that follow each other, phases that fit into them, and the work that was asked."""
 
 from __future__ import annotations
 

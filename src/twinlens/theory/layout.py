@@ -1,4 +1,4 @@
-"""How many bytes training keeps per parameter: weights, gradients, master copy and optimizer state."""
+"""Bytes that training keeps per parameter: weights, gradients, master copy and optimizer state."""
 
 from __future__ import annotations
 

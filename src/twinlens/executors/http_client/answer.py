@@ -1,4 +1,4 @@
-"""What the events of one answer say: which chunks hold tokens, what the server counted, how it ended."""
+"""The events of one answer, interpreted: chunks that hold tokens, the server's counts, the reason to end."""
 
 from __future__ import annotations
 

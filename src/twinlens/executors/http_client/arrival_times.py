@@ -1,4 +1,4 @@
-"""When the reads of one exchange arrived: put aside as bytes while it runs, made times when it is over."""
+"""Arrival times of the reads of one exchange: kept as bytes while it runs, converted to times when it is over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long to let reads come together before they are taken: a wake-up costs more than a read."""
+"""How long the loop waits for more reads before it takes them: one wake-up costs more than one read."""
 
 from __future__ import annotations
 

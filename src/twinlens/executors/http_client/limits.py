@@ -1,4 +1,4 @@
-"""How many connections this machine can hold: checked before a run, never discovered as a slow server."""
+"""The number of connections this machine can hold: checked before a run, not discovered as a slow server."""
 
 from __future__ import annotations
 

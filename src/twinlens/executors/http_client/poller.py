@@ -1,4 +1,4 @@
-"""Which sockets have something: epoll on Linux, else kqueue or select behind the same four calls."""
+"""A poller of sockets: epoll on Linux, else kqueue or select behind the same four calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When bytes arrived, by the kernel's word: receive stamps (SO_TIMESTAMPNS) on the monotonic clock.
+"""Kernel receive timestamps (SO_TIMESTAMPNS) converted to the monotonic clock.
 
 The kernel stamps a segment as it comes in, so a client that is late still knows when the bytes were there; what lies
 between the stamp and the read is the client's own lag. Stamps are on the wall clock, which may be set at any moment;

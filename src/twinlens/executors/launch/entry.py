@@ -1,4 +1,4 @@
-"""What a server can be asked that Twinlens starts by a recipe."""
+"""Capabilities of a server that Twinlens starts by a recipe."""
 
 from __future__ import annotations
 

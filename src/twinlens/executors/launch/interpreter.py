@@ -1,4 +1,4 @@
-"""Which packages another Python has, asked of that Python: the server's stack is not ours."""
+"""Packages of another Python, listed by that Python: the server's environment is not ours."""
 
 from __future__ import annotations
 

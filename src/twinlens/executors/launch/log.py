@@ -1,4 +1,4 @@
-"""What a server's log says: its end, and the one line that tells why it did not come up."""
+"""The server's log: its last lines, and the one that explains why the server did not start."""
 
 from __future__ import annotations
 

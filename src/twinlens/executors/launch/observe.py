@@ -1,4 +1,4 @@
-"""What a launched server is seen and said to be, as an executor record: pages, log, processes, its Python."""
+"""Facts of a launched server, as an executor record: from its pages, log, processes and Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a started process to a server that answers: waiting, with a limit and in words, and one sentence if it fails."""
+"""Wait until a started server answers: with a limit, with progress in words, and one sentence if it fails."""
 
 from __future__ import annotations
 

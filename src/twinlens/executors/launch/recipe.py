@@ -1,4 +1,4 @@
-"""What tells one runtime from another: its command line, where it says that it is ready, how its words are read."""
+"""A recipe describes one runtime: its command line, its sign of being ready, and how to read what it prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a spec to what one server is to be: threads, context, names."""
+"""Resolve a spec into the configuration of one server: threads, context, names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many clients ask one server, and where they run: two options of every executor that is asked over HTTP."""
+"""Options for the number of clients and where they run, shared by all executors that are asked over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server that is already up says of itself, and what it accepts: asked once, before anything is measured.
+"""Discovery of a server that is already up: who it is and what it accepts, asked once before the measurement.
 
 All of it is declared: an HTTP server cannot be looked into. `/v1/models`, `/version` (vLLM), `/server_info` (vLLM,
 SGLang), `/get_server_info` (SGLang), `/props` (llama.cpp), `/info` (TGI), the Server header, and one short answer.

@@ -1,4 +1,4 @@
-"""What a server that is already up can be asked, over the OpenAI API."""
+"""Capabilities of a server that is already up, over the OpenAI API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an OpenAI server is and what it serves, found by asking, from an address as people write it.
+"""Find an OpenAI server and what it serves, from an address as people write it.
 
 Asked once, before there is a spec, with short limits of time; nothing of it is measured.
 """

@@ -1,4 +1,4 @@
-"""From an exchange that has ended to a row: what counts as ok, refused, failed or cut off."""
+"""Make a row of an exchange that has ended: ok, refused, failed or cut off."""
 
 from __future__ import annotations
 

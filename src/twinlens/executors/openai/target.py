@@ -1,4 +1,4 @@
-"""Which server and how to ask it: the options of `openai-http`, checked, and the bytes of a request."""
+"""The server and how to send requests to it: the options of `openai-http`, checked, and the bytes of a request."""
 
 from __future__ import annotations
 

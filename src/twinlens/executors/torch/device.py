@@ -1,4 +1,4 @@
-"""Which device a run is on, and why one that is there cannot be used."""
+"""The device that a run uses, and the reason why a device that is present cannot be used."""
 
 from __future__ import annotations
 

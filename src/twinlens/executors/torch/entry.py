@@ -1,4 +1,4 @@
-"""What the embedded executor can do; torch is imported when one is made."""
+"""Capabilities of the embedded executor; torch is imported when one is made."""
 
 from __future__ import annotations
 

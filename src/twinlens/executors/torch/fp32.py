@@ -1,4 +1,4 @@
-"""What fp32 means to matrix products, convolutions and recurrences: IEEE fp32, or tf32 where it was asked for.
+"""The meaning of fp32 for matrix products, convolutions and recurrences: IEEE fp32, or tf32 where it was asked for.
 
 torch keeps this twice, in flags of before 2.9 and in `fp32_precision` since, and raises where the two disagree: reading
 `torch.get_float32_matmul_precision()`, as its compiler does, fails once only one was written. So both are written.

@@ -1,4 +1,4 @@
-"""How far another machine's clock is from ours, and how well that is known (Cristian 1989; NTP does the same).
+"""The offset of another machine's clock from ours, and its uncertainty (Cristian 1989; NTP does the same).
 
 Their reading lies between our sending and our hearing of it, so half the round trip bounds the error of taking the
 middle, whatever the way there and back took. The shortest of several round trips has the smallest bound.

@@ -1,4 +1,4 @@
-"""How many clients a load needs, from what one can do on this machine: executor.options.clients = "auto"."""
+"""The number of clients a load needs, from what one can do on this machine: executor.options.clients = "auto"."""
 
 from __future__ import annotations
 

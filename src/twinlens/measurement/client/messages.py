@@ -1,4 +1,4 @@
-"""What is said between a run and its clients, whichever way it travels."""
+"""Messages between a run and its clients, on every transport."""
 
 from __future__ import annotations
 

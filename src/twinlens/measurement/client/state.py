@@ -1,4 +1,4 @@
-"""What a run knows of one of its clients while that plays, and what is written down of it afterwards."""
+"""The state of one client during a run, and what is recorded of it afterwards."""
 
 from __future__ import annotations
 

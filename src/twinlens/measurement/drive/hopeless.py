@@ -1,4 +1,4 @@
-"""When a run is given up: nothing but one and the same failure comes, and has for a while. Pure.
+"""Give up a run in which nothing but one and the same failure has come for a while. Pure.
 
 Either from the start, whatever the failure is; or, later, where nobody takes connections any more. A share of failures
 never ends a run, nor does a server that comes back in time: one answer that ends well, or fails otherwise, begins anew.

@@ -1,4 +1,4 @@
-"""Whether a run has settled so far, by the very rule its verdict will go by."""
+"""Test during the run whether it is steady, by the rule of the final verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose word a fact is: what a plug-in says that it saw is marked as its word, beside what Twinlens saw itself."""
+"""The origin of a fact: what a plug-in claims to have observed is marked as its claim."""
 
 from __future__ import annotations
 

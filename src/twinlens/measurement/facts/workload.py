@@ -1,4 +1,4 @@
-"""What was asked of the executor, as facts: the data with its hash, how it came, and what quality was compared."""
+"""Facts of the workload: the data with its hash, the arrivals, and the quality that was compared."""
 
 from __future__ import annotations
 

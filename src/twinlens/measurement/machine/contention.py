@@ -1,4 +1,4 @@
-"""Who else is on this machine: processor use and accelerator processes that are not ours."""
+"""Contention on this machine: processor use and accelerator processes that are not ours."""
 
 from __future__ import annotations
 

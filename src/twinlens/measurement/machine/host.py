@@ -1,4 +1,4 @@
-"""Who is this machine: processor, memory, system, container and neighbours, read from the running system.
+"""Facts of this machine: processor, memory, system, container and neighbours, read from the running system.
 
 Linux files under /proc and /sys, `sysctl` on macOS, psutil for both; what cannot be read is unknown with a
 reason.

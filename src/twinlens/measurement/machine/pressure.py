@@ -1,4 +1,4 @@
-"""What may have held this process up since the last look: a hypervisor, a quota, swapping, faults, storage, garbage.
+"""Causes that may have held this process up: a hypervisor, a quota, swapping, faults, storage, garbage collection.
 
 Each reading is a difference over the interval since the reading before; what a system does not tell is absent.
 """

@@ -1,4 +1,4 @@
-"""Who is this machine: captured facts and measured ceilings, per precision, at one thread and at all."""
+"""Facts of this machine and its measured ceilings, per precision, with one thread and with all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which software is here and really loaded: packages and their source, libraries mapped, environment."""
+"""Software that is installed and loaded: packages and their source, mapped libraries, environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What no machine, or not this one, can do, said by `check` as by `measure` before anything is started or written."""
+"""Refuse what no machine, or not this one, can do; in `check` as in `measure`, before anything is started or
+written.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a run fits the memory of this machine, said before anything is allocated, with the arithmetic."""
+"""Check that a run fits the memory of this machine before anything is allocated, and show the arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which quantiles a study's runs are long enough for, said before the minutes are spent."""
+"""The quantiles that a study's runs are long enough for, listed before the minutes are spent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be run is said before anything is started, made or written."""
+"""Refuse what cannot be run before anything is started, made or written."""
 
 from __future__ import annotations
 

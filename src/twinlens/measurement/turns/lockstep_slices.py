@@ -1,4 +1,4 @@
-"""Rows in slices: what `train` and `serve` do for a run alone, for one that takes turns with others."""
+"""Rows in slices, for a run that takes turns with others: as `training` and `lockstep` for a run alone."""
 
 from __future__ import annotations
 

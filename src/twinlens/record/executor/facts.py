@@ -1,4 +1,4 @@
-"""What an executor says of itself once it is open: who really runs, and the quantities of one unit of work."""
+"""Facts that an executor gives once it is open: who really runs, and the quantities of one unit of work."""
 
 from __future__ import annotations
 

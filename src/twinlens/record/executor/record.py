@@ -1,4 +1,4 @@
-"""Who ran: the executor as a set of facts, each with where it came from, and how whole that record is."""
+"""The executor as a set of facts, each with its source, and how complete that record is."""
 
 from __future__ import annotations
 

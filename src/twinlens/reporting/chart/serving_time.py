@@ -1,4 +1,4 @@
-"""How a served run went: requests due and done, in flight, waiting at the server, and its cache, against time."""
+"""A served run against time: requests due and done, in flight, waiting at the server, and its cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How it was measured, for a page: the protocol in words, the runs, and what to type to do it again."""
+"""The method section of the report: the protocol in words, the runs, and the commands that repeat it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page's templates are filled with: rows of text, nothing left to compute."""
+"""Values for the templates of the page: rows of text, nothing left to compute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the templates of served runs are filled with: one part a model, validity first."""
+"""Values for the templates of served runs: one part a model, validity first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader must know before any number; and of a served point its client, its plan, its load, and its guards."""
+"""The validity section, before any number: the client, the plan, the load and the compliance tests of each point."""
 
 from __future__ import annotations
 

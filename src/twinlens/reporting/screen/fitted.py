@@ -1,4 +1,4 @@
-"""What is built for the width of its terminal, so that no number is ever cut: the widest layout that fits."""
+"""The widest layout that fits the terminal, so that no number is ever cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to try next with a run: one sentence, with the setting that does it. The first rule that applies says it."""
+"""The next thing to try with a run: one sentence with its setting, from the first rule that applies."""
 
 from __future__ import annotations
 

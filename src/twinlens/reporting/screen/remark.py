@@ -1,4 +1,4 @@
-"""What a figure must not be read without: the ceiling of a share and how FLOP were counted, an SLO, the first error."""
+"""Remarks without which a figure must not be read: a ceiling, a FLOP convention, an SLO, the first error."""
 
 from __future__ import annotations
 

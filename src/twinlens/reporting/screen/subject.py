@@ -1,4 +1,4 @@
-"""What ran, in one line: model, precision, runtime and machine, or the address of a server that was up already."""
+"""The subject in one line: model, precision, runtime and machine, or the address of a server that was up already."""
 
 from __future__ import annotations
 

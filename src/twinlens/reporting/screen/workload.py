@@ -1,4 +1,4 @@
-"""What was asked of it, in one line: rate or batch, arrival, lengths, duration, how many rows came, and the seed."""
+"""The workload in one line: rate or batch, arrival, lengths, duration, number of rows, and the seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was not measured, in one sentence: its names by the reason that they share."""
+"""One sentence for the metrics that were not measured, grouped by their reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the server counted what its client did, over all runs of a table: one sentence."""
+"""One sentence on whether the server counted what its client counted, over all runs of a table."""
 
 from __future__ import annotations
 

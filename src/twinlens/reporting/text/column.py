@@ -1,4 +1,4 @@
-"""What stands in which column of a lens's table; the terminal and the page share it."""
+"""The columns of a lens's table, shared by the terminal and the page."""
 
 from __future__ import annotations
 

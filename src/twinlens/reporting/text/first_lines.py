@@ -1,4 +1,4 @@
-"""What stands before any table: how many points are ranked, and the gravest findings with the points they are about."""
+"""The lines before any table: how many points are ranked, and the gravest findings with their points."""
 
 from __future__ import annotations
 

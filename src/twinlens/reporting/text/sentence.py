@@ -1,4 +1,4 @@
-"""Three sentences a person can use: what precision did in training, in inference, and that these are two."""
+"""Three sentences on the result: precision in training, precision in inference, and that these are two results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in which column of a table of served runs; the terminal and the page share it."""
+"""The columns of a table of served runs, shared by the terminal and the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What requests hold, drawn from a seed: lengths and shared prefixes. The n-th is the same however many are drawn."""
+"""Contents of requests drawn from a seed: lengths and shared prefixes. The n-th is the same however many are drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In which order points take turns: rounds in which each has one turn, and each follows each other equally often."""
+"""The order in which points take turns: each once a round, and each after each other point equally often."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a Hugging Face config to a shape. Data only: no code from a model folder is ever run."""
+"""Read a Hugging Face config into a shape. Data only: no code from a model folder is ever run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When requests arrive: open loops, whose arrivals do not wait for answers, and closed ones, whose arrivals do.
+"""Arrivals of requests: open loops do not wait for answers, closed loops do.
 
 The two answer different questions and do not share an axis (Schroeder, Wierman, Harchol-Balter 2006, "Open versus
 closed: a cautionary tale"). How hard is no part of it: `point.rate_per_s` and `point.concurrency` are swept freely.

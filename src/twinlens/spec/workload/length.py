@@ -1,4 +1,4 @@
-"""How long a request's input and output are, in tokens."""
+"""Lengths of a request's input and output, in tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a prompt is made of: where its words come from, what it shares with others, and the turns of a session."""
+"""Prompts: the source of their words, the prefix they share, and the turns of a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was asked, in two types with no common parent: one counts optimizer steps, the other requests."""
+"""The two workloads, with no common parent: training counts optimizer steps, inference counts requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether requests were sent as planned: the law of their gaps, how they bunch, and their rate."""
+"""Test that requests were sent as planned: the law of their gaps, their bunching, and their rate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a served run says of its client, gathered from its rows."""
+"""Observations of the client in a served run, taken from its rows."""
 
 from __future__ import annotations
 

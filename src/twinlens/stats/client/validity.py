@@ -1,4 +1,4 @@
-"""Whether the client was good enough for what it measured: its certificate, its lateness, its arrivals.
+"""Test that the client was fast enough for what it measured: its calibration, its lateness, its arrivals.
 
 Pure: takes what was recorded. A run that fails here is *invalid*, whatever the server did.
 """

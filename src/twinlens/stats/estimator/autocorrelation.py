@@ -1,4 +1,4 @@
-"""How many independent values a series is worth."""
+"""The number of independent values that a series is worth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much longer one thing takes than another, whatever their distributions: ratio with a rank interval."""
+"""The ratio of two durations whatever their distributions, with a rank interval."""
 
 from __future__ import annotations
 

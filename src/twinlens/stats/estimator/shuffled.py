@@ -1,4 +1,4 @@
-"""What noise alone would do to the best window of a run."""
+"""The best window that noise alone would give a run."""
 
 from __future__ import annotations
 

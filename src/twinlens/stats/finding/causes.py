@@ -1,4 +1,4 @@
-"""Why a run was not steady: what the machine did in the moments when rows were slow, and not when they were fast.
+"""Causes of an unsteady run: what the machine did while rows were slow, and not while they were fast.
 
 Row times and telemetry are laid over one grid of time. A source is a cause where it goes with the slowness (rank
 correlation, judged against the same series shifted in time, which keeps whatever memory both have) and is large enough

@@ -1,4 +1,4 @@
-"""What checks found in one run, as data. A check is a pure function of what was `Seen`; CHECKS names them all."""
+"""Checks on one run. A check is a pure function of what was `Seen` that gives findings; CHECKS lists them all."""
 
 from __future__ import annotations
 

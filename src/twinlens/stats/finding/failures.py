@@ -1,4 +1,4 @@
-"""What became of requests that did not end well: how many, why, and whether the server was there to the end."""
+"""Requests that failed: how many, why, and whether the server was there to the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the test for steadiness found, as data: pure functions of a run's verdict, and of telemetry beside it."""
+"""Findings of the test for steadiness: pure functions of a run's verdict and of telemetry beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What else happened in the steady window: throttling, and other work on the machine. Shares, not corrections."""
+"""Disturbances in the steady window: throttling, and other work on the machine. Shares, not corrections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast the rows of a run went, for the search for causes: the rows that its verdict on steadiness is made of."""
+"""The pace of the rows that a run's verdict is made of, for the search for causes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of a closed loop's slices its slots stood empty, as each slice is drained before the turn is given back."""
+"""The share of slot time left empty in a closed loop's slices, as each slice is drained before the next turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a run ran: the machine, and the stack of machine and software that two rates must share for a ratio."""
+"""The machine and the stack of a run: two rates must share them for a ratio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a point did in each of its slices: work over the time that was its own, as pure functions of rows."""
+"""Rates of a point in each of its slices: work over its own time, as pure functions of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How other tools make one number of many: means and percentiles by their rules, without intervals.
+"""Means and percentiles by other tools' rules, without intervals.
 
 `values` are in seconds, shape (n,); in milliseconds where the unit says so, as their names do. Absent for no values.
 """

@@ -1,4 +1,4 @@
-"""How one run of a search stands to its SLO, in the words of the search. Pure."""
+"""The verdict on one run of a search against its SLO, in the words of the search. Pure."""
 
 from __future__ import annotations
 

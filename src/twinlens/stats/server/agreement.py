@@ -1,4 +1,4 @@
-"""Whether the server's own figures and the client's are figures of the same run: tokens, requests, first tokens.
+"""Agreement of the server's own figures with the client's: tokens, requests, first tokens.
 
 Compared from the first reading to the last, which lie before and after the load, so that edges hardly matter.
 """

@@ -1,4 +1,4 @@
-"""What the server said of itself in the window of a served run. Pure: takes readings of its metrics page, and rows.
+"""Metrics that the server reported in the window of a served run. Pure: takes readings of its metrics page, and rows.
 
 Counter 3 of the four that explain latency, batching efficiency, is here: useful tokens / (slots × steps).
 """

@@ -1,4 +1,4 @@
-"""How many requests were good: within every limit of an SLO, failures counted as misses. And how fluid answers were."""
+"""Goodput: requests within every limit of an SLO, failures counted as misses; and the fluidity of answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each request of a served run took, in seconds, as arrays over rows. A request that failed took for ever.
+"""Latencies of each request of a served run in seconds, as arrays over rows. A failed request takes infinitely long.
 
 Definitions (words.md): TTFT from the intended time to the first token, reasoning included; TPOT = (last - first token)
 / (output tokens - 1), one value per request; ITL = gaps between consecutive tokens, pooled. Whatever is not "ok" is

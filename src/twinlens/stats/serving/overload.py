@@ -1,4 +1,4 @@
-"""Whether more came than was answered: the backlog of requests, and whether it keeps growing."""
+"""Overload: the backlog of requests, and whether it keeps growing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which share of the prompt tokens a workload lets a prefix cache find, beside what the server says that it found."""
+"""The share of prompt tokens that a prefix cache could find, beside the share that the server reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which admission policy has the lowest tail: decided by the interval of the difference, or not at all. Pure."""
+"""The admission policy with the lowest tail: decided by the interval of the difference, or not at all. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why an admission policy kept requests back: queued, blocked by the batch before, or gathering a batch."""
+"""Reasons why an admission policy held requests back: queued, blocked by the batch before, or gathering a batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which requests of a served run count, and whether the run held still: fill-up, warm-up, steadiness, overload.
+"""The window of a served run, and whether it held still: fill-up, warm-up, steadiness, overload.
 
 A request belongs to the window if it was *intended* inside it, however late it was sent or ended. The window ends
 with the last intended request, so what is left to drain afterwards lowers no rate.

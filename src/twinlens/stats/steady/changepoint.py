@@ -1,4 +1,4 @@
-"""Where a series changes its mean or its spread."""
+"""Change points: where a series changes its mean or its spread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether row time swings regularly."""
+"""Test for a regular swing of row time."""
 
 from __future__ import annotations
 

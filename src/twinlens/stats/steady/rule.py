@@ -1,4 +1,4 @@
-"""What counts as steady: the numbers of the test, each with its reason."""
+"""The numbers of the test for steadiness, each with its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a run became steady, where, and if not, what it did instead.
+"""The steady segment of a run, or what the run did instead.
 
 Change points in log row time (after Barrett et al. 2017, "Virtual Machine Warmup Blows Hot and Cold"), the level
 the run settled at, and the first row that reached it: from there to the end, all rows count, whatever happens.

@@ -1,4 +1,4 @@
-"""What a run's rows come to: every metric, and the verdict on whether it was steady. Pure; rebuilt at will."""
+"""The summary of a run from its rows: every metric, and the verdict on steadiness. Pure; rebuilt at will."""
 
 from __future__ import annotations
 

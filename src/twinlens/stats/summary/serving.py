@@ -1,4 +1,4 @@
-"""What the rows of a served run come to: its window, its metrics, the verdict on the server and that on the client."""
+"""The summary of a served run from its rows: window, metrics, and the verdicts on server and client."""
 
 from __future__ import annotations
 

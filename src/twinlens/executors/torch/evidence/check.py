@@ -1,4 +1,4 @@
-"""Whether what is held and what ran is what was declared, per tensor class and over all phases. Needs torch."""
+"""Compare the formats held and the formats computed in with those declared, per tensor class and phase. Needs torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the embedded executor can prove about itself before the first row: formats, kernels, FLOP, bytes, ceilings.
+"""Collect evidence of the embedded executor before the first row: formats, kernels, FLOP, bytes, ceilings.
 
 The evidence is taken on real work of the run's own shape, and outside what is timed: counting and profiling slow it.
 A compiled graph is compiled here and looked at here; FLOP are those of its eager twin, whose operators can be counted.

@@ -1,4 +1,4 @@
-"""Which board torch computes on, in its own words: what stands in where there is no NVML, and in a MIG slice."""
+"""Facts of the board as torch reports them: used where there is no NVML, and in a MIG slice."""
 
 from __future__ import annotations
 

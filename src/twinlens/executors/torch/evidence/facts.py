@@ -1,4 +1,4 @@
-"""What torch is: version, build, threads, code path and numeric settings, as facts. Needs torch.
+"""Facts of torch: version, build, threads, code path and numeric settings. Needs torch.
 
 The front of four files: what is held stands in resident.py, what ran in trace.py, the comparison in check.py.
 """

@@ -1,4 +1,4 @@
-"""How far a lower precision is from fp32: the same weights on the same prompts, one row of sums per prompt."""
+"""Distance of a lower precision from fp32: the same weights on the same prompts, one row of sums per prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What torch.compile and CUDA graphs really did, from torch's own counters, as facts. Needs torch."""
+"""Facts of torch.compile and CUDA graphs, from torch's own counters. Needs torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What torch really holds: formats of weights, state, gradients and cache; and what this device computes in.
+"""Formats that torch holds: of weights, state, gradients and cache; and the formats this device computes in.
 
 Needs torch.
 """

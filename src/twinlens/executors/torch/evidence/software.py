@@ -1,4 +1,4 @@
-"""What the embedded executor says of its own software, and the notes a reader must see. Needs torch."""
+"""Facts of the embedded executor's software, and the notes a reader must see. Needs torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether fp32 products are computed in tf32, by arithmetic: a number that tf32 cannot hold survives or does not.
+"""Detect tf32 by arithmetic: a number that tf32 cannot hold survives an fp32 product or does not.
 
 Names of kernels do not tell: cuBLAS's usual TF32 kernels do not say "tf32", and a name says nothing of the products it
 did not run. tf32 keeps 10 bits of mantissa, so 1 + 2**-12 becomes 1 on the way into the product; fp32 keeps 23. The

@@ -1,4 +1,4 @@
-"""Which kernels really ran, in which operand formats. Needs torch.
+"""Kernels that ran, with their operand formats. Needs torch.
 
 The profiler records operand types of every operator on processors and GPUs (`record_shapes=True`). The
 formats are read on the leaf operators, below autocast, so a cast on the way in is seen as what it became.
