@@ -225,7 +225,7 @@ def test_an_answer_without_measure_harms_no_other(
 
 def test_a_long_answer_is_understood_in_slices() -> None:
     """Between two of them the loop does what is due."""
-    found = Exchange(1, Clocks().offset(), 2**26)
+    found = Exchange(Clocks().offset(), 2**26)
     found.got += (HEAD + chunk(b": nothing\n\n" * 20_000), bytes(16), 1)
     slices = 1
     while not found.look() and found.is_behind:
@@ -251,7 +251,7 @@ def test_what_a_terminal_would_obey_is_not_in_a_row() -> None:
 def test_an_answer_that_is_there_is_no_timeout_and_no_broken_connection() -> None:
     """A client that was busy meanwhile looks at what has come before it says that nothing did."""
     for why in ("no end after 5 s", "the connection broke: Connection reset by peer"):
-        found = Exchange(1, Clocks().offset(), 2**26)
+        found = Exchange(Clocks().offset(), 2**26)
         found.got += (HEAD + b"".join(map(chunk, EVENTS)) + END, bytes(16), 1)
         found.give_up(why)
         assert found.ended(2).fault is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,8 @@ from hostile_server import DONE, END, HEAD, Asked, chunk, hostile, said, usage
 from http_play import TOKENS, asks, opened
 from test_openai_http_parts import Clocks
 
-from twinlens.executors.http_client.connection import Address
+from twinlens.executors.http_client import event_loop
+from twinlens.executors.http_client.connection import Address, Connection
 from twinlens.executors.http_client.event_loop import EventLoop
 from twinlens.executors.http_client.exchange import Ended, Exchange
 from twinlens.executors.openai import executor
@@ -58,9 +60,9 @@ def test_all_that_follow_leave_before_any_answer_is_understood(
         order.append("understood")
         understand(exchange)
 
-    def follow(ended: int) -> tuple[int, bytes, int]:
+    def follow(ended: int) -> tuple[int, bytes, Exchange]:
         order.append("sent")
-        return next(sent), REQUEST, TOKENS
+        return next(sent), REQUEST, loop.prepare(TOKENS)
 
     monkeypatch.setattr(Exchange, "_fold", folded)
     loop.follow = follow
@@ -79,9 +81,118 @@ def test_all_that_follow_leave_before_any_answer_is_understood(
     loop.close()
 
 
+def followed_from_the_start(
+    listener: socket.socket, streams: int, ahead_ns: list[int]
+) -> tuple[EventLoop, list[socket.socket], list[int]]:
+    """A loop whose answers are about to end, and that knows it; the keys whose followers have left."""
+    loop = EventLoop(
+        Address(socket.AF_INET, listener.getsockname(), "here"),
+        timeout_ns=10**11,
+        now_ns=lambda: time.monotonic_ns() + ahead_ns[0],
+    )
+    left: list[int] = []
+
+    def follow(ended: int) -> tuple[int, bytes, Exchange]:
+        left.append(ended)
+        return 100 + ended, REQUEST, loop.prepare(TOKENS)
+
+    loop.follow = follow
+    servers = []
+    for key in range(streams):
+        loop.start(key, REQUEST, TOKENS)
+        servers.append(listener.accept()[0])
+    loop.turn()
+    for data in (HEAD, chunk(said(role="assistant", content="")), *[TOKEN] * (TOKENS - 1)):
+        for server in servers:
+            server.sendall(data)
+        loop.turn()
+    while loop._queue:
+        loop.turn()
+    return loop, servers, left
+
+
+def test_what_ends_is_followed_before_what_goes_on_is_read(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, servers, left = followed_from_the_start(listener, 8, [0])
+    assert len(loop._near) == 8
+    going_on = [one.exchange for one in loop._running.values() if one.exchange and one.exchange.key < 4]
+    kept, seen = [list(exchange.got) for exchange in going_on], list[Any]()
+    push = Connection.push_first
+
+    def pushed(connection: Connection, payload: bytes) -> None:
+        seen.append([list(exchange.got) for exchange in going_on])
+        push(connection, payload)
+
+    monkeypatch.setattr(Connection, "push_first", pushed)
+    for server in servers[:4]:
+        server.sendall(TOKEN)
+    for server in servers[4:]:
+        server.sendall(LAST)
+    loop.turn()
+    assert sorted(left) == [4, 5, 6, 7]
+    assert seen == [kept] * 4
+    assert all(len(exchange.got) > len(before) for exchange, before in zip(going_on, kept, strict=True))
+    loop.close()
+
+
+def test_what_was_only_looked_at_is_taken_once_and_keeps_the_kernels_time(listener: socket.socket) -> None:
+    loop, servers, left = followed_from_the_start(listener, 3, [0])
+    for server in servers:
+        server.sendall(LAST)
+    ended = loop.turn()
+    assert sorted(left) == [0, 1, 2]
+    for server in servers:  # the answer to what followed comes at once
+        server.sendall(HEAD + TOKEN * TOKENS + LAST)
+    loop.follow = None
+    while len(ended) < 6:
+        ended += loop.turn()
+    assert {one.key: one.fault for one in ended} == dict.fromkeys((0, 1, 2, 100, 101, 102))
+    sent = {one.key: one.sent_ns for one in ended}
+    assert all(0 < one.end_ns <= sent[one.key + 100] for one in ended if one.key < 100)
+    assert all(len(one.chunk_ns) == TOKENS for one in ended if one.key < 100)
+    loop.close()
+
+
+def test_a_long_pause_before_a_wave_of_ends_is_no_reason_to_understand_any_of_them_first(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As between two steps of an engine: nothing has waited meanwhile."""
+    ahead_ns = [0]
+    loop, servers, left = followed_from_the_start(listener, 16, ahead_ns)
+    loop._near.clear()  # the slower way, of answers whose length nobody knew
+    monkeypatch.setattr(event_loop, "_MOST_EVENTS", 4)  # one wave, several polls
+    looked: list[int] = []
+    look = Exchange.look
+
+    def looks(exchange: Exchange) -> bool:
+        looked.append(len(left))
+        return look(exchange)
+
+    monkeypatch.setattr(Exchange, "look", looks)
+    for server in servers:
+        server.sendall(LAST)
+    ahead_ns[0] = 30_000_000
+    while len(left) < 16 or not looked:
+        loop.turn()
+    assert looked[0] == 16
+    loop.close()
+
+
+@pytest.mark.parametrize("body", [b"data: x\r\n\r\n", b"data: 1\r\n0\r\n\r\n", b": 0\r\n\r\n"])
+def test_an_end_is_seen_behind_chunks_that_hold_line_ends(body: bytes) -> None:
+    found = Exchange(Clocks().offset(), 2**26, tokens=TOKENS)
+    for data in (HEAD, TOKEN):
+        found.got += (data, bytes(16), 1)
+        found.look()
+    assert found.is_complete(chunk(body) + LAST)
+    assert not found.is_complete(chunk(body) + LAST + END)
+    assert not found.is_complete(chunk(body)[:-1] + LAST)
+
+
 def test_what_is_given_up_in_between_is_a_whole_answer_and_one_that_was_given_up(listener: socket.socket) -> None:
     loop, servers = begun(listener, 1)
-    loop.follow = lambda ended: (7, REQUEST, TOKENS)
+    loop.follow = lambda ended: (7, REQUEST, loop.prepare(TOKENS))
     servers[0].sendall(LAST)
     while not loop._parted:
         assert not loop.turn()
@@ -105,7 +216,7 @@ def test_what_is_given_up_in_between_is_a_whole_answer_and_one_that_was_given_up
     ],
 )
 def test_nothing_follows_what_has_not_surely_ended_well(head: bytes, last: bytes) -> None:
-    found = Exchange(1, Clocks().offset(), 2**26, tokens=TOKENS)
+    found = Exchange(Clocks().offset(), 2**26, tokens=TOKENS)
     for data in (head, TOKEN, TOKEN):
         found.got += (data, bytes(16), 1)
         found.look()
@@ -114,7 +225,7 @@ def test_nothing_follows_what_has_not_surely_ended_well(head: bytes, last: bytes
 
 
 def test_what_looks_like_an_end_is_one_only_where_a_chunk_ends() -> None:
-    found = Exchange(1, Clocks().offset(), 2**26, tokens=TOKENS)
+    found = Exchange(Clocks().offset(), 2**26, tokens=TOKENS)
     for data in (HEAD, TOKEN, TOKEN):
         found.got += (data, bytes(16), 1)
         found.look()
@@ -211,7 +322,7 @@ def test_an_answer_that_is_broken_inside_a_good_frame_fails_and_what_follows_it_
 
 def test_requests_are_written_before_an_end_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-    row_of, of = executor.row_of, executor.Requests.of
+    row_of, of = executor.row_of, executor.RequestWriter.of
 
     def written(self: Any, *rest: Any) -> bytes:
         order.append("written")
@@ -221,7 +332,7 @@ def test_requests_are_written_before_an_end_is_seen(monkeypatch: pytest.MonkeyPa
         order.append("row")
         return row_of(*rest, **more)
 
-    monkeypatch.setattr(executor.Requests, "of", written)
+    monkeypatch.setattr(executor.RequestWriter, "of", written)
     monkeypatch.setattr(executor, "row_of", made)
     with hostile(piecewise) as server, opened(server.url) as client:
         order.clear()

@@ -45,7 +45,7 @@ def stamp(wall_ns: int) -> bytes:
 def exchanged(parts: list[bytes], *, look_each: bool = False) -> Ended:
     """What an exchange makes of these reads, the n-th of which arrived at n milliseconds and was read at n + 0.1."""
     clocks = Clocks()
-    found = Exchange(1, clocks.offset(), 2**26)
+    found = Exchange(clocks.offset(), 2**26)
     begin = clocks.monotonic
     found.sent_ns = begin
     for data in parts:

@@ -45,7 +45,7 @@ def check(source: random.Random) -> None:
 def outcome(parts: list[bytes], fold: int, source: random.Random) -> tuple[Any, ...]:
     """What the client makes of these reads, looking when its loop would, or more often."""
     often = source.random() < 0.3
-    found = Exchange(1, _OFFSET, 2**16, fold)
+    found = Exchange(_OFFSET, 2**16, fold)
     found.sent_ns = 1
     is_over = False
     for number, data in enumerate(parts):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_TICK_NS = 10_000_000
+TICK_NS = 10_000_000
 _MOST_NS = 500_000
 _LEAST_READS_PER_NS = 4e-6
 _GAP_SHARE = 0.1
@@ -23,8 +23,8 @@ class Coalescing:
 
     def choose(self, now_ns: int, reads: int, streams: int, *, is_stamped: bool) -> None:
         """To be called every 10 ms. `reads`: so far; `streams`: under way; `is_stamped`: all of them, by the kernel."""
-        per_ns = (reads - self._reads) / (now_ns - self.next_ns + _TICK_NS)
-        self.next_ns, self._reads = now_ns + _TICK_NS, reads
+        per_ns = (reads - self._reads) / (now_ns - self.next_ns + TICK_NS)
+        self.next_ns, self._reads = now_ns + TICK_NS, reads
         if per_ns < _LEAST_READS_PER_NS or not is_stamped:
             self.wait_ns = 0
         else:

@@ -40,7 +40,7 @@ one, cut down to an event of 250 bytes, the rest stays behind as a hole, and a t
 
 class Connection:
     """`out`: bytes that the socket has not taken yet. `is_used`: it has carried an answer before. `is_held`: nothing is
-    read until what has come is understood.
+    read until what has come is understood. `unread`: bytes that have been looked at and still lie in the socket.
 
     `payload`: the request it carries, kept for the case that the server closed an idle connection just then.
     """
@@ -56,8 +56,10 @@ class Connection:
         "payload",
         "read_bytes",
         "recvmsg",
+        "send",
         "sock",
         "tls",
+        "unread",
     )
 
     def __init__(self, address: Address, *, stamps: bool) -> None:
@@ -67,7 +69,8 @@ class Connection:
         if address.family in (socket.AF_INET, socket.AF_INET6):
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.has_stamps = stamps and ask_for_stamps(self.sock)
-        self.recvmsg = self.sock.recvmsg
+        self.recvmsg, self.send = self.sock.recvmsg, self.sock.send
+        self.unread = 0
         self.tls = _tls(address)
         self.exchange: Exchange | None = None
         self.payload = self.out = b""
@@ -91,8 +94,26 @@ class Connection:
 
     def queue(self, payload: bytes) -> None:
         """Have a request to send; `push` sends it."""
-        self.payload, self.read_bytes = payload, READ_BYTES[0]
+        self.carry(payload)
         self.out += self.tls.write(payload) if self.tls else payload
+
+    def push_first(self, payload: bytes) -> None:
+        """Send a request as the only thing in hand; `out` is what the socket did not take. Raises OSError."""
+        try:
+            sent = self.send(payload)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        if sent < len(payload):
+            self.out = payload[sent:]
+
+    def carry(self, payload: bytes) -> None:
+        """This is the request that it carries now."""
+        self.payload, self.read_bytes = payload, READ_BYTES[0]
+
+    def drain(self) -> None:
+        """Throw away what has been looked at already. Raises OSError."""
+        while self.unread:
+            self.unread -= len(self.sock.recv(self.unread)) or self.unread
 
     def push(self) -> bool:
         """Send what the socket takes; whether that was all. Raises OSError."""

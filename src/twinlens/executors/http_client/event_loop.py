@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
+from socket import MSG_PEEK
 from time import monotonic_ns, sleep
 from typing import Any
 
-from twinlens.executors.http_client.coalesce import Coalescing
+from twinlens.executors.http_client.coalesce import TICK_NS, Coalescing
 from twinlens.executors.http_client.connection import OUT_OF, READ_BYTES, Address, Connection
 from twinlens.executors.http_client.exchange import END, FOLD_READS, Ended, Exchange
 from twinlens.executors.http_client.limits import make_room
@@ -29,10 +29,14 @@ _LINE_ENDS = 13  # the larger of the two characters that end a line
 _AT_ONCE = 8
 _QUIET_NS = 200_000_000
 _MOST_LATE_NS = 10_000_000  # for what has come to be understood, where more comes all the time
-_NEAR_SHARE, _SAMPLE = 0.25, 64
+_NEAR_LATE_NS = 50_000_000  # the same while answers are about to end, whose followers go first
+_NEAR_SHARE = 0.25
+_PEEK_BYTES = READ_BYTES[2]
+_MOST_HELD_NS = 2_000_000  # how long reads wait while answers end, so that few chunks come to share a stamp
 
-Follow = Callable[[int], tuple[int, bytes, int] | None]
-"""What comes after the request of a key: another key, its bytes, and its tokens; None: nothing, or not yet."""
+Follow = Callable[[int], tuple[int, bytes, Exchange] | None]
+"""What comes after the request of a key: a key, its bytes and what takes the answer; None: nothing, or not yet."""
+_Followed = tuple[Connection, Exchange, tuple[int, bytes, Exchange], int, OSError | None]
 
 
 class OutOfResources(Exception):
@@ -86,7 +90,9 @@ class EventLoop:
         self._queue: deque[tuple[Connection, Exchange]] = deque()
         self._ended: list[Ended] = []
         self._parted = 0  # exchanges that are complete and not yet understood, whose connection has another
-        self._waiting_ns = 0  # since when something waits to be understood
+        self._waiting_ns = 0  # since when something has waited to be understood; 0: nothing does
+        self._near: dict[int, Connection] = {}  # whose answers are about to end, by descriptor
+        self._followed: deque[_Followed] = deque()  # sent, and not entered yet
         self.follow: Follow | None = None
         self.offset = WallOffset()
         self.counts = Counts()
@@ -102,16 +108,18 @@ class EventLoop:
         Its end comes out of `wait` under this key, whatever happens. Sent is the first thing done on the wire for it:
         `connect` for a new connection. Raises OutOfResources.
         """
-        exchange = self._exchange(key, tokens)
+        exchange = self.prepare(tokens)
+        exchange.key = key
         connection = self._idle.pop() if self._idle else None
         exchange.sent_ns = now = self._now_ns()
         self._timeouts.append((now + self._timeout_ns, key))
         self._carry(connection, exchange, payload)
         return now
 
-    def _exchange(self, key: int, tokens: int) -> Exchange:
+    def prepare(self, tokens: int = 0) -> Exchange:
+        """What will take the answer to a request that is written ahead."""
         fair = _MOST_KEPT_READS // (len(self._running) + 1)
-        return Exchange(key, self.offset, self._most_bytes, min(FOLD_READS, max(_LEAST_FOLD_READS, fair)), tokens)
+        return Exchange(self.offset, self._most_bytes, min(FOLD_READS, max(_LEAST_FOLD_READS, fair)), tokens)
 
     def wait(self, until_ns: int | None) -> list[Ended]:
         """Receive until something has ended or it is `until_ns`."""
@@ -130,6 +138,7 @@ class EventLoop:
 
     def abandon(self, why: str) -> list[Ended]:
         """End everything that is still running, as it stands."""
+        self._enter_followers()
         for connection, exchange in [pair for pair in self._queue if pair[1].over_ns]:
             while exchange.over_ns:  # the end of the one before is when the next was intended
                 self._look(connection, exchange)
@@ -154,13 +163,19 @@ class EventLoop:
         """The hot path. Each line of it is paid for once per token."""
         poll, connections, queue, now_ns = self._poller.poll, self._connections, self._queue, self._now_ns
         ended, ancillary_bytes, has_timer, coalescing = self._ended, ANCILLARY_BYTES, self._timer.fd, self._coalescing
-        follow = self.follow
+        follow, near = self.follow, self._near
         now = now_ns()
         while not ended:
             asked_ns = now
             reads = 0
-            timeout = 0 if queue or until_ns == 0 else -1 if has_timer is not None else self._timeout_s(until_ns)
-            for fd, events in poll(timeout, _MOST_EVENTS):
+            if not queue:
+                self._waiting_ns = 0
+            at_once = queue or until_ns == 0 or now >= coalescing.next_ns
+            timeout = 0 if at_once else -1 if has_timer is not None else self._timeout_s(until_ns)
+            ready = poll(timeout, _MOST_EVENTS)
+            if near and follow is not None:
+                ready = self._send_followers(ready, follow)
+            for fd, events in ready:
                 connection = connections.get(fd)
                 if connection is None:
                     if fd == has_timer:
@@ -206,20 +221,28 @@ class EventLoop:
                 ):
                     if not exchange.is_queued:
                         exchange.is_queued = True
-                        queue.append((connection, exchange))
+                        if exchange.is_near:  # so that its end is seen
+                            queue.appendleft((connection, exchange))
+                        else:
+                            queue.append((connection, exchange))
                     if follow is not None and data.endswith(END) and exchange.is_complete():
                         self._succeed(connection, exchange, follow)
+                        self._enter_followers()
             now = now_ns()
             self.counts.reads += reads
-            if now >= coalescing.next_ns:
+            if now >= coalescing.next_ns and (
+                not reads or now >= coalescing.next_ns + TICK_NS
+            ):  # what comes goes first
                 self._tick(now)
             if not queue:
-                self._waiting_ns = now
+                pass
             elif not reads:  # what has come may end an answer, after which another request is due: that goes first
                 self._look(*queue.popleft())
-            elif now - self._waiting_ns > _MOST_LATE_NS or follow is None:
+            elif follow is None or 0 < self._waiting_ns < now - (_NEAR_LATE_NS if near else _MOST_LATE_NS):
                 for _ in range(1 + min(len(queue) // _AT_ONCE, _AT_ONCE)):  # a client that is late must not gather more
                     self._look(*queue.popleft())
+            elif not self._waiting_ns:
+                self._waiting_ns = now
             if self._timeouts and asked_ns >= self._timeouts[0][0]:  # what had come by then has been read
                 self._time_out(asked_ns)
             if until_ns is not None and now >= until_ns:
@@ -242,15 +265,9 @@ class EventLoop:
                     self._queue_look(connection, exchange)
         counts, coalescing = self.counts, self._coalescing
         stamped = self._stamps and not counts.unstamped_connections
-        coalescing.choose(now, counts.reads, len(self._running), is_stamped=stamped and not self._is_end_near())
+        ends = len(self._near) > _NEAR_SHARE * len(self._running)  # many at once: their followers are to leave at once
+        coalescing.choose(now, counts.reads, len(self._running), is_stamped=stamped and not ends)
         counts.gather_ns = coalescing.most_ns
-
-    def _is_end_near(self) -> bool:
-        """Whether many answers are about to end at once: their followers are to leave at once."""
-        if self.follow is None:
-            return False
-        some = [connection.exchange for connection in islice(self._running.values(), _SAMPLE)]
-        return sum(exchange is not None and exchange.is_near for exchange in some) > _NEAR_SHARE * len(some)
 
     def _queue_look(self, connection: Connection, exchange: Exchange) -> None:
         if not exchange.is_queued:
@@ -272,7 +289,10 @@ class EventLoop:
         connection.payload = b""  # an answer has begun: it is not asked for again
         if exchange.look():
             self._finish(connection)
-        elif exchange.is_behind:
+            return
+        if exchange.is_near and connection.tls is None and self.follow is not None:
+            self._near[connection.fd] = connection
+        if exchange.is_behind:
             self._queue_look(connection, exchange)
         else:
             self._release(connection)
@@ -282,33 +302,81 @@ class EventLoop:
             connection.is_held = False
             self._poller.modify(connection.fd, BOTH if connection.out else READING)
 
-    def _succeed(self, connection: Connection, exchange: Exchange, follow: Follow) -> None:
-        """This answer is complete: send what comes after it before anything else is done."""
+    def _send_followers(self, ready: list[tuple[int, int]], follow: Follow) -> list[tuple[int, int]]:
+        """Send what comes after the answers that end here, before anything is read; what is ready else.
+
+        Their last bytes are looked at and left where they are: a read would acknowledge them, for as much as a send
+        costs, and what is sent carries the acknowledgement.
+        """
+        near, until_ns, others = self._near, self._now_ns() + _MOST_HELD_NS, []
+        while ready:
+            for event in ready:
+                connection = near.get(event[0])
+                if connection is None or event[1] != READABLE or not self._sees_end(connection, follow):
+                    others.append(event)
+            if not self._followed:
+                break
+            now = self._enter_followers()
+            ready = self._poller.poll(0, _MOST_EVENTS) if now < until_ns else []
+        return others
+
+    def _sees_end(self, connection: Connection, follow: Follow) -> bool:
+        """Whether the answer on this connection is seen to end; what comes after it has then been sent."""
+        exchange = connection.exchange
+        try:
+            data, ancillary, _, _ = connection.recvmsg(_PEEK_BYTES, ANCILLARY_BYTES, MSG_PEEK)
+        except OSError:
+            return False
+        if not data.endswith(END) or exchange is None or not exchange.is_complete(data):
+            return False
+        if not self._succeed(connection, exchange, follow):
+            return False
+        exchange.got += (data, ancillary[0][2] if ancillary else NO_STAMP, self._followed[-1][3])
+        connection.unread = len(data)
+        return True
+
+    def _succeed(self, connection: Connection, exchange: Exchange, follow: Follow) -> bool:
+        """This answer is complete: send what comes after it; whether there was something to send."""
         if connection.out or connection.tls is not None or (following := follow(exchange.key)) is None:
-            return
-        key, payload, tokens = following
+            return False
         sent_ns = self._now_ns()
         error = None
         try:
-            connection.queue(payload)
-            if not connection.push():
-                self._poller.modify(connection.fd, BOTH)
+            connection.push_first(following[1])
         except OSError as wrong:
             error = wrong
-        exchange.part(sent_ns)
-        del self._running[exchange.key]
-        self._parted += 1
-        connection.exchange = after = self._exchange(key, tokens)
-        after.sent_ns = sent_ns
-        connection.is_used = True
-        self._running[key] = connection
-        self._timeouts.append((sent_ns + self._timeout_ns, key))
-        if error is not None:
-            self._lost(connection, error)
+        self._followed.append((connection, exchange, following, sent_ns, error))
+        return True
+
+    def _enter_followers(self) -> int:
+        """Put what was sent in the place of what it follows; the time."""
+        followed, now = self._followed, self._now_ns()
+        while followed:
+            connection, exchange, (key, payload, after), sent_ns, error = followed.popleft()
+            try:
+                connection.drain()
+            except OSError as wrong:
+                error = error or wrong
+            connection.carry(payload)
+            self._near.pop(connection.fd, None)
+            self._queue_look(connection, exchange)
+            exchange.part(sent_ns)
+            self._running.pop(exchange.key, None)
+            self._parted += 1
+            after.key, after.sent_ns = key, sent_ns
+            connection.exchange, connection.is_used = after, True
+            self._running[key] = connection
+            self._timeouts.append((sent_ns + self._timeout_ns, key))
+            if error is not None:
+                self._lost(connection, error)
+            elif connection.out:
+                self._poller.modify(connection.fd, BOTH)
+        return now
 
     def _finish(self, connection: Connection) -> None:
-        """The exchange of this line is over; the line goes back to the idle ones if it can be used again."""
+        """The exchange of this connection is over; it goes back to the idle ones if it can be used again."""
         exchange, connection.exchange = connection.exchange, None
+        self._near.pop(connection.fd, None)
         assert exchange is not None
         self._running.pop(exchange.key, None)
         self._ended.append(exchange.ended(self._now_ns()))

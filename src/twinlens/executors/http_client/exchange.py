@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, count
 from time import monotonic_ns
 from typing import Any
 
@@ -32,6 +32,10 @@ _PIECE_BYTES = 2048
 _MOST_BODY_BYTES = 64 * 1024
 _MOST_JSON_BYTES = 2 * 2**20
 _SIZE = re.compile(rb"([0-9a-fA-F]{1,6})\r\n")
+_HEX = re.compile(rb"[0-9a-fA-F]{1,6}")
+_END_PARTS = END.split(b"\r\n")
+_MOST_SIZES = 4096
+_turn = count()
 _PART_OF_SIZE = re.compile(rb"[0-9a-fA-F]{0,6}\r?")
 
 
@@ -90,13 +94,11 @@ class Exchange:
         "sent_ns",
     )
 
-    def __init__(
-        self, key: int, offset: WallOffset, most_bytes: int, fold_reads: int = FOLD_READS, tokens: int = 0
-    ) -> None:
+    def __init__(self, offset: WallOffset, most_bytes: int, fold_reads: int = FOLD_READS, tokens: int = 0) -> None:
         """`tokens`: how many will come, where it matters that little is left to do when the last has."""
-        self.key, self.most_bytes, self._fold_at = key, most_bytes, _A_READ * fold_reads
+        self.key, self.most_bytes, self._fold_at = 0, most_bytes, _A_READ * fold_reads
         # Not at the same read for all of those that end together.
-        self._ready_at = max(_READY_READS, tokens - _READY_READS - key % _SPREAD) if tokens else 0
+        self._ready_at = max(_READY_READS, tokens - _READY_READS - next(_turn) % _SPREAD) if tokens else 0
         self.got: list[Any] = []
         self.sent_ns = self.over_ns = 0
         self.look_at = 0
@@ -128,26 +130,15 @@ class Exchange:
             self._end_early(self._lost)
         return reply.is_over or self.fault is not None
 
-    def is_complete(self) -> bool:
-        """Whether what has come ends a good answer on a connection that stays: by its frame alone, which takes little.
+    def is_complete(self, last: bytes = b"") -> bool:
+        """Whether what has come, and `last`, ends a good answer on a connection that stays: by its frame alone.
 
         Certain where true: the frame is what decides. What the answer says is for `look`, later.
         """
         reply = self._reply
         if reply.frame != "chunked" or reply.status != 200 or reply.closes or not reply.between_chunks:
             return False
-        raw = b"".join(self.got[::_A_READ])
-        at, end = 0, len(raw) - len(END)
-        try:
-            while at < end:
-                line = raw.index(b"\r\n", at, at + 8)
-                size = int(raw[at:line], 16)
-                at = line + size + 4
-                if size <= 0 or not raw.startswith(b"\r\n", at - 2):
-                    return False
-        except ValueError:
-            return False
-        return at == end and raw.endswith(END)
+        return _ends_in_chunks(b"".join([*self.got[::_A_READ], last]))
 
     def part(self, now_ns: int) -> None:
         """It is complete, and its connection goes to another: nothing more comes for this one."""
@@ -344,6 +335,37 @@ class Exchange:
                 self._answer.take_whole(b"".join(self._body), self._read)
         except Malformed as wrong:
             self.fault = self.fault or str(wrong)
+
+
+class _Sizes(dict[bytes, int]):
+    """What the size before a chunk says, 0 where it says none; most sizes come again and again."""
+
+    def __missing__(self, size: bytes) -> int:
+        found = int(size, 16) if _HEX.fullmatch(size) else 0
+        if len(self) < _MOST_SIZES:
+            self[size] = found
+        return found
+
+
+_SIZES = _Sizes()
+
+
+def _ends_in_chunks(raw: bytes) -> bool:
+    """Whether these are whole chunks and the end after them."""
+    parts = raw.split(b"\r\n")
+    if parts[-3:] != _END_PARTS:
+        return False
+    sizes = [_SIZES[size] for size in parts[:-3:2]]
+    if 0 not in sizes and sizes == [len(part) for part in parts[1:-3:2]]:
+        return True
+    at, end = 0, len(raw) - len(END)
+    while at < end:  # what separates chunks stands in one, maybe
+        line = raw.find(b"\r\n", at, at + 8)
+        size = _SIZES[raw[at:line]] if line > at else 0
+        at = line + size + 4
+        if not size or not raw.startswith(b"\r\n", at - 2):
+            return False
+    return at == end
 
 
 def _kind(reply: Reply) -> str:

@@ -18,7 +18,7 @@ from functools import partial
 from twinlens.errors import BadInput
 from twinlens.executors.http_client.connection import Address
 from twinlens.executors.http_client.event_loop import EventLoop, OutOfResources
-from twinlens.executors.http_client.exchange import Ended
+from twinlens.executors.http_client.exchange import Ended, Exchange
 from twinlens.executors.http_client.limits import refuse_too_many, too_many
 from twinlens.executors.openai.clients import client_pool_of
 from twinlens.executors.openai.discovery import facts_of, find_out, reachable
@@ -102,7 +102,7 @@ class OpenAIServer:
         self._ready: deque[tuple[ScheduledRequest, bytes | None]] = deque()
         self._said: dict[int, list[str]] = {}
         self._merged = 0
-        self._stock: deque[tuple[int, bytes]] = deque()
+        self._stock: deque[tuple[int, bytes, Exchange]] = deque()
         self._stock_bytes = 0
         self._after: dict[int, int] = {}
         self._before: dict[int, int] = {}
@@ -172,7 +172,7 @@ class OpenAIServer:
         ahead_ns = _AHEAD_NS if getattr(schedule, "is_settled", False) else 0
         ready, now = self._ready, time.monotonic_ns
         self._closed = closed = schedule if isinstance(schedule, SeesEnds) else None
-        loop.follow = None if closed is None else partial(self._follow, closed)
+        loop.follow = None if closed is None else partial(self._follow, closed, loop)
         self._stock.clear()  # of other words, maybe
         self._stock_bytes = 0
         begin_ns = now() - origin_ns
@@ -195,7 +195,7 @@ class OpenAIServer:
             if due_ns is not None and not ready and due_ns - (now() - origin_ns) <= ahead_ns:
                 ready.extend((scheduled, self._payload(scheduled)) for scheduled in schedule.due(due_ns))
                 continue
-            if closed is not None and not ready and self._stock_up(closed, loop.in_flight):
+            if closed is not None and not ready and self._stock_up(closed, loop):
                 self._take(loop.turn(), origin_ns, schedule, rows)
                 continue
             until_ns = None if due_ns is None else origin_ns + due_ns - (0 if ready else ahead_ns)
@@ -211,7 +211,9 @@ class OpenAIServer:
         )
 
     def _start(self, loop: EventLoop, scheduled: ScheduledRequest, payload: bytes | None) -> None:
-        payload = payload or self._from_stock(scheduled) or self._payload(scheduled)
+        if payload is None and (written := self._from_stock(scheduled)) is not None:
+            payload, _ = written
+        payload = payload or self._payload(scheduled)
         self._key += 1
         self._upcoming[self._key] = (
             scheduled  # first: an interrupt can come while it is being sent, and it has its row then
@@ -223,32 +225,37 @@ class OpenAIServer:
         rows(row)
         schedule.done(row)
 
-    def _stock_up(self, schedule: SeesEnds, most: int) -> bool:
+    def _stock_up(self, schedule: SeesEnds, loop: EventLoop) -> bool:
         """Write one request of those to come out ahead, as many as may end at once; whether there was one to write."""
         place = len(self._stock)
-        if place >= most or self._stock_bytes >= _MOST_STOCK_BYTES or (scheduled := schedule.coming(place)) is None:
+        if (
+            place >= loop.in_flight
+            or self._stock_bytes >= _MOST_STOCK_BYTES
+            or (scheduled := schedule.coming(place)) is None
+        ):
             return False
         payload = self._payload(scheduled)
-        self._stock.append((scheduled.number, payload))
+        self._stock.append((scheduled.number, payload, loop.prepare(scheduled.output_tokens)))
         self._stock_bytes += len(payload)
         return True
 
-    def _from_stock(self, scheduled: ScheduledRequest) -> bytes | None:
+    def _from_stock(self, scheduled: ScheduledRequest) -> tuple[bytes, Exchange] | None:
         if not self._stock or self._stock[0][0] != scheduled.number:
             return None
-        _, payload = self._stock.popleft()
+        _, payload, exchange = self._stock.popleft()
         self._stock_bytes -= len(payload)
-        return payload
+        return payload, exchange
 
-    def _follow(self, schedule: SeesEnds, ended_key: int) -> tuple[int, bytes, int] | None:
+    def _follow(self, schedule: SeesEnds, loop: EventLoop, ended_key: int) -> tuple[int, bytes, Exchange] | None:
         """What goes out as an answer is seen to end. When it was intended is known once that answer is a row."""
         assert self._origin_ns is not None
         if not self._stock or (scheduled := schedule.take(time.monotonic_ns() - self._origin_ns)) is None:
             return None
-        self._key += 1
-        self._upcoming[self._key] = scheduled
-        self._after[ended_key], self._before[self._key] = self._key, ended_key
-        return self._key, self._from_stock(scheduled) or self._payload(scheduled), scheduled.output_tokens
+        self._key = key = self._key + 1
+        self._upcoming[key] = scheduled
+        self._after[ended_key], self._before[key] = key, ended_key
+        written = self._from_stock(scheduled) or (self._payload(scheduled), loop.prepare(scheduled.output_tokens))
+        return key, *written
 
     def _done(self, ended: Ended, origin_ns: int, schedule: Schedule, rows: Rows) -> None:
         before = self._before.get(ended.key)
