@@ -72,6 +72,7 @@ def null_server(ttft_s: float = 0.0, itl_s: float = 0.0, life_s: float = 600.0) 
     """Start one on a free port of the loopback interface, and stop it whatever happens.
 
     `ttft_s`: from the whole request to its first token; `itl_s`: between tokens (0: everything at once).
+    A request may say both for itself, in its field `null_pace_s`.
     """
     ours, theirs = _SPAWN.Pipe()
     process = _SPAWN.Process(target=_serve, args=(theirs, ttft_s, itl_s, life_s), daemon=True)
@@ -110,7 +111,7 @@ class _Stream:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock, self.got, self.out = sock, b"", b""
-        self.tokens = self.prompt = self.number = 0
+        self.tokens = self.prompt = self.number = self.ttft_ns = self.itl_ns = 0
         self.times: array[int] = array("q")
 
 
@@ -188,15 +189,18 @@ class _Null:
         stream.times = array("q")
         self.truth.append((now, stream.times))
         self.send(stream, _HEAD + _ROLE)
-        if self.ttft_ns:
-            heapq.heappush(self.due, (now + self.ttft_ns, stream.number, stream))
+        stream.ttft_ns, stream.itl_ns = self.ttft_ns, self.itl_ns
+        if pace := asked.get("null_pace_s"):
+            stream.ttft_ns, stream.itl_ns = (round(seconds * 1e9) for seconds in pace)
+        if stream.ttft_ns:
+            heapq.heappush(self.due, (now + stream.ttft_ns, stream.number, stream))
         else:
             self.advance(stream, now)
 
     def advance(self, stream: _Stream, at_ns: int) -> None:
         """The next token, or everything at once where no time lies between tokens."""
         sent = len(stream.times)
-        count = 1 if self.itl_ns else stream.tokens - sent
+        count = 1 if stream.itl_ns else stream.tokens - sent
         now = time.monotonic_ns()
         stream.times.extend([now] * count)
         bursts, rest = divmod(count, _BURST)
@@ -205,7 +209,7 @@ class _Null:
             data += _tail(stream.prompt, stream.tokens)
             stream.tokens = 0
         else:
-            heapq.heappush(self.due, (at_ns + self.itl_ns, stream.number, stream))
+            heapq.heappush(self.due, (at_ns + stream.itl_ns, stream.number, stream))
         self.send(stream, data)
 
     def send(self, stream: _Stream, data: bytes) -> None:

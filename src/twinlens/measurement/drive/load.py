@@ -17,7 +17,7 @@ import pyarrow as pa
 from twinlens.errors import BadInput
 from twinlens.executors.openai.clients import ClientPool, client_pool_of
 from twinlens.executors.protocol import Server
-from twinlens.measurement.client.calibrate import calibrate
+from twinlens.measurement.client.calibrate import CALIBRATION_S, calibrate
 from twinlens.measurement.client.coordinate import Coordinator
 from twinlens.measurement.client.count import needed_clients, refuse_beyond, typical_answer_tokens
 from twinlens.measurement.client.messages import Job
@@ -98,7 +98,7 @@ def _count(
     nothing = Calibration(0.0, 0.0, 0.0)
     if isinstance(pool.clients, int) and pool.clients > 1:
         return pool.clients, None, nothing
-    say("calibrating the client")
+    say(f"calibrating the client, about {CALIBRATION_S:g} s")
     one = calibrate(spec.point.rate_per_s, typical_answer_tokens(spec, load.plan))
     if pool.clients != "auto":
         return 1, None, one

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.executors.openai.executor import undisturbed
-from twinlens.measurement.client.calibrate import calibrate
+from twinlens.measurement.client.calibrate import CALIBRATION_S, calibrate
 from twinlens.measurement.client.count import typical_answer_tokens
 from twinlens.measurement.drive.hopeless import Hope, WhileThereIsHope
 from twinlens.measurement.turns.lockstep_slices import Work
@@ -41,7 +41,7 @@ def load_in_turns(
     if not hasattr(server, "client"):
         yield requests(server, spec, hope)
         return
-    say("calibrating the client")
+    say(f"calibrating the client, about {CALIBRATION_S:g} s")
     update_run(folder, calibration=asdict(calibrate(None, typical_answer_tokens(spec, None))))
     update_run(folder, server_metrics={"reason": _NOT_READ})
     try:

@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import ndtr
-from scipy.stats import rankdata
 
 from twinlens.stats.estimator.autocorrelation import autocorrelation
 
@@ -193,6 +192,8 @@ def _together(level: Floats, slowness: Floats) -> tuple[float, float]:
     How often the same series shifted in time against each other correlate as much, which waits for no formula; and the
     normal law with the variance that the memory of both gives it (Bartlett 1935), which needs no long series.
     """
+    from scipy.stats import rankdata  # half a second at every start, and only a run that was disturbed needs it
+
     a, b = (_standard(rankdata(series)) for series in (level, slowness))
     products = np.fft.irfft(np.fft.rfft(a) * np.conj(np.fft.rfft(b)), a.size) / a.size
     here = float(products[0])
