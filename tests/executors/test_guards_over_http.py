@@ -12,7 +12,7 @@ from hostile_server import hostile
 
 from material import fixed, inference, measured, quiet, spec_of
 from twinlens.executors.openai.executor import OpenAIServer
-from twinlens.measurement.server.compliance import ResponseSampler, client_of, run_compliance_tests
+from twinlens.measurement.server.compliance import ResponseSampler, run_compliance_tests
 from twinlens.record.compliance import ComplianceTest, compliance_tests_in
 from twinlens.schedule.build import load_of
 from twinlens.spec.study import RunSpec
@@ -42,7 +42,7 @@ def guards(server: Server, *, concurrency: int = 6, requests: int = 40, **option
             client.on_response(sampler)
             client.play(load_of(spec).schedule, lambda row: None)
             client.on_response(None)
-            return {guard.id: guard for guard in run_compliance_tests(client_of(client), spec, sampler)}
+            return {guard.id: guard for guard in run_compliance_tests(client, spec, sampler)}
         finally:
             client.close()
 

@@ -183,7 +183,7 @@ def test_tensorrt_llm_without_its_prometheus_page_is_not_asked_for_it_again(tmp_
 
 def test_reading_can_be_switched_off_and_engines_in_this_process_have_no_page(tmp_path: Path) -> None:
     folder = create_run(tmp_path, spec())
-    with scraping(object(), spec(), folder):
+    with scraping(None, spec(), folder):
         pass
     assert "server_metrics" not in json.loads((folder / "run.json").read_text())
     with scraping(Client("http://127.0.0.1:9", metrics_url="off"), spec(), folder):

@@ -43,6 +43,7 @@ class Capabilities:
     `computes_with`: the distribution whose build decides which GPUs can be used ("torch"); "": nobody knows.
     `is_sized_by_theory`: the sum of theory/memory.py is what it needs, so a run that cannot fit is refused.
     `quantises`: it makes a low precision itself, from wider weights. `compares_with_fp32`: it measures fidelity.
+    `saves_weights`: a trainer of it can keep them (`SavesWeights`).
     """
 
     runs: Place = "here"
@@ -57,6 +58,7 @@ class Capabilities:
     is_sized_by_theory: bool = False
     quantises: bool = False
     compares_with_fp32: bool = False
+    saves_weights: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,26 @@
-"""The protocols of an executor: it returns marks and counts, never metrics."""
+"""The protocols of an executor: it returns marks and counts, never metrics.
+
+What one may have besides has a protocol of its own, and is found by `isinstance`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from twinlens.record.client import ClientRecord
 from twinlens.record.compliance import Response
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request
 from twinlens.record.step import Marks
+from twinlens.schedule.content.prompt import Words
 from twinlens.schedule.request import Schedule, ScheduledRequest
 from twinlens.spec.study import RunSpec
 
 if TYPE_CHECKING:
+    from twinlens.executors.openai.target import EndpointConfig
     from twinlens.executors.running import Running
 
 Rows = Callable[[Request], None]
@@ -24,6 +31,7 @@ Say = Callable[[str], None]
 """Takes a short phrase about what is going on, for people who wait."""
 
 
+@runtime_checkable
 class Trainer(Protocol):
     """Runs optimizer steps."""
 
@@ -41,6 +49,7 @@ class Trainer(Protocol):
         ...
 
 
+@runtime_checkable
 class Server(Protocol):
     """Answers requests."""
 
@@ -56,6 +65,83 @@ class Server(Protocol):
     def close(self) -> None:
         """Release everything; called once, whatever happened."""
         ...
+
+
+@runtime_checkable
+class SavesWeights(Protocol):
+    """A trainer whose weights can be kept (`workload.save`); its capabilities say so too."""
+
+    def save(self, folder: Path) -> None:
+        """Write the weights as a Hugging Face folder."""
+        ...
+
+
+@runtime_checkable
+class HasDeviceMemory(Protocol):
+    """An executor whose allocator on a device counts what it gives out."""
+
+    def device_memory(self) -> dict[str, int] | None:
+        """The peak over the rows, in bytes: `allocated_peak_bytes`, `reserved_peak_bytes`; None on a processor."""
+        ...
+
+
+@runtime_checkable
+class NetworkClient(Protocol):
+    """What asks a server over a network: it can be late itself, and others may ask the same server beside it."""
+
+    @property
+    def origin_ns(self) -> int | None:
+        """Time zero of the rows on the monotonic clock; None before the first `play`."""
+        ...
+
+    def begin_at(self, origin_ns: int) -> None:
+        """Let time zero be this moment of the monotonic clock, which clients that play together share."""
+        ...
+
+    def client(self) -> ClientRecord:
+        """How the client itself has done so far."""
+        ...
+
+    def endpoint(self) -> EndpointConfig:
+        """What another client needs to ask this server too."""
+        ...
+
+
+@runtime_checkable
+class AuditableClient(Protocol):
+    """What compliance tests need of a client: every answer as it ends, and requests other than usual."""
+
+    @property
+    def forces_length(self) -> bool:
+        """Whether requests say that an answer may not end before its limit."""
+        ...
+
+    def on_response(self, on_response: OnResponse | None) -> None:
+        """Hand every answer to `on_response` too, as it ends; None: no longer."""
+        ...
+
+    def asking(self, *, words: Words | None = None, in_one_piece: bool = False) -> AbstractContextManager[None]:
+        """Meanwhile ask with other words, or for answers that are not streamed."""
+        ...
+
+    def play(self, schedule: Schedule, rows: Rows) -> None:
+        """As a server's."""
+        ...
+
+
+@runtime_checkable
+class HasNetworkClient(Protocol):
+    """A server that is asked over a network."""
+
+    @property
+    def network_client(self) -> NetworkClient:
+        """What asks it."""
+        ...
+
+
+def network_client_of(server: Server) -> NetworkClient | None:
+    """None for a server in this process: its requests pass no network."""
+    return server.network_client if isinstance(server, HasNetworkClient) else None
 
 
 class Launched(Protocol):
@@ -75,6 +161,7 @@ class Launched(Protocol):
         ...
 
 
+@runtime_checkable
 class Launcher(Protocol):
     """What a Server that starts its own has besides, so that runs can share one: starting may take minutes."""
 

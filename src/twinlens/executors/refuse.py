@@ -8,7 +8,7 @@ from twinlens.executors.options import refuse_wrong_options
 from twinlens.executors.registry import capabilities, refuse_unknown_executor
 from twinlens.spec.model.reference import any_model
 from twinlens.spec.study import ExecutorSpec, RunSpec
-from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 
 _SETTINGS = ("device", "threads")
 
@@ -25,6 +25,8 @@ def refuse_beyond(spec: RunSpec) -> None:
         raise BadInput(
             f"{kind} runs {', '.join(can.precisions)}, and point.precision is {spec.point.precision!r}", code="TL203"
         )
+    if isinstance(spec.workload, TrainingWorkload) and spec.workload.save and not can.saves_weights:
+        raise BadInput(f"workload.save is set, and {kind} cannot save weights; leave it out", code="TL202")
     _refuse_arrivals(spec, can)
     _refuse_family(spec, can)
 

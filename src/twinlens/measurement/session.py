@@ -8,15 +8,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
-from twinlens.executors.protocol import Server, Trainer
+from twinlens.errors import ExecutorFailed, Interrupted, TwinlensError
+from twinlens.executors.protocol import (
+    HasDeviceMemory,
+    NetworkClient,
+    SavesWeights,
+    Server,
+    Trainer,
+    network_client_of,
+)
 from twinlens.executors.registry import capabilities, server, trainer
 from twinlens.executors.running import Running
 from twinlens.measurement.drive.load import player
 from twinlens.measurement.drive.lockstep import serve
-from twinlens.measurement.drive.training import train
+from twinlens.measurement.drive.training import Progress, train
 from twinlens.measurement.facts.origin import marked
 from twinlens.measurement.facts.predicted_work import coverage_of, datasheet_of, theory_of, within_datasheet
 from twinlens.measurement.facts.provenance import provenance
@@ -99,7 +105,12 @@ def _measure(folder: Path, spec: RunSpec, say: SayProgress, handed: Running | No
 
 
 def _measure_with(
-    opened: Any, folder: Path, spec: RunSpec, say: SayProgress, running: Running | None, turns: Turns | None
+    opened: Trainer | Server,
+    folder: Path,
+    spec: RunSpec,
+    say: SayProgress,
+    running: Running | None,
+    turns: Turns | None,
 ) -> int:
     rows: RowWriter | None = None
     try:
@@ -108,13 +119,14 @@ def _measure_with(
         update_run(folder, facts=as_tilde(facts.to_json()))
         rows = open_rows(folder, spec)
         _take(opened, spec, rows, say, facts, running, turns)
-        if held := getattr(opened, "device_memory", lambda: None)():
-            update_run(folder, device_memory=held)
+        if isinstance(opened, HasDeviceMemory) and (peak := opened.device_memory()):
+            update_run(folder, device_memory=peak)
         if settled := seen_afterwards(folder, facts):
             update_run(folder, facts=as_tilde(replace(facts, executor=facts.executor.merged(settled)).to_json()))
         if isinstance(spec.workload, TrainingWorkload) and spec.workload.save:
             say("saving the weights", 1.0, rows.count)
-            _save(opened, folder / "weights")
+            assert isinstance(opened, SavesWeights), "its capabilities say that it saves weights"
+            opened.save(folder / "weights")
     finally:
         if rows is not None:
             rows.close()
@@ -129,7 +141,7 @@ def _note_extended(rows: RowWriter, times: int) -> None:
 
 
 def _take(
-    opened: Any,
+    opened: Trainer | Server,
     spec: RunSpec,
     rows: RowWriter,
     say: SayProgress,
@@ -146,34 +158,57 @@ def _take(
             say("measuring", share, count)
 
     sampling = _sampling(spec, rows.folder, facts, running)
-    if turns is not None and is_under_load(spec):
-        with load_in_turns(opened, spec, rows.folder, lambda phrase: say(phrase, 0.0, 0), _is_up(running)) as work:
-            take_in_turns(work, rows, turns, sampling, _zero_of(opened))
-    elif turns is not None:
-        work = steps(opened) if spec.lens == "training" else batches(opened, spec)
-        take_in_turns(work, rows, turns, sampling, _zero_of(opened))
-    elif spec.lens == "training":
+    if spec.lens == "training":
+        assert isinstance(opened, Trainer)
+        if turns is not None:
+            take_in_turns(steps(opened), rows, turns, sampling)
+            return
         with sampling:
             _note_extended(rows, train(opened, spec, rows, progress, facts.entropy_rate_nats))
-    elif not is_under_load(spec):
+        return
+    assert isinstance(opened, Server)
+    if is_under_load(spec):
+        _take_load(opened, spec, rows, say, progress, sampling, running, turns)
+    elif turns is not None:
+        take_in_turns(batches(opened, spec), rows, turns, sampling, _zero_of(network_client_of(opened)))
+    else:
         with sampling:
             _note_extended(rows, serve(opened, spec, rows, progress))
-    else:
-        with player(opened, spec, rows.folder, lambda phrase: say(phrase, 0.0, 0), _is_up(running)) as play:
-            asking = partial(say, "asking the guards' questions", 1.0)
-            with (
-                with_compliance_tests(opened, spec, rows.folder, lambda: asking(rows.count)),
-                scraping(opened, spec, rows.folder),
-                sampling,  # last, so that samples and rows count from the same moment
-                injected_fault(running, spec.protocol.stall),
-            ):
-                play(rows, progress)
 
 
-def _zero_of(opened: Any) -> Callable[[int], None]:
-    """Tells an executor when time zero is, where it counts from a moment of its own otherwise."""
-    found: Callable[[int], None] = getattr(opened, "begin_at", lambda origin_ns: None)
-    return found
+def _take_load(
+    server: Server,
+    spec: RunSpec,
+    rows: RowWriter,
+    say: SayProgress,
+    progress: Progress,
+    sampling: contextlib.AbstractContextManager[Sampler | None],
+    running: Running | None,
+    turns: Turns | None,
+) -> None:
+    client = network_client_of(server)
+
+    def tell(phrase: str) -> None:
+        say(phrase, 0.0, 0)
+
+    if turns is not None:
+        with load_in_turns(server, spec, rows.folder, tell, _is_up(running)) as work:
+            take_in_turns(work, rows, turns, sampling, _zero_of(client))
+        return
+    with player(server, spec, rows.folder, tell, _is_up(running)) as play:
+        asking = partial(say, "asking the guards' questions", 1.0)
+        with (
+            with_compliance_tests(client, spec, rows.folder, lambda: asking(rows.count)),
+            scraping(client, spec, rows.folder),
+            sampling,  # last, so that samples and rows count from the same moment
+            injected_fault(running, spec.protocol.stall),
+        ):
+            play(rows, progress)
+
+
+def _zero_of(client: NetworkClient | None) -> Callable[[int], None]:
+    """Tells a client when time zero is; an executor in this process counts from its first work by itself."""
+    return client.begin_at if client is not None else lambda origin_ns: None
 
 
 def is_under_load(spec: RunSpec) -> bool:
@@ -230,13 +265,6 @@ def _whole(facts: Facts, spec: RunSpec, running: Running | None) -> Facts:
     work = theory_of(spec) | facts.work
     ceilings = within_datasheet(facts.ceilings, sheet) | sheet
     return replace(facts, executor=record, work=work | coverage_of(work), ceilings=ceilings)
-
-
-def _save(opened: Any, folder: Path) -> None:
-    save = getattr(opened, "save", None)
-    if save is None:
-        raise BadInput("workload.save is set, but this executor cannot save weights", code="TL202")
-    save(folder)
 
 
 def _end_failed(folder: Path, sentence: str) -> None:

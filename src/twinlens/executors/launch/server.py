@@ -25,10 +25,9 @@ from twinlens.executors.launch.ready import free_port, page, wait_until_ready
 from twinlens.executors.launch.recipe import Command, Recipe
 from twinlens.executors.launch.resolve import order_of
 from twinlens.executors.openai.executor import OpenAIServer
-from twinlens.executors.openai.target import EndpointConfig, target_of
+from twinlens.executors.openai.target import target_of
 from twinlens.executors.protocol import Rows, Say
 from twinlens.executors.running import Running
-from twinlens.record.client import ClientRecord
 from twinlens.record.executor.facts import Facts
 from twinlens.schedule.request import Schedule
 from twinlens.spec.study import RunSpec
@@ -53,11 +52,11 @@ class LaunchedProcess:
 
 
 class LaunchedServer:
-    """One recipe as a Server; `http` is the client in it. Without `join`, `open` launches one that `close` ends."""
+    """One recipe as a Server; Without `join`, `open` launches one that `close` ends."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
-        self.http = OpenAIServer()
+        self._client = OpenAIServer()
         self._joined: Running | None = None
         self._own: LaunchedProcess | None = None
         self._usable: set[int] = set()
@@ -108,35 +107,23 @@ class LaunchedServer:
         metrics = {"metrics_url": server.url.removesuffix("/v1") + self._recipe.metrics}
         asked = {**metrics, **self._settings(spec).client, "url": server.url, "model": server.model}
         target = target_of(self._recipe.kind, asked)
-        facts = self.http.attach(target, spec, say)
+        facts = self._client.attach(target, spec, say)
         if server.facts is None:
             return facts
         record = facts.executor.merged(server.facts.executor)
         return replace(server.facts, executor=record, notes=(*server.facts.notes, *facts.notes))
 
     def play(self, schedule: Schedule, rows: Rows) -> None:
-        self.http.play(schedule, rows)
-
-    def endpoint(self) -> EndpointConfig:
-        """What another client needs to ask this server too."""
-        return self.http.endpoint()
-
-    def begin_at(self, origin_ns: int) -> None:
-        """Let time zero be this moment of the monotonic clock."""
-        self.http.begin_at(origin_ns)
+        self._client.play(schedule, rows)
 
     @property
-    def origin_ns(self) -> int | None:
-        """Time zero on the monotonic clock; None before the first `play`."""
-        return self.http.origin_ns
-
-    def client(self) -> ClientRecord:
-        """How the client itself has done so far."""
-        return self.http.client()
+    def network_client(self) -> OpenAIServer:
+        """What asks it."""
+        return self._client
 
     def close(self) -> None:
         try:
-            self.http.close()
+            self._client.close()
         finally:
             if self._usable:
                 os.sched_setaffinity(0, self._usable)

@@ -29,6 +29,7 @@ EXECUTOR = Executor(
         is_sized_by_theory=True,
         quantises=True,
         compares_with_fp32=True,
+        saves_weights=True,
     ),
     trainer=_trainer,
     server=_server,

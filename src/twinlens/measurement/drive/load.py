@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from twinlens.errors import BadInput
 from twinlens.executors.openai.clients import ClientPool, client_pool_of
-from twinlens.executors.protocol import Server
+from twinlens.executors.protocol import NetworkClient, Server, network_client_of
 from twinlens.measurement.client.calibrate import CALIBRATION_S, calibrate
 from twinlens.measurement.client.coordinate import Coordinator
 from twinlens.measurement.client.count import needed_clients, refuse_beyond, typical_answer_tokens
@@ -55,24 +55,25 @@ def player(
             file.write_table(load.plan.to_table())
     if load.unusable:
         update_run(folder, unusable_trace_rows=load.unusable)
-    if not hasattr(server, "client"):  # only a client over a network has lateness of its own
+    client = network_client_of(server)
+    if client is None:  # only a client over a network has lateness of its own
         yield partial(_alone, server, load, spec, hope)
         return
     pool = client_pool_of(spec.executor.options)
     if pool.on is not None:
         from twinlens.measurement.client.ray_cluster import dispatched  # Ray: heavy, and an extra
 
-        with dispatched(pool, spec, load.plan, _endpoint(server), say) as (jobs, clients):
-            yield _pool_player(server, spec, folder, jobs, clients, say, {}, hope)
+        with dispatched(pool, spec, load.plan, client.endpoint(), say) as (jobs, clients):
+            yield _pool_player(client, spec, folder, jobs, clients, say, {}, hope)
         return
     count, why, one = _count(pool, spec, load, say)
     if count == 1:
         refuse_beyond(spec, load.plan, one)
         update_run(folder, calibration=asdict(one))
-        yield partial(_recorded, server, load, spec, folder, {"clients_why": why} if why else {}, hope)
+        yield partial(_recorded, server, client, load, spec, folder, {"clients_why": why} if why else {}, hope)
         return
-    with interrupt_once(), _processes(jobs_for(spec, load.plan, _endpoint(server), count)) as (jobs, clients):
-        yield _pool_player(server, spec, folder, jobs, clients, say, {"clients_why": why}, hope)
+    with interrupt_once(), _processes(jobs_for(spec, load.plan, client.endpoint(), count)) as (jobs, clients):
+        yield _pool_player(client, spec, folder, jobs, clients, say, {"clients_why": why}, hope)
 
 
 @contextlib.contextmanager
@@ -111,7 +112,7 @@ def _count(
 
 
 def _pool_player(
-    server: Any,
+    client: NetworkClient,
     spec: RunSpec,
     folder: Path,
     jobs: list[Job],
@@ -140,7 +141,7 @@ def _pool_player(
 
         together = Coordinator(jobs, clients, take, told)
         try:
-            together.play(server.begin_at)
+            together.play(client.begin_at)
         finally:
             update_run(folder, client=together.record() | about)
 
@@ -148,7 +149,8 @@ def _pool_player(
 
 
 def _recorded(
-    server: Any,
+    server: Server,
+    client: NetworkClient,
     load: Load,
     spec: RunSpec,
     folder: Path,
@@ -160,7 +162,7 @@ def _recorded(
     try:
         _alone(server, load, spec, hope, rows, progress)
     finally:
-        update_run(folder, client=server.client().to_json() | about)
+        update_run(folder, client=client.client().to_json() | about)
 
 
 def _alone(server: Server, load: Load, spec: RunSpec, hope: Hope, rows: RowWriter, progress: Progress) -> None:
@@ -173,10 +175,3 @@ def _alone(server: Server, load: Load, spec: RunSpec, hope: Hope, rows: RowWrite
 
     server.play(WhileThereIsHope(load.schedule, hope), take)
     hope.check()
-
-
-def _endpoint(server: Any) -> Any:
-    endpoint = getattr(server, "endpoint", None)
-    if endpoint is None:
-        raise BadInput("this executor has one client only; take executor.options.clients = 1", code="TL207")
-    return endpoint()

@@ -10,21 +10,19 @@ import random
 import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from twinlens.executors.protocol import OnResponse, Rows
+from twinlens.executors.protocol import AuditableClient, NetworkClient
 from twinlens.record.compliance import ComplianceTest, Response
 from twinlens.record.request import Request
 from twinlens.record.store import update_run
 from twinlens.schedule.content.draw import single_requests
-from twinlens.schedule.content.prompt import Words
 from twinlens.schedule.loop.closed_loop import ClosedLoop
-from twinlens.schedule.request import Schedule, ScheduledRequest
+from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.compliance import Timed, TokenFaults, answers, caching, compared, length, not_applicable, tokens
@@ -38,17 +36,6 @@ _LEAST_PATIENCE_S = 30.0
 _SALT = 0x6A4D
 _LEAST_TOGETHER = 1.5  # below this mean in flight an answer under load is an answer alone
 _NO_TEXT = "this executor's answers cannot be listened to: guards are for servers over HTTP"
-
-
-@runtime_checkable
-class AuditableClient(Protocol):
-    """What compliance tests need of an executor: every answer as it ends, and requests other than usual."""
-
-    @property
-    def forces_length(self) -> bool: ...
-    def on_response(self, on_response: OnResponse | None) -> None: ...
-    def asking(self, *, words: Words | None = None, in_one_piece: bool = False) -> AbstractContextManager[None]: ...
-    def play(self, schedule: Schedule, rows: Rows) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +86,10 @@ class ResponseSampler:
             self.sample[at] = sampled
 
 
-def client_of(server: object) -> AuditableClient | None:
-    """The client in a server, if it is one over HTTP: itself, or the one that a launcher has in `http`."""
-    found = getattr(server, "http", server)
-    return found if isinstance(found, AuditableClient) else None
-
-
 @contextmanager
-def with_compliance_tests(server: object, spec: RunSpec, folder: Path, told: Callable[[], None]) -> Iterator[None]:
+def with_compliance_tests(
+    asker: NetworkClient | None, spec: RunSpec, folder: Path, told: Callable[[], None]
+) -> Iterator[None]:
     """Listen to a load, and afterwards ask, rule and write `guards` into run.json; nothing where none are asked for.
 
     `told` is called when the questions begin. A load that fails is not ruled on.
@@ -114,7 +97,8 @@ def with_compliance_tests(server: object, spec: RunSpec, folder: Path, told: Cal
     if not spec.protocol.guards:
         yield
         return
-    client, sampler = client_of(server), ResponseSampler(spec.seed)
+    client = asker if isinstance(asker, AuditableClient) else None
+    sampler = ResponseSampler(spec.seed)
     if client is not None:
         client.on_response(sampler)
     try:

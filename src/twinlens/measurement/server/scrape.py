@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from twinlens.executors.openai.target import Target
+from twinlens.executors.protocol import NetworkClient
 from twinlens.measurement.server.columns import Columns, sample_of
 from twinlens.measurement.server.page import NoPage, ServerPage, pause
 from twinlens.record.server_metrics import ServerSample
@@ -121,23 +121,22 @@ class Scraper:
 
 
 @contextlib.contextmanager
-def scraping(server: Any, spec: RunSpec, folder: Path) -> Iterator[None]:
-    """Read the metrics page of the server behind `server` meanwhile, into server.arrows of the run folder.
+def scraping(client: NetworkClient | None, spec: RunSpec, folder: Path) -> Iterator[None]:
+    """Read the metrics page of the server that `client` asks meanwhile, into server.arrows of the run folder.
 
-    What is asked of `server`: `endpoint().target`, as clients over a network have it, and `origin_ns`. Without them
-    nothing is read. Where there is no page, `server_metrics` in run.json says why, and the run goes on.
+    Where nothing is asked over a network, nothing is read. Where there is no page, `server_metrics` in run.json says
+    why, and the run goes on.
     """
-    endpoint = getattr(server, "endpoint", None)
-    if endpoint is None:
+    if client is None:
         yield
         return
-    target: Target = endpoint().target
+    target = client.endpoint().target
     if target.metrics_url == "off":
         update_run(folder, server_metrics={"reason": 'executor.options.metrics_url is "off"'})
         yield
         return
     with open_server(folder) as rows:
-        scraper = Scraper(ServerPage(target), rows.add, spec.protocol.telemetry_s, lambda: server.origin_ns)
+        scraper = Scraper(ServerPage(target), rows.add, spec.protocol.telemetry_s, lambda: client.origin_ns)
         reason = scraper.begin()
         if reason is not None:
             update_run(folder, server_metrics=scraper.to_json() | {"reason": reason})

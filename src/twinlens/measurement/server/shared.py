@@ -6,13 +6,12 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.launch.log import read_log, telling_line
-from twinlens.executors.protocol import Launched, Launcher
+from twinlens.executors.protocol import Launched, Launcher, Server, Trainer
 from twinlens.executors.registry import launcher
 from twinlens.executors.running import Running
 from twinlens.measurement.machine.nvidia import Gpu, open_gpus
@@ -76,12 +75,14 @@ def shared_server(folder: Path) -> Iterator[SharedServer]:
 
 
 @contextmanager
-def joined(opened: Any, folder: Path, spec: RunSpec, say: Phrase, handed: Running | None) -> Iterator[Running | None]:
+def joined(
+    opened: Trainer | Server, folder: Path, spec: RunSpec, say: Phrase, handed: Running | None
+) -> Iterator[Running | None]:
     """`opened` asks the server it was handed, or one of its own that ends here; None for what starts no server.
 
     Raises ExecutorFailed (TL305) at the end if the server has not lived through the run.
     """
-    if not hasattr(opened, "launch"):
+    if not isinstance(opened, Launcher):
         yield None
         return
     own: Launched | None = None

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from twinlens.executors.openai.executor import undisturbed
+from twinlens.executors.protocol import Server, network_client_of
 from twinlens.measurement.client.calibrate import CALIBRATION_S, calibrate
 from twinlens.measurement.client.count import typical_answer_tokens
 from twinlens.measurement.drive.hopeless import Hope, WhileThereIsHope
@@ -31,14 +31,15 @@ _NOT_READ = "points took turns, and the server's totals go on counting through a
 
 @contextmanager
 def load_in_turns(
-    server: Any, spec: RunSpec, folder: Path, say: Callable[[str], None], is_up: Callable[[], bool]
+    server: Server, spec: RunSpec, folder: Path, say: Callable[[str], None], is_up: Callable[[], bool]
 ) -> Iterator[Work]:
     """Everything made ready for turns of a closed loop; the client is calibrated before, while all others wait.
 
     The work raises ExecutorFailed (TL306) for a run that is given up. `is_up` as for `player`.
     """
     hope = Hope(spec.protocol.hopeless_s, is_up)
-    if not hasattr(server, "client"):
+    client = network_client_of(server)
+    if client is None:
         yield requests(server, spec, hope)
         return
     say(f"calibrating the client, about {CALIBRATION_S:g} s")
@@ -48,10 +49,10 @@ def load_in_turns(
         with undisturbed():
             yield requests(server, spec, hope)
     finally:
-        update_run(folder, client=server.client().to_json())
+        update_run(folder, client=client.client().to_json())
 
 
-def requests(server: Any, spec: RunSpec, hope: Hope) -> Work:
+def requests(server: Server, spec: RunSpec, hope: Hope) -> Work:
     """Requests of a closed loop: as many as the turn asks for, four whole waves at least, or until its time is up."""
     workload = spec.workload
     assert isinstance(workload, InferenceWorkload)
