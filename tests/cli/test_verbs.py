@@ -69,16 +69,66 @@ def test_help_names_every_verb_and_each_explains_itself() -> None:
         assert shown.stderr == ""
 
 
+def test_help_says_each_verb_in_a_whole_sentence_and_where_to_start() -> None:
+    for word in ("-h", "--help"):
+        shown = call(word).stdout
+        assert "..." not in shown.partition("Start here")[2].replace("VERB ...", "")
+        assert max(map(len, shown.splitlines())) <= 80
+        assert shown.index("Start here:") < shown.index("Measure:") < shown.index("Options:")
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("bench", "'measure'"),
+        ("compare", "'show'"),
+        ("shwo", "'show'"),
+        ("help", "twinlens --help"),
+        ("xyzzy", "known:"),
+    ],
+)
+def test_a_verb_that_is_none_is_answered_with_one_that_is(word: str, says: str) -> None:
+    wrong = call(word)
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert f"there is no verb {word!r}" in wrong.stderr
+    assert says in wrong.stderr
+
+
+def test_words_of_other_tools_name_verbs_that_are_there_or_are_to_come() -> None:
+    from twinlens.cli.help import _MEANT
+
+    assert set(_MEANT.values()) <= {*VERBS, "new"}
+    assert not set(_MEANT) & {*VERBS, "new"}
+
+
+def test_explain_without_a_word_names_every_page() -> None:
+    from twinlens.pages import KINDS, names
+
+    shown = " ".join(call("explain").stdout.split())
+    assert [name for kind in KINDS for name in names(kind) if name not in shown] == []
+
+
+def test_a_terminal_without_our_letters_gets_the_nearest_ones(measured_runs: Path) -> None:
+    shown = twinlens("show", measured_runs, PYTHONIOENCODING="ascii")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout.isascii()
+    assert "+-" in shown.stdout
+    assert "?" not in shown.stdout
+    run = find_runs(measured_runs)[0].folder
+    data = twinlens("show", run, "--json", PYTHONIOENCODING="ascii").stdout
+    assert json.loads(data) == json.loads((run / "summary.json").read_text())
+
+
 def test_the_version_is_the_packages_own() -> None:
     assert call("--version").stdout == f"twinlens {__version__}\n"
 
 
 def test_no_verb_shows_help_and_a_wrong_one_is_an_error() -> None:
-    assert "Commands:" in call().output
+    assert "Start here:" in call().output
     wrong = call("mesure")
     assert wrong.exit_code == 2
     assert wrong.stdout == ""
-    assert "No such command 'mesure'" in wrong.stderr
+    assert "there is no verb 'mesure'; did you mean 'measure'?" in wrong.stderr
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,17 @@ from typing import Annotated
 
 import typer
 
+from twinlens.cli.help import Verbs
+from twinlens.cli.plain_letters import REPLACE
 from twinlens.system.interrupts import heard
 from twinlens.system.numpy_threads import load_numpy
 from twinlens.version import __version__
 
 app = typer.Typer(
     name="twinlens",
+    cls=Verbs,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    subcommand_metavar="VERB ...",
     help="Two lenses on AI performance, training and inference, never averaged.",
     no_args_is_help=True,
     add_completion=False,
@@ -47,7 +52,7 @@ On = Annotated[
 Gate = Annotated[
     bool, typer.Option("--gate", help="Exit 1 if a run is not ranked, misses its target or SLO, or is a no-go.")
 ]
-Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, study folders, or folders of them.")]
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders, study folders, or folders of them.")]
 
 
 def _version(asked: bool) -> None:
@@ -67,7 +72,7 @@ def _options(
 
 @app.command()
 def demo(out: Out = Path("runs"), json: Json = False, quiet: Quiet = False, fresh: Fresh = False) -> None:
-    """Train and serve a small model on this machine, at several precisions, and report the two as two."""
+    """Train and serve a small model here, and report both lenses."""
     load_numpy()
     from twinlens.cli.demo import run
 
@@ -80,7 +85,7 @@ def probe(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Who is this machine: what it says of itself, and measured ceilings per precision."""
+    """Who is this machine, with measured ceilings per precision."""
     load_numpy()
     from twinlens.cli.probe import run
 
@@ -91,7 +96,7 @@ def probe(
 def check(
     spec: Annotated[Path, typer.Argument(metavar="SPEC")], set_: Set = None, at: At = None, json: Json = False
 ) -> None:
-    """Check a spec, print it resolved, and what theory predicts. Touches nothing."""
+    """Check a spec and predict it from theory; touches nothing."""
     load_numpy()
     from twinlens.cli.check import run
 
@@ -116,7 +121,7 @@ def measure(
     gate: Gate = False,
     on: On = None,
 ) -> None:
-    """Measure a spec, an example, or a server that is up (--url); goes on where it was interrupted."""
+    """Measure a spec, an example, or a server that is up (--url). An interrupted study is resumed."""
     load_numpy()
     from twinlens.cli.asked import Asked
     from twinlens.cli.measure import Switches, cluster, run
@@ -132,7 +137,7 @@ def show(
     tool: Annotated[str | None, typer.Option("--as", metavar="TOOL", help="In the figures of another tool.")] = None,
     whole: Annotated[bool, typer.Option("--all", help="Every metric, and how each was computed.")] = False,
 ) -> None:
-    """A run on one screen, or the points of a study; with --as vllm, guidellm, aiperf …, as that tool counts."""
+    """A run on one screen, or the points of a study in tables. With --as vllm: as that tool counts."""
     load_numpy()
     from twinlens.cli.show import run
 
@@ -144,7 +149,7 @@ def report(
     runs: Runs,
     file: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.html")] = Path("report.html"),
 ) -> None:
-    """One self-contained HTML file."""
+    """Write one self-contained HTML file."""
     load_numpy()
     from twinlens.cli.report import run
 
@@ -153,7 +158,7 @@ def report(
 
 @app.command()
 def explain(word: Annotated[str | None, typer.Argument(metavar="WORD")] = None) -> None:
-    """What a metric, label, error or term means, and how it is computed. Without a word: the names of all pages."""
+    """What a metric, label, error or term means. Without a word: the names of all pages."""
     from twinlens.cli.explain import run
 
     run(word)
@@ -165,7 +170,7 @@ def list_(
     out: Out = Path("runs"),
     json: Json = False,
 ) -> None:
-    """What is available here."""
+    """What is available here: models, examples, metrics, runs …"""
     from twinlens.cli.listing import run
 
     run(kind, out, json)
@@ -175,7 +180,7 @@ def main() -> None:
     """Entry point of the `twinlens` command."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
-            stream.reconfigure(errors="replace")  # a terminal without our letters gets question marks, and no traceback
+            stream.reconfigure(errors=REPLACE)
     with heard():  # a verb says a sentence; until it is imported, the exit code must do
         app()
 

@@ -31,8 +31,9 @@ def err() -> Console:
 
 
 def print_json(data: Any) -> None:
-    """Plain JSON on stdout, as it is written on disk."""
-    sys.stdout.write(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    """Plain JSON on stdout, as it is written on disk; in escapes where stdout has not all letters."""
+    is_utf = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    sys.stdout.write(json.dumps(data, indent=1, ensure_ascii=not is_utf, allow_nan=False) + "\n")
 
 
 @contextmanager

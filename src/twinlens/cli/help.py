@@ -1,0 +1,69 @@
+"""What `twinlens --help` prints: where to start, and the verbs in groups; and what a wrong verb was meant to be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperGroup
+
+from twinlens.errors import nearest
+
+_START = (
+    ("twinlens measure --url http://127.0.0.1:8000/v1 --at rate_per_s=1,2,4", "a server that is up"),
+    ("twinlens demo", "both lenses on this machine, in minutes"),
+    ("twinlens list examples", "specs to start from: twinlens measure NAME"),
+    ("twinlens explain ttft", "what a printed number means"),
+)
+_GROUPS = {
+    "Measure": ("demo", "measure", "check", "new", "probe"),
+    "Read": ("show", "report"),
+    "Look up": ("explain", "list"),
+}
+_EXIT_CODES = "Exit: 0 done, 1 a gate failed, 2 bad input, 3 the executor failed, 130 stopped (rows are kept)."
+_MEANT = {
+    "init": "new", "create": "new", "template": "new",
+    "run": "measure", "bench": "measure", "benchmark": "measure", "serve": "measure", "profile": "measure",
+    "load": "measure", "test": "measure",
+    "compare": "show", "diff": "show", "summary": "show", "table": "show", "view": "show", "export": "show",
+    "html": "report", "plot": "report", "validate": "check", "lint": "check", "plan": "check", "estimate": "check",
+    "info": "probe", "hardware": "probe", "doctor": "probe", "ls": "list", "models": "list", "runs": "list",
+    "man": "explain", "docs": "explain", "what": "explain", "define": "explain",
+}  # fmt: skip
+"""Words of other tools, and the verb here that comes nearest."""
+
+
+class Verbs(TyperGroup):
+    """The command line's verbs."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Start here"):
+            formatter.write_dl(list(_START))
+        for title, names in _groups(self.commands).items():
+            with formatter.section(title):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=200)) for name in names])
+        options = [record for param in self.get_params(ctx) if (record := param.get_help_record(ctx)) is not None]
+        with formatter.section("Options"):
+            formatter.write_dl(options)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        formatter.write_paragraph()
+        formatter.write_text(f"`twinlens VERB -h` has a verb's options. {_EXIT_CODES}")
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in self.commands and not args[0].startswith("-"):
+            ctx.fail(f"there is no verb {args[0][:40]!r}; {_meant(args[0], self.commands)}")
+        return super().resolve_command(ctx, args)
+
+
+def _groups(commands: Any) -> dict[str, list[str]]:
+    """The verbs that are there, each in one group; one that has no group yet stands with those that read."""
+    found = {title: [name for name in names if name in commands] for title, names in _GROUPS.items()}
+    found["Read"] += [name for name in commands if not any(name in names for names in found.values())]
+    return found
+
+
+def _meant(word: str, commands: Any) -> str:
+    verb = _MEANT.get(word.lower(), "")
+    if word.lower() == "help":
+        return "take `twinlens --help`, or `twinlens VERB --help`"
+    return f"did you mean {verb!r}?" if verb in commands else nearest(word.lower(), commands)
