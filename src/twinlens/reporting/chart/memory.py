@@ -46,7 +46,9 @@ def memory_chart(lens: LensView, entries: tuple[Entry, ...], id: str) -> Figure 
     part = max(parts[largest], key=lambda label: parts[largest][label])
     title = f"{largest} needs {show(totals[largest], 'bytes')}, most of it for the {part}."
     if part == _REST:
-        title = f"{largest} peaks at {show(totals[largest], 'bytes')}, most of it in no named category."
+        title = (
+            f"{largest} peaks at {show(totals[largest], 'bytes')}, most of it outside the categories that are counted."
+        )
     caption = (
         "Bytes by category, mean of runs. Grey: the sampled peak of the process or device less these, "
         "so the framework itself, temporary buffers and fragmentation. Not drawn where no peak was sampled."

@@ -51,7 +51,9 @@ def pareto_chart(entries: tuple[Entry, ...], load: LoadKind, id: str) -> Figure 
         "Hollow points are not ranked and on no front."
     )
     kind = {"rate": "open-loop ", "concurrency": "closed-loop "}.get(load, "")
-    title = f"{len(front)} of {len(ranked)} ranked {kind}points have the best throughput for their speed for each user."
+    title = (
+        f"{len(front)} of {len(ranked)} ranked {kind}points are on the Pareto front of throughput and speed per user."
+    )
     return figure(id, chart, title, caption)
 
 

@@ -72,7 +72,7 @@ def timeline(entry: Entry, id: str) -> Figure | None:
         panels.append(_panel(entry, summary, x, y, title, most, last, index == len(series)))
     chart = alt.vconcat(*panels, spacing=14).resolve_scale(x="shared", color="shared")
     rows = sum(one[2].size for one in series)
-    words = f"{rows:,} rows of {runs_word(len(series))}; the least and the greatest of each stretch are kept. "
+    words = f"{rows:,} rows of {runs_word(len(series))}; each stretch shows its lowest and highest value. "
     if any(summary.verdict.ranked for _, summary, *_ in series):
         words += (
             "Orange: before the steady window (warm-up). Blue: the steady window, where every number is from. "

@@ -127,7 +127,9 @@ def validity(view: View, stack: Stack) -> tuple[str, ...]:
                     found.append(f"{display.clean(run.id, 80)} ended with an error: {display.clean(run.error)}")
     for who, verdict, missing in stack.completeness:
         if verdict == "vendor-number":
-            found.append(f"{who}: too little is known of who ran; this is no better than a vendor's number.")
+            found.append(
+                f"{who}: too little is known of the executor; treat this like an unverified figure of a vendor."
+            )
         elif missing:
             found.append(f"{who}: the executor is {verdict}; {len(missing)} facts are not known.")
     found += [f"{run} recorded no executor, so its numbers belong to no known stack." for run in stack.without]

@@ -39,15 +39,14 @@ def sentences(
 
 
 def both_counts(one: Group, stalled_s: float) -> str | None:
-    """What a stall does to the wait for a first token, counted from when it was due and from when it was sent."""
+    """The effect of a pause on p90 TTFT, measured from when requests were due and from when they were sent."""
     found = [one.metrics.get(name) for name in ("ttft_s_p90", "ttft_from_send_s_p90")]
     if any(wait is None or wait.value is None for wait in found):
         return None
     due, sent = (display.value(wait) for wait in found)
     return (
-        f"In mid-run the server stood still for {stalled_s:g} s. Counted from when it was due, every tenth request "
-        f"waited {due} or longer for its first token; counted from when it was sent, {sent}: that count leaves out "
-        "the wait before sending, which users feel."
+        f"The server was paused for {stalled_s:g} s during the run. p90 TTFT is {due} measured from when requests "
+        f"were due, and {sent} measured from when they were sent. Users feel the first."
     )
 
 
@@ -192,9 +191,9 @@ def _alone(ranked: Sequence[Group], name: str) -> str:
     spread = display.spread(pair[1]) if pair else ""
     how = ", ".join(filter(None, (spread, runs_word(len(one.runs)))))
     amount = display.value(pair[1]) if pair else "no rate"
-    why = "no other precision can be ranked beside it"
+    why = "there is no ratio, as no other precision is ranked"
     if len(ranked) > 1:
-        why = "what it would be set against is not ranked"
+        why = "there is no ratio, as the other precision is not ranked"
     return f"{name} sustains {amount} ({how}); {why}."
 
 

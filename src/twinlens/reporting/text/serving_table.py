@@ -128,8 +128,8 @@ def _shown(columns: Sequence[Column], groups: Sequence[Group]) -> list[Estimate]
 
 def _legend(load: LoadKind, shown: Sequence[Estimate]) -> str:
     what = {
-        "rate": "rate: asked, as an open loop that waits for no answer.",
-        "concurrency": "in flight: asked, as a closed loop in which each answer starts the next request.",
+        "rate": "rate: requests sent per second, on schedule (open loop).",
+        "concurrency": "in flight: requests in flight; each answer starts the next request (closed loop).",
         "other": "due: the rate at which requests came.",
     }[load]
     return (
