@@ -1,4 +1,4 @@
-"""`python -m benchmarks.coverage [SIMULATIONS]`: how often each kind of interval holds the truth, as a table."""
+"""`python -m benchmarks.coverage [SIMULATIONS] [intervals|searches]`: how often they hold the truth, as tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from benchmarks.coverage.kinds import Case, every
+from benchmarks.coverage.kinds import Case, every, with_long_truths
 from benchmarks.coverage.searches import Server, search
 from twinlens.version import __version__
 
@@ -23,16 +23,23 @@ SERVERS = (
 def main(words: list[str]) -> int:
     """Simulate and print; 2,000 simulations a line where nothing else is asked for."""
     count = int(words[0]) if words else 2000
+    wanted = words[1:] or ["intervals", "searches"]
     print(f"Twinlens {__version__}, seeds 0 …, at most {count:,} simulations a line.\n")
-    print("| interval | rows | given | holds | too low | too high |\n|---|---|---|---|---|---|")
-    for case in every():
-        print(line(case, max(20, round(count * case.weight))), flush=True)
+    if "intervals" in wanted:
+        print("| interval | rows | given | holds | too low | too high |\n|---|---|---|---|---|---|")
+        for case in (*every(), *with_long_truths()):
+            print(line(case, max(20, round(count * case.weight))), flush=True)
+    if "searches" in wanted:
+        _searches(max(20, count // 2))
+    return 0
+
+
+def _searches(count: int) -> None:
     print("\n| search at 95 % | requests a run | holds | low above the truth | high below | high / low | narrow |")
     print("|---|---|---|---|---|---|---|")
     for server in SERVERS:
         for requests in (400, 1000, 3000):
-            print(search_line(server, requests, max(20, count // 20)), flush=True)
-    return 0
+            print(search_line(server, requests, count), flush=True)
 
 
 def line(case: Case, count: int) -> str:

@@ -11,7 +11,16 @@ import numpy as np
 from scipy.special import ndtri
 
 from benchmarks.coverage.batches import batched, true_gap_s
-from benchmarks.coverage.truths import first_order, stays
+from benchmarks.coverage.truths import (
+    LONG_BURN_IN,
+    QUANTILES,
+    UNSEEN,
+    first_order,
+    served,
+    stay_quantiles,
+    stays,
+    truth_of,
+)
 from twinlens.record.estimate import Estimate
 from twinlens.stats.estimator.bootstrap import rate_interval
 from twinlens.stats.estimator.censored import censored_quantile
@@ -20,11 +29,13 @@ from twinlens.stats.estimator.quantile import quantile
 from twinlens.stats.estimator.ratio import difference_of_runs, ratio_of_runs
 from twinlens.stats.estimator.repeats import over_runs
 from twinlens.stats.serving.goodput import share
-from twinlens.stats.serving.latency import gaps_s
+from twinlens.stats.serving.latency import decoding, gaps_s
+from twinlens.stats.serving.metrics import serving_metrics
+from twinlens.stats.serving.window import find_window
 
 Generator = np.random.Generator
 CV = 0.1
-LENGTHS = (22, 70, 200, 1000)
+LENGTHS = (22, 70, 200, 1000, 3000)
 _STALL, _STALLS = 10.0, 0.02
 
 
@@ -62,6 +73,7 @@ _SERIES = (
         1 + _STALLS * (_STALL - 1),
         None,
     ),
+    ("M/M/1 stays, load 0.3", lambda rng, n: stays(rng, n, 0.3), 1 / 0.7, lambda q: -math.log1p(-q) / 0.7),
     ("M/M/1 stays, load 0.5", lambda rng, n: stays(rng, n, 0.5), 2.0, lambda q: -2 * math.log1p(-q)),
     ("M/M/1 stays, load 0.8", lambda rng, n: stays(rng, n, 0.8), 5.0, lambda q: -5 * math.log1p(-q)),
 )  # fmt: skip
@@ -80,7 +92,7 @@ def within_runs() -> Iterator[Case]:
             if not name.startswith("M/M/1"):
                 yield Case("rate", rows, lambda rng, d=draw, n=n: _rate(d(rng, n)), 1 / mean)  # type: ignore[misc]
             yield Case("mean", rows, lambda rng, d=draw, n=n: mean_interval(d(rng, n), unit="s"), mean)  # type: ignore[misc]
-            for q in (0.5, 0.9, 0.99) if at else ():
+            for q in QUANTILES if at else ():
                 found: Any = lambda rng, d=draw, n=n, q=q: quantile(d(rng, n), q, unit="s", in_time_order=True)  # noqa: E731
                 yield Case(f"p{100 * q:g}", rows, found, at(q))  # type: ignore[misc]
 
@@ -97,7 +109,39 @@ def gaps() -> Iterator[Case]:
 
 
 def _gap(requests: Any, q: float) -> Estimate:
-    return censored_quantile(gaps_s(requests, np.arange(len(requests))), q, unit="s", what="gaps")
+    rows = np.arange(len(requests))
+    gaps = gaps_s(requests, rows)
+    return censored_quantile(gaps, q, unit="s", what="gaps", together=decoding(requests, rows, gaps))
+
+
+def unseen() -> Iterator[Case]:
+    """Rows of kinds that the rules were not chosen on: their truth is that of ten long runs."""
+    for name, draw in UNSEEN:
+        mean, at = truth_of(draw)
+        for n in LENGTHS[2:]:
+            rows = f"not chosen on: {name}; {n} rows"
+            yield Case("mean", rows, lambda rng, d=draw, n=n: mean_interval(d(rng, n), unit="s"), mean, 0.4)  # type: ignore[misc]
+            for q in QUANTILES:
+                found: Any = lambda rng, d=draw, n=n, q=q: quantile(d(rng, n), q, unit="s", in_time_order=True)  # noqa: E731
+                yield Case(f"p{100 * q:g}", rows, found, at[q], 0.4)
+
+
+def queues() -> Iterator[Case]:
+    """Latencies of whole served runs, as a report shows them: window, requests in flight and all."""
+    for servers, load in ((1, 0.3), (1, 0.5), (1, 0.8), (1, 0.9), (4, 0.5), (4, 0.8), (16, 0.85)):
+        truths = stay_quantiles(servers, load)
+        for n in (200, 1000, 3000, 10_000):
+            for q in QUANTILES:
+                draw: Any = lambda rng, a=(servers, load, n, q): _latency(rng, *a)  # noqa: E731
+                rows = f"M/M/{servers}, load {load:g}; {n} requests"
+                yield Case(f"e2e p{100 * q:g}", rows, draw, truths[q], 0.1 if n > 3000 else 0.2)
+
+
+def _latency(rng: Generator, servers: int, load: float, n: int, q: float) -> Estimate:
+    requests = served(rng, load * servers, n, servers, 1.0, LONG_BURN_IN)
+    window = find_window(requests, "open")
+    assert window is not None
+    return serving_metrics(requests, window, None, None)[f"e2e_latency_s_p{100 * q:g}"]
 
 
 def _limited(rng: Generator, load: float, q: float, n: int) -> Estimate:
@@ -177,8 +221,14 @@ def over() -> Iterator[Case]:
                        lambda rng, a=(cv, runs): difference_of_runs(rng.normal(5, a[0], a[1]), rng.normal(5, 2 * a[0], a[1]), unit="1"), 0.0)  # type: ignore[misc]  # fmt: skip  # noqa: E501
 
 
+def with_long_truths() -> Iterator[Case]:
+    """What stands in the table and takes long runs to know the truth of."""
+    yield from unseen()
+    yield from queues()
+
+
 def every() -> Iterator[Case]:
-    """All kinds, as they stand in the table."""
+    """All kinds whose truth is known at once, as they stand in the table."""
     yield from within_runs()
     yield from gaps()
     yield from shares()

@@ -7,10 +7,13 @@ import pytest
 from benchmarks.coverage.batches import batched, true_gap_s
 from benchmarks.coverage.kinds import Case, every, within_runs
 from benchmarks.coverage.searches import Server, search
+from benchmarks.coverage.truths import served
 
 from twinlens.record.estimate import Estimate
 from twinlens.stats.estimator.censored import censored_quantile
 from twinlens.stats.serving.latency import gaps_s
+from twinlens.stats.serving.metrics import serving_metrics
+from twinlens.stats.serving.window import find_window
 
 
 def covers(found: list[Estimate], truth: float) -> tuple[int, float]:
@@ -26,18 +29,18 @@ def test_gaps_of_one_batch_are_one_observation(slots: int) -> None:
     runs = [batched(np.random.default_rng([slots, seed]), steps, slots) for seed in range(12)]
     pooled = [gaps_s(one, np.arange(len(one))) for one in runs]
     for q, most in ((0.5, 1.3), (0.99, 1.3)):
-        found = [censored_quantile(gaps, q, unit="s", what="gaps") for gaps in pooled]
+        found = [censored_quantile(gaps, q, unit="s", what="gaps", together=slots) for gaps in pooled]
         given, share = covers(found, true_gap_s(q))
-        assert given == len(runs)
+        assert given >= 0.8 * len(runs)
         assert share >= 0.8
         assert max(one.n or 0 for one in found) <= most * steps
 
 
 COARSE = {
     "rate": ("independent, CV 10 %; 200 rows", "AR(1), φ 0.8, CV 10 %; 200 rows", "2 % stalls of ten times; 200 rows"),
-    "mean": ("AR(1), φ 0.5, CV 10 %; 200 rows", "lognormal, σ 1; 1000 rows", "Pareto, α 2.5; 1000 rows"),
-    "p50": ("AR(1), φ 0.8, CV 10 %; 200 rows",),
-    "p90": ("AR(1), φ 0.5, CV 10 %; 200 rows", "Pareto, α 2.5; 200 rows"),
+    "mean": ("AR(1), φ 0.5, CV 10 %; 1000 rows", "lognormal, σ 1; 1000 rows", "Pareto, α 2.5; 1000 rows"),
+    "p50": ("AR(1), φ 0.5, CV 10 %; 1000 rows",),
+    "p90": ("AR(1), φ 0.5, CV 10 %; 1000 rows", "Pareto, α 2.5; 200 rows"),
     "p99": ("exponential; 1000 rows",),
     "share": (
         "independent; p95, 200 requests",
@@ -71,6 +74,27 @@ def test_short_runs_have_no_interval_of_their_own(n: int) -> None:
     for case in within_runs():
         if case.rows.endswith(f"; {n} rows"):
             assert case.draw(np.random.default_rng(0)).low is None
+
+
+QUEUES = [case for case in within_runs() if case.rows.startswith("M/M/1") and case.kind in ("mean", "p50", "p90")]
+
+
+@pytest.mark.parametrize("case", QUEUES, ids=lambda case: f"{case.kind}: {case.rows}")
+def test_of_queues_intervals_hold_the_truth_or_are_hardly_ever_given(case: Case) -> None:
+    """At load 0.8 means had one in 68 % of runs of 200 rows, which held in 74 %; medians in 8 %, which held in 59 %."""
+    found = [case.draw(np.random.default_rng(seed)) for seed in range(60)]
+    given, share = covers(found, case.truth)
+    assert given <= 2 or share >= 0.83
+
+
+@pytest.mark.parametrize(("servers", "n"), [(1, 1000), (4, 1000), (16, 3000)])
+def test_of_served_runs_near_a_full_server_latencies_have_no_interval(servers: int, n: int) -> None:
+    for seed in range(6):
+        requests = served(np.random.default_rng([servers, seed]), 0.85 * servers, n, servers, 1.0)
+        window = find_window(requests, "open")
+        assert window is not None
+        found = serving_metrics(requests, window, None, None)
+        assert all(found[f"e2e_latency_s_{q}"].low is None for q in ("p50", "p90", "p99"))
 
 
 def test_a_search_holds_the_highest_rate_of_a_queue() -> None:

@@ -80,7 +80,7 @@ def test_values_in_bursts_widen_the_interval_when_their_order_is_given():
     rng = np.random.default_rng(2)
     bursts = np.repeat(rng.exponential(size=150), 20)
     alone = quantile(bursts, 0.9, unit=SECONDS)
-    ordered = quantile(bursts, 0.9, unit=SECONDS, in_time_order=True)
+    ordered = quantile(bursts, 0.9, unit=SECONDS, in_time_order=True, together=20)
     assert ordered.value == alone.value
     assert ordered.low < alone.low < alone.high < ordered.high
     assert 40 <= ordered.n <= 300

@@ -193,12 +193,24 @@ def test_goodput_is_good_requests_over_the_window_and_failures_stay_in_the_denom
 
 
 def test_a_share_has_the_exact_binomial_interval() -> None:
-    # Clopper & Pearson for 0 of 10: 1 - (0.025)^(1/10) = 0.3085; for 5 of 10: 0.1871 to 0.8129 (their tables).
-    assert share(np.zeros(10, bool), "x").high == pytest.approx(0.3085, abs=1e-4)
+    # Clopper & Pearson for 5 of 10: 0.1871 to 0.8129 (their tables).
     half = share(np.array([True, False, False, True, True, False, True, False, False, True]), "x")
     assert (half.low, half.high) == (pytest.approx(0.1871, abs=1e-4), pytest.approx(0.8129, abs=1e-4))
-    assert share(np.ones(368, bool), "x").low >= 0.99
-    assert share(np.ones(367, bool), "x").low < 0.99
+
+
+@pytest.mark.parametrize("hits", [np.ones(1000, bool), np.zeros(1000, bool)])
+def test_a_share_of_requests_that_are_all_alike_has_no_interval(hits: np.ndarray) -> None:
+    """It was 99.6 to 100 %: where 1 % miss in bursts of 20, three runs in five see none, and were wrong."""
+    found = share(hits, "x")
+    assert (found.value, found.low, found.high, found.n) == (float(hits[0]), None, None, 1000)
+    assert "no interval: all requests are alike" in found.method
+
+
+def test_a_run_without_a_miss_passes_where_its_requests_are_enough() -> None:
+    slo = Slo(ttft_s=0.1)
+    assert standing({"ttft_s_within": share(np.ones(368, bool), "x")}, slo) == "pass"
+    assert standing({"ttft_s_within": share(np.ones(367, bool), "x")}, slo) == "inconclusive"
+    assert standing({"ttft_s_within": share(np.zeros(9, bool), "x")}, slo) == "fail"
 
 
 def test_misses_that_come_together_are_worth_fewer_requests() -> None:
@@ -308,16 +320,21 @@ def test_a_queue_exactly_at_its_limit_passes_in_at_most_one_run_in_forty() -> No
     rng = np.random.default_rng(3)
     for load, quantile, n in ((0.5, 0.99, 1000), (0.8, 0.95, 1000), (0.8, 0.99, 1000), (0.9, 0.95, 1000)):
         limit = -np.log(1 - quantile) / (1 - load)
-        passed = covers = alone = 0
+        passed = covers = given = alone = 0
         for _ in range(120):
             times = stays(rng, n, load)
             found = share(times <= limit, "x", {"e2e_latency_s": times})
-            passed += found.low >= quantile
-            covers += found.low <= quantile <= found.high
-            alone += share(times <= limit, "x").low >= quantile
+            passed += passes(found, quantile)
+            given += found.low is not None
+            covers += found.low is not None and found.low <= quantile <= found.high
+            alone += passes(share(times <= limit, "x"), quantile)
         assert passed <= 0.045 * 120  # 2.5 %, and what chance adds to 120 runs
-        assert covers >= 0.93 * 120
+        assert covers >= 0.93 * given
         assert alone > passed
+
+
+def passes(found: Estimate, quantile: float) -> bool:
+    return standing({"e2e_latency_s_within": found}, Slo(e2e_latency_s=1, quantile=quantile)) == "pass"
 
 
 def test_a_quiet_server_still_passes() -> None:
@@ -325,7 +342,7 @@ def test_a_quiet_server_still_passes() -> None:
     passed = 0
     for _ in range(100):
         times = rng.exponential(1.0, 1000)
-        passed += share(times <= 9, "x", {"e2e_latency_s": times}).low >= 0.99
+        passed += passes(share(times <= 9, "x", {"e2e_latency_s": times}), 0.99)
     assert passed > 90
 
 

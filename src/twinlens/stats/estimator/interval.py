@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from twinlens.record.estimate import Estimate
-from twinlens.stats.estimator.autocorrelation import autocorrelation_time
+from twinlens.stats.estimator.autocorrelation import autocorrelation_time, careful_time
+from twinlens.stats.estimator.dependence import slow_time, too_dependent
 
 # With fewer independent values the autocorrelation time itself is a guess, and so would the interval be.
 FEWEST_INDEPENDENT = 5
@@ -35,13 +36,14 @@ def mean_interval(
     unit: str,
     level: float = 0.95,
     method_suffix: str = "",
-    fewest_rows: int = FEWEST_ROWS,
     seen: int | None = None,
+    why_not: str = "",
 ) -> Estimate:
     """The mean of a series [n] in time order, with a t interval on its effective number of values (`reach`).
 
-    Without interval below `fewest_rows` values or `FEWEST_INDEPENDENT` independent ones; absent for an empty series.
-    `seen`: how many things the values are about, where these are means over intervals of time.
+    Without interval below `FEWEST_ROWS` values or `FEWEST_INDEPENDENT` independent ones, and where the run cannot show
+    how far rows depend on each other (`too_dependent`) or the caller knows a reason (`why_not`); absent for an empty
+    series. `seen`: how many things the values are about, where these are means over intervals of time.
     Raises ValueError for values that are not finite.
     """
     series = np.asarray(values, dtype=np.float64).ravel()
@@ -50,8 +52,12 @@ def mean_interval(
     if series.size == 0:
         return Estimate.absent(unit, "there are no values")
     mean = float(np.clip(series.mean(), series.min(), series.max()))
-    found = reach(series, level)
-    why_not = too_short(series.size if seen is None else seen, found.independent, fewest_rows)
+    found = reach(series, level, max(careful_time(series), slow_time(series)))
+    why_not = (
+        why_not
+        or too_short(series.size if seen is None else seen, found.independent, FEWEST_ROWS)
+        or too_dependent(series)
+    )
     if why_not:
         n = max(1, int(found.independent))
         return Estimate(mean, unit, f"mean; no interval: {why_not}{method_suffix}", "measured", n=n)
@@ -82,15 +88,15 @@ def mean_of_independent(values: ArrayLike, *, unit: str, level: float = 0.95, me
     return Estimate(mean, unit, method, "measured", mean - below, mean + above, level, n)
 
 
-def reach(series: NDArray[np.float64], level: float) -> Reach:
-    """How far the interval of the mean of a series [n >= 1] reaches.
+def reach(series: NDArray[np.float64], level: float, tau: float | None = None) -> Reach:
+    """How far the interval of the mean of a series [n >= 1] reaches. `tau`: its autocorrelation time, where known.
 
     Half-width t(n_eff - 1) · s · √(τ/n), τ the integrated autocorrelation time and s² corrected for the variance that
     correlated values hide, 1/(1 - τ/n) (Priestley 1981, 5.3). On the side of the longer tail it reaches further by
     Johnson's correction for skewness, γ (1 + 2t²)/(6 √n_eff) standard errors (Johnson 1978, "Modified t tests"): a
     mean of rows of which few are slow is more often too low than too high. 0 on both sides for a single value.
     """
-    tau = autocorrelation_time(series)
+    tau = autocorrelation_time(series) if tau is None else tau
     independent = series.size / tau
     if independent <= 1:
         return Reach(0.0, 0.0, independent, tau)

@@ -17,11 +17,12 @@ from scipy.special import bdtr
 
 from twinlens.record.estimate import Estimate
 from twinlens.stats.estimator.autocorrelation import careful_time
+from twinlens.stats.estimator.dependence import means_of, slow_time, too_dependent
 from twinlens.stats.estimator.interval import FEWEST_ROWS
 
 # Slow stretches must have come and gone a few times, and a few must lie beyond the quantile, to say how they cluster.
 FEWEST_STRETCHES = 10
-FEWEST_BEYOND = 2
+FEWEST_BEYOND = 4
 _DEFINITION = "empirical quantile averaged at steps, exact binomial order-statistic interval"
 
 
@@ -33,6 +34,8 @@ def quantile(
     level: float = 0.95,
     method_suffix: str = "",
     in_time_order: bool = False,
+    together: int = 1,
+    why_not: str = "",
 ) -> Estimate:
     """The `q` quantile (0-1) of `values` [n] with an equal-tailed interval of at least `level`.
 
@@ -40,7 +43,8 @@ def quantile(
     values are taken as a series: the number of independent values is found from how the exceedances
     cluster, which widens the interval; without it, order does not matter and values count as independent.
     A series that is too short to say how its values cluster has its quantile without an interval, and the
-    method says why: it is what happened in this run.
+    method says why: it is what happened in this run. `together`: how many neighbours share one moment, as requests do
+    that decode in one batch. `why_not`: a reason for no interval that the caller knows.
     Raises ValueError for values that are not finite and for `q` or `level` outside 0-1.
     """
     series = _finite(values)
@@ -52,10 +56,11 @@ def quantile(
     low, high = (float(picked[rank - 1]) for rank in point)
     # Halved first, as the sum of two large values overflows; clamped, as halves of tiny ones round.
     value = min(max(low / 2 + high / 2, low), high)
-    independent, why_not = _independent(series, float(picked[point[1] - 1]), q, needed) if in_time_order else (0, "")
+    independent = series.size
+    if in_time_order and not why_not:
+        independent, why_not = _independent(series, float(picked[point[1] - 1]), q, needed, together)
     if why_not:
         return Estimate(value, unit, f"{_name(q)}: empirical quantile; no interval: {why_not}", "measured")
-    independent = independent or series.size
     ends = (_stretch(rank, independent, series.size) for rank in interval_ranks(independent, q, level))
     least, most = next(ends), next(ends)
     picked = np.partition(series, sorted({least - 1, most - 1}))
@@ -72,13 +77,17 @@ def quantile(
     )
 
 
-def _independent(series: NDArray[np.float64], value: float, q: float, needed: int) -> tuple[int, str]:
+def _independent(series: NDArray[np.float64], value: float, q: float, needed: int, together: int) -> tuple[int, str]:
     """How many independent values a series [n] is worth at its quantile, and why no interval can rest on them."""
     n = series.size
-    if n < FEWEST_ROWS:
-        return 0, f"in fewer than {FEWEST_ROWS} rows it cannot be seen how slow ones cluster, there are {n}"
+    moments = means_of(series, together)
+    if moments.size < FEWEST_ROWS:
+        at_once = f" that come {together} at once" if together > 1 else ""
+        rows = f"{FEWEST_ROWS * together} rows{at_once}"
+        return 0, f"in fewer than {rows} it cannot be seen how slow ones cluster, there are {n}"
     # Of both codings of a tie, `>=` is the one that is never empty, so clusters of ties are seen too.
-    independent = max(1, int(n / careful_time((series >= value).astype(float))))
+    slow = (series >= value).astype(float)
+    independent = max(1, int(n / careful_time(slow)))
     if independent < needed:
         reason = f"{_name(q)} needs at least {needed} independent values, there are about {independent} among {n}"
         return independent, reason
@@ -87,7 +96,8 @@ def _independent(series: NDArray[np.float64], value: float, q: float, needed: in
     if stretches < wanted * (1 - 1e-9):
         reason = f"{_name(q)} needs at least {wanted:.0f} stretches that do not resemble each other, there are about"
         return independent, f"{reason} {stretches:.0f}"
-    return independent, ""
+    # What a few means say decides how wide an interval is, and not whether there is one: that would choose by luck.
+    return max(needed, min(independent, int(n / slow_time(slow)))), too_dependent(moments)
 
 
 def needed_for_quantile(q: float, level: float = 0.95) -> int:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.special import ndtri
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
 from twinlens.spec.slo import Slo, Standing
 from twinlens.stats.estimator.autocorrelation import careful_time
 from twinlens.stats.estimator.bootstrap import rate_interval
+from twinlens.stats.estimator.dependence import normal_scores
 from twinlens.stats.estimator.interval import mean_interval
 from twinlens.stats.estimator.repeats import binomial_bounds, cut
 from twinlens.stats.estimator.scaled import scaled
@@ -77,7 +77,8 @@ def share(
 
     The number of independent requests is what their clustering leaves of n. It is read from the hits and, as few misses
     say little of how misses cluster, from what decides them: `times` [n] by name, `inf` where a request failed. What
-    queues for one moment of a server resembles its neighbours long before the first of them misses.
+    queues for one moment of a server resembles its neighbours long before the first of them misses. Without interval
+    where all requests are alike: misses that come in bursts are in few runs, and a run without one cannot know.
     """
     n = hits.size
     if not n:
@@ -85,8 +86,12 @@ def share(
     value = float(hits.mean())
     series = list((times or {}).values())
     independent = max(1.0, n / max([careful_time(hits.astype(float), 2.0), *map(_together, series)]))
+    counted = f"{int(independent)} independent of {n}"
+    if value in (0.0, 1.0):
+        alike = f"{method}, {counted}; no interval: all requests are alike, which does not show how others cluster"
+        return Estimate(value, RATIO, alike, "measured", n=int(independent))
     low, high = binomial_bounds(value, independent, level)
-    named = f"{method}, exact binomial interval, {int(independent)} independent of {n}"
+    named = f"{method}, exact binomial interval, {counted}"
     return Estimate(value, RATIO, named, "measured", min(low, value), max(high, value), level, n=int(independent))
 
 
@@ -95,7 +100,8 @@ def standing(metrics: Mapping[str, Estimate], slo: Slo, level: float = 0.95) -> 
 
     "pass" where every share's lower bound at `level` reaches the quantile, "fail" where some upper bound does not, and
     "inconclusive" otherwise (too few requests to tell; measure longer). Equivalent to comparing each quantile's
-    order-statistic interval with its limit, and answered even where the quantile falls among failures.
+    order-statistic interval with its limit, and answered even where the quantile falls among failures. A run in which
+    every request was good passes where they are enough: a burst that it did not see is in no verdict on it.
     """
     bounds = [_bounds_at(metrics.get(f"{name}_within"), level) for name in slo.limits()]
     if any(found is not None and found[1] < slo.quantile for found in bounds):
@@ -107,9 +113,10 @@ def standing(metrics: Mapping[str, Estimate], slo: Slo, level: float = 0.95) -> 
 
 def _bounds_at(found: Estimate | None, level: float) -> tuple[float, float] | None:
     """A share's bounds at another level than its own, from its number of independent requests."""
-    if found is None or found.value is None or found.low is None or found.high is None:
+    if found is None or found.value is None:
         return None
-    return (found.low, found.high) if found.level == level else binomial_bounds(found.value, found.n or 1, level)
+    stated = found.low is not None and found.high is not None and found.level == level
+    return (found.low, found.high) if stated else binomial_bounds(found.value, found.n or 1, level)  # type: ignore[return-value]
 
 
 def _together(times: np.ndarray) -> float:
@@ -121,9 +128,7 @@ def _together(times: np.ndarray) -> float:
     if not answered.any():
         return 1.0
     known = np.where(answered, times, times[answered].max())
-    _, place, counts = np.unique(known, return_inverse=True, return_counts=True)
-    heights = ndtri((np.cumsum(counts) - counts / 2) / known.size)  # of equal times, the middle one's
-    return max(careful_time(known, 1.0), careful_time(heights[place], 2.0))
+    return max(careful_time(known, 1.0), careful_time(normal_scores(known), 2.0))
 
 
 def _good_rate(good: np.ndarray, intended_ns: np.ndarray, begin_ns: int, end_ns: int, suffix: str) -> Estimate:
@@ -140,10 +145,13 @@ def _good_rate(good: np.ndarray, intended_ns: np.ndarray, begin_ns: int, end_ns:
     return scaled(rate, (n - 1) / n, REQUESTS_PER_S, "(requests - 1) / requests", "measured")
 
 
-def fluidity(requests: Requests, rows: np.ndarray, latency: Latency, slo: Slo | None) -> dict[str, Estimate]:
+def fluidity(
+    requests: Requests, rows: np.ndarray, latency: Latency, slo: Slo | None, why_not: str = ""
+) -> dict[str, Estimate]:
     """The fluidity index (Agrawal et al. 2024, "Etalon", arXiv 2407.07000): the share of token deadlines that were met.
 
     Mean over requests, and the share of requests that are fluid (index of at least 0.9). A failed request has 0.
+    `why_not`: why the mean can have no interval.
     """
     if slo is None or slo.ttft_s is None or slo.tpot_s is None:
         reason = "deadlines need an SLO with ttft_s and tpot_s"
@@ -152,7 +160,7 @@ def fluidity(requests: Requests, rows: np.ndarray, latency: Latency, slo: Slo | 
     suffix = f"; share of deadlines met, first after {slo.ttft_s:g} s, then one each {slo.tpot_s:g} s"
     fluid = f"requests with a fluidity index of at least {FLUID:g} / all requests of the window"
     return {
-        "fluidity_index": cut(mean_interval(index, unit=RATIO, method_suffix=suffix), 0.0, 1.0),
+        "fluidity_index": cut(mean_interval(index, unit=RATIO, method_suffix=suffix, why_not=why_not), 0.0, 1.0),
         "fluid_share": share(index >= FLUID, fluid, {"fluidity_index": index}),
     }
 

@@ -94,6 +94,16 @@ def gaps_s(requests: Requests, rows: np.ndarray) -> np.ndarray:
     return np.asarray(found[np.argsort(ended_ns, kind="stable")])
 
 
+def decoding(requests: Requests, rows: np.ndarray, gaps: np.ndarray) -> int:
+    """How many of `rows` decode at once, so that their `gaps_s` end with one step: all gaps over the time they span."""
+    chunks = requests.chunk_ns
+    heard = rows[np.diff(requests.offsets)[rows] > 0]
+    if not heard.size:
+        return 1
+    span_ns = int(chunks[requests.offsets[1:][heard] - 1].max()) - int(chunks[requests.offsets[:-1][heard]].min())
+    return max(1, round(float(gaps[np.isfinite(gaps)].sum()) / (span_ns / 1e9))) if span_ns > 0 else 1
+
+
 def chunking(requests: Requests, rows: np.ndarray) -> tuple[Literal["itl", "icl"], str]:
     """Whether gaps between chunks are gaps between tokens ("itl") or not ("icl"), and why not.
 

@@ -6,6 +6,9 @@ count what answered requests delivered while the window lasted. Values from the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 
 from twinlens.record.estimate import Estimate
@@ -18,7 +21,8 @@ from twinlens.stats.estimator.interval import mean_interval
 from twinlens.stats.estimator.scaled import inverse, scaled
 from twinlens.stats.metrics.memory import memory
 from twinlens.stats.serving.goodput import fluidity, goodput, share
-from twinlens.stats.serving.latency import Latency, chunking, gaps_s, latency
+from twinlens.stats.serving.latency import Latency, chunking, decoding, gaps_s, latency
+from twinlens.stats.serving.overlap import Overlap, overlap
 from twinlens.stats.serving.overload import in_flight
 from twinlens.stats.serving.window import Window
 from twinlens.units import COUNT, REQUESTS_PER_S, SECONDS, TOKENS_PER_S
@@ -38,44 +42,49 @@ def serving_metrics(
     if window is None:
         return found
     rows = window.rows
-    times = latency(requests, rows)
+    times, shared = latency(requests, rows), overlap(requests, window)
     if not requests.output_tokens.any():  # images: nothing to stream
-        return found | _rates(requests, window) | _latencies(times, tokens=False) | _lags(times)
+        return found | _rates(requests, window, shared) | _latencies(times, shared, tokens=False) | _lags(times)
     return (
         found
-        | _rates(requests, window)
+        | _rates(requests, window, shared)
         | _token_rates(requests, window, devices)
-        | _latencies(times, tokens=True)
-        | _gaps(requests, rows)
+        | _latencies(times, shared, tokens=True)
+        | _gaps(requests, rows, shared)
         | _lags(times)
         | goodput(times, slo, requests.intended_ns[rows], window.begin_ns, window.end_ns)
-        | fluidity(requests, rows, times, slo)
+        | fluidity(requests, rows, times, slo, shared.why_not)
     )
 
 
-def _latencies(times: Latency, *, tokens: bool) -> dict[str, Estimate]:
-    found = _quantiles("e2e_latency_s", times.e2e_s, _ALL) | _quantiles("e2e_from_send_s", times.e2e_from_send_s, _ALL)
+def _latencies(times: Latency, shared: Overlap, *, tokens: bool) -> dict[str, Estimate]:
+    e2e = {"e2e_latency_s": times.e2e_s, "e2e_from_send_s": times.e2e_from_send_s}
+    found = _each(e2e, shared)
     if not tokens:
         return found
     many = ~np.isnan(times.tpot_s)
-    found |= _quantiles("ttft_s", times.ttft_s, _ALL) | _quantiles("ttft_from_send_s", times.ttft_from_send_s, _ALL)
+    found |= _each({"ttft_s": times.ttft_s, "ttft_from_send_s": times.ttft_from_send_s}, shared)
     if not times.ok[many].any():
         return found | _absent("tpot_s", _ALL, "no answer has more than one token")
-    found |= _quantiles("tpot_s", times.tpot_s[many], _ALL)
+    found |= _each({"tpot_s": times.tpot_s[many]}, shared)
     return found | {
         "tokens_per_s_per_request": inverse(found["tpot_s_p50"], 1.0, TOKENS_PER_S, "1 / median TPOT"),
         "slow_tokens_per_s_per_request": inverse(found["tpot_s_p90"], 1.0, TOKENS_PER_S, "1 / p90 TPOT"),
     }
 
 
-def _gaps(requests: Requests, rows: np.ndarray) -> dict[str, Estimate]:
-    """Gaps between tokens or, where chunks carry several, between chunks: never one under the other's name."""
+def _gaps(requests: Requests, rows: np.ndarray, shared: Overlap) -> dict[str, Estimate]:
+    """Gaps between tokens or, where chunks carry several, between chunks: never one under the other's name.
+
+    As many as decode at once end with one step.
+    """
     kind, why = chunking(requests, rows)
     gaps = gaps_s(requests, rows)
     if not np.isfinite(gaps).any():
         reason = "no answer has more than one chunk"
         return _absent("itl_s", _ENDS, why or reason) | _absent("icl_s", _ENDS, reason)
-    found = {f"{kind}_s_{q}": censored_quantile(gaps, _QUANTILES[q], unit=SECONDS, what="gaps") for q in _ENDS}
+    steps = replace(shared, together=decoding(requests, rows, gaps))
+    found = {f"{kind}_s_{q}": _quantile(gaps, q, steps, "gaps") for q in _ENDS}
     if kind == "icl":
         return found | _absent("itl_s", _ENDS, f"{why}; see ICL")
     return found
@@ -92,10 +101,10 @@ def _known(name: str, values: np.ndarray, why_not: str) -> dict[str, Estimate]:
     known = np.maximum(values[~np.isnan(values)], 0.0)
     if not known.size:
         return _absent(name, _ENDS, why_not)
-    return {f"{name}_{q}": censored_quantile(known, _QUANTILES[q], unit=SECONDS, what="requests") for q in _ENDS}
+    return {f"{name}_{q}": _quantile(known, q) for q in _ENDS}
 
 
-def _rates(requests: Requests, window: Window) -> dict[str, Estimate]:
+def _rates(requests: Requests, window: Window, shared: Overlap) -> dict[str, Estimate]:
     """Requests due, requests answered, the share that failed, and how many were under way at once."""
     rows = window.rows
     failed = requests.outcome[rows] != "ok"
@@ -117,7 +126,9 @@ def _rates(requests: Requests, window: Window) -> dict[str, Estimate]:
     suffix = "; intended and not yet ended, over time"
     return found | {
         "requests_per_s": _flow(answers, edges, REQUESTS_PER_S, "answers that ended in the window", seen),
-        "mean_in_flight": _not_negative(mean_interval(level, unit=COUNT, method_suffix=suffix, seen=rows.size)),
+        "mean_in_flight": _not_negative(
+            mean_interval(level, unit=COUNT, method_suffix=suffix, seen=rows.size, why_not=shared.why_not)
+        ),
     }
 
 
@@ -191,8 +202,14 @@ def _edges(window: Window) -> np.ndarray:
     return np.linspace(window.begin_ns, window.end_ns, min(_BINS, span) + 1).astype(np.int64)
 
 
-def _quantiles(name: str, values: np.ndarray, wanted: tuple[str, ...]) -> dict[str, Estimate]:
-    return {f"{name}_{q}": censored_quantile(values, _QUANTILES[q], unit=SECONDS, what="requests") for q in wanted}
+def _each(times: Mapping[str, np.ndarray], shared: Overlap) -> dict[str, Estimate]:
+    return {f"{name}_{q}": _quantile(values, q, shared) for name, values in times.items() for q in _ALL}
+
+
+def _quantile(values: np.ndarray, q: str, shared: Overlap = Overlap(), what: str = "requests") -> Estimate:
+    return censored_quantile(
+        values, _QUANTILES[q], unit=SECONDS, what=what, together=shared.together, why_not=shared.why_not
+    )
 
 
 def _absent(name: str, wanted: tuple[str, ...], reason: str) -> dict[str, Estimate]:

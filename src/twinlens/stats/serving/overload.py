@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from twinlens.record.request import Requests
-from twinlens.stats.estimator.interval import mean_interval
+from twinlens.stats.estimator.interval import FEWEST_INDEPENDENT, reach
 from twinlens.stats.estimator.trend import theil_sen
-from twinlens.units import COUNT
 
 _BLOCKS = 20  # of the trend: enough for a slope, few enough to be nearly independent
 _TREND_LEVEL = 0.99  # one steady run in a hundred may be called overloaded
@@ -25,10 +24,11 @@ def overload(requests: Requests, order: np.ndarray, fill: int) -> tuple[float, s
         return None
     edges = np.linspace(begin_ns, last_ns, _BLOCKS + 1).astype(np.int64)
     arrived, ended = (np.histogram(times, edges)[0] for times in (requests.intended_ns, requests.end_ns))
-    drift = mean_interval(arrived - ended, unit=COUNT, level=_TREND_LEVEL, fewest_rows=_BLOCKS)
+    growth = (arrived - ended).astype(np.float64)
+    drift = reach(growth, _TREND_LEVEL)
     level = in_flight(requests.intended_ns, requests.end_ns, edges)
     slope, low, _ = theil_sen(level, _TREND_LEVEL)
-    if drift.low is None or drift.low <= 0 or low <= 0:
+    if drift.independent < FEWEST_INDEPENDENT or float(growth.mean()) <= drift.below or low <= 0:
         return None
     block_s = (last_ns - begin_ns) / 1e9 / _BLOCKS
     offered, done = int(arrived.sum()), int(ended.sum())

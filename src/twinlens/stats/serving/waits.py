@@ -12,13 +12,14 @@ from twinlens.schedule.loop.admission import Held, held
 from twinlens.spec.point import Point
 from twinlens.stats.estimator.censored import censored_quantile
 from twinlens.stats.estimator.interval import mean_interval
+from twinlens.stats.serving.overlap import Overlap
 from twinlens.units import SECONDS
 
 WAITS = ("queued_s", "blocked_s", "gathering_s")
 """The three parts of a hold, in this order; their means add up to the mean hold."""
 
 
-def waits(requests: Requests, rows: np.ndarray, point: Point) -> dict[str, Estimate]:
+def waits(requests: Requests, rows: np.ndarray, point: Point, shared: Overlap = Overlap()) -> dict[str, Estimate]:
     """Mean and p99 of each part over `rows` (indexes); empty where no policy held anything back.
 
     Batches are taken apart over all rows of the run, as the one before a row may lie outside the window.
@@ -29,11 +30,14 @@ def waits(requests: Requests, rows: np.ndarray, point: Point) -> dict[str, Estim
         return {}
     parts = _parts(requests, known, point)
     found: dict[str, Estimate] = {}
+    suffix = "; requests of the window, in order of release"
     for name, part_ns in zip(WAITS, (parts.queued_ns, parts.blocked_ns, parts.gathering_ns), strict=True):
         values = np.maximum(part_ns[wanted], 0) / 1e9
-        mean = mean_interval(values, unit=SECONDS, method_suffix="; requests of the window, in order of release")
+        mean = mean_interval(values, unit=SECONDS, method_suffix=suffix, why_not=shared.why_not)
         found[f"{name}_mean"] = mean if mean.low is None else replace(mean, low=max(0.0, mean.low))
-        found[f"{name}_p99"] = censored_quantile(values, 0.99, unit=SECONDS, what="requests")
+        found[f"{name}_p99"] = censored_quantile(
+            values, 0.99, unit=SECONDS, what="requests", together=shared.together, why_not=shared.why_not
+        )
     return found
 
 

@@ -55,6 +55,7 @@ class Window:
     in_flight_slope_per_s: float | None = None
     disturbed: Disturbed = UNDISTURBED
     least_visible_change: float | None = None
+    loop: LoopKind = "open"
 
     @property
     def seconds(self) -> float:
@@ -69,7 +70,7 @@ def find_window(requests: Requests, loop: LoopKind, rule: SteadyRule = SteadyRul
     """
     if not len(requests):
         return None
-    window = _found(requests, loop, rule)
+    window = replace(_found(requests, loop, rule), loop=loop)
     failed = int((requests.outcome[window.rows] != "ok").sum())
     if not window.ranked or failed <= _MOST_FAILED * window.rows.size:
         return window

@@ -18,6 +18,7 @@ from twinlens.stats.metrics.quality import fidelity
 from twinlens.stats.peers.variants import variants
 from twinlens.stats.server.metrics import ServerFigures, server_figures
 from twinlens.stats.serving.metrics import serving_metrics
+from twinlens.stats.serving.overlap import overlap
 from twinlens.stats.serving.planned_hits import planned_hits
 from twinlens.stats.serving.waits import waits
 from twinlens.stats.serving.window import LoopKind, Window, find_window
@@ -52,7 +53,7 @@ def served(run: Run, rule: SteadyRule) -> tuple[dict[str, Estimate], Verdict, di
     metrics = serving_metrics(requests, window, workload.slo, run.facts, _devices(run.facts))
     metrics |= fidelity(run.facts.fidelity) if run.facts else {}
     metrics |= planned_hits(run)
-    metrics |= waits(requests, window.rows, run.spec.point) if window else {}
+    metrics |= waits(requests, window.rows, run.spec.point, overlap(requests, window)) if window else {}
     if window is None:
         return metrics, nothing(), {}, None
     client = _client(run, requests, window, metrics, loop)

@@ -1,0 +1,51 @@
+"""How many requests share the server at once, and whether a run is long enough for an interval of what they waited."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from twinlens.record.request import Requests
+from twinlens.stats.serving.overload import in_flight
+from twinlens.stats.serving.window import Window
+
+# A queue of N requests lasts for some N² arrivals before it is another one, and some 200 such times show how long.
+_TIMES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """`together`: requests that share one moment, so that neighbours in time are one observation. `why_not`: why no
+    interval within the run can rest on its requests; "" where one can."""
+
+    together: int = 1
+    why_not: str = ""
+
+
+def overlap(requests: Requests, window: Window) -> Overlap:
+    """What the requests of a window have in common.
+
+    In a closed loop as many are always under way: its streams, which end together where a batch decodes in step.
+    Where arrivals do not wait for answers their number wanders, and with it every latency. How far cannot be seen in
+    the latencies of many servers, where the noise of single requests hides it; the number in flight bounds it.
+    """
+    if window.end_ns <= window.begin_ns:
+        return Overlap(why_not="the window has no length")
+    at_once = mean_in_flight(requests, window)
+    if window.loop == "closed":
+        return Overlap(together=max(1, round(at_once)))
+    wanted, n = math.ceil(_TIMES * at_once**2), window.rows.size
+    if n >= wanted:
+        return Overlap()
+    return Overlap(
+        why_not=f"with {at_once:.2g} requests in flight it takes some {wanted:,} to see how long a queue lasts, "
+        f"there are {n}"
+    )
+
+
+def mean_in_flight(requests: Requests, window: Window) -> float:
+    """Requests between intent and end, the mean over the window."""
+    edges = np.array([window.begin_ns, window.end_ns])
+    return float(in_flight(requests.intended_ns, requests.end_ns, edges)[0])
