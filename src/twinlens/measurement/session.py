@@ -35,6 +35,7 @@ from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
 from twinlens.measurement.refused import is_refusal
 from twinlens.measurement.server.compliance import with_compliance_tests
 from twinlens.measurement.server.fault import injected_fault
+from twinlens.measurement.server.here import Here, server_here
 from twinlens.measurement.server.scrape import scraping
 from twinlens.measurement.server.shared import joined, processes, stack_of
 from twinlens.measurement.turns.closed_loop_slices import load_in_turns
@@ -231,11 +232,17 @@ def _sampling(spec: RunSpec, folder: Path, facts: Facts, running: Running | None
     # Only the boards this run uses: others draw power too, and it is not this run's.
     used = facts.executor.value("accelerator.uuid")
     gpus = open_gpus(used)[0] if used else ()
-    pid, period_s = running.pid if running else None, spec.protocol.telemetry_s
+    there = server_here(spec.executor.options.get("url")) if running is None else Here(running.pid)
+    is_told = there is None or there.pid is not None  # else its work cannot be told from that of others
     with (
         open_telemetry(folder) as readings,
         Sampler(
-            readings.add_all, gpus, period_s, meters=open_meters(gpus, boards=used or ()), server_pid=pid
+            readings.add_all,
+            gpus,
+            spec.protocol.telemetry_s,
+            meters=open_meters(gpus, boards=used or ()),
+            server_pid=there.pid if there else None,
+            knows_others=is_told,
         ) as sampler,
     ):
         yield sampler

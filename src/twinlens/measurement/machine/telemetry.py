@@ -34,7 +34,8 @@ class Sampler:
     Use it as a context manager around the run. `start_ns` is the run's start on `clock`; sample times count
     from it. A sink that raises ends the sampling and `error` keeps why: telemetry never ends a run. Ratios
     are over the interval since the sample before, so the first row has none. `server_pid`: the first process of
-    a launched server, whose work is ours.
+    the server that is measured, whose work is ours. `knows_others` False: such a server is here, and its processes
+    cannot be seen, so that nothing is said of what others used.
     """
 
     def __init__(
@@ -46,13 +47,14 @@ class Sampler:
         clock: Clock | None = None,
         meters: Meters | None = None,
         server_pid: int | None = None,
+        knows_others: bool = True,
     ) -> None:
         self._clock = clock or MonotonicClock()
         self._start_ns = self._clock.now_ns() if start_ns is None else start_ns
         self._sink, self._gpus, self._period_s, self._meters = sink, tuple(gpus), period_s, meters
         self._process = psutil.Process()
         self._pressure = Pressure(self._process)
-        self._server_pid = server_pid
+        self._server_pid, self._knows_others = server_pid, knows_others
         self._children, self._theirs = list[psutil.Process](), list[psutil.Process]()
         self._reads = 0
         self._before: CpuReading | None = None
@@ -154,14 +156,14 @@ class Sampler:
             rss_bytes=int(self._process.memory_info().rss),
             cpu_busy=own,
             host_busy=host,
-            foreign_cpu=foreign,
+            foreign_cpu=foreign if self._knows_others else None,
             cpu_mhz=_cpu_mhz(),
             available_memory_bytes=int(psutil.virtual_memory().available),
             **self._pressure.read(self._children),
         )
 
     def _server(self) -> list[psutil.Process]:
-        """A launched server's processes: they are the executor, not somebody else's work, whoever started them."""
+        """The server's processes: they are the executor, not somebody else's work, whoever started them."""
         if self._server_pid is None:
             return []
         try:
