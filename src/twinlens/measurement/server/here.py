@@ -16,7 +16,7 @@ _FORWARDERS = ("docker-proxy", "rootlessport", "rootlesskit", "ssh", "sshd", "ku
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """A server on this machine. `pid`: its first process; None where it cannot be seen (another user's, a container)."""
+    """One on this machine. `pid`: its first process; None where it cannot be seen (another user's, a container's)."""
 
     pid: int | None
 
