@@ -123,7 +123,7 @@ def test_the_ratio_of_two_servers_has_an_interval_beside_rates_of_each(
 
 
 def test_show_and_json_have_it(played: tuple[Outcome, dict[str, list[Sent]]]) -> None:
-    shown = twinlens("show", played[0].folder)
+    shown = twinlens("show", played[0].folder, "--all")
     assert "ratios from paired slices" in shown.stdout, shown.stderr
     (one,) = json.loads(twinlens("show", played[0].folder, "--json").stdout)["paired"]
     assert one["metric"] == "output_tokens_per_s"

@@ -100,7 +100,7 @@ def test_published_runs_come_to_what_stands_beside_them(folder: Path, tmp_path: 
     """From their rows, with today's code: a change of a metric or a verdict shows in `shown.txt` (make shown)."""
     copy = tmp_path / folder.name
     shutil.copytree(folder, copy)  # the summaries are written beside the runs
-    result = CliRunner().invoke(app, ["show", str(copy)])
+    result = CliRunner().invoke(app, ["show", "--all", str(copy)])
     assert result.exit_code == 0, result.stderr
     assert result.stdout == (folder / "shown.txt").read_text(encoding="utf-8")
 

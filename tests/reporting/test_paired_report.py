@@ -145,7 +145,8 @@ def test_json_holds_the_ratio_beside_the_runs(outcome: Outcome) -> None:
 
 
 def test_show_prints_the_table_from_the_folder_alone(outcome: Outcome) -> None:
-    assert "ratios from paired slices" in twinlens("show", outcome.folder).stdout
+    assert "bf16 / fp32: " in twinlens("show", outcome.folder).stdout
+    assert "ratios from paired slices" in twinlens("show", outcome.folder, "--all").stdout
 
 
 def test_show_makes_the_file_of_ratios_again_where_it_says_something_else(outcome: Outcome) -> None:

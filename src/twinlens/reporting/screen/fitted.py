@@ -14,6 +14,7 @@ from twinlens.reporting.text.table import plain
 
 LINES, COLUMNS = 24, 80
 _SENTENCE = 24
+MORE = "show --all: every metric and its method; twinlens report: charts"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from twinlens.record.run import Run
 from twinlens.reporting.display import clean, value
 from twinlens.reporting.finding_text import finding_text, short, standing
 from twinlens.reporting.screen.figures import figures_of
-from twinlens.reporting.screen.fitted import Fitted, shortest
+from twinlens.reporting.screen.fitted import MORE, Fitted, shortest
 from twinlens.reporting.screen.next_step import next_step
 from twinlens.reporting.screen.subject import subject
 from twinlens.reporting.screen.workload import asked
@@ -43,7 +43,7 @@ def _choices(run: Run, summary: Summary, width: int) -> Iterator[RenderableType]
             *not_measured([(label, why if reasons else "--all says why") for label, why in figures.absent]),
             *_client(summary),
             hanging("next   ", next_step(run, summary), "bold"),
-            hanging("more   ", "show --all: every metric and its method; twinlens report: charts", "dim"),
+            hanging("more   ", MORE, "dim"),
         )
 
 

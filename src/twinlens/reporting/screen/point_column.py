@@ -13,9 +13,9 @@ from twinlens.reporting import display
 from twinlens.reporting.gate import gate_word
 from twinlens.reporting.load_kind import SERVED, LoadKind, kind_of, place_of
 from twinlens.reporting.screen.figures import short_reason, why_bare
-from twinlens.reporting.text.column import Column, columns
+from twinlens.reporting.text.column import Column
 from twinlens.reporting.text.footnote import Footnotes
-from twinlens.reporting.text.serving_column import PLACE_HEADS, served_columns
+from twinlens.reporting.text.serving_column import PLACE_HEADS
 from twinlens.reporting.text.serving_table import share_bounds
 from twinlens.reporting.view import point_names
 from twinlens.spec.precision import Lens
@@ -34,35 +34,33 @@ class PointColumn:
     side: str = "right"
 
 
-def point_columns(load: LoadKind, lens: Lens, groups: Sequence[Group], notes: Footnotes) -> list[PointColumn]:
-    """Names, places, figures, how many runs and the verdict of each point, from left to right."""
+def point_columns(
+    load: LoadKind, lens: Lens, groups: Sequence[Group], figures: Sequence[Column], notes: Footnotes
+) -> list[PointColumn]:
+    """Names, places, figures, gate, how many runs and of which day, from left to right."""
     served = load in SERVED
     found = [PointColumn("point", tuple(_styled(one, name) for one, name in _names(groups, served)), side="left")]
     if served:
         head = PLACE_HEADS[load].replace(" ", "\n")
         found.append(PointColumn(head, tuple(_styled(one, f"{place_of(one):.4g}") for one in groups)))
-    shown = served_columns(groups) if served else columns(lens, groups)
-    for number, column in enumerate(shown):
-        if any((pair := column.estimate(one)) is not None and pair[1].value is not None for one in groups):
-            found.append(_figures(column, groups, notes, _RANK.get(column.head, number)))
+    found += [_figures(column, groups, notes, _RANK.get(column.head, 0)) for column in figures]
     if lens == "inference" and not served and any(gate_word(one) != "not measured" for one in groups):
-        found.append(PointColumn("gate", tuple(_styled(one, gate_word(one)) for one in groups), 4))
+        found.append(PointColumn("gate", tuple(_styled(one, _GATE.get(w := gate_word(one), w)) for one in groups), 4))
     if any(one.retaken for one in groups) or len({len(one.runs) for one in groups}) > 1:
-        found.append(PointColumn("runs", tuple(_styled(one, _runs(one)) for one in groups)))
+        found.append(PointColumn("runs", tuple(_styled(one, _runs(one)) for one in groups), 10))
+    if len({_days(one) for one in groups}) > 1:
+        found.append(PointColumn("day", tuple(_styled(one, _days(one)) for one in groups), 8))
     return found
 
 
-_RANK = {"keeps": 9, "memory": 8, "TPOT p50": 7, "TPOT p99": 6, "energy": 5, "loss": 3, "within SLO": 2}
+def has_value(column: Column, groups: Sequence[Group]) -> bool:
+    """Whether any point has a figure in this column."""
+    return any((pair := column.estimate(one)) is not None and pair[1].value is not None for one in groups)
+
+
+_GATE = {"reference": "ref", "not measured": display.ABSENT}
+_RANK = {"keeps": 11, "memory": 9, "TPOT p99": 7, "TPOT p50": 6, "energy": 5, "loss": 3, "MBU": 3, "MFU": 2}
 """The columns that are left out first: the higher, the sooner."""
-
-
-def left_out(shown: Sequence[Column], groups: Sequence[Group]) -> list[str]:
-    """The heads of columns in which no point has a value."""
-    return [
-        column.label
-        for column in shown
-        if not any((pair := column.estimate(one)) is not None and pair[1].value is not None for one in groups)
-    ]
 
 
 def _names(groups: Sequence[Group], served: bool) -> list[tuple[Group, str]]:
@@ -107,6 +105,12 @@ def _runs(one: Group) -> str:
     """ "3", or "3 + 1 again" where one was disturbed and taken again."""
     again = len(one.retaken)
     return f"{len(one.runs)}{f' + {again} again' if again else ''}"
+
+
+def _days(one: Group) -> str:
+    """The day of its first run, as month and day; runs of several days have a + after it."""
+    days = sorted({display.clean(run.run[:10], 10) for run in one.runs})
+    return f"{days[0][5:]}{'+' if len(days) > 1 else ''}"
 
 
 def _styled(one: Group, text: str) -> Text:

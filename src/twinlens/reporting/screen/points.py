@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rich.console import Group as Stack
@@ -10,96 +11,62 @@ from rich.text import Text
 
 from twinlens.record.search import SearchRecord
 from twinlens.reporting.display import clean, join_names, legend
-from twinlens.reporting.load_kind import SERVED, TITLES, LoadKind, fault_of, load_of
-from twinlens.reporting.machine import where
+from twinlens.reporting.load_kind import fault_of
 from twinlens.reporting.paired import Paired
 from twinlens.reporting.paired import said as ratio_words
-from twinlens.reporting.screen.figures import stacked
-from twinlens.reporting.screen.fitted import Fitted, Rows, shortest
-from twinlens.reporting.screen.point_column import PointColumn, point_columns
-from twinlens.reporting.text.column import columns
+from twinlens.reporting.screen.fitted import MORE, Fitted, shortest
+from twinlens.reporting.screen.point_table import Part, PointTable, parts_of, tables_of
+from twinlens.reporting.text.absent import not_measured
 from twinlens.reporting.text.first_lines import finding_lines, said_of, verdict_words
 from twinlens.reporting.text.footnote import Footnotes, hanging
-from twinlens.reporting.text.search_table import interval
-from twinlens.reporting.text.search_table import where as where_searched
-from twinlens.reporting.text.serving_column import served_columns
-from twinlens.reporting.view import LENSES, in_order, point_names, runs_word, why_not_ranked
-from twinlens.spec.precision import Lens
+from twinlens.reporting.text.search_table import interval, said, where
+from twinlens.reporting.view import point_names, why_not_ranked
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Group
 
-Part = tuple[Lens, LoadKind, tuple[Group, ...]]
+_TERSE = (
+    (5, 1, 1, 1),
+    (3, 1, 1, 1),
+    (3, 0, 1, 1),
+    (2, 0, 1, 1),
+    (1, 0, 0, 1),
+    (2, 0, 0, 0),
+    (1, 0, 0, 0),
+    (0, 0, 0, 0),
+)
 
 
 def points_screen(
     groups: Sequence[Group], turns: Sequence[Paired] = (), searches: Sequence[SearchRecord] = ()
 ) -> RenderableType:
-    """At most 24 lines at 80 columns for one table of up to eight points; longer on a narrower terminal."""
+    """At most 24 lines at 80 columns for one table of up to eight points; longer on a narrower terminal.
+
+    `turns`: the ratios of points that took turns; `searches`: those that the runs belong to.
+    """
     return Fitted(lambda width: shortest(_choices(groups, turns, searches, width), width))
 
 
 def _choices(
     groups: Sequence[Group], turns: Sequence[Paired], searches: Sequence[SearchRecord], width: int
 ) -> Iterator[RenderableType]:
-    notes = Footnotes()
-    parts = _parts(groups)
-    tables = [_table(part, notes, width) for part in parts]
-    for findings, air, marks in ((5, 1, 1), (3, 1, 1), (3, 0, 1), (2, 0, 0), (1, 0, 0)):
+    """Ever shorter: fewer findings, no empty lines, the sentences of marks in one line, reasons as labels."""
+    notes, parts = Footnotes(), parts_of(groups)
+    head, tables = tables_of(parts, notes, width)
+    style = "bold" if all(one.ranked for one in groups) else "yellow"
+    for findings, air, marks, reasons in _TERSE:
         yield Stack(
-            hanging("", verdict_words(groups, turns), "bold" if all(one.ranked for one in groups) else "yellow"),
-            *(line for table in tables for line in (*[Text("")] * air, *table)),
+            hanging("", f"{verdict_words(groups, turns)}{'' if reasons else _labels(groups)}", style),
+            *([hanging("", head, "")] if head else []),
+            *(line for table in tables for line in (*[Text("")] * air, *table.lines)),
             *[Text("")] * air,
             *(hanging("", f"{one}.", "bold") for one in (*_ratios(turns), *_searched(searches))),
-            *_why(parts, findings),
+            *(_why(parts, findings) if reasons else []),
             *_findings(groups, findings),
             *(notes.listed() if marks else notes.folded()),
-            *_legend(parts),
-            hanging("more   ", "show --all: every metric and its method; twinlens report: charts", "dim"),
+            *not_measured([(label, why if reasons else "--all says why") for label, why in _absent(tables)]),
+            *_legend(tables),
+            hanging("more   ", _more(tables), "dim"),
         )
-
-
-def _parts(groups: Sequence[Group]) -> list[Part]:
-    """What may stand in one table: one lens, one model, one machine, one kind of load."""
-    found: dict[tuple[Lens, str, str, LoadKind], list[Group]] = {}
-    for lens in LENSES:
-        for one in in_order([one for one in groups if one.lens == lens]):
-            found.setdefault((lens, one.model, one.tag, load_of(one)), []).append(one)
-    return [(lens, load, tuple(mine)) for (lens, _, _, load), mine in found.items()]
-
-
-def _table(part: Part, notes: Footnotes, width: int) -> list[RenderableType]:
-    lens, load, groups = part
-    wanted = point_columns(load, lens, groups, notes)
-    title = hanging("", _title(lens, load, groups), "bold")
-    while (rows := _rows(wanted)).width > width:
-        worst = max(wanted, key=lambda one: one.dropped)
-        if not worst.dropped:
-            return [title, stacked(rows)]
-        wanted = [one for one in wanted if one is not worst]
-    return [title, rows.table()]
-
-
-def _rows(shown: Sequence[PointColumn]) -> Rows:
-    heads, sides = tuple(one.head for one in shown), tuple(one.side for one in shown)
-    return Rows(heads, sides, tuple(zip(*(one.cells for one in shown), strict=True)))
-
-
-def _title(lens: Lens, load: LoadKind, groups: Sequence[Group]) -> str:
-    """ "Training · demo-34m · torch 2.13.0 · AMD EPYC, 2 processors · 3 runs each · 2026-11-20"."""
-    first = groups[0]
-    what = TITLES[load] if load in SERVED else ""
-    machine = first.machine
-    place = where(first).removeprefix(" · ") or (clean(machine.name, 60) if machine else "")
-    software = clean(machine.software, 40) if machine and not machine.is_attached else ""
-    counts = {len(one.runs) for one in groups}
-    runs = f"{runs_word(max(counts))} each" if len(counts) == 1 else ""
-    days = sorted({clean(run.run[:10], 10) for one in groups for run in one.runs})
-    words = (lens.capitalize(), clean(first.model, 60), what, software, place, runs, _days(days))
-    return " · ".join(word for word in words if word)
-
-
-def _days(days: Sequence[str]) -> str:
-    return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}" if days else ""
 
 
 def _ratios(turns: Sequence[Paired]) -> list[str]:
@@ -114,9 +81,10 @@ def _ratios(turns: Sequence[Paired]) -> list[str]:
 
 
 def _searched(searches: Sequence[SearchRecord]) -> list[str]:
+    """ "Search, bf16: the highest within the SLO is [8, 8.9) requests/s (narrow: …)"."""
     return [
-        f"{f'{name}: ' if (name := where_searched(found)) else ''}the highest within the SLO is "
-        f"{interval(found, record.search.unit)} ({found.outcome})"
+        f"Search{f', {name}' if (name := where(found)) else ''}: the highest within the SLO is "
+        f"{interval(found, record.search.unit)} ({said(found).rstrip('.')})"
         for record in searches
         for found in record.found
     ]
@@ -125,15 +93,24 @@ def _searched(searches: Sequence[SearchRecord]) -> list[str]:
 def _why(parts: Sequence[Part], most: int) -> list[RenderableType]:
     """Why points are not ranked, those of one table with the same label in one line."""
     alike: dict[tuple[int, str], list[tuple[str, str]]] = {}
-    for number, (_, _, groups) in enumerate(parts):
-        for one, name in zip(groups, point_names(groups), strict=True):
+    for number, part in enumerate(parts):
+        for one, name in zip(part.groups, point_names(part.groups), strict=True):
             if (reason := why_not_ranked(one)) is not None:
-                label = f"{groups[0].model}: " if len(parts) > 1 else ""
-                alike.setdefault((number, fault_of(one)), []).append((f"{label}{name}", reason))
-    found = [f"{join_names([name for name, _ in points], 4)}: not ranked: {points[0][1]}" for points in alike.values()]
+                alike.setdefault((number, fault_of(one)), []).append((name, reason))
+    found = []
+    for (number, _), points in alike.items():
+        model = f"{clean(parts[number].groups[0].model, 40)}, " if len(parts) > 1 else ""
+        names = join_names([name for name, _ in points], 4)
+        found.append(f"{model}{names} {'is' if len(points) == 1 else 'are'} not ranked: {points[0][1]}")
     lines: list[RenderableType] = [hanging("✗ ", one, "yellow") for one in found[:most]]
-    more = len(found) - most
-    return [*lines, *([Text(f"… {more} more points are not ranked: --all", style="dim")] if more > 0 else [])]
+    return [*lines, *_left(len(found) - most, "more reasons not to rank")]
+
+
+def _labels(groups: Sequence[Group]) -> str:
+    """ " Not ranked: unproven (6), no steady state (1)."; nothing where all are."""
+    counts = Counter(fault_of(one) for one in groups if not one.ranked)
+    said = ", ".join(f"{label} ({count})" for label, count in counts.most_common())
+    return f" Not ranked: {said}." if said else ""
 
 
 def _findings(groups: Sequence[Group], most: int) -> list[RenderableType]:
@@ -141,17 +118,23 @@ def _findings(groups: Sequence[Group], most: int) -> list[RenderableType]:
     shown: list[RenderableType] = [
         hanging("✗ " if one.severity == "disqualifies" else "! ", said_of(one), "yellow") for one in lines[:most]
     ]
-    more = len(lines) - most
-    return [*shown, *([Text(f"… {more} more findings: --all", style="dim")] if more > 0 else [])]
+    return [*shown, *_left(len(lines) - most, "more findings")]
 
 
-def _legend(parts: Sequence[Part]) -> list[RenderableType]:
-    shown = [
-        pair[1]
-        for lens, load, groups in parts
-        for column in (served_columns(groups) if load in SERVED else columns(lens, groups))
-        for one in groups
-        if (pair := column.estimate(one))
-    ]
-    said = " ".join(legend(shown))
+def _left(count: int, what: str) -> list[RenderableType]:
+    return [Text(f"… {count} {what}: --all", style="dim")] if count > 0 else []
+
+
+def _absent(tables: Sequence[PointTable]) -> list[tuple[str, str]]:
+    """The first reason for each metric that no point of a table has."""
+    return list(dict(reversed([one for table in tables for one in table.absent])).items())
+
+
+def _legend(tables: Sequence[PointTable]) -> list[RenderableType]:
+    said = " ".join(legend(one for table in tables for one in table.shown))
     return [hanging("", said, "dim")] if said else []
+
+
+def _more(tables: Sequence[PointTable]) -> str:
+    narrow = list(dict.fromkeys(head for table in tables for head in table.left_out))
+    return f"left out here: {', '.join(narrow)}; {MORE.partition(';')[0]}" if narrow else MORE

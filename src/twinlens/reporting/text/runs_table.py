@@ -1,4 +1,4 @@
-"""What `show` prints of some runs: one on a screen, or a table for each lens of several, then their searches."""
+"""What `show` prints of some runs: one on a screen, or several as points; or all that is known of them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from rich.console import RenderableType
 
 from twinlens.record.search import SearchRecord
 from twinlens.reporting.screen.one_run import run_screen
+from twinlens.reporting.screen.points import points_screen
 from twinlens.reporting.text.first_lines import first_lines
 from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.text.paired_table import paired_of, paired_table
@@ -21,16 +22,18 @@ from twinlens.stats.summary.group import group
 def runs_table(
     material: Sequence[Material], searches: Sequence[SearchRecord], *, whole: bool = False
 ) -> RenderableType:
-    """`whole`: every metric of a run that stands alone. Fits 80 columns. A run that is given twice is shown once, and a
-    sentence says so."""
+    """`whole`: every metric of a run that stands alone, the full tables of several. A run that is given twice is shown
+    once, and a sentence says so."""
     kept, again = each_once(material)
     parts = [hanging("! ", sentence, "yellow") for sentence in given_twice(again)]
     if len(kept) == 1:
         parts.append(metric_table(kept[0][1]) if whole else run_screen(*kept[0]))
-    else:
-        groups = group(summary for _, summary in kept)
-        turns = paired_of(groups, [run for run, _ in kept])
-        parts.append(first_lines(groups, turns))
-        parts += [summary_table(groups, lens) for lens in LENSES if any(one.lens == lens for one in groups)]
-        parts += [paired_table(turns)] if turns else []
+        return Stack(*parts, *(search_table(record) for record in searches if whole))
+    groups = group(summary for _, summary in kept)
+    turns = paired_of(groups, [run for run, _ in kept])
+    if not whole:
+        return Stack(*parts, points_screen(groups, turns, searches))
+    parts.append(first_lines(groups, turns))
+    parts += [summary_table(groups, lens) for lens in LENSES if any(one.lens == lens for one in groups)]
+    parts += [paired_table(turns)] if turns else []
     return Stack(*parts, *(search_table(record) for record in searches))

@@ -1,0 +1,107 @@
+"""One table a lens, model, machine and kind of load; what all tables share is said once, above them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import RenderableType
+
+from twinlens.record.estimate import Estimate
+from twinlens.reporting.display import clean
+from twinlens.reporting.load_kind import SERVED, TITLES, LoadKind, load_of
+from twinlens.reporting.machine import where
+from twinlens.reporting.screen.figures import short_reason, stacked
+from twinlens.reporting.screen.fitted import Rows
+from twinlens.reporting.screen.point_column import PointColumn, has_value, point_columns
+from twinlens.reporting.text.column import Column, columns
+from twinlens.reporting.text.footnote import Footnotes, hanging
+from twinlens.reporting.text.serving_column import served_columns
+from twinlens.reporting.view import LENSES, in_order, runs_word
+from twinlens.spec.precision import Lens
+from twinlens.stats.summary.group import Group
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What may stand in one table."""
+
+    lens: Lens
+    load: LoadKind
+    groups: tuple[Group, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return served_columns(self.groups) if self.load in SERVED else columns(self.lens, self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class PointTable:
+    """A table for one width. `left_out`: heads of columns that it has no room for; `absent`: what no point has and
+    why; `shown`: the estimates in it."""
+
+    lines: tuple[RenderableType, ...]
+    left_out: tuple[str, ...]
+    absent: tuple[tuple[str, str], ...]
+    shown: tuple[Estimate, ...]
+
+
+def parts_of(groups: Sequence[Group]) -> tuple[Part, ...]:
+    """Groups by lens, model, machine and kind of load, training first."""
+    found: dict[tuple[Lens, str, str, LoadKind], list[Group]] = {}
+    for lens in LENSES:
+        for one in in_order([one for one in groups if one.lens == lens]):
+            found.setdefault((lens, one.model, one.tag, load_of(one)), []).append(one)
+    return tuple(Part(lens, load, tuple(mine)) for (lens, _, _, load), mine in found.items())
+
+
+def tables_of(parts: Sequence[Part], notes: Footnotes, width: int) -> tuple[str, tuple[PointTable, ...]]:
+    """What all parts share, in one line ("" with one part, whose title says it), and a table for each."""
+    told = [_circumstances(part) for part in parts]
+    shared = [word for word in told[0] if all(word in others for others in told)] if len(parts) > 1 else []
+    tables = tuple(
+        _table(part, " · ".join([_title(part), *(word for word in words if word not in shared)]), notes, width)
+        for part, words in zip(parts, told, strict=True)
+    )
+    return " · ".join(shared), tables
+
+
+def _table(part: Part, title: str, notes: Footnotes, width: int) -> PointTable:
+    with_value = [column for column in part.columns if has_value(column, part.groups)]
+    wanted, dropped = point_columns(part.load, part.lens, part.groups, with_value, notes), list[str]()
+    rows = _rows(wanted)
+    while rows.width > width and any(one.dropped for one in wanted):
+        worst = max(wanted, key=lambda one: one.dropped)
+        wanted = [one for one in wanted if one is not worst]
+        dropped.append(worst.head.split("\n")[0])
+        rows = _rows(wanted)
+    body = rows.table() if rows.width <= width else stacked(rows)
+    shown = [pair[1] for column in with_value for one in part.groups if (pair := column.estimate(one))]
+    absent = tuple(
+        (column.label, short_reason(column.reason(part.groups[0])))
+        for column in part.columns
+        if column not in with_value
+    )
+    return PointTable((hanging("", title, "bold"), body), tuple(dropped), absent, tuple(shown))
+
+
+def _rows(shown: Sequence[PointColumn]) -> Rows:
+    heads, sides = tuple(one.head for one in shown), tuple(one.side for one in shown)
+    return Rows(heads, sides, tuple(zip(*(one.cells for one in shown), strict=True)))
+
+
+def _title(part: Part) -> str:
+    """ "Inference · small · served at a rate (open loop)"."""
+    what = TITLES[part.load] if part.load in SERVED else ""
+    return " · ".join(word for word in (part.lens.capitalize(), clean(part.groups[0].model, 60), what) if word)
+
+
+def _circumstances(part: Part) -> list[str]:
+    """Software, machine, how many runs, and on which days."""
+    first, machine = part.groups[0], part.groups[0].machine
+    place = where(first).removeprefix(" · ") or (clean(machine.name, 60) if machine else "")
+    software = clean(machine.software, 60) if machine and not machine.is_attached else ""
+    counts = {len(one.runs) for one in part.groups}
+    runs = f"{runs_word(max(counts))} each" if len(counts) == 1 else ""
+    days = sorted({clean(run.run[:10], 10) for one in part.groups for run in one.runs})
+    return [word for word in (software, place, runs, " to ".join(dict.fromkeys((days[0], days[-1])))) if word]
