@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from twinlens.executors.protocol import Launcher, Server, Trainer
+from twinlens.executors.server_words import ServerWords
 from twinlens.spec.frozen import tags
 from twinlens.spec.model.shape import ModelShape
 from twinlens.spec.precision import Lens
@@ -66,13 +67,15 @@ class Executor:
     """What an entry point of the group `twinlens.executors` names: capabilities, and a maker for each lens it has.
 
     The makers import what is heavy; naming the executor imports nothing of it. `launcher`: for a server that starts a
-    process of its own, which the runs of a repeat then share.
+    process of its own, which the runs of a repeat then share. `words`: what servers of this runtime call their settings
+    and metrics; they are understood of any server that is asked.
     """
 
     capabilities: Capabilities
     trainer: Callable[[], Trainer] | None = None
     server: Callable[[], Server] | None = None
     launcher: Callable[[], Launcher] | None = None
+    words: ServerWords | None = None
 
     @property
     def lenses(self) -> tuple[Lens, ...]:

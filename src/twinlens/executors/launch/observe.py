@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-from twinlens.executors.launch.interpreter import Interpreter, interpreter, refuse_missing
+from twinlens.executors.launch.interpreter import Interpreter, interpreter_for, refuse_missing
 from twinlens.executors.launch.log import read_log
 from twinlens.executors.launch.model_folder import ModelFolder, stored_precision
 from twinlens.executors.launch.ready import page, pages
@@ -27,7 +27,7 @@ _CLASSES = {"weights": "precision.weights", "activations": "precision.activation
 def described(running: Running, recipe: Recipe, spec: RunSpec, python: str, folder: ModelFolder) -> Running:
     """The same server with what it looks like now that it is ready, and what it says of itself."""
     port = int(running.url.rpartition(":")[2].partition("/")[0])
-    there = interpreter(python)
+    there = interpreter_for(recipe, python)
     looks = process_of(running.pid)
     status, metrics = page(port, recipe.metrics)
     said_by_page, silent = pages(port, recipe.pages)

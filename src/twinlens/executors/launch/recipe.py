@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from twinlens.errors import BadInput
+from twinlens.executors.server_words import ServerWords
 from twinlens.record.executor.record import Fact
 from twinlens.spec.precision import PRECISIONS
 from twinlens.spec.study import RunSpec
@@ -73,6 +74,7 @@ class Recipe:
     requests call the model: by an alias of ours, by its folder, or as the server itself says. `tried`: False where it
     was only tested on recorded output, since no such server ran at hand. `graphs`: the values of its option
     `graph`, the first of which is how its makers ship it; empty where it has no such option.
+    `also`: further packages whose versions are recorded. `words`: what its servers call their settings and metrics.
     """
 
     kind: str
@@ -90,6 +92,8 @@ class Recipe:
     needs_gguf: bool = False
     tried: bool = True
     graphs: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    words: ServerWords | None = None
 
 
 def torch_name(order: LaunchConfig, kind: str) -> str:

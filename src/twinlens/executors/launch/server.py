@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.launch.interpreter import interpreter, refuse_missing
+from twinlens.executors.launch.interpreter import interpreter_for, refuse_missing
 from twinlens.executors.launch.model_folder import ModelFolder, cache_folder, gguf_file, model_folder
 from twinlens.executors.launch.observe import described
 from twinlens.executors.launch.options import Settings, settings_of
@@ -75,7 +75,7 @@ class LaunchedServer:
         come up; nothing is left running then.
         """
         recipe, settings = self._recipe, self._settings(spec)
-        refuse_missing(recipe, interpreter(settings.python))
+        refuse_missing(recipe, interpreter_for(recipe, settings.python))
         if recipe.needs_gguf:
             order_of(recipe, spec, settings, folder="", port=0)  # says what is missing
             folder = gguf_file(settings.gguf)

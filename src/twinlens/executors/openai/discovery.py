@@ -18,7 +18,8 @@ from twinlens.executors.http_client.event_loop import EventLoop
 from twinlens.executors.http_client.exchange import Ended
 from twinlens.executors.openai.row import in_one_piece, row_of
 from twinlens.executors.openai.target import RequestWriter, Target, page_request
-from twinlens.executors.settings_text import speculation
+from twinlens.executors.registry import server_words
+from twinlens.executors.settings_text import flat, plain
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, declared, observed, unknown
 from twinlens.record.request import Request
@@ -30,6 +31,7 @@ from twinlens.spec.workload.length import Free
 from twinlens.spec.workload.workload import InferenceWorkload
 
 _ABOUT = ("/version", "/server_info", "/get_server_info", "/props", "/info")
+_SETTINGS = ("/server_info", "/get_server_info")
 _PATIENCE_S = 5.0
 _MOST_BYTES = 2**20
 _PROBE = ScheduledRequest(0, 0, 0, input_tokens=8, output_tokens=4, seed=(0x7717, 0))
@@ -188,37 +190,20 @@ def _header(header: str) -> Fact | None:
 
 
 def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Limits and switches under the names they have in vLLM's and SGLang's /server_info."""
-    flat: dict[str, Any] = {}
-    for path in ("/server_info", "/get_server_info"):
-        _flatten(about.get(path), flat)
-    names = {
-        "serving.max_sequences": ("max_num_seqs", "max_running_requests"),
-        "serving.max_batched_tokens": ("max_num_batched_tokens", "chunked_prefill_size"),
-        "serving.chunked_prefill": ("enable_chunked_prefill",),
-        "serving.prefix_cache": ("enable_prefix_caching",),
-        "serving.kv_block_tokens": ("block_size", "page_size"),
-        "serving.attention": ("attention_backend",),
-        "precision.weights": ("dtype",),
-        "precision.kv": ("kv_cache_dtype",),
-    }
-    info = about.get("/server_info")
-    config = info.get("vllm_config", info) if isinstance(info, dict) else None
-    spoken = speculation(config) if isinstance(config, dict) else None  # unasked for JSON, vLLM gives one long text
-    found: dict[str, Any] = {"serving.speculative": spoken or flat.get("speculative_algorithm")}
-    found |= {
-        field: next((flat[key] for key in keys if flat.get(key) is not None), None) for field, keys in names.items()
-    }
+    """Limits and switches under the names that the runtimes known here have for them."""
+    pages = [page for path in _SETTINGS if isinstance(page := about.get(path), dict)]
+    values = {name: leaf for page in reversed(pages) for name, leaf in flat(page).items()}
+    found: dict[str, Any] = {}
+    for words in server_words():
+        for fact, names in words.settings.items():
+            known = next((value for name in names if (value := plain(values.get(name))) is not None), None)
+            found[fact] = known if found.get(fact) is None else found[fact]
+        for page in pages:
+            config = page.get(words.under, page)  # unasked for JSON, vLLM gives one long text
+            if isinstance(config, dict) and (spoken := words.speculation(config)):
+                found["serving.speculative"] = spoken
+    found |= {"precision.weights": values.get("dtype"), "precision.kv": values.get("kv_cache_dtype")}
     return {field: value for field, value in found.items() if value is not None}
-
-
-def _flatten(said: Any, into: dict[str, Any]) -> None:
-    if isinstance(said, dict):
-        for key, value in said.items():
-            if isinstance(value, dict):
-                _flatten(value, into)
-            elif isinstance(value, str | int | float | bool):
-                into.setdefault(str(key), value)
 
 
 def _notes(found: Discovery, free: bool) -> tuple[str, ...]:

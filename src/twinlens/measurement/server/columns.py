@@ -7,8 +7,11 @@ anything is parsed, and those go to the parser of prometheus_client.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
+from twinlens.executors.openai.never_launched import NEVER_LAUNCHED
+from twinlens.executors.registry import server_words
 from twinlens.record.server_metrics import ServerSample
 
 Columns = dict[str, float]
@@ -24,100 +27,22 @@ _UNANSWERED = ("abort", "error")
 _AT_ONCE = 6  # lines, about 0.1 ms
 
 
-def _histogram(name: str, column: str) -> dict[str, str]:
-    return {f"{name}_sum": f"{column}_sum_s", f"{name}_count": f"{column}_count"}
-
-
-_SHARED = {
-    "prompt_tokens_total": "prompt_tokens",
-    "generation_tokens_total": "generation_tokens",
-    **_histogram("time_to_first_token_seconds", "ttft"),
-    **_histogram("e2e_request_latency_seconds", "e2e"),
-    **_histogram("inter_token_latency_seconds", "itl"),
-}
-_PHASES = {
-    **_histogram("request_queue_time_seconds", "queue"),
-    **_histogram("request_prefill_time_seconds", "prefill"),
-    **_histogram("request_decode_time_seconds", "decode"),
-    "request_success_total": "finished",
-    "num_requests_running": "running",
-    "num_requests_waiting": "waiting",
-    "spec_decode_num_draft_tokens_total": "draft_tokens",
-    "spec_decode_num_accepted_tokens_total": "accepted_tokens",
-}
-# Two names of one column are one figure under its old and its new name, unless a plus says that they are two parts.
-_NAMES: dict[str, dict[str, str]] = {
-    "vllm": _SHARED
-    | _PHASES
-    | {
-        "kv_cache_usage_perc": "kv_use",
-        "gpu_cache_usage_perc": "kv_use",  # before 0.10
-        "num_preemptions_total": "preemptions",
-        "prefix_cache_queries_total": "prefix_queries",
-        "prefix_cache_hits_total": "prefix_hits",
-        "gpu_prefix_cache_queries_total": "prefix_queries",  # before 0.10
-        "gpu_prefix_cache_hits_total": "prefix_hits",
-        "iteration_tokens_total_count": "iterations",
-        "iteration_tokens_total_sum": "iteration_tokens",
-    },
-    "sglang": _SHARED
-    | {
-        "prompt_tokens_total": "prompt_tokens prefix_queries",
-        "cached_tokens_total": "prefix_hits",
-        "num_running_reqs": "running",
-        "num_queue_reqs": "waiting",
-        "token_usage": "kv_use",
-        "max_running_requests": "slots",
-        "num_requests_total": "finished",
-        "num_retracted_requests_total": "preemptions",
-        **_histogram("queue_time_seconds", "queue"),
-    },
-    "trtllm": _SHARED
-    | _PHASES
-    | {
-        "kv_cache_utilization": "kv_use",
-        "max_num_active_requests": "slots",
-        "kv_cache_reused_blocks_total": "prefix_hits +prefix_queries",
-        "kv_cache_missed_blocks_total": "+prefix_queries",
-        "spec_decode_drafted_tokens_total": "draft_tokens",
-        "spec_decode_accepted_tokens_total": "accepted_tokens",
-    },
-    "llamacpp": {
-        "requests_processing": "running",
-        "requests_deferred": "waiting",
-        "kv_cache_usage_ratio": "kv_use",
-        "prompt_tokens_total": "prompt_tokens +prefix_queries",  # those it computed
-        "prompt_tokens_cached_total": "prefix_hits +prefix_queries",  # and those it did not have to
-        "tokens_predicted_total": "generation_tokens",
-        "n_decode_total": "iterations",
-        "spec_decode_num_draft_tokens_total": "draft_tokens",
-        "spec_decode_num_accepted_tokens_total": "accepted_tokens",
-    },
-    "tgi": {
-        "batch_current_size": "running",
-        "queue_size": "waiting",
-        "request_success": "finished",
-        "request_success_total": "finished",
-        "request_generated_tokens_sum": "generation_tokens",
-        "request_input_length_sum": "prompt_tokens",
-        "batch_inference_count": "iterations",
-        "batch_inference_count_total": "iterations",
-        **_histogram("request_queue_duration", "queue"),
-        **_histogram("request_duration", "e2e"),
-    },
-}
-# Front ends that pass a server's metrics on write "vllm_" for "vllm:".
-_WANTED: dict[bytes, tuple[str, ...]] = {
-    f"{server}{mark}{name}".encode(): tuple(columns.split())
-    for server, names in _NAMES.items()
-    for mark in ":_"
-    for name, columns in names.items()
-}
+@lru_cache(maxsize=1)
+def _wanted() -> dict[bytes, tuple[str, ...]]:
+    """Metric to its columns, of every runtime that an installed executor knows. Front ends that pass a server's metrics
+    on write "vllm_" for "vllm:"."""
+    return {
+        f"{words.prefix}{mark}{name}".encode(): tuple(columns.split())
+        for words in (*server_words(), *NEVER_LAUNCHED)
+        for mark in ":_"
+        for name, columns in words.metrics.items()
+    }
 
 
 def wanted_lines(page: bytes) -> bytes:
     """Only the lines of a page whose metric has a column."""
-    return b"\n".join(line for line in page.split(b"\n") if line.partition(b"{")[0].partition(b" ")[0] in _WANTED)
+    wanted = _wanted()
+    return b"\n".join(line for line in page.split(b"\n") if line.partition(b"{")[0].partition(b" ")[0] in wanted)
 
 
 def columns_of(page: bytes, pause: Callable[[], None] = lambda: None) -> Columns:
@@ -136,7 +61,7 @@ def columns_of(page: bytes, pause: Callable[[], None] = lambda: None) -> Columns
             pause()
     found: Columns = {}
     for name, values in _by_name(samples):
-        for column in _WANTED.get(name.encode(), ()):  # a line that is broken may be a sample of another name
+        for column in _wanted().get(name.encode(), ()):  # a line that is broken may be a sample of another name
             total = sum(values) / len(values) if column in _OF_ONE_ENGINE else sum(values)
             if column.startswith("+"):
                 found[column[1:]] = found.get(column[1:], 0) + total

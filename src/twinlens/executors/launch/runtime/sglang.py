@@ -15,6 +15,7 @@ from twinlens.executors.launch.recipe import (
     thread_environment,
     torch_name,
 )
+from twinlens.executors.server_words import SHARED, ServerWords, histogram
 from twinlens.executors.settings_text import flat, formats, pairs, said
 from twinlens.record.executor.record import Fact, declared
 
@@ -77,6 +78,22 @@ def _switch(value: Any) -> bool | None:
     return {"True": True, "False": False}.get(str(value))
 
 
+WORDS = ServerWords(
+    prefix="sglang",
+    metrics=SHARED
+    | {
+        "prompt_tokens_total": "prompt_tokens prefix_queries",
+        "cached_tokens_total": "prefix_hits",
+        "num_running_reqs": "running",
+        "num_queue_reqs": "waiting",
+        "token_usage": "kv_use",
+        "max_running_requests": "slots",
+        "num_requests_total": "finished",
+        "num_retracted_requests_total": "preemptions",
+        **histogram("queue_time_seconds", "queue"),
+    },
+    settings=_NAMES,
+)
 RECIPE = Recipe(
     kind="sglang",
     graphs=("auto", "eager"),
@@ -89,5 +106,7 @@ RECIPE = Recipe(
     facts=_facts,
     start_timeout_s=1200.0,
     tried=False,
+    also=("sgl-kernel",),
+    words=WORDS,
 )
 EXECUTOR = launched(RECIPE)

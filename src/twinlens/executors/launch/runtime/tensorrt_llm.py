@@ -15,6 +15,7 @@ from twinlens.executors.launch.recipe import (
     gpu_environment,
     thread_environment,
 )
+from twinlens.executors.server_words import PHASES, SHARED, ServerWords
 from twinlens.executors.settings_text import pairs, said, tensor_format
 from twinlens.record.executor.record import Fact, declared
 
@@ -73,6 +74,19 @@ def _facts(seen: ServerOutput) -> dict[str, Fact]:
     return facts
 
 
+WORDS = ServerWords(
+    prefix="trtllm",
+    metrics=SHARED
+    | PHASES
+    | {
+        "kv_cache_utilization": "kv_use",
+        "max_num_active_requests": "slots",
+        "kv_cache_reused_blocks_total": "prefix_hits +prefix_queries",
+        "kv_cache_missed_blocks_total": "+prefix_queries",
+        "spec_decode_drafted_tokens_total": "draft_tokens",
+        "spec_decode_accepted_tokens_total": "accepted_tokens",
+    },
+)
 RECIPE = Recipe(
     kind="tensorrt-llm",
     name="tensorrt-llm",
@@ -86,5 +100,7 @@ RECIPE = Recipe(
     called="its own",
     metrics="/prometheus/metrics",
     tried=False,
+    also=("tensorrt",),
+    words=WORDS,
 )
 EXECUTOR = launched(RECIPE)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from twinlens.executors.launch.entry import launched
@@ -15,7 +17,8 @@ from twinlens.executors.launch.recipe import (
     thread_environment,
     torch_name,
 )
-from twinlens.executors.settings_text import flat, formats, labels, pairs, said, speculation
+from twinlens.executors.server_words import PHASES, SHARED, ServerWords
+from twinlens.executors.settings_text import flat, formats, labels, pairs, plain, said
 from twinlens.record.executor.record import Fact, declared
 
 _INFO = "/server_info?config_format=json"
@@ -80,7 +83,7 @@ def _facts(seen: ServerOutput) -> dict[str, Fact]:
     attention = next((line for line in seen.log.splitlines() if "attention backend" in line.lower()), "")
     if attention:
         facts["serving.attention"] = declared(attention.partition("] ")[2] or attention, "the log")
-    if spoken := speculation(nested or config):
+    if spoken := _speculation(nested or config):
         facts["serving.speculative"] = declared(spoken, source)
     version = seen.pages.get("/version")
     if isinstance(version, dict) and isinstance(version.get("version"), str):
@@ -89,6 +92,40 @@ def _facts(seen: ServerOutput) -> dict[str, Fact]:
     return facts
 
 
+_SPECULATION = ("method", "model", "num_speculative_tokens", "draft_tensor_parallel_size", "prompt_lookup_max")
+
+
+def _speculation(config: Mapping[str, Any]) -> Any:
+    """vLLM's `speculative_config` by its method and sizes, "none" where it says that there is none, None where it says
+    nothing. The log has a word of the class only, and a page may have any number of nested settings."""
+    if "speculative_config" not in config:
+        return None
+    found = config["speculative_config"]
+    if isinstance(found, Mapping):
+        kept = {key: found[key] for key in _SPECULATION if isinstance(found.get(key), str | int)}
+        return {key: Path(value).name if key == "model" else value for key, value in kept.items()} or "on"
+    return plain(found) or "none"
+
+
+WORDS = ServerWords(
+    prefix="vllm",
+    metrics=SHARED
+    | PHASES
+    | {
+        "kv_cache_usage_perc": "kv_use",
+        "gpu_cache_usage_perc": "kv_use",  # before 0.10
+        "num_preemptions_total": "preemptions",
+        "prefix_cache_queries_total": "prefix_queries",
+        "prefix_cache_hits_total": "prefix_hits",
+        "gpu_prefix_cache_queries_total": "prefix_queries",  # before 0.10
+        "gpu_prefix_cache_hits_total": "prefix_hits",
+        "iteration_tokens_total_count": "iterations",
+        "iteration_tokens_total_sum": "iteration_tokens",
+    },
+    settings=_NAMES,
+    under="vllm_config",
+    speculation=_speculation,
+)
 RECIPE = Recipe(
     kind="vllm",
     graphs=("auto", "eager"),
@@ -100,5 +137,6 @@ RECIPE = Recipe(
     pages=("/version", _INFO, "/v1/models"),
     command=_command,
     facts=_facts,
+    words=WORDS,
 )
 EXECUTOR = launched(RECIPE)
