@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from material import inference, study_of, training
+from material import inference, spec_of, study_of, training
 from twinlens.errors import BadInput
+from twinlens.spec.model.reference import any_model
 from twinlens.spec.study import place
 
 
@@ -102,3 +105,24 @@ def test_a_timeout_beside_one_policy_that_does_not_read_it_is_still_refused() ->
     asked["point"]["timeout_s"] = 0.05
     with pytest.raises(BadInput, match="means nothing without dynamic admission"):
         study_of(asked)
+
+
+def test_a_model_is_looked_up_once_and_a_run_of_another_workload_has_another(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    config = folder / "config.json"
+    config.write_text(json.dumps(any_model("tiny").config))
+    run = spec_of(training("fake", str(folder)))
+    shape = run.model.shape
+    config.write_text("{")
+    assert run.model.shape == shape, "the file is read once, so that all who ask see the same model"
+    again = run.model_copy(update={"repeat": 1})
+    assert again.model.shape == shape
+    assert again.fingerprint() != run.fingerprint()
+    other = run.model_copy(update={"workload": spec_of(training("fake", "small")).workload})
+    assert other.model.name == "small"
+    assert run == spec_of(training("fake", str(folder))), "what was looked up is no part of what was asked"
+
+
+def test_a_precision_is_that_of_the_point() -> None:
+    assert spec_of(training("fake", point={"precision": "bf16"})).precision.compute == "bf16"

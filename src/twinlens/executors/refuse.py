@@ -6,7 +6,6 @@ from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Capabilities
 from twinlens.executors.options import refuse_wrong_options
 from twinlens.executors.registry import capabilities, refuse_unknown_executor
-from twinlens.spec.model.reference import any_model
 from twinlens.spec.study import ExecutorSpec, RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 
@@ -54,7 +53,7 @@ def _refuse_arrivals(spec: RunSpec, can: Capabilities) -> None:
 
 def _refuse_family(spec: RunSpec, can: Capabilities) -> None:
     try:
-        shape = any_model(spec.workload.model).shape
+        shape = spec.model.shape
     except BadInput:  # whoever needs the model here says so
         return
     if shape is not None and shape.family not in can.families:

@@ -45,7 +45,6 @@ from twinlens.record.arrow import RowWriter
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord
 from twinlens.record.store import end_run, open_rows, open_telemetry, update_run
-from twinlens.spec.precision import precision
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.system.home_folder import as_tilde
@@ -268,7 +267,7 @@ def _whole(facts: Facts, spec: RunSpec, running: Running | None) -> Facts:
     record = ExecutorRecord(host | software | power | provenance(spec, facts)).merged(facts.executor)
     # The driver's own word on a board goes before the framework's, which stands in where there is no NVML.
     record = record.merged({key: host[key] for key in _BOARD if on_gpu and key in host and host[key].value is not None})
-    sheet = datasheet_of(record.value("accelerator.product"), precision(spec.point.precision))
+    sheet = datasheet_of(record.value("accelerator.product"), spec.precision)
     work = theory_of(spec) | facts.work
     ceilings = within_datasheet(facts.ceilings, sheet) | sheet
     return replace(facts, executor=record, work=work | coverage_of(work), ceilings=ceilings)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from twinlens.errors import BadInput
 from twinlens.spec.consistency import refuse_unpaired, refuse_unsearchable
 from twinlens.spec.example import example_data
-from twinlens.spec.precision import AS_SERVED, precision
+from twinlens.spec.precision import AS_SERVED
 from twinlens.spec.settings import apply_settings, choose_arrival
 from twinlens.spec.slices import refuse_unsliceable
 from twinlens.spec.source import source_of
@@ -68,7 +68,7 @@ def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec
 
 
 def _refuse_precision(run: RunSpec) -> None:
-    regime = precision(run.point.precision)
+    regime = run.precision
     regime.classes(run.lens)
     if regime == AS_SERVED and run.executor.kind != "openai-http":
         sentence = f"precision {regime.name!r} is that of a server which is up already (executor.kind openai-http)"

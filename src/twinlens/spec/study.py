@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+from collections.abc import Mapping
+from functools import cached_property
 from itertools import product
 from math import prod
 from typing import Annotated, Any, Literal, Self
@@ -13,7 +15,10 @@ from pydantic import Field, NonNegativeInt, ValidationError
 
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.frozen import Spec
+from twinlens.spec.model.reference import AnyModel, any_model
 from twinlens.spec.point import POLICY_FIELDS, Point
+from twinlens.spec.precision import Precision
+from twinlens.spec.precision import precision as regime_named
 from twinlens.spec.protocol import Protocol
 from twinlens.spec.search import Search
 from twinlens.spec.workload.workload import Workload
@@ -44,6 +49,26 @@ class RunSpec(Spec):
     point: Point = Point()
     protocol: Protocol = Protocol()
     repeat: NonNegativeInt = 0
+
+    @cached_property
+    def model(self) -> AnyModel:
+        """The model that the workload names, looked up once: whoever needs it is passed this value.
+
+        Raises BadInput (TL201, TL202) where it is not here or cannot be read.
+        """
+        return any_model(self.workload.model)
+
+    @property
+    def precision(self) -> Precision:
+        """What the point's precision stands for. Raises BadInput (TL203)."""
+        return regime_named(self.point.precision)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """As pydantic's; a model that was looked up is not that of another workload."""
+        copied = super().model_copy(update=update, deep=deep)
+        if update and "workload" in update:
+            copied.__dict__.pop("model", None)
+        return copied
 
     @property
     def seed(self) -> int:

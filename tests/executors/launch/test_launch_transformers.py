@@ -15,7 +15,7 @@ from twinlens.executors.running import Running
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
 from twinlens.schedule.content.words import WORDS
-from twinlens.spec.model.reference import load_model
+from twinlens.spec.model.reference import any_model, load_model
 from twinlens.theory.flop import parameters
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -34,9 +34,9 @@ def test_a_model_folder_is_made_once(cache: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setenv("TWINLENS_CACHE", str(cache))
     said: list[str] = []
-    made = model_folder("tiny", said.append)
+    made = model_folder(any_model("tiny"), said.append)
     assert said == ["making random weights and a tokenizer for tiny (once)"]
-    assert model_folder("tiny", said.append) == made
+    assert model_folder(any_model("tiny"), said.append) == made
     assert len(said) == 1
     assert made.made
     assert not list(made.path.parent.glob(".*")), "no half-made folder is left"
@@ -117,10 +117,10 @@ def test_a_real_server_is_driven_at_two_rates_by_poisson_load(
 
 def test_a_local_folder_is_served_as_it_is(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWINLENS_CACHE", str(cache))
-    made = model_folder("tiny", quiet)
+    made = model_folder(any_model("tiny"), quiet)
     mine = tmp_path / "mine"
     shutil.copytree(made.path, mine)
     (mine / "twinlens-weights.json").unlink()
-    found = model_folder(str(mine), quiet)
+    found = model_folder(any_model(str(mine)), quiet)
     assert (found.path, found.digest, found.made) == (mine, made.digest, False)
     assert not (mine / "twinlens-weights.json").exists(), "nothing is written into a folder of the user's"

@@ -17,7 +17,7 @@ from typing import Any
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.launch.log import telling_line
 from twinlens.executors.protocol import Say
-from twinlens.spec.model.reference import AnyModel, any_model
+from twinlens.spec.model.reference import AnyModel
 from twinlens.spec.model.shape import DecoderShape
 
 _SEED = 0
@@ -43,10 +43,9 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").expanduser() / "twinlens"
 
 
-def servable(model: str) -> AnyModel:
+def servable(ref: AnyModel) -> AnyModel:
     """The model, if it is one that servers of language can serve; of a type that only they know, they will say so
     themselves. Raises BadInput (TL201, TL202)."""
-    ref = any_model(model)
     if ref.shape is not None and not isinstance(ref.shape, DecoderShape):
         raise BadInput(f"{ref.name!r} is no language model; a server cannot be started for it", code="TL202")
     if ref.folder is not None and not any((Path(ref.folder) / name).exists() for name in _TOKENIZERS):
@@ -80,19 +79,19 @@ def stored_precision(config: Mapping[str, Any]) -> str:
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "tekken.json")
 
 
-def model_folder(model: str, say: Say) -> ModelFolder:
+def model_folder(ref: AnyModel, say: Say) -> ModelFolder:
     """The folder with its weights' hash; made now if it is not there yet, in another place and then renamed.
 
     Raises BadInput for a model that cannot be served and ExecutorFailed (TL302) where making it fails.
     """
-    ref = servable(model)
+    servable(ref)
     if ref.folder is not None:
         path = Path(ref.folder).resolve()
         return ModelFolder(path, _digest(path), made=False)
     path = cache_folder() / "models" / f"{Path(ref.name).stem}-{_config_digest(ref)}"
     if not path.exists():
         say(f"making random weights and a tokenizer for {ref.name} (once)")
-        _make(model, path)
+        _make(ref.name, path)
     return ModelFolder(path, _digest(path), made=True)
 
 

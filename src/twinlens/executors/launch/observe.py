@@ -122,7 +122,7 @@ def _stored(spec: RunSpec, folder: ModelFolder) -> dict[str, Fact]:
 
 def _model(spec: RunSpec, folder: ModelFolder) -> dict[str, Fact]:
     made = "random weights made once, sha256 of the files" if folder.made else "sha256 of the files"
-    regime = precision(spec.point.precision)
+    regime = spec.precision
     known = {
         "model.id": declared(spec.workload.model, "the spec"),
         "model.weights_hash": observed(folder.digest, made),
@@ -140,7 +140,7 @@ def _model(spec: RunSpec, folder: ModelFolder) -> dict[str, Fact]:
 def checks(spec: RunSpec, said: Mapping[str, Fact]) -> tuple[PrecisionCheck, ...]:
     """One line per tensor class. A server's word is no sight: where it agrees it stays unknown, else it differs."""
     found = []
-    for name, asked in precision(spec.point.precision).classes("inference").items():
+    for name, asked in spec.precision.classes("inference").items():
         word = said.get(_CLASSES.get(name, ""))
         if word is None:
             found.append(PrecisionCheck(name, asked, None, "unknown", "unknown", "the server does not say"))

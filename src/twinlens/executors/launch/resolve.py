@@ -24,7 +24,7 @@ def order_of(recipe: Recipe, spec: RunSpec, settings: Settings, *, folder: str, 
     workload = spec.workload
     if not isinstance(workload, InferenceWorkload) or isinstance(workload.data, Images):
         raise BadInput(f"{recipe.kind} serves language models; take an inference workload of text", code="TL202")
-    ref = servable(workload.model)
+    ref = servable(spec.model)
     if recipe.needs_gguf and not Path(settings.gguf).is_file():
         raise BadInput(
             f"{recipe.kind} reads GGUF files and Twinlens does not convert to them; name one in executor.options.gguf"

@@ -80,7 +80,7 @@ class LaunchedServer:
             order_of(recipe, spec, settings, folder="", port=0)  # says what is missing
             folder = gguf_file(settings.gguf)
         else:
-            folder = model_folder(spec.workload.model, say)
+            folder = model_folder(spec.model, say)
         for attempt in range(1, _TRIES + 1):
             order = order_of(recipe, spec, settings, folder=str(folder.path), port=free_port())
             command = recipe.command(order)

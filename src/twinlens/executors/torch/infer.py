@@ -33,7 +33,7 @@ from twinlens.executors.torch.train import refuse_unsupported
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request
 from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
-from twinlens.spec.model.reference import ModelRef, load_model
+from twinlens.spec.model.reference import ModelRef
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
 
@@ -53,7 +53,7 @@ class TorchServer:
         self.threads = set_threads(spec.executor.threads)
         self._origin_ns: int | None = None
         say("building the model")
-        ref = load_model(workload.model)
+        ref = spec.model.known()
         check_data(workload.data, ref)
         self.ref, self.is_vision = ref, ref.shape.family != "decoder"
         self.notes: list[str] = []

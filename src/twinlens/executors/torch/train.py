@@ -25,7 +25,7 @@ from twinlens.executors.torch.model.data import Batches
 from twinlens.executors.torch.options import TorchOptions
 from twinlens.record.executor.facts import Facts
 from twinlens.record.step import Marks
-from twinlens.spec.model.reference import DecoderShape, ModelRef, load_model
+from twinlens.spec.model.reference import DecoderShape, ModelRef
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
 
@@ -47,7 +47,7 @@ class TorchTrainer:
         self.microbatch = _microbatch(spec)
         self.accumulate = self.workload.global_batch // self.microbatch
         say("building the model")
-        self.ref = load_model(self.workload.model)
+        self.ref = spec.model.known()
         _refuse_too_long(self.ref, self.workload.seq_len)
         self.model = build_model(self.ref, self.options.attention, spec.seed, self.device).train()
         if self.workload.checkpointing:

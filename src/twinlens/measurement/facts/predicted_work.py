@@ -9,7 +9,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates
 from twinlens.spec.device import find_device
 from twinlens.spec.model.shape import DecoderShape, ModelShape
-from twinlens.spec.precision import AS_SERVED, BITS, Precision, precision
+from twinlens.spec.precision import AS_SERVED, BITS, Precision
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.theory.flop import (
@@ -41,7 +41,7 @@ def theory_of(spec: RunSpec) -> Estimates:
 
     Absent with the reason for a model of a server's that theory does not know.
     """
-    ref, regime = asked_model(spec), precision(spec.point.precision)
+    ref, regime = asked_model(spec), spec.precision
     shape = ref.shape
     if shape is None:
         return {name: Estimate.absent(COUNT, ref.why) for name in ("parameters", "active_parameters")}

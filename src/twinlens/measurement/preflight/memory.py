@@ -14,7 +14,7 @@ from twinlens.measurement.machine.nvidia import board_of, open_gpus
 from twinlens.measurement.preflight.idle_gpu import uses_gpu
 from twinlens.spec.model.reference import AnyModel, ModelShape
 from twinlens.spec.model.shape import DecoderShape
-from twinlens.spec.precision import AS_SERVED, BITS, precision
+from twinlens.spec.precision import AS_SERVED, BITS
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
 from twinlens.theory.memory import Checkpointing, inference_memory, layout_of, training_memory
@@ -31,13 +31,13 @@ def needed(spec: RunSpec) -> tuple[float | None, str]:
     model = asked_model(spec)
     if model.shape is None:
         return None, f"serving {model.name}: not modelled, {model.why}"
-    if precision(spec.point.precision) == AS_SERVED:
+    if spec.precision == AS_SERVED:
         return None, f"serving {model.name}: not modelled, {AS_SERVED.method}"
     return _modelled(spec, model, model.shape)
 
 
 def _modelled(spec: RunSpec, ref: AnyModel, shape: ModelShape) -> tuple[float, str]:
-    regime = precision(spec.point.precision)
+    regime = spec.precision
     if isinstance(spec.workload, TrainingWorkload):
         microbatch = spec.point.microbatch or spec.workload.global_batch
         seq_len = spec.workload.seq_len if isinstance(shape, DecoderShape) else None

@@ -91,6 +91,11 @@ class AnyModel(Spec):
     source: str
     why: str = ""
 
+    def known(self) -> ModelRef:
+        """The same model, of a type that is read here. Raises BadInput (TL202) for any other."""
+        shape = shape_from_config(self.config) if self.shape is None else self.shape
+        return ModelRef(name=self.name, config=self.config, shape=shape, folder=self.folder, source=self.source)
+
     @property
     def context_tokens(self) -> int | None:
         """The positions that the model has, where its config says so, its language part's where it has several."""

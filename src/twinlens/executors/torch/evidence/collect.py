@@ -30,7 +30,7 @@ from twinlens.executors.torch.options import TorchOptions
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.executor.record import ExecutorRecord, PrecisionCheck, declared, observed
-from twinlens.spec.precision import BITS, Precision, precision
+from twinlens.spec.precision import BITS, Precision
 from twinlens.spec.study import RunSpec
 from twinlens.units import BYTES, COUNT, FLOP
 
@@ -44,7 +44,7 @@ def training_facts(trainer: OpenTrainer, say: Say) -> Facts:
     Neither changes the weights: AdamW's update and its decoupled decay are both proportional to the learning rate.
     """
     say("taking evidence")
-    spec, device, regime = trainer.spec, trainer.device, precision(trainer.spec.point.precision)
+    spec, device, regime = trainer.spec, trainer.device, trainer.spec.precision
     inputs, targets = trainer.batches.held_out(0)
     rates = [group["lr"] for group in trainer.optimizer.param_groups]
     _set_rates(trainer.optimizer, [0.0] * len(rates))
@@ -108,7 +108,7 @@ def inference_facts(
 ) -> Facts:
     """A first answer under the counters and the profiler, the distance from fp32, then the ceilings."""
     say("taking evidence")
-    spec, device, regime = server.spec, server.device, precision(server.spec.point.precision)
+    spec, device, regime = server.spec, server.device, server.spec.precision
     notes = [*notes_on(spec, server.ref, regime, device), *server.notes]
     eager, timed = _phases(server)
     products: dict[str, Counter[Product]] = {}
