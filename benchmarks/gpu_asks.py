@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +286,7 @@ def _measured(
 
 def _said(run: Any) -> Answer:
     from twinlens.measurement.summary_file import summary_of
+    from twinlens.reporting.wording.finding import sentence_of
 
     state = run.state if run.state == "finished" else f"{run.state}: {run.error}"
     if run.facts is None:
@@ -296,8 +298,8 @@ def _said(run: Any) -> Answer:
                     "evidence": c.evidence} for c in run.facts.precision],
         "metrics": {name: estimate.value for name, estimate in summary_of(run).metrics.items()},
         "facts": {key: run.facts.executor.value(key) for key in ("serving.graphs", "kernels.graph_breaks")},
-        "notes": list(run.facts.notes),
-        "device_memory": run.raw.get("device_memory"),
+        "notes": [*run.facts.notes, *map(sentence_of, run.facts.findings)],
+        "device_memory": asdict(held) if (held := run.sections.device_memory) else None,
         "board_bytes": max(board) if board else None,
         "power_over_counter": _power_over_counter(run.telemetry),
         "first_over_median": _first_over_median(run),

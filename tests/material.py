@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -72,6 +73,11 @@ def measured(parent: Path, data: dict[str, Any]) -> Run:
     folder = create_run(parent, spec)
     run_here(folder, spec, lambda phrase, share, rows: None)
     return read_run(folder)
+
+
+def run_json(run: Run) -> dict[str, Any]:
+    """What the run.json of a run holds, as plain data."""
+    return json.loads((run.folder / "run.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
 
 
 def quiet(phrase: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from report_material import inference_run, study, training_run
 
+from twinlens.record.finding import in_words
 from twinlens.reporting.html.render import write
 from twinlens.reporting.view import view
 
@@ -84,7 +85,7 @@ def test_hostile_names_stay_words(browser: Any, tmp_path: Path) -> None:
     pairs = []
     for run, summary in (training_run(tmp_path, notes=(HOSTILE,)), inference_run(tmp_path, error=HOSTILE)):
         point = summary.point | {"precision": HOSTILE}
-        verdict = replace(summary.verdict, label=HOSTILE, reason=HOSTILE)
+        verdict = replace(summary.verdict, label=HOSTILE, reason=in_words(HOSTILE))
         pairs.append((run, replace(summary, model=HOSTILE, point=point, verdict=verdict)))
     opened = Opened(browser, write(view(pairs, title=HOSTILE), tmp_path / "report.html"), 1280)
     assert opened.complaints == []

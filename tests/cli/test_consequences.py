@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from material import inference, measured, study_of
+from material import inference, measured, run_json, study_of
 from twinlens.cli.main import app
 from twinlens.errors import GateFailed
 from twinlens.measurement.session import run_here
@@ -153,7 +153,7 @@ def test_a_gate_is_red_where_a_check_failed_however_steady_the_run(
     gate(Outcome(tmp_path, Runs((run,)), 0, ()))
     if "facts.precision" in change:
         check = PrecisionCheck("weights", "fp32", "bf16", "differs", "native", "dtype of the tensors")
-        change = {"facts": run.raw["facts"] | {"precision": [check.to_json()]}}
+        change = {"facts": run_json(run)["facts"] | {"precision": [check.to_json()]}}
     update_run(run.folder, **change)
     with pytest.raises(GateFailed, match=says):
         gate(Outcome(tmp_path, Runs((read_run(run.folder),)), 0, ()))

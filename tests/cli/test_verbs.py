@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from material import command, fixed, inference, study_of, training, twinlens
+from material import command, fixed, inference, run_json, study_of, training, twinlens
 from twinlens.cli.main import app
 from twinlens.record.store import find_runs
 from twinlens.spec.load import dump
@@ -227,7 +227,7 @@ def test_measure_as_a_process_of_its_own_uses_fresh_processes(tmp_path: Path) ->
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["state"] == "finished"
     (run,) = find_runs(tmp_path / "out")
-    assert run.raw["pid"] != os.getpid()
+    assert run_json(run)["pid"] != os.getpid()
     assert (run.folder / "log.txt").exists()
 
 

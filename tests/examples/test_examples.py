@@ -77,7 +77,8 @@ def test_the_serving_example_measures_a_server_that_is_up(tmp_path: Path) -> Non
         assert 0.0195 < (summary.metrics["ttft_from_send_s_p50"].value or 0) < 0.1
         assert summary.metrics["failed_share"].value == 0
         assert summary.metrics["peak_bytes"].value is None
-        assert {"client", "calibration"} <= set(run.raw)
+        assert run.sections.client
+        assert run.sections.calibration
         assert (run.folder / "schedule.arrow").exists()
 
 
@@ -135,7 +136,7 @@ def test_a_gpu_example_cut_as_short_as_its_gpu_test_runs_on_a_processor(name: st
 def test_a_gpu_example_cut_short_runs_on_a_gpu(name: str, tmp_path: Path) -> None:
     outcome = measure_study(load(FOLDER / f"{name}.toml", [*SHORT, *GPU_SMALL[name]]), tmp_path)
     assert not outcome.failures
-    assert all(run.state == "finished" or run.raw.get("refused") for run in outcome.runs)
+    assert all(run.state == "finished" or run.sections.refused for run in outcome.runs)
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -10,7 +10,7 @@ from hostile_server import DONE, END, HEAD, Asked, chunk, hostile, said, usage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from material import inference, measured, spec_of, study_of
+from material import inference, measured, run_json, spec_of, study_of
 from twinlens.errors import BadInput
 from twinlens.measurement.summary_file import summary_of
 from twinlens.spec.load import dump, parse
@@ -47,7 +47,7 @@ def test_an_answer_that_ends_by_itself_is_a_good_one_and_its_tokens_are_counted(
     assert any("as long as the model likes" in note for note in run.facts.notes)
     metrics = summary_of(run).metrics
     assert metrics["failed_share"].value == 0.0
-    guards = {guard["id"]: guard["ruling"] for guard in run.raw["guards"]}
+    guards = {guard["id"]: guard["ruling"] for guard in run_json(run)["guards"]}
     assert guards["length"] != "fail"
 
 

@@ -14,6 +14,7 @@ from material import fixed, inference, measured, quiet, spec_of
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.measurement.server.compliance import ResponseSampler, run_compliance_tests
 from twinlens.record.compliance import ComplianceTest, compliance_tests_in
+from twinlens.reporting.wording.finding import clause_of
 from twinlens.schedule.build import load_of
 from twinlens.spec.study import RunSpec
 
@@ -93,7 +94,7 @@ def test_a_server_that_claims_twice_its_tokens_fails_for_tokens() -> None:
 def test_a_server_whose_tokens_contradict_themselves_fails(server: Server, why: str) -> None:
     found = guards(server)["tokens"]
     assert found.ruling == "fail"
-    assert why in found.reason or server.first  # a filler is also a chunk too many
+    assert why in clause_of(found.reason) or server.first  # a filler is also a chunk too many
 
 
 def test_a_server_that_answers_otherwise_under_load_fails_for_answers_alone() -> None:
@@ -128,7 +129,7 @@ def test_too_few_requests_get_no_ruling() -> None:
 def test_one_request_at_a_time_is_no_load_to_answer_otherwise_under() -> None:
     found = guards(Server(), concurrency=1)["answers"]
     assert (found.ruling, found.id) == ("not applicable", "answers")
-    assert "under load is alone" in found.reason
+    assert "under load is alone" in clause_of(found.reason)
 
 
 def test_a_server_without_usage_is_not_ruled_on_for_tokens() -> None:
@@ -156,6 +157,6 @@ def test_a_run_keeps_its_guards_and_its_rows_are_those_of_the_load(tmp_path: Pat
 
 def test_guards_of_an_executor_that_is_not_asked_over_http_do_not_apply(tmp_path: Path) -> None:
     data = inference("fake", arrival={"kind": "poisson"}, point={"rate_per_s": 5}, protocol={"guards": True})
-    found = compliance_tests_in(measured(tmp_path, data).raw)
+    found = measured(tmp_path, data).sections.guards
     assert {guard.ruling for guard in found} == {"not applicable"}
-    assert all("over HTTP" in guard.reason for guard in found)
+    assert all("over HTTP" in clause_of(guard.reason) for guard in found)

@@ -20,7 +20,7 @@ from twinlens.executors.torch.evidence.collect import launch_bound_note  # noqa:
 from twinlens.executors.torch.model import prefetch  # noqa: E402
 from twinlens.executors.torch.model.data import Batches  # noqa: E402
 from twinlens.executors.torch.model.prefetch import Ahead  # noqa: E402
-from twinlens.reporting.finding_text import finding_text  # noqa: E402
+from twinlens.reporting.wording.finding import sentence_of  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402
 from twinlens.stats.finding.checks import Seen, steps_skipped  # noqa: E402
 from twinlens.stats.summary.serving import nothing  # noqa: E402
@@ -100,7 +100,7 @@ def test_a_step_that_overflows_in_fp16_is_tagged_and_told(tmp_path: Path) -> Non
     run.steps.tag[:3] = "skipped"
     (found,) = steps_skipped(Seen(run, {}, nothing()))
     assert (found.code, dict(found.numbers)["skipped"]) == ("steps-skipped", 3)
-    assert finding_text(found).startswith("3 of ")
+    assert sentence_of(found).startswith("3 of ")
 
 
 def test_a_gpu_that_waits_for_launches_is_told_apart_from_one_that_computes() -> None:

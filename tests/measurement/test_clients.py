@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from material import command, fixed, inference, measured, quiet, spec_of, study_of
+from material import command, fixed, inference, measured, quiet, run_json, spec_of, study_of
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.http_client.null_server import null_server
 from twinlens.executors.openai.clients import ClientPool, client_pool_of
@@ -32,14 +32,13 @@ from twinlens.measurement.client.messages import packed, unpacked
 from twinlens.measurement.client.pool import await_ready, jobs_for
 from twinlens.measurement.client.process import ClientProcess
 from twinlens.measurement.summary_file import summary_of
-from twinlens.record.client import LagCount
+from twinlens.record.client import Calibration, LagCount
 from twinlens.record.request import REQUEST_SCHEMA, Request
 from twinlens.record.run import Run
 from twinlens.record.store import find_runs
 from twinlens.schedule.build import load_of
 from twinlens.spec.load import dump
 from twinlens.spec.study import RunSpec
-from twinlens.stats.client.validity import Calibration
 from twinlens.system.interrupts import ignore_interrupts, interrupt_once
 
 POISSON: dict[str, Any] = {"arrival": {"kind": "poisson"}, "point": {"rate_per_s": 100.0}}
@@ -233,8 +232,8 @@ def run_of_two(url: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_a_run_with_two_clients_is_calibrated_with_two_and_summarised(run_of_two: Run) -> None:
     run = run_of_two
-    assert run.raw["calibration"]["clients"] == 2
-    assert len(run.raw["client"]["clients"]) == 2
+    assert run_json(run)["calibration"]["clients"] == 2
+    assert len(run_json(run)["client"]["clients"]) == 2
     assert (run.folder / "schedule.arrow").exists()
     summary = summary_of(run)
     assert summary.rows == run.table.num_rows == len(load_of(run.spec).plan or ())
@@ -243,7 +242,9 @@ def test_a_run_with_two_clients_is_calibrated_with_two_and_summarised(run_of_two
 
 def test_a_lost_client_makes_a_run_invalid_and_says_so(run_of_two: Run) -> None:
     run = run_of_two
-    raw = run.raw | {"client": run.raw["client"] | {"lost": ["client 1 was killed"], "clock_bound_ns": 40_000_000}}
+    raw = run_json(run) | {
+        "client": run_json(run)["client"] | {"lost": ["client 1 was killed"], "clock_bound_ns": 40_000_000}
+    }
     (run.folder / "run.json").write_text(json.dumps(raw))
     (run.folder / "summary.json").unlink(missing_ok=True)
     summary = summary_of(find_runs(run.folder)[0])

@@ -18,6 +18,7 @@ from twinlens.errors import ExecutorFailed, Interrupted
 from twinlens.measurement.search import measure_search, unfinished_search
 from twinlens.measurement.study import Event, Outcome
 from twinlens.record.search import SearchResult, read_search, searches_of
+from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.study import Study
 
 SERVICE_S, LIMIT_S = 0.01, 0.05
@@ -55,7 +56,7 @@ def test_the_interval_holds_the_rate_at_which_a_queue_leaves_its_slo(tmp_path: P
     outcome, found = answer(queue("search.width=0.25"), tmp_path)
     # Runs of 4,000 requests cannot tell every rate from the limit; what they cannot tell stays inside the interval.
     assert found.outcome in ("narrow", "unclear")
-    assert "95% confidence" in found.reason
+    assert "95% confidence" in clause_of(found.reason)
     assert found.low is not None
     assert found.high is not None
     assert share_within(found.low) > 0.9 > share_within(found.high)
@@ -80,7 +81,7 @@ def test_concurrency_is_searched_in_whole_numbers_and_ends_at_neighbours(tmp_pat
                    protocol={"duration_s": 20.0, "telemetry_s": 60.0})  # fmt: skip
     _, found = answer(closed, tmp_path)
     assert (found.low, found.high, found.outcome) == (5.0, 6.0, "narrow")
-    assert "requests in flight" in found.reason
+    assert "requests in flight" in clause_of(found.reason)
 
 
 def test_each_point_of_the_sweep_has_a_search_of_its_own(tmp_path: Path) -> None:
@@ -136,8 +137,8 @@ def test_the_budget_of_seconds_counts_what_runs_took_and_begins_none_that_does_n
     _, found = answer(queue("search.budget_s=200"), tmp_path, now_s=lambda: float(next(clock)))
     assert [one.took_s for one in found.tried] == [70.0, 70.0]
     assert found.outcome == "budget"
-    assert "200 s" in found.reason
-    assert "at least 40 requests/s" in found.reason
+    assert "200 s" in clause_of(found.reason)
+    assert "at least 40 requests/s" in clause_of(found.reason)
 
 
 def test_progress_says_the_rate_and_what_is_known(tmp_path: Path) -> None:
@@ -171,7 +172,7 @@ def test_a_client_that_was_too_slow_ends_the_search_and_is_named(tmp_path: Path,
     assert again.is_over
     assert [one.verdict for one in again.tried] == ["pass", "invalid"]
     assert again.low == 20.0
-    assert "the client was the limit, not the server" in again.reason
+    assert "the client was the limit, not the server" in clause_of(again.reason)
 
 
 def test_a_run_that_fails_stops_its_search_and_is_tried_again_later(tmp_path: Path) -> None:
@@ -180,7 +181,7 @@ def test_a_run_that_fails_stops_its_search_and_is_tried_again_later(tmp_path: Pa
     assert isinstance(outcome.failures[0], ExecutorFailed)
     assert found.outcome == "failed"
     assert not found.is_over
-    assert "the run at 20 requests/s failed" in found.reason
+    assert "the run at 20 requests/s failed" in clause_of(found.reason)
     assert unfinished_search(broken, tmp_path) == outcome.folder
 
 
@@ -201,6 +202,6 @@ def test_a_real_server_of_known_capacity_is_bracketed(tmp_path: Path) -> None:
         )  # fmt: skip
         outcome, found = answer(study_of(data | {"search": {"start": 20.0, "width": 1.0}}), tmp_path)
     if found.outcome == "invalid":
-        pytest.skip(f"this machine is too busy for its client: {found.reason}")
+        pytest.skip(f"this machine is too busy for its client: {clause_of(found.reason)}")
     assert (found.low, found.high, found.outcome) == (20.0, 40.0, "narrow")
     assert all(run.is_finished for run in outcome.runs)

@@ -13,7 +13,7 @@ import numpy as np
 import psutil
 import pytest
 
-from material import inference, study_of, training
+from material import inference, run_json, study_of, training
 from twinlens.errors import BadInput, Interrupted
 from twinlens.measurement.preflight.memory import needed, refuse_what_cannot_fit_together
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
@@ -46,7 +46,7 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def spans(run: Run) -> dict[int, tuple[int, int]]:
     """Slice → its begin and end on the machine's clock, by its rows."""
-    table, origin_ns = run.table, run.raw["pairing"]["origin_ns"]
+    table, origin_ns = run.table, run_json(run)["pairing"]["origin_ns"]
     begin = table.column("begin_ns" if run.lens == "training" else "intended_ns").to_numpy() + origin_ns
     end, number = table.column("end_ns").to_numpy() + origin_ns, table.column("slice").to_numpy()
     return {int(one): (int(begin[number == one].min()), int(end[number == one].max())) for one in np.unique(number)}
@@ -88,7 +88,7 @@ def test_no_row_holds_waiting(runs: tuple[Run, ...]) -> None:
 
 def test_waiting_costs_no_processor_time(runs: tuple[Run, ...]) -> None:
     for run in runs:
-        pairing = run.raw["pairing"]
+        pairing = run_json(run)["pairing"]
         assert pairing["waited_s"] > 0.3
         assert pairing["waited_cpu_s"] < 0.02 * pairing["waited_s"]
 
@@ -101,7 +101,7 @@ def test_duration_is_of_each_point(runs: tuple[Run, ...]) -> None:
 
 def test_samples_are_taken_in_own_turns_only(runs: tuple[Run, ...]) -> None:
     for run in runs:
-        times = run.telemetry.column("time_ns").to_numpy() + run.raw["pairing"]["origin_ns"]
+        times = run.telemetry.column("time_ns").to_numpy() + run_json(run)["pairing"]["origin_ns"]
         others = [span for other in runs if other is not run for span in spans(other).values()]
         middle = [(begin + (end - begin) // 4, end - (end - begin) // 4) for begin, end in others]
         inside = [any(begin < moment < end for begin, end in middle) for moment in times]
@@ -149,7 +149,7 @@ LONG = {"duration_s": 60.0, "repeats": 1}
 def test_a_killed_point_ends_the_repeat_and_nothing_is_lost(tmp_path: Path) -> None:
     process = begun(tmp_path, paired(**LONG))
     victim = find_runs(tmp_path)[0]
-    psutil.Process(victim.raw["pid"]).kill()
+    psutil.Process(run_json(victim)["pid"]).kill()
     process.communicate(timeout=60)
     assert process.returncode == 0
     states = {run.id: (run.state, run.error or "") for run in find_runs(tmp_path)}
@@ -159,13 +159,13 @@ def test_a_killed_point_ends_the_repeat_and_nothing_is_lost(tmp_path: Path) -> N
     assert other == "interrupted"
     assert "took turns with another run, which failed" in why
     assert all(run.table.num_rows for run in find_runs(tmp_path))
-    assert not [pid for run in find_runs(tmp_path) for pid in [run.raw["pid"]] if psutil.pid_exists(pid)]
+    assert not [pid for run in find_runs(tmp_path) for pid in [run_json(run)["pid"]] if psutil.pid_exists(pid)]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_study_that_ends_takes_all_points_along_and_keeps_their_rows(tmp_path: Path, number: signal.Signals) -> None:
     process = begun(tmp_path, paired(**LONG))
-    workers = [psutil.Process(run.raw["pid"]) for run in find_runs(tmp_path)]
+    workers = [psutil.Process(run_json(run)["pid"]) for run in find_runs(tmp_path)]
     process.send_signal(number)
     process.communicate(timeout=60)
     assert psutil.wait_procs(workers, timeout=30)[1] == []
@@ -189,7 +189,7 @@ def test_a_repeat_that_was_interrupted_is_measured_again_whole(tmp_path: Path) -
     assert outcome.resumed == 2
     by_turns: dict[str, list[Run]] = {}
     for run in outcome.runs:
-        by_turns.setdefault(run.raw["pairing"]["id"], []).append(run)
+        by_turns.setdefault(run_json(run)["pairing"]["id"], []).append(run)
     kinds = [([run.spec.repeat for run in one], {run.state for run in one}) for one in by_turns.values()]
     assert kinds == [([0, 0], {"finished"}), ([1, 1], {"interrupted"}), ([1, 1], {"finished"})]
 

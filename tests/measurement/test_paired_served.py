@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from material import fixed, inference, measured, study_of, twinlens
+from material import fixed, inference, measured, run_json, study_of, twinlens
 from twinlens.errors import BadInput
 from twinlens.executors.http_client.null_server import Sent, null_server
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
@@ -51,7 +51,7 @@ def url(run: Run) -> str:
 
 def spans(run: Run) -> dict[int, tuple[int, int]]:
     """Slice → from its first intended to its last ended request, on the machine's clock."""
-    rows, origin_ns = run.requests, run.raw["pairing"]["origin_ns"]
+    rows, origin_ns = run.requests, run_json(run)["pairing"]["origin_ns"]
     return {
         int(one): (
             int(rows.intended_ns[rows.slice == one].min()) + origin_ns,
@@ -133,9 +133,9 @@ def test_the_client_is_calibrated_and_a_page_of_totals_is_not_read(
     played: tuple[Outcome, dict[str, list[Sent]]],
 ) -> None:
     for run in played[0].runs:
-        assert run.raw["calibration"]["ceiling_tokens_per_s"] > 0
-        assert run.raw["client"]["reads"] > 0
-        assert "took turns" in run.raw["server_metrics"]["reason"]
+        assert run_json(run)["calibration"]["ceiling_tokens_per_s"] > 0
+        assert run_json(run)["client"]["reads"] > 0
+        assert "took turns" in run_json(run)["server_metrics"]["reason"]
 
 
 def test_waiting_between_slices_changes_no_figure(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from material import inference, quiet, spec_of, study_of, twinlens
+from material import inference, quiet, run_json, spec_of, study_of, twinlens
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.http_client.null_server import null_server
 from twinlens.executors.openai.clients import ClientPool
@@ -71,12 +71,12 @@ def test_a_run_on_two_nodes_is_one_run_with_its_clocks_aligned(cluster: str, tmp
     assert rows.column("client").to_pylist() == [number % 2 for number in range(len(plan))]
     assert set(rows.column("outcome").to_pylist()) == {"ok"}
     assert truth == len(plan) + 1, "every request reached the server once, and the one that asked who it is"
-    clients = run.raw["client"]["clients"]
+    clients = run_json(run)["client"]["clients"]
     assert len({one["name"].rpartition("/")[2] for one in clients}) == 2, "a client on each node"
-    assert run.raw["calibration"]["clients"] == 2
+    assert run_json(run)["calibration"]["clients"] == 2
     for one in clients:
         assert abs(one["clock_offset_ns"]) <= one["clock_bound_ns"], "both nodes are this machine: the truth is 0"
-    assert run.raw["client"]["clock_bound_ns"] == max(one["clock_bound_ns"] for one in clients) > 0
+    assert run_json(run)["client"]["clock_bound_ns"] == max(one["clock_bound_ns"] for one in clients) > 0
     assert "clock bound" in done.stdout
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from metrics_server import counting, pages
 
-from material import inference, measured, spec_of
+from material import inference, measured, run_json, spec_of
 from twinlens.executors.http_client.null_server import null_server
 from twinlens.executors.openai.target import Target
 from twinlens.measurement.server import page, scrape
@@ -256,7 +256,7 @@ def test_a_measured_run_on_a_server_without_a_page_says_so_and_is_whole(tmp_path
         )
         run = measured(tmp_path, asked)
     assert run.is_finished
-    reason = run.raw["server_metrics"]["reason"]
+    reason = run_json(run)["server_metrics"]["reason"]
     assert "metrics page" in reason
     summary = summarise(run)
     assert summary.metrics["server_running_mean"].reason == reason

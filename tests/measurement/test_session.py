@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from material import IMAGES, command, fixed, inference, measured, spec_of, study_of, training
+from material import IMAGES, command, fixed, inference, measured, run_json, spec_of, study_of, training
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted
 from twinlens.measurement.session import run_here
 from twinlens.measurement.summary_file import summary_of
@@ -274,20 +274,20 @@ def test_what_the_allocator_gave_out_over_the_rows_is_on_record_and_is_the_peak(
     held = {"allocated_peak_bytes": 5 * 2**30, "reserved_peak_bytes": 6 * 2**30}
     monkeypatch.setattr(FakeTrainer, "device_memory", lambda self: held, raising=False)
     run = measured(tmp_path, training("fake"))
-    assert run.raw["device_memory"] == held
+    assert run_json(run)["device_memory"] == held
 
 
 @pytest.mark.parametrize("make", [training, inference])
 def test_a_run_that_has_not_settled_is_doubled_and_says_so(tmp_path: Path, make: Any) -> None:
     protocol = {"duration_s": 20.0, "extend": 1}
     doubled, summary = run_of(tmp_path, make, protocol | {"steady_s": 25.0})
-    assert doubled.raw["extended"] == 1
+    assert run_json(doubled)["extended"] == 1
     (found,) = (one for one in summary.findings if one.code == "extended")
     assert (found.severity, found.numbers["times"], found.numbers["asked_s"]) == ("notes", 1, 20.0)
     assert 40 <= found.numbers["lasted_s"] < 45
     assert summary.verdict.ranked
     steady, calm = run_of(tmp_path, make, protocol)
-    assert "extended" not in steady.raw
+    assert "extended" not in run_json(steady)
     assert calm.verdict.ranked
     assert calm.verdict.end_s < 25
 
@@ -297,7 +297,7 @@ def test_the_test_in_mid_run_is_that_of_the_verdict(tmp_path: Path) -> None:
     laws = {"noise": 0.005, "warmup_steps": 3, "warmup_factor": 20.0}
     settled, summary = run_of(tmp_path, training, {"duration_s": 30.0, "extend": 1}, **laws)
     assert summary.verdict.ranked
-    assert "extended" not in settled.raw
+    assert "extended" not in run_json(settled)
 
 
 def run_of(parent: Path, make: Any, protocol: dict[str, Any], **laws: Any) -> tuple[Run, Summary]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from material import inference, measured, spec_of, study_of, training
+from material import inference, measured, run_json, spec_of, study_of, training
 from twinlens.errors import BadInput
 from twinlens.record.store import (
     create_run,
@@ -33,7 +33,7 @@ def test_a_new_run_says_what_was_asked_and_that_it_is_not_finished(run: Path) ->
     found = read_run(run)
     assert found.spec == spec_of(training("fake"))
     assert (found.state, found.is_finished, found.facts, found.ended_utc) == ("running", False, None, None)
-    assert found.raw["pid"] == os.getpid()
+    assert run_json(found)["pid"] == os.getpid()
     assert found.table.num_rows == 0
     assert next(iter(json.loads((run / "run.json").read_text()))) == "schema"
 
@@ -51,7 +51,7 @@ def test_a_finished_run_is_read_back_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize("make", [training, inference])
 def test_a_finished_run_with_fewer_rows_than_it_had_is_an_error(tmp_path: Path, make: Any) -> None:
     run = measured(tmp_path, make("fake"))
-    assert run.raw["rows"] == run.table.num_rows
+    assert run_json(run)["rows"] == run.table.num_rows
     changed(run.folder, rows=run.table.num_rows + 1)
     with pytest.raises(BadInput, match=r"is damaged \(it has \d+ rows where \d+ were written\)"):
         _ = read_run(run.folder).table

@@ -4,34 +4,71 @@ from __future__ import annotations
 
 import pytest
 
-from twinlens.record.finding import Finding
-from twinlens.reporting.finding_text import SENTENCES, finding_text, short
+from twinlens.record.finding import Finding, in_words
+from twinlens.reporting.wording.advice import ADVICE
+from twinlens.reporting.wording.finding import CLAUSES, SENTENCES, advice_of, clause_of, sentence_of, short
+
+CODES = sorted({*SENTENCES, *CLAUSES})
 
 
 def test_a_finding_is_one_plain_sentence() -> None:
     numbers = {"declared": "int8", "observed": "bf16", "evidence": "dtype of 3 of 4 tensors"}
-    said = finding_text(Finding("precision-differs", "disqualifies", "weights", numbers))
+    said = sentence_of(Finding("precision-differs", "disqualifies", "weights", numbers))
     assert said == "weights was declared as int8 and ran as bf16 (dtype of 3 of 4 tensors)."
 
 
 def test_an_unknown_code_gives_a_plain_general_sentence() -> None:
-    said = finding_text(Finding("from-tomorrow", "disqualifies", "ttft_s_p99"))
+    said = sentence_of(Finding("from-tomorrow", "disqualifies", "ttft_s_p99"))
     assert said == "A check found 'from-tomorrow' (TTFT p99): so the run is not ranked."
+    assert advice_of(Finding("from-tomorrow", "warns")) == ""
 
 
-@pytest.mark.parametrize("code", SENTENCES)
+@pytest.mark.parametrize("code", CODES)
 def test_a_finding_without_its_numbers_can_still_be_read(code: str) -> None:
     for numbers in ({}, dict.fromkeys(("reason", "declared", "share", "reasons"))):
-        said = finding_text(Finding(code, "warns", "", numbers))
-        assert said.endswith(".")
-        assert "None" not in said
+        found = Finding(code, "warns", "", numbers)
+        assert sentence_of(found).endswith((".", "?", "!"))
+        assert clause_of(found)
+        assert "None" not in sentence_of(found) + clause_of(found)
+
+
+def test_a_clause_is_the_sentence_without_its_stop() -> None:
+    found = Finding("failing", "disqualifies", "", {"failed": 3, "requests": 9})
+    assert clause_of(found) == "3 of 9 requests failed or were cut short"
+    assert sentence_of(found) == "3 of 9 requests failed or were cut short."
+
+
+def test_a_finding_rests_on_others_and_says_them() -> None:
+    lost = Finding("client-lost", "disqualifies", "client 1", {"how": "was killed", "after_s": 2.0, "requests": 7})
+    limit = Finding("client-limit", "disqualifies", because=(lost,))
+    assert clause_of(limit) == "Client 1 was killed 2.0 s into the run: 7 requests of its part failed for that"
+    assert sentence_of(limit).startswith("The client was at its limit, so the server cannot be told from it: Client 1")
+
+
+def test_what_somebody_else_said_is_shown_as_it_stands() -> None:
+    assert sentence_of(in_words("client 1 was killed")) == "Client 1 was killed."
+    assert clause_of(in_words("even 2 requests/s is beyond the SLO")) == "even 2 requests/s is beyond the SLO"
 
 
 def test_what_a_finding_quotes_cannot_do_harm() -> None:
-    said = finding_text(Finding("guard-failed", "disqualifies", "caching", {"reason": "\x1b[2Jgone"}))
-    assert "\x1b" not in said
+    reason = in_words("\x1b[2Jgone")
+    said = sentence_of(Finding("guard-failed", "disqualifies", "caching", because=(reason,)))
+    assert said == "The guard 'caching' failed: [2Jgone."
 
 
 def test_a_code_is_a_short_label() -> None:
     assert short("slo-missed") == "SLO missed"
     assert short("guard-failed") == "guard failed"
+
+
+def test_advice_is_one_sentence_and_for_codes_that_there_are() -> None:
+    assert set(ADVICE) <= set(CODES)
+    for advice in ADVICE.values():
+        assert advice.endswith(".")
+        assert advice[0].isupper()
+
+
+@pytest.mark.parametrize("code", SENTENCES)
+def test_what_warns_or_disqualifies_has_something_to_try(code: str) -> None:
+    good_to_know = {"compiled-first", "fake-executor", "replayed", "length-free", "length-forbidden", "length-forced"}
+    assert (code in ADVICE) is (code not in good_to_know | {"no-kernel-stamps"})

@@ -9,6 +9,7 @@ import pytest
 from report_material import Pair, image_run, inference_run, study, training_run
 
 from twinlens.errors import BadInput
+from twinlens.record.finding import in_words
 from twinlens.reporting.html.render import render, write
 from twinlens.reporting.notebook import register, run_html
 from twinlens.reporting.view import view
@@ -109,7 +110,7 @@ def test_hostile_names_are_text_everywhere(tmp_path: Path) -> None:
     pairs = []
     for run, summary in (training_run(tmp_path, notes=(HOSTILE,)), inference_run(tmp_path, error=HOSTILE)):
         point = summary.point | {"precision": HOSTILE}
-        verdict = replace(summary.verdict, reason=HOSTILE, label=HOSTILE)
+        verdict = replace(summary.verdict, reason=in_words(HOSTILE), label=HOSTILE)
         pairs.append((run, replace(summary, model=HOSTILE, point=point, verdict=verdict, executor=HOSTILE)))
     text = render(view(pairs, title=HOSTILE))
     page = Page(text)

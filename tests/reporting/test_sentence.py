@@ -8,6 +8,7 @@ from served_material import served_run
 from twinlens import units
 from twinlens.reporting.text.sentence import both_counts, comparison, sentences
 from twinlens.reporting.view import view
+from twinlens.stats.metrics.quality import Gate
 from twinlens.stats.summary.group import group
 
 
@@ -90,4 +91,4 @@ def test_a_slower_precision_is_said_to_be_slower(tmp_path: Path) -> None:
 def _no_go(summary):  # type: ignore[no-untyped-def]
     from dataclasses import replace
 
-    return replace(summary, gate={"go": False, "reason": "top1_agreement 0.9 is below 0.95"})
+    return replace(summary, gate=Gate(False, (), {}))

@@ -13,8 +13,10 @@ from report_material import Pair, inference_run
 from rich.cells import cell_len
 from served_material import CALIBRATION, SLO, capacity_per_s, served_run
 
+from twinlens.record.client import Calibration
+from twinlens.record.finding import in_words
 from twinlens.record.search import SearchRecord, SearchResult, Tried, write_search
-from twinlens.record.store import update_run
+from twinlens.record.store import read_run, update_run
 from twinlens.reporting.chart.figure import log_marks
 from twinlens.reporting.chart.tail import _survival
 from twinlens.reporting.html.render import render
@@ -55,10 +57,10 @@ def record(folder: Path, verdicts: str = "ppfpi", **more: object) -> SearchRecor
     words = {"p": "pass", "f": "fail", "i": "inconclusive"}
     values = (4.0, 8.0, 16.0, 11.3, 13.5)
     tried = tuple(
-        Tried(f"run{n}", value, words[verdict], "flat", "TTFT ≤ 0.5 s: 99.5%", 63.0)  # type: ignore[arg-type]
+        Tried(f"run{n}", value, words[verdict], "flat", in_words("TTFT ≤ 0.5 s: 99.5%"), 63.0)  # type: ignore[arg-type]
         for n, (value, verdict) in enumerate(zip(values, verdicts, strict=False))
     )
-    found = SearchResult({"precision": "bf16"}, tried, 11.3, 16.0, "budget", "the budget of points is spent")
+    found = SearchResult({"precision": "bf16"}, tried, 11.3, 16.0, "budget", in_words("the budget of points is spent"))
     return SearchRecord(folder, Search(start=4.0), Slo.model_validate(SLO), (replace(found, **more),))  # type: ignore[arg-type]
 
 
@@ -198,8 +200,8 @@ def test_hostile_words_of_a_search_or_a_guard_are_text(tmp_path: Path) -> None:
     run, _ = served_run(tmp_path, 8, seconds=20)
     guard = {"id": HOSTILE, "after": HOSTILE, "ruling": "fail", "reason": HOSTILE, "evidence": {}}
     update_run(run.folder, guards=[guard])
-    run.raw["guards"] = [guard]
-    made = record(tmp_path, reason=HOSTILE, where={"precision": HOSTILE, HOSTILE: HOSTILE})
+    run = read_run(run.folder)
+    made = record(tmp_path, reason=in_words(HOSTILE), where={"precision": HOSTILE, HOSTILE: HOSTILE})
     write_search(made)
     page = render(view([(run, summarise(run))], searches=(made,)))
     assert "<script" not in page
@@ -231,4 +233,4 @@ def test_marks_of_a_logarithmic_axis_are_few_and_inside(low: float, high: float)
 
 
 def test_the_calibration_that_is_shown_is_the_one_on_disk(served: list[Pair]) -> None:
-    assert served[0][0].raw["calibration"] == CALIBRATION
+    assert served[0][0].sections.calibration == Calibration.from_json(CALIBRATION)

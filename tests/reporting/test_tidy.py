@@ -28,7 +28,7 @@ def test_every_metric_of_every_run_is_one_row_with_all_columns(runs: list[Run]) 
 
 def test_an_estimate_can_be_made_of_its_row_again(runs: list[Run]) -> None:
     summary = summary_of(runs[0])
-    parts = ("value", "unit", "method", "origin", "low", "high", "level", "n", "reason")
+    parts = ("value", "unit", "method", "origin", "low", "high", "level", "n", "reason", "no_interval", "seen", "runs")
     for row in tidy_rows([summary]):
         assert Estimate(**{part: row[part] for part in parts}) == summary.metrics[row["metric"]]
 

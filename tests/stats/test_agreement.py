@@ -10,6 +10,7 @@ import pytest
 from served_rows import columns, failed, row
 from server_samples import samples
 from twinlens.record.request import Requests
+from twinlens.reporting.wording.finding import sentence_of
 from twinlens.stats.server.agreement import ServerAgreement, agreement
 from twinlens.stats.server.samples import ServerRows
 
@@ -55,16 +56,16 @@ def test_somebody_else_on_the_same_server_is_seen_in_both_counts() -> None:
     found = agreement(server(15 * N, N + 50, 0.048), requests())
     assert values(found)["tokens_agreement"] == 1.5
     assert len(found.notes) == 2
-    assert found.notes[0] == (
+    assert sentence_of(found.notes[0]) == (
         "Server and client disagree: 1,500 generated tokens at the server, 1,000 at the client, where up to 1.0 % is "
         "to be expected; somebody else asks this server too, or tokens are not what the client counts."
     )
-    assert "150 finished requests at the server, 100 at the client" in found.notes[1]
+    assert "150 finished requests at the server, 100 at the client" in sentence_of(found.notes[1])
 
 
 def test_chunks_counted_as_tokens_are_seen_in_the_tokens_alone() -> None:
     found = agreement(server(25 * N, N, 0.048), requests())
-    assert ["generated tokens" in note for note in found.notes] == [True]
+    assert ["generated tokens" in sentence_of(note) for note in found.notes] == [True]
 
 
 @pytest.mark.parametrize(("extra", "silent"), [(10, True), (11, False)])
@@ -98,7 +99,7 @@ def test_a_cut_off_answer_is_finished_on_both_sides() -> None:
 def test_time_between_the_client_and_the_engine_is_named() -> None:
     found = agreement(server(10 * N, N, 0.020), requests())
     assert values(found)["ttft_agreement"] == pytest.approx(0.4)
-    assert found.notes == (
+    assert tuple(map(sentence_of, found.notes)) == (
         "Server and client disagree: mean TTFT 20.0 ms at the server, 50.0 ms from send at the client; 30.0 ms lie "
         "between them, where up to 7.00 ms is to be expected: in the network, or before the engine takes a request.",
     )
@@ -106,7 +107,7 @@ def test_time_between_the_client_and_the_engine_is_named() -> None:
 
 def test_a_server_that_saw_its_first_tokens_later_than_the_client_contradicts_it() -> None:
     found = agreement(server(10 * N, N, 0.052), requests())
-    assert "the server's cannot be the longer one" in found.notes[0]
+    assert "the server's cannot be the longer one" in sentence_of(found.notes[0])
     assert agreement(server(10 * N, N, 0.0512), requests()).notes == ()
 
 

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import kstest
 
 from served_rows import poisson, queue
+from twinlens.reporting.wording.finding import sentence_of
 from twinlens.stats.client.arrivals import ArrivalFit, arrival_fit
 from twinlens.stats.client.observed import Observed, observe
 from twinlens.stats.client.validity import (
@@ -49,7 +50,7 @@ def test_a_client_well_below_its_ceiling_and_in_time_is_valid() -> None:
 def test_without_a_certificate_a_run_is_valid_and_says_that_the_ceiling_is_unknown() -> None:
     found = verdict(None)
     assert found.valid
-    assert "not calibrated" in found.notes[0]
+    assert "not calibrated" in sentence_of(found.notes[0])
     assert found.metrics["client_load"].value is None
 
 
@@ -57,14 +58,14 @@ def test_near_its_ceiling_a_client_measures_itself() -> None:
     assert verdict(tokens_per_s=100_000 * MOST_LOAD).valid
     found = verdict(tokens_per_s=71_000)
     assert not found.valid
-    assert "71 % of the 100,000" in found.reasons[0]
+    assert "71 % of the 100,000" in sentence_of(found.reasons[0])
 
 
 def test_sending_late_is_held_against_the_time_to_first_token() -> None:
     assert verdict(sent_late_s=np.full(1000, 0.1 * MOST_LAG_SHARE)).valid
     found = verdict(sent_late_s=np.full(1000, 0.0101))
     assert not found.valid
-    assert "Requests were sent late (p50 10.1 ms): more than 10 %" in found.reasons[0]
+    assert "Requests were sent late (p50 10.1 ms): more than 10 %" in sentence_of(found.reasons[0])
 
 
 def test_a_few_late_requests_do_not_reach_the_p99() -> None:
@@ -80,7 +81,7 @@ def test_a_millisecond_matters_where_requests_come_every_few() -> None:
     assert verdict(sent_late_s=late, mean_gap_s=0.025).valid
     found = verdict(sent_late_s=late, mean_gap_s=0.0025)
     assert not found.valid
-    assert "every 2.50 ms" in found.reasons[0]
+    assert "every 2.50 ms" in sentence_of(found.reasons[0])
 
 
 def test_reading_late_spoils_times_unless_the_kernel_stamped_them() -> None:
@@ -88,7 +89,7 @@ def test_reading_late_spoils_times_unless_the_kernel_stamped_them() -> None:
     assert not verdict(read_lag_s=slow).valid
     stamped = verdict(read_lag_s=slow, stamped_by_kernel=True)
     assert stamped.valid
-    assert "times are the kernel's" in stamped.notes[0]
+    assert "times are the kernel's" in sentence_of(stamped.notes[0])
     assert verdict(read_lag_s=np.full(1000, 0.00099)).valid
 
 
@@ -97,7 +98,7 @@ def test_chunks_that_a_late_client_merged_have_lost_their_times() -> None:
     assert verdict(merged_reads=1000, **slow).valid
     found = verdict(merged_reads=1100, **slow)
     assert not found.valid
-    assert "merged 1.1 % of the chunks" in found.reasons[0]
+    assert "merged 1.1 % of the chunks" in sentence_of(found.reasons[0])
     # A server that sends in lumps to a client in time is no fault of the client.
     assert verdict(merged_reads=50_000, stamped_by_kernel=True).valid
 
@@ -113,7 +114,7 @@ def test_lateness_is_held_against_the_same_quantile_and_only_those_that_are_give
     late[7] = 0.02
     assert verdict(sent_late_s=late, ttft_s={0.5: 0.1, 0.9: 0.1}).valid  # no p99 is given, so none is spoilt
     late[:10] = 0.02
-    assert "(p90 20.0 ms)" in verdict(sent_late_s=late, ttft_s={0.5: 0.1, 0.9: 0.1}).reasons[0]
+    assert "(p90 20.0 ms)" in sentence_of(verdict(sent_late_s=late, ttft_s={0.5: 0.1, 0.9: 0.1}).reasons[0])
     assert verdict(sent_late_s=late, ttft_s={0.5: 0.1, 0.9: 0.3}).valid
 
 
@@ -143,7 +144,7 @@ def test_another_rate_is_off_plan() -> None:
     assert fit is not None
     found = verdict(arrivals=fit)
     assert not found.valid
-    assert "95.2 % of the planned rate" in found.reasons[0]
+    assert "95.2 % of the planned rate" in sentence_of(found.reasons[0])
 
 
 def test_bursts_at_the_right_rate_are_off_plan() -> None:
@@ -156,8 +157,8 @@ def test_bursts_at_the_right_rate_are_off_plan() -> None:
     assert fit.achieved_dispersion is not None
     assert fit.achieved_dispersion > 5
     found = verdict(arrivals=fit)
-    assert any("not those planned" in reason for reason in found.reasons)
-    assert any("bursts" in reason for reason in found.reasons)
+    assert any("not those planned" in sentence_of(reason) for reason in found.reasons)
+    assert any("bursts" in sentence_of(reason) for reason in found.reasons)
 
 
 def test_without_jitter_the_distance_is_that_of_kolmogorov_and_smirnov(monkeypatch: pytest.MonkeyPatch) -> None:

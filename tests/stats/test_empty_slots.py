@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from served_rows import columns, row
 from twinlens.record.request import Request
-from twinlens.reporting.finding_text import finding_text
+from twinlens.reporting.wording.finding import sentence_of
 from twinlens.stats.paired.empty_slots import LEAST_EMPTY, empty_slots
 
 
@@ -26,7 +26,7 @@ def test_the_share_is_that_of_slot_seconds() -> None:
     (found,) = empty_slots(columns(rows), 2)
     assert found.numbers == {"share": pytest.approx(2 / 40), "slots": 2, "slices": 2}
     assert found.severity == "notes"
-    assert "of its 2 slots 5.0 % stood empty" in finding_text(found)
+    assert "of its 2 slots 5.0 % stood empty" in sentence_of(found)
 
 
 def test_a_tenth_is_worth_a_warning() -> None:

@@ -12,7 +12,7 @@ from twinlens.record.finding import Finding
 from twinlens.record.request import Request
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, end_run, open_rows, read_run
-from twinlens.reporting.finding_text import finding_text
+from twinlens.reporting.wording.finding import sentence_of
 from twinlens.stats.finding.failures import failures, is_hopeless
 from twinlens.stats.summary.run import summarise
 
@@ -50,7 +50,7 @@ def test_a_server_that_dies_in_mid_run_is_said_to_be_gone_with_the_reason(tmp_pa
     one = found(run)
     assert (one.code, one.severity) == ("server-died", "disqualifies")
     assert is_hopeless(one)
-    assert finding_text(one) == (
+    assert sentence_of(one) == (
         "The server was gone after 12.1 s, 16 requests before the end. "
         "16 of 29 requests were refused: cannot connect: Connection refused."
     )
@@ -66,14 +66,14 @@ def test_answers_that_are_all_cut_off_are_a_hopeless_run_and_say_how_long_they_w
     one = found(run_of(tmp_path, ends))
     assert one.code == "mostly-failed"
     assert is_hopeless(one)
-    assert finding_text(one) == "29 of 29 requests were cut off: 2 of 8 tokens, finish_reason stop."
+    assert sentence_of(one) == "29 of 29 requests were cut off: 2 of 8 tokens, finish_reason stop."
 
 
 def test_a_third_of_refusals_warns_with_the_reasons_and_their_counts(tmp_path: Path) -> None:
     one = found(run_of(tmp_path, ([OK, OK, BUSY] * 9) + [("failed", "the server says: out of memory"), OK, OK]))
     assert (one.code, one.severity) == ("requests-failed", "warns")
     assert not is_hopeless(one)
-    assert finding_text(one) == (
+    assert sentence_of(one) == (
         "10 of 30 requests were refused or failed: 9 × HTTP 503: overloaded; 1 × the server says: out of memory."
     )
 

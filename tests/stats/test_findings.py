@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from material import inference, measured, training
+from twinlens.record.compliance import ComplianceTest
 from twinlens.record.executor.record import PrecisionCheck
 from twinlens.record.run import Run
 from twinlens.record.store import read_run
@@ -38,7 +39,7 @@ def checked(run: Run, verdict: Any) -> Run:
 
 def guarded(run: Run, ruling: str) -> Run:
     found = {"id": "caching", "after": "TEST04", "ruling": ruling, "reason": "repeats take a tenth", "evidence": {}}
-    return replace(run, raw=run.raw | {"guards": [found]})
+    return replace(run, sections=replace(run.sections, guards=(ComplianceTest.from_json(found),)))
 
 
 def test_a_run_without_a_fault_is_ranked(run: Run) -> None:

@@ -15,6 +15,7 @@ from twinlens.record.request import REQUEST_SCHEMA, Requests
 from twinlens.record.slice import without_waiting
 from twinlens.record.step import STEP_SCHEMA, Steps
 from twinlens.record.telemetry import TELEMETRY_SCHEMA
+from twinlens.reporting.wording.finding import clause_of
 from twinlens.stats.metrics.training import training_steadiness
 from twinlens.stats.paired.ratio import MOST_HIDDEN, paired_ratio, ratio_over, steadiness
 from twinlens.stats.paired.slice_rate import SliceRates, inference_slices, training_slices
@@ -148,7 +149,7 @@ def test_a_ratio_that_moves_is_a_drift_and_not_ranked() -> None:
     series = [np.log(2) + np.linspace(0, 0.2, 30) + 0.02 * rng.normal(size=30) for _ in range(3)]
     label, reason, visible = steadiness(series)
     assert label == "drift"
-    assert "grows by" in reason
+    assert "grows by" in clause_of(reason)
     assert visible is not None
     assert visible < 0.1
 
@@ -159,7 +160,7 @@ def test_drifts_that_cancel_over_repeats_are_found_in_each() -> None:
     series[0] += np.linspace(0, 0.2, 30)
     series[1] += np.linspace(0.2, 0, 30)
     label, reason, _ = steadiness(series)
-    assert (label, "over repeat 0" in reason) == ("drift", True)
+    assert (label, "over repeat 0" in clause_of(reason)) == ("drift", True)
 
 
 def test_a_level_says_what_it_could_have_seen() -> None:
@@ -167,7 +168,7 @@ def test_a_level_says_what_it_could_have_seen() -> None:
     assert label == "level"
     assert visible is not None
     assert 0.05 < visible < MOST_HIDDEN
-    assert f"{digits(100 * visible, 2)} % over a repeat would have shown" in reason
+    assert f"{digits(100 * visible, 2)} % over a repeat would have shown" in clause_of(reason)
 
 
 def test_a_ratio_whose_rounds_could_hide_a_drift_of_a_quarter_is_not_ranked() -> None:
@@ -184,7 +185,7 @@ def test_a_ratio_whose_rounds_could_hide_a_drift_of_a_quarter_is_not_ranked() ->
     assert found.visible_change > MOST_HIDDEN
     assert (found.label, found.ranked) == ("unproven", False)
     size = digits(100 * found.visible_change, 2)
-    assert found.reason == f"no change showed in 60 rounds, but one of less than {size} % would hardly have"
+    assert clause_of(found.reason) == f"no change showed in 60 rounds, but one of less than {size} % would hardly have"
     assert found.ratio.low is not None  # the interval is shown all the same
 
 

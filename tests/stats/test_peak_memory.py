@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from twinlens.record.sections import DeviceMemory
 from twinlens.record.telemetry import TELEMETRY_SCHEMA, Sample
 from twinlens.stats.metrics.memory import peak_memory
 
@@ -36,7 +37,7 @@ BOARD = Sample(0, "gpu:GPU-7", memory_used_bytes=30_000)
 
 
 def test_on_a_gpu_the_peak_is_the_allocators_and_what_the_board_held_is_said_beside_it() -> None:
-    allocator = {"allocated_peak_bytes": 5000, "reserved_peak_bytes": 8000}
+    allocator = DeviceMemory(allocated_peak_bytes=5000, reserved_peak_bytes=8000)
     found = peak_memory(table(*CLIENT, BOARD), on_gpu=True, allocator=allocator)
     assert (found.value, found.n) == (5000, 1)
     assert "7.81 KiB reserved" in found.method

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from material import inference, measured, spec_of, study_of, training
+from material import inference, measured, run_json, spec_of, study_of, training
 from twinlens.errors import BadInput
 from twinlens.measurement.preflight.refuse import preflight
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, observed
 from twinlens.record.run import Run
 from twinlens.record.store import read_run
-from twinlens.stats.serving.planned_hits import planned_hits, prefix_notes
+from twinlens.stats.serving.planned_hits import planned_hits, short_prefix
 from twinlens.stats.summary.run import summarise
 
 
@@ -39,12 +39,12 @@ def test_the_planned_share_of_hits_stands_beside_the_measured_one(tmp_path: Path
 
 def test_a_prefix_shorter_than_a_block_of_the_cache_is_warned_of(tmp_path: Path) -> None:
     run = shared(tmp_path, 96)
-    assert prefix_notes(run) == ()
+    assert short_prefix(run) == ()
     for block, count in ((128, 1), (96, 0), (16, 0)):
         record = ExecutorRecord({"serving.kv_block_tokens": observed(block, "its page")})
-        notes = prefix_notes(replace(run, facts=Facts(record)))
+        notes = short_prefix(replace(run, facts=Facts(record)))
         assert len(notes) == count
-        assert all("96 tokens" in note and f"{block} tokens" in note for note in notes)
+        assert all(note.numbers == {"prefix_tokens": 96, "block_tokens": block} for note in notes)
 
 
 def test_rows_of_a_trace_that_cannot_be_asked_for_are_counted_and_said(tmp_path: Path) -> None:
@@ -52,8 +52,8 @@ def test_rows_of_a_trace_that_cannot_be_asked_for_are_counted_and_said(tmp_path:
     trace.write_text("time_s,input_tokens,output_tokens\n0,8,4\n0.1,8,0\n0.2,0,4\n0.3,8,4\n")
     arrival = {"kind": "trace", "path": str(trace), "format": "csv"}
     run = measured(tmp_path, inference("fake", arrival=arrival, protocol={"duration_s": 5.0, "min_rows": 1}))
-    assert run.raw["unusable_trace_rows"] == 2
-    assert [note for note in summarise(run).notes if note.startswith("2 rows of the trace were not played")]
+    assert run_json(run)["unusable_trace_rows"] == 2
+    assert ("trace-rows-left-out", 2) in [(one.code, one.numbers.get("rows")) for one in summarise(run).findings]
     path = run.folder / "run.json"
     raw = json.loads(path.read_text())
     del raw["unusable_trace_rows"]  # a run of an earlier version

@@ -49,12 +49,12 @@ def test_a_quantile_needs_enough_samples():
 def test_a_quantile_of_too_few_values_is_absent_and_says_how_many_it_needs():
     estimate = quantile(np.arange(1.0, 101.0), 0.99, unit=SECONDS)
     assert estimate.value is None
-    assert estimate.reason == "p99 needs at least 368 values, there are 100"
+    assert estimate.lacks == "p99 needs at least 368 values, there are 100"
     assert quantile(np.arange(368.0), 0.99, unit=SECONDS).high == 367.0
 
 
 def test_no_values_at_all_is_absent_too():
-    assert quantile([], 0.5, unit=SECONDS).reason == "p50 needs at least 6 values, there are 0"
+    assert quantile([], 0.5, unit=SECONDS).lacks == "p50 needs at least 6 values, there are 0"
 
 
 def test_values_that_are_not_finite_are_refused_not_sorted():
@@ -94,14 +94,14 @@ def test_one_stall_cannot_carry_a_p99():
     ordered = quantile(latency, 0.99, unit=SECONDS, in_time_order=True)
     assert (ordered.low, ordered.high, ordered.level) == (None, None, None)
     assert ordered.value == quantile(latency, 0.99, unit=SECONDS).value  # it is what happened in this run
-    assert "no interval: p99 needs at least 368 independent values" in ordered.method
+    assert "p99 needs at least 368 independent values" in ordered.lacks
 
 
 def test_a_run_that_is_too_short_to_show_how_rows_cluster_has_its_median_without_an_interval():
     short = quantile(np.random.default_rng(3).exponential(size=22), 0.5, unit=SECONDS, in_time_order=True)
     assert short.value is not None
     assert short.low is None
-    assert "in fewer than 100 rows it cannot be seen" in short.method
+    assert "in fewer than 100 rows it cannot be seen" in short.lacks
 
 
 def test_a_million_values_are_no_burden():

@@ -166,7 +166,7 @@ def test_a_ratio_over_a_number_not_clear_of_zero_has_no_interval():
 
 def test_a_ratio_never_claims_more_than_its_denominator_can_bear():
     loose = Estimate(5.0, TOKENS_PER_S, "x", "measured", low=4.0, high=6.0, level=0.9)
-    assert "below 0.95" in ratio(run(10), loose).method
+    assert "below 0.95" in ratio(run(10), loose).lacks
     assert ratio(run(10), loose).low is None
     strict = Estimate(5.0, TOKENS_PER_S, "x", "measured", low=4.0, high=6.0, level=0.99)
     assert ratio(run(10), strict).level == 0.95

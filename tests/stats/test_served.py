@@ -12,6 +12,7 @@ from served_rows import columns, failed, row
 from twinlens.record.request import Request
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, end_run, open_rows, read_run, update_run
+from twinlens.reporting.wording.finding import clause_of
 from twinlens.stats.summary.run import from_json, summarise, to_json
 from twinlens.stats.summary.serving import peers
 
@@ -77,15 +78,15 @@ def test_a_client_that_was_late_makes_the_run_invalid_and_says_so(tmp_path: Path
     run = recorded(tmp_path, steady(late_ms=8.0), client=CLIENT, calibration=CERTIFICATE)
     summary = summarise(run)
     assert (summary.verdict.label, summary.verdict.ranked) == ("invalid", False)
-    assert "Requests were sent late (p50 8.06 ms)" in summary.verdict.reason
-    assert summary.notes[0] == summary.verdict.reason
+    assert "Requests were sent late (p50 8.06 ms)" in clause_of(summary.verdict.reason)
+    assert summary.verdict.reason in summary.disqualified
     assert summary.metrics["ttft_s_p50"].value == pytest.approx(0.038, abs=1e-3)
 
 
 def test_an_uncalibrated_client_is_noted(tmp_path: Path) -> None:
     summary = summarise(recorded(tmp_path, steady(), client=CLIENT))
     assert summary.verdict.ranked
-    assert any("not calibrated" in note for note in summary.notes)
+    assert "not-calibrated" in [one.code for one in summary.findings]
 
 
 def test_failures_stay_in_the_denominator(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from served_rows import columns, row
 from server_samples import samples
 from twinlens.record.estimate import Estimate
-from twinlens.record.server_metrics import COUNTERS, SERVER_SCHEMA
+from twinlens.record.server_metrics import COUNTERS, SERVER_SCHEMA, ServerReading
+from twinlens.reporting.wording.finding import sentence_of
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.server.metrics import ServerFigures, server_figures
 from twinlens.stats.server.samples import ServerRows
@@ -24,7 +25,7 @@ WINDOW = Window(np.arange(10), 2_000_000_000, 8_000_000_000, 0, 10, "flat", True
 
 
 def figures(rows: list[dict[str, Any]], slots: int | None = None, window: Window = WINDOW) -> ServerFigures:
-    return server_figures(samples(rows), {"reason": None}, REQUESTS, window, slots)
+    return server_figures(samples(rows), ServerReading(), REQUESTS, window, slots)
 
 
 def metrics(rows: list[dict[str, Any]], slots: int | None = None) -> dict[str, Estimate]:
@@ -48,7 +49,7 @@ def test_gauges_are_averaged_inside_the_window_only() -> None:
     assert found["server_waiting_max"].value == 1.0
     assert found["server_kv_use_max"].value == 0.5
     assert found["server_waiting_mean"].low is None
-    assert "there are 7" in found["server_waiting_mean"].method
+    assert "there are 7" in found["server_waiting_mean"].lacks
 
 
 def test_the_mean_of_a_gauge_has_an_interval_from_a_hundred_readings_on_and_none_below_zero() -> None:
@@ -69,7 +70,7 @@ def test_ratios_are_those_of_the_differences_and_not_of_the_totals() -> None:
     found = metrics(rows)
     assert found["prefix_hit_ratio"].value == pytest.approx(0.25, abs=0.01)
     assert found["draft_acceptance"].value == pytest.approx(0.75, abs=0.01)
-    assert "no interval" in found["prefix_hit_ratio"].method
+    assert found["prefix_hit_ratio"].no_interval
     rows = [{"at": 2 + at / 20, "prefix_queries": 50 * at, "prefix_hits": 12 * at} for at in range(120)]
     assert metrics(rows)["prefix_hit_ratio"].level == 0.95
 
@@ -139,7 +140,7 @@ def test_a_restart_inside_the_window_leaves_no_differences_and_a_note() -> None:
     assert found.value is None
     assert found.reason == "the server was started again in mid-run (seen at 5.5 s): its counters began anew"
     assert told.metrics["server_preemptions"].value is None
-    assert "The server was started again in mid-run (its counters fell; seen at 5.5 s)." in told.notes
+    assert "The server was started again in mid-run (its counters fell; seen at 5.5 s)." in map(sentence_of, told.notes)
 
 
 def test_a_restart_outside_the_window_does_not_touch_it() -> None:
@@ -155,16 +156,18 @@ def test_readings_that_failed_are_counted_and_left_out() -> None:
     rows[7] = {"at": rows[7]["at"], "error": "the metrics page does not answer (timed out)"}
     told = figures(rows)
     assert told.metrics["server_preemptions"].value == 12.0
-    assert told.notes == (
+    assert tuple(map(sentence_of, told.notes)) == (
         "1 of 22 readings of the server's metrics failed, the last one: the metrics page does not answer (timed out).",
     )
 
 
 def test_a_server_without_a_page_has_every_metric_absent_for_one_reason() -> None:
     nothing = samples([])
-    told = server_figures(nothing, {"reason": "the server has no metrics page (404)"}, REQUESTS, WINDOW, 8)
+    told = server_figures(nothing, ServerReading(reason="the server has no metrics page (404)"), REQUESTS, WINDOW, 8)
     assert {found.reason for found in told.metrics.values()} == {"the server has no metrics page (404)"}
-    assert told.notes == ("The server's own metrics are not measured: the server has no metrics page (404).",)
+    assert tuple(map(sentence_of, told.notes)) == (
+        "The server's own metrics are not measured: the server has no metrics page (404).",
+    )
 
 
 def test_a_window_without_a_reading_says_so() -> None:
@@ -173,13 +176,15 @@ def test_a_window_without_a_reading_says_so() -> None:
 
 
 def test_a_reading_that_ended_early_is_said() -> None:
-    told = server_figures(samples(grown("running", 0)), {"reason": "OSError: no space left"}, REQUESTS, WINDOW, None)
-    assert "The server's metrics were read no further: OSError: no space left." in told.notes
+    told = server_figures(
+        samples(grown("running", 0)), ServerReading(reason="OSError: no space left"), REQUESTS, WINDOW, None
+    )
+    assert "The server's metrics were read no further: OSError: no space left." in map(sentence_of, told.notes)
 
 
 def test_the_same_metrics_come_with_and_without_a_page_and_all_are_defined() -> None:
     with_page = figures(grown("running", 0)).metrics
-    without = server_figures(samples([]), {}, REQUESTS, WINDOW, None).metrics
+    without = server_figures(samples([]), ServerReading(), REQUESTS, WINDOW, None).metrics
     assert (
         set(with_page)
         == set(without)
@@ -202,7 +207,7 @@ def test_differences_are_never_negative_whatever_restarts_there_are(steps: list[
     for number, step in enumerate(steps):
         total = 0 if number % every == every - 1 else total + step
         rows.append({"at": number / 4, "preemptions": total, "prefix_queries": total, "prefix_hits": total // 2})
-    found = server_figures(samples(rows), {}, REQUESTS, replace(WINDOW, begin_ns=0), None).metrics
+    found = server_figures(samples(rows), ServerReading(), REQUESTS, replace(WINDOW, begin_ns=0), None).metrics
     for name in ("server_preemptions", "prefix_hit_ratio"):
         value = found[name].value
         assert value is None or value >= 0

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from twinlens.record.estimate import Estimate
+from twinlens.reporting.wording.finding import clause_of
 from twinlens.stats.estimator.bootstrap import rate_interval
 from twinlens.stats.steady.segment import SteadyRule, segment
 from twinlens.stats.steady.sustained import peak_rate, retention
@@ -43,7 +44,7 @@ def test_independent_noise_is_flat(n, cv):
 def test_noise_in_which_a_change_of_a_tenth_would_not_show_is_no_proof_of_a_level(n, cv):
     found = labels(lambda rng: noise(rng, n, cv))
     assert found["unproven"] >= 0.9 * TRACES
-    (told,) = {segment(noise(np.random.default_rng(1), n, cv)).reason.partition(" ")[0]}
+    (told,) = {clause_of(segment(noise(np.random.default_rng(1), n, cv)).reason).partition(" ")[0]}
     assert told == "no"
 
 
@@ -95,8 +96,8 @@ def test_a_slowdown_names_the_rows_and_the_size():
     times = noise(np.random.default_rng(0), 200, 0.005) * np.where(share(200) >= 0.5, 1.06, 1.0)
     found = segment(times)
     assert (found.label, found.ranked, found.steady_begin) == ("slowdown", False, 100)
-    assert found.reason.startswith("rows from 100 on take ")
-    assert found.reason.endswith(" % longer than 0 to 99 did")
+    assert clause_of(found.reason).startswith("rows from 100 on take ")
+    assert clause_of(found.reason).endswith(" % longer than 0 to 99 did")
 
 
 def test_a_speed_up_is_a_warm_up_although_both_levels_are_long():
@@ -116,7 +117,7 @@ def test_a_drift_states_its_size_with_an_interval():
     found = segment(noise(np.random.default_rng(1), 400, 0.01) * (1 + 0.05 * share(400)))
     assert found.slope_ratio.value == pytest.approx(0.05, abs=0.01)
     assert 0 < found.slope_ratio.low < 0.05 < found.slope_ratio.high
-    assert found.reason.startswith("row time grows by ")
+    assert clause_of(found.reason).startswith("row time grows by ")
 
 
 @pytest.mark.parametrize(("n", "cv"), [(200, 0.03), (1000, 0.03), (1000, 0.1)])
@@ -160,7 +161,7 @@ def test_a_run_without_a_level_for_a_third_of_it_is_no_steady_state():
     times = noise(np.random.default_rng(2), 200, 0.01) * np.repeat([1.0, 1.3, 1.1, 1.5, 1.2], 40)
     found = segment(times)
     assert (found.label, found.ranked, found.steady_begin) == ("no steady state", False, 0)
-    assert found.reason == "no level holds for 33 % of the rows"
+    assert clause_of(found.reason) == "no level holds for 33 % of the rows"
 
 
 def test_one_stall_that_changes_the_rate_is_named_unranked_and_stays_in_the_throughput():
@@ -249,10 +250,10 @@ def test_a_row_that_compiles_in_mid_run_is_a_stall_like_any_other():
 def test_too_few_rows_or_seconds_are_too_short_and_say_what_is_asked_for():
     found = segment(np.ones(12))
     assert found.label == "too short"
-    assert found.reason == "of 12 rows, 12 rows where at least 20 are asked for after the start"
+    assert clause_of(found.reason) == "of 12 rows, 12 rows where at least 20 are asked for after the start"
     brief = segment(np.ones(30), rule=SteadyRule(min_seconds=60))
     assert (brief.label, brief.ranked) == ("too short", False)
-    assert "30 s where at least 60 s" in brief.reason
+    assert "30 s where at least 60 s" in clause_of(brief.reason)
 
 
 def test_work_per_row_makes_long_rows_of_much_work_no_disturbance():

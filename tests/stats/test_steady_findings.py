@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from twinlens.record.telemetry import TELEMETRY_SCHEMA, Sample
-from twinlens.reporting.finding_text import finding_text
+from twinlens.reporting.wording.finding import sentence_of
 from twinlens.stats.estimator.bootstrap import mean_error, rate_interval
 from twinlens.stats.estimator.interval import t_quantile
 from twinlens.stats.finding.steadiness import change_unseen, disturbed, machine, spread
@@ -38,7 +38,7 @@ def test_a_disturbance_is_a_finding_with_its_count_share_effect_and_time() -> No
     assert found.numbers == {
         "count": 2, "share": pytest.approx(0.31), "effect": 0.25, "factor": 3.0, "begin_s": 24.0, "end_s": 40.0
     }  # fmt: skip
-    assert finding_text(found) == (
+    assert sentence_of(found) == (
         "The run left its level 2 times, for 31 % of the window: from 24.0 to 40.0 s its work took 3.00 times as long. "
         "All of it is in the figures and changes them by 25 %."
     )
@@ -50,7 +50,7 @@ def test_a_disturbance_is_a_finding_with_its_count_share_effect_and_time() -> No
 def test_a_change_that_might_have_gone_by_is_a_warning() -> None:
     (found,) = change_unseen(replace(FLAT, least_visible_change=0.073))
     assert (found.code, found.severity) == ("change-unseen", "warns")
-    assert "a change of less than 7.3 % would hardly have shown" in finding_text(found)
+    assert "a change of less than 7.3 % would hardly have shown" in sentence_of(found)
     assert not list(change_unseen(replace(FLAT, least_visible_change=0.04)))
     assert not list(change_unseen(FLAT)), "what was not tested is not said"
 
@@ -71,7 +71,7 @@ def test_a_clock_that_moves_and_a_board_that_still_warms_are_warnings() -> None:
     warming = still | {"temperature_c": 60 + np.arange(60) / 20}
     (heat,) = machine(FLAT, telemetry(**warming))
     assert (heat.code, heat.numbers["c_per_min"]) == ("still-warming", pytest.approx(3.0))
-    assert "grew warmer by 3.0 °C a minute" in finding_text(heat)
+    assert "grew warmer by 3.0 °C a minute" in sentence_of(heat)
     assert not list(machine(replace(FLAT, ranked=False), telemetry(**warming))), "it is not ranked for another reason"
     assert not list(machine(FLAT, telemetry(sm_mhz=np.full(5, 1.0)))), "five samples have no spread"
 

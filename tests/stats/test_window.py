@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from served_rows import columns, failed, poisson, queue, row, served_metrics, whole
+from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.slo import Slo
 from twinlens.stats.serving.metrics import serving_metrics
 from twinlens.stats.serving.window import find_window
@@ -24,15 +25,15 @@ def test_a_queue_below_capacity_is_steady_and_one_above_is_overloaded() -> None:
     growing = whole(queue(poisson(rate_per_s, 2000, 1), needs, 8), "open")
     assert (growing.label, growing.ranked) == ("overload", False)
     assert growing.in_flight_slope_per_s == pytest.approx(8.0, rel=0.15)
-    assert "the server does not keep up" in growing.reason
+    assert "the server does not keep up" in clause_of(growing.reason)
 
 
 def test_overload_says_when_it_is_the_clients_or_the_policys() -> None:
     needs = np.full(2000, 0.5)
     late = queue(poisson(24, 2000, 1), needs, 8, late=True)
-    assert "the client is overloaded, not the server" in whole(late, "open").reason
+    assert "the client is overloaded, not the server" in clause_of(whole(late, "open").reason)
     held = replace(late, released_ns=late.sent_ns.astype(float))
-    assert "in the admission policy" in whole(held, "open").reason
+    assert "in the admission policy" in clause_of(whole(held, "open").reason)
 
 
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.9])
@@ -57,7 +58,7 @@ def test_a_run_in_which_more_than_one_request_in_twenty_fails_is_not_ranked(fail
     window = whole(replace(steady, outcome=outcome), "closed")
     counted = int((outcome[window.rows] != "ok").sum())
     assert (window.ranked, counted) == (ranked, failed)
-    assert (window.label == "failing") is ("requests failed" in window.reason) is not ranked
+    assert (window.label == "failing") is ("requests failed" in clause_of(window.reason)) is not ranked
 
 
 def test_a_closed_loop_is_never_overloaded() -> None:
@@ -97,7 +98,7 @@ def test_failures_during_warm_up_are_named() -> None:
     outcome[20:70] = "failed"
     window = whole(replace(good, outcome=outcome), "open")
     assert window.label == "warm-up"
-    assert "requests before it 50 failed" in window.reason
+    assert "requests before it 50 failed" in clause_of(window.reason)
 
 
 def test_rows_may_lie_in_the_order_in_which_they_ended() -> None:
@@ -121,7 +122,7 @@ def test_too_few_or_too_short_is_said() -> None:
     assert find_window(columns([]), "open") is None
     assert whole(columns([row(0, (500, 900)), row(10, (600, 950))]), "open").label == "too short"
     rows = [failed(10 * i, 10 * i + 1) for i in range(100)]
-    assert "0 of 100 requests ended well" in whole(columns(rows), "open").reason
+    assert "0 of 100 requests ended well" in clause_of(whole(columns(rows), "open").reason)
 
 
 def test_load_that_changes_by_design_counts_whole() -> None:

@@ -6,7 +6,7 @@ from twinlens.errors import ExecutorFailed, GateFailed
 from twinlens.measurement.study import Outcome
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.search import read_search
-from twinlens.reporting.finding_text import finding_text
+from twinlens.reporting.wording.finding import clause_of, sentence_of
 from twinlens.stats.finding.failures import is_hopeless
 from twinlens.stats.summary.group import Summary, group
 
@@ -20,7 +20,7 @@ def gate(outcome: Outcome) -> None:
     record = read_search(outcome.folder)
     for found in record.found if record else ():
         if found.low is None or found.outcome in ("invalid", "failed"):
-            raise GateFailed(f"the search has no rate within the SLO: {found.reason}")
+            raise GateFailed(f"the search has no rate within the SLO: {clause_of(found.reason)}")
     failing = [] if record else [run for one in group(map(summary_of, outcome.runs)) for run in one.runs if _why(run)]
     if failing:
         more = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
@@ -37,9 +37,9 @@ def _why(summary: Summary) -> str:
     if summary.state != "finished":
         return f"is not finished: {summary.state}"
     if found is not None:
-        return f"fails the gate: {finding_text(found).rstrip('.')} ({found.code})"
+        return f"fails the gate: {clause_of(found)} ({found.code})"
     if not summary.verdict.ranked:
-        return f"is not steady: {summary.verdict.label} ({summary.verdict.reason})"
+        return f"is not steady: {summary.verdict.label} ({clause_of(summary.verdict.reason)})"
     return ""
 
 
@@ -62,7 +62,7 @@ def _raise_hopeless(outcome: Outcome) -> None:
     lost = [(run, found) for run in runs for found in run.findings if is_hopeless(found)]
     if lost:
         more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
-        said = finding_text(lost[0][1])
+        said = sentence_of(lost[0][1])
         raise ExecutorFailed(
             f"{lost[0][0].run} measured next to nothing{more}: {said[:1].lower()}{said[1:]}", code="TL310"
         )

@@ -24,7 +24,7 @@ def is_refusal(error: TwinlensError) -> bool:
 
 def was_refused(run: Run) -> bool:
     """Whether a run was never measured because its precision cannot be had here."""
-    return bool(run.raw.get("refused"))
+    return run.sections.refused
 
 
 def without_refused(folder: Path, specs: Sequence[RunSpec]) -> list[RunSpec]:

@@ -32,7 +32,7 @@ def finished_attempts(folder: Path) -> dict[str, list[Run]]:
 
 def attempt_of(run: Run) -> int:
     """Which attempt at its repeat a run is, from 1."""
-    return int(run.raw.get("attempt", 1))
+    return run.sections.attempt
 
 
 def is_owed(spec: RunSpec, attempts: Sequence[Run]) -> bool:

@@ -15,6 +15,7 @@ from twinlens.measurement.server.shared import SharedServer, shared_server
 from twinlens.measurement.study import Event, Outcome, Watch, measure_one
 from twinlens.measurement.study_folder import held_folder
 from twinlens.measurement.summary_file import summary_of
+from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.record.runs import Runs
 from twinlens.record.search import SearchRecord, SearchResult, Tried, read_search, write_search
@@ -25,7 +26,7 @@ from twinlens.spec.slo import Slo
 from twinlens.spec.study import RunSpec, Study
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.search.next_rate import Done
-from twinlens.stats.search.trial import between, judged, next_value, so_far
+from twinlens.stats.search.trial import answer, judged, next_value, so_far
 
 Now = Callable[[], float]
 
@@ -56,7 +57,8 @@ def measure_search(
 
 def _searched(study: Study, search: Search, slo: Slo, folder: Path, watch: Watch, now_s: Now) -> Outcome:
     known = {run.spec.fingerprint(): run for run in _finished(folder)}
-    found = [SearchResult(where, (), None, None, "running", "not begun") for where in study.points()]
+    not_begun = Finding("search-not-begun", "notes")
+    found = [SearchResult(where, (), None, None, "running", not_begun) for where in study.points()]
     failures: list[ExecutorFailed] = []
     with shared_server(folder) as servers:
         for place, where in enumerate(study.points()):
@@ -133,30 +135,30 @@ class _Way:
             spec = self._study.trial(self._where, ask, before)
             run = self._known.get(spec.fingerprint())
             if run is None and (spent := self._spent(spec)):
-                return self._found(spent)
+                return replace(self._found(so_far(self._tried, self._search), spent), outcome="budget")
             done = so_far(self._tried, self._search)
             run = run or self._measured(spec, ask, keep, partial(watch, len(self._tried) + 1, spec, done))
             earlier = [one for one in self._tried if one.value == ask]
             verdict, why, shares = judged(summary := summary_of(run), self._slo, self._search, earlier)
-            took_s = float(run.raw.get("took_s") or summary.verdict.end_s)
+            took_s = run.sections.took_s or summary.verdict.end_s
             self._tried.append(Tried(run.id, ask, verdict, summary.verdict.label, why, took_s, shares))
             invalid = sum(one.value == ask and one.verdict == "invalid" for one in self._tried)
             if invalid >= self._search.tries:  # once may be a neighbour's doing
-                stop = so_far(self._tried, self._search, f"the client was the limit, not the server: {why}")
-                return replace(self._found(stop), outcome="invalid")
-            keep(replace(self._found(so_far(self._tried, self._search)), outcome="running"))
+                limit = Finding("search-client-limit", "notes", because=(why,))
+                return replace(self._found(so_far(self._tried, self._search), limit), outcome="invalid")
+            done = so_far(self._tried, self._search)
+            keep(replace(self._found(done, answer(done, self._search, "search-running")), outcome="running"))
         return self._found(ask)
 
-    def _spent(self, spec: RunSpec) -> Done | None:
-        """The answer where one more run does not fit into the budget of seconds."""
+    def _spent(self, spec: RunSpec) -> Finding | None:
+        """Why the search ends where one more run does not fit into the budget of seconds."""
         budget_s = self._search.budget_s
         spent_s = sum(one.took_s for one in self._tried)
         next_s = max([spec.protocol.duration_s, *(one.took_s for one in self._tried)])
         if budget_s is None or spent_s + next_s <= budget_s:
             return None
-        words = between(so_far(self._tried, self._search), self._search)
-        why = f"the budget of {budget_s:g} s is spent ({spent_s:.0f} s); the highest within the SLO is {words}"
-        return replace(so_far(self._tried, self._search, why), outcome="budget")
+        done = so_far(self._tried, self._search)
+        return answer(done, self._search, "search-seconds-spent", budget_s=budget_s, spent_s=spent_s)
 
     def _measured(
         self, spec: RunSpec, value: float, keep: Callable[[SearchResult], None], say: Callable[..., None]
@@ -167,14 +169,16 @@ class _Way:
             running = self._servers.of(spec.model_copy(update={"repeat": 0}), partial(_phrased, say))
             folder = measure_one(self._folder, spec, say, running)
         except ExecutorFailed as error:
-            stop = so_far(self._tried, self._search, f"the run at {value:g} {self._search.unit} failed: {error}")
-            keep(replace(self._found(stop), outcome="failed"))
+            done = so_far(self._tried, self._search)
+            failed = answer(done, self._search, "search-run-failed", value=value, error=str(error))
+            keep(replace(self._found(done, failed), outcome="failed"))
             raise ExecutorFailed(f"at {value:g} {self._search.unit}: {error}", code=error.code) from error
         update_run(folder, took_s=round(self._now_s() - begin_s, 3))
         return read_run(folder)
 
-    def _found(self, done: Done) -> SearchResult:
-        return SearchResult(self._where, tuple(self._tried), done.low, done.high, done.outcome, done.reason)
+    def _found(self, done: Done, reason: Finding | None = None) -> SearchResult:
+        reason = reason or answer(done, self._search)
+        return SearchResult(self._where, tuple(self._tried), done.low, done.high, done.outcome, reason)
 
 
 def _phrased(say: Callable[..., None], phrase: str) -> None:
@@ -186,5 +190,11 @@ def _watched(
     phrase: str, share: float, rows: int,
 ) -> None:  # fmt: skip
     value = getattr(spec.point, search.over)
-    said = f"at {value:g} {search.unit} ({between(done, search)}): {phrase}"
+    said = f"at {value:g} {search.unit} ({_bounds(done)}): {phrase}"
     watch(Event(place * search.most_points + trial, ways * search.most_points, spec, said, share, rows))
+
+
+def _bounds(done: Done) -> str:
+    """The interval so far, for the line of progress: "[8, 11.3)"."""
+    low, high = ("?" if bound is None else f"{bound:.4g}" for bound in (done.low, done.high))
+    return f"[{low}, {high})"

@@ -49,7 +49,7 @@ def _work(folder: Path, in_turns: bool) -> int:
         from twinlens.measurement.session import run_here
         from twinlens.measurement.turns.worker_turn import Turns
 
-        handed = Running.from_json(run.raw["server"]) if "server" in run.raw else None
+        handed = Running.from_json(run.sections.server) if run.sections.server else None
         turns = Turns(sys.stdin, tell) if in_turns else None
         run_here(folder, run.spec, lambda phrase, share, rows: tell(say=phrase, share=share, rows=rows), handed, turns)
     except TwinlensError as error:

@@ -46,7 +46,7 @@ def stop(worker: subprocess.Popen[str]) -> None:
 
 def say_interrupted(run: Path) -> None:
     """Write down that a run was interrupted, where its worker had no time to."""
-    if read_run(run).raw["state"] == "running":
+    if read_run(run).sections.state == "running":
         end_run(run, "interrupted", "interrupted by the user")
 
 
@@ -59,6 +59,6 @@ def raise_for(code: int, last: dict[str, Any], run: Path) -> None:
         raise kinds.get(last["exit"], ExecutorFailed)(last["error"], code=last["code"])
     how = f"was killed by signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"ended with code {code}"
     sentence = f"the worker {how}; its rows so far and its log are in {run}"
-    if read_run(run).raw["state"] == "running":  # it had no time to say so itself
+    if read_run(run).sections.state == "running":  # it had no time to say so itself
         end_run(run, "failed", sentence)
     raise ExecutorFailed(sentence, code="TL302")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
+
+from twinlens.record.checked import checked
+from twinlens.record.finding import Finding
 
 _PER_OCTAVE = 8
 _BUCKETS = 64 * _PER_OCTAVE
@@ -98,3 +101,52 @@ class ClientRecord:
         plain = {name: getattr(self, name) for name in self.__slots__ if name != "lags"}
         lags = {f"lag_p{share * 100:g}_ns": self.lags.quantile_ns(share) for share in (0.5, 0.99, 0.999)}
         return plain | lags | {"lag_max_ns": self.lags.max_ns}
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSection:
+    """`client` in run.json: what a `ClientRecord` counted, and what is known of several clients together.
+
+    `lost`: a finding for each client that was lost. `clock_bound_ns`: how well the clocks of clients on other machines
+    are known. `clients`: each one's own counts. `clients_why`: how their number was found.
+    """
+
+    stamps: Literal["kernel", "client"] = "client"
+    reads: int = 0
+    merged_reads: int = 0
+    connects: int = 0
+    retries: int = 0
+    clock_steps: int = 0
+    gather_ns: int = 0
+    lost: tuple[Finding, ...] = ()
+    clock_bound_ns: int | None = None
+    clients: tuple[Mapping[str, Any], ...] = ()
+    clients_why: str | None = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """As `client` in run.json; of older versions too, which wrote losses as sentences. Raises ValueError."""
+        return checked(cls, {**data, "lost": tuple(map(Finding.from_json, data.get("lost", ())))})
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The client's certificate: what it did against a server that costs nothing, on this machine, before the run.
+
+    `ceiling_tokens_per_s`: the most it took in; `added_latency_s`: median of measured less true time to first token;
+    `lag_s_p99`: how late it sent at this rate. `clients`: how many there were, all at once.
+    """
+
+    ceiling_tokens_per_s: float
+    added_latency_s: float
+    lag_s_p99: float
+    clients: int = 1
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain mapping."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`. Raises ValueError for anything else."""
+        return checked(cls, data)

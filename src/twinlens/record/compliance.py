@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
 
 Ruling = Literal["pass", "fail", "not applicable", "not enough"]
 """`not enough`: too few requests, or too much noise, to say either."""
@@ -40,27 +41,23 @@ class Response:
 class ComplianceTest:
     """One guard's ruling. `id`: caching, tokens, answers or length; `after`: the MLPerf test that it follows.
 
-    `reason`: one sentence, with the numbers that decided. `evidence`: every number behind it, by name.
+    `reason`: why, with the numbers that decided. `evidence`: every number behind it, by name.
     """
 
     id: str
     after: str
     ruling: Ruling
-    reason: str
+    reason: Finding
     evidence: dict[str, Estimate] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """A plain mapping."""
-        plain = {name: getattr(self, name) for name in ("id", "after", "ruling", "reason")}
-        return plain | {"evidence": {name: estimate.to_json() for name, estimate in self.evidence.items()}}
+        plain = {name: getattr(self, name) for name in ("id", "after", "ruling")}
+        evidence = {name: estimate.to_json() for name, estimate in self.evidence.items()}
+        return plain | {"reason": self.reason.to_json(), "evidence": evidence}
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Self:
-        """The inverse of `to_json`."""
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`, of older versions too, which wrote the reason as a sentence."""
         evidence = {name: Estimate.from_json(value) for name, value in data["evidence"].items()}
-        return cls(data["id"], data["after"], data["ruling"], data["reason"], evidence)
-
-
-def compliance_tests_in(raw: Mapping[str, Any]) -> tuple[ComplianceTest, ...]:
-    """The guards in a run.json; none where none were asked for."""
-    return tuple(ComplianceTest.from_json(found) for found in raw.get("guards") or ())
+        return cls(data["id"], data["after"], data["ruling"], Finding.from_json(data["reason"]), evidence)

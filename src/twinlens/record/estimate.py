@@ -14,8 +14,9 @@ class Estimate:
     """A value with its interval, sample count, unit, method and origin.
 
     `value` is None when it cannot be said; `reason` then says why. It is never 0 or inf in that case.
-    `low`, `high` bound it at confidence `level` (0-1), or are None where no interval can be given.
-    `n` counts the independent observations behind it. `unit` is one of `twinlens.units`.
+    `low`, `high` bound it at confidence `level` (0-1), or are None where no interval can be given; `no_interval` may
+    then say why. `n` counts the independent observations behind it, `runs` the runs it was put together from, where it
+    was. `seen`: how much there was of what `reason` or `no_interval` asks for. `unit` is one of `twinlens.units`.
     """
 
     value: float | None
@@ -27,6 +28,9 @@ class Estimate:
     level: float | None = None
     n: int | None = None
     reason: str | None = None
+    no_interval: str | None = None
+    seen: str | None = None
+    runs: int | None = None
 
     def __post_init__(self) -> None:
         for number in (self.value, self.low, self.high):
@@ -36,9 +40,14 @@ class Estimate:
             raise ValueError(f"an absent estimate says why ({self.method})")
 
     @classmethod
-    def absent(cls, unit: str, reason: str, method: str = "none") -> Self:
+    def absent(cls, unit: str, reason: str, method: str = "none", seen: str | None = None) -> Self:
         """Not measured, and why."""
-        return cls(None, unit, method, "measured", reason=reason)
+        return cls(None, unit, method, "measured", reason=reason, seen=seen)
+
+    @property
+    def lacks(self) -> str:
+        """Why there is no value, or no interval, with how much was seen; "" where nothing is said to be lacking."""
+        return ", ".join(filter(None, (self.reason or self.no_interval, self.seen)))
 
     def to_json(self) -> dict[str, Any]:
         """A plain mapping; keys that are None are left out."""

@@ -1,4 +1,4 @@
-"""A finding is data: a code and its numbers. `reporting/finding_text.py` makes the sentence."""
+"""A finding is data: a code and its numbers. `reporting/wording` alone turns it into sentences."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, get_args
 
+from twinlens.record.estimate import Estimate
+
 Severity = Literal["disqualifies", "warns", "notes"]
 """`disqualifies`: the run is not ranked, and `--gate` exits 1. `warns`: read this first. `notes`: good to know."""
+IN_WORDS = "in-words"
+"""The code of what an older version, or an executor of somebody else, wrote as a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One conclusion. `code`: words joined by hyphens, with a page `pages/findings/CODE.md`.
+    """One conclusion. `code`: words joined by hyphens, which `twinlens explain` knows.
 
-    `subject`: what it is about (a metric's id, a tensor class, a guard), "" where the code says it all.
+    `subject`: what it is about (a metric's id, a tensor class, a check), "" where the code says it all.
     `numbers`: what decided, as plain JSON values, units in the names; a number that is not finite is None.
+    `evidence`: the estimates that decided, by name. `where`: the stretch it is about, in seconds from the start of the
+    run; None: all of it. `because`: the findings it rests on.
     Raises ValueError for a severity that does not exist.
     """
 
@@ -24,6 +30,9 @@ class Finding:
     severity: Severity
     subject: str = ""
     numbers: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Mapping[str, Estimate] = field(default_factory=dict)
+    where: tuple[float, float] | None = None
+    because: tuple[Finding, ...] = ()
 
     def __post_init__(self) -> None:
         if self.severity not in get_args(Severity):
@@ -31,13 +40,44 @@ class Finding:
         object.__setattr__(self, "numbers", _plain(self.numbers))  # ours, and such that it survives JSON unchanged
 
     def to_json(self) -> dict[str, Any]:
-        """A plain mapping."""
-        return {"code": self.code, "severity": self.severity, "subject": self.subject, "numbers": dict(self.numbers)}
+        """A plain mapping; `evidence`, `where` and `because` only where there is some."""
+        plain: dict[str, Any] = {
+            "code": self.code,
+            "severity": self.severity,
+            "subject": self.subject,
+            "numbers": dict(self.numbers),
+        }
+        if self.evidence:
+            plain["evidence"] = {name: estimate.to_json() for name, estimate in self.evidence.items()}
+        if self.where is not None:
+            plain["where"] = list(self.where)
+        if self.because:
+            plain["because"] = [one.to_json() for one in self.because]
+        return plain
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`."""
-        return cls(data["code"], data["severity"], data.get("subject", ""), data.get("numbers", {}))
+    def from_json(cls, data: Mapping[str, Any] | str) -> Self:
+        """The inverse of `to_json`; a text, which older versions wrote in its place, is `in_words`.
+
+        Raises KeyError, TypeError and ValueError for anything else.
+        """
+        if isinstance(data, str):
+            return cls(IN_WORDS, "notes", "", {"text": data})
+        where = data.get("where")
+        return cls(
+            data["code"],
+            data["severity"],
+            data.get("subject", ""),
+            data.get("numbers", {}),
+            {name: Estimate.from_json(found) for name, found in data.get("evidence", {}).items()},
+            None if where is None else (float(where[0]), float(where[1])),
+            tuple(cls.from_json(one) for one in data.get("because", ())),
+        )
+
+
+def in_words(text: str) -> Finding:
+    """What somebody said in a sentence of their own, which is shown as it stands."""
+    return Finding.from_json(text)
 
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:

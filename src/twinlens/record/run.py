@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from twinlens.record.arrow import read_rows
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import REQUEST_SCHEMA, Requests
 from twinlens.record.row_check import damaged
+from twinlens.record.sections import Sections
 from twinlens.record.server_metrics import SERVER_SCHEMA
 from twinlens.record.step import STEP_SCHEMA, Steps
 from twinlens.record.telemetry import TELEMETRY_SCHEMA
@@ -28,9 +29,10 @@ _PLACES = {"openai-http": "elsewhere", "replay": "recorded"}
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """A run folder. A run that was killed is "interrupted", whatever its record says, where its process is seen to be
+    """A run folder; `sections` holds what else its run.json says.
 
-    gone: visibly unfinished, still readable.
+    A run that was killed is "interrupted", whatever its record says, where its process is seen to be gone: visibly
+    unfinished, still readable.
     """
 
     folder: Path
@@ -42,7 +44,7 @@ class Run:
     ended_utc: str | None
     error: str | None
     version: str
-    raw: dict[str, Any]
+    sections: Sections
 
     def __repr__(self) -> str:
         what = f"{self.lens}, {self.spec.workload.model}, {self.spec.point.precision}, repeat {self.spec.repeat + 1}"
@@ -55,8 +57,8 @@ class Run:
     @property
     def place(self) -> Literal["here", "elsewhere", "recorded"]:
         """Where the work was done; of a run of an earlier version, which does not say, by the executors there were."""
-        known: Any = self.raw.get("place") or _PLACES.get(self.spec.executor.kind)
-        return known if known in ("elsewhere", "recorded") else "here"
+        known = self.sections.place or _PLACES.get(self.spec.executor.kind)
+        return "elsewhere" if known == "elsewhere" else "recorded" if known == "recorded" else "here"
 
     @property
     def is_finished(self) -> bool:
@@ -65,8 +67,7 @@ class Run:
     @cached_property
     def table(self) -> pa.Table:
         """The rows as an Arrow table (for pandas, DuckDB and the like). Raises BadInput (TL220) for damaged ones."""
-        rows = self.raw.get("rows")  # a run of an older version does not say
-        least = rows if isinstance(rows, int) and self.is_finished else 0
+        least = (self.sections.rows or 0) if self.is_finished else 0  # a run of an older version does not say
         name, schema = ("steps", STEP_SCHEMA) if self.lens == "training" else ("requests", REQUEST_SCHEMA)
         return read_rows(self.folder / f"{name}.arrows", schema, whole=self.is_finished, least=least)
 

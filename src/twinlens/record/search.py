@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from twinlens.errors import BadInput
+from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.record.store import write_json
 from twinlens.spec.search import Search
@@ -34,7 +35,7 @@ class Tried:
     value: float
     verdict: TrialVerdict
     label: str
-    why: str
+    why: Finding
     took_s: float
     shares: dict[str, tuple[float, int]] = field(default_factory=dict)
 
@@ -52,7 +53,7 @@ class SearchResult:
     low: float | None
     high: float | None
     outcome: SearchOutcome
-    reason: str
+    reason: Finding
 
     @property
     def is_over(self) -> bool:
@@ -77,7 +78,7 @@ def write_search(record: SearchRecord) -> None:
         "twinlens": __version__,
         "search": record.search.model_dump(mode="json"),
         "slo": record.slo.model_dump(mode="json"),
-        "found": [asdict(one) for one in record.found],
+        "found": [_plain(one) for one in record.found],
     }
     write_json(record.folder / "search.json", data)
 
@@ -113,4 +114,10 @@ def search_json(record: SearchRecord) -> Any:
 def _found(data: dict[str, Any]) -> SearchResult:
     if data["outcome"] not in get_args(SearchOutcome):
         raise ValueError(f"unknown outcome {data['outcome']!r}")
-    return SearchResult(**data | {"tried": tuple(Tried(**one) for one in data["tried"])})
+    tried = tuple(Tried(**one | {"why": Finding.from_json(one["why"])}) for one in data["tried"])
+    return SearchResult(**data | {"tried": tried, "reason": Finding.from_json(data["reason"])})
+
+
+def _plain(found: SearchResult) -> dict[str, Any]:
+    tried = [asdict(one) | {"why": one.why.to_json()} for one in found.tried]
+    return asdict(found) | {"tried": tried, "reason": found.reason.to_json()}

@@ -6,10 +6,13 @@ engines of one server are summed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
 import pyarrow as pa
+
+from twinlens.record.checked import checked
 
 _REAL = ("kv_use",)
 
@@ -83,3 +86,27 @@ def _type(name: str) -> pa.DataType:
 
 
 SERVER_SCHEMA = pa.schema([(field.name, _type(field.name)) for field in fields(ServerSample)])
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReading:
+    """`server_metrics` in run.json: what reading the server's metrics page cost, and how often it failed.
+
+    `reason`: why there was no reading, or none any more; None where all went well.
+    """
+
+    url: str | None = None
+    reason: str | None = None
+    period_s: float | None = None
+    samples: int = 0
+    failed: int = 0
+    cpu_s: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain mapping."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`. Raises ValueError for anything else."""
+        return checked(cls, data)

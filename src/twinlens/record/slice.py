@@ -12,6 +12,8 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from twinlens.record.checked import checked
+
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
@@ -36,8 +38,8 @@ class Pairing:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """The inverse of `to_json`. Raises TypeError for anything else."""
-        return cls(**data)
+        """The inverse of `to_json`. Raises ValueError for anything else."""
+        return checked(cls, data)
 
 
 def slices_of(table: pa.Table) -> np.ndarray:

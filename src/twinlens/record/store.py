@@ -18,6 +18,7 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.process import is_gone, this_process
 from twinlens.record.request import REQUEST_SCHEMA
 from twinlens.record.run import RUN_SCHEMA, Run, State
+from twinlens.record.sections import Sections
 from twinlens.record.server_metrics import SERVER_SCHEMA
 from twinlens.record.step import STEP_SCHEMA
 from twinlens.record.telemetry import TELEMETRY_SCHEMA
@@ -116,7 +117,7 @@ def read_run(folder: str | Path) -> Run:
             ended_utc=data["ended_utc"],
             error=data["error"],
             version=data["twinlens"],
-            raw=data,
+            sections=Sections.from_json(data),
         )
     except (AttributeError, KeyError, TypeError, ValueError, ValidationError) as error:
         cause = str(error).splitlines()[0]

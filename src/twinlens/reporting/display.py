@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from twinlens.record.estimate import Estimate
-from twinlens.stats.estimator.repeats import WITHIN_ONE_RUN
 from twinlens.units import digits, scale, show
 
 ABSENT = "–"
@@ -97,7 +96,7 @@ def kind(estimate: Estimate) -> str:
     "runs"; "" without one."""
     if estimate.low is None or estimate.high is None:
         return ""
-    if WITHIN_ONE_RUN in estimate.method:
+    if estimate.runs == 1:
         return "run" if estimate.level is not None else "bracket"
     return "range" if estimate.level is None else "runs"
 
@@ -108,6 +107,23 @@ INTERVALS = {
     "range": "(±) is the range of two runs: no confidence is claimed.",
     "runs": "± is the 95% interval over runs.",
 }
+
+
+def absence(estimate: Estimate | None, *, counted: bool = True) -> str:
+    """Why there is no value; `counted`: with how much was seen of what it takes."""
+    if estimate is None:
+        return "not computed for these runs"
+    return clean(estimate.lacks if counted else estimate.reason)
+
+
+def no_interval(estimate: Estimate, *, counted: bool = True) -> str:
+    """Why a value has no interval: the reason where one was given, else how it was computed."""
+    return clean((estimate.lacks if counted else estimate.no_interval) or estimate.method)
+
+
+def method(estimate: Estimate) -> str:
+    """How a value was computed, and why it has no interval where it has none."""
+    return clean(f"{estimate.method}; no interval: {estimate.lacks}" if estimate.no_interval else estimate.method)
 
 
 def under(estimate: Estimate | None) -> str:

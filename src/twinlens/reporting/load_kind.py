@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from twinlens.reporting.display import clean
-from twinlens.reporting.finding_text import standing
+from twinlens.reporting.wording.finding import standing
 from twinlens.stats.summary.group import Group, Summary
 from twinlens.units import show
 

@@ -6,8 +6,8 @@ from markupsafe import escape
 
 from twinlens.record.run import Run
 from twinlens.reporting import display
-from twinlens.reporting.finding_text import finding_text, standing
 from twinlens.reporting.view import headline
+from twinlens.reporting.wording.finding import clause_of, sentence_of, standing
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Summary
 
@@ -25,9 +25,9 @@ def run_html(run: Run, summary: Summary) -> str:
     rows = "".join(_row(id, summary) for id in ids)
     verdict = summary.verdict
     ranked = "ranked" if summary.ranked else "not ranked"
-    said = f"{standing(verdict.label)} ({display.clean(verdict.reason)})"
+    said = f"{standing(verdict.label)} ({clause_of(verdict.reason)})"
     told = "".join(
-        f"<br><span>{escape(finding_text(one))}</span>" for one in summary.findings if one.severity != "notes"
+        f"<br><span>{escape(sentence_of(one))}</span>" for one in summary.findings if one.severity != "notes"
     )
     head = f"{display.clean(summary.model)} · {display.clean(run.spec.point.precision)} · {summary.lens}"
     under = f"repeat {summary.repeat + 1}, {run.state}, {summary.rows:,} rows, {ranked}: {said}"
@@ -41,7 +41,7 @@ def run_html(run: Run, summary: Summary) -> str:
 def _row(id: str, summary: Summary) -> str:
     estimate = summary.metrics[id]
     shown = display.value(estimate) if estimate.value is not None else "not measured"
-    beside = display.bounds(estimate) if estimate.value is not None else display.clean(estimate.reason)
+    beside = display.bounds(estimate) if estimate.value is not None else display.absence(estimate)
     return (
         f'<tr><th scope="row" style="{_CELL.format("left")}">{escape(METRICS[id].label)}</th>'
         f'<td style="{_CELL.format("right")}">{escape(shown)}</td>'

@@ -8,8 +8,8 @@ from typing import Any
 
 from twinlens.record.run import Run
 from twinlens.reporting import display
-from twinlens.reporting.finding_text import short
 from twinlens.reporting.view import in_order, point_names
+from twinlens.reporting.wording.finding import clause_of, short
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.paired.ratio import PairedRatio, paired_ratio
 from twinlens.stats.paired.slice_rate import SliceRates, inference_slices, training_slices
@@ -40,7 +40,7 @@ class Paired:
 
 def paired(groups: Sequence[Group], runs: Iterable[Run], reference_of: Reference) -> tuple[Paired, ...]:
     """The ratios of all groups that took turns with their reference, headline first; none where none did."""
-    by_id = {run.id: run for run in runs if run.raw.get("pairing")}
+    by_id = {run.id: run for run in runs if run.sections.pairing}
     if not by_id:
         return ()
     rates = {id: _slices(run) for id, run in by_id.items() if run.is_finished}
@@ -95,15 +95,14 @@ def _ratios(
     groups: Sequence[Group],
 ) -> list[Paired]:
     names = dict(zip(map(id, groups), point_names(groups), strict=True))
-    by_turns = {runs[run.run].raw["pairing"]["id"]: run for run in reference.runs if run.run in rates}
+    pairings = {name: run.sections.pairing for name, run in runs.items() if run.sections.pairing}
+    by_turns = {pairings[run.run].id: run for run in reference.runs if run.run in rates}
     members = [
-        (run, by_turns[key])
-        for run in one.runs
-        if run.run in rates and (key := runs[run.run].raw["pairing"]["id"]) in by_turns
+        (run, by_turns[key]) for run in one.runs if run.run in rates and (key := pairings[run.run].id) in by_turns
     ]
     if not members:
         return []
-    points = [int(runs[run.run].raw["pairing"]["points"]) for run, _ in members]
+    points = [pairings[run.run].points for run, _ in members]
     metrics = [
         name for name in rates[members[0][0].run] if all(name in rates[run.run] for pair in members for run in pair)
     ]
@@ -121,7 +120,7 @@ def _fault(ratio: PairedRatio, members: Sequence[tuple[Summary, Summary]]) -> st
     if own:
         return short(own[0])
     if ratio.label != "level":
-        return f"{ratio.label} ({ratio.reason})"
+        return f"{ratio.label} ({clause_of(ratio.reason)})"
     return "" if ratio.ranked else "no interval"
 
 

@@ -14,7 +14,20 @@ TidyRow = dict[str, Any]
 POINT_COLUMNS = (*Point.model_fields, "global_batch", "seq_len")
 """What an operating point may have; a column each, None where a run's has no such field."""
 _OF_RUN = ("run", "lens", "model", "executor", "machine", "repeat", "attempt", "state", "label", "ranked", "rows")
-_OF_ESTIMATE = ("value", "low", "high", "level", "n", "unit", "method", "origin", "reason")
+_OF_ESTIMATE = (
+    "value",
+    "low",
+    "high",
+    "level",
+    "n",
+    "unit",
+    "method",
+    "origin",
+    "reason",
+    "no_interval",
+    "seen",
+    "runs",
+)
 COLUMNS = (*_OF_RUN, *POINT_COLUMNS, "metric", "metric_label", *_OF_ESTIMATE)
 
 

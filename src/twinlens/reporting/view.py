@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,8 +11,8 @@ from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.record.search import SearchRecord
 from twinlens.reporting.display import clean
-from twinlens.reporting.finding_text import finding_text, in_words, short, standing
 from twinlens.reporting.load_kind import POLICY_KEYS, SERVED, LoadKind, kind_of, load_of, place_of, policy_of
+from twinlens.reporting.wording.finding import clause_of, sentence_of, short, standing
 from twinlens.spec.precision import PRECISIONS, Lens
 from twinlens.stats.metrics.definition import HEADLINE
 from twinlens.stats.summary.group import Group, Summary, group, once
@@ -23,8 +22,6 @@ Material = tuple[Run, Summary]
 
 # What a served point is called by is in its name always, also where there is one only.
 _PLACES = {"rate_per_s": "/s", "concurrency": " in flight"}
-_LATE = re.compile(r" \(p99 [^)]*\)")
-_SHARE = re.compile(r"\bused ([0-9.]+) %")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +99,13 @@ def view(
     lenses = tuple(
         _lens(lens, mine, by_summary) for lens in LENSES if (mine := [one for one in groups if one.lens == lens])
     )
-    said = [note for run, summary in material for note in (*(run.facts.notes if run.facts else ()), *summary.notes)]
+    said = [clean(note, 600) for _, summary in material for note in summary.notes]
+    found = [one for _, summary in material for one in summary.findings if one.severity == "notes"]
     names = list(dict.fromkeys(run.spec.name for run, _ in material))
     return View(
         title=clean(title or _listed(names)),
         lenses=lenses,
-        notes=_once(clean(in_words(one), 600) for one in (*left_out, *given_twice(again), *said)),
+        notes=tuple(dict.fromkeys((*(clean(one, 600) for one in left_out), *given_twice(again), *said, *_once(found)))),
         searches=tuple(searches),
     )
 
@@ -127,24 +125,20 @@ def _listed(names: Sequence[str]) -> str:
 
 def given_twice(ids: Sequence[str]) -> list[str]:
     """A sentence on runs that were given more than once; none where none were."""
-    return [finding_text(Finding("given-twice", "notes", "", {"runs": len(ids)}))] if ids else []
+    return [sentence_of(Finding("given-twice", "notes", "", {"runs": len(ids)}))] if ids else []
 
 
-def _once(notes: Iterable[str]) -> tuple[str, ...]:
-    """Each note once, in order; notes that differ only in a share of the machine become one, with the largest.
-
-    Those that differ only in a p99 of the client become one without it: a table has it for every point.
-    """
-    found: dict[str, tuple[float, str]] = {}
-    for note in dict.fromkeys(notes):
-        share = _SHARE.search(note)
-        size = float(share.group(1)) if share else 0.0
-        kind = _LATE.sub("", _SHARE.sub("", note))
-        if kind in found and kind != note and not share:
-            found[kind] = (size, kind)
-        elif kind not in found or size > found[kind][0]:
-            found[kind] = (size, note)
-    return tuple(_SHARE.sub(r"used up to \1 %", note) for _, note in found.values())
+def _once(notes: Iterable[Finding]) -> list[str]:
+    """A sentence for each code and subject; where runs differ in the numbers, those of the first, and how many do."""
+    alike: dict[tuple[str, str], list[Finding]] = {}
+    for one in notes:
+        alike.setdefault((one.code, one.subject), []).append(one)
+    return [
+        sentence_of(found[0])
+        if all(one == found[0] for one in found)
+        else f"{clause_of(found[0])} (the first of {len(found)} runs in which this was found)."
+        for found in alike.values()
+    ]
 
 
 def in_order(groups: Sequence[Group]) -> tuple[Group, ...]:
@@ -225,10 +219,10 @@ def why_not_ranked(one: Group) -> str | None:
         if run.state != "finished":
             reasons.setdefault(f"unfinished ({clean(run.state)})", {}).setdefault(run.run, "")
         elif not run.verdict.ranked:
-            reasons.setdefault(standing(run.verdict.label), {}).setdefault(run.run, clean(run.verdict.reason, 400))
+            reasons.setdefault(standing(run.verdict.label), {}).setdefault(run.run, clause_of(run.verdict.reason))
         for found in run.disqualified:
             if not (found.code == "client-limit" and run.verdict.label == "invalid"):  # the verdict has said so
-                reasons.setdefault(short(found.code), {}).setdefault(run.run, finding_text(found))
+                reasons.setdefault(short(found.code), {}).setdefault(run.run, clause_of(found))
     if not reasons:
         return clean(one.label)
     return "; ".join(_reason(label, tuple(said.values()), len(one.runs)) for label, said in reasons.items())
@@ -237,7 +231,7 @@ def why_not_ranked(one: Group) -> str | None:
 def _reason(label: str, said: Sequence[str], runs: int) -> str:
     """ "slowdown in 2 of 3 runs (rows from 81 on take longer)": the reason is that of the first of them."""
     often = "" if runs == 1 else f" in {len(said)} of {runs} runs"
-    return f"{label}{often} ({said[0].rstrip('.')})" if said[0] and said[0] != label else f"{label}{often}"
+    return f"{label}{often} ({said[0]})" if said[0] and said[0] != label else f"{label}{often}"
 
 
 def runs_word(count: int) -> str:

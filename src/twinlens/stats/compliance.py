@@ -8,15 +8,18 @@ test and know the model; ours see only what comes over HTTP, so each says what s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import betaincinv
 
-from twinlens.record.compliance import ComplianceTest, Response
+from twinlens.record.compliance import ComplianceTest, Response, Ruling
 from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
 from twinlens.stats.estimator.interval import mean_of_independent
 from twinlens.stats.estimator.rank_ratio import rank_ratio
 from twinlens.units import COUNT, RATIO
@@ -43,26 +46,15 @@ def caching(identical: Timed, distinct: Timed) -> ComplianceTest:
     Decided by decoding: a prefix cache rightly makes the time to the first token short, and nothing after it.
     """
     if not identical.decode_s or not distinct.decode_s:
-        why = "answers of one chunk show no decoding, so a cache of answers cannot be told from one of prefixes"
-        return ComplianceTest("caching", "TEST04", "not applicable", why)
+        return ComplianceTest("caching", "TEST04", "not applicable", _because("no-decoding-seen"))
     decode = rank_ratio(identical.decode_s, distinct.decode_s, level=_LEVEL)
     evidence = {
         "decode_time_ratio": decode,
         "whole_time_ratio": rank_ratio(identical.whole_s, distinct.whole_s, level=_LEVEL),
     }
-    measured = f"the same request again takes {_span(decode)} of the decode time of others"
-    limit = 1 - MOST_FASTER
-    if decode.low is None or decode.high is None:
-        return ComplianceTest(
-            "caching", "TEST04", "not enough", f"{measured}; too few answers for an interval", evidence
-        )
-    if decode.high < limit:
-        why = f"{measured}: more than {MOST_FASTER:.0%} faster, as from a cache of answers"
-        return ComplianceTest("caching", "TEST04", "fail", why, evidence)
-    if decode.low >= limit:
-        return ComplianceTest("caching", "TEST04", "pass", measured, evidence)
-    why = f"{measured}, which leaves open whether it is over {MOST_FASTER:.0%} faster"
-    return ComplianceTest("caching", "TEST04", "not enough", why, evidence)
+    told = _told(decode, least=1 - MOST_FASTER)
+    reason = _because("repeat-decode", evidence, told=told, most_faster=MOST_FASTER)
+    return ComplianceTest("caching", "TEST04", _RULINGS[told], reason, evidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +90,8 @@ class TokenFaults:
         )
 
 
-_FAULTS = {
-    "fewer_than_chunks": "claim fewer tokens than they have chunks",
-    "over_limit": "claim more tokens than were asked for",
-    "limit_not_reached": "say they ended for length before it was reached",
-    "not_finished": "give no reason to end",
-    "went_on": "go on after the reason to end",
-}
+_FAULTS = ("fewer_than_chunks", "over_limit", "limit_not_reached", "not_finished", "went_on")
+"""What no honest answer has. `more_than_bytes` is one only where the text holds every token that was generated."""
 
 
 def tokens(
@@ -124,26 +111,24 @@ def tokens(
     inflation = _recounted(recounts)
     evidence = {name: _count(getattr(faults, name), faults.answers) for name in TokenFaults.__dataclass_fields__}
     evidence |= {"other_first_token": _count(other, len(firsts)), "claimed_per_recounted": inflation}
-    wrong = [f"{count} {words}" for name, words in _FAULTS.items() if (count := getattr(faults, name))]
-    if faults.more_than_bytes and not forced:
-        wrong.append(f"{faults.more_than_bytes} claim more tokens than their text has bytes")
+    looked_at = _FAULTS if forced else (*_FAULTS, "more_than_bytes")
+    wrong = {name: count for name in looked_at if (count := getattr(faults, name))}
+    counted = faults.answers - faults.uncounted
+
+    def guard(ruling: Ruling, code: str, **numbers: Any) -> ComplianceTest:
+        return ComplianceTest("tokens", "TEST06", ruling, _because(code, evidence, **numbers), evidence)
+
     if wrong:
-        return ComplianceTest("tokens", "TEST06", "fail", f"of {faults.answers} answers {', '.join(wrong)}", evidence)
+        return guard("fail", "token-faults", answers=faults.answers, faults=wrong)
     if other:
-        why = f"{other} of {len(firsts)} streamed answers begin otherwise than the same answers in one piece"
-        return ComplianceTest("tokens", "TEST06", "fail", why, evidence)
+        return guard("fail", "first-token-differs", other=other, answers=len(firsts))
     if inflation.low is not None and inflation.low > MOST_RECOUNT:
-        why = f"answers claim {_span(inflation)} times the tokens that the server itself counts in their text"
-        return ComplianceTest("tokens", "TEST06", "fail", why, evidence)
-    if faults.answers and faults.uncounted == faults.answers:
-        return ComplianceTest("tokens", "TEST06", "not applicable", "the server counts no tokens (no usage)", evidence)
-    if faults.answers - faults.uncounted < FEWEST_ANSWERS:
-        why = f"{faults.answers - faults.uncounted} answers with a count, and {FEWEST_ANSWERS} are needed"
-        return ComplianceTest("tokens", "TEST06", "not enough", why, evidence)
-    why = f"the counts of {faults.answers - faults.uncounted} answers agree with their chunks and text"
-    if not firsts:
-        why += "; the first token could not be compared"
-    return ComplianceTest("tokens", "TEST06", "pass", why, evidence)
+        return guard("fail", "tokens-inflated")
+    if faults.answers and not counted:
+        return guard("not applicable", "no-usage")
+    if counted < FEWEST_ANSWERS:
+        return guard("not enough", "few-counted", answers=counted, fewest=FEWEST_ANSWERS)
+    return guard("pass", "counts-agree", answers=counted, first_tokens_compared=bool(firsts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,26 +164,17 @@ def answers(under_load: Sequence[Compared], alone: Sequence[Compared], most_apar
         "wholly_alike_alone": whole[1],
     }
     if load.value is None or load.low is None or load.high is None or quiet.value is None or quiet.low is None:
-        return ComplianceTest(
-            "answers", "TEST07", "not enough", "no answers under load could be asked again alone", evidence
-        )
+        return ComplianceTest("answers", "TEST07", "not enough", _because("none-asked-again"), evidence)
     if quiet.low > most_apart:
-        why = f"the server does not answer twice alike even alone: texts part at {_span(quiet)} of the tokens"
-        return ComplianceTest("answers", "TEST07", "not applicable", why, evidence)
+        return ComplianceTest("answers", "TEST07", "not applicable", _because("differs-alone", evidence), evidence)
     limit = quiet.value + most_apart
-    measured = (
-        f"texts under load part from those alone at {_span(load)} of the tokens, alone from alone at {_span(quiet)}"
-    )
-    if load.low > limit:
-        return ComplianceTest("answers", "TEST07", "fail", f"{measured}; at most {limit:.2g} is allowed", evidence)
-    if load.high <= limit:
-        return ComplianceTest("answers", "TEST07", "pass", measured, evidence)
+    told = _told(load, most=limit)
     return ComplianceTest(
-        "answers", "TEST07", "not enough", f"{measured}: too few tokens to say if that is over {limit:.2g}", evidence
+        "answers", "TEST07", _RULINGS[told], _because("texts-part", evidence, told=told, limit=limit), evidence
     )
 
 
-def length(under_load: Sequence[int], reference: Sequence[int], source: str) -> ComplianceTest:
+def length(under_load: Sequence[int], reference: Sequence[int], source: Literal["asked", "alone"]) -> ComplianceTest:
     """TEST09: whether answers under load are as long, on average, as they should be.
 
     `reference`: what each was asked for, or had alone; `source` says which.
@@ -207,27 +183,43 @@ def length(under_load: Sequence[int], reference: Sequence[int], source: str) -> 
         raise ValueError(f"{len(under_load)} lengths under load, {len(reference)} of reference")
     mean = float(np.mean(reference)) if len(reference) else 0.0
     if len(under_load) < FEWEST_LENGTHS or mean <= 0:
-        why = f"{len(under_load)} answers can be compared with {source}, and {FEWEST_LENGTHS} are needed"
+        why = _because("few-lengths", answers=len(under_load), fewest=FEWEST_LENGTHS, reference=source)
         return ComplianceTest("length", "TEST09", "not enough", why)
     apart = mean_of_independent((np.asarray(under_load) - np.asarray(reference)) / mean, unit=RATIO)
     ratio = _shifted(apart)
-    evidence = {"length_ratio": ratio, "reference_tokens": _figure(mean, "mean of " + source, len(reference))}
-    measured = f"answers under load are {_span(ratio)} times as long as {source}"
-    if ratio.low is None or ratio.high is None:
-        return ComplianceTest("length", "TEST09", "not enough", f"{measured}; too few for an interval", evidence)
-    if ratio.high < 1 - LENGTH_MARGIN or ratio.low > 1 + LENGTH_MARGIN:
-        return ComplianceTest("length", "TEST09", "fail", f"{measured}, outside ± {LENGTH_MARGIN:.0%}", evidence)
-    if ratio.low >= 1 - LENGTH_MARGIN and ratio.high <= 1 + LENGTH_MARGIN:
-        return ComplianceTest("length", "TEST09", "pass", measured, evidence)
-    return ComplianceTest(
-        "length", "TEST09", "not enough", f"{measured}: open whether within ± {LENGTH_MARGIN:.0%}", evidence
-    )
+    evidence = {"length_ratio": ratio, "reference_tokens": _figure(mean, f"mean, {source}", len(reference))}
+    told = _told(ratio, least=1 - LENGTH_MARGIN, most=1 + LENGTH_MARGIN)
+    reason = _because("length-ratio", evidence, told=told, reference=source, margin=LENGTH_MARGIN)
+    return ComplianceTest("length", "TEST09", _RULINGS[told], reason, evidence)
 
 
-def not_applicable(why: str) -> tuple[ComplianceTest, ...]:
-    """All four, where none can be asked."""
+def not_applicable(code: str) -> tuple[ComplianceTest, ...]:
+    """All four, where none can be asked; `code`: why."""
     named = (("caching", "TEST04"), ("tokens", "TEST06"), ("answers", "TEST07"), ("length", "TEST09"))
-    return tuple(ComplianceTest(id, after, "not applicable", why) for id, after in named)
+    return tuple(ComplianceTest(id, after, "not applicable", _because(code)) for id, after in named)
+
+
+def load_is_alone(mean_in_flight: float) -> ComplianceTest:
+    """TEST07 where so few requests were under way that an answer under load was an answer alone."""
+    reason = _because("load-is-alone", mean_in_flight=mean_in_flight)
+    return ComplianceTest("answers", "TEST07", "not applicable", reason)
+
+
+def _because(code: str, evidence: Mapping[str, Estimate] | None = None, **numbers: Any) -> Finding:
+    return Finding(code, "notes", "", numbers, evidence or {})
+
+
+_Told = Literal["pass", "fail", "open", "few"]
+_RULINGS: dict[_Told, Ruling] = {"pass": "pass", "fail": "fail", "open": "not enough", "few": "not enough"}
+
+
+def _told(found: Estimate, least: float = -math.inf, most: float = math.inf) -> _Told:
+    """What an interval tells of limits: within both, beyond one, open, or too few values for an interval."""
+    if found.low is None or found.high is None:
+        return "few"
+    if found.high < least or found.low > most:
+        return "fail"
+    return "pass" if found.low >= least and found.high <= most else "open"
 
 
 def _recounted(recounts: Sequence[tuple[int, int]]) -> Estimate:
@@ -282,11 +274,3 @@ def _count(value: int, n: int) -> Estimate:
 
 def _figure(value: float, method: str, n: int) -> Estimate:
     return Estimate(value, COUNT, method, "measured", n=n)
-
-
-def _span(estimate: Estimate) -> str:
-    if estimate.value is None:
-        return "an unknown share"
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.3g}"
-    return f"{estimate.value:.3g} ({estimate.low:.3g} to {estimate.high:.3g})"

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from test_launch_process import lives
 
-from material import fixed, inference, study_of
+from material import fixed, inference, run_json, study_of
 from twinlens.errors import BadInput
 from twinlens.executors.running import Running
 from twinlens.measurement.preflight.memory import needed, refuse_what_cannot_fit_together
@@ -34,11 +34,11 @@ def by_turns(model: Path, **parts: Any) -> dict[str, Any]:
 
 
 def server_of(run: Run) -> Running:
-    return Running.from_json(run.raw["server"])
+    return Running.from_json(run_json(run)["server"])
 
 
 def spans(run: Run) -> list[tuple[int, int, int]]:
-    rows, origin_ns = run.requests, run.raw["pairing"]["origin_ns"]
+    rows, origin_ns = run.requests, run_json(run)["pairing"]["origin_ns"]
     return [
         (
             int(one),

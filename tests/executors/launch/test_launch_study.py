@@ -12,7 +12,7 @@ import psutil
 import pytest
 from test_launch_process import lives, waited
 
-from material import command, fixed, inference, measured, study_of
+from material import command, fixed, inference, measured, run_json, study_of
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted
 from twinlens.executors.running import Running
 from twinlens.measurement.server.shared import shared_server, together
@@ -41,7 +41,7 @@ def two_points(model: Path, **parts: Any) -> Study:
 
 
 def servers(runs: tuple[Run, ...]) -> list[Running]:
-    return [Running.from_json(run.raw["server"]) for run in sorted(runs, key=lambda run: run.id)]
+    return [Running.from_json(run_json(run)["server"]) for run in sorted(runs, key=lambda run: run.id)]
 
 
 def test_a_run_launches_its_own_server_and_writes_down_who_it_was(tmp_path: Path, small_server: Path) -> None:
@@ -125,7 +125,7 @@ def test_measure_one_takes_a_server_from_outside(tmp_path: Path, small_server: P
         assert server.is_up()
         assert shared.of(spec, lambda phrase: None) == server
     assert not server.is_up()
-    assert {found.raw["server"]["id"] for found in find_runs(tmp_path)} == {server.id}
+    assert {run_json(found)["server"]["id"] for found in find_runs(tmp_path)} == {server.id}
     assert len(set(runs)) == 2
 
 
@@ -200,7 +200,7 @@ def test_a_study_that_is_ended_in_mid_run_leaves_no_server(
         process.send_signal(number)
         process.communicate(timeout=30)
     waited(lambda: not lives(server.pid))
-    waited(lambda: not lives(run.raw["pid"]))
+    waited(lambda: not lives(run_json(run)["pid"]))
 
 
 def test_a_run_whose_server_cannot_answer_is_an_executor_failure(tmp_path: Path, small_server: Path) -> None:

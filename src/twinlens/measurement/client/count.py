@@ -9,11 +9,11 @@ import numpy as np
 
 from twinlens.errors import BadInput
 from twinlens.executors.http_client.limits import most_connections
+from twinlens.record.client import Calibration
 from twinlens.schedule.content.length import sample_lengths
 from twinlens.schedule.plan import Plan
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
-from twinlens.stats.client.validity import Calibration
 from twinlens.units import digits
 
 # The ceiling is that of whole answers read at once; tokens that come one by one cost about twice as much each.

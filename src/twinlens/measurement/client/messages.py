@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from twinlens.executors.openai.target import EndpointConfig
-from twinlens.record.client import ClientRecord
+from twinlens.record.client import Calibration, ClientRecord
 from twinlens.record.request import REQUEST_SCHEMA, Request
 from twinlens.schedule.plan import Plan
 from twinlens.schedule.split import Share
 from twinlens.spec.study import RunSpec
-from twinlens.stats.client.validity import Calibration
 
 _AT_ONCE = 16
 

@@ -10,10 +10,10 @@ from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.openai.target import EndpointConfig
 from twinlens.measurement.client.clock import Offset
 from twinlens.measurement.client.messages import Calibrate, Calibrated, Failed, Instruction, Job, Lost, Ready, Report
+from twinlens.record.client import Calibration
 from twinlens.schedule.plan import Plan
 from twinlens.schedule.split import Share, refuse_unshared
 from twinlens.spec.study import RunSpec
-from twinlens.stats.client.validity import Calibration
 
 _Told = TypeVar("_Told", Ready, Calibrated)
 _POLL_S = 0.02

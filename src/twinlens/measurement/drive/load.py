@@ -26,12 +26,12 @@ from twinlens.measurement.client.process import ClientProcess
 from twinlens.measurement.drive.hopeless import Hope, WhileThereIsHope
 from twinlens.measurement.drive.training import Progress
 from twinlens.record.arrow import RowWriter
+from twinlens.record.client import Calibration
 from twinlens.record.request import Request
 from twinlens.record.store import update_run
 from twinlens.schedule.build import Load, load_of
 from twinlens.schedule.split import refuse_unshared
 from twinlens.spec.study import RunSpec
-from twinlens.stats.client.validity import Calibration
 from twinlens.system.interrupts import ignore_interrupts, interrupt_once
 
 _SEEN = ("outcome", "error", "end_ns")

@@ -25,7 +25,17 @@ from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
-from twinlens.stats.compliance import Timed, TokenFaults, answers, caching, compared, length, not_applicable, tokens
+from twinlens.stats.compliance import (
+    Timed,
+    TokenFaults,
+    answers,
+    caching,
+    compared,
+    length,
+    load_is_alone,
+    not_applicable,
+    tokens,
+)
 
 _SAMPLE = 16
 _PAIRS = 10  # of an identical and a distinct request: the fewest whose 99 % interval spans a tenth on a quiet server
@@ -35,7 +45,6 @@ _MOST_TOKENS = 64  # decoding at one pace shows in 64 tokens as in a thousand
 _LEAST_PATIENCE_S = 30.0
 _SALT = 0x6A4D
 _LEAST_TOGETHER = 1.5  # below this mean in flight an answer under load is an answer alone
-_NO_TEXT = "this executor's answers cannot be listened to: guards are for servers over HTTP"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +124,9 @@ def run_compliance_tests(
 ) -> tuple[ComplianceTest, ...]:
     """Ask what must be asked alone, and rule. `sampler` has seen the load."""
     if client is None:
-        return not_applicable(_NO_TEXT)
+        return not_applicable("not-over-http")
     if not sampler.sample:
-        return not_applicable("no answer under load was heard: none came, or other client processes took them")
+        return not_applicable("no-answer-sampled")
     patience_s = max(_LEAST_PATIENCE_S, spec.protocol.duration_s)
     once = _alone(client, [sampled.scheduled for sampled in sampler.sample], patience_s)
     again = _alone(client, [sampled.scheduled for sampled in once], patience_s)
@@ -245,8 +254,7 @@ def _answers(
     spec: RunSpec, sampler: ResponseSampler, once: Sequence[SampledResponse], again: Sequence[SampledResponse]
 ) -> ComplianceTest:
     if sampler.mean_in_flight < _LEAST_TOGETHER:
-        why = f"{sampler.mean_in_flight:.2g} requests were under way on average: under load is alone here"
-        return ComplianceTest("answers", "TEST07", "not applicable", why)
+        return load_is_alone(sampler.mean_in_flight)
     alone = {sampled.scheduled.number: sampled.response for sampled in once}
     loaded = [(alone[h.scheduled.number], h.response) for h in sampler.sample if h.scheduled.number in alone]
     repeated = [(alone[h.scheduled.number], h.response) for h in again if h.scheduled.number in alone]
@@ -256,7 +264,7 @@ def _answers(
 
 def _length(client: AuditableClient, sampler: ResponseSampler, once: Sequence[SampledResponse]) -> ComplianceTest:
     if client.forces_length:
-        return length(sampler.output_tokens, sampler.asked_tokens, "what was asked for")
+        return length(sampler.output_tokens, sampler.asked_tokens, "asked")
     under_load = {sampled.scheduled.number: sampled.response.tokens for sampled in sampler.sample}
     pairs = [(under_load[h.scheduled.number], h.response.tokens) for h in once if h.scheduled.number in under_load]
-    return length([load for load, _ in pairs], [alone for _, alone in pairs], "the same answers alone")
+    return length([load for load, _ in pairs], [alone for _, alone in pairs], "alone")

@@ -12,7 +12,6 @@ from twinlens.measurement.machine.telemetry import Sampler
 from twinlens.measurement.turns.worker_turn import Turn, Turns, Worked
 from twinlens.record.arrow import RowWriter
 from twinlens.record.request import Request
-from twinlens.record.slice import Pairing
 from twinlens.record.store import read_run, update_run
 from twinlens.schedule.turns.lockstep_slice import Slice
 from twinlens.spec.study import RunSpec
@@ -34,7 +33,8 @@ def take_in_turns(
     `begin_at` is told time zero of the rows, for an executor that does not count from its first work by itself.
     """
     turn = turns.next()  # before the sampling begins, so that samples and rows count from the same moment
-    pairing = Pairing.from_json(read_run(rows.folder).raw["pairing"])
+    pairing = read_run(rows.folder).sections.pairing
+    assert pairing is not None
     with sampling as sampler:
         origin_ns = time.monotonic_ns()
         pairing = replace(pairing, origin_ns=origin_ns)

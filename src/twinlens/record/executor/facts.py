@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.record import ExecutorRecord, PrecisionCheck
+from twinlens.record.finding import Finding
 
 Estimates = dict[str, Estimate]
 
@@ -33,7 +34,8 @@ class Facts:
     `work`: FLOP and bytes of one unit of work (step, prefill, decode), by convention. `ceilings`: measured rates of
     this machine at this precision. `memory`: bytes by category. `fidelity`: one row per prompt, empty where there is
     nothing to compare with. `entropy_rate_nats`: the least possible loss of the training data, if it is known.
-    `notes`: sentences a reader must see beside the numbers.
+    `findings`: what a reader must see beside the numbers. `notes`: the same in sentences of its own, as an executor
+    that has no words with us says it.
     """
 
     executor: ExecutorRecord
@@ -44,6 +46,7 @@ class Facts:
     fidelity: tuple[FidelityRow, ...] = ()
     entropy_rate_nats: float | None = None
     notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -53,6 +56,7 @@ class Facts:
             "fidelity": [asdict(row) for row in self.fidelity],
             "entropy_rate_nats": self.entropy_rate_nats,
             "notes": list(self.notes),
+            "findings": [one.to_json() for one in self.findings],
         }
 
     @classmethod
@@ -64,6 +68,7 @@ class Facts:
             fidelity=tuple(FidelityRow(**row) for row in data["fidelity"]),
             entropy_rate_nats=data["entropy_rate_nats"],
             notes=tuple(data["notes"]),
+            findings=tuple(map(Finding.from_json, data.get("findings", ()))),
             **{name: {k: Estimate.from_json(e) for k, e in data[name].items()} for name in _GROUPS},
         )
 

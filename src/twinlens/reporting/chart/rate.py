@@ -10,9 +10,9 @@ import numpy as np
 from twinlens.reporting import display
 from twinlens.reporting.chart.figure import INK, SOFT, STEADY, WARM, WIDTH, Figure, colours, data, figure
 from twinlens.reporting.chart.series import thin, throughput
-from twinlens.reporting.finding_text import standing
 from twinlens.reporting.text.sentence import against, comparison, reference_of
 from twinlens.reporting.view import Entry, LensView, headline, runs_word
+from twinlens.reporting.wording.finding import standing
 from twinlens.stats.metrics.definition import METRICS
 
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from twinlens.record.run import Run
 from twinlens.reporting.chart.figure import INK, SOFT, WARM, WIDTH, Figure, data, figure
-from twinlens.reporting.finding_text import standing
 from twinlens.reporting.load_kind import fault_of
 from twinlens.reporting.view import Entry
+from twinlens.reporting.wording.finding import standing
 from twinlens.stats.serving.overload import in_flight
 from twinlens.stats.summary.group import Summary
 

@@ -9,12 +9,13 @@ from datetime import datetime
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
 from twinlens.reporting.chart.all import Charts
-from twinlens.reporting.finding_text import IMPOSSIBLE, finding_text, in_words, standing
 from twinlens.reporting.gate import Word, gate_reason, gate_word
 from twinlens.reporting.machine import where
 from twinlens.reporting.text.column import Column, columns
 from twinlens.reporting.text.sentence import against, reference_of
 from twinlens.reporting.view import Entry, LensView, View, precision_of, runs_word, why_not_ranked
+from twinlens.reporting.wording.finding import clause_of, sentence_of, standing
+from twinlens.reporting.wording.quality import IMPOSSIBLE
 from twinlens.stats.finding.checks import is_impossible
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Group, Summary
@@ -133,7 +134,7 @@ def _cell(column: Column, one: Group) -> Cell:
     if is_impossible(*found):
         return Cell(column.text(one), "above 100%: no efficiency", f"{column.head}: {IMPOSSIBLE}")
     if estimate.low is None:
-        return Cell(column.text(one), why=f"no interval: {display.clean(estimate.method)}")
+        return Cell(column.text(one), why=f"no interval: {display.no_interval(estimate)}")
     if estimate.low == estimate.high:
         return Cell(column.text(one), "same in all runs")
     kind = {"range": " (range)", "run": " (run)"}.get(display.kind(estimate), "")
@@ -148,8 +149,8 @@ def _factor(one: Group, groups: list[Group]) -> Cell:
         return Cell("1", "reference") if one.ranked else Cell(display.ABSENT, why="not ranked")
     ratio = against(one, reference)
     if ratio is None or ratio.value is None:
-        return Cell(display.ABSENT, why="not ranked" if ratio is None else display.clean(ratio.reason))
-    return Cell(display.times(ratio), display.times_bounds(ratio) or "no interval", display.clean(ratio.method))
+        return Cell(display.ABSENT, why="not ranked" if ratio is None else display.absence(ratio))
+    return Cell(display.times(ratio), display.times_bounds(ratio) or "no interval", display.method(ratio))
 
 
 def details_of(one: Group) -> tuple[Detail, ...]:
@@ -162,22 +163,20 @@ def details_of(one: Group) -> tuple[Detail, ...]:
 def _detail(id: str, estimate: Estimate, one: Group) -> Detail:
     label = METRICS[id].label if id in METRICS else display.clean(id, 40)
     if estimate.value is None:
-        why = next((run.metrics[id].reason for run in one.runs if id in run.metrics and run.metrics[id].reason), "")
-        return Detail(id, label, "not measured", "", "", "", display.clean(why or estimate.reason))
+        why = next((run.metrics[id].lacks for run in one.runs if id in run.metrics and run.metrics[id].reason), "")
+        return Detail(id, label, "not measured", "", "", "", display.clean(why or estimate.lacks))
     kind = {"": "", "range": " (range)"}.get(display.level(estimate), f" ({display.level(estimate)})")
     count = f"{estimate.n:,}" if estimate.n is not None else display.ABSENT
     interval = (display.bounds(estimate) or display.ABSENT) + kind
-    return Detail(id, label, display.value(estimate), interval, count, estimate.origin, display.clean(estimate.method))
+    return Detail(id, label, display.value(estimate), interval, count, estimate.origin, display.method(estimate))
 
 
 def why(summary: Summary) -> str:
     """The reason of the verdict on a run, and what was found in it."""
     told = [
-        finding_text(one)
-        for one in summary.findings
-        if summary.verdict.label != "invalid" or one.code != "client-limit"
+        sentence_of(one) for one in summary.findings if summary.verdict.label != "invalid" or one.code != "client-limit"
     ]
-    return " ".join([display.clean(in_words(f"{summary.verdict.reason.rstrip('.')}."), 600), *told])
+    return " ".join([f"{clause_of(summary.verdict.reason)}.", *told])
 
 
 def when(view: View) -> str:

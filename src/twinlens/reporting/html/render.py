@@ -11,7 +11,6 @@ from markupsafe import Markup
 from twinlens.errors import BadInput
 from twinlens.reporting.chart.all import charts
 from twinlens.reporting.chart.figure import colour
-from twinlens.reporting.finding_text import standing
 from twinlens.reporting.html import page
 from twinlens.reporting.html.method import definitions, reproduce
 from twinlens.reporting.html.serving_page import served_parts
@@ -21,6 +20,7 @@ from twinlens.reporting.html.validity import validity
 from twinlens.reporting.text.paired_table import HEADS, LEGEND, cells, paired_of
 from twinlens.reporting.text.sentence import sentences
 from twinlens.reporting.view import View
+from twinlens.reporting.wording.finding import standing
 from twinlens.version import __version__
 
 

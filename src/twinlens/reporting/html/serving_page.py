@@ -15,7 +15,6 @@ from twinlens.reporting.chart.pareto import pareto_chart
 from twinlens.reporting.chart.search import search_chart
 from twinlens.reporting.chart.serving_time import serving_timeline
 from twinlens.reporting.chart.tail import tail_chart
-from twinlens.reporting.finding_text import in_words, standing
 from twinlens.reporting.html.page import Cell, Detail, details_of
 from twinlens.reporting.html.validity import Checked, GuardRow, calibration, guards, standing_of
 from twinlens.reporting.load_kind import SERVED, TITLES, LoadKind, load_of, place_of
@@ -27,6 +26,7 @@ from twinlens.reporting.text.search_table import where as where_of
 from twinlens.reporting.text.serving_column import PLACE_HEADS, served_columns
 from twinlens.reporting.text.serving_table import share_bounds
 from twinlens.reporting.view import Entry, LensView
+from twinlens.reporting.wording.finding import clause_of, standing
 from twinlens.stats.summary.group import Group
 
 
@@ -173,7 +173,7 @@ def _cell(column: Column, one: Group) -> Cell:
     under = under.removesuffix(f" {estimate.unit}")
     if display.kind(estimate) == "range" and found[0] != "slo_attainment":
         under = f"({under})" if under else under
-    why = "" if under else f"no interval: {display.clean(estimate.method)}"
+    why = "" if under else f"no interval: {display.no_interval(estimate)}"
     return Cell(column.text(one), under or "no interval", why)
 
 
@@ -185,7 +185,7 @@ def _search(record: SearchRecord, place: int, id: str) -> SearchPart:
         said(found),
         record.search.unit,
         tuple(
-            (number, f"{one.value:g}", one.verdict, display.clean(in_words(one.why), 300))
+            (number, f"{one.value:g}", one.verdict, clause_of(one.why))
             for number, one in enumerate(found.tried, start=1)
         ),
         search_chart(record, found, id),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinlens.record.compliance import compliance_tests_in
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
-from twinlens.reporting.finding_text import in_words, standing
 from twinlens.reporting.html.stack import Stack
 from twinlens.reporting.load_kind import SERVED, fault_of, load_of
 from twinlens.reporting.text.first_lines import finding_lines, said_of
 from twinlens.reporting.view import Entry, LensView, View, why_not_ranked
+from twinlens.reporting.wording.finding import clause_of, standing
 from twinlens.stats.client.validity import MOST_LOAD
 from twinlens.units import SECONDS, TOKENS_PER_S, digits, show
 
@@ -52,7 +51,7 @@ class GuardRow:
 def standing_of(entry: Entry) -> Checked:
     """The verdicts on one point, with a reason where it is not ranked."""
     one = entry.group
-    has_client = any(run.raw.get("client") for run, _ in entry.material)
+    has_client = any(run.sections.client for run, _ in entry.material)
     is_invalid = any(summary.verdict.label == "invalid" for _, summary in entry.material)
     client = "not recorded" if not has_client else "invalid" if is_invalid else "valid"
     fault = fault_of(one)
@@ -64,17 +63,17 @@ def standing_of(entry: Entry) -> Checked:
         load,
         one.ranked,
         tuple(_figure(one.metrics.get(id)) for id, _ in COLUMNS),
-        in_words(why_not_ranked(one) or ""),
+        why_not_ranked(one) or "",
     )
 
 
 def calibration(entries: tuple[Entry, ...]) -> str:
     """What the client did against a server that costs nothing, before the runs, in one sentence."""
-    known = [found for entry in entries for run, _ in entry.material if (found := run.raw.get("calibration"))]
+    known = [found for entry in entries for run, _ in entry.material if (found := run.sections.calibration)]
     count = sum(len(entry.material) for entry in entries)
     if not known:
         return "The client was not calibrated before these runs, so its own share in their times is not known."
-    ceiling, added, lag = ([float(one[key]) for one in known if key in one] for key in _KEYS)
+    ceiling, added, lag = ([float(getattr(one, key)) for one in known] for key in _KEYS)
     return (
         f"Before {len(known)} of {count} runs the client was calibrated against a server that computes nothing: "
         f"it takes {_range(ceiling, TOKENS_PER_S)}, adds {_range(added, SECONDS)} to a first token, and sends "
@@ -89,19 +88,23 @@ def guards(entries: tuple[Entry, ...]) -> tuple[GuardRow, ...]:
     """The rulings of all guards, failures first; none where none were asked for."""
     found = [
         GuardRow(
-            entry.name, *(display.clean(word, 300) for word in (one.id, one.after, one.ruling, in_words(one.reason)))
+            entry.name,
+            display.clean(one.id, 40),
+            display.clean(one.after, 40),
+            display.clean(one.ruling, 40),
+            clause_of(one.reason),
         )
         for entry in entries
         for run, _ in entry.material
-        for one in compliance_tests_in(run.raw)
+        for one in run.sections.guards
     ]
     return tuple(sorted(found, key=lambda row: row.ruling != "fail"))
 
 
 def _figure(estimate: Estimate | None) -> tuple[str, str]:
     if estimate is None or estimate.value is None:
-        return "not measured", display.clean(estimate.reason if estimate is not None else "not computed for these runs")
-    return display.value(estimate, 2), display.clean(estimate.method)
+        return "not measured", display.absence(estimate)
+    return display.value(estimate, 2), display.method(estimate)
 
 
 def _range(values: list[float], unit: str) -> str:

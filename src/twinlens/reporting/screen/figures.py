@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -37,7 +36,6 @@ _SERVED = (
 _WAITS = {"TTFT": "ttft_s", "TPOT": "tpot_s", "ITL": "itl_s", "ICL": "icl_s", "E2E": "e2e_latency_s"}
 _QUANTILES = ("p50", "p90", "p99")
 _LABELS = {"retention": "share of peak rate"}
-_NO_INTERVAL = re.compile(r"[;,] no interval[:,]? (.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,27 +65,18 @@ def figures_of(run: Run, summary: Summary) -> Figures:
             continue
         label = _LABELS.get(found[0], METRICS[found[0]].label)
         if found[1].value is None:
-            absent.append((label, short_reason(found[1].reason or "")))
+            absent.append((label, display.absence(found[1], counted=False)))
         else:
             lines.append(_line(label, found[1], notes, known.get(found[0], "")))
     table = Rows(("",) * 4, ("left", "right", "left", "left"), tuple(lines), remarks=True)
     return Figures((*(one for one in waits if one.rows), table), notes, tuple(absent))
 
 
-def short_reason(reason: str) -> str:
-    """The first clause of a reason, without how many values there were: what it takes, and no more."""
-    return display.clean(reason.partition("; ")[0].partition(", there are")[0])
-
-
 def why_bare(estimate: Estimate) -> str:
-    """Why a value has no interval, from its method."""
-    found = _NO_INTERVAL.search(estimate.method)
-    reason = found.group(1) if found else ""
-    if reason and reason != "as an input has none":
-        return f"no interval: {short_reason(reason)}"
-    if found or estimate.origin == "derived":
+    """Why a value has no interval: the reason that was given, or how it was computed."""
+    if estimate.no_interval is None and estimate.origin == "derived":
         return "no interval: what it is computed from has none"
-    return f"no interval: {display.clean(estimate.method)}"
+    return f"no interval: {display.no_interval(estimate, counted=False)}"
 
 
 def interval(estimate: Estimate, notes: Footnotes) -> str:
@@ -128,7 +117,9 @@ def _pair(one: Estimate | None, notes: Footnotes) -> tuple[Text, Text]:
     if one is None:
         return Text(""), Text("")
     if one.value is None:
-        return Text(display.ABSENT), Text(notes.mark(f"not measured: {short_reason(one.reason or '')}"), style="dim")
+        return Text(display.ABSENT), Text(
+            notes.mark(f"not measured: {display.absence(one, counted=False)}"), style="dim"
+        )
     return Text(display.value(one)), Text(interval(one, notes), style="dim")
 
 

@@ -11,7 +11,6 @@ from rich.text import Text
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.display import clean, value
-from twinlens.reporting.finding_text import finding_text, short, standing
 from twinlens.reporting.screen.figures import figures_of
 from twinlens.reporting.screen.fitted import MORE, Fitted, shortest
 from twinlens.reporting.screen.next_step import next_step
@@ -19,6 +18,7 @@ from twinlens.reporting.screen.subject import subject
 from twinlens.reporting.screen.workload import asked
 from twinlens.reporting.text.absent import not_measured
 from twinlens.reporting.text.footnote import hanging
+from twinlens.reporting.wording.finding import clause_of, sentence_of, short, standing
 from twinlens.stats.summary.group import Summary
 from twinlens.units import digits
 
@@ -58,16 +58,14 @@ def verdict_line(summary: Summary) -> str:
     if summary.state != "finished":
         causes.insert(0, clean(summary.state))
     named = ", ".join(dict.fromkeys([*causes, *([] if causes and verdict.ranked else [label])]))
-    return f"not ranked: {named} ({clean(verdict.reason).rstrip('.')})"
+    return f"not ranked: {named} ({clause_of(verdict.reason)})"
 
 
 def _verdict(summary: Summary, most: int) -> list[RenderableType]:
     good = summary.ranked
     lines = [hanging("✓ " if good else "✗ ", verdict_line(summary), "green" if good else "yellow")]
     told = _told(summary)
-    lines += [
-        hanging("✗ " if one in summary.disqualified else "! ", finding_text(one), "yellow") for one in told[:most]
-    ]
+    lines += [hanging("✗ " if one in summary.disqualified else "! ", sentence_of(one), "yellow") for one in told[:most]]
     if len(told) > most:
         lines.append(Text(f"… {len(told) - most} more findings: --all", style="dim"))
     return lines

@@ -12,7 +12,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
 from twinlens.reporting.gate import gate_word
 from twinlens.reporting.load_kind import SERVED, LoadKind, kind_of, place_of
-from twinlens.reporting.screen.figures import short_reason, why_bare
+from twinlens.reporting.screen.figures import why_bare
 from twinlens.reporting.text.column import Column
 from twinlens.reporting.text.footnote import Footnotes
 from twinlens.reporting.text.serving_column import PLACE_HEADS
@@ -76,7 +76,7 @@ def _figures(column: Column, groups: Sequence[Group], notes: Footnotes, rank: in
     cells = []
     for one, pair in zip(groups, found, strict=True):
         if pair is None or pair[1].value is None:
-            why = short_reason(column.reason(one))
+            why = column.reason(one, counted=False)
             cells.append(_styled(one, f"{display.ABSENT} {notes.mark(f'{column.label}: not measured: {why}')}"))
             continue
         beside = _beside(*pair, notes)

@@ -11,7 +11,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.reporting.display import clean
 from twinlens.reporting.load_kind import SERVED, TITLES, LoadKind, load_of
 from twinlens.reporting.machine import where
-from twinlens.reporting.screen.figures import short_reason, stacked
+from twinlens.reporting.screen.figures import stacked
 from twinlens.reporting.screen.fitted import Rows
 from twinlens.reporting.screen.point_column import PointColumn, has_value, point_columns
 from twinlens.reporting.text.column import Column, columns
@@ -78,7 +78,7 @@ def _table(part: Part, title: str, notes: Footnotes, width: int) -> PointTable:
     body = rows.table() if rows.width <= width else stacked(rows)
     shown = [pair[1] for column in with_value for one in part.groups if (pair := column.estimate(one))]
     absent = tuple(
-        (column.label, short_reason(column.reason(part.groups[0])))
+        (column.label, column.reason(part.groups[0], counted=False))
         for column in part.columns
         if column not in with_value
     )

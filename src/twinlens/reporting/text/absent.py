@@ -19,7 +19,7 @@ def absent_of(metrics: Mapping[str, Estimate]) -> list[Absent]:
     """Those of some metrics that have no value, in the order of the definitions."""
     order = [id for id in METRICS if id in metrics] + [id for id in metrics if id not in METRICS]
     return [
-        (METRICS[id].label if id in METRICS else display.clean(id, 30), display.clean(metrics[id].reason))
+        (METRICS[id].label if id in METRICS else display.clean(id, 30), display.absence(metrics[id]))
         for id in order
         if metrics[id].value is None
     ]

@@ -39,14 +39,17 @@ class Column:
         shown = display.bare if self.bare else display.value
         return shown(found[1] if found else None)
 
-    def reason(self, group: Group) -> str:
-        """Why there is no value, in the words of the first run that has none."""
+    def reason(self, group: Group, *, counted: bool = True) -> str:
+        """Why the first run without a value has none. `counted`: with how much it had of what it takes, which differs
+
+        from point to point.
+        """
         for key in self.ids:
             for run in group.runs:
                 estimate = run.metrics.get(key)
                 if estimate is not None and estimate.value is None and estimate.reason:
-                    return display.clean(estimate.reason)
-        return "not computed for these runs"
+                    return display.absence(estimate, counted=counted)
+        return display.absence(None)
 
 
 _ENERGY = {

@@ -11,12 +11,12 @@ from rich.text import Text
 
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean, join_names
-from twinlens.reporting.finding_text import finding_text
 from twinlens.reporting.load_kind import fault_of
 from twinlens.reporting.machine import machines
 from twinlens.reporting.paired import Paired
 from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.view import LENSES, in_order, point_names
+from twinlens.reporting.wording.finding import clause_of
 from twinlens.stats.summary.group import Group
 
 MOST, MOST_WARNINGS = 5, 3
@@ -65,7 +65,7 @@ def finding_lines(groups: Sequence[Group]) -> tuple[Line, ...]:
     for lens, one, name in _named(groups):
         for finding, often in _of(one):
             key = finding.severity, finding.code, finding.subject, lens
-            found.setdefault(key, []).append((name, f"{finding_text(finding).rstrip('.')}{often}."))
+            found.setdefault(key, []).append((name, f"{clause_of(finding)}{often}."))
     order = sorted(found, key=lambda key: _ORDER.index(key[0]))
     lines = []
     for severity, code, subject, lens in order:

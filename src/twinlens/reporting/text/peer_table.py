@@ -64,7 +64,7 @@ def _table(figures: Mapping[str, Estimate]) -> RenderableType:
         table.add_column(head, justify=side, no_wrap=True)  # type: ignore[arg-type]
     notes = Footnotes()
     for key, found in figures.items():
-        why = display.clean(found.method if found.value is not None else f"not measured: {found.reason}")
+        why = display.method(found) if found.value is not None else f"not measured: {display.absence(found)}"
         count = display.ABSENT if found.n is None else f"{found.n:,}"
         table.add_row(display.clean(key, 48), display.value(found, 6), count, notes.mark(why))
     return Stack(table, *notes.listed())

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from twinlens.record.search import SearchRecord, SearchResult
 from twinlens.reporting import display
-from twinlens.reporting.finding_text import in_words
+from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.slo import Slo
 
 _COLOURS = {"pass": "green", "fail": "red", "invalid": "yellow", "failed": "yellow"}
@@ -54,7 +54,7 @@ def limits_of(slo: Slo) -> str:
 
 def said(found: SearchResult) -> str:
     """The outcome and its reason, safe to show."""
-    return f"{found.outcome}: {display.clean(in_words(found.reason), 400)}"
+    return f"{found.outcome}: {clause_of(found.reason)}"
 
 
 def _one(record: SearchRecord, found: SearchResult) -> RenderableType:
@@ -68,6 +68,6 @@ def _one(record: SearchRecord, found: SearchResult) -> RenderableType:
     for number, one in enumerate(found.tried, start=1):
         style = _COLOURS.get(one.verdict, "")
         words = Text(one.verdict, style=style)
-        table.add_row(str(number), f"{one.value:g}", words, display.clean(in_words(one.why), 300))
+        table.add_row(str(number), f"{one.value:g}", words, clause_of(one.why))
     lines = [Text(said(found)), Text(f"SLO: {asked(record)}.", style="dim")]
     return Stack(title, Text(""), table, Text(""), *lines, Text(""))

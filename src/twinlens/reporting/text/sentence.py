@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from twinlens.record.estimate import Estimate
 from twinlens.record.search import SearchRecord
 from twinlens.reporting import display
-from twinlens.reporting.finding_text import standing
 from twinlens.reporting.gate import gate_word
 from twinlens.reporting.load_kind import SERVED, load_of
 from twinlens.reporting.paired import Paired, paired_words, standing_words
 from twinlens.reporting.paired import said as ratio_words
 from twinlens.reporting.text.serving_sentence import served_sentence
 from twinlens.reporting.view import headline, in_order, point_names, precision_of, runs_word
+from twinlens.reporting.wording.finding import standing
 from twinlens.spec.precision import Lens
 from twinlens.stats.estimator.ratio import difference_of_runs, ratio_of_runs
 from twinlens.stats.metrics.definition import METRICS
@@ -75,8 +75,7 @@ def comparison(ratio: Estimate) -> str:
     """A ratio in words: how much, its interval, or that there is no difference to be seen."""
     interval = display.times_bounds(ratio)
     if not interval:
-        why = "the slower side is not clear of 0" if "not clear of 0" in ratio.method else "fewer than 3 runs a side"
-        return f"{display.times(ratio)} (no interval: {why})"
+        return f"{display.times(ratio)} (no interval: {display.no_interval(ratio)})"
     if ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high:
         return f"{display.times(ratio)} ({interval}: no difference can be told)"
     return f"{display.times(ratio)} ({interval})"

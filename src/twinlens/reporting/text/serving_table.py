@@ -12,7 +12,6 @@ from rich.text import Text
 
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
-from twinlens.reporting.finding_text import in_words, standing
 from twinlens.reporting.load_kind import TITLES, LoadKind, fault_of, kind_of, place_of
 from twinlens.reporting.machine import where
 from twinlens.reporting.text.agreement import agreement_sentence
@@ -21,6 +20,7 @@ from twinlens.reporting.text.footnote import Footnotes, hanging
 from twinlens.reporting.text.policies import HELD, HOLD_COLUMNS, WHY, choices, has_policies
 from twinlens.reporting.text.serving_column import PLACE_HEADS, served_columns
 from twinlens.reporting.view import point_names, why_not_ranked
+from twinlens.reporting.wording.finding import standing
 from twinlens.stats.summary.group import Group
 from twinlens.units import digits
 
@@ -42,7 +42,7 @@ def served_table(load: LoadKind, groups: Sequence[Group]) -> RenderableType:
         _add(table, one, columns, notes)
     title = Text(display.clean(f"Inference · {groups[0].model}, {TITLES[load]}{where(groups[0])}", 160), style="bold")
     against = [
-        hanging("✗ ", f"{names[id(one)]} is not ranked: {in_words(why_not_ranked(one) or '')}", "yellow")
+        hanging("✗ ", f"{names[id(one)]} is not ranked: {why_not_ranked(one)}", "yellow")
         for one in groups
         if not one.ranked
     ]
@@ -97,15 +97,13 @@ def _add(table: Table, one: Group, columns: Sequence[Column], notes: Footnotes) 
 def _cell(column: Column, one: Group, notes: Footnotes, style: str) -> Text:
     found = column.estimate(one)
     if found is None or found[1].value is None:
-        why = f"{column.head}: not measured: {without_counts(column.reason(one))}"
+        why = f"{column.head}: not measured: {column.reason(one, counted=False)}"
         return Text(f"{display.ABSENT} {notes.mark(why)}", style=style)
     under = display.under(found[1])
     if found[0] == "slo_attainment":
         under = share_bounds(found[1])
     elif found[1].low is None or found[1].high is None:
-        method = found[1].method
-        reason = method.partition("; no interval: ")[2] or method
-        under = notes.mark(f"no interval: {without_counts(display.clean(reason))}")
+        under = notes.mark(f"no interval: {display.no_interval(found[1], counted=False)}")
     return Text(f"{column.text(one)}\n{under}", style=style)
 
 
@@ -115,11 +113,6 @@ def share_bounds(estimate: Estimate) -> str:
         return ""
     low, high = (f"{100 * bound:.1f}".replace("100.0", "100") for bound in (estimate.low, estimate.high))
     return f"({low}–{high})" if display.kind(estimate) == "range" else f"{low}–{high}"
-
-
-def without_counts(reason: str) -> str:
-    """What a quantile needs, without how many values this point had: the same for all points, so said once."""
-    return reason.partition(", there are")[0]
 
 
 def _shown(columns: Sequence[Column], groups: Sequence[Group]) -> list[Estimate]:

@@ -13,7 +13,6 @@ from rich.text import Text
 
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
-from twinlens.reporting.finding_text import IMPOSSIBLE, finding_text, in_words, short, standing
 from twinlens.reporting.gate import gate_word
 from twinlens.reporting.load_kind import SERVED, LoadKind, load_of
 from twinlens.reporting.machine import where
@@ -23,6 +22,8 @@ from twinlens.reporting.text.first_lines import MOST
 from twinlens.reporting.text.footnote import Footnotes, hanging
 from twinlens.reporting.text.serving_table import served_table
 from twinlens.reporting.view import in_order, point_names, why_not_ranked
+from twinlens.reporting.wording.finding import clause_of, sentence_of, short, standing
+from twinlens.reporting.wording.quality import IMPOSSIBLE
 from twinlens.spec.precision import Lens
 from twinlens.stats.finding.checks import is_impossible
 from twinlens.stats.metrics.definition import METRICS
@@ -77,8 +78,15 @@ def metric_table(summary: Summary) -> RenderableType:
         f"{display.clean(summary.model)}"
     )
     lines = [Text(head, style="bold"), *_standing(summary)]
-    warnings = [hanging("! ", display.clean(in_words(note), 600), "yellow") for note in summary.notes]
-    return Stack(*lines, table, *not_measured(absent_of(summary.metrics)), *notes.listed(), *warnings)
+    told = [display.clean(note, 600) for note in summary.notes]
+    told += [sentence_of(one) for one in summary.findings if one.severity == "notes"]
+    return Stack(
+        *lines,
+        table,
+        *not_measured(absent_of(summary.metrics)),
+        *notes.listed(),
+        *(hanging("! ", words, "yellow") for words in told),
+    )
 
 
 def plain(renderable: RenderableType, width: int = WIDTH) -> str:
@@ -137,7 +145,7 @@ def _cell(column: Column, one: Group, notes: Footnotes, style: str) -> Text:
     estimate = found[1]
     under = display.under(estimate)
     if estimate.low is None and column.head not in ("memory", "energy"):
-        under = notes.mark(f"no interval: {display.clean(estimate.method)}")
+        under = notes.mark(f"no interval: {display.no_interval(estimate)}")
     if is_impossible(*found):
         under = f"{under} {notes.mark(f'{column.head}: {IMPOSSIBLE}')}"
     return Text(f"{column.text(one)}\n{under}", style=style)
@@ -187,13 +195,11 @@ def _standing(summary: Summary) -> list[RenderableType]:
     window = f" Steady window {verdict.begin_s:.1f}–{verdict.end_s:.1f} s of the run." if verdict.ranked else ""
     word = "ranked" if summary.ranked else f"not ranked{why}"
     lines: list[RenderableType] = [
-        Text(f"{label} ({word}): {display.clean(verdict.reason)}.{window}", style="" if summary.ranked else "yellow")
+        Text(f"{label} ({word}): {clause_of(verdict.reason)}.{window}", style="" if summary.ranked else "yellow")
     ]
     told = [one for one in summary.findings if one.severity != "notes"]
     told = [one for one in told if one.code != "client-limit" or label != "invalid"]
-    lines += [
-        hanging("✗ " if one in summary.disqualified else "! ", finding_text(one), "yellow") for one in told[:MOST]
-    ]
+    lines += [hanging("✗ " if one in summary.disqualified else "! ", sentence_of(one), "yellow") for one in told[:MOST]]
     if len(told) > MOST:
         lines.append(Text(f"… {len(told) - MOST} more: see --json or the report", style="dim"))
     return lines
@@ -202,5 +208,5 @@ def _standing(summary: Summary) -> list[RenderableType]:
 def _add_metric(table: Table, label: str, estimate: Estimate, notes: Footnotes) -> None:
     shown = display.bounds(estimate) + ("" if estimate.level is not None or estimate.low is None else " (range)")
     count = f"{estimate.n:,}" if estimate.n is not None else display.ABSENT
-    origin = f"{estimate.origin} {notes.mark(display.clean(estimate.method))}"
+    origin = f"{estimate.origin} {notes.mark(display.method(estimate))}"
     table.add_row(label, display.value(estimate), shown or display.ABSENT, count, origin)

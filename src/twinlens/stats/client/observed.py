@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
 from twinlens.record.request import Requests
 from twinlens.stats.client.arrivals import ArrivalFit, arrival_fit
 from twinlens.stats.serving.latency import latency
@@ -25,7 +26,7 @@ class Observed:
     `stamped_by_kernel`: whether times are those of arrival in the kernel, so that reading late changes none of them.
     `merged_reads`: reads that took several chunks at once, so that all but one lost their own
     time. `ttft_s`: quantile to time to first token, as many as the requests afford; `gap_s`: a median.
-    `lost`: a sentence for each of several clients that was lost.
+    `lost`: a finding for each of several clients that was lost.
     `clock_bound_s`: how well the clocks of clients on other machines are known.
     """
 
@@ -39,7 +40,7 @@ class Observed:
     stamped_by_kernel: bool = False
     arrivals: ArrivalFit | None = None
     mean_gap_s: float | None = None
-    lost: tuple[str, ...] = ()
+    lost: tuple[Finding, ...] = ()
     clock_bound_s: float | None = None
 
 

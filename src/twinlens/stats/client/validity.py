@@ -5,15 +5,18 @@ Pure: takes what was recorded. A run that fails here is *invalid*, whatever the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from twinlens.record.client import Calibration
 from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding, Severity
 from twinlens.stats.client.arrivals import ArrivalFit
 from twinlens.stats.client.observed import Observed
 from twinlens.stats.estimator.censored import censored_quantile
-from twinlens.units import COUNT, RATIO, SECONDS, digits, show
+from twinlens.units import COUNT, RATIO, SECONDS, digits
 
 # Above 70 % of what it can take a client queues by itself: at that load an M/M/1 queue is 2.3 long on average.
 MOST_LOAD = 0.7
@@ -33,27 +36,19 @@ MOST_MERGED_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
-    """The client's certificate: what it did against a server that costs nothing, on this machine, before the run.
-
-    `ceiling_tokens_per_s`: the most it took in; `added_latency_s`: median of measured less true time to first token;
-    `lag_s_p99`: how late it sent at this rate. `clients`: how many there were, all at once.
-    """
-
-    ceiling_tokens_per_s: float
-    added_latency_s: float
-    lag_s_p99: float
-    clients: int = 1
-
-
-@dataclass(frozen=True, slots=True)
 class ClientVerdict:
-    """`reasons`: why the run is invalid, one sentence each. `notes`: what a reader should know of a valid one."""
+    """`reasons`: why the run is invalid. `notes`: what a reader should know of a valid one."""
 
     valid: bool
-    reasons: tuple[str, ...]
-    notes: tuple[str, ...]
+    reasons: tuple[Finding, ...]
+    notes: tuple[Finding, ...]
     metrics: dict[str, Estimate]
+
+    @property
+    def limit(self) -> Finding:
+        """The finding that the client was the limit, with its reasons and the figures behind them."""
+        figures = {id: found for id, found in self.metrics.items() if found.value is not None}
+        return Finding("client-limit", "disqualifies", evidence=figures, because=self.reasons)
 
 
 def client_verdict(observed: Observed, calibration: Calibration | None) -> ClientVerdict:
@@ -67,10 +62,9 @@ def client_verdict(observed: Observed, calibration: Calibration | None) -> Clien
         *_slow(observed, read_p99),
         *_off_plan(observed.arrivals),
     )
-    notes = [] if calibration else ["The client was not calibrated before the run: its ceiling is not known."]
+    notes = [] if calibration else [Finding("not-calibrated", "notes")]
     if observed.stamped_by_kernel and not reasons and _is_large(read_p99, observed.gap_s):
-        late = show(read_p99.value, SECONDS)
-        notes.append(f"The client read late (p99 {late}); times are the kernel's and do not depend on it.")
+        notes.append(_found("read-late-stamped", {"late_s": read_p99.value}, "notes"))
     return ClientVerdict(
         not reasons, reasons, tuple(notes), {"read_lag_s_p99": read_p99} | _figures(observed, calibration)
     )
@@ -102,70 +96,68 @@ def _figures(observed: Observed, calibration: Calibration | None) -> dict[str, E
     return found
 
 
-def _loaded(observed: Observed, calibration: Calibration | None) -> list[str]:
+def _found(code: str, numbers: Mapping[str, float | None], severity: Severity = "disqualifies") -> Finding:
+    return Finding(code, severity, "", numbers)
+
+
+def _loaded(observed: Observed, calibration: Calibration | None) -> list[Finding]:
     if calibration is None or observed.tokens_per_s is None:
         return []
     share = observed.tokens_per_s / calibration.ceiling_tokens_per_s
     if share <= MOST_LOAD:
         return []
-    return [
-        f"The client took in {digits(observed.tokens_per_s)} tokens/s, {digits(100 * share, 2)} % of the "
-        f"{digits(calibration.ceiling_tokens_per_s)} it can: above {100 * MOST_LOAD:.0f} % its own queue is measured."
-    ]
+    numbers = {
+        "tokens_per_s": observed.tokens_per_s,
+        "share": share,
+        "ceiling_tokens_per_s": calibration.ceiling_tokens_per_s,
+        "most_share": MOST_LOAD,
+    }
+    return [_found("client-loaded", numbers)]
 
 
-def _late(observed: Observed, p99: Estimate) -> list[str]:
+def _late(observed: Observed, p99: Estimate) -> list[Finding]:
     """Sending late, against the time to first token and against the gap between requests."""
     if p99.value is None:
         return []
     bound_s = observed.clock_bound_s
     # Where another machine's clock is known only so well, its requests may have been that much later than they seem.
     late_s = p99.value + (bound_s or 0.0)
-    known = f", and clocks known to {show(bound_s, SECONDS)}" if bound_s is not None else ""
     for q, ttft_s in observed.ttft_s.items():  # like with like: lateness moves each quantile by its own
         lag_s = float(np.nanquantile(np.maximum(observed.sent_late_s, 0.0), q))
         if lag_s + (bound_s or 0.0) > MOST_LAG_SHARE * ttft_s:
-            late = f"Requests were sent late (p{100 * q:g} {show(lag_s, SECONDS)}{known})"
-            return [f"{late}: more than {100 * MOST_LAG_SHARE:.0f} % of that quantile of the time to first token."]
+            of = {"late_s": lag_s, "quantile": q, "ttft_s": ttft_s, "most_share": MOST_LAG_SHARE}
+            return [_found("sent-late", of | {"clock_bound_s": bound_s})]
     close = observed.mean_gap_s is not None and observed.mean_gap_s < LAG_MATTERS_BELOW_GAP_S
     if close and late_s > MOST_LAG_S:
-        late = f"Requests were sent late (p99 {show(p99.value, SECONDS)}{known})"
-        return [
-            f"{late} while one was due every {show(observed.mean_gap_s, SECONDS)}: the arrivals are not those planned."
-        ]
+        of = {"late_s": p99.value, "quantile": 0.99, "gap_s": observed.mean_gap_s or 0.0}
+        return [_found("arrivals-late", of | {"clock_bound_s": bound_s})]
     return []
 
 
-def _slow(observed: Observed, p99: Estimate) -> list[str]:
+def _slow(observed: Observed, p99: Estimate) -> list[Finding]:
     """Reading late, which moves times unless the kernel stamped them, and merges chunks in either case."""
     if not _is_large(p99, observed.gap_s):
         return []
-    late = f"The client read answers late (p99 {show(p99.value, SECONDS)}, "
-    late += f"more than {100 * MOST_LAG_SHARE:.0f} % of the median gap between tokens)"
+    late = {"late_s": p99.value, "gap_s": observed.gap_s, "most_share": MOST_LAG_SHARE}
     if not observed.stamped_by_kernel:
-        return [f"{late}, and its times are those of reading."]
+        return [_found("read-late", late)]
     merged = (observed.merged_reads or 0) / max(1, observed.chunks)
     if merged <= MOST_MERGED_SHARE:
         return []
-    return [f"{late} and merged {digits(100 * merged, 2)} % of the chunks, whose own times are lost."]
+    return [_found("chunks-merged", late | {"merged_share": merged})]
 
 
-def _off_plan(fit: ArrivalFit | None) -> list[str]:
+def _off_plan(fit: ArrivalFit | None) -> list[Finding]:
     if fit is None:
         return []
     found = []
     if abs(fit.rate_ratio - 1) > MOST_RATE_CHANGE:
-        found.append(f"Requests were sent at {digits(100 * fit.rate_ratio)} % of the planned rate.")
+        found.append(_found("rate-off-plan", {"rate_ratio": fit.rate_ratio}))
     if fit.p < LEAST_P:
-        found.append(
-            "The gaps between requests are not those planned (Kolmogorov–Smirnov distance "
-            f"{digits(fit.statistic)}, p = {digits(fit.p, 2)})."
-        )
+        found.append(_found("gaps-off-plan", {"distance": fit.statistic, "p": fit.p}))
     before, after = fit.planned_dispersion, fit.achieved_dispersion
     if before is not None and after is not None and abs(after - before) > MOST_DISPERSION_CHANGE * max(1.0, before):
-        found.append(
-            f"Requests came in bursts: index of dispersion {digits(after)} where {digits(before)} was planned."
-        )
+        found.append(_found("arrivals-in-bursts", {"planned_dispersion": before, "achieved_dispersion": after}))
     return found
 
 

@@ -22,6 +22,7 @@ def rate_interval(
     *,
     unit: str,
     level: float = 0.95,
+    name: str = "work / wall",
     method_suffix: str = "",
     seen: int | None = None,
 ) -> Estimate:
@@ -33,8 +34,8 @@ def rate_interval(
     contiguous groups of rows, the time each took beyond what its work takes at the mean rate is a series
     of mean 0, whose standard error on its effective number of values is that of the wall. It is laid out
     in the logarithm of the rate, so that no bound is below 0. Without interval below `FEWEST_ROWS` rows or
-    5 independent groups; absent with no rows or no time. `seen`: how many things were seen, where the rows
-    are intervals of time in which they were counted.
+    5 independent groups; absent with no rows or no time. `name`: what is divided by what. `seen`: how many
+    things were seen, where the rows are intervals of time in which they were counted.
     Raises ValueError for rows of unequal number, negative counts, or a row that ends before it begins.
     """
     work, begin, end = _rows(counts, begin_ns, end_ns)
@@ -45,24 +46,25 @@ def rate_interval(
         return Estimate.absent(unit, "the window has no length")
     rate = float(work.sum()) / wall_s
     if rate == 0:
-        return Estimate(rate, unit, f"work / wall; no work was done{method_suffix}", "measured", 0.0, 0.0, level)
+        return Estimate(rate, unit, f"{name}; no work was done{method_suffix}", "measured", 0.0, 0.0, level)
     order = np.argsort(end, kind="stable")
     charged_s = np.diff(end[order], prepend=begin.min()) / 1e9
     group_work, group_s = _group(work[order], charged_s)
     found = reach(group_s - group_work / rate, level)
-    why_not = too_short(work.size if seen is None else seen, found.independent, FEWEST_ROWS)
+    why_not, there = too_short(work.size if seen is None else seen, found.independent, FEWEST_ROWS)
+    method = f"{name}{method_suffix}"
     if why_not:
         n = max(1, int(found.independent))
-        return Estimate(rate, unit, f"work / wall; no interval: {why_not}{method_suffix}", "measured", n=n)
+        return Estimate(rate, unit, method, "measured", n=n, no_interval=why_not, seen=there)
     mean_s = wall_s / group_s.size
     if max(found.above, found.below) > MOST_ERROR * mean_s:
         why_not = "rows are so uneven that the rate is not known to within a factor of three"
-        return Estimate(rate, unit, f"work / wall; no interval: {why_not}{method_suffix}", "measured", n=1)
+        return Estimate(rate, unit, method, "measured", n=1, no_interval=why_not)
     low, high = rate * math.exp(-found.above / mean_s), rate * math.exp(found.below / mean_s)
     return Estimate(
         rate,
         unit,
-        f"work / wall, t interval of a ratio over {int(found.independent)} independent groups of "
+        f"{name}, t interval of a ratio over {int(found.independent)} independent groups of "
         f"{work.size} rows{method_suffix}",
         "measured",
         low=low,

@@ -24,20 +24,19 @@ _MOST_RANKED = 1 << 16  # ranks are for giants that hide the rest: in so many ro
 _PARTS = (10, 20)
 
 
-def too_dependent(series: NDArray[np.float64]) -> str:
-    """Why no interval can rest on a series [n] in time order, in words; "" where one can.
+def too_dependent(series: NDArray[np.float64]) -> tuple[str, str | None]:
+    """Why no interval can rest on a series [n] in time order, and how many values there are; "" where one can.
 
     Neighbours (rows, means of 8 rows, means of 32) must be no more alike than chance makes them, or n (1 - ρ)² of them
     must be at least 200, for means 40; ρ is their correlation, the larger of that of values and that of ranks.
     """
     wanted = max((_wanted_rows(series.size, *one) for one in _alike(series)), default=0.0)
     if wanted <= series.size:
-        return ""
+        return "", None
     if not math.isfinite(wanted):
-        return "neighbouring rows are all alike"
-    return (
-        f"rows that depend on their neighbours as these do need some {_rounded(wanted)} for it, there are {series.size}"
-    )
+        return "neighbouring rows are all alike", None
+    need = f"rows that depend on their neighbours as these do need some {_rounded(wanted)} for it"
+    return need, f"there are {series.size}"
 
 
 def slow_time(series: NDArray[np.float64]) -> float:

@@ -53,14 +53,11 @@ def mean_interval(
         return Estimate.absent(unit, "there are no values")
     mean = float(np.clip(series.mean(), series.min(), series.max()))
     found = reach(series, level, max(careful_time(series), slow_time(series)))
-    why_not = (
-        why_not
-        or too_short(series.size if seen is None else seen, found.independent, FEWEST_ROWS)
-        or too_dependent(series)
-    )
+    short = too_short(series.size if seen is None else seen, found.independent, FEWEST_ROWS)
+    why_not, there = (why_not, None) if why_not else short if short[0] else too_dependent(series)
     if why_not:
         n = max(1, int(found.independent))
-        return Estimate(mean, unit, f"mean; no interval: {why_not}{method_suffix}", "measured", n=n)
+        return Estimate(mean, unit, f"mean{method_suffix}", "measured", n=n, no_interval=why_not, seen=there)
     return Estimate(
         mean,
         unit,
@@ -81,8 +78,8 @@ def mean_of_independent(values: ArrayLike, *, unit: str, level: float = 0.95, me
         return Estimate.absent(unit, "there are no values")
     mean, n = float(np.clip(series.mean(), series.min(), series.max())), series.size
     if n < FEWEST_INDEPENDENT:
-        method = f"mean; no interval below {FEWEST_INDEPENDENT} values{method_suffix}"
-        return Estimate(mean, unit, method, "measured", n=n)
+        why_not = f"none below {FEWEST_INDEPENDENT} values"
+        return Estimate(mean, unit, f"mean{method_suffix}", "measured", n=n, no_interval=why_not)
     below, above = _sides(series - mean, float(series.std(ddof=1)) / math.sqrt(n), n, level)
     method = f"mean, t interval on {n} values{method_suffix}"
     return Estimate(mean, unit, method, "measured", mean - below, mean + above, level, n)
@@ -105,13 +102,12 @@ def reach(series: NDArray[np.float64], level: float, tau: float | None = None) -
     return Reach(*_sides(centred, error, independent, level), independent, tau)
 
 
-def too_short(rows: int, independent: float, fewest_rows: int) -> str:
-    """Why no interval within a run can rest on these rows; "" where one can."""
+def too_short(rows: int, independent: float, fewest_rows: int) -> tuple[str, str | None]:
+    """Why no interval within a run can rest on these rows, and how many there were; "" where one can."""
     if rows < fewest_rows:
-        return f"in fewer than {fewest_rows} rows it cannot be seen how far they depend on each other, there are {rows}"
-    if independent < FEWEST_INDEPENDENT:
-        return f"fewer than {FEWEST_INDEPENDENT} independent values"
-    return ""
+        why = f"in fewer than {fewest_rows} rows it cannot be seen how far they depend on each other"
+        return why, f"there are {rows}"
+    return (f"fewer than {FEWEST_INDEPENDENT} independent values" if independent < FEWEST_INDEPENDENT else ""), None
 
 
 def t_quantile(level: float, freedom: float) -> float:

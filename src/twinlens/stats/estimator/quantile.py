@@ -50,17 +50,18 @@ def quantile(
     series = _finite(values)
     needed = needed_for_quantile(q, level)
     if series.size < needed:
-        return Estimate.absent(unit, f"{_name(q)} needs at least {needed} values, there are {series.size}")
+        return Estimate.absent(unit, f"{_name(q)} needs at least {needed} values", seen=f"there are {series.size}")
     point = _point_ranks(series.size, q)
     picked = np.partition(series, sorted({rank - 1 for rank in point}))
     low, high = (float(picked[rank - 1]) for rank in point)
     # Halved first, as the sum of two large values overflows; clamped, as halves of tiny ones round.
     value = min(max(low / 2 + high / 2, low), high)
-    independent = series.size
+    independent, seen = series.size, None
     if in_time_order and not why_not:
-        independent, why_not = _independent(series, float(picked[point[1] - 1]), q, needed, together)
+        independent, why_not, seen = _independent(series, float(picked[point[1] - 1]), q, needed, together)
     if why_not:
-        return Estimate(value, unit, f"{_name(q)}: empirical quantile; no interval: {why_not}", "measured")
+        method = f"{_name(q)}: empirical quantile"
+        return Estimate(value, unit, method, "measured", no_interval=why_not, seen=seen)
     ends = (_stretch(rank, independent, series.size) for rank in interval_ranks(independent, q, level))
     least, most = next(ends), next(ends)
     picked = np.partition(series, sorted({least - 1, most - 1}))
@@ -77,27 +78,32 @@ def quantile(
     )
 
 
-def _independent(series: NDArray[np.float64], value: float, q: float, needed: int, together: int) -> tuple[int, str]:
-    """How many independent values a series [n] is worth at its quantile, and why no interval can rest on them."""
+def _independent(
+    series: NDArray[np.float64], value: float, q: float, needed: int, together: int
+) -> tuple[int, str, str | None]:
+    """How many independent values a series [n] is worth at its quantile, why no interval can rest on them, and how
+
+    much there was of what is lacking.
+    """
     n = series.size
     moments = means_of(series, together)
     if moments.size < FEWEST_ROWS:
         at_once = f" that come {together} at once" if together > 1 else ""
         rows = f"{FEWEST_ROWS * together} rows{at_once}"
-        return 0, f"in fewer than {rows} it cannot be seen how slow ones cluster, there are {n}"
+        return 0, f"in fewer than {rows} it cannot be seen how slow ones cluster", f"there are {n}"
     # Of both codings of a tie, `>=` is the one that is never empty, so clusters of ties are seen too.
     slow = (series >= value).astype(float)
     independent = max(1, int(n / careful_time(slow)))
     if independent < needed:
-        reason = f"{_name(q)} needs at least {needed} independent values, there are about {independent} among {n}"
-        return independent, reason
+        reason = f"{_name(q)} needs at least {needed} independent values"
+        return independent, reason, f"there are about {independent} among {n}"
     stretches = n / careful_time(series)
     wanted = max(FEWEST_STRETCHES, FEWEST_BEYOND / min(q, 1 - q))
     if stretches < wanted * (1 - 1e-9):
-        reason = f"{_name(q)} needs at least {wanted:.0f} stretches that do not resemble each other, there are about"
-        return independent, f"{reason} {stretches:.0f}"
+        reason = f"{_name(q)} needs at least {wanted:.0f} stretches that do not resemble each other"
+        return independent, reason, f"there are about {stretches:.0f}"
     # What a few means say decides how wide an interval is, and not whether there is one: that would choose by luck.
-    return max(needed, min(independent, int(n / slow_time(slow)))), too_dependent(moments)
+    return max(needed, min(independent, int(n / slow_time(slow)))), *too_dependent(moments)
 
 
 def needed_for_quantile(q: float, level: float = 0.95) -> int:

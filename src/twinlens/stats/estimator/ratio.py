@@ -35,10 +35,11 @@ def ratio(a: Estimate, b: Estimate, *, unit: str | None = None) -> Estimate:
         return Estimate.absent(unit, "the ratio is too large to be said")
     origin = weakest("derived", a.origin, b.origin)
     n = min((e.n for e in (a, b) if e.n is not None), default=None)
-    bounds, method = _recover(a, b)
+    bounds, why_not = _recover(a, b)
     if bounds is None:
-        return Estimate(value, unit, method, origin, n=n)
+        return Estimate(value, unit, "ratio", origin, n=n, no_interval=why_not)
     low, high = min(bounds[0], value), max(bounds[1], value)
+    method = "ratio of independent estimates, MOVER-R interval"
     return Estimate(value, unit, method, origin, low=low, high=high, level=a.level, n=n)
 
 
@@ -51,8 +52,8 @@ def of_ceiling(rate: Estimate, ceiling: Estimate) -> Estimate:
     found = ratio(rate, ceiling)
     if found.value is None or found.low is None:
         return found
-    method = "ratio; no interval: one run does not show how far its ceiling moves, repeats do"
-    return replace(found, low=None, high=None, level=None, method=method)
+    why_not = "one run does not show how far its ceiling moves, repeats do"
+    return replace(found, low=None, high=None, level=None, method="ratio", no_interval=why_not)
 
 
 def ratio_of_runs(values_a: ArrayLike, values_b: ArrayLike, *, level: float = 0.95) -> Estimate:
@@ -66,8 +67,7 @@ def ratio_of_runs(values_a: ArrayLike, values_b: ArrayLike, *, level: float = 0.
         return Estimate.absent(RATIO, "there are no runs on one side")
     value, n = float(a.mean() / b.mean()), a.size + b.size
     if min(a.size, b.size) < FEWEST_RUNS:
-        method = f"ratio of run means; no interval below {FEWEST_RUNS} runs a side"
-        return Estimate(value, RATIO, method, "derived", n=n)
+        return Estimate(value, RATIO, "ratio of run means", "derived", n=n, no_interval=_FEW_RUNS)
     spread_a, spread_b = float(a.var(ddof=1)) / a.size, float(b.var(ddof=1)) / b.size
     if spread_a == spread_b == 0:
         method = "ratio of run means; runs on each side are equal"
@@ -77,8 +77,7 @@ def ratio_of_runs(values_a: ArrayLike, values_b: ArrayLike, *, level: float = 0.
     t = t_quantile(level, freedom)
     bounds = _mover(_around(a.mean(), t * math.sqrt(spread_a)), _around(b.mean(), t * math.sqrt(spread_b)))
     if bounds is None:
-        method = "ratio of run means; no interval, the denominator is not clear of 0"
-        return Estimate(value, RATIO, method, "derived", n=n)
+        return Estimate(value, RATIO, "ratio of run means", "derived", n=n, no_interval=_NOT_CLEAR)
     method = f"ratio of means of {a.size} and {b.size} runs, Fieller interval"
     low, high = min(bounds[0], value), max(bounds[1], value)
     return Estimate(value, RATIO, method, "derived", low=low, high=high, level=level, n=n)
@@ -98,8 +97,7 @@ def difference_of_runs(values_a: ArrayLike, values_b: ArrayLike, *, unit: str, l
         return Estimate.absent(unit, "there are no runs on one side")
     value, n = float(a.mean() - b.mean()), a.size + b.size
     if min(a.size, b.size) < FEWEST_RUNS:
-        method = f"difference of run means; no interval below {FEWEST_RUNS} runs a side"
-        return Estimate(value, unit, method, "derived", n=n)
+        return Estimate(value, unit, "difference of run means", "derived", n=n, no_interval=_FEW_RUNS)
     spread_a, spread_b = float(a.var(ddof=1)) / a.size, float(b.var(ddof=1)) / b.size
     half = 0.0
     if spread_a + spread_b > 0:
@@ -109,16 +107,19 @@ def difference_of_runs(values_a: ArrayLike, values_b: ArrayLike, *, unit: str, l
     return Estimate(value, unit, method, "derived", value - half, value + half, level, n)
 
 
+_FEW_RUNS = f"fewer than {FEWEST_RUNS} runs a side"
+_NOT_CLEAR = "the slower side is not clear of 0"
+
+
 def _recover(a: Estimate, b: Estimate) -> tuple[tuple[float, float] | None, str]:
+    """The bounds, or why there are none."""
     if a.level is None or b.level is None:
-        return None, "ratio; no interval, as an input has none"
+        return None, "what it is computed from has none"
     if b.level < a.level:
-        return None, f"ratio; no interval, as the denominator's level of {b.level:g} is below {a.level:g}"
+        return None, f"the denominator's level of {b.level:g} is below {a.level:g}"
     triples = [(e.low, e.value, e.high) for e in (a, b)]
     bounds = _mover(*triples)
-    if bounds is None:
-        return None, "ratio; no interval, the denominator is not clear of 0"
-    return bounds, "ratio of independent estimates, MOVER-R interval"
+    return bounds, "" if bounds else "the denominator is not clear of 0"
 
 
 def _mover(a: Sequence[float | None], b: Sequence[float | None]) -> tuple[float, float] | None:

@@ -43,20 +43,20 @@ def over_runs(
     Raises ValueError for no estimates at all or for mixed units.
     """
     unit = _one_unit(estimates)
-    reasons = [e.reason for e in estimates if e.value is None]
+    reasons = [e.lacks for e in estimates if e.value is None]
     if len(reasons) == len(estimates) == 1:
         return estimates[0]
     if reasons:
         return Estimate.absent(unit, f"absent in {len(reasons)} of {len(estimates)} runs ({reasons[0]})")
     if len(estimates) == 1:
-        return replace(estimates[0], method=f"{estimates[0].method}; {WITHIN_ONE_RUN}")
+        return replace(estimates[0], method=f"{estimates[0].method}; {WITHIN_ONE_RUN}", runs=1)
     if len(estimates) < FEWEST_RUNS:
         found = _range(estimates, kind)
     elif kind == "share":
         found = _of_shares(estimates, level)
     else:
         found = _of_brackets(estimates, level) if kind == "bracket" else _of_means(estimates, level)
-    found = replace(found, unit=unit, origin=weakest(*(e.origin for e in estimates)))
+    found = replace(found, unit=unit, origin=weakest(*(e.origin for e in estimates)), runs=len(estimates))
     return _open_above(cut(found, least, most), estimates)
 
 

@@ -11,7 +11,7 @@ from twinlens.stats.estimator.repeats import weakest
 def scaled(estimate: Estimate, factor: float, unit: str, method: str, origin: Origin = "derived") -> Estimate:
     """`factor` × estimate in another unit (factor > 0); an absent estimate stays absent for its own reason."""
     if estimate.value is None:
-        return Estimate.absent(unit, estimate.reason or "not measured")
+        return Estimate.absent(unit, estimate.reason or "not measured", seen=estimate.seen)
     low, high = (None if bound is None else bound * factor for bound in (estimate.low, estimate.high))
     return replace(
         estimate,
@@ -27,7 +27,7 @@ def scaled(estimate: Estimate, factor: float, unit: str, method: str, origin: Or
 def inverse(estimate: Estimate, factor: float, unit: str, method: str) -> Estimate:
     """`factor` / estimate, for positive estimates: the bounds change places."""
     if not estimate.value:
-        return Estimate.absent(unit, estimate.reason or "the divisor is 0")
+        return Estimate.absent(unit, estimate.reason or "the divisor is 0", seen=estimate.seen)
     low, high = (factor / bound if bound else None for bound in (estimate.high, estimate.low))
     return replace(
         estimate,

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from twinlens.record.compliance import compliance_tests_in
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding, worst_first
 from twinlens.record.run import Run
 from twinlens.spec.protocol import Tolerance
-from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.stats.client.validity import ClientVerdict
 from twinlens.stats.finding.causes import causes
 from twinlens.stats.finding.failures import failures
 from twinlens.stats.finding.steadiness import change_unseen, disturbed, extended, machine, spread
 from twinlens.stats.metrics.disturbance import other_programs, throttled
 from twinlens.stats.metrics.pace import pace_of
-from twinlens.stats.metrics.quality import divergence
+from twinlens.stats.metrics.quality import Gate, divergence, missed_target, target_nats
 from twinlens.stats.paired.empty_slots import empty_slots
 from twinlens.stats.serving.goodput import standing
+from twinlens.stats.serving.planned_hits import short_prefix
 from twinlens.stats.serving.window import SERVING_NEAR
 from twinlens.stats.steady.rule import SteadyRule
 from twinlens.stats.summary.group import Verdict
@@ -38,14 +38,16 @@ def is_impossible(id: str, estimate: Estimate) -> bool:
 class Seen:
     """What a check may look at: the run as recorded, its metrics, and the verdicts on steadiness, client and fidelity.
 
-    `client` is None where none was recorded, `gate` where fidelity was not compared.
+    `client` is None where none was recorded, `gate` where fidelity was not compared. `server`: what the server's own
+    figures lack, and where they and the client's differ.
     """
 
     run: Run
     metrics: Mapping[str, Estimate]
     verdict: Verdict
     client: ClientVerdict | None = None
-    gate: Mapping[str, object] | None = None
+    gate: Gate | None = None
+    server: tuple[Finding, ...] = ()
 
 
 Check = Callable[[Seen], Iterable[Finding]]
@@ -66,9 +68,10 @@ def precision_differs(seen: Seen) -> Iterable[Finding]:
 
 def guard_failed(seen: Seen) -> Iterable[Finding]:
     """A guard of accuracy that failed: the server did not do the work that was asked of it."""
-    for guard in compliance_tests_in(seen.run.raw):
+    for guard in seen.run.sections.guards:
         if guard.ruling == "fail":
-            yield Finding("guard-failed", "disqualifies", guard.id, {"after": guard.after, "reason": guard.reason})
+            numbers, reason = {"after": guard.after}, (guard.reason,)
+            yield Finding("guard-failed", "disqualifies", guard.id, numbers, guard.evidence, because=reason)
 
 
 def held_up(seen: Seen) -> Iterable[Finding]:
@@ -98,7 +101,7 @@ def shared_machine(seen: Seen) -> Iterable[Finding]:
 
 def retaken(seen: Seen) -> Iterable[Finding]:
     """A run that was taken again: the attempts before it were disturbed by others, and are kept."""
-    attempt = int(seen.run.raw.get("attempt", 1))
+    attempt = seen.run.sections.attempt
     if attempt > 1:
         yield Finding("retaken", "warns", "", {"attempt": attempt})
 
@@ -118,8 +121,8 @@ def lost_requests(seen: Seen) -> Iterable[Finding]:
 def client_limit(seen: Seen) -> Iterable[Finding]:
     """A client that was not good enough for what it measured."""
     if seen.client is not None and not seen.client.valid:
-        figures = {id: found.value for id, found in seen.client.metrics.items() if found.value is not None}
-        yield Finding("client-limit", "disqualifies", "", {"reasons": list(seen.client.reasons), "figures": figures})
+        yield seen.client.limit
+    yield from seen.client.notes if seen.client is not None else ()
 
 
 def slo(seen: Seen) -> Iterable[Finding]:
@@ -136,18 +139,18 @@ def slo(seen: Seen) -> Iterable[Finding]:
         "limit_s": workload.slo.limits()[name], "quantile": workload.slo.quantile, "share": worst.value,
         "low": worst.low, "high": worst.high, "requests": worst.n,
     }  # fmt: skip
-    ruling = standing(dict(shares), workload.slo)
+    ruling, evidence = standing(dict(shares), workload.slo), {f"{name}_within": worst}
     if ruling == "fail":
-        yield Finding("slo-missed", "disqualifies", name, numbers)
+        yield Finding("slo-missed", "disqualifies", name, numbers, evidence)
     elif ruling == "inconclusive" and (worst.value or 0.0) < workload.slo.quantile:
-        yield Finding("slo-unclear", "warns", name, numbers)
+        yield Finding("slo-unclear", "warns", name, numbers, evidence)
 
 
 def no_go(seen: Seen) -> Iterable[Finding]:
     """A fidelity outside its tolerance. It disqualifies where the spec asks for a tolerance of its own."""
-    if seen.gate is not None and not seen.gate["go"]:
+    if seen.gate is not None and not seen.gate.go:
         asked = seen.run.spec.protocol.tolerance != Tolerance()
-        yield Finding("fidelity-failed", "disqualifies" if asked else "warns", "", {"reason": seen.gate["reason"]})
+        yield Finding("fidelity-failed", "disqualifies" if asked else "warns", because=seen.gate.broken)
 
 
 def diverged(seen: Seen) -> Iterable[Finding]:
@@ -160,9 +163,13 @@ def diverged(seen: Seen) -> Iterable[Finding]:
 
 def target_missed(seen: Seen) -> Iterable[Finding]:
     """A training run that asked for a loss and did not reach it. Its rate is as good as any: it warns."""
-    found = seen.metrics.get("time_to_target_s")
-    if found is not None and found.value is None:
-        yield Finding("target-missed", "warns", "time_to_target_s", {"reason": found.reason})
+    workload, facts = seen.run.spec.workload, seen.run.facts
+    if not isinstance(workload, TrainingWorkload) or not seen.run.table.num_rows:
+        return
+    target = target_nats(workload, facts.entropy_rate_nats if facts else None)
+    missed = None if target is None else missed_target(seen.run.steps, target)
+    if missed:
+        yield Finding("target-missed", "warns", "time_to_target_s", missed)
 
 
 def impossible_share(seen: Seen) -> Iterable[Finding]:
@@ -170,7 +177,7 @@ def impossible_share(seen: Seen) -> Iterable[Finding]:
     for id in SHARES:
         found = seen.metrics.get(id)
         if found is not None and is_impossible(id, found):
-            yield Finding("impossible-share", "warns", id, {"share": found.value})
+            yield Finding("impossible-share", "warns", id, {"share": found.value}, {id: found})
 
 
 def was_steady(seen: Seen) -> Iterable[Finding]:
@@ -178,7 +185,7 @@ def was_steady(seen: Seen) -> Iterable[Finding]:
     yield from disturbed(seen.verdict)
     yield from change_unseen(seen.verdict, SERVING_NEAR if is_served(seen.run) else SteadyRule().near)
     yield from spread(seen.verdict)
-    yield from extended(seen.run.raw.get("extended"), seen.run.spec.protocol.duration_s, seen.verdict)
+    yield from extended(seen.run.sections.extended, seen.run.spec.protocol.duration_s, seen.verdict)
     yield from machine(seen.verdict, seen.run.telemetry)
 
 
@@ -187,6 +194,23 @@ def in_slices(seen: Seen) -> Iterable[Finding]:
     workload = seen.run.spec.workload
     if is_served(seen.run) and isinstance(workload, InferenceWorkload):
         yield from empty_slots(seen.run.requests, seen.run.spec.point.concurrency or 1)
+
+
+def said_by_server(seen: Seen) -> Iterable[Finding]:
+    """What the server's own figures lack, where they and the client's differ, and a prefix that it cannot reuse."""
+    yield from seen.server
+    yield from short_prefix(seen.run)
+
+
+def left_out(seen: Seen) -> Iterable[Finding]:
+    """Rows of a trace that asked for no answer or had no prompt: nothing could be sent for them."""
+    if count := seen.run.sections.unusable_trace_rows:
+        yield Finding("trace-rows-left-out", "notes", "", {"rows": count})
+
+
+def said_by_executor(seen: Seen) -> Iterable[Finding]:
+    """What the executor said of itself that a reader must know."""
+    return seen.run.facts.findings if seen.run.facts else ()
 
 
 CHECKS: tuple[Check, ...] = (
@@ -205,5 +229,8 @@ CHECKS: tuple[Check, ...] = (
     shared_machine,
     retaken,
     steps_skipped,
+    said_by_server,
+    left_out,
+    said_by_executor,
 )
 """In the order in which people read them. A new check is a line here."""

@@ -34,7 +34,8 @@ def disturbed(verdict: Verdict) -> Iterable[Finding]:
             "begin_s": worst.begin_s,
             "end_s": worst.end_s,
         }
-        yield Finding("disturbed", "disqualifies" if found.heavy else "warns", "", numbers)
+        where = None if worst.begin_s is None or worst.end_s is None else (worst.begin_s, worst.end_s)
+        yield Finding("disturbed", "disqualifies" if found.heavy else "warns", "", numbers, where=where)
 
 
 def change_unseen(verdict: Verdict, near: float = SteadyRule().near) -> Iterable[Finding]:
@@ -50,9 +51,9 @@ def spread(verdict: Verdict) -> Iterable[Finding]:
         yield Finding("rows-scatter", "notes", "", {"cv": verdict.cv, "limit": MOST_CV})
 
 
-def extended(times: object, asked_s: float, verdict: Verdict) -> Iterable[Finding]:
+def extended(times: int, asked_s: float, verdict: Verdict) -> Iterable[Finding]:
     """A run that was doubled until it looked steady, or until no more doublings were allowed."""
-    if isinstance(times, int) and times > 0:
+    if times > 0:
         numbers = {"times": times, "asked_s": asked_s, "lasted_s": verdict.end_s}
         yield Finding("extended", "notes", "", numbers)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.sections import DeviceMemory
 from twinlens.units import BYTES, show
 
 _CATEGORIES = ("weights_bytes", "gradients_bytes", "optimizer_bytes", "activations_bytes", "kv_bytes")
@@ -35,21 +34,21 @@ def peak_memory(
     *,
     is_server: bool = False,
     on_gpu: bool = False,
-    allocator: Mapping[str, int] | None = None,
+    allocator: DeviceMemory | None = None,
 ) -> Estimate:
     """The most memory in use over the rows: of the device the run was on, and of no other.
 
-    On a GPU the allocator's own peak where the executor has one (`allocator`: allocated_peak_bytes and
-    reserved_peak_bytes), else the largest sampled use of the board; never the memory of the host.
+    On a GPU the allocator's own peak where the executor has one (`allocator`), else the largest sampled use of
+    the board; never the memory of the host.
     """
     board, boards = _of_boards(telemetry)
     if on_gpu and allocator:
         in_use = (
             f"; the board had {show(float(pc.max(board).as_py()), BYTES)} in use, others' too" if len(board) else ""
         )
-        kept = show(float(allocator["reserved_peak_bytes"]), BYTES)
+        kept = show(float(allocator.reserved_peak_bytes), BYTES)
         method = f"most the allocator gave out since the first row ({kept} reserved{in_use})"
-        return Estimate(float(allocator["allocated_peak_bytes"]), BYTES, method, "measured", n=1)
+        return Estimate(float(allocator.allocated_peak_bytes), BYTES, method, "measured", n=1)
     if on_gpu and not len(board):
         return Estimate.absent(BYTES, "the GPU's memory was not read, and the host's is not the run's")
     source, process = ("server", "the server's processes") if is_server else ("host", "the process")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import FidelityRow
+from twinlens.record.finding import Finding
 from twinlens.record.step import Steps
 from twinlens.spec.protocol import Tolerance
 from twinlens.spec.workload.workload import TrainingWorkload
@@ -66,8 +68,26 @@ def fidelity(rows: Sequence[FidelityRow]) -> dict[str, Estimate]:
     return found
 
 
-def gate(metrics: dict[str, Estimate], tolerance: Tolerance) -> dict[str, object] | None:
-    """Go or no-go of a lower precision, with the reason; None where nothing was compared."""
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Go or no-go of a lower precision. `broken`: a finding for each limit of the tolerance that was not kept."""
+
+    go: bool
+    broken: tuple[Finding, ...]
+    tolerance: Mapping[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain mapping."""
+        return {"go": self.go, "broken": [one.to_json() for one in self.broken], "tolerance": dict(self.tolerance)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        return cls(data["go"], tuple(map(Finding.from_json, data["broken"])), data["tolerance"])
+
+
+def gate(metrics: dict[str, Estimate], tolerance: Tolerance) -> Gate | None:
+    """Go or no-go of a lower precision; None where nothing was compared."""
     if "top1_agreement" not in metrics:
         return None
     limits = {
@@ -79,12 +99,22 @@ def gate(metrics: dict[str, Estimate], tolerance: Tolerance) -> dict[str, object
     for name, (limit, at_least) in limits.items():
         value = metrics[name].value if name in metrics else None
         if value is not None and (value < limit if at_least else value > limit):
-            broken.append(f"{name} {digits(value)} is {'below' if at_least else 'above'} {limit:g}")
-    return {
-        "go": not broken,
-        "reason": "; ".join(broken) or "within tolerance",
-        "tolerance": tolerance.model_dump(),
-    }
+            numbers = {"value": value, "limit": limit, "at_least": at_least}
+            broken.append(Finding("out-of-tolerance", "warns", name, numbers, {name: metrics[name]}))
+    return Gate(not broken, tuple(broken), tolerance.model_dump())
+
+
+def missed_target(steps: Steps, target: float) -> dict[str, float | None] | None:
+    """What came of a target loss that no evaluation reached: how often it was looked, and the best loss that was
+
+    seen, if one was a number. None where it was reached.
+    """
+    losses = steps.loss[steps.kind == "evaluate"]
+    if (losses <= target).any():
+        return None
+    numbers = losses[np.isfinite(losses)]
+    best = float(numbers.min()) if numbers.size else None
+    return {"target_nats": target, "looks": losses.size, "best_nats": best}
 
 
 def divergence(steps: Steps) -> dict[str, int] | None:
@@ -118,10 +148,9 @@ def _gap(loss: Estimate, entropy_rate_nats: float) -> Estimate:
 
 def _to_target(steps: Steps, looked: np.ndarray, target: float) -> dict[str, Estimate]:
     hits = [row for row in looked if steps.loss[row] <= target]
-    if not hits:
-        seen = steps.loss[looked][np.isfinite(steps.loss[looked])]
-        best = f"best {digits(float(seen.min()), 4)}" if seen.size else "no held-out loss is a number"
-        best = best if looked.size else "never looked"
+    if missed := missed_target(steps, target):
+        best = "never looked" if not missed["looks"] else "no held-out loss is a number"
+        best = best if missed["best_nats"] is None else f"best {digits(missed['best_nats'], 4)}"
         reason = f"target {digits(target, 4)} nats not reached ({best})"
         return {
             "time_to_target_s": Estimate.absent(SECONDS, reason),
@@ -149,7 +178,7 @@ def _exponential(log_change: Estimate) -> Estimate:
     if log_change.value is None:
         return log_change
     value, low, high = (
-        None if v is None else math.expm1(v) for v in (log_change.value, log_change.low, log_change.high)
+        None if v is None else math.expm1(min(v, 700.0)) for v in (log_change.value, log_change.low, log_change.high)
     )
     method = f"exp(mean difference of log likelihood) - 1; {log_change.method}"
     return Estimate(value, RATIO, method, "measured", low, high, log_change.level, log_change.n)

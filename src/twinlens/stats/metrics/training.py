@@ -103,10 +103,9 @@ def _shares(window: Steps) -> dict[str, Estimate]:
 def _share_of_time(spent_ns: np.ndarray, clock_ns: np.ndarray) -> Estimate:
     """Time in a phase over step time, both summed, so that the shares of all phases and of none add up to 1."""
     # Step time takes the place of the clock: time in the phase per second of it is the share.
-    found = rate_interval(spent_ns / 1e9, clock_ns[:-1], clock_ns[1:], unit=RATIO)
-    method = found.method.replace("work / wall", "time in the phase / step time")
-    high = None if found.high is None else min(1.0, found.high)
-    return replace(found, method=method, high=high)
+    name = "time in the phase / step time"
+    found = rate_interval(spent_ns / 1e9, clock_ns[:-1], clock_ns[1:], unit=RATIO, name=name)
+    return replace(found, high=None if found.high is None else min(1.0, found.high))
 
 
 def _efficiency(rate: Estimate, work_per_step: float, facts: Facts) -> dict[str, Estimate]:

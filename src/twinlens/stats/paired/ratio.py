@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
 from twinlens.stats.estimator.interval import t_quantile
 from twinlens.stats.estimator.repeats import FEWEST_RUNS
 from twinlens.stats.paired.slice_rate import SliceRates
-from twinlens.units import RATIO, digits
+from twinlens.units import RATIO
 
 FEWEST_BLOCKS = 8  # of one repeat: fewer cannot show how far neighbouring rounds resemble each other
 MOST_BLOCKS = 400  # rounds beyond that are averaged with their neighbours, so that hours cost no more than minutes
@@ -44,7 +45,7 @@ class PairedRatio:
     metric: str
     ratio: Estimate
     label: PairedLabel
-    reason: str
+    reason: Finding
     visible_change: float | None
     repeats: int
     blocks: int
@@ -58,8 +59,8 @@ class PairedRatio:
 
     def to_json(self) -> dict[str, Any]:
         """A plain mapping."""
-        plain = {name: getattr(self, name) for name in self.__slots__ if name != "ratio"}
-        return plain | {"ratio": self.ratio.to_json(), "ranked": self.ranked}
+        plain = {name: getattr(self, name) for name in self.__slots__ if name not in ("ratio", "reason")}
+        return plain | {"reason": self.reason.to_json(), "ratio": self.ratio.to_json(), "ranked": self.ranked}
 
 
 def paired_ratio(
@@ -115,16 +116,19 @@ def ratio_over(series: Sequence[Blocks], *, level: float = 0.95) -> Estimate:
         return Estimate(math.exp(value), RATIO, text, "derived", low=low, high=high, n=2)
     error, independent = _within(series[0])
     if series[0].size < FEWEST_BLOCKS or independent < _LEAST_INDEPENDENT:
-        text = (
-            f"{method} of one repeat; no interval below {FEWEST_BLOCKS} rounds and {_LEAST_INDEPENDENT:g} independent"
-        )
-        return Estimate(math.exp(value), RATIO, text, "derived", n=max(1, int(independent)))
+        why_not = f"none below {FEWEST_BLOCKS} rounds and {_LEAST_INDEPENDENT:g} independent"
+        n = max(1, int(independent))
+        return Estimate(math.exp(value), RATIO, f"{method} of one repeat", "derived", n=n, no_interval=why_not)
     half = t_quantile(level, max(1.0, independent - 1)) * error
     text = f"{method} of one repeat, t interval over rounds; not comparable across repeats"
     return _estimate(value, half, text, level, int(independent))
 
 
-def steadiness(series: Sequence[Blocks]) -> tuple[PairedLabel, str, float | None]:
+def _because(code: str, **numbers: float) -> Finding:
+    return Finding(code, "notes", "", numbers)
+
+
+def steadiness(series: Sequence[Blocks]) -> tuple[PairedLabel, Finding, float | None]:
     """Whether the log ratio stayed on one level within repeats: label, reason, and the least change that would show.
 
     A straight line through the rounds of each repeat: the common slope of all repeats, and each one's own (at a level
@@ -132,30 +136,24 @@ def steadiness(series: Sequence[Blocks]) -> tuple[PairedLabel, str, float | None
     """
     if not series or min(one.size for one in series) < FEWEST_BLOCKS:
         fewest = min((one.size for one in series), default=0)
-        return "too short", f"a repeat has {fewest} rounds, at least {FEWEST_BLOCKS} are needed", None
+        return "too short", _because("few-rounds", rounds=fewest, fewest=FEWEST_BLOCKS), None
     lines = [_line(one) for one in series]
     errors = np.array([error for _, error, _ in lines])
     if not errors.any():
-        return "level", "every round has the same ratio", 0.0
+        return "level", _because("equal-rounds"), 0.0
     common, freedom = float(np.mean([change for change, _, _ in lines])), sum(max(1.0, free) for _, _, free in lines)
     half = t_quantile(_VISIBLE_LEVEL, freedom) * math.sqrt(float((errors**2).mean()) / len(lines))
     visible = math.expm1(min(half, 700.0))
     if abs(common) > max(half, math.log1p(_DELTA)):
-        return "drift", f"the ratio {_moved(common)} over a repeat", visible
+        return "drift", _because("ratio-drifts", change=math.expm1(common)), visible
     for number, (change, error, free) in enumerate(lines):
         alone = t_quantile(1 - (1 - _VISIBLE_LEVEL) / len(lines), max(1.0, free)) * error
         if abs(change) > max(alone, math.log1p(_DELTA)):
-            return "drift", f"the ratio {_moved(change)} over repeat {number}", visible
-    size = f"{digits(100 * visible, 2)} %"
+            return "drift", _because("ratio-drifts", change=math.expm1(change), repeat=number), visible
     if visible > MOST_HIDDEN:
         rounds = sum(one.size for one in series)
-        unseen = f"no change showed in {rounds} rounds, but one of less than {size} would hardly have"
-        return "unproven", unseen, visible
-    return "level", f"a change of {size} over a repeat would have shown", visible
-
-
-def _moved(change: float) -> str:
-    return f"{'grows' if change > 0 else 'falls'} by {digits(100 * abs(math.expm1(change)), 2)} %"
+        return "unproven", _because("drift-unseen", rounds=rounds, visible_change=visible), visible
+    return "level", _because("ratio-level", visible_change=visible), visible
 
 
 def _line(series: Blocks) -> tuple[float, float, float]:

@@ -66,7 +66,6 @@ class Done:
     low: float | None
     high: float | None
     outcome: SearchEnd
-    reason: str
     trials: int
 
 
@@ -77,9 +76,9 @@ def next_rate(history: Sequence[Trial], rule: SearchRule) -> float | Done:
     low, high = _bracket(rates)
     ask = again if again is not None else _fresh(rates, low, high, rule)
     if isinstance(ask, str):
-        return Done(low, high, ask, _reason(ask, low, high), len(history))
+        return Done(low, high, ask, len(history))
     if len(history) >= rule.most_trials:
-        return Done(low, high, "budget", _reason("budget", low, high), len(history))
+        return Done(low, high, "budget", len(history))
     return ask
 
 
@@ -143,28 +142,3 @@ def _fresh(rates: dict[float, Standing], low: float | None, high: float | None, 
     if ratio > 1 + rule.width:
         return math.sqrt(lower * upper)
     return "narrow" if len(gaps) == 1 else "unclear"
-
-
-def interval_words(low: float | None, high: float | None, unit: str) -> str:
-    """The interval for people: "between 8 and 11.3 requests/s"."""
-    if low is not None and high is not None:
-        return f"between {low:.4g} and {high:.4g} {unit}"
-    if low is not None:
-        return f"at least {low:.4g} {unit}"
-    return "not known yet" if high is None else f"below {high:.4g} {unit}"
-
-
-def _reason(outcome: SearchEnd, low: float | None, high: float | None) -> str:
-    between = interval_words(low, high, "requests/s")
-    sure = f"({CONFIDENCE:.0%} confidence)"
-    return {
-        "narrow": f"the highest rate within the SLO is {between} {sure}",
-        "unclear": f"{between} {sure}, runs of this length cannot tell rates from the limit: measure longer",
-        "budget": f"the budget of points is spent; the highest rate within the SLO is {between} {sure}",
-        "none": f"even {_shown(high, 'the least')} requests/s is beyond the SLO",
-        "all": f"even {_shown(low, 'the most')} requests/s is within the SLO: the limit was not reached",
-    }[outcome]
-
-
-def _shown(rate: float | None, otherwise: str) -> str:
-    return otherwise if rate is None else f"{rate:.4g}"

@@ -1,4 +1,4 @@
-"""The verdict on one run of a search against its SLO, in the words of the search. Pure."""
+"""The verdict on one run of a search against its SLO, and the value to try next. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
 from twinlens.record.search import TrialVerdict, Tried
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo, Standing
 from twinlens.stats.estimator.repeats import binomial_bounds
-from twinlens.stats.search.next_rate import CONFIDENCE, Done, SearchRule, Trial, interval_words, next_rate
+from twinlens.stats.search.next_rate import CONFIDENCE, Done, SearchRule, Trial, next_rate
 from twinlens.stats.serving.goodput import standing
 from twinlens.stats.summary.group import Summary
 from twinlens.units import RATIO
@@ -19,12 +20,11 @@ from twinlens.units import RATIO
 # Latency that was still rising, and a run too short to say: neither shows that a value can be kept up.
 _NO_PASS = ("drift", "slowdown", "too short")
 _NEAR_LIMIT = 3  # values of one search that a run may mistake for the other side of the limit
-_NAMES = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_latency_s": "latency"}
 
 
 def judged(
     summary: Summary, slo: Slo, search: Search, before: Sequence[Tried] = ()
-) -> tuple[TrialVerdict, str, dict[str, tuple[float, int]]]:
+) -> tuple[TrialVerdict, Finding, dict[str, tuple[float, int]]]:
     """How a value stands to the SLO after a finished run, why, and the run's shares. `before`: its earlier runs.
 
     A growing backlog fails whatever the latencies were until the run ended. What the client was too slow for says
@@ -36,16 +36,16 @@ def judged(
     if label == "invalid":
         return "invalid", summary.verdict.reason, {}
     if label == "overload":
-        return "fail", f"overload: {summary.verdict.reason}", own
+        return "fail", _labelled(summary), own
     valid = [one for one in before if one.verdict not in ("invalid", "failed")]
     shares = pooled([*(one.shares for one in valid if one.shares), own])
     verdict = standing(shares, slo, 1 - (1 - CONFIDENCE) / (_NEAR_LIMIT * search.tries))
     if verdict == "pass" and label in _NO_PASS:
-        return "inconclusive", f"{label}: {summary.verdict.reason}", own
+        return "inconclusive", _labelled(summary), own
+    why = _within(shares, slo, len(valid) + 1)
     if verdict == "pass" and any(one.label == "overload" for one in valid):
-        return "inconclusive", f"an earlier run was in overload; {_shares(shares, slo)}", own
-    runs = f" in {len(valid) + 1} runs" if valid else ""
-    return verdict, f"{_shares(shares, slo)}{runs}", own
+        return "inconclusive", Finding("overload-before", "notes", because=(why,)), own
+    return verdict, why, own
 
 
 def pooled(runs: Sequence[Mapping[str, tuple[float, int]]]) -> dict[str, Estimate]:
@@ -73,29 +73,30 @@ def next_value(tried: Sequence[Tried], search: Search) -> float | Done:
     rule, history = rule_of(search), _history(tried)
     ask = next_rate(history, rule)
     if isinstance(ask, Done):
-        return _in_words(ask, search)
+        return ask
     value = search.rounded(ask)
     seen = {one.value for one in tried}
     if value in seen and ask not in seen:  # no value lies between two neighbours: they are as narrow as can be
         at_last = replace(rule, width=math.inf)
         done = next_rate(history, at_last)
-        return _in_words(done, search) if isinstance(done, Done) else so_far(tried, search)
+        return done if isinstance(done, Done) else so_far(tried, search)
     return value
 
 
-def so_far(tried: Sequence[Tried], search: Search, why: str = "") -> Done:
-    """What the runs say if none follows; `why` stands in place of the reason."""
+def so_far(tried: Sequence[Tried], search: Search) -> Done:
+    """What the runs say if none follows."""
     known = _history(tried)
     if not known:
-        return Done(None, None, "budget", why or "nothing was measured", 0)
+        return Done(None, None, "budget", 0)
     done = next_rate(known, replace(rule_of(search), most_trials=len(known)))
     assert isinstance(done, Done)
-    return _in_words(replace(done, reason=why) if why else done, search)
+    return done
 
 
-def between(done: Done, search: Search) -> str:
-    """The interval in words: "between 8 and 11.3 requests/s"."""
-    return interval_words(done.low, done.high, search.unit)
+def answer(done: Done, search: Search, code: str = "", **numbers: float | str) -> Finding:
+    """The interval and why it is the answer, as data: `code`, or that of the outcome."""
+    interval = {"low": done.low, "high": done.high, "unit": search.unit}
+    return Finding(code or f"search-{done.outcome}", "notes", "", {**interval, **numbers})
 
 
 def _history(tried: Sequence[Tried]) -> list[Trial]:
@@ -108,28 +109,22 @@ def _history(tried: Sequence[Tried]) -> list[Trial]:
     ]
 
 
-def _in_words(done: Done, search: Search) -> Done:
-    return replace(done, reason=done.reason.replace("requests/s", search.unit))
-
-
 def _known(metrics: Mapping[str, Estimate], slo: Slo) -> dict[str, tuple[float, int]]:
     """The share within each limit, and how many independent requests it rests on."""
     found = {name: metrics.get(f"{name}_within") for name in slo.limits()}
     return {name: (one.value, one.n) for name, one in found.items() if one and one.value is not None and one.n}
 
 
-def _shares(shares: Mapping[str, Estimate], slo: Slo) -> str:
+def _labelled(summary: Summary) -> Finding:
+    """The label decides, with the reason of its own."""
+    return Finding("label-decides", "notes", "", {"label": summary.verdict.label}, because=(summary.verdict.reason,))
+
+
+def _within(shares: Mapping[str, Estimate], slo: Slo, runs: int) -> Finding:
     """The share of requests within each limit, with its interval: what the verdict rests on."""
-    said = []
+    limits = []
     for name, limit in slo.limits().items():
         share = shares.get(f"{name}_within")
-        if share is None or share.value is None:
-            said.append(f"{_NAMES[name]}: not measured")
-            continue
-        bounds = "" if share.low is None or share.high is None else f" ({_share(share.low)} to {_share(share.high)})"
-        said.append(f"{_NAMES[name]} ≤ {limit:g} s: {_share(share.value)}{bounds}")
-    return f"{'; '.join(said)}; wanted {_share(slo.quantile)}"
-
-
-def _share(share: float) -> str:
-    return f"{100 * share:.4g}%"
+        bounds = {"share": share.value, "low": share.low, "high": share.high} if share else {}
+        limits.append({"limit": name, "limit_s": limit, "share": None, "low": None, "high": None} | bounds)
+    return Finding("slo-shares", "notes", "", {"limits": limits, "quantile": slo.quantile, "runs": runs})

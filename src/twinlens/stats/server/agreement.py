@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
 from twinlens.record.request import Requests
 from twinlens.stats.server.samples import ServerRows
 from twinlens.units import RATIO, SECONDS, digits, show
@@ -24,10 +25,10 @@ LEAST_TIME_S = 0.001
 
 @dataclass(frozen=True, slots=True)
 class ServerAgreement:
-    """`notes`: a sentence for each figure on which the two differ by more than is to be expected."""
+    """`notes`: a finding for each figure on which the two differ by more than is to be expected."""
 
     metrics: dict[str, Estimate]
-    notes: tuple[str, ...]
+    notes: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,75 +64,57 @@ def _seen(rows: ServerRows, requests: Requests, name: str) -> _Seen:
     return _Seen(whole, (~whole & ~apart) | (whole & ~answered), whole & answered)
 
 
-def _tokens(rows: ServerRows, requests: Requests) -> tuple[Estimate, str]:
+def _tokens(rows: ServerRows, requests: Requests) -> tuple[Estimate, Finding | None]:
     why = rows.why_not("generation_tokens")
     if why is not None:
-        return Estimate.absent(RATIO, why), ""
+        return Estimate.absent(RATIO, why), None
     seen = _seen(rows, requests, "generation_tokens")
     server = float(rows.steps("generation_tokens")[0].sum())
     client = float(requests.output_tokens[seen.inside].sum())
     asked = np.fmax(requests.output_tokens, np.nan_to_num(requests.asked_tokens))
-    return _compared(
-        "generated tokens",
-        server,
-        client,
-        float(asked[seen.unclear].sum()),
-        "somebody else asks this server too, or tokens are not what the client counts",
-    )
+    unclear = float(asked[seen.unclear].sum())
+    return _compared("server_tokens_agreement", "generated tokens", server, client, unclear)
 
 
-def _requests(rows: ServerRows, requests: Requests) -> tuple[Estimate, str]:
+def _requests(rows: ServerRows, requests: Requests) -> tuple[Estimate, Finding | None]:
     why = rows.why_not("finished")
     if why is not None:
-        return Estimate.absent(RATIO, why), ""
+        return Estimate.absent(RATIO, why), None
     seen = _seen(rows, requests, "finished")
     server, client = float(rows.steps("finished")[0].sum()), float(seen.answered.sum())
-    return _compared(
-        "finished requests",
-        server,
-        client,
-        float(seen.unclear.sum()),
-        "somebody else asks this server too, or it counts otherwise",
-    )
+    return _compared("server_requests_agreement", "finished requests", server, client, float(seen.unclear.sum()))
 
 
-def _compared(what: str, server: float, client: float, unclear: float, cause: str) -> tuple[Estimate, str]:
+def _compared(id: str, what: str, server: float, client: float, unclear: float) -> tuple[Estimate, Finding | None]:
     """Two counts of the same thing. `unclear`: how much of it cannot be told, as it lies on an edge or failed."""
     if client <= 0:
-        return Estimate.absent(RATIO, f"the client counts no {what}"), ""
+        return Estimate.absent(RATIO, f"the client counts no {what}"), None
     allowed = MOST_COUNT_CHANGE + unclear / client
     sides = f"{server:,.0f} {what} at the server, {client:,.0f} at the client"
-    expected = f"up to {digits(100 * allowed, 2)} % is to be expected"
-    method = f"{sides}, over the whole run; {expected}"
+    method = f"{sides}, over the whole run; up to {digits(100 * allowed, 2)} % is to be expected"
     estimate = Estimate(server / client, RATIO, method, "measured", n=round(client))
     if abs(server - client) <= allowed * client:
-        return estimate, ""
-    return estimate, f"Server and client disagree: {sides}, where {expected}; {cause}."
+        return estimate, None
+    numbers = {"server": server, "client": client, "allowed_share": allowed}
+    return estimate, Finding("counts-disagree", "notes", id, numbers)
 
 
-def _first_tokens(rows: ServerRows, requests: Requests) -> tuple[Estimate, str]:
+def _first_tokens(rows: ServerRows, requests: Requests) -> tuple[Estimate, Finding | None]:
     why = rows.why_not("ttft_sum_s", "ttft_count")
     if why is not None:
-        return Estimate.absent(RATIO, why), ""
+        return Estimate.absent(RATIO, why), None
     sums, counts = rows.steps("ttft_sum_s", "ttft_count")
     first_s = (requests.first_chunk_ns() - requests.sent_ns)[_seen(rows, requests, "ttft_count").inside] / 1e9
     first_s = first_s[~np.isnan(first_s)]
     if counts.sum() <= 0 or not first_s.size:
-        return Estimate.absent(RATIO, "no first token was seen on both sides"), ""
+        return Estimate.absent(RATIO, "no first token was seen on both sides"), None
     server_s, client_s = float(sums.sum() / counts.sum()), float(first_s.mean())
     trip_s = float(np.median(rows.round_trip_ns)) / 1e9
     between_s, most_s = client_s - server_s, MOST_TIME_SHARE * client_s + trip_s
     means = f"mean TTFT {show(server_s, SECONDS)} at the server, {show(client_s, SECONDS)} from send at the client"
     method = f"{means}; up to {show(most_s, SECONDS)} between them is to be expected (a tenth, and one round trip)"
     estimate = Estimate(server_s / client_s, RATIO, method, "measured", n=int(counts.sum()))
-    if between_s > most_s:
-        return estimate, (
-            f"Server and client disagree: {means}; {show(between_s, SECONDS)} lie between them, where up to "
-            f"{show(most_s, SECONDS)} is to be expected: in the network, or before the engine takes a request."
-        )
-    if between_s < -(LEAST_TIME_S + MOST_COUNT_CHANGE * client_s):
-        return estimate, (
-            f"Server and client disagree: {means}; the server's cannot be the longer one, so the two do not mean the "
-            "same, or somebody else asks this server too."
-        )
-    return estimate, ""
+    if -(LEAST_TIME_S + MOST_COUNT_CHANGE * client_s) <= between_s <= most_s:
+        return estimate, None
+    numbers = {"server_s": server_s, "client_s": client_s, "most_s": most_s}
+    return estimate, Finding("first-tokens-disagree", "notes", "server_ttft_agreement", numbers)

@@ -5,15 +5,15 @@ Counter 3 of the four that explain latency, batching efficiency, is here: useful
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
 from twinlens.record.request import Requests
+from twinlens.record.server_metrics import ServerReading
 from twinlens.stats.estimator.bootstrap import rate_interval
 from twinlens.stats.estimator.interval import mean_interval
 from twinlens.stats.estimator.scaled import scaled
@@ -40,25 +40,25 @@ _NO_SLOTS = "the server does not say how many requests may run at once"
 
 @dataclass(frozen=True, slots=True)
 class ServerFigures:
-    """`notes`: what a reader must see beside the numbers, one sentence each."""
+    """`notes`: what a reader must see beside the numbers."""
 
     metrics: dict[str, Estimate]
-    notes: tuple[str, ...]
+    notes: tuple[Finding, ...]
 
 
 def server_figures(
-    samples: pa.Table, record: Mapping[str, Any], requests: Requests, window: Window, slots: int | None
+    samples: pa.Table, reading: ServerReading, requests: Requests, window: Window, slots: int | None
 ) -> ServerFigures:
     """Every metric of the server's own figures, absent ones with their reason.
 
-    `samples` has SERVER_SCHEMA. `record`: what run.json says of the reading (`reason`: why there was none). `slots`:
+    `samples` has SERVER_SCHEMA. `reading`: what run.json says of it (`reason`: why there was none). `slots`:
     how many requests the server may run at once, as its facts say; None: as its page does.
     """
     rows = ServerRows.from_table(samples)
     if not len(rows):
-        reason = str(record.get("reason") or "no reading of the metrics page succeeded")
+        reason = reading.reason or "no reading of the metrics page succeeded"
         absent = {name: Estimate.absent(unit, reason) for name, unit in _units().items()}
-        return ServerFigures(absent, (f"The server's own metrics are not measured: {reason}.",))
+        return ServerFigures(absent, (Finding("server-metrics-not-read", "notes", "", {"reason": reason}),))
     inside = rows.within(window.begin_ns, window.end_ns)
     agreed = agreement(rows, requests)
     metrics = (
@@ -68,7 +68,7 @@ def server_figures(
         | {"batching_efficiency": _batching(inside, slots)}
         | agreed.metrics
     )
-    return ServerFigures(metrics, (*_lost(samples, rows, record), *agreed.notes))
+    return ServerFigures(metrics, (*_lost(samples, rows, reading), *agreed.notes))
 
 
 def _units() -> dict[str, str]:
@@ -110,9 +110,8 @@ def _ratio(rows: ServerRows, above: str, below: str, unit: str, what: str, nothi
         return Estimate.absent(unit, nothing)
     # The denominator takes the place of time: a rate per unit of it is the ratio, and its interval the ratio's.
     clock = np.concatenate([[0], np.cumsum(lower * 1e9)]).astype(np.int64)
-    found = rate_interval(np.maximum(upper, 0.0), clock[:-1], clock[1:], unit=unit)
-    way = found.method.removeprefix("work / wall").lstrip(",; ")
-    return replace(found, method=f"{what}, differences over {lower.size} times between readings, {way}")
+    name = f"{what}, differences over {lower.size} times between readings"
+    return rate_interval(np.maximum(upper, 0.0), clock[:-1], clock[1:], unit=unit, name=name)
 
 
 def _batching(rows: ServerRows, slots: int | None) -> Estimate:
@@ -126,16 +125,17 @@ def _batching(rows: ServerRows, slots: int | None) -> Estimate:
     return scaled(per_step, 1 / (places or 1), RATIO, f"per slot, of {places}", "measured")
 
 
-def _lost(samples: pa.Table, rows: ServerRows, record: Mapping[str, Any]) -> list[str]:
-    """Sentences on readings that failed, and on a server that was started again."""
+def _lost(samples: pa.Table, rows: ServerRows, reading: ServerReading) -> list[Finding]:
+    """Findings on readings that failed, and on a server that was started again."""
     found = []
     failed = samples.num_rows - len(rows)
     if failed:
         last = samples.column("error").drop_null()[-1].as_py()
-        found.append(f"{failed} of {samples.num_rows} readings of the server's metrics failed, the last one: {last}.")
+        numbers = {"failed": failed, "readings": samples.num_rows, "last": last}
+        found.append(Finding("server-readings-failed", "notes", "", numbers))
     if len(rows.restarts_ns):
-        moments = ", ".join(f"{moment / 1e9:.1f} s" for moment in rows.restarts_ns)
-        found.append(f"The server was started again in mid-run (its counters fell; seen at {moments}).")
-    if record.get("reason"):
-        found.append(f"The server's metrics were read no further: {record['reason']}.")
+        moments = [moment / 1e9 for moment in rows.restarts_ns]
+        found.append(Finding("server-restarted", "notes", "", {"seen_s": moments}))
+    if reading.reason:
+        found.append(Finding("server-read-no-further", "notes", "", {"reason": reading.reason}))
     return found

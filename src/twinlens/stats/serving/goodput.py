@@ -88,8 +88,8 @@ def share(
     independent = max(1.0, n / max([careful_time(hits.astype(float), 2.0), *map(_together, series)]))
     counted = f"{int(independent)} independent of {n}"
     if value in (0.0, 1.0):
-        alike = f"{method}, {counted}; no interval: all requests are alike, which does not show how others cluster"
-        return Estimate(value, RATIO, alike, "measured", n=int(independent))
+        why_not = "all requests are alike, which does not show how others cluster"
+        return Estimate(value, RATIO, f"{method}, {counted}", "measured", n=int(independent), no_interval=why_not)
     low, high = binomial_bounds(value, independent, level)
     named = f"{method}, exact binomial interval, {counted}"
     return Estimate(value, RATIO, named, "measured", min(low, value), max(high, value), level, n=int(independent))

@@ -193,8 +193,8 @@ def _offered(intended_ns: np.ndarray, window: Window) -> Estimate:
     if span_s <= 0:
         return Estimate.absent(REQUESTS_PER_S, "all requests were due at one moment")
     rate = (intended_ns.size - 1) / span_s
-    method = "(requests - 1) / time from the first to the last intended; no interval: this is what was asked"
-    return Estimate(rate, REQUESTS_PER_S, method, "measured", n=intended_ns.size)
+    method, why_not = "(requests - 1) / time from the first to the last intended", "this is what was asked"
+    return Estimate(rate, REQUESTS_PER_S, method, "measured", n=intended_ns.size, no_interval=why_not)
 
 
 def _edges(window: Window) -> np.ndarray:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
+from twinlens.record.finding import Finding
 from twinlens.record.request import Requests
 from twinlens.stats.estimator.interval import FEWEST_INDEPENDENT, reach
 from twinlens.stats.estimator.trend import theil_sen
@@ -12,8 +15,8 @@ _BLOCKS = 20  # of the trend: enough for a slope, few enough to be nearly indepe
 _TREND_LEVEL = 0.99  # one steady run in a hundred may be called overloaded
 
 
-def overload(requests: Requests, order: np.ndarray, fill: int) -> tuple[float, str] | None:
-    """How fast the backlog grows and a sentence on it; None where it does not.
+def overload(requests: Requests, order: np.ndarray, fill: int) -> tuple[float, Finding] | None:
+    """How fast the backlog grows and the finding on it; None where it does not.
 
     Two tests have to agree at 99 %. Arrivals less ends in each block must have a mean above 0: below capacity they
     sum to a bounded number, above it they are the steps of a walk with a drift. And the Theil–Sen slope of requests
@@ -31,16 +34,18 @@ def overload(requests: Requests, order: np.ndarray, fill: int) -> tuple[float, s
     if drift.independent < FEWEST_INDEPENDENT or float(growth.mean()) <= drift.below or low <= 0:
         return None
     block_s = (last_ns - begin_ns) / 1e9 / _BLOCKS
-    offered, done = int(arrived.sum()), int(ended.sum())
-    reason = (
-        f"requests in flight grow from {level[0]:.3g} to {level[-1]:.3g}: in the window {offered} were due and "
-        f"{done} ended; {_where(requests, order)}"
-    )
-    return slope / block_s, reason
+    numbers = {
+        "in_flight_first": level[0],
+        "in_flight_last": level[-1],
+        "due": int(arrived.sum()),
+        "ended": int(ended.sum()),
+        "waits": _waits(requests, order),
+    }
+    return slope / block_s, Finding("overload", "disqualifies", "", numbers)
 
 
-def _where(requests: Requests, order: np.ndarray) -> str:
-    """Where late requests waited: held by the admission policy, in the client, or at the server."""
+def _waits(requests: Requests, order: np.ndarray) -> Literal["client", "admission", "server"]:
+    """Where late requests waited most: held by the admission policy, in the client, or at the server."""
     late = order[-max(1, len(order) // 5) :]
     stay = float(np.mean(requests.end_ns[late] - requests.intended_ns[late]))
     sent = requests.sent_ns[late]
@@ -48,10 +53,10 @@ def _where(requests: Requests, order: np.ndarray) -> str:
     held = float(np.mean(released - requests.intended_ns[late]))
     client = float(np.mean(np.maximum(sent - released, 0.0)))  # what was never sent waited for nobody
     if stay > 0 and client > stay / 2:
-        return "most of the wait is in the client, before anything is sent: the client is overloaded, not the server"
+        return "client"
     if stay > 0 and held > stay / 2:
-        return "most of the wait is in the admission policy, in front of the server"
-    return "the server does not keep up"
+        return "admission"
+    return "server"
 
 
 def released_ns(requests: Requests) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.schedule.content.prefix import expected_hit_share
 from twinlens.spec.workload.arrival import Lockstep, Trace
@@ -24,16 +25,13 @@ def planned_hits(run: Run) -> dict[str, Estimate]:
     return {"planned_hit_ratio": Estimate(share, RATIO, _METHOD, "modelled", n=count)}
 
 
-def prefix_notes(run: Run) -> tuple[str, ...]:
-    """A sentence where a shared prefix is too short for the blocks in which this server caches."""
+def short_prefix(run: Run) -> tuple[Finding, ...]:
+    """Whether a shared prefix is too short for the blocks in which this server caches."""
     prefix = _prefix(run)
     block = run.facts.executor.value("serving.kv_block_tokens") if run.facts else None
     if prefix is None or not isinstance(block, int) or prefix.tokens >= block:
         return ()
-    return (
-        f"The shared prefix of {prefix.tokens} tokens is shorter than a block of the server's cache ({block} tokens): "
-        "only whole blocks are found again, so nothing of it will be, unless a chat template fills the block up.",
-    )
+    return (Finding("prefix-below-block", "notes", "", {"prefix_tokens": prefix.tokens, "block_tokens": block}),)
 
 
 def _prefix(run: Run) -> Prefix | None:

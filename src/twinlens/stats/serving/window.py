@@ -6,12 +6,12 @@ with the last intended request, so what is left to drain afterwards lowers no ra
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
+from twinlens.record.finding import Finding
 from twinlens.record.request import Requests
 from twinlens.stats.serving.overload import overload
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
@@ -51,7 +51,7 @@ class Window:
     last: int
     label: ServingLabel
     ranked: bool
-    reason: str
+    reason: Finding
     in_flight_slope_per_s: float | None = None
     disturbed: Disturbed = UNDISTURBED
     least_visible_change: float | None = None
@@ -74,7 +74,7 @@ def find_window(requests: Requests, loop: LoopKind, rule: SteadyRule = SteadyRul
     failed = int((requests.outcome[window.rows] != "ok").sum())
     if not window.ranked or failed <= _MOST_FAILED * window.rows.size:
         return window
-    reason = f"{failed} of {window.rows.size} requests failed or were cut short"
+    reason = Finding("failing", "disqualifies", "", {"failed": failed, "requests": window.rows.size})
     return replace(window, label="failing", ranked=False, reason=reason)
 
 
@@ -83,12 +83,10 @@ def _found(requests: Requests, loop: LoopKind, rule: SteadyRule) -> Window:
     order = np.argsort(requests.intended_ns, kind="stable")
     if loop == "whole":
         end_ns = int(requests.end_ns.max())
-        reason = "the load changes by design, so every request of the run counts"
-        return _window(requests, order, 0, "whole run", reason, end_ns=end_ns)
+        return _window(requests, order, 0, "whole run", Finding("whole-run", "notes"), end_ns=end_ns)
     fill = _fill_rows(requests, order)
     if fill is None:
-        reason = "the run is shorter than three stays of a request"
-        return _window(requests, order, 0, "too short", reason)
+        return _window(requests, order, 0, "too short", Finding("shorter-than-stays", "disqualifies"))
     if loop == "open":
         growing = overload(requests, order, fill)
         if growing is not None:
@@ -118,8 +116,8 @@ def _steady(requests: Requests, order: np.ndarray, fill: int, rule: SteadyRule) 
     """Levels of latency per output token over the answered requests, judged as row times are."""
     at = np.flatnonzero(requests.outcome[order] == "ok")
     if at.size < max(2, rule.min_rows):
-        reason = f"{at.size} of {len(order)} requests ended well, at least {rule.min_rows} are asked for"
-        return _window(requests, order, 0, "too short", reason)
+        numbers = {"answered": at.size, "requests": len(order), "fewest": rule.min_rows}
+        return _window(requests, order, 0, "too short", Finding("few-answers", "disqualifies", "", numbers))
     size = -(-at.size // _POINTS)
     heads = at[::size]
     per_token = _stay_per_token(requests, order[at], size)
@@ -143,9 +141,7 @@ def _steady(requests: Requests, order: np.ndarray, fill: int, rule: SteadyRule) 
     # From the first request, unless what was answered there was warm-up: a failure alone never ends one.
     first = int(heads[found.steady_begin]) if 0 < found.steady_begin < heads.size else 0
     failed = first - int(np.searchsorted(at, first))
-    reason = _in_requests(found.reason, size)
-    if failed:
-        reason = f"{reason}; of the {first} requests before it {failed} failed"
+    reason = _of_requests(found.reason, size, {"before": first, "failed_before": failed} if failed else {})
     window = _window(requests, order, first, found.label, reason)
     disturbed = _in_positions(requests, order, np.append(heads, len(order)), found.disturbed)
     return replace(window, disturbed=disturbed, least_visible_change=found.least_visible_change)
@@ -173,11 +169,10 @@ def _stay_per_token(requests: Requests, rows: np.ndarray, size: int) -> np.ndarr
     return np.asarray(np.maximum(np.add.reduceat(stay_ns, firsts), 1.0) / tokens)
 
 
-def _in_requests(reason: str, size: int) -> str:
-    """The reason of the steady test, whose rows are here `size` requests each."""
-    word = "request" if size == 1 else "point"
-    text = re.sub(r"\brow(s?)\b", rf"{word}\1", reason.replace("row time", "latency per token"))  # not that of "grows"
-    return text if size == 1 else f"{text} (a point is {size} requests)"
+def _of_requests(reason: Finding, size: int, before: dict[str, int]) -> Finding:
+    """The reason of the steady test, whose rows are here `size` requests each, and what failed before the window."""
+    of = {"of": "request"} if size == 1 else {"of": "point", "requests_per_point": size}
+    return replace(reason, numbers={**reason.numbers, **of, **before})
 
 
 def _window(
@@ -185,7 +180,7 @@ def _window(
     order: np.ndarray,
     first: int,
     label: ServingLabel,
-    reason: str,
+    reason: Finding,
     *,
     end_ns: int | None = None,
     slope_per_s: float | None = None,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding, Severity
 from twinlens.stats.estimator.bootstrap import mean_error
 from twinlens.stats.estimator.trend import theil_sen
 from twinlens.stats.steady.changepoint import leading_outliers, leading_return, winsorised
@@ -40,12 +41,15 @@ Label = Literal[
 _POWER_ERRORS = 0.84  # standard errors by which a change must be larger than the test's bound to be seen in 4 of 5 runs
 
 
+Numbers = Mapping[str, Any]
+
+
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """A label, why, the first row it is about, the slope from there on, and what left the level meanwhile."""
 
     label: Label
-    reason: str
+    reason: Finding
     begin: int
     slope: Estimate
     period_rows: int | None = None
@@ -84,7 +88,7 @@ def judge(
     shortage = _shortage(time_s[begin:], max(2, rule.min_rows), rule.min_seconds)
     if shortage:
         untested = Estimate.absent(RATIO, "the rows are too few for a slope")
-        return Judgement("too short", f"of {time_s.size} rows, {shortage} after the start", begin, untested)
+        return Judgement("too short", _because("too-short", {"rows": time_s.size} | shortage), begin, untested)
     if weight is None:
         work = np.log(time_s) - log_time
         weight = np.exp(work - work.max())
@@ -97,7 +101,7 @@ def judge(
     turn = find_cycle(calm, [trace.row(level.begin) for level in levels], rule)
     if turn is not None:
         size, rows = turn
-        reason = f"row time swings by {100 * size:.3g} % about every {rows} rows"
+        reason = _because("cyclic", {"swing": size, "rows": rows})
         return Judgement("cyclic", reason, begin, _slope(trace, 0, rule), rows)
     return _settle(trace, levels, rule)
 
@@ -118,7 +122,7 @@ def _settle(trace: _Trace, levels: tuple[Level, ...], rule: SteadyRule, refined:
         if long_enough and is_line(points, levels[start:], rule.delta):
             return _drift(trace, trace.row(levels[start].begin), rule)
     if home is None:
-        return _unsteady(trace, f"no level holds for {100 * rule.min_fraction:.0f} % of the rows", rule)
+        return _unsteady(trace, _because("no-level", {"share": rule.min_fraction}), rule)
     row, away = _window(trace, levels, at, lambda level: same(level, home), rule)
     disturbed = weigh(
         away,
@@ -132,8 +136,7 @@ def _settle(trace: _Trace, levels: tuple[Level, ...], rule: SteadyRule, refined:
     fewest = max(rule.min_rows, int(np.ceil(rule.min_fraction * trace.calm.size)))
     shortage = _shortage(trace.time_s[row:][~away], fewest, rule.min_seconds)
     if shortage and not disturbed.heavy:
-        reason = f"the level that was reached at row {trace.skipped + row} has {shortage}"
-        return _unsteady(trace, reason, rule)
+        return _unsteady(trace, _because("level-too-short", {"row": trace.skipped + row} | shortage), rule)
     slope = _slope(trace, row, rule, away)
     if _moves(slope, rule.delta):
         begin = levels[at].begin
@@ -145,12 +148,12 @@ def _settle(trace: _Trace, levels: tuple[Level, ...], rule: SteadyRule, refined:
     faster = _faster(levels[:at], home, same, transient)
     if faster is not None:
         label: Label = "slowdown"
-        reason = _slowdown_reason(trace, faster, home)
+        reason = _slowed_down(trace, faster, home)
     elif disturbed.heavy:
-        label, reason = "disturbed", _disturbed_reason(disturbed)
+        label, reason = "disturbed", _left_its_level(disturbed)
     else:
         wanders = _wanders(trace, row, rule)
-        if wanders:
+        if wanders is not None:
             return _unsteady(trace, wanders, rule)
         label, reason = _level(trace, row, least_visible_change(slope, rule.delta), rule)
     return Judgement(label, reason, trace.skipped + row, slope, disturbed=disturbed)
@@ -166,17 +169,18 @@ def least_visible_change(slope: Estimate, delta: float) -> float | None:
     return max(delta, (slope.high - slope.low) / 2 * (errors + _POWER_ERRORS) / errors)
 
 
-def _level(trace: _Trace, row: int, visible: float | None, rule: SteadyRule) -> tuple[Label, str]:
-    rows = trace.calm.size - row
-    if visible is None:
-        return "unproven", f"no change showed in {rows} rows, which are too few that depend on each other for a slope"
-    size = f"{100 * visible:.2g} %"
-    if visible > rule.most_hidden:
-        return "unproven", f"no change showed in {rows} rows, but one of less than {size} would hardly have"
-    sure = f"a change of {size} would have shown"
-    if trace.skipped + row == 0:
-        return "flat", f"one level over all {rows} rows: {sure}"
-    return "warm-up", f"one level from row {trace.skipped + row} on, {rows} rows long: {sure}"
+def _because(code: str, numbers: Numbers, severity: Severity = "disqualifies") -> Finding:
+    """Why a run has its label; what keeps it from being ranked, unless said otherwise."""
+    return Finding(code, severity, "", numbers)
+
+
+def _level(trace: _Trace, row: int, visible: float | None, rule: SteadyRule) -> tuple[Label, Finding]:
+    begin = trace.skipped + row
+    seen: Numbers = {"rows": trace.calm.size - row, "begin": begin, "least_visible_change": visible}
+    if visible is None or visible > rule.most_hidden:
+        return "unproven", _because("unproven", seen)
+    label: Label = "flat" if begin == 0 else "warm-up"
+    return label, _because(label, seen, "notes")
 
 
 def _window(
@@ -200,32 +204,31 @@ def _window(
     return first, np.asarray(outside | (away & (np.arange(away.size) >= row)))[first:]
 
 
-def _disturbed_reason(disturbed: Disturbed) -> str:
-    count, worst = len(disturbed.stretches), disturbed.largest
-    times = "once" if count == 1 else f"{count} times"
-    longer = f"{worst.factor:.3g} times as long"
-    rows = f"rows {worst.begin_row} to {worst.end_row - 1} take {longer}"
-    return f"the level was left {times}: {rows}, which changes the figure by {100 * disturbed.effect:+.2g} %"
+def _left_its_level(disturbed: Disturbed) -> Finding:
+    worst = disturbed.largest
+    numbers = {
+        "count": len(disturbed.stretches),
+        "effect": disturbed.effect,
+        "factor": worst.factor,
+        "first": worst.begin_row,
+        "last": worst.end_row - 1,
+    }
+    return _because("left-its-level", numbers)
 
 
-def _shortage(time_s: NDArray[np.float64], rows: int, seconds: float) -> str:
-    """What a window lacks in rows or seconds, in words; empty where it lacks nothing."""
+def _shortage(time_s: NDArray[np.float64], rows: int, seconds: float) -> dict[str, Any]:
+    """What a window lacks in rows or seconds: what it has, needs, and in which unit; empty where it lacks nothing."""
     if time_s.size < rows:
-        return f"{time_s.size} rows where at least {rows} are asked for"
+        return {"have": time_s.size, "need": rows, "unit": "rows"}
     with np.errstate(over="ignore"):
         lasted = float(time_s.sum())
-    return f"{lasted:.3g} s where at least {seconds:g} s are asked for" if lasted < seconds else ""
+    return {"have": lasted, "need": seconds, "unit": "s"} if lasted < seconds else {}
 
 
-def _wanders(trace: _Trace, row: int, rule: SteadyRule) -> str:
+def _wanders(trace: _Trace, row: int, rule: SteadyRule) -> Finding | None:
     """Why the mean that is reported cannot be known: its rows, disturbances included, wander too much."""
     error, independent = mean_error(trace.log_time[row:], trace.weight[row:])
-    if error <= rule.most_error:
-        return ""
-    return (
-        f"row time wanders: the window is worth {independent:.2g} independent values, so its mean is known "
-        f"to no better than {100 * error:.2g} %"
-    )
+    return None if error <= rule.most_error else _because("wanders", {"independent": independent, "error": error})
 
 
 def _faster(levels: tuple[Level, ...], home: Level, same: Same, transient: int) -> Level | None:
@@ -234,10 +237,14 @@ def _faster(levels: tuple[Level, ...], home: Level, same: Same, transient: int) 
     return min(behind, key=lambda level: level.mean, default=None)
 
 
-def _slowdown_reason(trace: _Trace, faster: Level, last: Level) -> str:
-    longer = 100 * float(np.expm1(min(last.mean - faster.mean, 700.0)))
-    before = f"{trace.skipped + trace.row(faster.begin)} to {trace.skipped + trace.row(faster.end) - 1}"
-    return f"rows from {trace.skipped + trace.row(last.begin)} on take {longer:.3g} % longer than {before} did"
+def _slowed_down(trace: _Trace, faster: Level, last: Level) -> Finding:
+    numbers = {
+        "begin": trace.skipped + trace.row(last.begin),
+        "longer": float(np.expm1(min(last.mean - faster.mean, 700.0))),
+        "first": trace.skipped + trace.row(faster.begin),
+        "last": trace.skipped + trace.row(faster.end) - 1,
+    }
+    return _because("slowdown", numbers)
 
 
 def _drift(
@@ -248,16 +255,11 @@ def _drift(
     disturbed: Disturbed = UNDISTURBED,
 ) -> Judgement:
     slope = _slope(trace, row, rule, away)
-    if slope.value is None or slope.low is None or slope.high is None:
-        reason = "row time follows a line rather than a level"
-    else:
-        word = "grows" if slope.value > 0 else "falls"
-        bounds = f"({100 * slope.low:+.3g} to {100 * slope.high:+.3g} %)"
-        reason = f"row time {word} by {100 * abs(slope.value):.3g} % {bounds} and has not levelled"
+    reason = Finding("drift", "disqualifies", evidence={"change": slope})
     return Judgement("drift", reason, trace.skipped + row, slope, disturbed=disturbed)
 
 
-def _unsteady(trace: _Trace, reason: str, rule: SteadyRule) -> Judgement:
+def _unsteady(trace: _Trace, reason: Finding, rule: SteadyRule) -> Judgement:
     return Judgement("no steady state", reason, trace.skipped, _slope(trace, 0, rule))
 
 

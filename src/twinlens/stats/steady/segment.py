@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
 from twinlens.stats.estimator.shuffled import FEWEST_WINDOWS, noise_alone
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
 from twinlens.stats.steady.label import Label, judge, least_visible_change
@@ -40,7 +41,7 @@ class Steadiness:
 
     label: Label
     ranked: bool
-    reason: str
+    reason: Finding
     steady_begin: int
     steady_end: int
     windows: tuple[int, ...]

@@ -11,6 +11,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.stats.estimator.repeats import Kind, over_runs
 from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.metrics.quality import Gate
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
 
 # What may be below 0; all else is an amount.
@@ -30,7 +31,7 @@ class Verdict:
 
     label: str
     ranked: bool
-    reason: str
+    reason: Finding
     begin_row: int
     end_row: int
     begin_s: float
@@ -60,7 +61,8 @@ class Summary:
     """What one run's rows come to. Derived: it can be deleted and rebuilt from the run folder.
 
     `identity` is equal for runs that are repeats of each other: all that was asked but the repeat, and who ran it;
-    `asked` only all that was asked. `machine` is None where nothing was recorded of it.
+    `asked` only all that was asked. `machine` is None where nothing was recorded of it. `notes`: what an executor of
+    somebody else, or of an older version, said in sentences of its own.
     """
 
     run: str
@@ -73,7 +75,7 @@ class Summary:
     rows: int
     verdict: Verdict
     metrics: dict[str, Estimate]
-    gate: dict[str, Any] | None = None
+    gate: Gate | None = None
     notes: tuple[str, ...] = ()
     identity: str = ""
     attempt: int = 1

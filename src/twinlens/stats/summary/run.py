@@ -13,42 +13,41 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
-from twinlens.stats.client.validity import ClientVerdict
 from twinlens.stats.finding.checks import Seen, findings
 from twinlens.stats.metrics.energy import EnergyScope, energy
 from twinlens.stats.metrics.inference import inference_metrics, inference_steadiness
 from twinlens.stats.metrics.memory import peak_memory
-from twinlens.stats.metrics.quality import gate
+from twinlens.stats.metrics.quality import Gate, gate
 from twinlens.stats.metrics.training import training_metrics, training_steadiness
 from twinlens.stats.paired.machine import machine_of, model_of, precision_of
-from twinlens.stats.serving.planned_hits import prefix_notes
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
 from twinlens.stats.steady.segment import Steadiness, SteadyRule
 from twinlens.stats.summary.group import Machine, Summary, Verdict
 from twinlens.stats.summary.serving import is_served, nothing, served
 from twinlens.units import BYTES
 
-SUMMARY_SCHEMA = 4
+SUMMARY_SCHEMA = 5
 
 
 def summarise(run: Run) -> Summary:
     """The summary of a run in any state, with or without rows."""
-    client: ClientVerdict | None = None
-    if is_served(run):
-        metrics, verdict, units_of_work, client = served(run, _rule(run))
+    came_to = served(run, _rule(run)) if is_served(run) else None
+    if came_to is not None:
+        metrics, verdict, units_of_work = came_to.metrics, came_to.verdict, came_to.work
     else:
         metrics, verdict, units_of_work = _training(run) if run.lens == "training" else _inference(run)
+    client, server = (came_to.client, came_to.server) if came_to else (None, ())
     metrics["peak_bytes"] = (
         Estimate.absent(BYTES, "the memory of a server cannot be seen from its client")
         if _is_attached(run)
         else peak_memory(
             run.telemetry,
-            is_server=bool(run.raw.get("server")),
+            is_server=run.sections.server is not None,
             on_gpu=_energy_scope(run) == "gpu",
-            allocator=run.raw.get("device_memory"),
+            allocator=run.sections.device_memory,
         )
     )
-    energy_rows = run.telemetry.slice(0, 0) if run.raw.get("pairing") or _is_attached(run) else run.telemetry
+    energy_rows = run.telemetry.slice(0, 0) if run.sections.pairing or _is_attached(run) else run.telemetry
     why_no_energy, scope = _why_no_energy(run), _energy_scope(run)
     metrics |= energy(
         energy_rows, verdict.begin_s, verdict.end_s, units_of_work, why_no_energy, scope, _evaluations(run)
@@ -68,24 +67,21 @@ def summarise(run: Run) -> Summary:
         verdict=verdict,
         metrics=metrics,
         gate=compared,
-        notes=(
-            *(run.facts.notes if run.facts else ()),
-            *(client.reasons + client.notes if client else ()),
-            *_left_out(run),
-            *prefix_notes(run),
-        ),
+        notes=run.facts.notes if run.facts else (),
         identity=_identity(run),
         asked=_asked(run),
         machine=machine_of(run),
-        findings=findings(Seen(run, metrics, verdict, client, compared)),
+        findings=findings(Seen(run, metrics, verdict, client, compared, server)),
         error=run.error,
-        attempt=int(run.raw.get("attempt", 1)),
+        attempt=run.sections.attempt,
     )
 
 
 def to_json(summary: Summary) -> dict[str, Any]:
     """A summary as plain data, schema first."""
-    data = {"schema": SUMMARY_SCHEMA} | asdict(replace(summary, metrics={}, findings=()))
+    data = {"schema": SUMMARY_SCHEMA} | asdict(replace(summary, metrics={}, findings=(), gate=None))
+    data["verdict"]["reason"] = summary.verdict.reason.to_json()
+    data["gate"] = summary.gate.to_json() if summary.gate else None
     data["findings"] = [one.to_json() for one in summary.findings]
     data["ranked"] = summary.ranked
     data["metrics"] = {name: estimate.to_json() for name, estimate in summary.metrics.items()}
@@ -94,7 +90,7 @@ def to_json(summary: Summary) -> dict[str, Any]:
 
 def from_json(data: dict[str, Any]) -> Summary:
     """The inverse of `to_json`; one of before findings were made has none. Raises KeyError or TypeError otherwise."""
-    made = ("schema", "metrics", "verdict", "notes", "findings", "ranked", "machine")
+    made = ("schema", "metrics", "verdict", "notes", "findings", "ranked", "machine", "gate")
     rest = {key: value for key, value in data.items() if key not in made}
     return Summary(
         **rest,
@@ -102,13 +98,14 @@ def from_json(data: dict[str, Any]) -> Summary:
         notes=tuple(data["notes"]),
         findings=tuple(Finding.from_json(one) for one in data.get("findings", ())),
         machine=Machine(**data["machine"]) if data.get("machine") else None,
+        gate=Gate.from_json(data["gate"]) if data.get("gate") else None,
         metrics={name: Estimate.from_json(found) for name, found in data["metrics"].items()},
     )
 
 
 def _verdict_from_json(data: dict[str, Any]) -> Verdict:
-    known = data.get("disturbed")
-    return Verdict(**(data | {"disturbed": Disturbed.from_json(known) if known else UNDISTURBED}))
+    known, reason = data.get("disturbed"), Finding.from_json(data["reason"])
+    return Verdict(**(data | {"reason": reason, "disturbed": Disturbed.from_json(known) if known else UNDISTURBED}))
 
 
 def _training(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]]:
@@ -187,20 +184,9 @@ def _verdict(steadiness: Steadiness, begin_ns: np.ndarray, end_ns: np.ndarray) -
     )
 
 
-def _left_out(run: Run) -> tuple[str, ...]:
-    """Rows of a trace that asked for no answer or had no prompt: nothing could be sent for them."""
-    count = int(run.raw.get("unusable_trace_rows", 0))
-    many = "s of the trace were" if count != 1 else " of the trace was"
-    return (
-        (f"{count:,} row{many} not played: without a prompt or an answer there is nothing to ask for.",)
-        if count
-        else ()
-    )
-
-
 def _is_attached(run: Run) -> bool:
     """Whether it asked a server that somebody else had started: this machine is then its client's only."""
-    return bool(run.raw.get("client") and not run.raw.get("server"))
+    return run.sections.client is not None and run.sections.server is None
 
 
 def _energy_scope(run: Run) -> EnergyScope | None:
@@ -213,7 +199,7 @@ def _energy_scope(run: Run) -> EnergyScope | None:
 def _why_no_energy(run: Run) -> str:
     if _is_attached(run):
         return "the energy of a server cannot be read from its client"
-    if run.raw.get("pairing"):
+    if run.sections.pairing:
         return "points took turns, and a counter goes on counting through all of them"
     fact = run.facts.executor.facts.get("power.source") if run.facts else None
     if fact is None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
+from twinlens.record.finding import Finding
 from twinlens.record.request import Requests
 from twinlens.record.run import Run
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.client.observed import observe
-from twinlens.stats.client.validity import Calibration, ClientVerdict, client_verdict
+from twinlens.stats.client.validity import ClientVerdict, client_verdict
 from twinlens.stats.metrics.quality import fidelity
 from twinlens.stats.peers.variants import variants
 from twinlens.stats.server.metrics import ServerFigures, server_figures
@@ -43,8 +43,22 @@ def is_served(run: Run) -> bool:
     return isinstance(workload, InferenceWorkload) and workload.arrival.kind in _LOOPS
 
 
-def served(run: Run, rule: SteadyRule) -> tuple[dict[str, Estimate], Verdict, dict[str, float], ClientVerdict | None]:
-    """Metrics, verdict, work done in the window (for energy), and the client's verdict where a client was recorded."""
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a served run came to. `work`: done in the window, for energy. `client`: None where none was recorded.
+
+    `server`: what the server's own figures lack, and where they and the client's differ.
+    """
+
+    metrics: dict[str, Estimate]
+    verdict: Verdict
+    work: dict[str, float]
+    client: ClientVerdict | None = None
+    server: tuple[Finding, ...] = ()
+
+
+def served(run: Run, rule: SteadyRule) -> Served:
+    """What the rows of a served run come to."""
     workload = run.spec.workload
     assert isinstance(workload, InferenceWorkload)
     # Without the waiting of points that take turns: every window, rate and wait is of the time that was its own.
@@ -55,20 +69,19 @@ def served(run: Run, rule: SteadyRule) -> tuple[dict[str, Estimate], Verdict, di
     metrics |= planned_hits(run)
     metrics |= waits(requests, window.rows, run.spec.point, overlap(requests, window)) if window else {}
     if window is None:
-        return metrics, nothing(), {}, None
+        return Served(metrics, nothing(), {})
     client = _client(run, requests, window, metrics, loop)
     metrics |= client.metrics if client else {}
     told = _told(run, requests, window)
-    if told is not None:
-        metrics |= told.metrics
-        client = replace(client, notes=client.notes + told.notes) if client else None
+    metrics |= told.metrics if told else {}
     ended = (requests.end_ns >= window.begin_ns) & (requests.end_ns <= window.end_ns)
     done = ended & (requests.outcome == "ok")
     work = {
         "energy_per_request_j": float(done.sum()),
         "energy_per_output_token_j": float(requests.output_tokens[done].sum()),
     }
-    return metrics, _verdict(_on_clock(window, run.requests), client), work, client
+    verdict = _verdict(_on_clock(window, run.requests), client)
+    return Served(metrics, verdict, work, client, told.notes if told else ())
 
 
 def peers(run: Run) -> dict[str, Estimate]:
@@ -82,7 +95,7 @@ def peers(run: Run) -> dict[str, Estimate]:
 
 def nothing() -> Verdict:
     """The verdict on a run without rows."""
-    return Verdict("too short", False, "there are no rows", 0, 0, 0.0, 0.0)
+    return Verdict("too short", False, Finding("no-rows", "disqualifies"), 0, 0, 0.0, 0.0)
 
 
 def _on_clock(window: Window, requests: Requests) -> Window:
@@ -114,47 +127,38 @@ def _verdict(window: Window, client: ClientVerdict | None) -> Verdict:
     if client is None or client.valid:
         return found
     # What the server did cannot be told from what the client did, so that comes first.
-    return replace(found, label="invalid", ranked=False, reason=" ".join(client.reasons))
+    return replace(found, label="invalid", ranked=False, reason=client.limit)
 
 
 def _client(
     run: Run, requests: Requests, window: Window, metrics: dict[str, Estimate], loop: LoopKind
 ) -> ClientVerdict | None:
-    """None where no client over a network was recorded: an engine in this process has no lateness of its own.
-
-    `client` in run.json is what the client counted, `calibration` what it did against the null server.
-    """
-    record: dict[str, Any] | None = run.raw.get("client")
+    """None where no client over a network was recorded: an engine in this process has no lateness of its own."""
+    record = run.sections.client
     if record is None:
         return None
-    known = run.raw.get("calibration")
-    calibration = Calibration(**known) if known else None
     observed = observe(
         requests,
         window,
         metrics,
         loop=loop,
         read_lag_ns=_column(run, "lag_ns"),
-        merged_reads=int(record.get("merged_reads", 0)),
-        stamped_by_kernel=record.get("stamps") == "kernel",
+        merged_reads=record.merged_reads,
+        stamped_by_kernel=record.stamps == "kernel",
     )
-    bound_ns = record.get("clock_bound_ns")
-    observed = replace(
-        observed,
-        lost=tuple(f"{said[:1].upper()}{said[1:]}." for said in record.get("lost", ())),
-        clock_bound_s=None if bound_ns is None else bound_ns / 1e9,
-    )
-    return client_verdict(observed, calibration)
+    bound_ns = record.clock_bound_ns
+    observed = replace(observed, lost=record.lost, clock_bound_s=None if bound_ns is None else bound_ns / 1e9)
+    return client_verdict(observed, run.sections.calibration)
 
 
 def _told(run: Run, requests: Requests, window: Window) -> ServerFigures | None:
     """What the server said of itself; None for a run in which nobody asked it (an engine in this process)."""
-    record: dict[str, Any] | None = run.raw.get("server_metrics")
-    if record is None:
+    reading = run.sections.server_metrics
+    if reading is None:
         return None
     fact = run.facts.executor.facts.get("serving.max_sequences") if run.facts else None
     slots = fact.value if fact is not None and isinstance(fact.value, int) and fact.value > 0 else None
-    return server_figures(run.server_samples, record, requests, window, slots)
+    return server_figures(run.server_samples, reading, requests, window, slots)
 
 
 def _column(run: Run, name: str) -> np.ndarray:

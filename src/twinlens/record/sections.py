@@ -1,0 +1,83 @@
+"""What run.json holds beside what was asked and who ran: a type for every section that is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from twinlens.record.checked import checked
+from twinlens.record.client import Calibration, ClientSection
+from twinlens.record.compliance import ComplianceTest
+from twinlens.record.server_metrics import ServerReading
+from twinlens.record.slice import Pairing
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """The allocator's peaks over the rows, in bytes: what it gave out, and what it kept from the device for that."""
+
+    allocated_peak_bytes: int
+    reserved_peak_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sections:
+    """Each section, absent where the run has none.
+
+    `state`: as it was written down; `Run.state` knows of runs that were killed since. `place`: where the
+    work was done, as `Run.place` says it. `attempt`: which one at its
+    repeat, from 1. `rows`: how many there were at the end. `took_s`: wall time of a run of a search. `extended`: how
+    often the run was doubled until it had settled. `refused`: it was never measured, as its precision cannot be had
+    here. `unusable_trace_rows`: rows of a trace that could not be sent. `pairing`: with whom it took turns. `client`,
+    `calibration`: what a client over a network counted, and what it could do. `server`: the launched server, as it was
+    written down. `server_metrics`: how the server's own figures were read. `guards`: the rulings.
+    """
+
+    state: str = "finished"
+    place: str | None = None
+    attempt: int = 1
+    rows: int | None = None
+    took_s: float | None = None
+    extended: int = 0
+    refused: bool = False
+    unusable_trace_rows: int = 0
+    device_memory: DeviceMemory | None = None
+    pairing: Pairing | None = None
+    client: ClientSection | None = None
+    calibration: Calibration | None = None
+    server: Mapping[str, Any] | None = None
+    server_metrics: ServerReading | None = None
+    guards: tuple[ComplianceTest, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """From a whole run.json, of older versions too. Raises ValueError, KeyError or TypeError for a broken one."""
+        known = {name: data[name] for name in _PLAIN if data.get(name) is not None}
+        kinds = {name: read(data[name]) for name, read in _KINDS.items() if data.get(name) is not None}
+        return checked(cls, known | kinds)
+
+
+def _guards(found: Iterable[Mapping[str, Any]]) -> tuple[ComplianceTest, ...]:
+    return tuple(map(ComplianceTest.from_json, found))
+
+
+_PLAIN = (
+    "state",
+    "place",
+    "attempt",
+    "rows",
+    "took_s",
+    "extended",
+    "refused",
+    "unusable_trace_rows",
+    "device_memory",
+    "server",
+)
+_KINDS: dict[str, Callable[[Any], Any]] = {
+    "pairing": Pairing.from_json,
+    "client": ClientSection.from_json,
+    "calibration": Calibration.from_json,
+    "server_metrics": ServerReading.from_json,
+    "guards": _guards,
+}

@@ -1,0 +1,103 @@
+"""What to try, one sentence for each code. The page of a code says more: `twinlens explain CODE`."""
+
+from __future__ import annotations
+
+_LONGER = "Measure longer: raise protocol.duration_s."
+_QUIET = "Stop other programs, or compare in pairs with protocol.pairing."
+_LOG = "Read the server's log: server.log in the run folder of a launched one."
+_CLIENT = "Free the client's processors, use several clients (executor.options.clients), or offer less."
+_CLOCK = "Lock the clock, cool the machine, or measure longer."
+_CHECK = "Turn off the server's cache of answers, or find out why it answers otherwise under load."
+
+ADVICE = {
+    # steadiness
+    "no-rows": "Read the error of the run, and measure it again.",
+    "too-short": _LONGER,
+    "level-too-short": _LONGER,
+    "few-answers": "Measure longer, and read why the other requests failed.",
+    "shorter-than-stays": _LONGER,
+    "cyclic": "Look for work that comes at fixed times (a cleaner, a sampler, a checkpoint), and measure many cycles.",
+    "no-level": _QUIET,
+    "wanders": _LONGER,
+    "unproven": "Measure longer (four times the rows halve what can hide), or on a quieter machine.",
+    "slowdown": "Look at clocks, heat and memory from that row on; the causes name what went with it.",
+    "drift": "Measure longer, until the level holds; look for heat, fragmentation, and a cache that fills.",
+    "left-its-level": _QUIET,
+    "disturbed": _QUIET,
+    "change-unseen": "Measure longer (four times the rows halve what can hide), or on a quieter machine.",
+    "extended": "Raise protocol.duration_s so that runs settle at the first time, and set protocol.extend = 0.",
+    "rows-scatter": "Pin the clock and the threads, and stop other programs.",
+    "retaken": "Nothing, or protocol.retakes = 0 to see the machine as it is.",
+    "given-twice": "Nothing; to have repeats, measure again.",
+    # requests and the server
+    "overload": "Offer less, or search for the highest rate within the SLO: --at rate_per_s=search.",
+    "failing": "Read the reasons of the failures; offer less, or give the server more room.",
+    "requests-failed": "Read the reasons: HTTP 429 and 503 are a server that sheds load.",
+    "mostly-failed": "Read the reasons, mend the server or the request, and measure again.",
+    "server-died": _LOG,
+    "slo-missed": "Offer less, or search for the highest rate within the SLO: --at rate_per_s=search.",
+    "slo-unclear": "Measure longer: a quantile of 99 % needs some hundreds of requests.",
+    "empty-slots": "Take longer slices: twice the protocol.slice_s halves the share.",
+    "trace-rows-left-out": "Complete the rows of the trace, or leave them out of it.",
+    "prefix-below-block": "Take a prefix of several blocks: raise workload.prefix.tokens.",
+    "counts-disagree": "Measure a server that nobody else asks.",
+    "first-tokens-disagree": "Measure near the server, and one that nobody else asks.",
+    "server-metrics-not-read": "Turn the server's metrics page on, or name it: executor.options.metrics_url.",
+    "server-readings-failed": "Read less often: raise protocol.telemetry_s.",
+    "server-restarted": _LOG,
+    "server-read-no-further": "Measure again; the rows of the client are whole.",
+    # the client
+    "client-limit": _CLIENT,
+    "client-lost": "Find out why the client ended, and measure again.",
+    "client-loaded": _CLIENT,
+    "sent-late": _CLIENT,
+    "arrivals-late": _CLIENT,
+    "read-late": _CLIENT,
+    "chunks-merged": _CLIENT,
+    "rate-off-plan": _CLIENT,
+    "gaps-off-plan": _CLIENT,
+    "arrivals-in-bursts": _CLIENT,
+    "not-calibrated": "Measure with this version, which calibrates the client before each run.",
+    "read-late-stamped": _CLIENT,
+    # the machine
+    "cause": "Stop the other programs, cool or unlock the clock, add memory; or compare in pairs: protocol.pairing.",
+    "no-cause-found": "Sample more often (protocol.telemetry_s) and look at the timeline in the report.",
+    "shared-machine": _QUIET,
+    "throttled": "For heat, look at the cooling; for the power cap, compare power.limit_w between machines.",
+    "clock-moves": _CLOCK,
+    "still-warming": "Measure longer: duration_s = 900 and steady_s = 600 on an accelerator.",
+    # what ran, and how good it is
+    "precision-differs": "Declare the format that ran, or take a precision that the model's layers support.",
+    "fidelity-failed": "Take the next wider precision, or trained weights.",
+    "out-of-tolerance": "Take the next wider precision, or trained weights.",
+    "guard-failed": _CHECK,
+    "diverged": "Lower the learning rate, clip gradients, or take bf16, which reaches as far as fp32.",
+    "target-missed": "Train longer, or ask for a loss that this model can reach on this data.",
+    "impossible-share": "Measure again on a quiet machine: the ceiling was disturbed, or the data lay in a cache.",
+    "steps-skipped": "If they go on, lower the learning rate or take bf16, which needs no loss scale.",
+    # what the executor says of itself
+    "on-cpu": 'Do what the sentence says, or set executor.device = "cpu" to choose it.',
+    "random-weights": "Give a folder with trained weights as workload.model where quality matters.",
+    "random-weights-served": "Give a folder with trained weights as workload.model where answers matter.",
+    "fp8-eager": 'Set executor.graph = "compiled".',
+    "fp16-emulated": "Take bf16 on this CPU.",
+    "fidelity-not-compared": "Free memory on the device, or take a smaller model.",
+    "layers-left-wide": "Nothing, or a model whose layers have such sizes.",
+    "launch-bound": 'Set executor.graph = "compiled", or a larger batch.',
+    "not-streamed": "Take a server or a path that streams.",
+    "no-usage-streamed": "Turn on usage in streamed answers at the server (stream_options.include_usage).",
+    "page-silent": "Measure again when the server has less to do.",
+    "launcher-untried": "Compare the record of the run with the server's log.",
+    # ratios by turns
+    "few-rounds": "Measure longer, or take shorter slices: protocol.slice_s.",
+    "ratio-drifts": _LONGER,
+    "drift-unseen": _LONGER,
+    # searches
+    "search-unclear": "Measure longer at each value: raise protocol.duration_s.",
+    "search-budget": "Raise search.most_points.",
+    "search-seconds-spent": "Raise search.budget_s.",
+    "search-client-limit": _CLIENT,
+    "search-run-failed": "Mend what the error names, and run the search again: it goes on.",
+    "search-none": "Lower search.least, or loosen the SLO.",
+    "search-all": "Raise search.most.",
+}

@@ -1,0 +1,117 @@
+"""The rulings of the compliance checks, in words: why each check passed, failed, or could not tell."""
+
+from __future__ import annotations
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
+from twinlens.reporting.wording.number import number, numbers, span
+
+_FAULTS = {
+    "fewer_than_chunks": "claim fewer tokens than they have chunks",
+    "over_limit": "claim more tokens than were asked for",
+    "limit_not_reached": "say they ended for length before it was reached",
+    "not_finished": "give no reason to end",
+    "went_on": "go on after the reason to end",
+    "more_than_bytes": "claim more tokens than their text has bytes",
+}
+_REFERENCES = {"asked": "what was asked for", "alone": "the same answers alone"}
+
+
+def _estimate(finding: Finding, name: str) -> Estimate:
+    return finding.evidence[name]
+
+
+def _repeat_decode(finding: Finding) -> str:
+    most = f"{number(finding, 'most_faster'):.0%}"
+    said = f"the same request again takes {span(_estimate(finding, 'decode_time_ratio'))} of the decode time of others"
+    return {
+        "pass": said,
+        "fail": f"{said}: more than {most} faster, as from a cache of answers",
+        "open": f"{said}, which leaves open whether it is over {most} faster",
+        "few": f"{said}; too few answers for an interval",
+    }[number(finding, "told")]
+
+
+def _token_faults(finding: Finding) -> str:
+    answers, faults = numbers(finding, "answers", "faults")
+    return f"of {answers} answers {', '.join(f'{faults[name]} {_FAULTS[name]}' for name in _FAULTS if name in faults)}"
+
+
+def _first_token_differs(finding: Finding) -> str:
+    other, answers = numbers(finding, "other", "answers")
+    return f"{other} of {answers} streamed answers begin otherwise than the same answers in one piece"
+
+
+def _tokens_inflated(finding: Finding) -> str:
+    ratio = span(_estimate(finding, "claimed_per_recounted"))
+    return f"answers claim {ratio} times the tokens that the server itself counts in their text"
+
+
+def _few_counted(finding: Finding) -> str:
+    answers, fewest = numbers(finding, "answers", "fewest")
+    return f"{answers} answers with a count, and {fewest} are needed"
+
+
+def _counts_agree(finding: Finding) -> str:
+    answers, compared = numbers(finding, "answers", "first_tokens_compared")
+    agree = f"the counts of {answers} answers agree with their chunks and text"
+    return agree if compared else f"{agree}; the first token could not be compared"
+
+
+def _differs_alone(finding: Finding) -> str:
+    alone = span(_estimate(finding, "parts_per_token_alone"))
+    return f"the server does not answer twice alike even alone: texts part at {alone} of the tokens"
+
+
+def _texts_part(finding: Finding) -> str:
+    load, alone = (span(_estimate(finding, f"parts_per_token_{name}")) for name in ("under_load", "alone"))
+    limit = f"{number(finding, 'limit'):.2g}"
+    said = f"texts under load part from those alone at {load} of the tokens, alone from alone at {alone}"
+    return {
+        "pass": said,
+        "fail": f"{said}; at most {limit} is allowed",
+        "open": f"{said}: too few tokens to say if that is over {limit}",
+    }[number(finding, "told")]
+
+
+def _few_lengths(finding: Finding) -> str:
+    answers, fewest, reference = numbers(finding, "answers", "fewest", "reference")
+    return f"{answers} answers can be compared with {_REFERENCES[reference]}, and {fewest} are needed"
+
+
+def _length_ratio(finding: Finding) -> str:
+    reference, margin = _REFERENCES[number(finding, "reference")], f"± {number(finding, 'margin'):.0%}"
+    said = f"answers under load are {span(_estimate(finding, 'length_ratio'))} times as long as {reference}"
+    return {
+        "pass": said,
+        "fail": f"{said}, outside {margin}",
+        "open": f"{said}: open whether within {margin}",
+        "few": f"{said}; too few for an interval",
+    }[number(finding, "told")]
+
+
+def _load_is_alone(finding: Finding) -> str:
+    in_flight = number(finding, "mean_in_flight")
+    return f"{in_flight:.2g} requests were under way on average: under load is alone here"
+
+
+CLAUSES = {
+    "no-decoding-seen": lambda finding: (
+        "answers of one chunk show no decoding, so a cache of answers cannot be told from one of prefixes"
+    ),
+    "repeat-decode": _repeat_decode,
+    "token-faults": _token_faults,
+    "first-token-differs": _first_token_differs,
+    "tokens-inflated": _tokens_inflated,
+    "no-usage": lambda finding: "the server counts no tokens (no usage)",
+    "few-counted": _few_counted,
+    "counts-agree": _counts_agree,
+    "none-asked-again": lambda finding: "no answers under load could be asked again alone",
+    "differs-alone": _differs_alone,
+    "texts-part": _texts_part,
+    "few-lengths": _few_lengths,
+    "length-ratio": _length_ratio,
+    "load-is-alone": _load_is_alone,
+    "not-over-http": lambda finding: "this executor's answers cannot be listened to: guards are for servers over HTTP",
+    "no-answer-heard": lambda finding: "no answer under load was heard: none came, or other client processes took them",
+}

@@ -1,0 +1,102 @@
+"""What an executor says of itself that a reader must know beside the numbers, in words."""
+
+from __future__ import annotations
+
+from twinlens.record.finding import Finding
+from twinlens.reporting.wording.number import number, numbers
+
+
+def _random_weights(finding: Finding) -> str:
+    return (
+        f"{finding.subject} has random weights made from its config: speed and memory do not depend on their values, "
+        "but fidelity figures say how the arithmetic differs, not what a trained model would lose."
+    )
+
+
+def _fidelity_not_compared(finding: Finding) -> str:
+    needed, device = numbers(finding, "needed_bytes", "device")
+    return (
+        f"Fidelity was not measured: the fp32 weights to compare with ({needed / 1e9:.0f} GB) do not fit "
+        f"into what {device} has free, so the model was made in 16 bits."
+    )
+
+
+def _layers_left_wide(finding: Finding) -> str:
+    layers, sizes, need_in, need_out = numbers(finding, "layers", "sizes", "divide_in", "divide_out")
+    return (
+        f"{layers} linear layers stay in bf16 ({', '.join(sizes)}): the {finding.subject} kernel wants inputs that "
+        f"divide by {need_in}" + (f" and outputs by {need_out}." if need_out > 1 else ".")
+    )
+
+
+def _launch_bound(finding: Finding) -> str:
+    took_s, busy_s = numbers(finding, "took_s", "busy_s")
+    return (
+        f"Launch-bound: one {finding.subject} takes {1e3 * took_s:.2f} ms and its kernels {1e3 * busy_s:.2f} ms of it, "
+        'so this measures how fast the processor launches kernels; executor.graph = "compiled" captures them.'
+    )
+
+
+def _compiled(finding: Finding) -> str:
+    took_s = number(finding, "took_s")
+    return f"Compiling took {took_s:.1f} s before the first row; counted FLOP are those of the same model run eagerly."
+
+
+def _replayed(finding: Finding) -> str:
+    run, recorded = numbers(finding, "run", "recorded_utc")
+    return f"Replayed from {run}, recorded {recorded}; nothing was measured anew."
+
+
+def _length_forced(finding: Finding) -> str:
+    asked = "Requests carry ignore_eos and min_tokens, which ask for answers of the full length"
+    if finding.numbers.get("heeded") is False:
+        return f"{asked}, and the server takes these fields and does not heed them: a short answer counts as cut off."
+    return f"{asked}; one that ends sooner counts as cut off."
+
+
+def _launcher_untried(finding: Finding) -> str:
+    return (
+        f"The launcher of {finding.subject} was tested on recorded output only: check its flags and facts against "
+        "the log."
+    )
+
+
+SENTENCES = {
+    "on-cpu": lambda finding: f"This run is on the CPU: {number(finding, 'reason')}.",
+    "random-weights": _random_weights,
+    "random-weights-served": lambda finding: (
+        "The weights are random: speed is as with trained ones of this shape, but answers mean nothing and loop, "
+        "and speculation looks better than it is."
+    ),
+    "fp8-eager": lambda finding: (
+        'fp8 training run eagerly casts slower than it multiplies: executor.graph = "compiled" is its way.'
+    ),
+    "fp16-emulated": lambda finding: "fp16 on this CPU is emulated: expect it to be slower than fp32.",
+    "fidelity-not-compared": _fidelity_not_compared,
+    "layers-left-wide": _layers_left_wide,
+    "launch-bound": _launch_bound,
+    "compiled-first": _compiled,
+    "fake-executor": lambda finding: "A fake executor: laws, not hardware.",
+    "replayed": _replayed,
+    "length-free": lambda finding: (
+        "Answers are as long as the model likes: tokens are counted as they came, and another server may do other work."
+    ),
+    "length-forbidden": lambda finding: (
+        "The server forbids forced lengths: an answer that ends by itself before its limit counts as cut off."
+    ),
+    "length-forced": _length_forced,
+    "not-streamed": lambda finding: (
+        "The server does not stream: it answered stream=true with one piece of JSON, so the time to first token is "
+        "that of the whole answer."
+    ),
+    "no-usage-streamed": lambda finding: (
+        "The server sends no usage while it streams: tokens are counted by chunks, or by the limit reached."
+    ),
+    "no-kernel-stamps": lambda finding: (
+        "No receive stamps of the kernel here: times are those at which the client read."
+    ),
+    "page-silent": lambda finding: (
+        f"The server did not answer {finding.subject} in time: what stands only there is not in its record."
+    ),
+    "launcher-untried": _launcher_untried,
+}

@@ -1,0 +1,131 @@
+"""Findings in words: a sentence, a clause, a label of two words, and what to try."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from twinlens.record.finding import IN_WORDS, Finding
+from twinlens.reporting.display import clean
+from twinlens.reporting.wording import (
+    client,
+    compliance,
+    executor,
+    machine,
+    paired,
+    quality,
+    search,
+    server,
+    serving,
+    steadiness,
+)
+from twinlens.reporting.wording.advice import ADVICE
+from twinlens.reporting.wording.number import number, subject_of
+
+Sentence = Callable[[Finding], str]
+_ENDS = (".", "!", "?", "…")
+
+
+def sentence_of(finding: Finding) -> str:
+    """What was found, as one sentence safe to show; a code of a newer version gives a general one."""
+    text = _made(finding, SENTENCES, CLAUSES)
+    if text is None:
+        about = f" ({subject_of(finding)})" if finding.subject else ""
+        weight = {"disqualifies": "so the run is not ranked", "warns": "read it with care"}.get(finding.severity)
+        text = f"A check found {finding.code!r}{about}{f': {weight}' if weight else ''}."
+    text = clean(text, 600)
+    text = text if finding.code in SENTENCES else text[:1].upper() + text[1:]
+    return text if text[-1:] in _ENDS else f"{text}."
+
+
+def clause_of(finding: Finding) -> str:
+    """The same without a full stop, to stand in brackets or after a colon."""
+    text = _made(finding, CLAUSES, SENTENCES)
+    text = clean(short(finding.code) if text is None else text, 600)
+    return text[:-1] if text.endswith(".") else text
+
+
+def advice_of(finding: Finding) -> str:
+    """What to try, as one sentence; "" where there is nothing to be done, and for a code of a newer version."""
+    return ADVICE.get(finding.code, "")
+
+
+def short(code: str) -> str:
+    """A code as a label of two or three words: "SLO missed"."""
+    words = [*clean(code, 40).split("-")]
+    return " ".join(["SLO" if words[0] == "slo" else words[0], *words[1:]])
+
+
+def standing(label: str) -> str:
+    """A label of a run or a group in words: "warm-up" is a run that became steady after one."""
+    words = {"flat": "steady", "warm-up": "steady after warm-up"}
+    parts = (words.get(part) or (short(part) if part in SENTENCES else clean(part, 60)) for part in label.split(" / "))
+    return " / ".join(dict.fromkeys(parts))
+
+
+def _made(finding: Finding, first: Mapping[str, Sentence], then: Mapping[str, Sentence]) -> str | None:
+    make = first.get(finding.code) or then.get(finding.code)
+    try:
+        return make(finding) if make else None
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        return None  # numbers that the sentence does not know: of another version, or edited by hand
+
+
+def _reasons(finding: Finding) -> str:
+    if not finding.because:
+        raise ValueError("nothing is said of why")
+    return " ".join(map(sentence_of, finding.because))
+
+
+def _client_limit(finding: Finding) -> str:
+    return f"The client was at its limit, so the server cannot be told from it: {_reasons(finding)}"
+
+
+def _guard_failed(finding: Finding) -> str:
+    return f"The guard {finding.subject!r} failed: {clause_of(finding.because[0])}."
+
+
+def _no_go(finding: Finding) -> str:
+    if not finding.because:
+        raise ValueError("no limit is named")
+    return f"The fidelity gate says no-go: {'; '.join(map(clause_of, finding.because))}."
+
+
+def _labelled(finding: Finding) -> str:
+    return f"{number(finding, 'label')}: {clause_of(finding.because[0])}"
+
+
+def _was_overloaded(finding: Finding) -> str:
+    return f"an earlier run was in overload; {clause_of(finding.because[0])}"
+
+
+def _client_was_the_limit(finding: Finding) -> str:
+    return f"the client was the limit, not the server: {_reasons(finding)}"
+
+
+CLAUSES: dict[str, Sentence] = {
+    **steadiness.CLAUSES,
+    **serving.CLAUSES,
+    **quality.CLAUSES,
+    **compliance.CLAUSES,
+    **paired.CLAUSES,
+    **search.CLAUSES,
+    "label-decides": _labelled,
+    "overload-before": _was_overloaded,
+    "search-client-limit": _client_was_the_limit,
+    "client-limit": _reasons,
+    IN_WORDS: lambda finding: str(number(finding, "text")),
+}
+"""What stands in brackets or after a colon: reasons of labels, of checks, and of answers."""
+SENTENCES: dict[str, Sentence] = {
+    **steadiness.SENTENCES,
+    **serving.SENTENCES,
+    **client.SENTENCES,
+    **server.SENTENCES,
+    **machine.SENTENCES,
+    **quality.SENTENCES,
+    **executor.SENTENCES,
+    "client-limit": _client_limit,
+    "guard-failed": _guard_failed,
+    "fidelity-failed": _no_go,
+}
+"""What stands by itself. A new finding is a line in the file of its subject, and a page `pages/findings/CODE.md`."""

@@ -1,0 +1,52 @@
+"""What all sentences share: the numbers of a finding, and the names of what it is about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
+from twinlens.stats.metrics.definition import METRICS
+from twinlens.units import digits
+
+LIMITS = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_latency_s": "latency"}
+"""The limits of an SLO, as they are called."""
+
+
+def number(finding: Finding, name: str) -> Any:
+    """One number of a finding. Raises KeyError and ValueError where it is not there."""
+    found = finding.numbers[name]
+    if found is None:
+        raise ValueError(f"{name} is not known")
+    return found
+
+
+def numbers(finding: Finding, *names: str) -> tuple[Any, ...]:
+    """Several, in the order asked for."""
+    return tuple(number(finding, name) for name in names)
+
+
+def subject_of(finding: Finding) -> str:
+    """What a finding is about: the label of a metric or of a limit, else as it stands."""
+    if finding.subject in LIMITS:
+        return LIMITS[finding.subject]
+    return METRICS[finding.subject].label if finding.subject in METRICS else finding.subject
+
+
+def percent(share: float) -> str:
+    """ "7.6 %" """
+    return f"{digits(100 * share, 2)} %"
+
+
+def times(count: int) -> str:
+    """ "once", "3 times" """
+    return "once" if count == 1 else f"{count} times"
+
+
+def span(estimate: Estimate) -> str:
+    """A number with its interval: "1.02 (0.98 to 1.05)"."""
+    if estimate.value is None:
+        return "an unknown share"
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:.3g}"
+    return f"{estimate.value:.3g} ({estimate.low:.3g} to {estimate.high:.3g})"

@@ -1,0 +1,35 @@
+"""Whether the ratio of points that took turns was steady, in words."""
+
+from __future__ import annotations
+
+from twinlens.record.finding import Finding
+from twinlens.reporting.wording.number import number, numbers, percent
+
+
+def _few_rounds(finding: Finding) -> str:
+    rounds, fewest = numbers(finding, "rounds", "fewest")
+    return f"a repeat has {rounds} rounds, at least {fewest} are needed"
+
+
+def _ratio_drifts(finding: Finding) -> str:
+    change, repeat = number(finding, "change"), finding.numbers.get("repeat")
+    over = "a repeat" if repeat is None else f"repeat {repeat}"
+    return f"the ratio {'grows' if change > 0 else 'falls'} by {percent(abs(change))} over {over}"
+
+
+def _drift_unseen(finding: Finding) -> str:
+    rounds, visible = numbers(finding, "rounds", "visible_change")
+    return f"no change showed in {rounds} rounds, but one of less than {percent(visible)} would hardly have"
+
+
+def _ratio_level(finding: Finding) -> str:
+    return f"a change of {percent(number(finding, 'visible_change'))} over a repeat would have shown"
+
+
+CLAUSES = {
+    "few-rounds": _few_rounds,
+    "equal-rounds": lambda finding: "every round has the same ratio",
+    "ratio-drifts": _ratio_drifts,
+    "drift-unseen": _drift_unseen,
+    "ratio-level": _ratio_level,
+}

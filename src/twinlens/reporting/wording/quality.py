@@ -1,0 +1,57 @@
+"""What ran and how good it is, in words: precision, fidelity, loss, and shares of a ceiling."""
+
+from __future__ import annotations
+
+from twinlens.record.finding import Finding
+from twinlens.reporting.wording.number import number, numbers, subject_of
+from twinlens.units import RATIO, digits, show
+
+IMPOSSIBLE = (
+    "above 100%: its ceiling was measured lower than this run went (a busy neighbour, or a cache), so do not read it "
+    "as efficiency"
+)
+
+
+def _precision_differs(finding: Finding) -> str:
+    declared, observed, evidence = numbers(finding, "declared", "observed", "evidence")
+    return f"{finding.subject} was declared as {declared} and ran as {observed} ({evidence})."
+
+
+def _out_of_tolerance(finding: Finding) -> str:
+    value, limit = numbers(finding, "value", "limit")
+    side = "below" if finding.numbers["at_least"] else "above"
+    return f"{subject_of(finding)} {digits(value)} is {side} {limit:g}"
+
+
+def _diverged(finding: Finding) -> str:
+    rows, of, first = (int(one) for one in numbers(finding, "rows", "of", "first"))
+    return f"Training diverged: the loss of {rows:,} of {of:,} rows is no number, from row {first:,} on."
+
+
+def _target_missed(finding: Finding) -> str:
+    target, looks = numbers(finding, "target_nats", "looks")
+    best = finding.numbers.get("best_nats")
+    found = f"best {digits(best, 4)}" if best is not None else "no held-out loss is a number"
+    return f"The target loss of {digits(target, 4)} nats was not reached ({found if looks else 'never looked'})."
+
+
+def _impossible_share(finding: Finding) -> str:
+    return f"{subject_of(finding)} is {show(float(number(finding, 'share')), RATIO)}, {IMPOSSIBLE}."
+
+
+def _steps_skipped(finding: Finding) -> str:
+    skipped, steps = numbers(finding, "skipped", "steps")
+    return f"{skipped:.0f} of {steps:.0f} steps overflowed in fp16 and trained nothing; they count in the rates."
+
+
+CLAUSES = {
+    "out-of-tolerance": _out_of_tolerance,
+    "within-tolerance": lambda finding: "within tolerance",
+}
+SENTENCES = {
+    "precision-differs": _precision_differs,
+    "diverged": _diverged,
+    "target-missed": _target_missed,
+    "impossible-share": _impossible_share,
+    "steps-skipped": _steps_skipped,
+}

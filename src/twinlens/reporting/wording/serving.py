@@ -1,0 +1,99 @@
+"""What became of requests, in words: lost ones, an SLO, a server that did not keep up, a cache that cannot help."""
+
+from __future__ import annotations
+
+from twinlens.record.finding import Finding
+from twinlens.reporting.display import clean
+from twinlens.reporting.wording.number import number, numbers, percent, subject_of
+from twinlens.units import RATIO, SECONDS, show
+
+_LOST = {"cut_off": "were cut off", "refused": "were refused", "failed": "failed"}
+_WAITS = {
+    "client": "most of the wait is in the client, before anything is sent: the client is overloaded, not the server",
+    "admission": "most of the wait is in the admission policy, in front of the server",
+    "server": "the server does not keep up",
+}
+
+
+def _lost(finding: Finding) -> str:
+    """ "16 of 29 requests failed: cannot connect: Connection refused", the reasons with their counts."""
+    lost, requests, kinds = numbers(finding, "lost", "requests", "outcomes")
+    what = " or ".join(_LOST[kind] for kind in _LOST if kind in kinds)
+    given = finding.numbers.get("reasons") or []
+    several = len(given) > 1 or sum(count for _, count in given) < lost
+    why = "; ".join(f"{f'{count} × ' if several else ''}{clean(word, 120).rstrip('.')}" for word, count in given)
+    return f"{lost} of {requests} requests {what}{f': {why}' if why else ''}."
+
+
+def _server_died(finding: Finding) -> str:
+    last_s, after = numbers(finding, "last_answer_s", "after")
+    return f"The server was gone after {show(last_s, SECONDS)}, {after} requests before the end. {_lost(finding)}"
+
+
+def _slo(finding: Finding, lead: str) -> str:
+    share, quantile, limit_s = (float(one) for one in numbers(finding, "share", "quantile", "limit_s"))
+    low, high = finding.numbers.get("low"), finding.numbers.get("high")
+    known = "" if low is None or high is None else f" (95% interval {100 * low:.3g}–{100 * high:.3g}%)"
+    return (
+        f"{lead}: {show(share, RATIO)} of requests keep {subject_of(finding)} ≤ {show(limit_s, SECONDS)}{known}, "
+        f"where {100 * quantile:g}% must."
+    )
+
+
+def _empty_slots(finding: Finding) -> str:
+    share, slots, slices = numbers(finding, "share", "slots", "slices")
+    return (
+        f"The load came in {slices:g} slices that were drained: of its {slots:g} slots "
+        f"{percent(share)} stood empty, which an endless loop would have filled."
+    )
+
+
+def _overload(finding: Finding) -> str:
+    first, last, due, ended, waits = numbers(finding, "in_flight_first", "in_flight_last", "due", "ended", "waits")
+    return (
+        f"requests in flight grow from {first:.3g} to {last:.3g}: in the window {due} were due and {ended} ended; "
+        f"{_WAITS[waits]}"
+    )
+
+
+def _failing(finding: Finding) -> str:
+    failed, requests = numbers(finding, "failed", "requests")
+    return f"{failed} of {requests} requests failed or were cut short"
+
+
+def _few_answers(finding: Finding) -> str:
+    answered, requests, fewest = numbers(finding, "answered", "requests", "fewest")
+    return f"{answered} of {requests} requests ended well, at least {fewest} are asked for"
+
+
+def _trace_rows_left_out(finding: Finding) -> str:
+    count = number(finding, "rows")
+    many = "s of the trace were" if count != 1 else " of the trace was"
+    return f"{count:,} row{many} not played: without a prompt or an answer there is nothing to ask for."
+
+
+def _prefix_below_block(finding: Finding) -> str:
+    tokens, block = numbers(finding, "prefix_tokens", "block_tokens")
+    return (
+        f"The shared prefix of {tokens} tokens is shorter than a block of the server's cache ({block} tokens): "
+        "only whole blocks are found again, so nothing of it will be, unless a chat template fills the block up."
+    )
+
+
+CLAUSES = {
+    "overload": _overload,
+    "failing": _failing,
+    "few-answers": _few_answers,
+    "shorter-than-stays": lambda finding: "the run is shorter than three stays of a request",
+    "whole-run": lambda finding: "the load changes by design, so every request of the run counts",
+}
+SENTENCES = {
+    "requests-failed": _lost,
+    "mostly-failed": _lost,
+    "server-died": _server_died,
+    "slo-missed": lambda finding: _slo(finding, "The SLO is missed"),
+    "slo-unclear": lambda finding: _slo(finding, "The SLO may be missed, measure longer to know"),
+    "empty-slots": _empty_slots,
+    "trace-rows-left-out": _trace_rows_left_out,
+    "prefix-below-block": _prefix_below_block,
+}

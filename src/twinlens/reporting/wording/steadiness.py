@@ -1,0 +1,157 @@
+"""Whether a run was steady, in words: the reasons of labels as clauses, and what the steady window held."""
+
+from __future__ import annotations
+
+from twinlens.record.finding import Finding
+from twinlens.reporting.wording.number import number, numbers, percent, times
+from twinlens.units import digits
+
+
+def _rows(finding: Finding) -> str:
+    """What the rows of the test were: rows, requests, or points of several requests."""
+    return f"{finding.numbers.get('of', 'row')}s"
+
+
+def _row_time(finding: Finding) -> str:
+    return "latency per token" if "of" in finding.numbers else "row time"
+
+
+def _ends(finding: Finding, clause: str) -> str:
+    """What a served run adds: how many requests a point is, and what failed before the window."""
+    size, failed = finding.numbers.get("requests_per_point", 1), finding.numbers.get("failed_before", 0)
+    clause = f"{clause} (a point is {size} requests)" if size > 1 else clause
+    return f"{clause}; of the {number(finding, 'before')} requests before it {failed} failed" if failed else clause
+
+
+def _shortage(finding: Finding) -> str:
+    """ "12 rows where at least 20 are asked for" """
+    have, need = numbers(finding, "have", "need")
+    if number(finding, "unit") == "s":
+        return f"{have:.3g} s where at least {need:g} s are asked for"
+    return f"{have} {_rows(finding)} where at least {need} are asked for"
+
+
+def _too_short(finding: Finding) -> str:
+    return f"of {number(finding, 'rows')} {_rows(finding)}, {_shortage(finding)} after the start"
+
+
+def _level_too_short(finding: Finding) -> str:
+    row = finding.numbers.get("of", "row")
+    return f"the level that was reached at {row} {number(finding, 'row')} has {_shortage(finding)}"
+
+
+def _cyclic(finding: Finding) -> str:
+    swing, rows = numbers(finding, "swing", "rows")
+    return f"{_row_time(finding)} swings by {100 * swing:.3g} % about every {rows} {_rows(finding)}"
+
+
+def _no_level(finding: Finding) -> str:
+    return f"no level holds for {100 * number(finding, 'share'):.0f} % of the {_rows(finding)}"
+
+
+def _wanders(finding: Finding) -> str:
+    independent, error = numbers(finding, "independent", "error")
+    return (
+        f"{_row_time(finding)} wanders: the window is worth {independent:.2g} independent values, so its mean is known "
+        f"to no better than {100 * error:.2g} %"
+    )
+
+
+def _unproven(finding: Finding) -> str:
+    seen = f"no change showed in {number(finding, 'rows')} {_rows(finding)}"
+    visible = finding.numbers.get("least_visible_change")
+    if visible is None:
+        return f"{seen}, which are too few that depend on each other for a slope"
+    return f"{seen}, but one of less than {100 * visible:.2g} % would hardly have"
+
+
+def _level(finding: Finding) -> str:
+    rows, begin, visible = numbers(finding, "rows", "begin", "least_visible_change")
+    sure = f"a change of {100 * visible:.2g} % would have shown"
+    if begin == 0:
+        return f"one level over all {rows} {_rows(finding)}: {sure}"
+    return f"one level from {finding.numbers.get('of', 'row')} {begin} on, {rows} {_rows(finding)} long: {sure}"
+
+
+def _slowdown(finding: Finding) -> str:
+    begin, longer, first, last = numbers(finding, "begin", "longer", "first", "last")
+    return f"{_rows(finding)} from {begin} on take {100 * longer:.3g} % longer than {first} to {last} did"
+
+
+def _drift(finding: Finding) -> str:
+    change = finding.evidence.get("change")
+    if change is None or change.value is None or change.low is None or change.high is None:
+        return f"{_row_time(finding)} follows a line rather than a level"
+    word = "grows" if change.value > 0 else "falls"
+    bounds = f"({100 * change.low:+.3g} to {100 * change.high:+.3g} %)"
+    return f"{_row_time(finding)} {word} by {100 * abs(change.value):.3g} % {bounds} and has not levelled"
+
+
+def _left_its_level(finding: Finding) -> str:
+    count, effect, factor, first, last = numbers(finding, "count", "effect", "factor", "first", "last")
+    rows = f"{_rows(finding)} {first} to {last} take {factor:.3g} times as long"
+    return f"the level was left {times(count)}: {rows}, which changes the figure by {100 * effect:+.2g} %"
+
+
+def _disturbed(finding: Finding) -> str:
+    count, share, effect, factor, begin_s, end_s = numbers(
+        finding, "count", "share", "effect", "factor", "begin_s", "end_s"
+    )
+    return (
+        f"The run left its level {times(count)}, for {percent(share)} of the window: from {digits(begin_s)} to "
+        f"{digits(end_s)} s its work took {digits(factor)} times as long. All of it is in the figures and changes them "
+        f"by {percent(effect)}."
+    )
+
+
+def _change_unseen(finding: Finding) -> str:
+    visible = percent(number(finding, "least_visible_change"))
+    return f"The run is steady only as far as it could see: a change of less than {visible} would hardly have shown."
+
+
+def _extended(finding: Finding) -> str:
+    count, asked, lasted = numbers(finding, "times", "asked_s", "lasted_s")
+    return (
+        f"The run had not settled after {digits(asked)} s and was doubled {times(count)}, to {digits(lasted)} s: when "
+        "to stop was chosen by what was seen."
+    )
+
+
+def _rows_scatter(finding: Finding) -> str:
+    cv, limit = (percent(one) for one in numbers(finding, "cv", "limit"))
+    return f"Row times scatter by {cv} of their mean, where a quiet machine stays below {limit}."
+
+
+def _retaken(finding: Finding) -> str:
+    attempt = number(finding, "attempt")
+    return f"Attempt {attempt}: other programs disturbed the {'one' if attempt == 2 else 'ones'} before; all are kept."
+
+
+def _given_twice(finding: Finding) -> str:
+    count = number(finding, "runs")
+    what = "1 run was" if count == 1 else f"{count} runs were"
+    return f"{what} given more than once (a copy, or a folder and its child), and each counts once."
+
+
+CLAUSES = {
+    "no-rows": lambda finding: "there are no rows",
+    "too-short": lambda finding: _ends(finding, _too_short(finding)),
+    "level-too-short": lambda finding: _ends(finding, _level_too_short(finding)),
+    "cyclic": lambda finding: _ends(finding, _cyclic(finding)),
+    "no-level": lambda finding: _ends(finding, _no_level(finding)),
+    "wanders": lambda finding: _ends(finding, _wanders(finding)),
+    "unproven": lambda finding: _ends(finding, _unproven(finding)),
+    "flat": lambda finding: _ends(finding, _level(finding)),
+    "warm-up": lambda finding: _ends(finding, _level(finding)),
+    "slowdown": lambda finding: _ends(finding, _slowdown(finding)),
+    "drift": lambda finding: _ends(finding, _drift(finding)),
+    "left-its-level": lambda finding: _ends(finding, _left_its_level(finding)),
+}
+SENTENCES = {
+    "disturbed": _disturbed,
+    "change-unseen": _change_unseen,
+    "extended": _extended,
+    "rows-scatter": _rows_scatter,
+    "retaken": _retaken,
+    "given-twice": _given_twice,
+}
