@@ -86,7 +86,7 @@ def test_a_trace_counts_what_it_could_not_ask_for() -> None:
     [
         ("poisson", {}, {}, "poisson arrivals need a rate"),
         ("closed", {}, {}, "a closed loop needs a concurrency"),
-        (None, RATE, {}, "point.rate_per_s means nothing to lockstep arrivals"),
+        ("lockstep", RATE, {}, "point.rate_per_s means nothing to lockstep arrivals"),
         ("closed", USERS | RATE, {}, "point.rate_per_s means nothing to closed arrivals"),
         ("poisson", USERS | RATE, {}, "point.concurrency means nothing to poisson arrivals"),
         ("poisson", RATE | {"timeout_s": 1.0}, {}, "point.timeout_s means nothing without dynamic admission"),
