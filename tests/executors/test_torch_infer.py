@@ -20,6 +20,7 @@ from twinlens.executors.torch.model.quantize import Int4WeightLinear, Int8Weight
 from twinlens.measurement.facts.predicted_work import theory_of  # noqa: E402
 from twinlens.record.executor.facts import Facts  # noqa: E402
 from twinlens.record.request import Request  # noqa: E402
+from twinlens.schedule.request import ScheduledRequest  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402
 from twinlens.stats.metrics.quality import fidelity  # noqa: E402
 from twinlens.theory.flop import decode_flop, forward_flop, parameters  # noqa: E402
@@ -73,6 +74,14 @@ def test_weights_stored_by_columns_give_the_same_tokens() -> None:
 def test_a_compiled_graph_gives_the_same_tokens(one_layer: str) -> None:
     eager, compiled = (opened(model=one_layer, options={"graph": graph})[0] for graph in ("eager", "compiled"))
     assert answer(eager) == answer(compiled)
+
+
+def test_requests_of_different_lengths_in_one_batch_are_refused_and_not_cut() -> None:
+    server, _ = opened()
+    uneven = tuple(ScheduledRequest(n, 0, 0, length, 4, (0, 0, n)) for n, length in enumerate((16, 12)))
+    with pytest.raises(BadInput, match="answers a batch of one length, and these requests have 2"):
+        server._answer(uneven, 0)
+    assert len(server._answer(uneven[:1], 0)) == 1
 
 
 @pytest.fixture(scope="module")

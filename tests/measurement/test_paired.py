@@ -15,6 +15,7 @@ import pytest
 
 from material import inference, run_json, study_of, training
 from twinlens.errors import BadInput, Interrupted
+from twinlens.measurement.preflight import memory
 from twinlens.measurement.preflight.memory import needed, refuse_what_cannot_fit_together
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
 from twinlens.measurement.study import Event, measure_study, unfinished_study
@@ -218,6 +219,16 @@ def test_points_that_do_not_fit_together_are_refused_with_their_sum(tmp_path: Pa
     assert caught.value.code == "TL211"
     assert "(fp32)" in str(caught.value)
     assert "(bf16)" in str(caught.value)
+
+
+def test_points_of_unknown_size_are_not_taken_for_points_of_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    specs = study_of(training("torch", sweep={"precision": ["fp32", "bf16"]}, protocol=SLICES)).point_runs()
+    unknown = {"fp32": (None, "serving m: not modelled, its kind is not known"), "bf16": (1e9, "serving m")}
+    monkeypatch.setattr(memory, "needed", lambda spec: unknown[spec.point.precision])
+    with pytest.raises(BadInput, match="whether they fit is not known: serving m: not modelled") as caught:
+        refuse_what_cannot_fit_together(specs, 1e12)
+    assert caught.value.code == "TL211"
+    refuse_what_cannot_fit_together(specs[:1], 1e12)
 
 
 @pytest.mark.parametrize(

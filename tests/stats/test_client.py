@@ -76,6 +76,20 @@ def test_a_few_late_requests_do_not_reach_the_p99() -> None:
     assert not verdict(sent_late_s=late).valid
 
 
+@pytest.mark.parametrize("kind", ["sent_late_s", "read_lag_s"])
+def test_a_client_that_stood_still_for_a_second_is_invalid_whatever_its_quantiles_say(kind: str) -> None:
+    """Stopped for a second in ten minutes at 10 requests/s: 10 of 6,000 were late, and p99 did not see them."""
+    late = np.full(6000, 0.0001)
+    late[3000:3010] = np.linspace(1.0, 0.1, 10)
+    late[5] = np.nan
+    found = verdict(**{kind: late}, stamped_by_kernel=True)
+    assert not found.valid
+    assert "The client stood still" in sentence_of(found.reasons[0])
+    assert "1.00 s late" in sentence_of(found.reasons[0])
+    late[3000:3010] = 0.4
+    assert verdict(**{kind: late}, stamped_by_kernel=True).valid
+
+
 def test_a_millisecond_matters_where_requests_come_every_few() -> None:
     late = np.full(1000, 0.0011)
     assert verdict(sent_late_s=late, mean_gap_s=0.025).valid
@@ -197,4 +211,4 @@ def test_what_a_run_says_of_its_client_comes_from_its_rows() -> None:
 def test_every_reason_is_given_and_none_hides_another() -> None:
     fit = ArrivalFit(0.4, 1e-9, 1.0, 6.0, 0.5, 1000)
     found = verdict(tokens_per_s=99_000, sent_late_s=np.full(1000, 1.0), read_lag_s=np.full(1000, 1.0), arrivals=fit)
-    assert len(found.reasons) == 6
+    assert len(found.reasons) == 7

@@ -126,6 +126,7 @@ class TorchServer:
         if self.generation is None:
             sent_ns, stamps = self._classify(upcoming)
         else:
+            _refuse_uneven(upcoming)
             prompts = self.prompts.batch([scheduled.seed for scheduled in upcoming], upcoming[0].input_tokens).to(
                 self.device
             )
@@ -162,6 +163,17 @@ class TorchServer:
             return self.images[:count]
         length = min(128, workload.input_tokens.max)
         return self.prompts.batch([(self.spec.protocol.seed, 9, i) for i in range(count)], length).to(self.device)
+
+
+def _refuse_uneven(upcoming: tuple[ScheduledRequest, ...]) -> None:
+    """Raises BadInput for requests of one batch whose lengths differ: they were cut to those of the first before."""
+    lengths = sorted({(one.input_tokens, one.output_tokens) for one in upcoming})
+    if len(lengths) > 1:
+        raise BadInput(
+            f"the embedded engine answers a batch of one length, and these requests have {len(lengths)} "
+            f"(prompt and answer of {lengths[0]} to {lengths[-1]} tokens); give each its own batch, or take a server",
+            code="TL202",
+        )
 
 
 class Generation:

@@ -79,7 +79,8 @@ def refuse_what_cannot_fit(spec: RunSpec, available_bytes: float | None = None) 
 def refuse_what_cannot_fit_together(specs: Sequence[RunSpec], available_bytes: float | None = None) -> None:
     """Raises BadInput (TL211) with the sum where points that are up at the same time need more memory than there is.
 
-    Each place has its own sum: points on the processor, and points on the GPU.
+    Also where the size of one of several is not known: nothing then says that they fit. Each place has its own sum:
+    points on the processor, and points on the GPU.
     """
     places: dict[str, list[RunSpec]] = {}
     for spec in specs:
@@ -88,14 +89,22 @@ def refuse_what_cannot_fit_together(specs: Sequence[RunSpec], available_bytes: f
             places.setdefault(_available(spec)[1], []).append(spec)
     for where, members in places.items():
         there = _available(members[0])[0] if available_bytes is None else available_bytes
-        each = [needed(spec)[0] or 0.0 for spec in members]
-        if sum(each) > there:
+        each = [needed(spec) for spec in members]
+        known = [size for size, _ in each if size is not None]
+        unknown = [why for size, why in each if size is None]
+        if unknown and len(members) > 1:
+            raise BadInput(
+                "the points of a paired study are up together, and whether they fit is not known: "
+                f'{unknown[0]}; set protocol.pairing = "none"',
+                code="TL211",
+            )
+        if sum(known) > there:
             words = " + ".join(
-                f"{show(size, BYTES)} ({spec.point.precision})" for size, spec in zip(each, members, strict=True)
+                f"{show(size, BYTES)} ({spec.point.precision})" for size, spec in zip(known, members, strict=False)
             )
             raise BadInput(
                 f"the points of a paired study are up together, and they do not fit: {words} = "
-                f"{show(sum(each), BYTES)}, and {where} {show(there, BYTES)}; take fewer points or smaller ones, or "
+                f"{show(sum(known), BYTES)}, and {where} {show(there, BYTES)}; take fewer points or smaller ones, or "
                 'protocol.pairing = "none"',
                 code="TL211",
             )

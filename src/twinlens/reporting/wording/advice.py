@@ -49,6 +49,7 @@ ADVICE = {
     # the client
     "client-limit": _CLIENT,
     "client-lost": "Find out why the client ended, and measure again.",
+    "client-stood-still": "Keep the client running: nothing may stop it, and no other work be on its processors.",
     "client-loaded": _CLIENT,
     "sent-late": _CLIENT,
     "arrivals-late": _CLIENT,

@@ -21,6 +21,13 @@ def _loaded(finding: Finding) -> str:
     )
 
 
+def _stood_still(finding: Finding) -> str:
+    sent_s, read_s = (float(finding.numbers.get(name) or 0.0) for name in ("sent_late_s", "read_late_s"))
+    what = "a request was sent" if sent_s >= read_s else "an answer was read"
+    most = number(finding, "most_s")
+    return f"The client stood still: {what} {show(max(sent_s, read_s), SECONDS)} late, which is more than {most:g} s."
+
+
 def _sent(finding: Finding) -> str:
     """How late requests were sent, and how well the clocks are known."""
     late_s, quantile = numbers(finding, "late_s", "quantile")
@@ -80,6 +87,7 @@ def _read_late_stamped(finding: Finding) -> str:
 
 SENTENCES = {
     "client-lost": _lost,
+    "client-stood-still": _stood_still,
     "client-loaded": _loaded,
     "sent-late": _sent_late,
     "arrivals-late": _arrivals_late,

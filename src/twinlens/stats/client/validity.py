@@ -25,6 +25,9 @@ MOST_LAG_SHARE = 0.1
 # Where requests come closer than ten milliseconds, a millisecond is a tenth of a gap and the process another one.
 MOST_LAG_S = 0.001
 LAG_MATTERS_BELOW_GAP_S = 0.01
+# Nobody waits half a second for a processor in passing: the client was stopped, or busy with something else, and the
+# server had less to do meanwhile, however few the requests are that it concerns.
+MOST_STILL_S = 0.5
 # One run in a hundred on plan may be called off plan.
 LEAST_P = 0.01
 # The index of dispersion of n windows scatters by √(2/n): a quarter is two errors of the fewest windows taken.
@@ -57,6 +60,7 @@ def client_verdict(observed: Observed, calibration: Calibration | None) -> Clien
     read_p99 = _p99(observed.read_lag_s, "this client does not record when bytes arrived")
     reasons = (
         *observed.lost,
+        *_still(observed),
         *_loaded(observed, calibration),
         *_late(observed, sent_p99),
         *_slow(observed, read_p99),
@@ -113,6 +117,15 @@ def _loaded(observed: Observed, calibration: Calibration | None) -> list[Finding
         "most_share": MOST_LOAD,
     }
     return [_found("client-loaded", numbers)]
+
+
+def _still(observed: Observed) -> list[Finding]:
+    """One long standstill of the client, which no quantile shows in a long run."""
+    lags = {"sent_late_s": observed.sent_late_s, "read_late_s": observed.read_lag_s}
+    worst = {name: float(np.nanmax(values)) for name, values in lags.items() if np.isfinite(values).any()}
+    if max(worst.values(), default=0.0) <= MOST_STILL_S:
+        return []
+    return [_found("client-stood-still", worst | {"most_s": MOST_STILL_S})]
 
 
 def _late(observed: Observed, p99: Estimate) -> list[Finding]:
