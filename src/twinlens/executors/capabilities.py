@@ -45,6 +45,8 @@ class Capabilities:
     `is_sized_by_theory`: the sum of theory/memory.py is what it needs, so a run that cannot fit is refused.
     `quantises`: it makes a low precision itself, from wider weights. `compares_with_fp32`: it measures fidelity.
     `saves_weights`: a trainer of it can keep them (`SavesWeights`).
+    `packages`: it is installed here where one of these distributions is; empty: it needs none of its own.
+    `tried`: False where it was only tested on recorded output, since none ran at hand.
     """
 
     runs: Place = "here"
@@ -60,6 +62,8 @@ class Capabilities:
     quantises: bool = False
     compares_with_fp32: bool = False
     saves_weights: bool = False
+    packages: tuple[str, ...] = ()
+    tried: bool = True
 
 
 @dataclass(frozen=True, slots=True)

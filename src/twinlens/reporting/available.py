@@ -55,11 +55,33 @@ def _executors(_: Path) -> list[Row]:
         try:
             found = executor(name)
         except BadInput as error:  # a stranger's package that is broken hides no other
-            rows.append({"executor": name, "lenses": "–", "runs": str(error)})
+            rows.append({"executor": name, "lenses": "–", "installed": "no", "tried": "–", "runs": str(error)})
             continue
-        place = "here, in a server of its own" if found.launcher else found.capabilities.runs
-        rows.append({"executor": name, "lenses": ", ".join(found.lenses), "runs": place})
+        can = found.capabilities
+        place = "a server of its own" if found.launcher else can.runs
+        rows.append(
+            {
+                "executor": name,
+                "lenses": ", ".join(found.lenses),
+                "installed": "yes" if _is_installed(can.packages) else "no",
+                "tried": "yes" if can.tried else "no",
+                "runs": place,
+            }
+        )
     return rows
+
+
+def _is_installed(packages: tuple[str, ...]) -> bool:
+    """Whether this Python has one of some distributions; a server may have a Python of its own."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    for name in packages:
+        try:
+            distribution(name)
+        except PackageNotFoundError:
+            continue
+        return True
+    return not packages
 
 
 def _metrics(_: Path) -> list[Row]:

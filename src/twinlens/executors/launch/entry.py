@@ -21,6 +21,11 @@ def launched(recipe: Recipe) -> Executor:
         return LaunchedServer(recipe)
 
     can = Capabilities(
-        arrivals=ALL_ARRIVALS, settings=("device", "threads"), options=options_of(recipe.graphs), prompts="text"
+        arrivals=ALL_ARRIVALS,
+        settings=("device", "threads"),
+        options=options_of(recipe.graphs),
+        prompts="text",
+        packages=recipe.packages,
+        tried=recipe.tried,
     )
     return Executor(can, server=make, launcher=make, words=recipe.words)

@@ -26,6 +26,7 @@ EXECUTOR = Executor(
         settings=("device", "threads"),
         options=OPTIONS,
         computes_with="torch",
+        packages=("torch",),
         is_sized_by_theory=True,
         quantises=True,
         compares_with_fp32=True,

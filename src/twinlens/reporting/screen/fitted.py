@@ -13,7 +13,7 @@ from rich.text import Text
 from twinlens.reporting.text.table import plain
 
 LINES, COLUMNS = 24, 80
-_SENTENCE = 24
+_SENTENCE = 20
 MORE = "show --all: every metric and its method; twinlens report: charts"
 
 

@@ -1,0 +1,77 @@
+"""What `twinlens list` prints: columns that line up at the width there is, in groups where a list is long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.text import Text
+
+from twinlens.reporting.display import clean
+from twinlens.reporting.screen.fitted import Fitted, Rows
+from twinlens.reporting.text.footnote import hanging
+from twinlens.stats.peers.names import TOOLS
+from twinlens.units import COUNT, RATIO
+
+Row = Mapping[str, Any]
+
+_LENSES = {"training": "Training", "inference": "Inference", "both": "Both lenses"}
+_UNITS = {RATIO: "ratio", COUNT: "count"}
+
+
+def listing(kind: str, rows: Sequence[Row]) -> RenderableType:
+    """Rows of plain data with the same keys, the last one in words that may wrap. No row: one sentence."""
+    if not rows:
+        return Text(f"no {kind} here")
+    parts = {"metrics": _metrics, "runs": _runs}.get(kind, _one)(rows)
+    return Fitted(lambda width: Stack(*(line for title, part in parts for line in _part(title, part, width))))
+
+
+Parts = list[tuple[str, list[Row]]]
+
+
+def _one(rows: Sequence[Row]) -> Parts:
+    return [("", list(rows))]
+
+
+def _metrics(rows: Sequence[Row]) -> Parts:
+    """By lens; other tools' own figures apart, under the tool, by the names that it gives them."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        tool, _, name = row["metric"].partition(".")
+        unit = _UNITS.get(row["unit"], row["unit"])
+        if name and tool in TOOLS:
+            title = f"As {TOOLS[tool]} counts: twinlens show RUN --as {tool.replace('_', '-')}"
+            found.setdefault(title, []).append({"figure": name, "unit": unit})
+        else:
+            mine = {"metric": row["metric"], "unit": unit, "name": row["label"]}
+            found.setdefault(_LENSES[row["lens"]], []).append(mine)
+    return list(found.items())
+
+
+def _runs(rows: Sequence[Row]) -> Parts:
+    """By the folder of their study, whose runs share lens and model; each by its own folder there."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        path = Path(str(row["run"]))
+        title = f"{path.parent} · {row['lens']} · {row['model']}"
+        found.setdefault(title, []).append({"run": path.name, "state": row["state"]})
+    return list(found.items())
+
+
+def _part(title: str, rows: Sequence[Row], width: int) -> list[RenderableType]:
+    heads = tuple(rows[0])
+    cells = tuple(tuple(Text(clean(row.get(head, ""), 400)) for head in heads) for row in rows)
+    table = Rows(heads, ("left",) * len(heads), cells, remarks=True)
+    head: list[RenderableType] = [hanging("", clean(title, 400), "bold")] if title else []
+    if table.width <= width:
+        return [*head, table.table(), *([Text("")] if title else [])]
+    # Too wide for columns: a name on its line, and what is known of it below.
+    lines: list[RenderableType] = []
+    for name, *facts in cells:
+        said = " · ".join(f"{head}: {fact.plain}" for head, fact in zip(heads[1:], facts, strict=True) if fact.plain)
+        lines += [name, hanging("  ", said, "")]
+    return [*head, *lines, *([Text("")] if title else [])]

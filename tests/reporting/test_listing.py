@@ -1,0 +1,70 @@
+"""Lists line up at 80 columns, and on a narrow terminal nothing wraps letter by letter."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from twinlens.reporting.available import rows_of
+from twinlens.reporting.text.listing import listing
+from twinlens.reporting.text.table import plain
+
+RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
+KINDS = ("kinds", "models", "precisions", "executors", "metrics", "devices", "examples", "runs")
+
+
+def listed(kind: str, width: int = 80) -> list[str]:
+    return plain(listing(kind, rows_of(kind, RESULTS)), width).splitlines()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_list_lines_up_at_eighty_columns(kind: str) -> None:
+    lines = listed(kind)
+    assert max(map(cell_len, lines)) <= 80
+    assert not any(re.match(r"  \w+: ", line) for line in lines), "nothing had to be put below its name"
+
+
+@settings(max_examples=20, deadline=None)
+@given(width=st.integers(30, 120), kind=st.sampled_from(KINDS))
+def test_words_are_whole_at_any_width(width: int, kind: str) -> None:
+    lines = listed(kind, width)
+    assert max(map(cell_len, lines)) <= width
+    assert not any(len(line.strip()) == 1 and line.strip().isalpha() for line in lines)
+
+
+def test_metrics_stand_by_lens_and_other_tools_figures_apart() -> None:
+    lines = listed("metrics")
+    heads = [line for line in lines if line in ("Training", "Inference", "Both lenses") or line.startswith("As ")]
+    assert heads[:3] == ["Training", "Inference", "Both lenses"]
+    assert "As vLLM counts: twinlens show RUN --as vllm" in heads
+    assert any(line.split() == ["mfu", "ratio", "MFU"] for line in lines)
+    assert any(line.split() == ["p99_ttft_ms", "ms"] for line in lines)
+    assert len(lines) <= 250
+
+
+def test_runs_stand_under_their_study_by_names_that_can_be_copied() -> None:
+    lines = listed("runs", 200)
+    for row in rows_of("runs", RESULTS):
+        path = Path(row["run"])
+        assert f"{path.parent} · {row['lens']} · {row['model']}" in lines
+        assert any(line.split() == [path.name, row["state"]] for line in lines)
+
+
+def test_executors_say_whether_they_are_installed_here_and_were_tried() -> None:
+    rows = {line.split()[0]: line.split() for line in listed("executors")}
+    assert "installed" in rows["executor"]
+    assert rows["torch"][3:5] == ["yes", "yes"]
+    assert rows["sglang"][3] == "no"
+
+
+def test_examples_have_a_line_on_what_they_are_for() -> None:
+    assert all(len(line.split()) >= 4 for line in listed("examples")[1:])
+
+
+def test_a_list_of_nothing_is_a_sentence(tmp_path: Path) -> None:
+    assert plain(listing("runs", rows_of("runs", tmp_path))) == "no runs here\n"
