@@ -206,8 +206,8 @@ def test_an_answer_without_measure_harms_no_other(
         return look(exchange)
 
     monkeypatch.setattr(Exchange, "look", watched)
-    defaults = event_loop.Loop.__init__.__kwdefaults__
-    monkeypatch.setattr(event_loop.Loop.__init__, "__kwdefaults__", defaults | {"most_bytes": 2**22})
+    defaults = event_loop.EventLoop.__init__.__kwdefaults__
+    monkeypatch.setattr(event_loop.EventLoop.__init__, "__kwdefaults__", defaults | {"most_bytes": 2**22})
 
     def behave(asked: Asked) -> None:
         if asked.number:

@@ -44,7 +44,7 @@ def begun(listener: socket.socket, streams: int) -> tuple[EventLoop, list[socket
         for server in servers:
             server.sendall(data)
         loop.turn()
-    while loop._queue:
+    while loop._in_flight.queue:
         loop.turn()
     return loop, servers
 
@@ -106,7 +106,7 @@ def followed_from_the_start(
         for server in servers:
             server.sendall(data)
         loop.turn()
-    while loop._queue:
+    while loop._in_flight.queue:
         loop.turn()
     return loop, servers, left
 
@@ -115,8 +115,8 @@ def test_what_ends_is_followed_before_what_goes_on_is_read(
     listener: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop, servers, left = followed_from_the_start(listener, 8, [0])
-    assert len(loop._near) == 8
-    going_on = [one.exchange for one in loop._running.values() if one.exchange and one.exchange.key < 4]
+    assert len(loop._in_flight.near) == 8
+    going_on = [one.exchange for one in loop._in_flight.running.values() if one.exchange and one.exchange.key < 4]
     kept, seen = [list(exchange.got) for exchange in going_on], list[Any]()
     push = Connection.push_first
 
@@ -160,8 +160,8 @@ def test_a_long_pause_before_a_wave_of_ends_is_no_reason_to_understand_any_of_th
     """As between two steps of an engine: nothing has waited meanwhile."""
     ahead_ns = [0]
     loop, servers, left = followed_from_the_start(listener, 16, ahead_ns)
-    loop._near.clear()  # the slower way, of answers whose length nobody knew
-    monkeypatch.setattr(event_loop, "_MOST_EVENTS", 4)  # one wave, several polls
+    loop._in_flight.near.clear()  # the slower way, of answers whose length nobody knew
+    monkeypatch.setattr(event_loop, "MOST_EVENTS", 4)  # one wave, several polls
     looked: list[int] = []
     look = Exchange.look
 
@@ -194,7 +194,7 @@ def test_what_is_given_up_in_between_is_a_whole_answer_and_one_that_was_given_up
     loop, servers = begun(listener, 1)
     loop.follow = lambda ended: (7, REQUEST, loop.prepare(TOKENS))
     servers[0].sendall(LAST)
-    while not loop._parted:
+    while not loop._in_flight._parted:
         assert not loop.turn()
     ended = loop.abandon("the client was interrupted")
     assert [(one.key, one.fault) for one in ended] == [(0, None), (7, "the client was interrupted")]

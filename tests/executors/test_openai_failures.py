@@ -126,8 +126,8 @@ def test_an_endless_stream_is_given_up_and_is_no_good_answer() -> None:
 
 
 def test_an_endless_stream_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    defaults = event_loop.Loop.__init__.__kwdefaults__
-    monkeypatch.setattr(event_loop.Loop.__init__, "__kwdefaults__", defaults | {"most_bytes": 10**6})
+    defaults = event_loop.EventLoop.__init__.__kwdefaults__
+    monkeypatch.setattr(event_loop.EventLoop.__init__, "__kwdefaults__", defaults | {"most_bytes": 10**6})
     row = rows_of(endless, burst(1))[0]
     assert row.error == "the answer does not end: over 1000000 bytes"
 

@@ -7,6 +7,8 @@ import select
 import selectors
 from typing import Any
 
+MOST_EVENTS = 256
+"""To ask for in one poll."""
 READABLE = 1
 WRITABLE = 4
 """What `poll` says of a socket; other bits say that its other side has closed or broken it."""
