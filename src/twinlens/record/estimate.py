@@ -6,10 +6,12 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
+from twinlens.units import show
+
 Origin = Literal["measured", "derived", "modelled", "quoted"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Estimate:
     """A value with its interval, sample count, unit, method and origin.
 
@@ -38,6 +40,14 @@ class Estimate:
                 raise ValueError(f"an estimate is finite or absent, not {number} ({self.method})")
         if self.value is None and not self.reason:
             raise ValueError(f"an absent estimate says why ({self.method})")
+
+    def __repr__(self) -> str:
+        if self.value is None:
+            return f"<Estimate not measured: {self.reason}>"
+        sides = "" if self.low is None or self.high is None else f", {show(self.low, self.unit)} to "
+        sides += "" if not sides or self.high is None else show(self.high, self.unit)
+        count = "" if self.n is None else f", n={self.n}"
+        return f"<Estimate {show(self.value, self.unit)}{sides}{count}, {self.origin}>"
 
     @classmethod
     def absent(cls, unit: str, reason: str, method: str = "none", seen: str | None = None) -> Self:

@@ -119,6 +119,12 @@ class Study(Spec):
         """The study as plain data, `schema` first."""
         return self.model_dump(mode="json", by_alias=True)
 
+    def __repr__(self) -> str:
+        swept = ", ".join(f"{path} in {list(values)}" for path, values in self.sweep.items())
+        over = f", search over {self.search.over}" if self.search else ""
+        what = f"{self.lens} of {self.workload.model} on {self.executor.kind}{', ' if swept else ''}{swept}{over}"
+        return f"<Study {self.name}: {what}, {self.protocol.repeats} repeats of {self.protocol.duration_s:g} s>"
+
     def fingerprint(self) -> str:
         """Twelve hex digits over everything that was asked."""
         return _fingerprint(self.to_dict())

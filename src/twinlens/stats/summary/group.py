@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
+from twinlens.record.untrusted_text import in_one_line
 from twinlens.stats.estimator.repeats import Kind, over_runs
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.metrics.quality import Gate
@@ -56,7 +57,7 @@ class Machine:
     is_attached: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Summary:
     """What one run's rows come to. Derived: it can be deleted and rebuilt from the run folder.
 
@@ -83,6 +84,12 @@ class Summary:
     error: str | None = None
     asked: str = ""
     machine: Machine | None = None
+
+    def __repr__(self) -> str:
+        known = sum(one.value is not None for one in self.metrics.values())
+        ranked = "ranked" if self.ranked else "not ranked"
+        what = f"{self.lens}, {self.model}, {self.label} ({ranked})"
+        return in_one_line(f"<Summary {self.run}: {what}, {known} of {len(self.metrics)} metrics measured>")
 
     @property
     def ranked(self) -> bool:
