@@ -13,6 +13,7 @@ from torch import nn
 
 from twinlens.clock import MonotonicClock
 from twinlens.errors import BadInput
+from twinlens.executors.in_process.text import check_data
 from twinlens.executors.protocol import Rows, Say
 from twinlens.executors.torch.evidence.collect import inference_facts
 from twinlens.executors.torch.evidence.fidelity import reference_logits
@@ -26,7 +27,7 @@ from twinlens.executors.torch.model.build import (
     synchronize,
     transpose_storage,
 )
-from twinlens.executors.torch.model.data import PromptTensors, check_data, images
+from twinlens.executors.torch.model.data import PromptTensors, images
 from twinlens.executors.torch.model.quantize import apply_precision, left_wide
 from twinlens.executors.torch.options import TorchOptions
 from twinlens.executors.torch.train import refuse_unsupported

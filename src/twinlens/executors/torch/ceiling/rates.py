@@ -10,11 +10,11 @@ import math
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import psutil
 import torch
 
+from twinlens.executors.in_process.ceiling import Ceiling, rate
 from twinlens.executors.torch.ceiling.kernel import LAYOUTS, Unsupported, Weight, pattern, product, walk
 from twinlens.executors.torch.ceiling.timing import (
     LEAST_REPEATS,
@@ -24,7 +24,6 @@ from twinlens.executors.torch.ceiling.timing import (
     board_state,
     captured,
     first_line,
-    rate,
     setting,
     sustained,
     timed,
@@ -40,17 +39,6 @@ _GEMM_SIZES = (512, 1024, 2048)
 _CUDA_GEMM_SIZES = (2048, 4096, 8192)
 _CUDA_LEAST_SIZE = 4096  # smaller products leave most of a large GPU idle
 MATRIX_FORMATS = ("fp32", "tf32", "bf16", "fp16", "int8", "fp8-e4m3")
-
-
-@dataclass(frozen=True, slots=True)
-class Ceiling:
-    """One of `all_ceilings`: what (`kind`), which format and layout ("" where none), how many threads."""
-
-    kind: str
-    format: str
-    layout: str
-    threads: int
-    estimate: Estimate
 
 
 def cache_bytes(device: str = "cpu") -> int:

@@ -11,9 +11,8 @@ not what the board keeps up for minutes under its power limit, so `sustained` wa
 from __future__ import annotations
 
 import math
-import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from typing import Any
@@ -22,7 +21,6 @@ import torch
 
 from twinlens.executors.torch.ceiling.kernel import Call
 from twinlens.executors.torch.fp32 import fp32_as
-from twinlens.record.estimate import Estimate
 
 REPEATS = 9
 LEAST_REPEATS = 3
@@ -105,13 +103,6 @@ def _event(device: str) -> Any:
     event = torch.cuda.Event(enable_timing=True)
     event.record(torch.cuda.current_stream(device))
     return event
-
-
-def rate(amount: float, seconds: Sequence[float], unit: str, method: str) -> Estimate:
-    """Amount per second as an estimate: median, slowest and best of the repeats."""
-    rates = sorted(amount / s for s in seconds)
-    level = 1.0 - 2.0 ** (1 - len(rates)) if len(rates) > 1 else None
-    return Estimate(statistics.median(rates), unit, method, "measured", rates[0], rates[-1], level, len(rates))
 
 
 def where(device: str) -> str:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
+from twinlens.executors.in_process.precision_check import checked, over_phases
 from twinlens.executors.torch.evidence.resident import Resident, hardware_formats
 from twinlens.executors.torch.evidence.trace import Kernel, compute_formats
-from twinlens.record.executor.record import PrecisionCheck, Support
-from twinlens.spec.precision import BITS
-
-_AGREES = 0.75  # of the elements or of the time: a model may keep a sensitive layer high, and the evidence says so
+from twinlens.record.executor.record import PrecisionCheck
 
 
 def check_precision(
@@ -31,7 +27,7 @@ def check_precision(
     ran = compute_formats(kernels, fp32_is)
     blind = bool(kernels) and not any(kernel.self_time_s for kernel in kernels)
     missing = f"the profiler gave no {'device events' if blind else 'matrix product'}"
-    return tuple(_check(name, fmt, resident, ran, support, missing) for name, fmt in declared.items())
+    return checked(declared, resident, ran, support, missing)
 
 
 def check_phases(
@@ -50,58 +46,4 @@ def check_phases(
         phase: check_precision(declared, resident, kernels, device, None, witnessed.get(phase))
         for phase, kernels in phases.items()
     }
-    return tuple(_merged(dict(zip(each, checks, strict=True))) for checks in zip(*each.values(), strict=True))
-
-
-def _merged(checks: Mapping[str, PrecisionCheck]) -> PrecisionCheck:
-    order = ("differs", "unknown", "agrees")
-    worst = min(checks.values(), key=lambda check: order.index(check.verdict))
-    if worst.tensor_class not in ("compute", "activations") or len(checks) == 1:
-        return worst
-    return replace(worst, evidence="; ".join(f"{phase}: {check.evidence}" for phase, check in checks.items()))
-
-
-def _check(
-    name: str,
-    declared: str,
-    resident: Resident,
-    ran: Mapping[str, float],
-    support: Mapping[str, str],
-    missing: str,
-) -> PrecisionCheck:
-    computed = next(iter(ran), None)
-    if name in ("compute", "activations"):
-        shares, what = dict(ran), "matrix-product time"
-        if name == "activations" and "tf32" in shares:  # tf32 is computed from activations that are stored in 32 bits
-            shares["fp32"] = shares.get("fp32", 0.0) + shares.pop("tf32")
-    else:
-        shares, what = _element_shares(resident.get(name, {})), "elements held"
-        missing = f"{name} cannot be seen from outside the kernel" if name == "accumulation" else f"no {name} held"
-    if not shares:
-        return PrecisionCheck(name, declared, None, "unknown", _support(name, declared, computed, support), missing)
-    found = max(shares, key=lambda fmt: shares[fmt])
-    agrees = shares.get(declared, 0.0) >= _AGREES
-    seen = ", ".join(f"{fmt} {share:.0%}" for fmt, share in sorted(shares.items(), key=lambda item: -item[1]))
-    kind = _support(name, declared if agrees else found, computed, support)
-    mixed = ", ".join(fmt for fmt, share in shares.items() if share >= 0.05)
-    observed = declared if agrees else found if found != declared else mixed
-    return PrecisionCheck(name, declared, observed, "agrees" if agrees else "differs", kind, f"{what}: {seen}")
-
-
-def _element_shares(formats: Mapping[str, int]) -> dict[str, float]:
-    """Shares by elements, so that the narrow formats are not counted small for being narrow."""
-    elements = {fmt: 8.0 * size / BITS.get(fmt, 64 if fmt.endswith("64") else 8) for fmt, size in formats.items()}
-    total = math.fsum(elements.values())
-    return {fmt: count / total for fmt, count in elements.items()} if total else {}
-
-
-def _support(name: str, fmt: str, computed: str | None, support: Mapping[str, str]) -> Support:
-    """Storage-only: held narrower than the products compute, so every use converts."""
-    if name in ("weights", "kv") and computed and fmt != computed and BITS.get(fmt, 64) < BITS.get(computed, 0):
-        return "storage-only"
-    if fmt == "int4":
-        return "storage-only"
-    if fmt == "int32" and name == "accumulation":
-        fmt = "int8"
-    known = support.get(fmt, "unknown")
-    return "native" if known == "native" else "emulated" if known == "emulated" else "unknown"
+    return over_phases(each)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
+from twinlens.executors.in_process.fidelity import compared_with
 from twinlens.record.executor.facts import FidelityRow
 
 
@@ -29,20 +29,9 @@ def fidelity_rows(
         for prompt, expected in zip(sample, reference, strict=True):
             is_image = prompt.is_floating_point()
             seen = _log_probabilities(model, prompt[None].to(dtype) if is_image else prompt[None])
-            rows.append(_compare(seen.cpu(), expected, None if is_image else prompt))
+            tokens = None if is_image else prompt.cpu().numpy()
+            rows.append(compared_with(expected.numpy(), seen.cpu().numpy(), tokens))
     return tuple(rows)
-
-
-def _compare(seen: torch.Tensor, expected: torch.Tensor, tokens: torch.Tensor | None) -> FidelityRow:
-    agreed = int((seen.argmax(-1) == expected.argmax(-1)).sum())
-    kl = float(F.kl_div(seen, expected, reduction="sum", log_target=True))
-    nll = reference_nll = 0.0
-    if tokens is not None:
-        following = tokens[1:, None].cpu()
-        nll = -float(seen[:-1].gather(1, following).sum())
-        reference_nll = -float(expected[:-1].gather(1, following).sum())
-    # A KL of nearly equal distributions can come out a rounding error below 0.
-    return FidelityRow(len(seen), agreed, max(0.0, kl), nll, reference_nll)
 
 
 def _log_probabilities(model: nn.Module, batch: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,27 @@
+"""A measured ceiling, and how the seconds of its repeats become an estimate."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from twinlens.record.estimate import Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """One of `all_ceilings`: what (`kind`), which format and layout ("" where none), how many threads."""
+
+    kind: str
+    format: str
+    layout: str
+    threads: int
+    estimate: Estimate
+
+
+def rate(amount: float, seconds: Sequence[float], unit: str, method: str) -> Estimate:
+    """Amount per second as an estimate: median, slowest and best of the repeats."""
+    rates = sorted(amount / s for s in seconds)
+    level = 1.0 - 2.0 ** (1 - len(rates)) if len(rates) > 1 else None
+    return Estimate(statistics.median(rates), unit, method, "measured", rates[0], rates[-1], level, len(rates))
