@@ -11,8 +11,8 @@ from twinlens.record.request import Requests
 from twinlens.stats.serving.overload import in_flight
 from twinlens.stats.serving.window import Window
 
-# A queue of N requests lasts for some N² arrivals before it is another one, and some 200 such times show how long.
-_TIMES = 200
+# A queue of N requests lasts for some N² arrivals before it is another one, and some 400 such times show how long.
+_TIMES = 400
 
 
 @dataclass(frozen=True, slots=True)
