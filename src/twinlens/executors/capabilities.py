@@ -1,4 +1,4 @@
-"""Capabilities of an executor, as a value that can be read before anything heavy is imported; and how one is made."""
+"""The capabilities of an executor, a value that is read before anything heavy is imported, and its makers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refuse what a spec asks of an executor that cannot do it, or where it would have no effect; by its capabilities."""
+"""Refusals from an executor's capabilities: what it cannot do, and settings that would have no effect on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that hold for every executor without a run: its capabilities, what it refuses, how it closes."""
+"""Tests that run nothing: what an executor says of itself, what is refused, how it closes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks on the facts of any executor."""
+"""Assertions on the facts of any executor."""
 
 from __future__ import annotations
 

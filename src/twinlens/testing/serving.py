@@ -1,4 +1,4 @@
-"""Checks on a server: each request answered once and in full, times in order, rows that match requests."""
+"""Tests of a server: each request answered once and in full, its times in order, its row complete."""
 
 from __future__ import annotations
 

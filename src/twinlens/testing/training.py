@@ -1,4 +1,4 @@
-"""Checks on a trainer: steps that follow each other, phases that fit into them, and the work that was asked."""
+"""Tests of a trainer: steps that follow each other, phases that fit into them, the work that was asked."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What every engine in this process shares, whatever computes: its data, its fidelity, its ceilings, its checks."""
+"""Parts that every engine in this process shares, in numpy: prompts, fidelity, format checks, ceilings."""

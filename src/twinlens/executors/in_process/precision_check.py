@@ -1,4 +1,4 @@
-"""Whether what is held and what was computed in is what was declared, per tensor class and over all phases."""
+"""The formats held and computed in, against those declared, per tensor class and over all phases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Capabilities of a server that Twinlens starts by a recipe."""
+"""The capabilities of a server that Twinlens starts by a recipe."""
 
 from __future__ import annotations
 

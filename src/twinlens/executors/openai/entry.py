@@ -1,4 +1,4 @@
-"""Capabilities of a server that is already up, over the OpenAI API."""
+"""The capabilities of a server that is already up and speaks the OpenAI API."""
 
 from __future__ import annotations
 

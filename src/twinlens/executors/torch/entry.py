@@ -1,4 +1,4 @@
-"""Capabilities of the embedded executor; torch is imported when one is made."""
+"""The capabilities of the embedded executor; torch is imported when one is made."""
 
 from __future__ import annotations
 
