@@ -19,11 +19,13 @@ from twinlens.version import __version__
 if TYPE_CHECKING:
     from twinlens.api.demo import Demo, demo
     from twinlens.api.gate import gate
+    from twinlens.api.new import new
     from twinlens.api.progress import Progress
     from twinlens.api.reference import explain, probe
     from twinlens.api.runs import frame, peers, read, report, rows, show, summary
     from twinlens.api.studies import check, measure
     from twinlens.errors import BadInput, ExecutorFailed, GateFailed, Interrupted, TwinlensError
+    from twinlens.measurement.attach import attach
     from twinlens.measurement.machine.probe import CeilingRow, Probe
     from twinlens.measurement.preflight.check import Check, Prediction
     from twinlens.measurement.study import Event, Outcome
@@ -39,11 +41,13 @@ if TYPE_CHECKING:
 _NAMES = {
     "twinlens.api.demo": ("Demo", "demo"),
     "twinlens.api.gate": ("gate",),
+    "twinlens.api.new": ("new",),
     "twinlens.api.progress": ("Progress",),
     "twinlens.api.reference": ("explain", "list", "probe"),
     "twinlens.api.runs": ("frame", "peers", "read", "report", "rows", "show", "summary"),
     "twinlens.api.studies": ("check", "measure"),
     "twinlens.errors": ("BadInput", "ExecutorFailed", "GateFailed", "Interrupted", "TwinlensError"),
+    "twinlens.measurement.attach": ("attach",),
     "twinlens.measurement.machine.probe": ("CeilingRow", "Probe"),
     "twinlens.measurement.preflight.check": ("Check", "Prediction"),
     "twinlens.measurement.study": ("Event", "Outcome"),
@@ -84,6 +88,7 @@ __all__ = [
     "TwinlensError",
     "Verdict",
     "__version__",
+    "attach",
     "check",
     "demo",
     "explain",
@@ -91,6 +96,7 @@ __all__ = [
     "gate",
     "load",
     "measure",
+    "new",
     "parse",
     "peers",
     "probe",

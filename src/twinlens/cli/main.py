@@ -131,6 +131,27 @@ def measure(
 
 
 @app.command()
+def new(
+    what: Annotated[str | None, typer.Argument(metavar="[EXAMPLE]", help="Its name: `twinlens list examples`.")] = None,
+    source: Annotated[
+        Path | None, typer.Option("--from", metavar="RUN", help="What this run or study was asked for.")
+    ] = None,
+    url: Url = None,
+    model: Model = None,
+    key_env: KeyEnv = None,
+    at: At = None,
+    set_: Set = None,
+    file: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.toml")] = None,
+) -> None:
+    """Write a spec file to edit: an example, a run again, or a server that is up."""
+    load_numpy()
+    from twinlens.cli.asked import Asked
+    from twinlens.cli.new import run
+
+    run(Asked(what, url, model, key_env, tuple(set_ or ()), tuple(at or ())), source, file)
+
+
+@app.command()
 def show(
     runs: Runs,
     json: Json = False,

@@ -7,15 +7,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from twinlens.api.gate import gate, raise_failures
-from twinlens.api.runs import as_json
-from twinlens.api.studies import measure
 from twinlens.cli.asked import Asked, study_of
 from twinlens.cli.opening import opening
-from twinlens.cli.progress import progress, tell_refusals
 from twinlens.cli.screen import err, print_json, sentences
-from twinlens.cli.show import print_runs
-from twinlens.record.store import end_study
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +33,14 @@ def run(asked: Asked, out: Path, switches: Switches) -> None:
         if not switches.quiet:
             for line in filter(None, [*opening(study), given_up]):
                 err().print(line, soft_wrap=True)
+        # The rest takes a second to load: what is about to happen is on screen by then.
+        from twinlens.api.gate import gate, raise_failures
+        from twinlens.api.runs import as_json
+        from twinlens.api.studies import measure
+        from twinlens.cli.progress import progress, tell_refusals
+        from twinlens.cli.show import print_runs
+        from twinlens.record.store import end_study
+
         outcome = measure(study, out, watch=progress(switches.quiet), fresh=switches.fresh, keep_open=True)
         tell_refusals([outcome])
         if switches.json:

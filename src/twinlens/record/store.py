@@ -23,6 +23,7 @@ from twinlens.record.server_metrics import SERVER_SCHEMA
 from twinlens.record.step import STEP_SCHEMA
 from twinlens.record.telemetry import TELEMETRY_SCHEMA
 from twinlens.spec.earlier import modern
+from twinlens.spec.load import dump
 from twinlens.spec.study import RunSpec, Study
 from twinlens.version import __version__
 
@@ -136,7 +137,7 @@ def _state(data: dict[str, Any]) -> State:
 
 
 def create_study(parent: Path, study: Study) -> Path:
-    """A new study folder under `parent` holding study.json. Returns its path."""
+    """A new study folder under `parent` holding study.json, and spec.toml to run the same again. Returns its path."""
     folder = parent / f"{now_utc()}_{study.name}_{secrets.token_hex(2)}"
     folder.mkdir(parents=True)
     write_json(
@@ -151,6 +152,7 @@ def create_study(parent: Path, study: Study) -> Path:
             "ended_utc": None,
         },
     )
+    write_text(folder / "spec.toml", dump(study))
     return folder
 
 
@@ -204,10 +206,14 @@ def find_runs(path: str | Path) -> list[Run]:
 
 def write_json(path: Path, data: Any) -> None:
     """Write whole or not at all: a new file beside the old one, then a rename."""
-    text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False)
+    write_text(path, json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """The same of any text."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        fresh.write_text(text + "\n", encoding="utf-8")
+        fresh.write_text(text, encoding="utf-8")
         fresh.replace(path)
     except OSError as error:
         error.filename = str(path)  # a write that fails does not say where

@@ -1,0 +1,38 @@
+"""The verb that writes a spec file to edit: a shipped example as it stands, or what a study was asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from twinlens.errors import BadInput
+from twinlens.spec.example import find_example
+from twinlens.spec.load import dump, load
+from twinlens.spec.study import Study
+
+
+def new(what: str | Path | Study, to: str | Path | None = None) -> Path:
+    """Write a spec to a new file, `to`, or one of its own name here, and return its path. No file is overwritten.
+
+    `what`: the name of an example, which keeps its comments; a run or study folder, whose resolved spec it is; or a
+    study. Raises BadInput.
+    """
+    name, text = _text(what)
+    path = Path(f"{name}.toml" if to is None else to)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        sentence = f"{path} is there already, and is not overwritten; take another name: -o FILE.toml"
+        raise BadInput(sentence, code="TL224") from None
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror or error}", code="TL224") from None
+    return path
+
+
+def _text(what: str | Path | Study) -> tuple[str, str]:
+    if not isinstance(what, Study):
+        example = None if Path(what).is_file() else find_example(str(what))
+        if example is not None and not Path(what).is_dir():
+            return example.name, example.text
+        what = load(what)
+    return what.name, dump(what)
