@@ -11,6 +11,10 @@ import pytest
 
 from material import inference, spec_of, training
 from server_samples import samples
+from twinlens.executors.launch.options import settings_of
+from twinlens.executors.launch.resolve import order_of
+from twinlens.executors.launch.runtime import llama_cpp, transformers_serve
+from twinlens.executors.registry import capabilities, executor_names, launches
 from twinlens.measurement.facts.origin import marked
 from twinlens.measurement.facts.provenance import provenance
 from twinlens.measurement.facts.whole_run import seen_afterwards
@@ -62,6 +66,27 @@ def test_stock_is_what_nothing_was_set_for(parts: dict[str, Any], words: str) ->
     found = facts(vllm(**parts))
     assert str(found["protocol.tier"].value).startswith(words)
     assert (found["protocol.budget"].value is None) == words.startswith("not")
+
+
+def test_what_a_launcher_sets_unasked_is_not_called_stock() -> None:
+    tier = facts(inference("transformers-serve", "small", **AT_RATE))["protocol.tier"]
+    assert str(tier.value).startswith("not stock: --continuous-batching, --cb-block-size")
+    for kind in executor_names():
+        can = capabilities(kind)
+        assert not can.unasked or launches(kind), "an engine of ours has its own defaults"
+
+
+def test_every_flag_set_unasked_is_in_the_command() -> None:
+    for recipe in (transformers_serve.RECIPE, llama_cpp.RECIPE):
+        options = {"gguf": __file__} if recipe.needs_gguf else {}
+        spec = spec_of(
+            inference(
+                recipe.kind, "small", options=options, **(AT_RATE | {"point": {"rate_per_s": 2.0, "precision": "bf16"}})
+            )
+        )
+        settings = settings_of(recipe.kind, spec.executor.options, "python", recipe.graphs)
+        line = " ".join(recipe.command(order_of(recipe, spec, settings, folder="/models/small", port=1)).argv)
+        assert all(flag in line for flag in recipe.unasked)
 
 
 def test_eager_is_what_torch_does_unasked_and_an_attached_server_is_not_known() -> None:

@@ -44,7 +44,8 @@ class Capabilities:
     `computes_with`: the distribution whose build decides which GPUs can be used ("torch"); "": nobody knows.
     `is_sized_by_theory`: the sum of theory/memory.py is what it needs, so a run that cannot fit is refused.
     `quantises`: it makes a low precision itself, from wider weights. `compares_with_fp32`: it measures fidelity.
-    `saves_weights`: a trainer of it can keep them (`SavesWeights`).
+    `saves_weights`: a trainer of it can keep them (`SavesWeights`). `unasked`: settings that it changes from how the
+    stack's makers ship it although no spec asks for them; a run with any is not called stock.
     `packages`: it is installed here where one of these distributions is; empty: it needs none of its own.
     `tried`: False where it was only tested on recorded output, since none ran at hand.
     """
@@ -62,6 +63,7 @@ class Capabilities:
     quantises: bool = False
     compares_with_fp32: bool = False
     saves_weights: bool = False
+    unasked: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     tried: bool = True
 

@@ -27,5 +27,6 @@ def launched(recipe: Recipe) -> Executor:
         prompts="text",
         packages=recipe.packages,
         tried=recipe.tried,
+        unasked=recipe.unasked,
     )
     return Executor(can, server=make, launcher=make, words=recipe.words)

@@ -75,6 +75,7 @@ class Recipe:
     was only tested on recorded output, since no such server ran at hand. `graphs`: the values of its option
     `graph`, the first of which is how its makers ship it; empty where it has no such option.
     `also`: further packages whose versions are recorded. `words`: what its servers call their settings and metrics.
+    `unasked`: flags of its command that change how it is shipped, whatever the spec says.
     """
 
     kind: str
@@ -94,6 +95,7 @@ class Recipe:
     graphs: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     words: ServerWords | None = None
+    unasked: tuple[str, ...] = ()
 
 
 def torch_name(order: LaunchConfig, kind: str) -> str:

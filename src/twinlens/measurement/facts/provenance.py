@@ -77,15 +77,16 @@ def _tier(spec: RunSpec) -> dict[str, Fact]:
             "protocol.budget": declared("none: nothing was chosen", "the spec"),
         }
     return {
-        "protocol.tier": declared(f"not stock: {', '.join(chosen)}", "the spec"),
+        "protocol.tier": declared(f"not stock: {', '.join(chosen)}", "the spec, and what the launcher sets unasked"),
         "protocol.budget": unknown("what was tried before these settings were chosen, nobody said"),
     }
 
 
 def _chosen(spec: RunSpec) -> list[str]:
     """Options that make the stack another one than its makers ship; threads and processors are conditions."""
-    found: list[str] = []
-    for name, option in capabilities(spec.executor.kind).options.items():
+    can = capabilities(spec.executor.kind)
+    found = list(can.unasked)
+    for name, option in can.options.items():
         value = spec.executor.options.get(name, option.default)
         if option.tunes and value != option.default:
             found += _words(name, value)

@@ -65,5 +65,6 @@ RECIPE = Recipe(
     facts=_facts,
     start_timeout_s=300.0,
     needs_gguf=True,
+    unasked=("--interrupt_requests false",),
 )
 EXECUTOR = launched(RECIPE)

@@ -64,5 +64,6 @@ RECIPE = Recipe(
     facts=_facts,
     start_timeout_s=300.0,
     called="folder",
+    unasked=("--continuous-batching", "--cb-block-size", "--cb-num-blocks", "--cb-max-batch-tokens"),
 )
 EXECUTOR = launched(RECIPE)
