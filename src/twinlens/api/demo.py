@@ -17,6 +17,7 @@ from twinlens.reporting.text.sentence import both_counts, sentences
 from twinlens.spec.load import load_example
 from twinlens.spec.study import Study
 from twinlens.stats.summary.group import group
+from twinlens.system.processors import usable_cores
 
 _STUDIES = ("training", "inference", "quality", "serving")
 
@@ -50,7 +51,15 @@ def demo(
 
 def demo_studies() -> tuple[Study, ...]:
     """The bundled studies, in the order they are measured."""
-    return tuple(load_example(f"demo-{name}") for name in _STUDIES)
+    return tuple(_leaving_a_core(load_example(f"demo-{name}")) for name in _STUDIES)
+
+
+def _leaving_a_core(study: Study) -> Study:
+    """The same, with one core left to whatever else runs here: with all of them each neighbour stops every step."""
+    if study.executor.threads:
+        return study
+    cores = max(1, usable_cores() - 1)
+    return study.model_copy(update={"executor": study.executor.model_copy(update={"threads": cores})})
 
 
 def _sentences(runs: Runs, served: Outcome) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from twinlens.executors.server_words import ServerWords
 from twinlens.spec.frozen import tags
 from twinlens.spec.model.shape import ModelShape
 from twinlens.spec.precision import Lens
+from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.arrival import Arrival
 
 Place = Literal["here", "elsewhere", "recorded"]
@@ -74,7 +75,8 @@ class Executor:
 
     The makers import what is heavy; naming the executor imports nothing of it. `launcher`: for a server that starts a
     process of its own, which the runs of a repeat then share. `words`: what servers of this runtime call their settings
-    and metrics; they are understood of any server that is asked.
+    and metrics; they are understood of any server that is asked. `preload`: imports what a run of this spec needs, and
+    measures nothing, so that the processes of runs that take turns can do it at the same time.
     """
 
     capabilities: Capabilities
@@ -82,6 +84,7 @@ class Executor:
     server: Callable[[], Server] | None = None
     launcher: Callable[[], Launcher] | None = None
     words: ServerWords | None = None
+    preload: Callable[[RunSpec], None] | None = None
 
     @property
     def lenses(self) -> tuple[Lens, ...]:

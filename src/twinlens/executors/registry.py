@@ -11,6 +11,7 @@ from twinlens.executors.capabilities import Capabilities, Executor
 from twinlens.executors.protocol import Launcher, Server, Trainer
 from twinlens.executors.server_words import ServerWords
 from twinlens.spec.precision import Lens
+from twinlens.spec.study import RunSpec
 
 _GROUP = "twinlens.executors"
 
@@ -75,6 +76,13 @@ def launcher(kind: str) -> Launcher | None:
     """A new launcher of this kind; None for an executor that starts no server. Raises BadInput (TL207)."""
     maker = executor(kind).launcher
     return None if maker is None else maker()
+
+
+def preload(spec: RunSpec) -> None:
+    """Import what a run needs. What cannot be imported, or is not there, is said when the run is opened."""
+    with contextlib.suppress(Exception):
+        if (load := executor(spec.executor.kind).preload) is not None:
+            load(spec)
 
 
 def launches(kind: str) -> bool:

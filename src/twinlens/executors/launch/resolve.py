@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
-
-import psutil
 
 from twinlens.errors import BadInput
 from twinlens.executors.launch.model_folder import servable, stored_precision
@@ -15,6 +12,7 @@ from twinlens.executors.launch.recipe import LaunchConfig, Recipe
 from twinlens.spec.model.reference import AnyModel
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import Images, InferenceWorkload
+from twinlens.system.processors import usable_cores
 
 _LEAST_CONTEXT, _USUAL_CONTEXT = 2048, 8192
 
@@ -49,12 +47,7 @@ def order_of(recipe: Recipe, spec: RunSpec, settings: Settings, *, folder: str, 
 
 def threads_of(asked: int, cpus: Sequence[int] = ()) -> int:
     """One per physical core that the server may use, unless asked otherwise."""
-    allowed = len(cpus) or _usable()
-    return asked or min(allowed, psutil.cpu_count(logical=False) or allowed)
-
-
-def _usable() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return asked or usable_cores(len(cpus))
 
 
 def context_of(ref: AnyModel, workload: InferenceWorkload) -> int:

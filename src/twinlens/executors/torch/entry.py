@@ -5,6 +5,8 @@ from __future__ import annotations
 from twinlens.executors.capabilities import ALL_FAMILIES, Capabilities, Executor
 from twinlens.executors.protocol import Server, Trainer
 from twinlens.executors.torch.options import OPTIONS
+from twinlens.spec.model.reference import load_model
+from twinlens.spec.study import RunSpec
 
 
 def _trainer() -> Trainer:
@@ -17,6 +19,14 @@ def _server() -> Server:
     from twinlens.executors.torch.infer import TorchServer
 
     return TorchServer()
+
+
+def _preload(spec: RunSpec) -> None:
+    """Import torch and the model's own classes: a model without memory needs them all."""
+    from twinlens.executors.torch.model.build import parameter_count
+
+    parameter_count(load_model(spec.workload.model))
+    _trainer() if spec.lens == "training" else _server()
 
 
 EXECUTOR = Executor(
@@ -34,4 +44,5 @@ EXECUTOR = Executor(
     ),
     trainer=_trainer,
     server=_server,
+    preload=_preload,
 )

@@ -15,6 +15,7 @@ from twinlens.clock import MonotonicClock
 from twinlens.errors import BadInput
 from twinlens.executors.in_process.text import check_data
 from twinlens.executors.protocol import Rows, Say
+from twinlens.executors.torch.allocator import keep_freed_memory
 from twinlens.executors.torch.evidence.collect import inference_facts
 from twinlens.executors.torch.evidence.fidelity import reference_logits
 from twinlens.executors.torch.evidence.memory import device_memory, free_bytes
@@ -47,6 +48,8 @@ class TorchServer:
     def open(self, spec: RunSpec, say: Say) -> Facts:
         assert isinstance(spec.workload, InferenceWorkload)
         self.options = TorchOptions.of(spec.executor.options)
+        if self.options.freed_memory == "kept":
+            keep_freed_memory()
         self.spec, workload = spec, spec.workload
         self.device = choose_device(spec.executor.device)
         refuse_unsupported(spec.point.precision, self.device)

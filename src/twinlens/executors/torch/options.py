@@ -13,17 +13,20 @@ OPTIONS = {
     "graph": Option("eager", ("eager", "compiled"), tunes=True),
     "attention": Option("sdpa", ("sdpa", "eager"), tunes=True),
     "layout": Option("auto", ("auto", "row", "column"), tunes=True),
+    "freed_memory": Option("returned", ("returned", "kept"), tunes=True),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class TorchOptions:
     """`graph`: run eagerly, or as torch's compiled graph. `attention`: the implementation asked of transformers.
-    `layout`: how linear weights are stored; "auto" is by column where that is known to be faster."""
+    `layout`: how linear weights are stored; "auto" is by column where that is known to be faster.
+    `freed_memory`: what the C library does with it: "returned" to the system as it does unasked, or "kept"."""
 
     graph: Literal["eager", "compiled"] = "eager"
     attention: Literal["sdpa", "eager"] = "sdpa"
     layout: Literal["auto", "row", "column"] = "auto"
+    freed_memory: Literal["returned", "kept"] = "returned"
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:

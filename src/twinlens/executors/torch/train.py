@@ -15,6 +15,7 @@ from torch import nn
 
 from twinlens.errors import BadInput
 from twinlens.executors.protocol import Say
+from twinlens.executors.torch.allocator import keep_freed_memory
 from twinlens.executors.torch.entry import EXECUTOR
 from twinlens.executors.torch.evidence.collect import training_facts
 from twinlens.executors.torch.evidence.memory import device_memory
@@ -39,6 +40,8 @@ class TorchTrainer:
     def open(self, spec: RunSpec, say: Say) -> Facts:
         assert isinstance(spec.workload, TrainingWorkload)
         self.options = TorchOptions.of(spec.executor.options)
+        if self.options.freed_memory == "kept":
+            keep_freed_memory()
         self.spec, self.workload = spec, spec.workload
         self.device = choose_device(spec.executor.device)
         refuse_unsupported(spec.point.precision, self.device)

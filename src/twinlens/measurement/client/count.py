@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 
 import numpy as np
 
@@ -14,6 +13,8 @@ from twinlens.schedule.content.length import sample_lengths
 from twinlens.schedule.plan import Plan
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.stats.client.validity import Calibration
+from twinlens.system.processors import usable_processors
 from twinlens.units import digits
 
 # The ceiling is that of whole answers read at once; tokens that come one by one cost about twice as much each.
@@ -50,7 +51,7 @@ def needed_clients(spec: RunSpec, plan: Plan | None, one: Calibration) -> tuple[
         load = f"{digits(tokens_per_s)} tokens/s asked for"
     most = most_connections() or streams
     wanted = max(math.ceil(tokens_per_s / (_MOST_SHARE * one.ceiling_tokens_per_s)), math.ceil(streams / most), 1)
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    processors = usable_processors()
     found = min(wanted, processors, streams if plan is None else wanted)
     why = f"auto: {load}, and one client takes {digits(one.ceiling_tokens_per_s)} tokens/s at most"
     return found, why + (f"; {wanted} wanted, {processors} processors here" if wanted > found else "")

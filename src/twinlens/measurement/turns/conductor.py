@@ -39,7 +39,9 @@ class Member:
         self._process = started(self.run, "--turns")
 
     def opened(self, tell: Tell) -> None:
-        """Wait until it is ready for its first turn. Raises what its run raises, as all that follows does."""
+        """Let it open, and wait until it is ready for its first turn. Raises what its run raises, as all that
+        follows does."""
+        self._say(open=True)
         self._receive("ready", lambda phrase: tell(self.spec, phrase, 0.0, 0))
 
     def turn(self, number: int) -> None:
@@ -66,6 +68,10 @@ class Member:
             stop(self._process)
         if read_run(self.run).state != "failed":
             end_run(self.run, "interrupted", why)
+
+    @property
+    def is_gone(self) -> bool:
+        return self._process.poll() is not None
 
     @property
     def has_enough(self) -> bool:
@@ -114,9 +120,10 @@ def measure_paired(folder: Path, specs: Sequence[RunSpec], tell: Tell) -> None:
     pairing = Pairing(secrets.token_hex(4), len(specs), specs[0].protocol.slice_s)
     members: list[Member] = []
     try:
-        for spec in specs:
+        for spec in specs:  # all import what they need at the same time, and then open one after another
             members.append(Member(folder, spec, pairing))
-            members[-1].opened(tell)
+        for member in members:
+            member.opened(tell)
         _take_turns(members, tell)
         for member in members:
             member.ended()
@@ -125,7 +132,7 @@ def measure_paired(folder: Path, specs: Sequence[RunSpec], tell: Tell) -> None:
             _abandon(members, "interrupted by the user")
         raise Interrupted(gone_on(folder)) from None
     except TwinlensError as error:
-        failed = members[-1] if len(members) < len(specs) else _failed(members)
+        failed = _failed(members)
         who = f"{failed.spec.point.precision}, repeat {failed.spec.repeat}"
         _abandon(members, f"it took turns with another run, which failed ({who}); the repeat is measured again")
         kind = BadInput if isinstance(error, BadInput) else ExecutorFailed
@@ -150,7 +157,8 @@ def _is_over(members: Sequence[Member]) -> bool:
 
 
 def _failed(members: Sequence[Member]) -> Member:
-    return next((member for member in members if read_run(member.run).state == "failed"), members[-1])
+    gone = [member for member in members if member.is_gone]
+    return next((member for member in members if read_run(member.run).state == "failed"), [*gone, members[-1]][0])
 
 
 def _abandon(members: Sequence[Member], why: str) -> None:

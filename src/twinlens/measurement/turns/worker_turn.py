@@ -41,6 +41,11 @@ class Turns:
         self._waits = 0
         self.waited_s = self.waited_cpu_s = 0.0
 
+    def wait_to_open(self) -> None:
+        """Wait until this run may be opened: one at a time, as opening takes measurements. Raises KeyboardInterrupt."""
+        if not self._inbox.readline():
+            raise KeyboardInterrupt
+
     def next(self) -> Turn | None:
         """The next turn; None when there will be no more. Raises KeyboardInterrupt when nobody is left to give one."""
         if not self._waits:

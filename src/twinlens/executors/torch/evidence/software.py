@@ -34,7 +34,12 @@ def software(
         "compiler.name": declared("torch.compile (inductor)" if compiled else "none (eager)", "executor.options.graph"),
         "compiler.version": observed(str(torch.__version__), "torch.__version__"),
         "compiler.flags": observed(
-            {"graph": "compiled" if compiled else "eager", "layout": options.layout}, "the executor"
+            {
+                "graph": "compiled" if compiled else "eager",
+                "layout": options.layout,
+                "freed_memory": options.freed_memory,
+            },
+            "the executor",
         ),
         "kernels.selected": observed(longest(kernels), "torch.profiler"),
         "protocol.synchronisation": observed(_synchronisation(spec, device), "the loop"),

@@ -5,16 +5,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 
-import psutil
 import torch
 from torch import nn
 
 from twinlens.errors import BadInput
 from twinlens.executors.torch.device import choose_device
 from twinlens.spec.model.reference import ModelRef
+from twinlens.system.processors import usable_cores
 
 __all__ = [
     "build_model",
@@ -31,8 +30,7 @@ __all__ = [
 
 def set_threads(asked: int) -> int:
     """Pin the number of compute threads: one per physical core this process may use, unless asked otherwise."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = asked or min(allowed, psutil.cpu_count(logical=False) or allowed)
+    threads = asked or usable_cores()
     torch.set_num_threads(threads)
     return threads
 
