@@ -341,19 +341,27 @@ def test_probe_of_a_device_that_is_not_here_is_bad_input() -> None:
     assert "CUDA devices" in done.stderr
 
 
-def without_stall(study: dict[str, Any]) -> dict[str, Any]:
-    """The same where no server is launched that could be made to stand still."""
-    return study | {"protocol": study["protocol"] | {"stall": None}}
+def on_the_fake(study: dict[str, Any]) -> dict[str, Any]:
+    """The same where there is no torch whose options could be set, and no server that could be made to stand still."""
+    return study | {"executor": {"kind": "fake"}, "protocol": study["protocol"] | {"stall": None}}
+
+
+def test_the_demo_leaves_a_core_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    from twinlens.api import demo
+
+    monkeypatch.setattr(demo, "usable_cores", lambda: 8)
+    threads = {study.name: study.executor.threads for study in demo.demo_studies()}
+    assert threads == {"demo-training": 7, "demo-inference": 7, "demo-quality": 7, "demo-serving": 1}
 
 
 def test_demo_measures_both_lenses_and_writes_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bundled studies, on the fake executor: what is measured for real is held in tests/executors."""
     from twinlens.api import demo
 
-    quick = ("executor.kind=fake", "executor.threads=0", "protocol.repeats=1")
+    quick = ("protocol.repeats=1",)
     studies = tuple(
         study_of(
-            without_stall(study.to_dict()),
+            on_the_fake(study.to_dict()),
             *quick,
             *(() if study.protocol.pairing == "slices" else ("protocol.isolate=false",)),  # turns need processes
         )
