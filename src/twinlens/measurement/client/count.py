@@ -13,7 +13,6 @@ from twinlens.schedule.content.length import sample_lengths
 from twinlens.schedule.plan import Plan
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
-from twinlens.stats.client.validity import Calibration
 from twinlens.system.processors import usable_processors
 from twinlens.units import digits
 
