@@ -22,6 +22,7 @@ from twinlens.reporting.screen.next_step import next_step
 from twinlens.reporting.screen.one_run import run_screen
 from twinlens.reporting.text.footnote import Footnotes
 from twinlens.reporting.text.table import metric_table, plain
+from twinlens.reporting.wording.finding import advice_of
 from twinlens.stats.summary.run import summarise
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
@@ -150,7 +151,7 @@ def test_many_findings_are_cut_to_those_that_fit_and_counted(made: dict[str, Pai
         ({"label": "invalid"}, "executor.options.clients=auto"),
         ({"code": "slo-missed"}, "--at rate_per_s=search"),
         ({"code": "server-died"}, "read the server's log"),
-        ({"code": "precision-differs"}, "twinlens explain precision-differs"),
+        ({"code": "precision-differs"}, advice_of(Finding("precision-differs", "disqualifies"))),
     ],
 )
 def test_what_to_try_next_follows_from_what_was_found(made: dict[str, Pair], change: dict[str, str], said: str) -> None:

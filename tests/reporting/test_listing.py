@@ -43,7 +43,7 @@ def test_metrics_stand_by_lens_and_other_tools_figures_apart() -> None:
     assert heads[:3] == ["Training", "Inference", "Both lenses"]
     assert "As vLLM counts: twinlens show RUN --as vllm" in heads
     assert any(line.split() == ["mfu", "ratio", "MFU"] for line in lines)
-    assert any(line.split() == ["p99_ttft_ms", "ms"] for line in lines)
+    assert any(line.split() == ["vllm.p99_ttft_ms", "ms"] for line in lines)
     assert len(lines) <= 250
 
 

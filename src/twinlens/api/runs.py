@@ -122,6 +122,17 @@ def rows(*runs: Run) -> pa.Table:
     return pa.concat_tables(tables, promote_options="default")
 
 
+def write_rows(runs: Iterable[Run], file: str | Path) -> Path:
+    """The rows of some runs (`rows`) as one Parquet file. Raises BadInput, also where its folder is not there."""
+    from pyarrow import parquet
+
+    path = Path(file)
+    if not path.parent.is_dir():
+        raise BadInput(f"there is no folder {str(path.parent)!r} for the rows; make it, or name another file")
+    parquet.write_table(rows(*runs), path)
+    return path
+
+
 def material_of(runs: Iterable[Run]) -> tuple[Material, ...]:
     """Runs with their summaries: what tables and reports are made of."""
     return tuple((run, summary_of(run)) for run in runs)

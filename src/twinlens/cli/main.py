@@ -157,12 +157,17 @@ def show(
     json: Json = False,
     tool: Annotated[str | None, typer.Option("--as", metavar="TOOL", help="In the figures of another tool.")] = None,
     whole: Annotated[bool, typer.Option("--all", help="Every metric, and how each was computed.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Every metric of every run, a line each.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="For an issue or a pull request.")] = False,
+    parquet: Annotated[
+        Path | None, typer.Option("--parquet", metavar="FILE", help="Write the steps or requests to a file.")
+    ] = None,
 ) -> None:
     """A run on one screen, or the points of a study in tables. With --as vllm: as that tool counts."""
     load_numpy()
-    from twinlens.cli.show import run
+    from twinlens.cli.show import Form, run
 
-    run(runs, json, tool, whole)
+    run(runs, Form(json, tool, whole, csv, markdown, parquet))
 
 
 @app.command()

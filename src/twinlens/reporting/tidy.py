@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable
+from io import StringIO
 from typing import Any
 
 from twinlens.record.estimate import Estimate
@@ -51,3 +53,12 @@ def _of_run(summary: Summary) -> list[TidyRow]:
 def _of_metric(name: str, estimate: Estimate) -> TidyRow:
     label = METRICS[name].label if name in METRICS else name
     return {"metric": name, "metric_label": label} | {part: getattr(estimate, part) for part in _OF_ESTIMATE}
+
+
+def as_csv(rows: Iterable[TidyRow]) -> str:
+    """Tidy rows as CSV with a head, a line each; what is None is empty, and numbers are not rounded."""
+    text = StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

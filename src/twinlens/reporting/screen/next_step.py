@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from twinlens.record.run import Run
 from twinlens.reporting.display import clean
+from twinlens.reporting.wording.finding import advice_of
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.estimator.quantile import needed_for_quantile
 from twinlens.stats.summary.group import Summary
@@ -46,7 +47,7 @@ def _mend(_: Run, summary: Summary) -> str:
         return "give the client more processors or more processes: --set executor.options.clients=auto"
     if "slo-missed" in codes:
         return "--at rate_per_s=search finds the highest rate within the SLO"
-    return f"twinlens explain {summary.disqualified[0].code}" if summary.disqualified else ""
+    return advice_of(summary.disqualified[0]) if summary.disqualified else ""
 
 
 def _free_the_machine(_: Run, summary: Summary) -> str:

@@ -66,6 +66,13 @@ def tables_of(parts: Sequence[Part], notes: Footnotes, width: int) -> tuple[str,
     return " · ".join(shared), tables
 
 
+def whole_table(part: Part, notes: Footnotes) -> tuple[str, Rows]:
+    """The title of a part and its table, as wide as it takes."""
+    with_value = [column for column in part.columns if has_value(column, part.groups)]
+    title = " · ".join([_title(part), *_circumstances(part)])
+    return title, _rows(point_columns(part.load, part.lens, part.groups, with_value, notes))
+
+
 def _table(part: Part, title: str, notes: Footnotes, width: int) -> PointTable:
     with_value = [column for column in part.columns if has_value(column, part.groups)]
     wanted, dropped = point_columns(part.load, part.lens, part.groups, with_value, notes), list[str]()

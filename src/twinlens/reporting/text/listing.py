@@ -45,7 +45,7 @@ def _metrics(rows: Sequence[Row]) -> Parts:
         unit = _UNITS.get(row["unit"], row["unit"])
         if name and tool in TOOLS:
             title = f"As {TOOLS[tool]} counts: twinlens show RUN --as {tool.replace('_', '-')}"
-            found.setdefault(title, []).append({"figure": name, "unit": unit})
+            found.setdefault(title, []).append({"figure": row["metric"], "unit": unit})
         else:
             mine = {"metric": row["metric"], "unit": unit, "name": row["label"]}
             found.setdefault(_LENSES[row["lens"]], []).append(mine)

@@ -1,0 +1,115 @@
+"""Runs as GitHub-flavoured Markdown, for an issue or a pull request: verdict, tables, facts, and the method folded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from rich.text import Text
+
+from twinlens.record.run import Run
+from twinlens.reporting import display
+from twinlens.reporting.paired import said as ratio_words
+from twinlens.reporting.screen.figures import figures_of
+from twinlens.reporting.screen.fitted import Rows
+from twinlens.reporting.screen.one_run import verdict_line
+from twinlens.reporting.screen.point_table import parts_of, whole_table
+from twinlens.reporting.screen.subject import subject
+from twinlens.reporting.screen.workload import asked
+from twinlens.reporting.text.first_lines import finding_lines, said_of, verdict_words
+from twinlens.reporting.text.footnote import Footnotes
+from twinlens.reporting.text.paired_table import paired_of
+from twinlens.reporting.view import Material, each_once, why_not_ranked
+from twinlens.reporting.wording.finding import sentence_of
+from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.summary.group import Group, Summary, group
+from twinlens.version import __version__
+
+_MARK = re.compile(r"&#91;(\d+)&#93;(?!\()")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|~#@])")
+
+
+def markdown(material: Sequence[Material]) -> str:
+    """One run with its figures, or several as a table of points. Foreign words are escaped: they are only text."""
+    kept, _ = each_once(material)
+    blocks = _of_run(*kept[0]) if len(kept) == 1 else _of_points(kept)
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _of_run(run: Run, summary: Summary) -> list[str]:
+    figures = figures_of(run, summary)
+    methods = [
+        f"{METRICS[id].label if id in METRICS else id}: {one.method}"
+        for id, one in summary.metrics.items()
+        if one.value is not None
+    ]
+    absent = [f"{label} is not measured: {why}" for label, why in figures.absent]
+    return [
+        f"**{_escaped(verdict_line(summary))}**",
+        _facts([run], [summary]),
+        *(_table(one) for one in figures.tables),
+        _items([*_numbered(figures.notes), *absent]),
+        _items(sentence_of(one) for one in summary.findings if one.severity != "notes"),
+        _folded("How each figure was computed", _items(methods)),
+    ]
+
+
+def _of_points(material: Sequence[Material]) -> list[str]:
+    groups, notes = group(summary for _, summary in material), Footnotes()
+    turns = paired_of(groups, [run for run, _ in material])
+    tables = []
+    for part in parts_of(groups):
+        title, rows = whole_table(part, notes)
+        tables += [f"**{_escaped(title)}**", _table(rows)]
+    ratios = [f"{one.found.above} / {one.found.below}: {ratio_words(one)}" for one in turns if one.ranked]
+    first = [next(pair for pair in material if pair[1] is one.runs[0]) for one in groups]
+    return [
+        f"**{_escaped(verdict_words(groups, turns))}**",
+        *tables,
+        _items([*ratios, *_not_ranked(groups), *(said_of(line) for line in finding_lines(groups))]),
+        _folded(
+            "What ran, and why some figures have no interval",
+            "\n\n".join(part for part in (_facts(*zip(*first, strict=True)), _items(_numbered(notes))) if part),
+        ),
+    ]
+
+
+def _not_ranked(groups: Sequence[Group]) -> list[str]:
+    reasons = [why for one in groups if (why := why_not_ranked(one)) is not None]
+    return [f"not ranked: {why}" for why in dict.fromkeys(reasons)]
+
+
+def _facts(runs: Sequence[Run], summaries: Sequence[Summary]) -> str:
+    said = [f"{subject(run, one)}; {asked(run, one)}" for run, one in zip(runs, summaries, strict=True)]
+    return _items([*dict.fromkeys(said), f"Twinlens {__version__}"])
+
+
+def _numbered(notes: Footnotes) -> list[str]:
+    return [f"[{place}] {said}" for place, said in enumerate(notes.sentences(), start=1)]
+
+
+def _table(rows: Rows) -> str:
+    """A table with a head; one without heads has empty ones, as Markdown knows no other."""
+    heads = [head.replace("\n", " ") for head in rows.heads]
+    sides = [("---:" if side == "right" else "---") for side in rows.sides]
+    lines = [[_escaped(head) for head in heads], sides, *([_cell(cell) for cell in row] for row in rows.rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(text: Text) -> str:
+    return _escaped(text.plain)
+
+
+def _items(sentences: Iterable[str]) -> str:
+    return "\n".join(f"- {_escaped(one)}" for one in sentences)
+
+
+def _folded(title: str, body: str) -> str:
+    return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>" if body else ""
+
+
+def _escaped(text: str) -> str:
+    """Text that Markdown and HTML leave alone, and that calls nobody: neither @names nor #numbers."""
+    plain = display.clean(text, 2000)
+    safe = _SPECIAL.sub(lambda found: f"&#{ord(found.group()):d};", plain)
+    return _MARK.sub(r"[\1]", safe)  # a mark of ours is no link, as nothing in brackets follows it
