@@ -13,7 +13,8 @@ from hostile_server import DONE, END, HEAD, chunk, said, usage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinlens.executors.http_client.exchange import Ended, Exchange
+from twinlens.executors.http_client.ended import Ended
+from twinlens.executors.http_client.exchange import Exchange
 from twinlens.executors.http_client.fast_path import FastPath
 from twinlens.executors.http_client.sse import Events
 from twinlens.executors.http_client.timestamp import NO_STAMP, WallOffset, arrival_ns

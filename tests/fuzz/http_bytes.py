@@ -12,9 +12,10 @@ from typing import Any
 import pyarrow as pa
 from frame import cut, mutated
 
-from twinlens.executors.http_client.exchange import Ended, Exchange
+from twinlens.executors.http_client.ended import Ended
+from twinlens.executors.http_client.exchange import Exchange
 from twinlens.executors.http_client.timestamp import NO_STAMP, WallOffset
-from twinlens.executors.openai.row import row_of, said_of
+from twinlens.executors.openai.row import response_of, row_of
 from twinlens.record.request import REQUEST_SCHEMA
 from twinlens.schedule.request import ScheduledRequest
 
@@ -78,7 +79,7 @@ def written(ended: Ended) -> None:
     pa.RecordBatch.from_pylist([{name: getattr(row, name) for name in REQUEST_SCHEMA.names}], schema=REQUEST_SCHEMA)
     assert (row.error is None) == (row.outcome == "ok")
     assert row.error is None or (row.error.isprintable() and len(row.error) <= 400)
-    said = said_of(ended)
+    said = response_of(ended)
     for word in (said.text, said.first, said.finish or ""):
         word.encode()
 

@@ -12,12 +12,14 @@ from time import monotonic_ns, sleep
 from typing import Any
 
 from twinlens.executors.http_client.backlog import Backlog
+from twinlens.executors.http_client.chunk_end import END
 from twinlens.executors.http_client.coalesce import TICK_NS
 from twinlens.executors.http_client.connection import Address
 from twinlens.executors.http_client.connections import Connections
 from twinlens.executors.http_client.counts import Counts
 from twinlens.executors.http_client.deadlines import Deadlines
-from twinlens.executors.http_client.exchange import END, FOLD_READS, Ended, Exchange
+from twinlens.executors.http_client.ended import Ended
+from twinlens.executors.http_client.exchange import FOLD_READS, Exchange
 from twinlens.executors.http_client.followers import Follow, Followers
 from twinlens.executors.http_client.in_flight import InFlight
 from twinlens.executors.http_client.poller import MOST_EVENTS, READABLE, WRITABLE, poller
@@ -95,19 +97,19 @@ class EventLoop:
         if not self._in_flight.ended:
             self._deadlines.set(until_ns)
             self._receive(until_ns)
-        return self._ended()
+        return self._in_flight.take_ended()
 
     def turn(self) -> list[Ended]:
         """Do what can be done without waiting; what has ended."""
         if not self._in_flight.ended:
             self._receive(0)
-        return self._ended()
+        return self._in_flight.take_ended()
 
     def abandon(self, why: str) -> list[Ended]:
         """End everything that is still running, as it stands."""
         self._followers.enter()
         self._in_flight.abandon(why)
-        return self._ended()
+        return self._in_flight.take_ended()
 
     def close(self) -> None:
         """Close every connection; what still runs is lost (see `abandon`)."""
@@ -115,10 +117,6 @@ class EventLoop:
         self._in_flight.running.clear()
         self._deadlines.close()
         self._poller.close()
-
-    def _ended(self) -> list[Ended]:
-        ended, self._in_flight.ended = self._in_flight.ended, []
-        return ended
 
     def _receive(self, until_ns: int | None) -> None:
         """The hot path. Each line of it is paid for once per token."""
@@ -186,9 +184,8 @@ class EventLoop:
             self._between_polls(asked_ns, now, until_ns, reads)
             if until_ns is not None and now >= until_ns:
                 break
-            gather_ns = coalescing.wait_ns
-            if gather_ns and not queue and (until_ns is None or until_ns - now > 2 * gather_ns):
-                sleep(gather_ns / 1e9)
+            if (wait_ns := coalescing.wait_ns) and not queue and (until_ns is None or until_ns - now > 2 * wait_ns):
+                sleep(wait_ns / 1e9)
 
     def _between_polls(self, asked_ns: int, now: int, until_ns: int | None, reads: int) -> None:
         if now >= self._upkeep.coalescing.next_ns + (TICK_NS if reads else 0):  # what comes goes first

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from socket import MSG_PEEK
 from typing import Any
 
+from twinlens.executors.http_client.chunk_end import END
 from twinlens.executors.http_client.connection import READ_BYTES, Connection
 from twinlens.executors.http_client.connections import Connections
 from twinlens.executors.http_client.deadlines import Deadlines
-from twinlens.executors.http_client.exchange import END, Exchange
+from twinlens.executors.http_client.exchange import Exchange
 from twinlens.executors.http_client.in_flight import InFlight
 from twinlens.executors.http_client.poller import MOST_EVENTS, READABLE
 from twinlens.executors.http_client.timestamp import ANCILLARY_BYTES, NO_STAMP

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from twinlens.executors.http_client.connection import Connection
 from twinlens.executors.http_client.connections import Connections
 from twinlens.executors.http_client.counts import Counts
-from twinlens.executors.http_client.exchange import Ended, Exchange
+from twinlens.executors.http_client.ended import Ended
+from twinlens.executors.http_client.exchange import Exchange
 
 
 class InFlight:
@@ -28,6 +29,11 @@ class InFlight:
 
     def __len__(self) -> int:
         return len(self.running) + self._parted + len(self.ended)
+
+    def take_ended(self) -> list[Ended]:
+        """What has ended and was not handed out yet."""
+        ended, self.ended = self.ended, []
+        return ended
 
     def carry(self, connection: Connection | None, exchange: Exchange, payload: bytes) -> None:
         """Send a request, on a new connection where none is given. Raises OutOfResources."""

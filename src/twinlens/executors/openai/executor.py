@@ -18,8 +18,9 @@ from functools import partial
 from twinlens.errors import BadInput
 from twinlens.executors.http_client.connection import Address
 from twinlens.executors.http_client.connections import OutOfResources
+from twinlens.executors.http_client.ended import Ended
 from twinlens.executors.http_client.event_loop import EventLoop
-from twinlens.executors.http_client.exchange import Ended, Exchange
+from twinlens.executors.http_client.exchange import Exchange
 from twinlens.executors.http_client.limits import refuse_too_many, too_many
 from twinlens.executors.openai.clients import client_pool_of
 from twinlens.executors.openai.discovery import facts_of, find_out, reachable

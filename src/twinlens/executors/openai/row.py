@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from twinlens.executors.http_client.answer import Answer
-from twinlens.executors.http_client.exchange import Ended
+from twinlens.executors.http_client.ended import Ended
 from twinlens.record.compliance import Response
 from twinlens.record.request import Request, RequestOutcome
 from twinlens.record.untrusted_text import in_one_line, whole

@@ -1,0 +1,38 @@
+"""What the client knows of an exchange once that is over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from twinlens.executors.http_client.answer import Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An exchange that is over. Times are ns of the monotonic clock; `sent_ns` is 0 where nothing was ever sent.
+
+    `fault`: None, or what went wrong on the wire; `chunk_ns`: when each chunk with tokens was complete.
+    `lags_ns`: for each read, how long its bytes had lain there. `merged`: reads that completed several chunks.
+    """
+
+    key: int
+    sent_ns: int
+    end_ns: int
+    status: int
+    headers: dict[str, str]
+    fault: str | None
+    answer: Answer
+    body: bytes
+    chunk_ns: np.ndarray
+    lags_ns: np.ndarray
+    merged: int
+
+
+def merged_reads(reads: list[int]) -> int:
+    """How many reads completed several chunks."""
+    if len(set(reads)) == len(reads):
+        return 0
+    return sum(count > 1 for count in Counter(reads).values())
