@@ -128,7 +128,7 @@ def test_quick_is_a_minute_and_says_what_it_costs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["chat", "search", "decode", "gpu-inference", "demo-training"])
 def test_quick_cuts_any_example_to_about_a_minute(name: str) -> None:
-    from twinlens.spec.quick import quick
+    from twinlens.spec.source.quick import quick
 
     whole = load(name)
     cut = load(name, quick(whole))

@@ -12,8 +12,8 @@ from material import measured, study_of, training
 from plain_server import Plain, plain
 from twinlens.cli.main import app
 from twinlens.record.store import create_study
-from twinlens.spec.example import examples
 from twinlens.spec.load import load
+from twinlens.spec.source.example import examples
 
 
 def call(*words: str | Path) -> Result:

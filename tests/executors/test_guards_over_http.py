@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from hostile_server import hostile
 from material import fixed, inference, measured, quiet, spec_of
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.measurement.server.compliance import ResponseSampler, run_compliance_tests
-from twinlens.record.compliance import ComplianceTest, compliance_tests_in
+from twinlens.record.compliance import ComplianceTest
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.schedule.build import load_of
 from twinlens.spec.study import RunSpec
@@ -149,7 +148,7 @@ def test_a_run_keeps_its_guards_and_its_rows_are_those_of_the_load(tmp_path: Pat
         )
         run = measured(tmp_path, data)
         asked = len(running.asked)
-    found = compliance_tests_in(json.loads((run.folder / "run.json").read_text()))
+    found = run.sections.guards
     assert [guard.id for guard in found] == ["caching", "tokens", "answers", "length"]
     assert len(run.requests) < asked
     assert run.requests.asked_tokens.tolist() == [TOKENS] * len(run.requests)

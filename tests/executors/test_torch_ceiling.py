@@ -8,6 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the torch extra")
 
+from twinlens.executors.in_process.ceiling import rate as rate_of  # noqa: E402
 from twinlens.executors.torch.ceiling.kernel import Unsupported, pattern, walk  # noqa: E402
 from twinlens.executors.torch.ceiling.rates import (  # noqa: E402
     ceilings_for,
@@ -17,7 +18,6 @@ from twinlens.executors.torch.ceiling.rates import (  # noqa: E402
     matvec_bytes_per_s,
     read_bytes_per_s,
 )
-from twinlens.executors.torch.ceiling.timing import rate as rate_of  # noqa: E402
 from twinlens.units import FLOP_PER_S  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -18,7 +18,7 @@ from twinlens.executors.openai.target import Target
 from twinlens.measurement.server import page, scrape
 from twinlens.measurement.server.page import ServerPage
 from twinlens.measurement.server.scrape import Scraper, scraping
-from twinlens.record.server_metrics import SERVER_SCHEMA, ServerSample
+from twinlens.record.sample.server import SERVER_SCHEMA, ServerSample
 from twinlens.record.store import create_run, read_run
 from twinlens.reporting.text.table import metric_table, plain
 from twinlens.spec.study import RunSpec

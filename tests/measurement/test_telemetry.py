@@ -12,7 +12,7 @@ from twinlens.clock import VirtualClock
 from twinlens.measurement.machine.energy import Meters
 from twinlens.measurement.machine.nvidia import Gpu
 from twinlens.measurement.machine.telemetry import Sampler
-from twinlens.record.telemetry import COLUMNS, Sample
+from twinlens.record.sample.telemetry import COLUMNS, Sample
 
 
 class Refused(Exception):

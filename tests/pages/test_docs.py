@@ -14,9 +14,9 @@ from twinlens.cli.main import app
 from twinlens.executors.protocol import Server, Trainer
 from twinlens.pages import find
 from twinlens.record.request import REQUEST_SCHEMA
+from twinlens.record.sample.telemetry import COLUMNS
 from twinlens.record.step import STEP_SCHEMA
 from twinlens.record.store import find_runs
-from twinlens.record.telemetry import COLUMNS
 from twinlens.spec.load import parse
 
 ROOT = Path(__file__).parents[2]

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.record.arrow import RowWriter, read_rows
 from twinlens.record.request import REQUEST_SCHEMA, Request, RequestOutcome, Requests
-from twinlens.record.row_check import marks_path
 from twinlens.record.step import STEP_SCHEMA, Marks, Steps
+from twinlens.record.trust.checksum import marks_path
 
 ns = st.integers(0, 2**62)
 counts = st.integers(0, 2**31 - 1)

@@ -15,9 +15,9 @@ from twinlens.record.executor.facts import Facts, FidelityRow
 from twinlens.record.executor.record import ExecutorRecord, PrecisionCheck, declared, observed, unknown
 from twinlens.record.request import Request
 from twinlens.record.run import Run
+from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA, Sample
 from twinlens.record.step import Marks
 from twinlens.record.store import create_run, end_run, open_rows, read_run, update_run
-from twinlens.record.telemetry import TELEMETRY_SCHEMA, Sample
 from twinlens.spec.precision import precision
 from twinlens.spec.study import RunSpec
 from twinlens.stats.summary.group import Summary

@@ -13,7 +13,7 @@ from report_material import Pair, facts_of
 from twinlens.record.arrow import RowWriter
 from twinlens.record.executor.record import declared
 from twinlens.record.request import Request
-from twinlens.record.server_metrics import SERVER_SCHEMA, ServerSample
+from twinlens.record.sample.server import SERVER_SCHEMA, ServerSample
 from twinlens.record.store import create_run, end_run, open_rows, read_run, update_run
 from twinlens.spec.study import RunSpec
 from twinlens.stats.summary.run import summarise

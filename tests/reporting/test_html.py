@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from report_material import Pair, image_run, inference_run, study, training_run
 
+from twinlens.api.notebook import register
 from twinlens.errors import BadInput
 from twinlens.record.finding import in_words
 from twinlens.reporting.html.render import render, write
-from twinlens.reporting.notebook import register, run_html
+from twinlens.reporting.notebook import run_html
 from twinlens.reporting.view import view
 from twinlens.spec.load import load
 
@@ -160,10 +161,10 @@ def test_a_notebook_shows_one_run_with_its_verdict(demo: list[Pair]) -> None:
 
 def test_a_notebook_session_shows_runs_by_itself(demo: list[Pair]) -> None:
     shell = pytest.importorskip("IPython.core.interactiveshell", reason="IPython is not installed")
-    register(lambda run: demo[0][1])  # no session yet: nothing happens
+    register()  # no session yet: nothing happens
     session = shell.InteractiveShell.instance()
     try:
-        register(lambda run: demo[0][1])
+        register()
         shown, _ = session.display_formatter.format(demo[0][0], include=["text/html"])
         assert "step p50" in shown["text/html"]
     finally:

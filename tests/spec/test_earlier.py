@@ -8,8 +8,8 @@ import pytest
 
 from material import inference, training
 from twinlens.errors import BadInput
-from twinlens.spec.earlier import modern
 from twinlens.spec.load import parse
+from twinlens.spec.source.earlier import modern
 
 
 def asked(kind: str, **executor: Any) -> dict[str, Any]:

@@ -9,8 +9,8 @@ import pytest
 from material import inference, measured, study_of, training
 from twinlens.errors import BadInput
 from twinlens.record.store import create_study
-from twinlens.spec.example import examples, find_example
 from twinlens.spec.load import dump, load
+from twinlens.spec.source.example import examples, find_example
 
 
 def test_an_example_goes_by_its_name_and_a_file_goes_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

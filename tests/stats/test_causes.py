@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from material import measured, training
-from twinlens.record.telemetry import TELEMETRY_SCHEMA
+from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA
 from twinlens.stats.finding.causes import NAMES, Pace, causes
 from twinlens.stats.summary.group import group
 from twinlens.stats.summary.run import summarise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from twinlens.record.telemetry import TELEMETRY_SCHEMA, Sample
+from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA, Sample
 from twinlens.stats.metrics.energy import energy
 
 WORK = {"energy_per_step_j": 50.0}

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlens.record.request import REQUEST_SCHEMA, Requests
+from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA
 from twinlens.record.slice import without_waiting
 from twinlens.record.step import STEP_SCHEMA, Steps
-from twinlens.record.telemetry import TELEMETRY_SCHEMA
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.stats.metrics.training import training_steadiness
 from twinlens.stats.paired.ratio import MOST_HIDDEN, paired_ratio, ratio_over, steadiness

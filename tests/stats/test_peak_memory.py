@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA, Sample
 from twinlens.record.sections import DeviceMemory
-from twinlens.record.telemetry import TELEMETRY_SCHEMA, Sample
 from twinlens.stats.metrics.memory import peak_memory
 
 

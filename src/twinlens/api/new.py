@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from twinlens.errors import BadInput
-from twinlens.spec.example import find_example
 from twinlens.spec.load import dump, load
+from twinlens.spec.source.example import find_example
 from twinlens.spec.study import Study
 
 

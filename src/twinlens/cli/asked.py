@@ -11,7 +11,7 @@ from twinlens.cli.settings import as_settings
 from twinlens.errors import BadInput
 from twinlens.measurement.attach import attach
 from twinlens.spec.load import load
-from twinlens.spec.quick import given_up, quick
+from twinlens.spec.source.quick import given_up, quick
 from twinlens.spec.study import Study
 
 _NOTHING = (

@@ -8,10 +8,10 @@ from typing import Any
 
 from twinlens.executors.openai.locate import locate
 from twinlens.measurement.preflight.quantiles import long_enough_s
-from twinlens.spec.attached import attached, refuse_training, usual_load, with_some_load
 from twinlens.spec.load import parse
-from twinlens.spec.settings import apply_settings
-from twinlens.spec.source import source_of
+from twinlens.spec.source.attached import attached, refuse_training, usual_load, with_some_load
+from twinlens.spec.source.kind import source_of
+from twinlens.spec.source.settings import apply_settings
 from twinlens.spec.study import Study
 
 _OPTIONS = "executor.options."

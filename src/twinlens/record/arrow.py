@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow.types import is_list
 
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.record.row_check import (
+from twinlens.record.trust.checksum import (
     MarkWriter,
     conformed,
     damaged,

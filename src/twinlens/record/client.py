@@ -8,8 +8,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from twinlens.record.checked import checked
 from twinlens.record.finding import Finding
+from twinlens.record.trust.typed_value import checked
 
 _PER_OCTAVE = 8
 _BUCKETS = 64 * _PER_OCTAVE

@@ -14,12 +14,12 @@ import pyarrow as pa
 from twinlens.record.arrow import read_rows
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import REQUEST_SCHEMA, Requests
-from twinlens.record.row_check import damaged
+from twinlens.record.sample.server import SERVER_SCHEMA
+from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA
 from twinlens.record.sections import Sections
-from twinlens.record.server_metrics import SERVER_SCHEMA
 from twinlens.record.step import STEP_SCHEMA, Steps
-from twinlens.record.telemetry import TELEMETRY_SCHEMA
-from twinlens.record.untrusted_text import in_one_line
+from twinlens.record.trust.checksum import damaged
+from twinlens.record.trust.foreign_text import in_one_line
 from twinlens.spec.study import RunSpec
 
 State = Literal["running", "finished", "interrupted", "failed"]

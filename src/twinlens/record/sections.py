@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from twinlens.record.checked import checked
 from twinlens.record.client import Calibration, ClientSection
 from twinlens.record.compliance import ComplianceTest
-from twinlens.record.server_metrics import ServerReading
+from twinlens.record.sample.server import ServerReading
 from twinlens.record.slice import Pairing
+from twinlens.record.trust.typed_value import checked
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,12 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.process import is_gone, this_process
 from twinlens.record.request import REQUEST_SCHEMA
 from twinlens.record.run import RUN_SCHEMA, Run, State
+from twinlens.record.sample.server import SERVER_SCHEMA
+from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA
 from twinlens.record.sections import Sections
-from twinlens.record.server_metrics import SERVER_SCHEMA
 from twinlens.record.step import STEP_SCHEMA
-from twinlens.record.telemetry import TELEMETRY_SCHEMA
-from twinlens.spec.earlier import modern
 from twinlens.spec.load import dump
+from twinlens.spec.source.earlier import modern
 from twinlens.spec.study import RunSpec, Study
 from twinlens.version import __version__
 

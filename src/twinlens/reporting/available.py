@@ -107,7 +107,7 @@ def _devices(_: Path) -> list[Row]:
 
 
 def _examples(_: Path) -> list[Row]:
-    from twinlens.spec.example import examples
+    from twinlens.spec.source.example import examples
 
     return [{"example": one.name, "group": one.group, "about": one.about} for one in examples()]
 

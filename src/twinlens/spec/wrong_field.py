@@ -8,7 +8,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from twinlens.errors import nearest
-from twinlens.spec.earlier import MOVED
+from twinlens.spec.source.earlier import MOVED
 from twinlens.spec.study import Study
 
 _MOST = 4

@@ -1,1 +1,1 @@
-"""Parts that every engine in this process shares, in numpy: prompts, fidelity, format checks, ceilings."""
+"""Parts that all engines in this process share: data, fidelity, ceilings, format checks."""

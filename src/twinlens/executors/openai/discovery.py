@@ -23,7 +23,7 @@ from twinlens.executors.settings_text import flat, plain
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, declared, observed, unknown
 from twinlens.record.request import Request
-from twinlens.record.untrusted_text import all_whole
+from twinlens.record.trust.foreign_text import all_whole
 from twinlens.schedule.content.prompt import Words
 from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.study import RunSpec

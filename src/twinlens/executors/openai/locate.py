@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from twinlens.errors import BadInput
 from twinlens.executors.openai.page import Asker, Page
-from twinlens.record.untrusted_text import in_one_line
+from twinlens.record.trust.foreign_text import in_one_line
 
 CODE = "TL223"
 FIRST_ANSWER_S = 30.0

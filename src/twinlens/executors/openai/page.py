@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from twinlens.errors import BadInput
-from twinlens.record.untrusted_text import in_one_line
+from twinlens.record.trust.foreign_text import in_one_line
 from twinlens.version import __version__
 
 CODE = "TL223"

@@ -11,7 +11,7 @@ from twinlens.executors.http_client.answer import Answer
 from twinlens.executors.http_client.ended import Ended
 from twinlens.record.compliance import Response
 from twinlens.record.request import Request, RequestOutcome
-from twinlens.record.untrusted_text import in_one_line, whole
+from twinlens.record.trust.foreign_text import in_one_line, whole
 from twinlens.schedule.request import ScheduledRequest, request_of
 
 _REFUSED = (429, 503)

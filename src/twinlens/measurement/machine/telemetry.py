@@ -20,7 +20,7 @@ from twinlens.measurement.machine.energy import Meters
 from twinlens.measurement.machine.nvidia import Gpu
 from twinlens.measurement.machine.pressure import Pressure
 from twinlens.record.estimate import Estimate
-from twinlens.record.telemetry import Sample
+from twinlens.record.sample.telemetry import Sample
 from twinlens.units import RATIO
 
 Sink = Callable[[list[dict[str, Any]]], None]

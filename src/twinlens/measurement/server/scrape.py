@@ -19,7 +19,7 @@ from typing import Any
 from twinlens.executors.protocol import NetworkClient
 from twinlens.measurement.server.columns import Columns, sample_of
 from twinlens.measurement.server.page import NoPage, ServerPage, pause
-from twinlens.record.server_metrics import ServerSample
+from twinlens.record.sample.server import ServerSample
 from twinlens.record.store import open_server, update_run
 from twinlens.spec.study import RunSpec
 

@@ -13,9 +13,9 @@ from twinlens.record.search import SearchRecord
 from twinlens.reporting.display import clean
 from twinlens.reporting.load_kind import SERVED, TITLES
 from twinlens.reporting.view import LensView, View
-from twinlens.spec.earlier import modern
 from twinlens.spec.load import dump
 from twinlens.spec.protocol import Protocol
+from twinlens.spec.source.earlier import modern
 from twinlens.spec.study import RunSpec, Study
 from twinlens.stats.metrics.definition import METRICS, Metric
 from twinlens.units import show

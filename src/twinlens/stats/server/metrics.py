@@ -13,7 +13,7 @@ import pyarrow as pa
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.request import Requests
-from twinlens.record.server_metrics import ServerReading
+from twinlens.record.sample.server import ServerReading
 from twinlens.stats.estimator.bootstrap import rate_interval
 from twinlens.stats.estimator.interval import mean_interval
 from twinlens.stats.estimator.scaled import scaled

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
-from twinlens.record.untrusted_text import in_one_line
+from twinlens.record.trust.foreign_text import in_one_line
 from twinlens.stats.estimator.repeats import Kind, over_runs
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.metrics.quality import Gate

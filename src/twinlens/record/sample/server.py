@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from twinlens.record.checked import checked
+from twinlens.record.trust.typed_value import checked
 
 _REAL = ("kv_use",)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from twinlens.errors import BadInput
 from twinlens.spec.precision import AS_SERVED
-from twinlens.spec.settings import choose_arrival
+from twinlens.spec.source.settings import choose_arrival
 
 _CONCURRENCY = (1, 4, 16)
 """Where nobody says how hard: closed loops, which no server is too slow for."""

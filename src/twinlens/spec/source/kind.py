@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, nearest
-from twinlens.spec.example import example_data, examples, find_example
+from twinlens.spec.source.example import example_data, examples, find_example
 
 _RECORDS = ("study.json", "run.json")
 

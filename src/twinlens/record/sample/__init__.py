@@ -1,0 +1,1 @@
+"""Samples taken beside the rows: telemetry of the machine, and the server's own metrics."""
