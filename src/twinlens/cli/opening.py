@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from twinlens.executors.registry import capabilities
 from twinlens.measurement.duration import expected_s
 from twinlens.measurement.preflight.quantiles import without_quantile
 from twinlens.spec.study import Study
@@ -16,7 +17,7 @@ def opening(study: Study) -> list[str]:
     workload = study.workload
     if not isinstance(workload, InferenceWorkload):
         return []
-    lines = [_server(study), _load(study, workload)] if study.executor.kind == "openai-http" else []
+    lines = [_server(study), _load(study, workload)] if capabilities(study.executor.kind).runs == "elsewhere" else []
     return [*lines, *filter(None, [without_quantile(study)])]
 
 
