@@ -65,9 +65,10 @@ FOUR = columns([*ROWS, FAILED])
         # (end - first) / (n - 1): 45/4 and 105.
         ("mlperf.tpot_p99_ms", 105.0),
         ("mlperf.latency_p99_ms", 165.0),
-        ("genai_bench.tpot_mean", 0.055),
-        ("genai_bench.e2e_latency_mean", 0.25 / 3),
-        ("genai_bench.output_inference_speed_mean", 55.0),
+        # (end - first) / (n - 1): 45/4 and 105; end - sent: 85, 155, 25.
+        ("genai_bench.tpot_mean", (0.01125 + 0.105) / 2),
+        ("genai_bench.e2e_latency_mean", 0.265 / 3),
+        ("genai_bench.output_inference_speed_mean", (1 / 0.01125 + 1 / 0.105) / 2),
         # (end - sent) / n: 85/5 = 17, 155/2 = 77.5, 25.
         ("inference_perf.normalized_time_per_output_token_mean", 0.1195 / 3),
         ("inference_perf.time_per_output_token_mean", 0.055),
@@ -93,6 +94,34 @@ def test_others_leave_failures_out_and_mlperf_counts_no_run_with_them() -> None:
         assert broken[name].value == pytest.approx(whole[name].value), name
     assert broken["mlperf.ttft_p99_ms"].value is None
     assert broken["mlperf.ttft_p99_ms"].reason == "1 requests failed; MLPerf counts no run with errors"
+
+
+def test_aiperfs_adjusted_times_count_failures_as_endless() -> None:
+    whole, broken = variants(THREE), variants(FOUR)
+    assert whole["aiperf.adj_time_to_first_token_p50"].value == pytest.approx(40.0)
+    assert whole["aiperf.adj_request_latency_p99"].value == whole["aiperf.request_latency_p99"].value
+    assert broken["aiperf.adj_time_to_first_token_p50"].value == pytest.approx(45.0)  # of 20, 40, 50, endless
+    assert broken["aiperf.adj_request_latency_p99"].value is None
+    assert broken["aiperf.request_latency_p99"].value is not None
+
+
+def test_early_stopping_is_of_a_single_stream() -> None:
+    rows = columns([row(10 * n, (10 * n + 5,)) for n in range(700)])
+    name = "mlperf.early_stopping_latency_p99_ms"
+    assert variants(rows, single_stream=True)[name].value is not None
+    assert "of a server it is a test" in (variants(rows)[name].reason or "")
+    assert "mlperf.early_stopping_ttft_p99_ms" not in variants(rows, single_stream=True)
+
+
+def test_inference_perf_has_gaps_of_nought_within_a_chunk() -> None:
+    one = columns([row(0, (50, 60, 70), tokens=(1, 3, 1))])
+    assert variants(one)["inference_perf.inter_token_latency_mean"].value == pytest.approx(0.020 / 4)
+    assert variants(one)["vllm.mean_itl_ms"].value == pytest.approx(10.0)
+
+
+def test_vllm_has_no_goodput_of_a_limit_that_it_does_not_know() -> None:
+    found = variants(THREE, Slo(itl_s=0.5))["vllm.request_goodput"]
+    assert (found.value, "names none of these" in (found.reason or "")) == (None, True)
 
 
 def test_vllms_goodput_starts_at_send_and_excuses_single_tokens() -> None:

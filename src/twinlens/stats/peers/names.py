@@ -39,8 +39,9 @@ _TIMES = {
         f"{name}_{q}"
         for name in ("time_to_first_token", "inter_token_latency", "inter_chunk_latency", "request_latency")
         for q in ("avg", "p99")
-    ],
-    "mlperf": [f"{kind}{name}_p99_ms" for name in ("ttft", "tpot", "latency") for kind in ("", "early_stopping_")],
+    ]
+    + [f"adj_{name}_{q}" for name in ("time_to_first_token", "request_latency") for q in ("p50", "p99")],
+    "mlperf": ["ttft_p99_ms", "tpot_p99_ms", "latency_p99_ms", "early_stopping_latency_p99_ms"],
 }
 _SECONDS = {
     "guidellm": ["request_latency_mean"],

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import bdtr
 
@@ -32,6 +34,20 @@ def by_numpy(values: np.ndarray, percent: float, said: str, unit: str = MILLISEC
         return _nothing(unit)
     method = f"p{percent:g} of {said}, between order statistics by numpy's rule; answered requests only"
     return _estimate(float(np.percentile(values, percent)), unit, values.size, method)
+
+
+def adjusted(values: np.ndarray, lost: int, percent: float, said: str) -> Estimate:
+    """numpy's percentile of `values` and `lost` endless ones; absent where it falls among these."""
+    n = values.size + lost
+    at = (n - 1) * percent / 100
+    if not values.size or math.ceil(at) >= values.size:
+        return Estimate.absent(MILLISECONDS, f"it falls among the {lost} of {n} requests that failed")
+    ordered = np.sort(values)
+    low, high = float(ordered[math.floor(at)]), float(ordered[math.ceil(at)])
+    method = (
+        f"p{percent:g} of {said}, of all requests, endless where one failed; between order statistics by numpy's rule"
+    )
+    return _estimate(low + (high - low) * (at - math.floor(at)), MILLISECONDS, n, method)
 
 
 def weighted_mean(values: np.ndarray, weights: np.ndarray, said: str) -> Estimate:

@@ -19,6 +19,7 @@ from twinlens.record.request import Requests
 from twinlens.spec.slo import Slo
 from twinlens.stats.peers.names import MILLISECONDS
 from twinlens.stats.peers.percentile import (
+    adjusted,
     by_cdf,
     by_numpy,
     by_rank,
@@ -29,10 +30,15 @@ from twinlens.stats.peers.percentile import (
 )
 from twinlens.units import REQUESTS_PER_S, SECONDS, TOKENS_PER_S
 
+_ONE_STREAM = "LoadGen estimates by early stopping for a single stream; of a server it is a test, passed or not"
+
 
 @dataclass(frozen=True, slots=True)
 class _Answered:
-    """Answered requests only, shape (answers,), seconds; `gaps_s` is pooled. `wall_s`: first intended to last end."""
+    """Answered requests only, shape (answers,), seconds; `gaps_s` is pooled. `wall_s`: first intended to last end.
+
+    `merged`: how many tokens came in a chunk with the one before.
+    """
 
     scheduled_s: np.ndarray
     sent_s: np.ndarray
@@ -42,6 +48,7 @@ class _Answered:
     output: np.ndarray
     input: np.ndarray
     gaps_s: np.ndarray
+    merged: int
     wall_s: float
     client_wall_s: float
 
@@ -56,12 +63,15 @@ class _Answered:
         return np.asarray((self.last_s - self.first_s)[many] / (self.output[many] - 1))
 
 
-def variants(requests: Requests, slo: Slo | None = None) -> dict[str, Estimate]:
-    """Every variant of one run, `peer.their_name` → a value without interval; empty for a run without tokens."""
+def variants(requests: Requests, slo: Slo | None = None, *, single_stream: bool = False) -> dict[str, Estimate]:
+    """Every variant of one run, `peer.their_name` → a value without interval; empty for a run without tokens.
+
+    `single_stream`: whether requests came one after another, as some figures are made of such runs only.
+    """
     if not len(requests) or not requests.output_tokens.any():
         return {}
     some = _answered(requests)
-    found = _vllm(some, slo) | _guidellm(some) | _aiperf(some) | _mlperf(some, requests)
+    found = _vllm(some, slo) | _guidellm(some) | _aiperf(some, requests) | _mlperf(some, requests, single_stream)
     return found | _genai_bench(some) | _inference_perf(some)
 
 
@@ -82,7 +92,10 @@ def _vllm(some: _Answered, slo: Slo | None) -> dict[str, Estimate]:
     found["vllm.output_throughput"] = rate(some.output.sum(), some.wall_s, TOKENS_PER_S, wall)
     both = some.output.sum() + some.input.sum()
     found["vllm.total_token_throughput"] = rate(both, some.wall_s, TOKENS_PER_S, wall)
-    if slo is not None:
+    if slo is not None and not {"ttft_s", "tpot_s", "e2e_latency_s"} & set(slo.limits()):
+        why = "vLLM's goodput knows limits of TTFT, TPOT and latency, and the SLO names none of these"
+        found["vllm.request_goodput"] = Estimate.absent(REQUESTS_PER_S, why)
+    elif slo is not None:
         good = _vllm_good(some, slo, e2e)
         said = f"requests within every limit from sending, TPOT of one token counted as 0; {wall}"
         found["vllm.request_goodput"] = rate(good, some.wall_s, REQUESTS_PER_S, said)
@@ -118,8 +131,8 @@ def _guidellm(some: _Answered) -> dict[str, Estimate]:
     return found
 
 
-def _aiperf(some: _Answered) -> dict[str, Estimate]:
-    """Its ITL is what vLLM calls TPOT; gaps between chunks are its ICL."""
+def _aiperf(some: _Answered, requests: Requests) -> dict[str, Estimate]:
+    """Its ITL is what vLLM calls TPOT; gaps between chunks are its ICL. `adj_*` counts failures as endless."""
     found: dict[str, Estimate] = {}
     for name, values, said in (
         ("time_to_first_token", some.ttft_s, "f - a"),
@@ -129,6 +142,13 @@ def _aiperf(some: _Answered) -> dict[str, Estimate]:
     ):
         found[f"aiperf.{name}_avg"] = mean(values, said)
         found[f"aiperf.{name}_p99"] = by_numpy(values, 99, said)
+    lost = len(requests) - some.output.size
+    for name, values, said in (
+        ("time_to_first_token", some.ttft_s, "f - a"),
+        ("request_latency", some.last_s - some.sent_s, "l - a"),
+    ):
+        for q in (50, 99):
+            found[f"aiperf.adj_{name}_p{q}"] = adjusted(values, lost, q, said)
     speed = 1 / some.tpot_s[some.tpot_s > 0]
     found["aiperf.output_token_throughput_per_user_avg"] = mean(speed, "1 / ITL, mean over requests", TOKENS_PER_S)
     wall = "wall from the first sent to the last end"
@@ -137,8 +157,11 @@ def _aiperf(some: _Answered) -> dict[str, Estimate]:
     return found
 
 
-def _mlperf(some: _Answered, requests: Requests) -> dict[str, Estimate]:
-    """From the scheduled time, as we do; percentiles are single order statistics, and a run with failures is void."""
+def _mlperf(some: _Answered, requests: Requests, single_stream: bool) -> dict[str, Estimate]:
+    """From the scheduled time, as we do; percentiles are single order statistics, and a run with failures is void.
+
+    LoadGen's estimate by early stopping is of the latency of a single stream; of a server it is a test, passed or not.
+    """
     lost = int((requests.outcome != "ok").sum())
     many = some.output > 1
     tpot = (some.end_s - some.first_s)[many] / (some.output[many] - 1)
@@ -151,34 +174,42 @@ def _mlperf(some: _Answered, requests: Requests) -> dict[str, Estimate]:
         if lost:
             why = f"{lost} requests failed; MLPerf counts no run with errors"
             void = Estimate.absent(MILLISECONDS, why)
-            found |= {f"mlperf.{name}_p99_ms": void, f"mlperf.early_stopping_{name}_p99_ms": void}
+            found[f"mlperf.{name}_p99_ms"] = void
             continue
         found[f"mlperf.{name}_p99_ms"] = by_rank(values, 0.99, said)
-        found[f"mlperf.early_stopping_{name}_p99_ms"] = early_stopping(values, 0.99, said)
-    return found
+    latency = some.end_s - some.scheduled_s
+    why = f"{lost} requests failed; MLPerf counts no run with errors" if lost else _ONE_STREAM
+    none = Estimate.absent(MILLISECONDS, why)
+    estimated = early_stopping(latency, 0.99, "e - s") if single_stream and not lost else none
+    return found | {"mlperf.early_stopping_latency_p99_ms": estimated}
 
 
 def _genai_bench(some: _Answered) -> dict[str, Estimate]:
+    """An answer ends where its loop does: at the last event, of usage or the end, and not with the last token."""
+    many = some.output > 1
+    tpot = (some.end_s - some.first_s)[many] / (some.output[many] - 1)
     found: dict[str, Estimate] = {}
     for name, values, said in (
         ("ttft", some.ttft_s, "f - a"),
-        ("tpot", some.tpot_s, "(e2e - TTFT) / (n - 1)"),
-        ("e2e_latency", some.last_s - some.sent_s, "l - a"),
+        ("tpot", tpot, "(e - f) / (n - 1)"),
+        ("e2e_latency", some.end_s - some.sent_s, "e - a"),
     ):
         found[f"genai_bench.{name}_mean"] = mean(values, said, SECONDS)
         found[f"genai_bench.{name}_p99"] = by_numpy(values, 99, said, SECONDS)
-    speed = 1 / some.tpot_s[some.tpot_s > 0]
+    speed = 1 / tpot[tpot > 0]
     found["genai_bench.output_inference_speed_mean"] = mean(speed, "1 / TPOT, mean over requests", TOKENS_PER_S)
     return found
 
 
 def _inference_perf(some: _Answered) -> dict[str, Estimate]:
+    """Tokens that share a chunk have gaps of 0 between them."""
+    gaps_s = np.concatenate([some.gaps_s, np.zeros(some.merged)])
     found: dict[str, Estimate] = {}
     for name, values, said in (
         ("time_to_first_token", some.ttft_s, "f - a"),
         ("time_per_output_token", some.tpot_s, "(l - f) / (n - 1)"),
         ("normalized_time_per_output_token", (some.end_s - some.sent_s) / np.maximum(1, some.output), "(e - a) / n"),
-        ("inter_token_latency", some.gaps_s, "gaps between chunks, pooled"),
+        ("inter_token_latency", gaps_s, "gaps between tokens, 0 within a chunk, pooled"),
         ("request_latency", some.end_s - some.sent_s, "e - a"),
     ):
         found[f"inference_perf.{name}_mean"] = mean(values, said, SECONDS)
@@ -191,7 +222,8 @@ def _answered(requests: Requests) -> _Answered:
     within = np.ones(max(0, len(requests.chunk_ns) - 1), bool)
     edges = requests.offsets[1:-1] - 1
     within[edges[(edges >= 0) & (edges < within.size)]] = False
-    within &= np.repeat(requests.outcome == "ok", np.diff(requests.offsets))[:-1]
+    answered = np.repeat(requests.outcome == "ok", np.diff(requests.offsets))
+    within &= answered[:-1]
     last_ns = int(requests.end_ns.max())
     was_sent = requests.sent_ns >= requests.intended_ns
     first_sent = int(requests.sent_ns[was_sent].min()) if was_sent.any() else int(requests.intended_ns.min())
@@ -204,6 +236,7 @@ def _answered(requests: Requests) -> _Answered:
         output=requests.output_tokens[ok],
         input=requests.input_tokens[ok],
         gaps_s=np.diff(requests.chunk_ns)[within] / 1e9,
+        merged=int(np.maximum(0, requests.chunk_tokens[answered] - 1).sum()),
         wall_s=(last_ns - int(requests.intended_ns.min())) / 1e9,
         client_wall_s=(last_ns - first_sent) / 1e9,
     )

@@ -90,7 +90,8 @@ def peers(run: Run) -> dict[str, Estimate]:
         return {}
     workload = run.spec.workload
     assert isinstance(workload, InferenceWorkload)
-    return variants(run.requests.own_time(), workload.slo)
+    alone = workload.arrival.kind == "single-stream"
+    return variants(run.requests.own_time(), workload.slo, single_stream=alone)
 
 
 def nothing() -> Verdict:
