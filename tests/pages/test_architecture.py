@@ -47,3 +47,9 @@ def test_every_step_of_a_walk_is_there(path: str, name: str) -> None:
 def test_the_layers_shown_are_those_that_are_kept() -> None:
     kept = (ROOT / "pyproject.toml").read_text(encoding="utf-8").split("layers = [\n")[1].split("]")[0]
     assert "\n".join(re.findall(r'"(.+)"', kept)) in TEXT
+
+
+def test_a_module_says_first_what_it_is_about() -> None:
+    """CONTRIBUTING, Sentences: a noun or a verb first, not a clause that lacks one."""
+    clause = re.compile(r"(What|Whether|Who|Whose|How|When|Where|Which|Why)\b")
+    assert [str(file) for file in SOURCE.rglob("*.py") if clause.match(first_line(file))] == []

@@ -1,4 +1,4 @@
-"""Whether what was measured is good enough: the gate of `measure --gate`, and runs that failed."""
+"""The gate of `measure --gate`: whether the results are good enough, and the runs that failed."""
 
 from __future__ import annotations
 

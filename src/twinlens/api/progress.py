@@ -1,4 +1,4 @@
-"""How far a study is, shown while it runs: a bar in a terminal, a line in a notebook, lines of text elsewhere."""
+"""Progress of a study while it runs: a bar in a terminal, a line in a notebook, lines of text elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `twinlens --help` prints: where to start, and the verbs in groups; and what a wrong verb was meant to be."""
+"""The text of `twinlens --help`: the first steps, the verbs in groups, and the verb that a wrong one meant."""
 
 from __future__ import annotations
 

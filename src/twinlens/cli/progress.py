@@ -1,4 +1,4 @@
-"""What verbs that measure say on stderr: how far they are, and which precisions could not be had here."""
+"""Progress on stderr of verbs that measure, and the precisions that this machine could not run."""
 
 from __future__ import annotations
 

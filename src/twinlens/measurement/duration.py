@@ -1,4 +1,4 @@
-"""How long a study is expected to take."""
+"""The expected duration of a study."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What run.json holds beside what was asked and who ran: a type for every section that is read."""
+"""Sections of run.json beside spec and executor: a type for every one that is read."""
 
 from __future__ import annotations
 

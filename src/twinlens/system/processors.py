@@ -1,4 +1,4 @@
-"""How many processors this process may use: those of its affinity, not those of the machine."""
+"""The number of processors this process may use: those of its affinity, not those of the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When what has come is understood: once nothing more comes, or it has waited too long."""
+"""The backlog of reads: understood once nothing more comes, or once they have waited too long."""
 
 from __future__ import annotations
 

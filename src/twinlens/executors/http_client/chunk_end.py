@@ -1,4 +1,4 @@
-"""Whether an answer in chunks is over, by its frame alone: what costs little enough to come before what follows it."""
+"""Detect the end of a chunked answer by its frame alone: cheap enough to do before the next request leaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the loop waits for more reads before it takes them: one wake-up costs more than one read."""
+"""The time that the loop waits for more reads before it takes them: one wake-up costs more than one read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the event loop has done so far, in numbers."""
+"""Counters of the event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the loop wakes though nothing has come: a request is due, an answer has taken too long, it is time to tick."""
+"""Deadlines of the event loop: a request is due, an answer takes too long, or it is time to tick."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the client knows of an exchange once that is over."""
+"""An exchange that is over: everything the client knows of it."""
 
 from __future__ import annotations
 

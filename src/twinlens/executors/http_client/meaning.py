@@ -1,4 +1,4 @@
-"""What an answer says, understood piece by piece: its frame, its events, what those hold."""
+"""The meaning of an answer, found piece by piece: its frame, its events, and what those hold."""
 
 from __future__ import annotations
 

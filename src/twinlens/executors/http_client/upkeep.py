@@ -1,4 +1,4 @@
-"""What the loop looks after every 10 ms: the clocks, answers gone quiet, how long to let reads come together."""
+"""Upkeep of the event loop every 10 ms: clocks, quiet answers, and the time to wait for more reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether this process keeps the memory that it frees, so that a step need not ask the system for it again."""
+"""Keep freed memory in this process, so that a step need not ask the system for it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a study stands for, before anything runs: its runs, its time, what theory says, and whether it can be run."""
+"""The check of a study before anything runs: its runs, its duration, theory's prediction, and what cannot be run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a server that was up already runs on this machine, and as which process: its work is not somebody else's."""
+"""The process of an attached server that runs on this machine, so that its work is not counted as another's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `twinlens list` prints: columns that line up at the width there is, in groups where a list is long."""
+"""The text of `twinlens list`: aligned columns at the width of the terminal, in groups where a list is long."""
 
 from __future__ import annotations
 

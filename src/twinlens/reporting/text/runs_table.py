@@ -1,4 +1,4 @@
-"""What `show` prints of some runs: one on a screen, or several as points; or all that is known of them."""
+"""The text of `show`: one run on a screen, several as points, or all that is known of them."""
 
 from __future__ import annotations
 

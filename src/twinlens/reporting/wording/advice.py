@@ -1,4 +1,4 @@
-"""What to try, one sentence for each code. The page of a code says more: `twinlens explain CODE`."""
+"""Sentences of advice, one for each code. The page of a code says more: `twinlens explain CODE`."""
 
 from __future__ import annotations
 

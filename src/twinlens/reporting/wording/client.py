@@ -1,4 +1,4 @@
-"""Whether the client was good enough for what it measured, in words."""
+"""Sentences on the client: whether it was fast enough for what it measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an executor says of itself that a reader must know beside the numbers, in words."""
+"""Sentences on the executor that a reader must know beside the numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the machine did meanwhile, in words: causes, neighbours, clocks and heat."""
+"""Sentences on the machine during a run: causes, neighbours, clocks and heat."""
 
 from __future__ import annotations
 

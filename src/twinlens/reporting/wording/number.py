@@ -1,4 +1,4 @@
-"""What all sentences share: the numbers of a finding, and the names of what it is about."""
+"""Parts that all sentences share: the numbers of a finding, and the names of its subjects."""
 
 from __future__ import annotations
 

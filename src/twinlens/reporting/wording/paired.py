@@ -1,4 +1,4 @@
-"""Whether the ratio of points that took turns was steady, in words."""
+"""Sentences on the steadiness of a ratio between points that took turns."""
 
 from __future__ import annotations
 

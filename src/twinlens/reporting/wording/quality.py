@@ -1,4 +1,4 @@
-"""What ran and how good it is, in words: precision, fidelity, loss, and shares of a ceiling."""
+"""Sentences on precision, fidelity, loss, and shares of a ceiling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search came to, in words: how each value stands to the SLO, and the interval that is left."""
+"""Sentences on a search: how each value stands to the SLO, and the interval that is left."""
 
 from __future__ import annotations
 

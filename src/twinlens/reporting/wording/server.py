@@ -1,4 +1,4 @@
-"""What the server said of itself, in words: whether it agrees with the client, and what could not be read."""
+"""Sentences on the server's own figures: whether they agree with the client's, and what could not be read."""
 
 from __future__ import annotations
 

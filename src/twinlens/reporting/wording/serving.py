@@ -1,4 +1,4 @@
-"""What became of requests, in words: lost ones, an SLO, a server that did not keep up, a cache that cannot help."""
+"""Sentences on requests: failed ones, an SLO, a server that did not keep up, a cache that cannot help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a run was steady, in words: the reasons of labels as clauses, and what the steady window held."""
+"""Sentences on steadiness: the reasons of labels as clauses, and the contents of the steady window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether one run can show how far its rows depend on each other, so that an interval may rest on them.
+"""Test that one run can show how far its rows depend on each other, so that an interval may rest on them.
 
 A run that is too short to show it looks calm by luck, and gives its narrowest intervals where it is most wrong. So the
 dependence that can be seen must be over long before the run is, by a margin that grows with its square: a queue in

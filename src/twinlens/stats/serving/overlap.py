@@ -1,4 +1,4 @@
-"""How many requests share the server at once, and whether a run is long enough for an interval of what they waited."""
+"""The number of requests that share the server at once, and the length of run that an interval of waits needs."""
 
 from __future__ import annotations
 
