@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from twinlens.api.studies import check, measure
     from twinlens.errors import BadInput, ExecutorFailed, GateFailed, Interrupted, TwinlensError
     from twinlens.measurement.attach import attach
+    from twinlens.measurement.event import Event
     from twinlens.measurement.machine.probe import CeilingRow, Probe
     from twinlens.measurement.preflight.check import Check, Prediction
-    from twinlens.measurement.study import Event, Outcome
+    from twinlens.measurement.study import Outcome
     from twinlens.record.estimate import Estimate
     from twinlens.record.executor.facts import Facts
     from twinlens.record.finding import Finding
@@ -48,9 +49,10 @@ _NAMES = {
     "twinlens.api.studies": ("check", "measure"),
     "twinlens.errors": ("BadInput", "ExecutorFailed", "GateFailed", "Interrupted", "TwinlensError"),
     "twinlens.measurement.attach": ("attach",),
+    "twinlens.measurement.event": ("Event",),
     "twinlens.measurement.machine.probe": ("CeilingRow", "Probe"),
     "twinlens.measurement.preflight.check": ("Check", "Prediction"),
-    "twinlens.measurement.study": ("Event", "Outcome"),
+    "twinlens.measurement.study": ("Outcome",),
     "twinlens.record.estimate": ("Estimate",),
     "twinlens.record.executor.facts": ("Facts",),
     "twinlens.record.finding": ("Finding",),

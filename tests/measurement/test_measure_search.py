@@ -15,8 +15,9 @@ from executors.hostile_server import Asked, hostile
 from executors.hostile_server import answer as good
 from material import fixed, inference, study_of
 from twinlens.errors import ExecutorFailed, Interrupted
+from twinlens.measurement.event import Event
 from twinlens.measurement.search import measure_search, unfinished_search
-from twinlens.measurement.study import Event, Outcome
+from twinlens.measurement.study import Outcome
 from twinlens.record.search import SearchResult, read_search, searches_of
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.study import Study

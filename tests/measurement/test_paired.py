@@ -16,10 +16,11 @@ import pytest
 
 from material import inference, run_json, study_of, training
 from twinlens.errors import BadInput, Interrupted
+from twinlens.measurement.event import Event
 from twinlens.measurement.preflight import memory
 from twinlens.measurement.preflight.memory import needed, refuse_what_cannot_fit_together
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
-from twinlens.measurement.study import Event, measure_study, unfinished_study
+from twinlens.measurement.study import measure_study, unfinished_study
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.run import Run
 from twinlens.record.store import find_runs, read_run

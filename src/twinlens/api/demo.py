@@ -8,7 +8,8 @@ from pathlib import Path
 from twinlens.api.progress import Progress
 from twinlens.api.runs import report
 from twinlens.api.studies import measure
-from twinlens.measurement.study import Outcome, Watch
+from twinlens.measurement.event import Watch
+from twinlens.measurement.study import Outcome
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.runs import Runs
 from twinlens.record.store import end_study

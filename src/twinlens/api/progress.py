@@ -16,7 +16,7 @@ from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColum
 from rich.progress import Progress as Bar
 
 from twinlens.measurement.duration import expected_s
-from twinlens.measurement.study import Event, Watch
+from twinlens.measurement.event import Event, Watch
 from twinlens.spec.study import Study
 
 

@@ -6,9 +6,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from twinlens.api.progress import Progress, watching
+from twinlens.measurement.event import Watch
 from twinlens.measurement.preflight.check import Check, checked
 from twinlens.measurement.search import measure_search, unfinished_search
-from twinlens.measurement.study import Outcome, Watch, measure_study, unfinished_study
+from twinlens.measurement.study import Outcome, measure_study, unfinished_study
 from twinlens.measurement.study_folder import is_held
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.store import end_study

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted
+from twinlens.measurement.event import Watch, phrases, telling
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
 from twinlens.measurement.server.shared import SharedServer, shared_server
-from twinlens.measurement.study import Event, Outcome, Watch, measure_one
+from twinlens.measurement.session import SayProgress
+from twinlens.measurement.study import Outcome, measure_one
 from twinlens.measurement.study_folder import held_folder
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.finding import Finding
@@ -29,6 +30,8 @@ from twinlens.stats.search.next_rate import Done
 from twinlens.stats.search.trial import answer, judged, next_value, so_far
 
 Now = Callable[[], float]
+Tell = Callable[[int, RunSpec, Done], SayProgress]
+"""Who tells of a trial: its number from 1, its run, and what the search knows so far."""
 
 
 def measure_search(
@@ -61,15 +64,16 @@ def _searched(study: Study, search: Search, slo: Slo, folder: Path, watch: Watch
     found = [SearchResult(where, (), None, None, "running", not_begun) for where in study.points()]
     failures: list[ExecutorFailed] = []
     with shared_server(folder) as servers:
+        asked = _Asked(study, search, slo, folder, known, servers, now_s)
         for place, where in enumerate(study.points()):
 
             def keep(so_far: SearchResult, place: int = place) -> None:
                 found[place] = so_far
                 write_search(SearchRecord(folder, search, slo, tuple(found)))
 
-            way = _Way(study, search, slo, folder, where, known, servers, now_s)
+            way = _Way(asked, where, _telling(watch, search, place, len(found)), keep)
             try:
-                keep(way.walk(keep, partial(_watched, watch, place, len(found), search)))
+                keep(way.walk())
             except ExecutorFailed as error:
                 failures.append(error)
             except KeyboardInterrupt:  # while a server was starting: no run has begun
@@ -109,37 +113,39 @@ def _finished(folder: Path) -> list[Run]:
         return []  # not one run yet, or a torn one: what cannot be read is measured again
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What all searches of a study share: `known` are its finished runs by fingerprint, `now_s` the wall clock."""
+
+    study: Study
+    search: Search
+    slo: Slo
+    folder: Path
+    known: dict[str, Run]
+    servers: SharedServer
+    now_s: Now
+
+
 class _Way:
     """One search on its way: what was tried so far, and what its runs took."""
 
-    def __init__(
-        self,
-        study: Study,
-        search: Search,
-        slo: Slo,
-        folder: Path,
-        where: dict[str, Any],
-        known: dict[str, Run],
-        servers: SharedServer,
-        now_s: Now,
-    ) -> None:
-        self._study, self._search, self._slo = study, search, slo
-        self._folder, self._where, self._known = folder, where, known
-        self._servers, self._now_s = servers, now_s
+    def __init__(self, asked: _Asked, where: dict[str, Any], tell: Tell, keep: Callable[[SearchResult], None]) -> None:
+        self._asked, self._search, self._where = asked, asked.search, where
+        self._tell, self._keep = tell, keep
         self._tried: list[Tried] = []
 
-    def walk(self, keep: Callable[[SearchResult], None], watch: Callable[..., None]) -> SearchResult:
+    def walk(self) -> SearchResult:
         """Measure until there is an answer, which is returned. Raises ExecutorFailed for a run that did not finish."""
         while not isinstance(ask := next_value(self._tried, self._search), Done):
             before = sum(one.value == ask for one in self._tried)
-            spec = self._study.trial(self._where, ask, before)
-            run = self._known.get(spec.fingerprint())
+            spec = self._asked.study.trial(self._where, ask, before)
+            run = self._asked.known.get(spec.fingerprint())
             if run is None and (spent := self._spent(spec)):
                 return replace(self._found(so_far(self._tried, self._search), spent), outcome="budget")
             done = so_far(self._tried, self._search)
-            run = run or self._measured(spec, ask, keep, partial(watch, len(self._tried) + 1, spec, done))
+            run = run or self._measured(spec, ask, self._tell(len(self._tried) + 1, spec, done))
             earlier = [one for one in self._tried if one.value == ask]
-            verdict, why, shares = judged(summary := summary_of(run), self._slo, self._search, earlier)
+            verdict, why, shares = judged(summary := summary_of(run), self._asked.slo, self._search, earlier)
             took_s = run.sections.took_s or summary.verdict.end_s
             self._tried.append(Tried(run.id, ask, verdict, summary.verdict.label, why, took_s, shares))
             invalid = sum(one.value == ask and one.verdict == "invalid" for one in self._tried)
@@ -147,7 +153,7 @@ class _Way:
                 limit = Finding("search-client-limit", "notes", because=(why,))
                 return replace(self._found(so_far(self._tried, self._search), limit), outcome="invalid")
             done = so_far(self._tried, self._search)
-            keep(replace(self._found(done, answer(done, self._search, "search-running")), outcome="running"))
+            self._keep(replace(self._found(done, answer(done, self._search, "search-running")), outcome="running"))
         return self._found(ask)
 
     def _spent(self, spec: RunSpec) -> Finding | None:
@@ -160,20 +166,18 @@ class _Way:
         done = so_far(self._tried, self._search)
         return answer(done, self._search, "search-seconds-spent", budget_s=budget_s, spent_s=spent_s)
 
-    def _measured(
-        self, spec: RunSpec, value: float, keep: Callable[[SearchResult], None], say: Callable[..., None]
-    ) -> Run:
-        begin_s = self._now_s()
+    def _measured(self, spec: RunSpec, value: float, say: SayProgress) -> Run:
+        begin_s = self._asked.now_s()
         try:
             # A value tried again is a repeat to its prompts, and no reason for another server.
-            running = self._servers.of(spec.model_copy(update={"repeat": 0}), partial(_phrased, say))
-            folder = measure_one(self._folder, spec, say, running)
+            running = self._asked.servers.of(spec.model_copy(update={"repeat": 0}), phrases(say))
+            folder = measure_one(self._asked.folder, spec, say, running)
         except ExecutorFailed as error:
             done = so_far(self._tried, self._search)
             failed = answer(done, self._search, "search-run-failed", value=value, error=str(error))
-            keep(replace(self._found(done, failed), outcome="failed"))
+            self._keep(replace(self._found(done, failed), outcome="failed"))
             raise ExecutorFailed(f"at {value:g} {self._search.unit}: {error}", code=error.code) from error
-        update_run(folder, took_s=round(self._now_s() - begin_s, 3))
+        update_run(folder, took_s=round(self._asked.now_s() - begin_s, 3))
         return read_run(folder)
 
     def _found(self, done: Done, reason: Finding | None = None) -> SearchResult:
@@ -181,20 +185,21 @@ class _Way:
         return SearchResult(self._where, tuple(self._tried), done.low, done.high, done.outcome, reason)
 
 
-def _phrased(say: Callable[..., None], phrase: str) -> None:
-    say(phrase, 0.0, 0)
+def _telling(watch: Watch, search: Search, place: int, ways: int) -> Tell:
+    """Tells of the trials of one search, the `place`th (from 0) of `ways`."""
+
+    def of_trial(trial: int, spec: RunSpec, done: Done) -> SayProgress:
+        where = f"at {getattr(spec.point, search.over):g} {search.unit} ({_bounds(done, search.unit)})"
+        tell = telling(watch, place * search.most_points + trial, ways * search.most_points, spec)
+        return lambda phrase, share, rows: tell(f"{where}: {phrase}", share, rows)
+
+    return of_trial
 
 
-def _watched(
-    watch: Watch, place: int, ways: int, search: Search, trial: int, spec: RunSpec, done: Done,
-    phrase: str, share: float, rows: int,
-) -> None:  # fmt: skip
-    value = getattr(spec.point, search.over)
-    said = f"at {value:g} {search.unit} ({_bounds(done)}): {phrase}"
-    watch(Event(place * search.most_points + trial, ways * search.most_points, spec, said, share, rows))
-
-
-def _bounds(done: Done) -> str:
-    """The interval so far, for the line of progress: "[8, 11.3)"."""
-    low, high = ("?" if bound is None else f"{bound:.4g}" for bound in (done.low, done.high))
-    return f"[{low}, {high})"
+def _bounds(done: Done, unit: str) -> str:
+    """What is known so far, for the line of progress: "at least 8 requests/s"."""
+    if done.low is None and done.high is None:
+        return "not known yet"
+    if done.low is None:
+        return f"below {done.high:.4g} {unit}"
+    return f"at least {done.low:.4g}" + (f" and below {done.high:.4g}" if done.high is not None else "") + f" {unit}"

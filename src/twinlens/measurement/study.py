@@ -6,12 +6,12 @@ import json
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
 from twinlens.executors.running import Running
+from twinlens.measurement.event import Watch, phrases, telling, telling_together
 from twinlens.measurement.preflight.memory import refuse_what_cannot_fit_together
 from twinlens.measurement.preflight.refuse import preflight
 from twinlens.measurement.refused import is_refusal, was_refused, without_refused
@@ -38,18 +38,6 @@ from twinlens.system.interrupts import ignore_interrupts
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """Where a study is: run `number` of `total` (from 1), what it does, how far it is (0-1), its rows so far."""
-
-    number: int
-    total: int
-    run: RunSpec
-    phrase: str
-    share: float
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
 class Outcome:
     """A study folder and its runs. `failures`: what kept runs from finishing."""
 
@@ -61,9 +49,6 @@ class Outcome:
     def __repr__(self) -> str:
         failed = f", {len(self.failures)} failed" if self.failures else ""
         return f"<Outcome {self.folder}{failed}>\n{self.runs!r}"
-
-
-Watch = Callable[[Event], None]
 
 
 def measure_study(
@@ -95,7 +80,7 @@ def _measured(study: Study, folder: Path, planned: list[RunSpec], watch: Watch) 
         return _outcome(folder, resumed, failures)
     with shared_server(folder) as servers:
         for number, spec in enumerate(planned, start=1):
-            say = partial(_watched, watch, number, len(planned), spec)
+            say = telling(watch, number, len(planned), spec)
             try:
                 _measure_repeat(folder, spec, say, servers, known.get(spec.fingerprint(), []))
             except ExecutorFailed as error:
@@ -137,7 +122,7 @@ def measure_repeats(folder: Path, planned: Sequence[RunSpec], finished: set[str]
             continue
         while specs := without_refused(folder, specs):
             try:
-                measure_paired(folder, specs, partial(_watched_together, watch, planned, specs))
+                measure_paired(folder, specs, telling_together(watch, planned, specs))
             except ExecutorFailed as error:
                 failures.append(error)
             except BadInput as error:
@@ -148,36 +133,13 @@ def measure_repeats(folder: Path, planned: Sequence[RunSpec], finished: set[str]
     return failures
 
 
-def _watched_together(
-    watch: Watch,
-    planned: Sequence[RunSpec],
-    specs: Sequence[RunSpec],
-    spec: RunSpec,
-    phrase: str,
-    share: float,
-    rows: int,
-) -> None:
-    """Runs of a repeat go forward together: said as if one came after another, as far as `share` of all goes."""
-    place = min(int(share * len(specs)), len(specs) - 1)
-    number = planned.index(specs[0]) + place + 1
-    watch(Event(number, len(planned), spec, phrase, share * len(specs) - place, rows))
-
-
-def _watched(watch: Watch, number: int, total: int, spec: RunSpec, phrase: str, share: float, rows: int) -> None:
-    watch(Event(number, total, spec, phrase, share, rows))
-
-
 def _server_for(servers: SharedServer, folder: Path, spec: RunSpec, say: SayProgress) -> Running | None:
     """The server a run shares; a run whose server does not come up is on disk as failed."""
     try:
-        return servers.of(spec, partial(_phrased, say))
+        return servers.of(spec, phrases(say))
     except TwinlensError as error:
         end_run(create_run(folder, spec), "failed", str(error))
         raise
-
-
-def _phrased(say: SayProgress, phrase: str) -> None:
-    say(phrase, 0.0, 0)
 
 
 def unfinished_study(study: Study, out: Path) -> Path | None:

@@ -15,8 +15,9 @@ from test_launch_process import lives, waited
 from material import command, fixed, inference, measured, run_json, study_of
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted
 from twinlens.executors.running import Running
+from twinlens.measurement.event import Event
 from twinlens.measurement.server.shared import shared_server, together
-from twinlens.measurement.study import Event, measure_one, measure_study
+from twinlens.measurement.study import measure_one, measure_study
 from twinlens.record.run import Run
 from twinlens.record.store import find_runs
 from twinlens.spec.load import dump
