@@ -58,3 +58,13 @@ def test_reading_what_executors_can_do_imports_nothing_that_runs_one() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("kind", ["torch", "openai-http"])
+def test_asking_what_one_executor_can_do_imports_no_arrays_and_no_tables(kind: str) -> None:
+    code = (
+        f"import sys; from twinlens.executors.registry import capabilities; capabilities({kind!r})\n"
+        "print(sorted({'numpy', 'pyarrow'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from twinlens.executors.protocol import Launcher, Server, Trainer
 from twinlens.executors.server_words import ServerWords
 from twinlens.spec.frozen import tags
 from twinlens.spec.model.shape import ModelShape
 from twinlens.spec.precision import Lens
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.arrival import Arrival
+
+if TYPE_CHECKING:  # it brings numpy and pyarrow
+    from twinlens.executors.protocol import Launcher, Server, Trainer
 
 Place = Literal["here", "elsewhere", "recorded"]
 ALL_FAMILIES = tags(ModelShape, "family")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from twinlens.errors import BadInput, nearest
 from twinlens.executors.capabilities import Capabilities, Executor
-from twinlens.executors.protocol import Launcher, Server, Trainer
 from twinlens.executors.server_words import ServerWords
 from twinlens.spec.precision import Lens
 from twinlens.spec.study import RunSpec
+
+if TYPE_CHECKING:  # it brings numpy and pyarrow
+    from twinlens.executors.protocol import Launcher, Server, Trainer
 
 _GROUP = "twinlens.executors"
 

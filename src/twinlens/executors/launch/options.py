@@ -13,7 +13,7 @@ from typing import Any
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Option
 from twinlens.executors.openai.clients import POOL_OPTIONS
-from twinlens.executors.openai.target import DEFAULTS
+from twinlens.executors.openai.options import DEFAULTS
 from twinlens.executors.options import refuse_wrong_options
 
 _OWN: dict[str, Any] = {"python": "", "args": [], "env": {}, "start_timeout_s": 0.0, "gguf": "", "cpus": []}

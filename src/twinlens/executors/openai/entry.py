@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from twinlens.executors.capabilities import ALL_ARRIVALS, Capabilities, Executor, Option
 from twinlens.executors.openai.clients import POOL_OPTIONS
-from twinlens.executors.openai.target import DEFAULTS
-from twinlens.executors.protocol import Server
+from twinlens.executors.openai.options import DEFAULTS
+
+if TYPE_CHECKING:
+    from twinlens.executors.protocol import Server
 
 
 def _server() -> Server:

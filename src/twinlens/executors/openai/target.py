@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.http_client.connection import Address
 from twinlens.executors.openai.clients import POOL_OPTIONS, client_pool_of, without_pool
+from twinlens.executors.openai.options import DEFAULTS
 from twinlens.executors.options import refuse_unknown_options
 from twinlens.schedule.content.prompt import Words, messages, prompt_text
 from twinlens.schedule.request import ScheduledRequest
@@ -25,20 +26,6 @@ if TYPE_CHECKING:
 
 ApiKind = Literal["chat", "completions"]
 _PATHS: dict[str, str] = {"chat": "/chat/completions", "completions": "/completions"}
-DEFAULTS: dict[str, Any] = {
-    "url": "",
-    "api_key_env": "",
-    "endpoint": "chat",
-    "model": "",
-    "timeout_s": 300.0,
-    "force_length": "auto",
-    "limit_field": "max_tokens",
-    "body": {},
-    "ca_file": "",
-    "kernel_stamps": True,
-    "probe": True,
-    "metrics_url": "",
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from twinlens.executors.capabilities import ALL_FAMILIES, Capabilities, Executor
-from twinlens.executors.protocol import Server, Trainer
 from twinlens.executors.torch.options import OPTIONS
 from twinlens.spec.model.reference import load_model
 from twinlens.spec.study import RunSpec
+
+if TYPE_CHECKING:
+    from twinlens.executors.protocol import Server, Trainer
 
 
 def _trainer() -> Trainer:
