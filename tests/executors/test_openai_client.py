@@ -265,7 +265,7 @@ def test_a_late_client_is_seen_in_its_lag_and_in_merged_reads() -> None:
 
 @pytest.mark.parametrize("stamps", [True, False])
 def test_a_system_without_epoll_timers_and_stamps_is_served_too(stamps: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    from twinlens.executors.http_client import timer
+    from twinlens.executors.http_client.timing import timer
 
     monkeypatch.setattr(timer, "_c_library", lambda: None)
     monkeypatch.setattr(event_loop, "poller", _Poller)

@@ -14,8 +14,8 @@ from http_play import TOKENS, asks, opened
 from test_openai_http_parts import Clocks
 
 from twinlens.executors.http_client import event_loop
+from twinlens.executors.http_client.answer.ended import Ended
 from twinlens.executors.http_client.connection import Address, Connection
-from twinlens.executors.http_client.ended import Ended
 from twinlens.executors.http_client.event_loop import EventLoop
 from twinlens.executors.http_client.exchange import Exchange
 from twinlens.executors.openai import executor

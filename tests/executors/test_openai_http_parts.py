@@ -13,11 +13,11 @@ from hostile_server import DONE, END, HEAD, chunk, said, usage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinlens.executors.http_client.ended import Ended
+from twinlens.executors.http_client.answer.ended import Ended
+from twinlens.executors.http_client.answer.fast_path import FastPath
+from twinlens.executors.http_client.answer.sse import Events
 from twinlens.executors.http_client.exchange import Exchange
-from twinlens.executors.http_client.fast_path import FastPath
-from twinlens.executors.http_client.sse import Events
-from twinlens.executors.http_client.timestamp import NO_STAMP, WallOffset, arrival_ns
+from twinlens.executors.http_client.timing.timestamp import NO_STAMP, WallOffset, arrival_ns
 from twinlens.executors.openai.row import row_of
 from twinlens.record.client import LagCount
 from twinlens.schedule.request import ScheduledRequest

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 from frame import cut, mutated
 
-from twinlens.executors.http_client.ended import Ended
+from twinlens.executors.http_client.answer.ended import Ended
 from twinlens.executors.http_client.exchange import Exchange
-from twinlens.executors.http_client.timestamp import NO_STAMP, WallOffset
+from twinlens.executors.http_client.timing.timestamp import NO_STAMP, WallOffset
 from twinlens.executors.openai.row import response_of, row_of
 from twinlens.record.request import REQUEST_SCHEMA
 from twinlens.schedule.request import ScheduledRequest

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from twinlens.executors.http_client.exchange import Exchange
-from twinlens.executors.http_client.timestamp import ask_for_stamps
+from twinlens.executors.http_client.timing.timestamp import ask_for_stamps
 
 if TYPE_CHECKING:  # 4 MB and a while, for those who ask over https
     import ssl

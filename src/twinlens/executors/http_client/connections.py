@@ -9,7 +9,7 @@ from twinlens.executors.http_client.counts import Counts
 from twinlens.executors.http_client.exchange import Exchange
 from twinlens.executors.http_client.limits import make_room
 from twinlens.executors.http_client.poller import BOTH, HELD, READING
-from twinlens.executors.http_client.timestamp import stamp_keeper
+from twinlens.executors.http_client.timing.timestamp import stamp_keeper
 
 
 class OutOfResources(Exception):

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 from twinlens.executors.http_client.in_flight import InFlight
-from twinlens.executors.http_client.timer import Timer
+from twinlens.executors.http_client.timing.timer import Timer
 from twinlens.executors.http_client.upkeep import Upkeep
 
 

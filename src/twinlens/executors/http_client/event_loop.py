@@ -11,19 +11,19 @@ from collections.abc import Callable
 from time import monotonic_ns, sleep
 from typing import Any
 
+from twinlens.executors.http_client.answer.chunk_end import END
+from twinlens.executors.http_client.answer.ended import Ended
 from twinlens.executors.http_client.backlog import Backlog
-from twinlens.executors.http_client.chunk_end import END
 from twinlens.executors.http_client.coalesce import TICK_NS
 from twinlens.executors.http_client.connection import Address
 from twinlens.executors.http_client.connections import Connections
 from twinlens.executors.http_client.counts import Counts
 from twinlens.executors.http_client.deadlines import Deadlines
-from twinlens.executors.http_client.ended import Ended
 from twinlens.executors.http_client.exchange import FOLD_READS, Exchange
 from twinlens.executors.http_client.followers import Follow, Followers
 from twinlens.executors.http_client.in_flight import InFlight
 from twinlens.executors.http_client.poller import MOST_EVENTS, READABLE, WRITABLE, poller
-from twinlens.executors.http_client.timestamp import ANCILLARY_BYTES, NO_STAMP
+from twinlens.executors.http_client.timing.timestamp import ANCILLARY_BYTES, NO_STAMP
 from twinlens.executors.http_client.upkeep import Upkeep
 
 _LONG_READ_BYTES = 2048

@@ -6,12 +6,12 @@ from bisect import bisect_right
 from itertools import accumulate, count
 from typing import Any
 
-from twinlens.executors.http_client.arrival_times import Arrivals
-from twinlens.executors.http_client.chunk_end import ends_in_chunks
-from twinlens.executors.http_client.ended import Ended, merged_reads
-from twinlens.executors.http_client.meaning import Meaning
-from twinlens.executors.http_client.response import Malformed
-from twinlens.executors.http_client.timestamp import WallOffset
+from twinlens.executors.http_client.answer.chunk_end import ends_in_chunks
+from twinlens.executors.http_client.answer.ended import Ended, merged_reads
+from twinlens.executors.http_client.answer.meaning import Meaning
+from twinlens.executors.http_client.answer.response import Malformed
+from twinlens.executors.http_client.timing.arrival_times import Arrivals
+from twinlens.executors.http_client.timing.timestamp import WallOffset
 
 FOLD_READS = 64
 """Reads kept before they are understood, however long the answer is: a read takes some 400 bytes."""

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from socket import MSG_PEEK
 from typing import Any
 
-from twinlens.executors.http_client.chunk_end import END
+from twinlens.executors.http_client.answer.chunk_end import END
 from twinlens.executors.http_client.connection import READ_BYTES, Connection
 from twinlens.executors.http_client.connections import Connections
 from twinlens.executors.http_client.deadlines import Deadlines
 from twinlens.executors.http_client.exchange import Exchange
 from twinlens.executors.http_client.in_flight import InFlight
 from twinlens.executors.http_client.poller import MOST_EVENTS, READABLE
-from twinlens.executors.http_client.timestamp import ANCILLARY_BYTES, NO_STAMP
+from twinlens.executors.http_client.timing.timestamp import ANCILLARY_BYTES, NO_STAMP
 
 _PEEK_BYTES = READ_BYTES[2]  # more than a last token, the reason to end, the counts and the end
 _MOST_HELD_NS = 2_000_000  # how long reads wait while answers end, so that few chunks come to share a stamp

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from twinlens.executors.http_client.answer.ended import Ended
 from twinlens.executors.http_client.connection import Connection
 from twinlens.executors.http_client.connections import Connections
 from twinlens.executors.http_client.counts import Counts
-from twinlens.executors.http_client.ended import Ended
 from twinlens.executors.http_client.exchange import Exchange
 
 

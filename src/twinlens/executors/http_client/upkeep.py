@@ -5,7 +5,7 @@ from __future__ import annotations
 from twinlens.executors.http_client.coalesce import Coalescing
 from twinlens.executors.http_client.counts import Counts
 from twinlens.executors.http_client.in_flight import InFlight
-from twinlens.executors.http_client.timestamp import WallOffset
+from twinlens.executors.http_client.timing.timestamp import WallOffset
 
 _QUIET_NS = 200_000_000
 _NEAR_SHARE = 0.25

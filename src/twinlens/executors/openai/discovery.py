@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from twinlens.errors import ExecutorFailed
+from twinlens.executors.http_client.answer.ended import Ended
 from twinlens.executors.http_client.connection import Address
-from twinlens.executors.http_client.ended import Ended
 from twinlens.executors.http_client.event_loop import EventLoop
 from twinlens.executors.openai.row import in_one_piece, row_of
 from twinlens.executors.openai.target import RequestWriter, Target, page_request

@@ -16,9 +16,9 @@ from dataclasses import replace
 from functools import partial
 
 from twinlens.errors import BadInput
+from twinlens.executors.http_client.answer.ended import Ended
 from twinlens.executors.http_client.connection import Address
 from twinlens.executors.http_client.connections import OutOfResources
-from twinlens.executors.http_client.ended import Ended
 from twinlens.executors.http_client.event_loop import EventLoop
 from twinlens.executors.http_client.exchange import Exchange
 from twinlens.executors.http_client.limits import refuse_too_many, too_many

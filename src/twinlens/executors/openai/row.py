@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from twinlens.executors.http_client.answer import Answer
-from twinlens.executors.http_client.ended import Ended
+from twinlens.executors.http_client.answer.ended import Ended
+from twinlens.executors.http_client.answer.events import Answer
 from twinlens.record.compliance import Response
 from twinlens.record.request import Request, RequestOutcome
 from twinlens.record.trust.foreign_text import in_one_line, whole

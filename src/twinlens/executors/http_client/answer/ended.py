@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twinlens.executors.http_client.answer import Answer
+from twinlens.executors.http_client.answer.events import Answer
 
 
 @dataclass(frozen=True, slots=True)

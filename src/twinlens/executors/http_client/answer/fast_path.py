@@ -14,7 +14,7 @@ from bisect import bisect_left
 from itertools import accumulate
 from time import monotonic_ns
 
-from twinlens.executors.http_client.answer import MOST_CHUNKS, Answer
+from twinlens.executors.http_client.answer.events import MOST_CHUNKS, Answer
 
 _CHUNKED = re.compile(rb"([0-9a-fA-F]{1,6})\r\n(data: (\{[^\r\n]*\}|\[DONE\])(\r?\n\r?\n))\r\n")
 _PLAIN = re.compile(rb"()(data: (\{[^\r\n]*\}|\[DONE\])(\r?\n\r?\n))")

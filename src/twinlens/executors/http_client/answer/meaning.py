@@ -6,10 +6,10 @@ import re
 from bisect import bisect_right
 from time import monotonic_ns
 
-from twinlens.executors.http_client.answer import Answer
-from twinlens.executors.http_client.fast_path import FastPath
-from twinlens.executors.http_client.response import Malformed, Reply
-from twinlens.executors.http_client.sse import Events
+from twinlens.executors.http_client.answer.events import Answer
+from twinlens.executors.http_client.answer.fast_path import FastPath
+from twinlens.executors.http_client.answer.response import Malformed, Reply
+from twinlens.executors.http_client.answer.sse import Events
 
 _SLICE_BYTES, _SLICE_NS = 32 * 1024, 1_000_000
 """What one look takes on, and about how long it may take, so that no answer keeps the others waiting."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from twinlens.executors.http_client.decompress import Unzip
+from twinlens.executors.http_client.answer.decompress import Unzip
 
 _MOST_HEAD_BYTES = 64 * 1024  # of all heads and trailers of one answer
 _MOST_SIZE_LINE_BYTES = 256

@@ -7,7 +7,7 @@ from bisect import bisect_left
 
 import numpy as np
 
-from twinlens.executors.http_client.timestamp import WallOffset, arrival_ns
+from twinlens.executors.http_client.timing.timestamp import WallOffset, arrival_ns
 
 _MOST_READS = 4096  # then times are made of them at once, so that an answer without end holds 8 bytes a chunk, not 24
 

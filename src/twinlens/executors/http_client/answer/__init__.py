@@ -1,0 +1,1 @@
+"""Answers: bytes understood as HTTP, as events, and as tokens."""
