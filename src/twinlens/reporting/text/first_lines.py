@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from twinlens.record.finding import Finding
+from twinlens.reporting.all_attempts import with_all_attempts
 from twinlens.reporting.display import clean, join_names
 from twinlens.reporting.load_kind import fault_of
 from twinlens.reporting.machine import machines
@@ -65,7 +66,8 @@ def finding_lines(groups: Sequence[Group]) -> tuple[Line, ...]:
     for lens, one, name in _named(groups):
         for finding, often in _of(one):
             key = finding.severity, finding.code, finding.subject, lens
-            found.setdefault(key, []).append((name, f"{clause_of(finding)}{often}."))
+            besides = with_all_attempts(one) if finding.code == "retaken" else ""
+            found.setdefault(key, []).append((name, f"{clause_of(finding)}{besides}{often}."))
     order = sorted(found, key=lambda key: _ORDER.index(key[0]))
     lines = []
     for severity, code, subject, lens in order:

@@ -137,6 +137,19 @@ class Group:
         return " / ".join(labels) if same else "inconsistent"
 
 
+def mean_of_attempts(one: Group, name: str) -> Estimate | None:
+    """A metric's mean over all finished attempts, those that were taken again included; None where none was.
+
+    Runs of a ranked group are those that others left alone, so its rate is above that of the machine as it was.
+    """
+    found = [run.metrics[name] for run in (*one.runs, *one.retaken) if name in run.metrics]
+    values = [each.value for each in found if each.value is not None]
+    if not one.retaken or not values:
+        return None
+    method = f"mean of {len(values)} attempts, those taken again included; no interval: they are no sample of runs"
+    return Estimate(sum(values) / len(values), found[0].unit, method, "derived", n=len(values))
+
+
 def group(summaries: Iterable[Summary]) -> tuple[Group, ...]:
     """Groups in order of first appearance; a run that is given twice (a copy, a folder and its child) counts once.
 
