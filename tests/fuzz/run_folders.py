@@ -32,7 +32,7 @@ def _whole() -> tuple[Path, ...]:
     parent = Path(tempfile.mkdtemp(prefix="twinlens-fuzz-"))
     folders = []
     for data in _SPECS:
-        spec = parse({"executor": {"kind": "fake", "device": "cpu"}, "protocol": _PROTOCOL, **data}).runs()[0]
+        spec = parse({"executor": {"kind": "fake"}, "protocol": _PROTOCOL, **data}).runs()[0]
         folders.append(create_run(parent, spec))
         run_here(folders[-1], spec, lambda phrase, share, rows: None)
     return tuple(folders)

@@ -1,4 +1,4 @@
-"""Where a study is, told while it runs: events, and who tells them of one run."""
+"""Events of a measurement, for whoever watches it: the run, its phase, and how far it is."""
 
 from __future__ import annotations
 
