@@ -33,7 +33,7 @@ def _launch_bound(finding: Finding) -> str:
     took_s, busy_s = numbers(finding, "took_s", "busy_s")
     return (
         f"Launch-bound: one {finding.subject} takes {1e3 * took_s:.2f} ms and its kernels {1e3 * busy_s:.2f} ms of it, "
-        'so this measures how fast the processor launches kernels; executor.graph = "compiled" captures them.'
+        'so this measures how fast the processor launches kernels; executor.options.graph = "compiled" captures them.'
     )
 
 
@@ -69,7 +69,7 @@ SENTENCES = {
         "and speculation looks better than it is."
     ),
     "fp8-eager": lambda finding: (
-        'fp8 training run eagerly casts slower than it multiplies: executor.graph = "compiled" is its way.'
+        'fp8 training run eagerly casts slower than it multiplies: executor.options.graph = "compiled" is its way.'
     ),
     "fp16-emulated": lambda finding: "fp16 on this CPU is emulated: expect it to be slower than fp32.",
     "fidelity-not-compared": _fidelity_not_compared,
