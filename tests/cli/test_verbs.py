@@ -19,7 +19,7 @@ from twinlens.record.store import find_runs
 from twinlens.spec.load import dump
 from twinlens.version import __version__
 
-VERBS = ("demo", "probe", "check", "measure", "show", "report", "explain", "list")
+VERBS = ("demo", "probe", "check", "measure", "new", "show", "report", "explain", "list")
 
 
 def call(*words: str | Path) -> Result:
