@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,7 +33,7 @@ from twinlens.spec.workload.workload import InferenceWorkload
 
 _ABOUT = ("/version", "/server_info", "/get_server_info", "/props", "/info")
 _SETTINGS = ("/server_info", "/get_server_info")
-_PATIENCE_S = 5.0
+_PATIENCE_S, _FIRST_ANSWER_S = 5.0, 60.0
 _MOST_BYTES = 2**20
 _PROBE = ScheduledRequest(0, 0, 0, input_tokens=8, output_tokens=4, seed=(0x7717, 0))
 _UNFIT = (400, 422)
@@ -60,7 +61,7 @@ def find_out(target: Target, words: Words, spec: RunSpec) -> Discovery:
     about, server = _about(target, address)
     model = target.model or _first_model(about) or spec.workload.model
     plain = Discovery(address, model, target.force_length is True, True, about, server)
-    return _tried(target, words, plain) if target.probe else plain
+    return _tried(target, words, plain, _patience_s(target, spec)) if target.probe else plain
 
 
 def facts_of(target: Target, found: Discovery, spec: RunSpec) -> Facts:
@@ -102,11 +103,18 @@ def reachable(target: Target) -> Address:
 
 
 def _about(target: Target, address: Address) -> tuple[dict[str, Any], str]:
+    begin_s = time.monotonic()
     status, header, models = _get(target, address, target.path + "/models")
     if status in (401, 403):
         raise ExecutorFailed(
             f"{target.url} wants a key (HTTP {status}): put it into an environment variable and name that in "
             "executor.options.api_key_env",
+            code="TL302",
+        )
+    if status == 0 and (time.monotonic() - begin_s) > 0.9 * _PATIENCE_S:
+        raise ExecutorFailed(
+            f"{target.url} takes connections and does not answer GET {target.path}/models within {_PATIENCE_S:g} s: it "
+            "hangs, or is still starting",
             code="TL302",
         )
     about = {"/models": models} if models is not None else {}
@@ -135,13 +143,19 @@ def _first_model(about: Mapping[str, Any]) -> str:
     return ""
 
 
-def _tried(target: Target, words: Words, plain: Discovery) -> Discovery:
+def _patience_s(target: Target, spec: RunSpec) -> float:
+    """How long the first answer may take: of a server that is up, a minute, unless the spec says how long any may."""
+    is_up, says = "url" in spec.executor.options, "timeout_s" in spec.executor.options
+    return min(target.timeout_s, _FIRST_ANSWER_S) if is_up and not says else target.timeout_s
+
+
+def _tried(target: Target, words: Words, plain: Discovery, patience_s: float) -> Discovery:
     """Ask once, with as many of the useful fields as the server takes."""
     force = [True, False] if target.force_length is None else [target.force_length]
     ways = [(forced, True) for forced in force] + [(force[-1], False)]
     for forced, usage in ways:
         requests = RequestWriter(target, words, plain.model, force_length=forced, with_usage=usage)
-        ended, has_stamps = _asked(target, plain.address, requests.of(_PROBE), target.timeout_s)
+        ended, has_stamps = _asked(target, plain.address, requests.of(_PROBE), patience_s)
         row = row_of(_PROBE, ended, ended.sent_ns)
         if row.outcome in ("ok", "cut_off"):
             counted = ended.answer.usage is not None
