@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord
 from twinlens.record.request import REQUEST_SCHEMA, Request, RequestOutcome, Requests
+from twinlens.stats.estimator.ratio import of_ceiling
 from twinlens.stats.metrics.inference import inference_metrics, inference_steadiness
 
 MS = 1_000_000
@@ -34,6 +35,22 @@ def batches(
         )
         made += [one] * size
     return made
+
+
+def facts_with_ceilings() -> Facts:
+    return Facts(
+        ExecutorRecord({}),
+        work={
+            "decode_bytes": Estimate(1e9, "bytes", "by hand", "modelled"),
+            "linear_bytes": Estimate(8e8, "bytes", "by hand", "derived"),
+            "prefill_flop": Estimate(6e9, "flop", "by hand", "modelled"),
+        },
+        ceilings={
+            "read_bytes_per_s": Estimate(200e9, "bytes/s", "by hand", "measured"),
+            "matvec_bytes_per_s": Estimate(160e9, "bytes/s", "by hand", "measured"),
+            "matrix_flop_per_s": Estimate(1e12, "flop/s", "by hand", "measured"),
+        },
+    )
 
 
 def found(rows: list[Request], facts: Facts | None = None) -> dict[str, Estimate]:
@@ -95,6 +112,26 @@ def test_when_everything_failed_times_are_absent_and_not_zero() -> None:
     assert metrics["e2e_latency_s_p50"].reason
 
 
+def test_work_of_uneven_prompts_is_not_set_against_a_ceiling() -> None:
+    """The FLOP of the longest over the median TTFT gave twice the rate of prompts between 16 and 1,024 tokens."""
+    even, uneven = batches(200), [replace(row, input_tokens=16 + row.group % 50) for row in batches(200)]
+    known = facts_with_ceilings()
+    assert found(even, known)["prefill_mfu"].value is not None
+    for name in ("prefill_mfu", "mbu"):
+        one = found(uneven, known)[name]
+        assert one.value is None
+        assert "modelled for the longest only" in (one.reason or "")
+
+
+def test_a_share_of_a_ceiling_has_no_interval_within_one_run() -> None:
+    """Three runs minutes apart said 13.5-15.8, 18.4-22.6 and 24.4-30.9 %, each "95 %": the ceiling had moved."""
+    rate = Estimate(50.0, "FLOP/s", "m", "measured", 49.0, 51.0, 0.95, 100)
+    ceiling = Estimate(100.0, "FLOP/s", "m", "measured", 99.0, 101.0, 0.95, 9)
+    shared = of_ceiling(rate, ceiling)
+    assert (shared.value, shared.low, shared.high) == (0.5, None, None)
+    assert "does not show how far its ceiling moves" in (shared.no_interval or "")
+
+
 def test_requests_of_uneven_length_have_no_peak() -> None:
     short, long = batches(100, tokens=3), batches(100, tokens=5)
     shift = short[-1].end_ns
@@ -121,20 +158,7 @@ def test_images_are_answers_of_one_chunk_without_tokens() -> None:
 
 
 def test_mbu_is_bytes_of_a_decode_step_over_its_time_and_the_bandwidth() -> None:
-    facts = Facts(
-        ExecutorRecord({}),
-        work={
-            "decode_bytes": Estimate(1e9, "bytes", "by hand", "modelled"),
-            "linear_bytes": Estimate(8e8, "bytes", "by hand", "derived"),
-            "prefill_flop": Estimate(6e9, "flop", "by hand", "modelled"),
-        },
-        ceilings={
-            "read_bytes_per_s": Estimate(200e9, "bytes/s", "by hand", "measured"),
-            "matvec_bytes_per_s": Estimate(160e9, "bytes/s", "by hand", "measured"),
-            "matrix_flop_per_s": Estimate(1e12, "flop/s", "by hand", "measured"),
-        },
-    )
-    value = values(batches(200), facts)
+    value = values(batches(200), facts_with_ceilings())
     assert value["mbu"] == pytest.approx(1e9 / 0.010 / 200e9)
     assert value["matvec_share"] == pytest.approx(8e8 / 0.010 / 160e9)
     assert value["prefill_mfu"] == pytest.approx(6e9 / 0.060 / 1e12)

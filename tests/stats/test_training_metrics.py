@@ -61,6 +61,22 @@ def test_rates_quantiles_and_shares_by_hand() -> None:
     assert value["final_loss"] == 2.0
 
 
+def test_phases_and_what_no_phase_accounts_for_add_up_however_steps_differ() -> None:
+    """Phases were means of ratios and the rest a ratio of sums: they did not add up where steps differ in length."""
+    uneven = []
+    for at in range(0, 40_400, 202):
+        uneven += rows(1, begin_ms=at) + rows(1, begin_ms=at + 100, took_ms=102, forward_ns=12 * MS)
+    shares = {name: one.value for name, one in found(uneven).items() if name.endswith("_share")}
+    assert sum(shares.values()) == pytest.approx(1, abs=1e-9)
+    assert shares["forward_share"] == pytest.approx((30 + 12) / 202)
+
+
+def test_phases_that_overlap_are_said_and_not_cut_at_nought() -> None:
+    metrics = found(rows(200, forward_ns=60 * MS))
+    assert metrics["unattributed_share"].value is None
+    assert "the phases overlap: together they are 120 % of step time" in metrics["unattributed_share"].reason
+
+
 def test_time_between_steps_belongs_to_the_step_after() -> None:
     metrics = found(rows(200, gap_ms=100))
     assert metrics["step_s_p50"].value == pytest.approx(0.2)
