@@ -65,7 +65,7 @@ def figures_of(run: Run, summary: Summary) -> Figures:
             continue
         label = _LABELS.get(found[0], METRICS[found[0]].label)
         if found[1].value is None:
-            absent.append((label, display.absence(found[1], counted=False)))
+            absent.append((label, display.absence(found[1], counted=False).partition("; ")[0]))
         else:
             lines.append(_line(label, found[1], notes, known.get(found[0], "")))
     table = Rows(("",) * 4, ("left", "right", "left", "left"), tuple(lines), remarks=True)

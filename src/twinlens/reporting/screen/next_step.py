@@ -9,6 +9,7 @@ from twinlens.reporting.display import clean
 from twinlens.reporting.wording.finding import advice_of
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.estimator.quantile import needed_for_quantile
+from twinlens.stats.estimator.repeats import FEWEST_RUNS
 from twinlens.stats.summary.group import Summary
 from twinlens.stats.summary.serving import is_served
 
@@ -71,6 +72,16 @@ def _longer(run: Run, summary: Summary) -> str:
     return f"measure four times as long: --set protocol.duration_s={4 * run.spec.protocol.duration_s:g}"
 
 
+def _intervals(run: Run, summary: Summary) -> str:
+    """One run under load seldom shows how far its requests depend on each other; repeats give intervals at any rate."""
+    wait = summary.metrics.get("ttft_s_p50")
+    if not is_served(run) or wait is None or wait.value is None or wait.low is not None:
+        return ""
+    if run.spec.protocol.repeats < FEWEST_RUNS:
+        return f"--set protocol.repeats={FEWEST_RUNS} gives the waits intervals over runs, or measure for longer"
+    return f"the study has intervals over its repeats: twinlens show {clean(run.folder.parent, 200)}"
+
+
 def _tail(run: Run, summary: Summary) -> str:
     """A p99 takes 368 independent requests."""
     wait = summary.metrics.get("ttft_s_p99")
@@ -102,5 +113,5 @@ def _round_up(seconds: float) -> float:
 
 
 _RULES: tuple[Callable[[Run, Summary], str], ...] = (
-    _go_on, _mend, _free_the_machine, _offer_less, _longer, _tail, _repeat, _compare,
+    _go_on, _mend, _free_the_machine, _offer_less, _longer, _intervals, _tail, _repeat, _compare,
 )  # fmt: skip

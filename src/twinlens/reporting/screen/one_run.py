@@ -22,6 +22,8 @@ from twinlens.reporting.wording.finding import clause_of, sentence_of, short, st
 from twinlens.stats.summary.group import Summary
 from twinlens.units import digits
 
+_TERSE = ((4, 1, 1, 1), (2, 1, 1, 1), (2, 0, 1, 1), (1, 0, 1, 1), (1, 0, 1, 0), (1, 0, 0, 0), (0, 0, 0, 0))
+
 
 def run_screen(run: Run, summary: Summary) -> RenderableType:
     """At most 24 lines at 80 columns; longer, and whole, on a narrower terminal."""
@@ -29,9 +31,9 @@ def run_screen(run: Run, summary: Summary) -> RenderableType:
 
 
 def _choices(run: Run, summary: Summary, width: int) -> Iterator[RenderableType]:
-    """Ever shorter: fewer findings, no empty lines, the sentences of marks in one line, no reasons."""
+    """Ever shorter: fewer findings, no empty lines, no reasons, the sentences of marks in one line."""
     figures = figures_of(run, summary)
-    for findings, air, marks, reasons in ((4, 1, 1, 1), (2, 1, 1, 1), (2, 0, 1, 1), (2, 0, 0, 1), (1, 0, 0, 0)):
+    for findings, air, marks, reasons in _TERSE:
         yield Stack(
             hanging("", subject(run, summary), "bold"),
             hanging("", asked(run, summary), ""),
