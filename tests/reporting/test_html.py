@@ -10,9 +10,11 @@ from report_material import Pair, image_run, inference_run, study, training_run
 
 from twinlens.api.notebook import register
 from twinlens.errors import BadInput
+from twinlens.measurement.study import Outcome
 from twinlens.record.finding import in_words
+from twinlens.record.runs import Runs
 from twinlens.reporting.html.render import render, write
-from twinlens.reporting.notebook import run_html
+from twinlens.reporting.notebook import runs_html, summary_html
 from twinlens.reporting.view import view
 from twinlens.spec.load import load
 
@@ -119,8 +121,9 @@ def test_hostile_names_are_text_everywhere(tmp_path: Path) -> None:
     assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
     assert "<script>alert" not in text
     assert HOSTILE[:30] in page.text
-    for run, summary in pairs:
-        fragment = Page(run_html(run, summary))
+    summaries = [summary for _, summary in pairs]
+    for shown in (*map(summary_html, summaries), runs_html(summaries, 2, [BadInput(HOSTILE)])):
+        fragment = Page(shown)
         assert not {tag for tag, _ in fragment.tags} & {"script", "img"}
 
 
@@ -153,7 +156,7 @@ def test_a_report_that_cannot_be_written_says_where(demo: list[Pair], tmp_path: 
 
 
 def test_a_notebook_shows_one_run_with_its_verdict(demo: list[Pair]) -> None:
-    page = Page(run_html(*demo[0]))
+    page = Page(summary_html(demo[0][1]))
     assert "ranked: steady after warm-up" in page.text
     assert "step p50" in page.text
     assert "no readable energy counter on this host" in page.text
@@ -167,5 +170,10 @@ def test_a_notebook_session_shows_runs_by_itself(demo: list[Pair]) -> None:
         register()
         shown, _ = session.display_formatter.format(demo[0][0], include=["text/html"])
         assert "step p50" in shown["text/html"]
+        runs = Runs(tuple(run for run, _ in demo))
+        for many in (runs, Outcome(demo[0][0].folder.parent, runs, 0, ())):
+            shown, _ = session.display_formatter.format(many, include=["text/html"])
+            assert shown["text/html"].count("<tr>") == len(demo) + 1
+            assert len(shown["text/html"]) < 20_000
     finally:
         shell.InteractiveShell.clear_instance()

@@ -5,21 +5,56 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from twinlens.errors import BadInput
+
 if TYPE_CHECKING:
+    from twinlens.measurement.study import Outcome
     from twinlens.record.run import Run
+    from twinlens.record.runs import Runs
+    from twinlens.stats.summary.group import Summary
+
+_MOST_RUNS = 20
 
 
 def register() -> None:
-    """Tell IPython. Does nothing where no session runs, and loads nothing that is heavy."""
+    """Tell IPython. Does nothing where no session runs, and loads nothing that is heavy.
+
+    What has no HTML here (studies, checks, estimates) shows itself as text, in a line or two.
+    """
     ipython: Any = sys.modules.get("IPython")
     session = ipython.get_ipython() if ipython is not None else None
     if session is not None:
         html = session.display_formatter.formatters["text/html"]
         html.for_type_by_name("twinlens.record.run", "Run", _run)
+        html.for_type_by_name("twinlens.record.runs", "Runs", _runs)
+        html.for_type_by_name("twinlens.measurement.study", "Outcome", _outcome)
+        html.for_type_by_name("twinlens.stats.summary.group", "Summary", _summary)
 
 
 def _run(run: Run) -> str:
     from twinlens.measurement.summary_file import summary_of
-    from twinlens.reporting.notebook import run_html
 
-    return run_html(run, summary_of(run))
+    return _summary(summary_of(run))
+
+
+def _summary(summary: Summary) -> str:
+    from twinlens.reporting.notebook import summary_html
+
+    return summary_html(summary)
+
+
+def _runs(runs: Runs) -> str:
+    from twinlens.measurement.summary_file import summary_of
+    from twinlens.reporting.notebook import runs_html
+
+    summaries, faults = [], [*runs.faults]
+    for run in runs[:_MOST_RUNS]:
+        try:
+            summaries.append(summary_of(run))
+        except BadInput as error:  # one with damaged rows hides no other
+            faults.append(error)
+    return runs_html(summaries, len(runs), faults)
+
+
+def _outcome(outcome: Outcome) -> str:
+    return _runs(outcome.runs)

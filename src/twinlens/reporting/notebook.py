@@ -1,10 +1,12 @@
-"""A small fragment of HTML for a notebook cell: one run, its verdict and its first numbers."""
+"""Small fragments of HTML for a notebook cell: a run with its verdict and first numbers, and several in a table."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from markupsafe import escape
 
-from twinlens.record.run import Run
+from twinlens.errors import BadInput
 from twinlens.reporting import display
 from twinlens.reporting.view import headline
 from twinlens.reporting.wording.finding import clause_of, sentence_of, standing
@@ -18,7 +20,39 @@ _SHOWN = {
 _CELL = "text-align:{};padding:2px 12px 2px 0"
 
 
-def run_html(run: Run, summary: Summary) -> str:
+_HEADS = ("run", "lens", "model", "precision", "repeat", "state", "verdict", "sustained")
+
+
+def runs_html(summaries: Sequence[Summary], total: int, faults: Sequence[BadInput] = ()) -> str:
+    """The first runs of `total`, a line each, and what could not be read. The same rules as of `summary_html`."""
+    head = "".join(f'<th scope="col" style="{_CELL.format("left")}">{escape(name)}</th>' for name in _HEADS)
+    body = "".join(_line(summary) for summary in summaries)
+    more = f"; {total - len(summaries)} more are not shown" if total > len(summaries) else ""
+    lost = "".join(f"<br><span>Left out: {escape(display.clean(fault))}</span>" for fault in faults[:3])
+    return (
+        f"<div><table><caption>{total} run{'s' * (total != 1)}{more}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{lost}</div>"
+    )
+
+
+def _line(summary: Summary) -> str:
+    pair = headline(summary)
+    ranked = "" if summary.ranked else ", not ranked"
+    cells = (
+        summary.run,
+        summary.lens,
+        summary.model,
+        summary.point.get("precision", "?"),
+        summary.repeat + 1,
+        summary.state,
+        f"{standing(summary.label)}{ranked}",
+        display.value(pair[1]) if pair else display.ABSENT,
+    )
+    style = _CELL.format("left")
+    return f"<tr>{''.join(f'<td style={style!r}>{escape(display.clean(cell, 60))}</td>' for cell in cells)}</tr>"
+
+
+def summary_html(summary: Summary) -> str:
     """A fragment for `_repr_html_`: no style sheet, no script, everything foreign escaped."""
     pair = headline(summary)
     ids = [*([pair[0]] if pair else []), *(id for id in _SHOWN[summary.lens] if id in summary.metrics)]
@@ -29,11 +63,11 @@ def run_html(run: Run, summary: Summary) -> str:
     told = "".join(
         f"<br><span>{escape(sentence_of(one))}</span>" for one in summary.findings if one.severity != "notes"
     )
-    head = f"{display.clean(summary.model)} · {display.clean(run.spec.point.precision)} · {summary.lens}"
-    under = f"repeat {summary.repeat + 1}, {run.state}, {summary.rows:,} rows, {ranked}: {said}"
+    head = f"{display.clean(summary.model)} · {display.clean(summary.point.get('precision', '?'))} · {summary.lens}"
+    under = f"repeat {summary.repeat + 1}, {display.clean(summary.state)}, {summary.rows:,} rows, {ranked}: {said}"
     return (
         f"<div><strong>{escape(head)}</strong><br><span>{escape(under)}</span>{told}"
-        f"<table><caption>{escape(display.clean(run.id))}; intervals are within this one run</caption>"
+        f"<table><caption>{escape(display.clean(summary.run))}; intervals are within this one run</caption>"
         f"<tbody>{rows}</tbody></table></div>"
     )
 
