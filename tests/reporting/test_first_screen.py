@@ -17,9 +17,9 @@ from served_material import served_run
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.store import find_runs
-from twinlens.reporting.screen.fitted import LINES
 from twinlens.reporting.screen.next_step import next_step
 from twinlens.reporting.screen.one_run import run_screen
+from twinlens.reporting.text.fitted import LINES
 from twinlens.reporting.text.footnote import Footnotes
 from twinlens.reporting.text.table import metric_table, plain
 from twinlens.reporting.wording.finding import advice_of

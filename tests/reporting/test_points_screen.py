@@ -14,9 +14,9 @@ from rich.cells import cell_len
 from served_material import served_run
 
 from twinlens.record.store import find_runs
-from twinlens.reporting.screen.fitted import LINES
 from twinlens.reporting.screen.points import points_screen
-from twinlens.reporting.text.runs_table import runs_table
+from twinlens.reporting.screen.runs_table import runs_table
+from twinlens.reporting.text.fitted import LINES
 from twinlens.reporting.text.table import plain
 from twinlens.stats.summary.group import Group, group
 from twinlens.stats.summary.run import summarise

@@ -14,9 +14,9 @@ from twinlens.record.runs import Runs
 from twinlens.record.search import search_json, searches_of
 from twinlens.record.store import find_runs, read_run
 from twinlens.reporting.paired import paired_json
+from twinlens.reporting.screen.runs_table import runs_table
 from twinlens.reporting.text.paired_table import paired_of
 from twinlens.reporting.text.peer_table import peer_figures
-from twinlens.reporting.text.runs_table import runs_table
 from twinlens.reporting.text.table import plain
 from twinlens.reporting.view import Material, each_once
 from twinlens.stats.summary.group import Summary, group

@@ -15,9 +15,9 @@ from twinlens.record.run import Run
 from twinlens.record.runs import Runs
 from twinlens.record.search import searches_of
 from twinlens.reporting.markdown import markdown
+from twinlens.reporting.screen.runs_table import runs_table
 from twinlens.reporting.text.paired_table import renew_paired
 from twinlens.reporting.text.peer_table import peer_table
-from twinlens.reporting.text.runs_table import runs_table
 from twinlens.reporting.tidy import as_csv, tidy_rows
 
 

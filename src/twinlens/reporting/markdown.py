@@ -11,12 +11,12 @@ from twinlens.record.run import Run
 from twinlens.reporting import display
 from twinlens.reporting.paired import said as ratio_words
 from twinlens.reporting.screen.figures import figures_of
-from twinlens.reporting.screen.fitted import Rows
 from twinlens.reporting.screen.one_run import verdict_line
 from twinlens.reporting.screen.point_table import parts_of, whole_table
 from twinlens.reporting.screen.subject import subject
 from twinlens.reporting.screen.workload import asked
 from twinlens.reporting.text.first_lines import finding_lines, said_of, verdict_words
+from twinlens.reporting.text.fitted import Rows
 from twinlens.reporting.text.footnote import Footnotes
 from twinlens.reporting.text.paired_table import paired_of
 from twinlens.reporting.view import Material, each_once, why_not_ranked

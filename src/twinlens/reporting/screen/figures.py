@@ -12,8 +12,8 @@ from rich.text import Text
 from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
 from twinlens.reporting import display
-from twinlens.reporting.screen.fitted import Rows
 from twinlens.reporting.screen.remark import remarks
+from twinlens.reporting.text.fitted import Rows
 from twinlens.reporting.text.footnote import Footnotes
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Summary

@@ -12,11 +12,11 @@ from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.display import clean, value
 from twinlens.reporting.screen.figures import figures_of
-from twinlens.reporting.screen.fitted import MORE, Fitted, shortest
 from twinlens.reporting.screen.next_step import next_step
 from twinlens.reporting.screen.subject import subject
 from twinlens.reporting.screen.workload import asked
 from twinlens.reporting.text.absent import not_measured
+from twinlens.reporting.text.fitted import MORE, Fitted, shortest
 from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.wording.finding import clause_of, sentence_of, short, standing
 from twinlens.stats.summary.group import Summary

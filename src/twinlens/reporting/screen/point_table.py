@@ -12,9 +12,9 @@ from twinlens.reporting.display import clean
 from twinlens.reporting.load_kind import SERVED, TITLES, LoadKind, load_of
 from twinlens.reporting.machine import where
 from twinlens.reporting.screen.figures import stacked
-from twinlens.reporting.screen.fitted import Rows
 from twinlens.reporting.screen.point_column import PointColumn, has_value, point_columns
 from twinlens.reporting.text.column import Column, columns
+from twinlens.reporting.text.fitted import Rows
 from twinlens.reporting.text.footnote import Footnotes, hanging
 from twinlens.reporting.text.serving_column import served_columns
 from twinlens.reporting.view import LENSES, in_order, runs_word

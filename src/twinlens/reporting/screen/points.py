@@ -14,10 +14,10 @@ from twinlens.reporting.display import clean, join_names, legend
 from twinlens.reporting.load_kind import fault_of
 from twinlens.reporting.paired import Paired
 from twinlens.reporting.paired import said as ratio_words
-from twinlens.reporting.screen.fitted import MORE, Fitted, shortest
 from twinlens.reporting.screen.point_table import Part, PointTable, parts_of, tables_of
 from twinlens.reporting.text.absent import not_measured
 from twinlens.reporting.text.first_lines import finding_lines, said_of, verdict_words
+from twinlens.reporting.text.fitted import MORE, Fitted, shortest
 from twinlens.reporting.text.footnote import Footnotes, hanging
 from twinlens.reporting.text.search_table import interval, said, where
 from twinlens.reporting.view import point_names, why_not_ranked

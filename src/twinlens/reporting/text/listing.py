@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from twinlens.reporting.display import clean
-from twinlens.reporting.screen.fitted import Fitted, Rows
+from twinlens.reporting.text.fitted import Fitted, Rows
 from twinlens.reporting.text.footnote import hanging
 from twinlens.stats.peers.names import TOOLS
 from twinlens.units import COUNT, RATIO

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from twinlens.reporting import display
 from twinlens.reporting.load_kind import LoadKind, load_of, place_of, policy_of
 from twinlens.reporting.text.column import Column
-from twinlens.stats.serving.policy_choice import Choice, TailDifference, choose
 from twinlens.stats.summary.group import Group
+from twinlens.stats.summary.policy_choice import Choice, TailDifference, choose
 from twinlens.units import show
 
 _TAILS = {"ttft_s_p99": "p99 TTFT", "e2e_latency_s_p99": "p99 latency"}

@@ -13,9 +13,9 @@ from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.stats.client.validity import ClientVerdict
 from twinlens.stats.finding.causes import causes
 from twinlens.stats.finding.failures import failures
+from twinlens.stats.finding.pace import pace_of
 from twinlens.stats.finding.steadiness import change_unseen, disturbed, extended, machine, spread
 from twinlens.stats.metrics.disturbance import other_programs, throttled
-from twinlens.stats.metrics.pace import pace_of
 from twinlens.stats.metrics.quality import Gate, divergence, missed_target, target_nats
 from twinlens.stats.paired.empty_slots import empty_slots
 from twinlens.stats.serving.goodput import standing

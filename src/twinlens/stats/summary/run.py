@@ -19,10 +19,10 @@ from twinlens.stats.metrics.inference import inference_metrics, inference_steadi
 from twinlens.stats.metrics.memory import peak_memory
 from twinlens.stats.metrics.quality import Gate, gate
 from twinlens.stats.metrics.training import training_metrics, training_steadiness
-from twinlens.stats.paired.machine import machine_of, model_of, precision_of
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
 from twinlens.stats.steady.segment import Steadiness, SteadyRule
 from twinlens.stats.summary.group import Machine, Summary, Verdict
+from twinlens.stats.summary.machine import machine_of, model_of, precision_of
 from twinlens.stats.summary.serving import is_served, nothing, served
 from twinlens.units import BYTES
 
