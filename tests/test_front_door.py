@@ -140,7 +140,7 @@ def test_every_entry_point_can_be_imported() -> None:
 
 def test_a_summary_on_disk_is_the_summary(tmp_path: Path) -> None:
     (run,) = tl.measure(study_of(inference("fake")), out=tmp_path).runs
-    from twinlens.stats.summary.run import to_json
+    from twinlens.stats.run_summary import to_json
 
     found = to_json(tl.summary(run))
     on_disk = json.loads((run.folder / "summary.json").read_text())

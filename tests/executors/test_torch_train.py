@@ -19,7 +19,7 @@ from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
 from twinlens.measurement.facts.predicted_work import theory_of  # noqa: E402
 from twinlens.record.executor.facts import Facts  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402
-from twinlens.stats.summary.run import summarise  # noqa: E402
+from twinlens.stats.run_summary import summarise  # noqa: E402
 from twinlens.theory.flop import parameters, training_flop_per_token  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -15,7 +15,7 @@ from twinlens.measurement.session import run_here
 from twinlens.record.store import create_run, read_run
 from twinlens.record.trust.checksum import marks_path
 from twinlens.spec.load import parse
-from twinlens.stats.summary.run import summarise
+from twinlens.stats.run_summary import summarise
 
 _WORDS = [b"\x00" * 8, b"\xff" * 8, b"null", b"-1", b"{", b"[]", b'"', b"1e999", b"NaN", b"9" * 30, b"running", b"\n"]
 _PROTOCOL = {"duration_s": 4.0, "min_rows": 40, "steady_s": 0.0, "isolate": False, "ceilings": False, "repeats": 1}

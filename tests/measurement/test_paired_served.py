@@ -23,8 +23,8 @@ from twinlens.record.run import Run
 from twinlens.record.store import read_run
 from twinlens.record.trust.checksum import marks_path
 from twinlens.reporting.text.paired_table import paired_of
+from twinlens.stats.run_summary import summarise
 from twinlens.stats.summary.group import group
-from twinlens.stats.summary.run import summarise
 from twinlens.stats.summary.serving import peers
 
 CONCURRENCY = 4

@@ -13,8 +13,8 @@ from twinlens.measurement.retake import attempt_of, disturbed_by_others, finishe
 from twinlens.measurement.study import measure_study
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
+from twinlens.stats.run_summary import summarise
 from twinlens.stats.summary.group import Summary, group
-from twinlens.stats.summary.run import summarise
 
 IN_PASSING = Finding("cause", "warns", "other-programs", {"how": "in time", "external": True})
 

@@ -22,7 +22,7 @@ from twinlens.record.sample.server import SERVER_SCHEMA, ServerSample
 from twinlens.record.store import create_run, read_run
 from twinlens.reporting.text.table import metric_table, plain
 from twinlens.spec.study import RunSpec
-from twinlens.stats.summary.run import summarise
+from twinlens.stats.run_summary import summarise
 
 
 @pytest.fixture(autouse=True)

@@ -20,8 +20,8 @@ from twinlens.record.step import Marks
 from twinlens.record.store import create_run, end_run, open_rows, read_run, update_run
 from twinlens.spec.precision import precision
 from twinlens.spec.study import RunSpec
+from twinlens.stats.run_summary import summarise
 from twinlens.stats.summary.group import Summary
-from twinlens.stats.summary.run import summarise
 
 MODEL = "demo-34m"
 PARAMETERS = 34_000_000

@@ -16,7 +16,7 @@ from twinlens.record.request import Request
 from twinlens.record.sample.server import SERVER_SCHEMA, ServerSample
 from twinlens.record.store import create_run, end_run, open_rows, read_run, update_run
 from twinlens.spec.study import RunSpec
-from twinlens.stats.summary.run import summarise
+from twinlens.stats.run_summary import summarise
 
 SLOTS = 16
 TPOT_S = {"fp32": 0.016, "bf16": 0.010}

@@ -23,7 +23,7 @@ from twinlens.reporting.text.fitted import LINES
 from twinlens.reporting.text.footnote import Footnotes
 from twinlens.reporting.text.table import metric_table, plain
 from twinlens.reporting.wording.finding import advice_of
-from twinlens.stats.summary.run import summarise
+from twinlens.stats.run_summary import summarise
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 PUBLISHED = sorted(path.parent for path in RESULTS.glob("*/*/*/run.json"))

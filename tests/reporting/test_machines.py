@@ -19,8 +19,8 @@ from twinlens.reporting.text.first_lines import first_lines
 from twinlens.reporting.text.sentence import reference_of, sentences
 from twinlens.reporting.text.table import plain, summary_table
 from twinlens.reporting.view import view
+from twinlens.stats.run_summary import summarise
 from twinlens.stats.summary.group import group
-from twinlens.stats.summary.run import summarise
 
 OTHER = "Intel Xeon 6980P"
 

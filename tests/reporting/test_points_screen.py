@@ -18,8 +18,8 @@ from twinlens.reporting.screen.points import points_screen
 from twinlens.reporting.screen.runs_table import runs_table
 from twinlens.reporting.text.fitted import LINES
 from twinlens.reporting.text.table import plain
+from twinlens.stats.run_summary import summarise
 from twinlens.stats.summary.group import Group, group
-from twinlens.stats.summary.run import summarise
 
 FOLDERS = sorted((Path(__file__).resolve().parents[2] / "docs" / "results").glob("*/"))
 _NUMBER = re.compile(r"\d[\d,.]*\d")

@@ -28,7 +28,7 @@ from twinlens.reporting.view import view
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.stats.summary.run import summarise
+from twinlens.stats.run_summary import summarise
 
 HOSTILE = '<script>alert("x")</script>[bold]\x1b[2J'
 

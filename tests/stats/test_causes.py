@@ -16,8 +16,8 @@ from twinlens.record.finding import Finding
 from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA
 from twinlens.reporting.text.first_lines import finding_lines
 from twinlens.stats.finding.causes import NAMES, Pace, causes
+from twinlens.stats.run_summary import summarise
 from twinlens.stats.summary.group import group, mean_of_attempts
-from twinlens.stats.summary.run import summarise
 
 PERIOD_S = 0.5
 

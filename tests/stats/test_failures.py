@@ -14,7 +14,7 @@ from twinlens.record.run import Run
 from twinlens.record.store import create_run, end_run, open_rows, read_run
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.stats.finding.failures import failures, is_hopeless
-from twinlens.stats.summary.run import summarise
+from twinlens.stats.run_summary import summarise
 
 OK = ("ok", None)
 GONE = ("refused", "cannot connect: Connection refused")

@@ -15,8 +15,8 @@ from twinlens.record.compliance import ComplianceTest
 from twinlens.record.executor.record import PrecisionCheck
 from twinlens.record.run import Run
 from twinlens.record.store import read_run
+from twinlens.stats.run_summary import from_json, summarise, to_json
 from twinlens.stats.summary.group import group
-from twinlens.stats.summary.run import from_json, summarise, to_json
 
 LONG = {"duration_s": 30.0, "min_rows": 100}
 

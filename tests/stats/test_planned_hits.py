@@ -15,8 +15,8 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, observed
 from twinlens.record.run import Run
 from twinlens.record.store import read_run
+from twinlens.stats.run_summary import summarise
 from twinlens.stats.serving.planned_hits import planned_hits, short_prefix
-from twinlens.stats.summary.run import summarise
 
 
 def shared(tmp_path: Path, tokens: int) -> Run:

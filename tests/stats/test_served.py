@@ -13,7 +13,7 @@ from twinlens.record.request import Request
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, end_run, open_rows, read_run, update_run
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.stats.summary.run import from_json, summarise, to_json
+from twinlens.stats.run_summary import from_json, summarise, to_json
 from twinlens.stats.summary.serving import peers
 
 SERVED = {"arrival": {"kind": "constant"}, "slo": {"ttft_s": 0.05, "tpot_s": 0.02}}

@@ -14,8 +14,8 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, read_run
 from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.run_summary import from_json, summarise, to_json
 from twinlens.stats.summary.group import group
-from twinlens.stats.summary.run import from_json, summarise, to_json
 
 LONG = {"duration_s": 30.0, "min_rows": 100}
 

@@ -19,8 +19,8 @@ from twinlens.reporting.text.paired_table import paired_of
 from twinlens.reporting.text.peer_table import peer_figures
 from twinlens.reporting.text.table import plain
 from twinlens.reporting.view import Material, each_once
+from twinlens.stats.run_summary import to_json
 from twinlens.stats.summary.group import Summary, group
-from twinlens.stats.summary.run import to_json
 from twinlens.version import __version__
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import json
 
 from twinlens.record.run import Run
 from twinlens.record.store import write_json
+from twinlens.stats.run_summary import SUMMARY_SCHEMA, from_json, summarise, to_json
 from twinlens.stats.summary.group import Summary
-from twinlens.stats.summary.run import SUMMARY_SCHEMA, from_json, summarise, to_json
 from twinlens.version import __version__
 
 

@@ -1,1 +1,1 @@
-"""All metrics of one run, and runs grouped by operating point."""
+"""Runs grouped by operating point, the summary of a served run, and the choice among policies."""
