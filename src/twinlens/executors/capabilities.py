@@ -15,6 +15,7 @@ from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.arrival import Arrival
 
 if TYPE_CHECKING:  # it brings numpy and pyarrow
+    from twinlens.executors.in_process.ceiling import DeviceProbe
     from twinlens.executors.protocol import Launcher, Server, Trainer
 
 Place = Literal["here", "elsewhere", "recorded"]
@@ -76,9 +77,11 @@ class Executor:
     """What an entry point of the group `twinlens.executors` names: capabilities, and a maker for each lens it has.
 
     The makers import what is heavy; naming the executor imports nothing of it. `launcher`: for a server that starts a
-    process of its own, which the runs of a repeat then share. `words`: what servers of this runtime call their settings
-    and metrics; they are understood of any server that is asked. `preload`: imports what a run of this spec needs, and
-    measures nothing, so that the processes of runs that take turns can do it at the same time.
+    process of its own, which the runs of a repeat then share. `words`: what servers of this runtime call their
+    settings and metrics; they are understood of any server that is asked. `probe`: facts and ceilings of
+    `executor.device` through this engine, for `twinlens probe`; raises ImportError where its extra is not installed.
+    `preload`: imports what a run of this spec needs, and measures nothing, so that the processes of runs that take
+    turns can do it at the same time.
     """
 
     capabilities: Capabilities
@@ -86,6 +89,7 @@ class Executor:
     server: Callable[[], Server] | None = None
     launcher: Callable[[], Launcher] | None = None
     words: ServerWords | None = None
+    probe: Callable[[str], DeviceProbe] | None = None
     preload: Callable[[RunSpec], None] | None = None
 
     @property

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.executor.record import Fact
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,20 @@ class Ceiling:
     layout: str
     threads: int
     estimate: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceProbe:
+    """A device as one engine sees it. `kind`: "cpu" or "cuda"; `facts`: of the device, `framework`: of the engine.
+
+    `ceilings` measures, about ten seconds long; `note`: what a reader must see of the choice, if anything.
+    """
+
+    kind: str
+    facts: Mapping[str, Fact]
+    framework: Mapping[str, Fact]
+    ceilings: Callable[[], tuple[Ceiling, ...]]
+    note: str | None = None
 
 
 def rate(amount: float, seconds: Sequence[float], unit: str, method: str) -> Estimate:

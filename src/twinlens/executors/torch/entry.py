@@ -10,6 +10,7 @@ from twinlens.spec.model.reference import load_model
 from twinlens.spec.study import RunSpec
 
 if TYPE_CHECKING:
+    from twinlens.executors.in_process.ceiling import DeviceProbe
     from twinlens.executors.protocol import Server, Trainer
 
 
@@ -33,6 +34,12 @@ def _preload(spec: RunSpec) -> None:
     _trainer() if spec.lens == "training" else _server()
 
 
+def _probe(device: str) -> DeviceProbe:
+    from twinlens.executors.torch.probe import probe_device
+
+    return probe_device(device)
+
+
 EXECUTOR = Executor(
     Capabilities(
         families=ALL_FAMILIES,
@@ -48,5 +55,6 @@ EXECUTOR = Executor(
     ),
     trainer=_trainer,
     server=_server,
+    probe=_probe,
     preload=_preload,
 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from twinlens.executors.in_process.ceiling import DeviceProbe
+from twinlens.executors.registry import executor, executor_names, lenses_of
 from twinlens.measurement.machine.energy import energy_facts, open_meters
 from twinlens.measurement.machine.host import capture_host, software_facts
 from twinlens.measurement.machine.nvidia import open_gpus
@@ -56,33 +57,37 @@ class Probe:
 
 
 def probe(device: str = "auto") -> Probe:
-    """Capture this machine and measure its ceilings through torch (about ten seconds on a CPU).
+    """Capture this machine and measure its ceilings through the first engine here that can (ten seconds on a CPU).
 
-    Facts and ceilings are of one device: the one that torch chooses. Raises BadInput for a device that is not here.
+    Facts and ceilings are of one device, which the engine chooses. Raises BadInput for a device that is not here.
     """
     try:
-        from twinlens.executors.torch.ceiling.rates import all_ceilings
-        from twinlens.executors.torch.device import auto_note, choose_device
-        from twinlens.executors.torch.evidence.device_facts import device_facts
-        from twinlens.executors.torch.evidence.facts import framework_facts
+        found = _through_an_engine(device)
     except ImportError as error:
         facts = capture_host() | software_facts() | energy_facts(open_meters())
-        why = f"torch is not installed ({error}): pip install 'twinlens[torch]'"
+        why = f"no engine is installed that measures them ({error}): pip install 'twinlens[torch]'"
         return Probe(ExecutorRecord(facts), (), why, _load_note(facts))
-    chosen = choose_device(device)
-    own = device_facts(chosen)
-    used = own["accelerator.uuid"].value if "accelerator.uuid" in own else None
-    facts = capture_host(chosen.type, used) | software_facts()
+    used = found.facts["accelerator.uuid"].value if "accelerator.uuid" in found.facts else None
+    facts = capture_host(found.kind, used) | software_facts()
     meters = open_meters(open_gpus(used)[0] if used else (), boards=used or ())
     facts |= energy_facts(meters, "gpu" if used else "package")
-    with warnings.catch_warnings():  # what torch has to say of kernels that are tried here is nothing to act on
-        warnings.simplefilter("ignore", UserWarning)
-        found = all_ceilings(str(chosen))
-    rows = tuple(CeilingRow(c.kind, c.format, c.layout, c.threads, c.estimate) for c in found)
-    record = ExecutorRecord(own).merged(facts).merged(framework_facts())
-    unused = auto_note(device)
-    notes = (*_load_note(facts), *([unused] if unused else []))
+    rows = tuple(CeilingRow(c.kind, c.format, c.layout, c.threads, c.estimate) for c in found.ceilings())
+    record = ExecutorRecord(dict(found.facts)).merged(facts).merged(dict(found.framework))
+    notes = (*_load_note(facts), *([found.note] if found.note else []))
     return Probe(record, rows, None, notes)
+
+
+def _through_an_engine(device: str) -> DeviceProbe:
+    """Raises ImportError where none is installed whole."""
+    missing = ImportError("none is known")
+    for kind in executor_names():
+        if not lenses_of(kind) or (look := executor(kind).probe) is None:
+            continue
+        try:
+            return look(device)
+        except ImportError as error:
+            missing = error
+    raise missing
 
 
 def _load_note(facts: Mapping[str, Fact]) -> tuple[str, ...]:
