@@ -40,8 +40,7 @@ def overlap(requests: Requests, window: Window) -> Overlap:
     if n >= wanted:
         return Overlap()
     return Overlap(
-        why_not=f"with {at_once:.2g} requests in flight it takes some {wanted:,} to see how long a queue lasts, "
-        f"there are {n}"
+        why_not=f"with {at_once:.2g} requests in flight it takes some {wanted:,} to see how long a queue lasts"
     )
 
 

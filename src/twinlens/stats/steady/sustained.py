@@ -37,8 +37,8 @@ def retention(sustained: Estimate, steadiness: Steadiness) -> Estimate:
         reason = sustained.reason if sustained.value is None else peak.reason
         return Estimate.absent(RATIO, f"no sustained or no peak rate: {reason}")
     if (peak.n or 0) < FEWEST_WINDOWS:
-        reason = f"the best of {peak.n} windows says little, {FEWEST_WINDOWS} are needed"
-        return Estimate.absent(RATIO, reason)
+        reason = f"the best of fewer than {FEWEST_WINDOWS} windows says little"
+        return Estimate.absent(RATIO, reason, seen=f"there are {peak.n}")
     if peak.value == 0:
         return Estimate.absent(RATIO, "the peak rate is 0")
     low, high = (None if b is None else b / peak.value for b in (sustained.low, sustained.high))
