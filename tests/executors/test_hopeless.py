@@ -28,7 +28,7 @@ MS = 1_000_000
 def after(rows: list[tuple[str, str | None]], every_ms: int = 100, patience_s: float = 2.0, up: bool = True) -> Hope:
     hope = Hope(patience_s, lambda: up)
     for number, (outcome, error) in enumerate(rows):
-        hope.see(outcome, error, number * every_ms * MS)
+        hope.see(outcome, error, number * every_ms * MS, "never open" if error == NOBODY else None)
     return hope
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from material import inference, spec_of
 from twinlens.record.finding import Finding
-from twinlens.record.request import Request
+from twinlens.record.request import Loss, Request
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, end_run, open_rows, read_run
 from twinlens.reporting.wording.finding import sentence_of
@@ -30,10 +31,29 @@ def run_of(folder: Path, ends: Sequence[tuple[str, str | None]]) -> Run:
             chunks = (due + 5 * 10**7, due + 10**8) if outcome == "ok" else ()
             rows.add(
                 Request(number, due, due, chunks, (1,) * len(chunks), due + 10**8, 8, len(chunks), outcome,  # type: ignore[arg-type]
-                        error=error)
+                        error=error, loss=_loss(error))
             )  # fmt: skip
     end_run(made, "finished")
     return read_run(made)
+
+
+def _loss(error: str | None) -> Loss | None:
+    if error is None or error.startswith("HTTP"):
+        return None
+    return "never open" if error.startswith("cannot connect") else "broken" if "broke" in error else "closed"
+
+
+def test_a_run_of_before_losses_were_written_down_says_them_by_its_errors(tmp_path: Path) -> None:
+    run = run_of(tmp_path, [("ok", None)] * 10 + [("refused", "cannot connect: Connection refused")] * 9)
+    older = run.table.drop_columns(["loss"])
+    path = run.folder / "requests.arrows"
+    path.unlink()
+    path.with_name(f"{path.name}.crc32").unlink(missing_ok=True)
+    with pa.ipc.new_stream(path, older.schema) as out:
+        out.write_table(older)
+    again = read_run(run.folder)
+    assert again.table.column("loss").null_count == len(again.table)
+    assert found(again).code == "server-died"
 
 
 def found(run: Run) -> Finding:

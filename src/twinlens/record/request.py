@@ -12,6 +12,7 @@ from twinlens.record.slice import slices_of, without_waiting
 
 RequestOutcome = Literal["ok", "refused", "failed", "cut_off"]
 
+Loss = Literal["never open", "broken", "closed"]
 REQUEST_SCHEMA = pa.schema(
     [
         ("group", pa.int64()),
@@ -29,6 +30,7 @@ REQUEST_SCHEMA = pa.schema(
         ("turn", pa.int64()),
         ("status", pa.int32()),
         ("error", pa.string()),
+        ("loss", pa.string()),
         ("lag_ns", pa.int64()),
         ("merged_reads", pa.int32()),
         ("reasoning_chunks", pa.int32()),
@@ -48,6 +50,7 @@ class Request:
     What the schedule knew, None where it says nothing: `asked_tokens`, the answer's length as asked; `released_ns`,
     when an admission policy let it go; `session` and `turn`, its place in a conversation.
     What only a client over a network knows, None elsewhere: `status`, the HTTP status; `error`, why it is not ok;
+    `loss`, how the connection was lost where that is why: never open, broken, or closed by the server;
     `lag_ns`, the longest time that bytes of this answer lay in this machine before the client took them;
     `merged_reads`, reads that took several chunks at once, whose chunks share the last one's time; `reasoning_chunks`,
     how many of the chunks, the first ones, hold reasoning rather than the answer; `client`, which of several asked.
@@ -69,6 +72,7 @@ class Request:
     turn: int | None = None
     status: int | None = None
     error: str | None = None
+    loss: Loss | None = None
     lag_ns: int | None = None
     merged_reads: int | None = None
     reasoning_chunks: int | None = None

@@ -12,6 +12,7 @@ from twinlens.executors.http_client.answer.meaning import Meaning
 from twinlens.executors.http_client.answer.response import Malformed
 from twinlens.executors.http_client.timing.arrival_times import Arrivals
 from twinlens.executors.http_client.timing.timestamp import WallOffset
+from twinlens.record.request import Loss
 
 FOLD_READS = 64
 """Reads kept before they are understood, however long the answer is: a read takes some 400 bytes."""
@@ -34,6 +35,7 @@ class Exchange:
         "_first",
         "_fold_at",
         "_is_dead",
+        "_loss",
         "_lost",
         "_meaning",
         "_ready_at",
@@ -42,6 +44,7 @@ class Exchange:
         "is_queued",
         "key",
         "look_at",
+        "loss",
         "over_ns",
         "sent_ns",
     )
@@ -55,6 +58,8 @@ class Exchange:
         self.sent_ns = self.over_ns = 0
         self.look_at = 0
         self.fault: str | None = None
+        self.loss: Loss | None = None
+        self._loss: Loss | None = None
         self.is_queued = False  # for a look
         self._lost: str | None = None  # why nothing more comes; "": the other side has closed
         self._is_dead = False
@@ -110,13 +115,13 @@ class Exchange:
     def lose(self, why: str = "") -> None:
         """Nothing more will come: the other side has closed the connection, or `why`. What has come still counts."""
         if self._lost is None:
-            self._lost = why
+            self._lost, self._loss = why, "broken" if why else "closed"
 
-    def give_up(self, why: str) -> None:
-        """End it here: with what is wrong already, or else for this reason."""
-        self._lost = why
+    def give_up(self, why: str, loss: Loss | None = None) -> None:
+        """End it here: with what is wrong already, or else for this reason; `loss`: where the connection is it."""
+        self._lost, self._loss = why, loss
         if not self.look() and self.fault is None:
-            self.fault = why
+            self._fail(why)
 
     def ended(self, now_ns: int) -> Ended:
         """The record of it all, once a look has said that it is over."""
@@ -142,6 +147,7 @@ class Exchange:
             chunk_ns=chunk_ns,
             lags_ns=self._arrivals.lags_ns(),
             merged=merged_reads(reads),
+            loss=self.loss,
         )
 
     def _is_ordinary_head(self) -> bool:
@@ -166,11 +172,18 @@ class Exchange:
         return self.fault is None and self._lost is None and self._meaning.reply.keeps_alive
 
     def _end_early(self, why: str) -> None:
+        reply = self._meaning.reply
         if why:
-            self.fault = why
-        elif not (reply := self._meaning.reply).end():
+            self._fail(why)
+        elif not reply.end():
             when = "in mid-answer" if reply.status else "before any answer"
-            self.fault = reply.fault or f"the server closed the connection {when}"
+            if reply.fault:
+                self.fault = reply.fault
+            else:
+                self._fail(f"the server closed the connection {when}")
+
+    def _fail(self, why: str) -> None:
+        self.fault, self.loss = why, self._loss
 
     def _fold(self) -> None:
         """Read some of what has come, and keep the rest."""

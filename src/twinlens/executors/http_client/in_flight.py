@@ -10,6 +10,7 @@ from twinlens.executors.http_client.connection import Connection
 from twinlens.executors.http_client.connections import Connections
 from twinlens.executors.http_client.counts import Counts
 from twinlens.executors.http_client.exchange import Exchange
+from twinlens.record.request import Loss
 
 
 class InFlight:
@@ -48,7 +49,7 @@ class InFlight:
                 connection.push()
                 self._connections.watch(connection)
             else:
-                self.fail(connection, why)
+                self.fail(connection, why, "never open")
         except OSError as error:
             self.lost(connection, error)
 
@@ -104,10 +105,10 @@ class InFlight:
         for connection in list(self.running.values()):
             self.fail(connection, why)
 
-    def fail(self, connection: Connection, why: str) -> None:
+    def fail(self, connection: Connection, why: str, loss: Loss | None = None) -> None:
         """Its exchange ends here: with what is wrong already, or else for this reason."""
         assert connection.exchange is not None
-        connection.exchange.give_up(why)
+        connection.exchange.give_up(why, loss)
         self._finish(connection)
 
     def closed(self, connection: Connection) -> None:
@@ -125,7 +126,7 @@ class InFlight:
         if exchange is None:
             self._connections.drop(connection)
         elif connection.is_connecting:
-            self.fail(connection, f"cannot connect: {error.strerror or error}")
+            self.fail(connection, f"cannot connect: {error.strerror or error}", "never open")
         elif not self._again(connection, exchange):
             exchange.lose(f"the connection broke: {error.strerror or error}")
             self.queue_look(connection, exchange)
@@ -133,7 +134,7 @@ class InFlight:
     def writable(self, connection: Connection) -> None:
         """It is connected, or there is room for more of the request."""
         if connection.is_connecting and (why := connection.connected()):
-            self.fail(connection, why)
+            self.fail(connection, why, "never open")
             return
         try:
             if connection.push():

@@ -47,6 +47,7 @@ def row_of(scheduled: ScheduledRequest, ended: Ended, origin_ns: int, *, free: b
         outcome=outcome,
         status=ended.status or None,
         error=None if error is None else in_one_line(error),
+        loss=ended.loss,
         lag_ns=int(ended.lags_ns.max()) if len(ended.lags_ns) else None,
         merged_reads=ended.merged,
         reasoning_chunks=ended.answer.reasoning,
@@ -101,7 +102,7 @@ def _tokens(scheduled: ScheduledRequest, ended: Ended) -> int:
 def _outcome(scheduled: ScheduledRequest, ended: Ended, tokens: int, free: bool) -> tuple[RequestOutcome, str | None]:
     answer = ended.answer
     if ended.fault is not None:
-        return ("refused" if ended.fault.startswith("cannot connect") else "failed"), ended.fault
+        return ("refused" if ended.loss == "never open" else "failed"), ended.fault
     if ended.status != 200:
         return ("refused" if ended.status in _REFUSED else "failed"), _http_error(ended)
     if answer.error:

@@ -16,7 +16,6 @@ from twinlens.schedule.request import Schedule, ScheduledRequest
 
 FEWEST = 20
 """Failures that must have come, however long it took."""
-_GONE = "cannot connect"
 _NUMBER = re.compile(r"\d+")
 
 
@@ -33,8 +32,8 @@ class Hope:
         self._count, self._since_ns, self._rows = 0, 0, 0
         self.lost: str | None = None
 
-    def see(self, outcome: str, error: str | None, end_ns: int) -> None:
-        """One request has ended, `end_ns` after the start of the run."""
+    def see(self, outcome: str, error: str | None, end_ns: int, loss: str | None = None) -> None:
+        """One request has ended, `end_ns` after the start of the run; `loss`: how its connection was lost."""
         self._rows += 1
         if outcome == "ok":
             self._kind = None
@@ -42,7 +41,7 @@ class Hope:
         if (kind := (outcome, _NUMBER.sub("0", error or ""))) != self._kind:
             self._kind, self._count, self._since_ns = kind, 0, end_ns
         self._count += 1
-        is_gone = (error or "").startswith(_GONE)
+        is_gone = loss == "never open"
         if not self._patience_ns or self.lost or self._count < FEWEST:
             return
         if not is_gone and self._count < self._rows:

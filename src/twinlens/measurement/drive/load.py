@@ -34,7 +34,7 @@ from twinlens.schedule.split import refuse_unshared
 from twinlens.spec.study import RunSpec
 from twinlens.system.interrupts import ignore_interrupts, interrupt_once
 
-_SEEN = ("outcome", "error", "end_ns")
+_SEEN = ("outcome", "error", "end_ns", "loss")
 Player = Callable[[RowWriter, Progress], None]
 """Plays the whole schedule of a run once."""
 
@@ -136,8 +136,8 @@ def _pool_player(
 
         def take(table: pa.Table) -> None:
             rows.add_table(table)
-            for outcome, error, end_ns in zip(*(table.column(name).to_pylist() for name in _SEEN), strict=True):
-                hope.see(outcome, error, end_ns)
+            for row in zip(*(table.column(name).to_pylist() for name in _SEEN), strict=True):
+                hope.see(*row)
 
         together = Coordinator(jobs, clients, take, told)
         try:
@@ -170,7 +170,7 @@ def _alone(server: Server, load: Load, spec: RunSpec, hope: Hope, rows: RowWrite
 
     def take(request: Request) -> None:
         rows.add(request)
-        hope.see(request.outcome, request.error, request.end_ns)
+        hope.see(request.outcome, request.error, request.end_ns, request.loss)
         progress(min(1.0, request.end_ns / 1e9 / seconds), rows.count)
 
     server.play(WhileThereIsHope(load.schedule, hope), take)

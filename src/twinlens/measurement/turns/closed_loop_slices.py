@@ -66,7 +66,7 @@ def requests(server: Server, spec: RunSpec, hope: Hope) -> Work:
         def take(request: Request) -> None:
             rows.add(replace(request, slice=turn.number))
             spans.append((request.intended_ns, request.end_ns))
-            hope.see(request.outcome, request.error, request.end_ns)
+            hope.see(request.outcome, request.error, request.end_ns, request.loss)
 
         slice_ns = round(turn.seconds * 1e9)
         count = None if turn.observations is None else max(turn.observations, _LEAST_WAVES * concurrency)

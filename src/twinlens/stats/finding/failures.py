@@ -18,6 +18,7 @@ _FEWEST_DEAD = 5  # fewer at the end may be a restart, or one unlucky connection
 _REASONS = 4
 _NUMBER = re.compile(r"\d+")
 _AWAY = ("cannot connect", "the connection broke", "the server closed the connection")
+"""How the errors of rows began that runs of before `loss` have, where the connection was lost."""
 
 
 def failures(run: Run) -> Iterable[Finding]:
@@ -69,7 +70,16 @@ def _died(run: Run, lost: np.ndarray) -> dict[str, Any] | None:
     requests = run.requests
     last_ns = int(requests.end_ns[~lost].max())
     after = requests.intended_ns > last_ns
-    said = [run.table.column("error")[int(row)].as_py() or "" for row in np.flatnonzero(after)]
-    if len(said) < _FEWEST_DEAD or not all(word.startswith(_AWAY) for word in said):
+    away = _away(run)[after]
+    if away.size < _FEWEST_DEAD or not away.all():
         return None
-    return {"last_answer_s": last_ns / 1e9, "after": len(said)}
+    return {"last_answer_s": last_ns / 1e9, "after": away.size}
+
+
+def _away(run: Run) -> np.ndarray:
+    """Whether each request was lost with its connection, shape (rows,)."""
+    losses = run.table.column("loss")
+    if losses.null_count < len(losses):
+        return np.asarray(losses.is_valid().to_numpy(), dtype=bool)
+    said = run.table.column("error").to_pylist()  # a run of before, or one in which no connection was lost
+    return np.array([(words or "").startswith(_AWAY) for words in said])

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinlens.executors.http_client.answer.events import Answer
+from twinlens.record.request import Loss
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
     """An exchange that is over. Times are ns of the monotonic clock; `sent_ns` is 0 where nothing was ever sent.
 
-    `fault`: None, or what went wrong on the wire; `chunk_ns`: when each chunk with tokens was complete.
+    `fault`: None, or what went wrong on the wire; `loss`: how the connection was lost, where that is it.
+    `chunk_ns`: when each chunk with tokens was complete.
     `lags_ns`: for each read, how long its bytes had lain there. `merged`: reads that completed several chunks.
     """
 
@@ -29,6 +31,7 @@ class Ended:
     chunk_ns: np.ndarray
     lags_ns: np.ndarray
     merged: int
+    loss: Loss | None = None
 
 
 def merged_reads(reads: list[int]) -> int:
