@@ -60,7 +60,11 @@ def _of_a_file(error: OSError) -> str:
     """A sentence for what the system refused, with the path where it is known."""
     where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
     what = error.strerror or str(error)
-    more = "free some space" if error.errno == errno.ENOSPC else "choose another folder (--out), or its permissions"
+    more = (
+        "free some space"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT)
+        else "choose another folder (--out), or its permissions"
+    )
     return f"{where}{what}; what was written before is kept: {more}, and run it again"
 
 

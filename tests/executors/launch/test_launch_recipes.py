@@ -320,3 +320,20 @@ def test_the_words_of_a_runtime_stand_in_its_own_file() -> None:
 def test_the_names_of_every_launchers_metrics_are_known_of_any_server() -> None:
     prefixes = {words.prefix for words in server_words()}
     assert {"vllm", "sglang", "trtllm"} <= prefixes
+
+
+@pytest.mark.parametrize(
+    ("said", "stored"),
+    [
+        ("all F32 (guessed)", "fp32"),
+        ("BF16", "bf16"),
+        ("Q8_0", "int8"),
+        ("Q4_0", "int4"),
+        ("Q4_K - Medium", "int4"),
+        ("IQ4_XS - 4.25 bpw", "int4"),
+        ("Q5_K - Medium", "Q5_K - Medium"),
+    ],
+)
+def test_a_gguf_file_says_what_its_weights_are_stored_in(said: str, stored: str) -> None:
+    """`int8-weight` agrees with a Q8_0 file, `int4-weight` with a Q4 one; what has no name here keeps its own."""
+    assert llama_cpp._named(said) == stored

@@ -17,7 +17,11 @@ from twinlens.record.executor.record import Fact, declared
 
 _FILE_TYPE = re.compile(r"(?:print_info|llm_load_print_meta): (?:file type|model ftype)\s*= (.+)")
 _CACHE = re.compile(r"K \((\w+)\):.*?V \((\w+)\):")
-_FORMATS = {"f32": "fp32", "f16": "fp16", "bf16": "bf16", "all f32": "fp32", "q8_0": "int8"}
+# The tool's own words for a file's type, and ours for what its weights are stored in. "(guessed)" may follow them.
+_FORMATS = {
+    **{"f32": "fp32", "all f32": "fp32", "f16": "fp16", "bf16": "bf16", "q8_0": "int8"},
+    **dict.fromkeys(("q4_0", "q4_1", "q4_k - small", "q4_k - medium", "iq4_nl - 4.5 bpw", "iq4_xs - 4.25 bpw"), "int4"),
+}
 
 
 def _command(order: LaunchConfig) -> Command:
@@ -51,7 +55,8 @@ def _facts(seen: ServerOutput) -> dict[str, Fact]:
 
 
 def _named(word: str) -> str:
-    return _FORMATS.get(word.strip().lower(), word.strip())
+    known = word.strip().lower().removesuffix("(guessed)").strip()
+    return _FORMATS.get(known, word.strip())
 
 
 RECIPE = Recipe(
