@@ -36,6 +36,45 @@ def imports(file: Path) -> set[str]:
 
 
 FILES = sorted(SOURCE.rglob("*.py"))
+MODULES = {
+    ".".join(file.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__"): file for file in FILES
+}
+
+
+def modules_used(file: Path) -> set[str]:
+    """Modules of ours that a file imports, inside functions too; not what only a type checker sees."""
+    found, todo = set(), [ast.parse(file.read_text(encoding="utf-8")).body]
+    while todo:
+        for node in todo.pop():
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                continue
+            if isinstance(node, ast.ImportFrom) and node.module:
+                whole = {f"{node.module}.{alias.name}" for alias in node.names}
+                found |= {name if name in MODULES else node.module for name in whole}
+            todo.append(list(ast.iter_child_nodes(node)))
+    return found & set(MODULES)
+
+
+USES = {name: modules_used(file) - {name} for name, file in MODULES.items()}
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    left = dict(USES)
+    while free := {name for name, uses in left.items() if not uses & set(left)}:
+        left = {name: uses for name, uses in left.items() if name not in free}
+    assert left.keys() == set(), "each of these leads back to itself, or to one that does"
+
+
+def test_no_two_rooms_of_one_folder_import_each_other() -> None:
+    arrows = set()
+    for name, uses in USES.items():
+        for other in uses:
+            here, there = (MODULES[one].parent.relative_to(SOURCE).parts for one in (name, other))
+            shared = next((i for i, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), None)
+            if shared is not None:
+                arrows.add((here[: shared + 1], there[: shared + 1]))
+    assert len(arrows) > 50
+    assert [pair for pair in arrows if pair[::-1] in arrows] == []
 
 
 def test_torch_stands_only_in_files_that_are_about_it() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twinlens.executors.capabilities import ALL_FAMILIES, Capabilities, Executor
-from twinlens.executors.torch.options import OPTIONS
+from twinlens.executors.torch.options import LEAST_GPU, OPTIONS
 from twinlens.spec.model.reference import load_model
 from twinlens.spec.study import RunSpec
 
@@ -43,7 +43,7 @@ def _probe(device: str) -> DeviceProbe:
 EXECUTOR = Executor(
     Capabilities(
         families=ALL_FAMILIES,
-        least_gpu={"tf32": (8, 0), "fp8": (8, 9)},
+        least_gpu=LEAST_GPU,
         settings=("device", "threads"),
         options=OPTIONS,
         computes_with="torch",

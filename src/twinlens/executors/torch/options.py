@@ -37,3 +37,7 @@ class TorchOptions:
     @property
     def is_compiled(self) -> bool:
         return self.graph == "compiled"
+
+
+LEAST_GPU = {"tf32": (8, 0), "fp8": (8, 9)}
+"""The compute capability that a precision needs on an NVIDIA GPU."""

@@ -16,14 +16,13 @@ from torch import nn
 from twinlens.errors import BadInput
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.allocator import keep_freed_memory
-from twinlens.executors.torch.entry import EXECUTOR
 from twinlens.executors.torch.evidence.collect import training_facts
 from twinlens.executors.torch.evidence.memory import device_memory
 from twinlens.executors.torch.fp32 import set_fp32
 from twinlens.executors.torch.marks import between_ns, mark
 from twinlens.executors.torch.model.build import build_model, choose_device, set_threads, synchronize
 from twinlens.executors.torch.model.data import Batches
-from twinlens.executors.torch.options import TorchOptions
+from twinlens.executors.torch.options import LEAST_GPU, TorchOptions
 from twinlens.record.executor.facts import Facts
 from twinlens.record.step import Marks
 from twinlens.spec.model.reference import DecoderShape, ModelRef
@@ -173,7 +172,7 @@ class TorchTrainer:
 def refuse_unsupported(name: str, device: torch.device) -> None:
     """Raises BadInput for a precision this device cannot run at all."""
     capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else (0, 0)
-    needs = EXECUTOR.capabilities.least_gpu.get(name)
+    needs = LEAST_GPU.get(name)
     if needs and capability < needs:
         here = "the CPU" if device.type == "cpu" else f"a GPU of compute capability {capability[0]}.{capability[1]}"
         raise BadInput(
