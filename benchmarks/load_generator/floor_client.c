@@ -1,7 +1,8 @@
 /* The floor: what a client in C costs that does the least one can do: epoll, receive, look for text, note the time.
  *
  * floor_client PORT STREAMS REQUESTS TOKENS STAMPS ROWS_FILE: a closed loop of STREAMS; STAMPS 1 takes the kernel's
- * receive stamps. Prints CPU seconds, wall seconds and peak KiB.
+ * receive stamps. Prints CPU seconds, wall seconds and peak KiB; ROWS_FILE.late holds how long after the last token of an
+ * answer (by its stamp) what follows it left, int64 ns.
  */
 #include "truth.h"
 
@@ -9,12 +10,12 @@ typedef struct {
     int fd;
     char in[1 << 16];
     int have, is_head;
-    int64_t row;
+    int64_t row, ended_ns;
 } line_t;
 
 static char request[4096];
 static int request_size, tokens, started, total, stamps;
-static int64_t offset_ns;
+static int64_t offset_ns, *late_ns, late_count;
 
 static void ask(line_t *line) {
     row_t *row = new_row(tokens + 8);
@@ -22,6 +23,7 @@ static void ask(line_t *line) {
     line->row = row_count - 1;
     line->have = 0;
     row->at_ns = now_ns(CLOCK_MONOTONIC);
+    if (line->ended_ns) late_ns[late_count++] = row->at_ns - line->ended_ns;
     if (send(line->fd, request, request_size, MSG_NOSIGNAL) != request_size) die("send");
 }
 
@@ -57,10 +59,20 @@ static int64_t receive(line_t *line) {
     return t.tv_sec * 1000000000LL + t.tv_nsec - offset_ns;
 }
 
+static void write_late(const char *rows_path) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s.late", rows_path);
+    FILE *file = fopen(path, "wb");
+    if (!file) die(path);
+    fwrite(late_ns, sizeof *late_ns, late_count, file);
+    fclose(file);
+}
+
 int main(int argc, char **argv) {
     if (argc != 7) return fprintf(stderr, "floor_client PORT STREAMS REQUESTS TOKENS STAMPS ROWS_FILE\n"), 2;
     int streams = atoi(argv[2]), one = 1, ended = 0;
     total = atoi(argv[3]);
+    late_ns = calloc(total, sizeof *late_ns);
     tokens = atoi(argv[4]);
     stamps = atoi(argv[5]);
     offset_ns = now_ns(CLOCK_REALTIME) - now_ns(CLOCK_MONOTONIC);
@@ -94,6 +106,7 @@ int main(int argc, char **argv) {
             int64_t at_ns = receive(line);
             if (!at_ns || !scan(line, at_ns)) continue;
             ended++;
+            line->ended_ns = rows[line->row].token_ns[tokens - 1];
             if (started < total) ask(line);
         }
     }
@@ -103,5 +116,6 @@ int main(int argc, char **argv) {
            used.ru_utime.tv_sec + used.ru_stime.tv_sec + (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6,
            (now_ns(CLOCK_MONOTONIC) - begin_ns) / 1e9, used.ru_maxrss);
     write_rows(argv[6]);
+    write_late(argv[6]);
     return 0;
 }

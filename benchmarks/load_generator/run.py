@@ -204,32 +204,51 @@ def lateness(folder: Path, rate: float, realtime: bool) -> None:
 
 
 def synchronous(folder: Path, streams: int, repeats: int, realtime: bool) -> None:
-    """Ours in a closed loop whose answers all end in one step of the engine: how late what follows leaves.
+    """The C client and ours by turns, in a closed loop whose answers all end in one step of the engine.
 
-    A run of ours is invalid where it sends later than a tenth of the time to first token, at the median, p90 or p99.
+    How late what follows leaves, from the kernel's stamp of an answer's last token.
     """
     for _ in range(repeats):
+        with truth(folder, TTFT_US, ITL_US, realtime, STEP_US) as port:
+            cpu_s = follow_in_c(folder, port, streams)
+        rows, true = (read_rows(folder / name) for name in ("floor.rows", "truth.rows"))
+        late = np.fromfile(folder / "floor.rows.late", np.int64) / 1e6
+        show_ends("C, kernel stamps", streams, rows, true, late, cpu_s, "ok")
         with truth(folder, TTFT_US, ITL_US, realtime, STEP_US) as port:
             said = ours(folder, port, f"closed:{streams}:{ENDS * streams}", ENDS_TOKENS)
         rows, true = our_rows(folder), read_rows(folder / "truth.rows")
         late = np.array(said["late_ns"])[streams:] / 1e6  # the first ones are due at once
-        ttft, real = (
-            np.array([(one[number][1] - one[number][0]) / 1e6 for number in sorted(rows)]) for one in (rows, true)
-        )
-        waves = np.array([true[number][-1] for number in sorted(rows)]) / 1e6 // (STEP_US / 1e3)
-        together = int(np.median(np.unique(waves, return_counts=True)[1]))
-        from_due = np.sort(late) + np.sort(ttft[streams:])
-        shares = [np.quantile(late, q) / np.quantile(from_due, q) for q in (0.5, 0.9, 0.99)]
-        p50, p99, worst = np.percentile(late, [50, 99, 100])
-        line(
-            streams,
-            together,
-            f"{p50:.3f} / {p99:.3f} / {worst:.3f}",
-            f"{np.percentile(ttft, 99):.2f} ({np.percentile(real, 99):.2f}; {np.percentile(ttft, 99) - np.percentile(real, 99):+.2f})",
-            "yes" if max(shares) <= 0.1 else f"no: {100 * max(shares):.0f} %",
-            f"{said['cpu_s'] * 1e6 / said['requests']:.0f}",
-            ",".join(said["outcomes"]),
-        )
+        show_ends("ours", streams, rows, true, late, said["cpu_s"], ",".join(said["outcomes"]))
+
+
+def follow_in_c(folder: Path, port: str, streams: int) -> float:
+    """The C client once in such a loop; its processor seconds."""
+    words = [str(folder / "floor_client"), port, *map(str, (streams, ENDS * streams, ENDS_TOKENS, 1))]
+    out = subprocess.run([*words, str(folder / "floor.rows")], capture_output=True, text=True, check=True).stdout
+    return float(out.split()[0])
+
+
+def show_ends(client: str, streams: int, rows: Rows, true: Rows, late: np.ndarray, cpu_s: float, outcomes: str) -> None:
+    """One line of the table. A run of ours is invalid where it sends later than a tenth of the time to first token, at
+    the median, p90 or p99."""
+    ttft, real = (
+        np.array([(one[number][1] - one[number][0]) / 1e6 for number in sorted(rows)]) for one in (rows, true)
+    )
+    waves = np.array([true[number][-1] for number in sorted(rows)]) / 1e6 // (STEP_US / 1e3)
+    together = int(np.median(np.unique(waves, return_counts=True)[1]))
+    from_due = np.sort(late) + np.sort(ttft[streams:])
+    share = max(np.quantile(late, q) / np.quantile(from_due, q) for q in (0.5, 0.9, 0.99))
+    t99, r99 = np.percentile(ttft, 99), np.percentile(real, 99)
+    line(
+        client,
+        streams,
+        together,
+        " / ".join(f"{value:.3f}" for value in np.percentile(late, [50, 90, 99, 100])),
+        f"{t99:.2f} ({r99:.2f}; {t99 - r99:+.2f})",
+        "yes" if share <= 0.1 else f"no: {100 * share:.0f} %",
+        f"{cpu_s * 1e6 / len(rows):.0f}",
+        outcomes,
+    )
 
 
 def head(*names: str) -> None:
@@ -268,8 +287,8 @@ def main() -> None:
             lateness(folder, float(rate), asked.realtime)
         ends = list(filter(None, asked.ends.split(",")))
         if ends:
-            print(f"\nours, closed loop, answers of {ENDS_TOKENS} tokens that end in steps of {STEP_US / 1e3:g} ms")
-            head("streams", "end together", "lateness p50 / p99 / max ms", "TTFT p99 ms (the server's own; apart)", "valid",
+            print(f"\nclosed loop, answers of {ENDS_TOKENS} tokens that end in steps of {STEP_US / 1e3:g} ms")
+            head("client", "streams", "end together", "lateness p50 / p90 / p99 / max ms", "TTFT p99 ms (the server's own; apart)", "valid",
                  "µs CPU/request", "outcomes")  # fmt: skip
         for streams in ends:
             synchronous(folder, int(streams), asked.repeats, asked.realtime)
