@@ -6,6 +6,8 @@ import errno
 import os
 import resource
 import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -263,3 +265,24 @@ def test_an_errno_of_its_own_is_said_as_the_system_says_it() -> None:
     failed = _disk_error(Path("rows"), OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)), 7)
     assert "7 rows are kept" in str(failed)
     assert "uota" in str(failed)
+
+
+_WRITES = """
+import sys
+from pathlib import Path
+from twinlens.record.arrow import RowWriter
+from twinlens.record.request import REQUEST_SCHEMA, Request
+
+with RowWriter(Path(sys.argv[1]), REQUEST_SCHEMA) as rows:
+    before = set(sys.modules)
+    rows.add(Request(0, 0, 0, (1, 2), (1, 1), 2, 5, 2))
+    rows.flush()
+    print(sorted(set(sys.modules) - before))
+"""
+
+
+def test_rows_import_nothing_while_a_run_is_on(tmp_path: Path) -> None:
+    """pyarrow imports pandas at its first array, for 0.2 s, in which a client would send nothing."""
+    words = [sys.executable, "-c", _WRITES, str(tmp_path / "rows.arrows")]
+    found = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

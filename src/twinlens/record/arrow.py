@@ -39,6 +39,9 @@ class RowWriter:
     def __init__(self, path: Path, schema: pa.Schema, most: int = 128) -> None:
         # Arrow's own allocator holds 8 MB back of what a few small batches took; a client with many streams minds.
         pa.set_memory_pool(pa.system_memory_pool())
+        pa.array(
+            np.zeros(1)
+        )  # its first array imports pandas, where there is one: 0.2 s, and not in the middle of a run
         self._path, self._schema, self._most = path, schema, most
         self._lists = {field.name: field.type.value_type.to_pandas_dtype() for field in schema if is_list(field.type)}
         self._pending: list[dict[str, Any]] = []
