@@ -72,12 +72,12 @@ def summary_html(summary: Summary) -> str:
     )
 
 
-def _row(id: str, summary: Summary) -> str:
-    estimate = summary.metrics[id]
+def _row(metric: str, summary: Summary) -> str:
+    estimate = summary.metrics[metric]
     shown = display.value(estimate) if estimate.value is not None else "not measured"
     beside = display.bounds(estimate) if estimate.value is not None else display.absence(estimate)
     return (
-        f'<tr><th scope="row" style="{_CELL.format("left")}">{escape(METRICS[id].label)}</th>'
+        f'<tr><th scope="row" style="{_CELL.format("left")}">{escape(METRICS[metric].label)}</th>'
         f'<td style="{_CELL.format("right")}">{escape(shown)}</td>'
         f'<td style="{_CELL.format("left")}">{escape(beside)}</td></tr>'
     )

@@ -95,10 +95,10 @@ def log_marks(low: float, high: float) -> list[float]:
     return marks
 
 
-def figure(id: str, chart: Any, title: str, caption: str, alt_text: str | None = None) -> Figure:
+def figure(anchor: str, chart: Any, title: str, caption: str, alt_text: str | None = None) -> Figure:
     """Draw an Altair chart. Its title stands in the page, not in the picture, so that it can wrap."""
     text = alt_text or f"Chart: {title} {caption}"
-    return Figure(id, title, _safe(_svg(chart), id, text), caption, text)
+    return Figure(anchor, title, _safe(_svg(chart), anchor, text), caption, text)
 
 
 def _svg(chart: Any) -> str:
@@ -131,7 +131,7 @@ def _svg(chart: Any) -> str:
     return str(vl_convert.vegalite_to_svg(themed.to_dict(validate=schemapi.DEBUG_MODE)))
 
 
-def _safe(text: str, id: str, alt_text: str) -> str:
+def _safe(text: str, anchor: str, alt_text: str) -> str:
     """The SVG with ids of its own, described, and only with elements that draw. ValueError otherwise."""
     root = ElementTree.fromstring(text)
     for element in root.iter():
@@ -144,9 +144,9 @@ def _safe(text: str, id: str, alt_text: str) -> str:
             if name in ("class", "role", "aria-roledescription", "aria-hidden"):
                 del element.attrib[name]  # one picture with one description, not a tree of unnamed parts
             elif name == "id":
-                element.set(name, f"{id}-{value}")
+                element.set(name, f"{anchor}-{value}")
             elif "url(#" in value:
-                element.set(name, re.sub(r"url\(#", f"url(#{id}-", value))
+                element.set(name, re.sub(r"url\(#", f"url(#{anchor}-", value))
     width = root.attrib.pop("width")
     root.attrib.pop("height")
     root.set("xmlns", SVG)

@@ -12,7 +12,7 @@ from twinlens.reporting.view import Entry
 from twinlens.units import digits
 
 
-def goodput_chart(entries: tuple[Entry, ...], id: str) -> Figure | None:
+def goodput_chart(entries: tuple[Entry, ...], anchor: str) -> Figure | None:
     """Good requests per second against the rate offered; on the grey line every request would be good."""
     mine = [entry for entry in entries if load_of(entry.group) == "rate"]
     found = [(entry, entry.group.metrics.get("goodput_per_s")) for entry in mine]
@@ -38,4 +38,4 @@ def goodput_chart(entries: tuple[Entry, ...], id: str) -> Figure | None:
         f"Requests within every limit ({limits}) per second of the window, by when they were due; "
         f"{bars(good for _, good in known)}. On the dashed line every request is good. Hollow points are not ranked."
     )
-    return figure(id, chart, title, caption)
+    return figure(anchor, chart, title, caption)

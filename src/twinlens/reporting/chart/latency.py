@@ -25,7 +25,7 @@ _WORDS = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_latency_s": "latency"}
 _DASHES = {"p50": [1, 0], "p99": [5, 3]}
 
 
-def latency_charts(entries: tuple[Entry, ...], load: LoadKind, id: str) -> list[Figure]:
+def latency_charts(entries: tuple[Entry, ...], load: LoadKind, anchor: str) -> list[Figure]:
     """TTFT and TPOT at their median and p99 against the load, with their intervals and the SLO's limits.
 
     The whole latency too, where the SLO limits it.
@@ -33,7 +33,7 @@ def latency_charts(entries: tuple[Entry, ...], load: LoadKind, id: str) -> list[
     mine = tuple(entry for entry in entries if load_of(entry.group) == load)
     slo = slo_of(mine)
     kinds = [kind for kind in _WORDS if kind != "e2e_latency_s" or (slo is not None and slo.e2e_latency_s is not None)]
-    found = [_latency_chart(mine, load, kind, f"{id}-{load}-{kind.split('_')[0]}") for kind in kinds]
+    found = [_latency_chart(mine, load, kind, f"{anchor}-{load}-{kind.split('_')[0]}") for kind in kinds]
     return [one for one in found if one is not None]
 
 
@@ -48,7 +48,7 @@ def slo_of(entries: tuple[Entry, ...]) -> Slo | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _latency_chart(entries: tuple[Entry, ...], load: LoadKind, kind: str, id: str) -> Figure | None:
+def _latency_chart(entries: tuple[Entry, ...], load: LoadKind, kind: str, anchor: str) -> Figure | None:
     rows = [row for entry in entries for q in _DASHES for row in _row(entry, kind, q)]
     if not rows:
         return None
@@ -67,7 +67,7 @@ def _latency_chart(entries: tuple[Entry, ...], load: LoadKind, kind: str, id: st
     )
     layers = [*_slo_line(limit, divisor, rows, unit), *series(rows, x, y)]
     chart = alt.layer(*layers).properties(width=WIDTH, height=240)
-    return figure(id, chart, _title(entries, kind, load, limit), _caption(rows, load, _estimates(entries, kind)))
+    return figure(anchor, chart, _title(entries, kind, load, limit), _caption(rows, load, _estimates(entries, kind)))
 
 
 def _estimates(entries: tuple[Entry, ...], kind: str) -> list[Estimate]:

@@ -17,7 +17,7 @@ from twinlens.stats.summary.group import Summary
 from twinlens.units import digits, show
 
 
-def loss_chart(entries: tuple[Entry, ...], id: str) -> Figure | None:
+def loss_chart(entries: tuple[Entry, ...], anchor: str) -> Figure | None:
     """Held-out loss (points) and step loss (thin lines) of each entry's first run, in nats, against time.
 
     Dashed: the entropy rate of the data, below which no model can go. Solid: the target. Bars at the target
@@ -59,7 +59,7 @@ def loss_chart(entries: tuple[Entry, ...], id: str) -> Figure | None:
         bars = alt.Chart(data([hit | {"loss": target} for hit in hits])).mark_rule(strokeWidth=7, opacity=0.8)
         layers.append(bars.encode(x="low:Q", x2="high:Q", y=y, color=hue))
     chart = alt.layer(*layers).properties(width=WIDTH, height=230)
-    return figure(id, chart, _title(entries, hits, target), _caption(bool(dots), bound, target, hits))
+    return figure(anchor, chart, _title(entries, hits, target), _caption(bool(dots), bound, target, hits))
 
 
 def _points(run: Run, name: str, kind: str) -> list[dict[str, Any]]:

@@ -33,7 +33,7 @@ _PHASES = ("data_share", "forward_share", "backward_share", "communicate_share",
 RULE_BYTES = (12.0, 20.0)
 
 
-def memory_chart(lens: LensView, entries: tuple[Entry, ...], id: str) -> Figure | None:
+def memory_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> Figure | None:
     """Resident bytes by category, stacked, and what remains of the measured peak."""
     parts = {entry.name: _memory_parts(lens, entry) for entry in entries}
     totals = {name: sum(found.values()) for name, found in parts.items()}
@@ -53,10 +53,10 @@ def memory_chart(lens: LensView, entries: tuple[Entry, ...], id: str) -> Figure 
         "Bytes by category, mean of runs. Grey: the sampled peak of the process or device less these, "
         "so the framework itself, temporary buffers and fragmentation. Not drawn where no peak was sampled."
     )
-    return figure(id, chart, title, caption)
+    return figure(anchor, chart, title, caption)
 
 
-def rule_chart(entries: tuple[Entry, ...], id: str) -> Figure | None:
+def rule_chart(entries: tuple[Entry, ...], anchor: str) -> Figure | None:
     """State bytes per parameter beside the rule of 12–20 bytes for mixed-precision AdamW."""
     rows = [
         {"name": entry.name, "value": found.value}
@@ -90,10 +90,10 @@ def rule_chart(entries: tuple[Entry, ...], id: str) -> Figure | None:
         "Shaded: what mixed-precision AdamW commonly takes for weights, gradients and optimizer state. "
         f"Method: {display.clean(_method(entries, 'bytes_per_parameter'))}."
     )
-    return figure(id, chart, title, caption)
+    return figure(anchor, chart, title, caption)
 
 
-def phase_chart(entries: tuple[Entry, ...], id: str) -> Figure | None:
+def phase_chart(entries: tuple[Entry, ...], anchor: str) -> Figure | None:
     """Shares of a training step by phase, with what no phase accounts for."""
     parts: dict[str, dict[str, float]] = {}
     for entry in entries:
@@ -116,7 +116,7 @@ def phase_chart(entries: tuple[Entry, ...], id: str) -> Figure | None:
         f"Time between phase marks, the device synchronised at each, steady steps only. Method: "
         f"{display.clean(_method(entries, 'forward_share'))}. Unattributed: the step less all its phases."
     )
-    return figure(id, chart, title, caption)
+    return figure(anchor, chart, title, caption)
 
 
 def _stack(

@@ -17,7 +17,7 @@ _PER_USER = "tokens_per_s_per_request"
 _ALL = ("output_tokens_per_s_per_device", "output_tokens_per_s")
 
 
-def pareto_chart(entries: tuple[Entry, ...], load: LoadKind, id: str) -> Figure | None:
+def pareto_chart(entries: tuple[Entry, ...], load: LoadKind, anchor: str) -> Figure | None:
     """Output tokens/s per device against tokens/s of one user, a line through the points of each precision.
 
     Of one load: a closed loop asks less of a server that is slow, so its points are no rivals to those of an open one.
@@ -54,7 +54,7 @@ def pareto_chart(entries: tuple[Entry, ...], load: LoadKind, id: str) -> Figure 
     title = (
         f"{len(front)} of {len(ranked)} ranked {kind}points are on the Pareto front of throughput and speed per user."
     )
-    return figure(id, chart, title, caption)
+    return figure(anchor, chart, title, caption)
 
 
 def _pareto_row(entry: Entry, user: float, total: float, is_front: bool) -> dict[str, Any]:

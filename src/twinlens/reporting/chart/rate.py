@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
@@ -14,9 +15,10 @@ from twinlens.reporting.text.sentence import against, comparison, reference_of
 from twinlens.reporting.view import Entry, LensView, headline, runs_word
 from twinlens.reporting.wording.finding import standing
 from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.summary.group import Summary
 
 
-def rate_chart(lens: LensView, entries: tuple[Entry, ...], id: str) -> Figure | None:
+def rate_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> Figure | None:
     """Sustained rate by operating point from zero, with interval and single runs; hollow where not ranked."""
     shown = [(entry, pair) for entry in entries if (pair := headline(entry.group)) and pair[1].value is not None]
     if not shown:
@@ -54,10 +56,10 @@ def rate_chart(lens: LensView, entries: tuple[Entry, ...], id: str) -> Figure | 
     words = base.mark_text(align="left", dx=8, fontSize=12, color=INK).encode(x="high:Q", text="text:N")
     ticks = alt.Chart(data(runs)).mark_circle(color=INK, size=16, opacity=0.8, yOffset=12).encode(x="value:Q", y=y)
     chart = (bars + line + ticks + words).properties(width=WIDTH, height=alt.Step(44))
-    return figure(id, chart, _rate_title(entries, unit), _rate_caption(shown))
+    return figure(anchor, chart, _rate_title(entries, unit), _rate_caption(shown))
 
 
-def timeline(entry: Entry, id: str) -> Figure | None:
+def timeline(entry: Entry, anchor: str) -> Figure | None:
     """Throughput of each row against time, one panel a run: warm-up and steady window shaded."""
     panels = []
     title = METRICS[pair[0]].label if (pair := headline(entry.group)) else "work/s"
@@ -66,10 +68,10 @@ def timeline(entry: Entry, id: str) -> Figure | None:
     if not series:
         return None
     most = max(float(np.quantile(one[3], 0.995)) for one in series) * 1.15
-    last = max(float(one[2][-1]) for one in series)
+    axes = _Axes(title, most, max(float(one[2][-1]) for one in series))
     for index, (_, summary, at_s, rate) in enumerate(series, start=1):
         x, y = thin(at_s, np.minimum(rate, most))
-        panels.append(_panel(entry, summary, x, y, title, most, last, index == len(series)))
+        panels.append(_panel(summary, x, y, axes, is_last=index == len(series)))
     chart = alt.vconcat(*panels, spacing=14).resolve_scale(x="shared", color="shared")
     rows = sum(one[2].size for one in series)
     words = f"{rows:,} rows of {runs_word(len(series))}; each stretch shows its lowest and highest value. "
@@ -81,10 +83,20 @@ def timeline(entry: Entry, id: str) -> Figure | None:
     else:
         words += "No run has a steady window."
     state = "held its rate" if entry.group.ranked else f"is not ranked: {standing(entry.group.label)}"
-    return figure(id, chart, f"{entry.name} {state}.", words)
+    return figure(anchor, chart, f"{entry.name} {state}.", words)
 
 
-def _panel(entry: Entry, summary: Any, x: Any, y: Any, title: str, most: float, last: float, is_last: bool) -> Any:
+@dataclass(frozen=True, slots=True)
+class _Axes:
+    """What all panels of a timeline share: what the rate is called, the highest shown, and the last second."""
+
+    title: str
+    most: float
+    last_s: float
+
+
+def _panel(summary: Summary, x: np.ndarray, y: np.ndarray, axes: _Axes, *, is_last: bool) -> Any:
+    """The rate y [rows] at x [rows] seconds of one run."""
     begin_s, end_s = summary.verdict.begin_s, summary.verdict.end_s
     spans = [{"from": 0.0, "to": begin_s, "what": "before"}]
     if summary.verdict.ranked:
@@ -93,10 +105,12 @@ def _panel(entry: Entry, summary: Any, x: Any, y: Any, title: str, most: float, 
     at = alt.X(
         "s:Q",
         title="time since the start (s)" if is_last else None,
-        scale=alt.Scale(domain=[0, last], nice=False),
+        scale=alt.Scale(domain=[0, axes.last_s], nice=False),
         axis=alt.Axis(labels=is_last, ticks=is_last, grid=False),
     )
-    high = alt.Y("rate:Q", title=title, scale=alt.Scale(domain=[0, most], nice=False), axis=alt.Axis(tickCount=3))
+    high = alt.Y(
+        "rate:Q", title=axes.title, scale=alt.Scale(domain=[0, axes.most], nice=False), axis=alt.Axis(tickCount=3)
+    )
     shade = alt.Chart(data(spans)).mark_rect(opacity=0.8).encode(x=alt.X("from:Q"), x2="to:Q", color=hue)
     points = [{"s": float(a), "rate": float(b)} for a, b in zip(x, y, strict=True)]
     line = alt.Chart(data(points)).mark_line(color=INK, strokeWidth=1, clip=True).encode(x=at, y=high)

@@ -39,7 +39,7 @@ class Placed:
     reached: float | None
 
 
-def roofline_chart(lens: LensView, entries: tuple[Entry, ...], id: str) -> Figure | None:
+def roofline_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> Figure | None:
     """Roofs from measured ceilings and points at (intensity, achieved FLOP/s), both axes logarithmic.
 
     A point needs FLOP, bytes and a time; one that lacks any is left out and the caption says which.
@@ -76,7 +76,7 @@ def roofline_chart(lens: LensView, entries: tuple[Entry, ...], id: str) -> Figur
     )  # fmt: skip
     marks = alt.Chart(data(dots)).mark_point(filled=True, size=110, opacity=1, stroke=INK, strokeWidth=1)
     chart = (roof_lines + marks.encode(x=x, y=y, color=hue, shape=shape)).properties(width=WIDTH, height=270)
-    return figure(id, chart, _title(placed), _caption(missing, entries))
+    return figure(anchor, chart, _title(placed), _caption(missing, entries))
 
 
 def place(lens: LensView, entries: tuple[Entry, ...]) -> tuple[list[Placed], list[str]]:

@@ -19,7 +19,7 @@ _MARKS = {
 }
 
 
-def search_chart(record: SearchRecord, found: SearchResult, id: str) -> Figure | None:
+def search_chart(record: SearchRecord, found: SearchResult, anchor: str) -> Figure | None:
     """The values that were tried, in order, over the interval known by then."""
     if not found.tried:
         return None
@@ -59,4 +59,4 @@ def search_chart(record: SearchRecord, found: SearchResult, id: str) -> Figure |
         f"{runs_word(len(rows))} in the order in which they were made; the band is what was left after each. "
         f"SLO: {asked(record)}."
     )
-    return figure(id, chart, title, caption)
+    return figure(anchor, chart, title, caption)

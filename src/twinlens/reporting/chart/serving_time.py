@@ -22,7 +22,7 @@ _DUE, _DONE, _FLIGHT, _RUNNING, _WAITING, _KV = "#767676", "#0072B2", INK, "#009
 Series = tuple[str, str, NDArray[np.float64], NDArray[np.float64]]  # name, colour, seconds, values
 
 
-def serving_timeline(entry: Entry, id: str) -> Figure | None:
+def serving_timeline(entry: Entry, anchor: str) -> Figure | None:
     """One run of a point: the first that has rows. Shaded: before the window, where nothing is counted."""
     chosen = next(((run, summary) for run, summary in entry.material if len(run.requests)), None)
     if chosen is None:
@@ -44,7 +44,7 @@ def serving_timeline(entry: Entry, id: str) -> Figure | None:
         else "The server's own queue was not read."
     )
     caption = f"Rates in stretches of {last / _BINS:.2g} s. Shaded: before the window, not counted. {seen}{which}"
-    return figure(id, chart, f"{entry.name} {state}.", caption)
+    return figure(anchor, chart, f"{entry.name} {state}.", caption)
 
 
 def _rates(run: Run) -> list[Series]:

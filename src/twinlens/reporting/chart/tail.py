@@ -22,7 +22,7 @@ _PANEL = 190
 Floats = NDArray[np.float64]
 
 
-def tail_chart(entries: tuple[Entry, ...], precision: str, id: str) -> Figure | None:
+def tail_chart(entries: tuple[Entry, ...], precision: str, anchor: str) -> Figure | None:
     """1 − F of TTFT for the points of one precision, side by side from intent and from send, on logarithmic axes."""
     chosen = _spread([entry for entry in entries if entry.kind == precision])
     lines = [(entry, *_times(entry)) for entry in chosen]
@@ -43,7 +43,7 @@ def tail_chart(entries: tuple[Entry, ...], precision: str, id: str) -> Figure | 
     counts = ", ".join(f"{entry.name} {due.size:,}" for entry, due, _ in lines)
     lost = sum(int(np.isinf(due).sum()) for _, due, _ in lines)
     failed = f" {lost} requests failed: their line ends above the axis." if lost else ""
-    return figure(id, chart, _title(lines), (
+    return figure(anchor, chart, _title(lines), (
         f"The share of requests that took longer, logarithmic; lower and to the left is better. Where the two panels "
         f"differ, requests waited in the client or a policy before they were sent. n: {counts}.{failed}"
     ))  # fmt: skip

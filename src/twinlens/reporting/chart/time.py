@@ -23,16 +23,16 @@ _TIMES = {
 _ONE_CHUNK = (("e2e", "latency of a request"),)
 
 
-def time_charts(lens: LensView, entries: tuple[Entry, ...], id: str) -> list[Figure]:
+def time_charts(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> list[Figure]:
     """The distribution of steady rows' times, one chart a metric, one line an operating point."""
     first = headline(entries[0].group)
     is_image = lens.lens == "inference" and first is not None and "images" in first[0]
     kinds = _ONE_CHUNK if is_image else _TIMES[lens.lens]
-    found = [_time_chart(entries, kind, label, f"{id}-{kind}") for kind, label in kinds]
+    found = [_time_chart(entries, kind, label, f"{anchor}-{kind}") for kind, label in kinds]
     return [one for one in found if one is not None]
 
 
-def _time_chart(entries: tuple[Entry, ...], kind: str, label: str, id: str) -> Figure | None:
+def _time_chart(entries: tuple[Entry, ...], kind: str, label: str, anchor: str) -> Figure | None:
     values = [(entry, steady_times(entry.material, kind)) for entry in entries]
     values = [(entry, times) for entry, times in values if times.size]
     if not values:
@@ -61,7 +61,7 @@ def _time_chart(entries: tuple[Entry, ...], kind: str, label: str, id: str) -> F
     elif len(values) == 1:
         title = f"The median {label} of {values[0][0].name} is {_median(values[0][1])}."
     caption = f"Empirical distribution of steady rows, all repeats together (n: {counts}). Left is better."
-    return figure(id, chart, title, caption)
+    return figure(anchor, chart, title, caption)
 
 
 def _median(times: Any) -> str:

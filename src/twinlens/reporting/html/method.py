@@ -101,13 +101,13 @@ def _file(spec: RunSpec, word: str) -> str:
     return f"{clean(spec.name, 40).replace(' ', '-')}-{word}.toml"
 
 
-def definition(id: str) -> str:
+def definition(metric_id: str) -> str:
     """What a metric means: the first paragraph of its page, or its name and unit where it has no page."""
     try:
-        return first_paragraph(find(id))
+        return first_paragraph(find(metric_id))
     except BadInput:
-        metric = METRICS.get(id)
-        return f"{metric.label}, in {metric.unit}" if metric else id
+        metric = METRICS.get(metric_id)
+        return f"{metric.label}, in {metric.unit}" if metric else metric_id
 
 
 def definitions(ids: Sequence[str]) -> tuple[tuple[tuple[Metric, ...], str], ...]:

@@ -160,15 +160,17 @@ def details_of(one: Group) -> tuple[Detail, ...]:
     return tuple(_detail(id, one.metrics[id], one) for id in order)
 
 
-def _detail(id: str, estimate: Estimate, one: Group) -> Detail:
-    label = METRICS[id].label if id in METRICS else display.clean(id, 40)
+def _detail(metric: str, estimate: Estimate, one: Group) -> Detail:
+    label = METRICS[metric].label if metric in METRICS else display.clean(metric, 40)
     if estimate.value is None:
-        why = next((run.metrics[id].lacks for run in one.runs if id in run.metrics and run.metrics[id].reason), "")
-        return Detail(id, label, "not measured", "", "", "", display.clean(why or estimate.lacks))
+        why = next(
+            (run.metrics[metric].lacks for run in one.runs if metric in run.metrics and run.metrics[metric].reason), ""
+        )
+        return Detail(metric, label, "not measured", "", "", "", display.clean(why or estimate.lacks))
     kind = {"": "", "range": " (range)"}.get(display.level(estimate), f" ({display.level(estimate)})")
     count = f"{estimate.n:,}" if estimate.n is not None else display.ABSENT
     interval = (display.bounds(estimate) or display.ABSENT) + kind
-    return Detail(id, label, display.value(estimate), interval, count, estimate.origin, display.method(estimate))
+    return Detail(metric, label, display.value(estimate), interval, count, estimate.origin, display.method(estimate))
 
 
 def why(summary: Summary) -> str:

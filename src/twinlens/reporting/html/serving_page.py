@@ -177,7 +177,7 @@ def _cell(column: Column, one: Group) -> Cell:
     return Cell(column.text(one), under or "no interval", why)
 
 
-def _search(record: SearchRecord, place: int, id: str) -> SearchPart:
+def _search(record: SearchRecord, place: int, anchor: str) -> SearchPart:
     found = record.found[place]
     return SearchPart(
         where_of(found),
@@ -188,5 +188,5 @@ def _search(record: SearchRecord, place: int, id: str) -> SearchPart:
             (number, f"{one.value:g}", one.verdict, clause_of(one.why))
             for number, one in enumerate(found.tried, start=1)
         ),
-        search_chart(record, found, id),
+        search_chart(record, found, anchor),
     )

@@ -87,14 +87,14 @@ def _figures(column: Column, groups: Sequence[Group], notes: Footnotes, rank: in
     return PointColumn(f"{head}\n{'' if below in head else below}", tuple(cells), rank)
 
 
-def _beside(id: str, one: Estimate, notes: Footnotes) -> str:
+def _beside(metric: str, one: Estimate, notes: Footnotes) -> str:
     """The interval in as few letters as it takes, or the mark of why there is none."""
     over = (
         f" {notes.mark('above 100%: its ceiling was measured lower than this run went')}"
-        if is_impossible(id, one)
+        if is_impossible(metric, one)
         else ""
     )
-    if id == "slo_attainment":
+    if metric == "slo_attainment":
         return share_bounds(one) + over
     if one.low is not None and one.high is not None:
         return display.under(one) + over
