@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,8 @@ def test_a_list_lines_up_at_eighty_columns(kind: str) -> None:
 def test_words_are_whole_at_any_width(width: int, kind: str) -> None:
     lines = listed(kind, width)
     assert max(map(cell_len, lines)) <= width
-    assert not any(len(line.strip()) == 1 and line.strip().isalpha() for line in lines)
+    short = [len(line.strip()) == 1 for line in lines]
+    assert not any(one and other for one, other in pairwise(short)), "letter by letter"
 
 
 def test_metrics_stand_by_lens_and_other_tools_figures_apart() -> None:
@@ -63,7 +65,10 @@ def test_executors_say_whether_they_are_installed_here_and_were_tried() -> None:
 
 
 def test_examples_have_a_line_on_what_they_are_for() -> None:
-    assert all(len(line.split()) >= 4 for line in listed("examples")[1:])
+    lines = listed("examples")[1:]
+    for row in rows_of("examples", RESULTS):
+        line = next(line for line in lines if line.split()[0] == row["example"])
+        assert row["about"].split()[0] in line
 
 
 def test_a_list_of_nothing_is_a_sentence(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_times_and_rates_by_hand() -> None:
     value = values(batches(200))
     assert value["ttft_s_p50"] == pytest.approx(0.060), "from the intended time, not from when it was sent"
     assert value["tpot_s_p50"] == pytest.approx(0.010), "the first token is not in it"
-    assert value["itl_s_p50"] == value["itl_s_p99"] == pytest.approx(0.010)
+    assert value["itl_s_p50"] == value["itl_s_p90"] == value["itl_s_p99"] == pytest.approx(0.010)
     assert value["e2e_latency_s_p90"] == pytest.approx(0.100)
     assert value["output_tokens_per_s"] == pytest.approx(50)
     assert value["requests_per_s"] == pytest.approx(10)

@@ -108,7 +108,7 @@ def _times(requests: Requests, inside: np.ndarray, heads: np.ndarray, facts: Fac
     if many.any():
         tpot = ((last - first)[many] / (tokens[many] - 1)) / 1e9
         found |= _quantiles("tpot_s", tpot, ("p50", "p90", "p99"))
-        found |= _quantiles("itl_s", _gaps_s(requests, good), ("p50", "p99"))
+        found |= _quantiles("itl_s", _gaps_s(requests, good), ("p50", "p90", "p99"))
         found["tokens_per_s_per_request"] = inverse(found["tpot_s_p50"], 1.0, TOKENS_PER_S, "1 / median TPOT")
         found["decode_tokens_per_s"] = inverse(found["tpot_s_p50"], batch, TOKENS_PER_S, "batch / median TPOT")
     uneven = len(np.unique(requests.input_tokens[good])) > 1

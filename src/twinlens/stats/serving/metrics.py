@@ -82,11 +82,11 @@ def _gaps(requests: Requests, rows: np.ndarray, shared: Overlap) -> dict[str, Es
     gaps = gaps_s(requests, rows)
     if not np.isfinite(gaps).any():
         reason = "no answer has more than one chunk"
-        return _absent("itl_s", _ENDS, why or reason) | _absent("icl_s", _ENDS, reason)
+        return _absent("itl_s", _ALL, why or reason) | _absent("icl_s", _ALL, reason)
     steps = replace(shared, together=decoding(requests, rows, gaps))
-    found = {f"{kind}_s_{q}": _quantile(gaps, q, steps, "gaps") for q in _ENDS}
+    found = {f"{kind}_s_{q}": _quantile(gaps, q, steps, "gaps") for q in _ALL}
     if kind == "icl":
-        return found | _absent("itl_s", _ENDS, f"{why}; see ICL")
+        return found | _absent("itl_s", _ALL, f"{why}; see ICL")
     return found
 
 
