@@ -1,7 +1,8 @@
-"""Every field an executor record can disclose: its letter, role and label.
+"""The fields of an executor record: each with its group, role and label.
 
-Letters A-I and roles follow the method's disclosure table: M must match for a direct comparison, V may
-differ only as the declared variable, Q differs with a printed qualifier, C is context.
+Groups: A accelerator, B host and links, C power, heat and other work, D software, E model and precision, F workload,
+G operating point, H protocol, I provenance. Roles, for a comparison of two executors: M must match, V may differ as the
+declared variable, Q differs with a printed qualifier, C is context.
 """
 
 from __future__ import annotations

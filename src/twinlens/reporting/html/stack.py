@@ -16,7 +16,7 @@ from twinlens.units import show
 LETTERS = {
     "A": "accelerator",
     "B": "host and links",
-    "C": "power, heat and tenancy",
+    "C": "power, heat and other work",
     "D": "software",
     "E": "model and precision",
     "F": "workload",

@@ -14,7 +14,7 @@ from twinlens.spec.point import Point
 from twinlens.spec.precision import AS_SERVED
 from twinlens.stats.summary.group import Machine
 
-# What is of the machine, by the letters of the disclosure table: accelerator, host and links. How many of its
+# What is of the machine, by the groups of `record/executor/field.py`: accelerator, host and links. How many of its
 # processors a run may use is its stack's: a server on one of two is on the same machine.
 _HARDWARE, _GIVEN = "AB", ("host.cpu.usable_threads", "host.cgroup.cpu_limit", "accelerator.count")
 # What is of the software and not of the operating point: a sweep of precisions or graphs must not part a study.
