@@ -34,6 +34,13 @@ SHORT: dict[str, Any] = {
 }
 
 
+PAIRED: dict[str, Any] = {
+    "options": {"pace": 1, "step_s": 0.02},
+    "sweep": {"precision": ["fp32", "bf16"]},
+    "protocol": SHORT["protocol"] | {"pairing": "slices", "duration_s": 1.0, "slice_s": 0.25},
+}
+
+
 def started(spec: Path, out: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command("measure", spec, "--out", out, "-q"),
@@ -57,9 +64,12 @@ def workers_of(out: Path) -> list[int]:
 
 
 @pytest.mark.slow
-def test_kills_at_any_moment_lose_no_finished_run_and_leave_one_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("asked", "runs"), [(SHORT, 2), (PAIRED, 4)], ids=["one by one", "by turns"])
+def test_kills_at_any_moment_lose_no_finished_run_and_leave_one_folder(
+    tmp_path: Path, asked: dict[str, Any], runs: int
+) -> None:
     chance, spec = random.Random(SEED), tmp_path / "short.toml"
-    spec.write_text(dump(study_of(training("fake", **SHORT))))
+    spec.write_text(dump(study_of(training("fake", **asked))))
     begin_s = time.monotonic()
     assert started(spec, tmp_path / "whole").wait(120) == 0
     whole_s = time.monotonic() - begin_s
@@ -78,12 +88,12 @@ def test_kills_at_any_moment_lose_no_finished_run_and_leave_one_folder(tmp_path:
         assert not before - finished_runs(out), "a finished run is kept"
         assert set(finished_runs(out).values()) <= {1}, "a run was measured twice"
         if any(map(is_ended, out.iterdir() if out.exists() else ())):  # it was shown: the next command measures another
-            assert sum(finished_runs(out).values()) == 2
+            assert sum(finished_runs(out).values()) == runs
             rounds += 1
             out = tmp_path / f"out{rounds}"
     last = started(spec, out)
     assert last.wait(120) == 0, last.communicate()
-    assert sorted(finished_runs(out).values()) == [1] * 2
+    assert sorted(finished_runs(out).values()) == [1] * runs
     assert {run.state for run in find_runs(out)} <= {"finished", "interrupted"}
     waited(lambda: not workers_of(tmp_path))
     assert not list(tmp_path.glob("*/.*")), "nothing half made"
