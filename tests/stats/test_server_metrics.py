@@ -138,7 +138,7 @@ def test_a_restart_inside_the_window_leaves_no_differences_and_a_note() -> None:
     told = figures(reset, slots=8)
     found = told.metrics["batching_efficiency"]
     assert found.value is None
-    assert found.reason == "the server was started again in mid-run (seen at 5.5 s): its counters began anew"
+    assert found.reason == "the server was started again in mid-run (seen at 5.5 s): its counters started from zero"
     assert told.metrics["server_preemptions"].value is None
     assert "The server was started again in mid-run (its counters fell; seen at 5.5 s)." in map(sentence_of, told.notes)
 

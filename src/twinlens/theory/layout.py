@@ -48,7 +48,7 @@ def layout_of(precision: Precision, optimizer_states: int = 2) -> Layout:
     size = {name: BITS[form] / 8 for name, form in classes.items()}
     shared = classes["master"] == classes["weights"]
     narrower = size["activations"] < size["weights"]
-    # fp8 products keep their inputs for backward as autocast made them, in bf16, and quantise them anew.
+    # fp8 products keep their inputs for backward as autocast made them, in bf16, and quantise them again.
     kept = max(size["activations"], 2.0)
     return Layout(
         weights=size["weights"],

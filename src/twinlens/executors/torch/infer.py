@@ -256,7 +256,7 @@ def compiled(model: nn.Module, device: torch.device, spec: RunSpec) -> Any:
         return torch.compile(model, dynamic=False, mode="reduce-overhead")
     # Freezing packs the weights for oneDNN. It has to be set for the process: given as an option of one compilation,
     # Dynamo still passes the weights in as arguments and nothing is packed (torch 2.13, seen in benchmarks/decode).
-    # Quantised layers come packed already; frozen, int8-dynamic's graph breaks would compile every layer anew.
+    # Quantised layers come packed already; frozen, int8-dynamic's graph breaks would compile every layer again.
     torch._inductor.config.freezing = spec.point.precision in ("fp32", "bf16", "fp16")
     return torch.compile(model, dynamic=False)
 

@@ -44,7 +44,7 @@ def _compiled(finding: Finding) -> str:
 
 def _replayed(finding: Finding) -> str:
     run, recorded = numbers(finding, "run", "recorded_utc")
-    return f"Replayed from {run}, recorded {recorded}; nothing was measured anew."
+    return f"Replayed from {run}, recorded {recorded}; nothing was measured again."
 
 
 def _length_forced(finding: Finding) -> str:

@@ -69,7 +69,7 @@ class ServerRows:
         """Why differences of these counters cannot be had; None where they can."""
         if len(self.restarts_ns):
             moments = ", ".join(f"{moment / 1e9:.1f} s" for moment in self.restarts_ns[:3])
-            return f"the server was started again in mid-run (seen at {moments}): its counters began anew"
+            return f"the server was started again in mid-run (seen at {moments}): its counters started from zero"
         if any(not self.known(name).size for name in names):
             return "the server does not say it"
         if not self.steps(*names)[0].size:

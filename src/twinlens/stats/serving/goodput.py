@@ -170,7 +170,7 @@ def fluidity_index(requests: Requests, rows: np.ndarray, ttft_s: float, tpot_s: 
 
     The first token is due `ttft_s` after the intended time, each next one `tpot_s` after the deadline before it: a
     token that is early leaves its slack to those after it. A late one misses every deadline that passes until it
-    comes (at least one), and deadlines start anew from it. Tokens that share a chunk come at the same moment.
+    comes (at least one), and deadlines restart from it. Tokens that share a chunk come at the same moment.
     """
     starts, counts = requests.offsets[:-1][rows], np.diff(requests.offsets)[rows]
     before = requests.intended_ns[rows].astype(np.float64)
