@@ -94,3 +94,11 @@ def test_a_terminal_without_our_letters_gets_no_traceback(measured_runs: Path) -
     assert "Traceback" not in done.stderr
     assert done.stdout.isascii()
     assert "fp32" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80, "letters of two for one of ours have room"
+
+
+@pytest.mark.parametrize("columns", ["", "0", "wide", "-4", "7", "40"])
+def test_a_width_that_is_none_is_eighty_and_a_narrow_one_is_kept_to(measured_runs: Path, columns: str) -> None:
+    done = twinlens("show", measured_runs, COLUMNS=columns)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= {"7": 20, "40": 40}.get(columns, 80)

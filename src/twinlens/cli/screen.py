@@ -20,9 +20,22 @@ from twinlens.system.interrupts import heard
 
 def out(width: int | None = None) -> Console:
     """The console for data. 80 columns where the terminal does not say otherwise."""
-    wide = None if sys.stdout.isatty() else (width or int(os.environ.get("COLUMNS", "80")))
+    wide = None if sys.stdout.isatty() else (width or _columns())
     # Names and reasons are shown as they are: square brackets in them are not markup.
-    return Console(width=wide, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    console = Console(width=wide, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    if not console.encoding.lower().startswith("utf"):
+        console.width = max(_NARROWEST, console.width - _NEAREST_IS_LONGER)
+    return console
+
+
+_NARROWEST = 20
+_NEAREST_IS_LONGER = 8  # "±" becomes "+-", once in each column of a table
+
+
+def _columns() -> int:
+    """What COLUMNS says, where it says a width; else 80."""
+    said = os.environ.get("COLUMNS", "")
+    return max(_NARROWEST, int(said)) if said.isdecimal() and int(said) else 80
 
 
 def err() -> Console:
