@@ -20,7 +20,7 @@ from twinlens.schedule.request import Schedule, ScheduledRequest
 from twinlens.spec.study import RunSpec
 
 if TYPE_CHECKING:
-    from twinlens.executors.openai.target import EndpointConfig
+    from twinlens.executors.openai.request_writer import EndpointConfig
     from twinlens.executors.running import Running
 
 Rows = Callable[[Request], None]

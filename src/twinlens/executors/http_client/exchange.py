@@ -8,8 +8,8 @@ from typing import Any
 
 from twinlens.executors.http_client.answer.chunk_end import ends_in_chunks
 from twinlens.executors.http_client.answer.ended import Ended, merged_reads
+from twinlens.executors.http_client.answer.head import Malformed
 from twinlens.executors.http_client.answer.meaning import Meaning
-from twinlens.executors.http_client.answer.response import Malformed
 from twinlens.executors.http_client.timing.arrival_times import Arrivals
 from twinlens.executors.http_client.timing.timestamp import WallOffset
 from twinlens.record.request import Loss

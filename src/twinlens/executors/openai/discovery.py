@@ -17,8 +17,9 @@ from twinlens.errors import ExecutorFailed
 from twinlens.executors.http_client.answer.ended import Ended
 from twinlens.executors.http_client.connection import Address
 from twinlens.executors.http_client.event_loop import EventLoop
+from twinlens.executors.openai.request_writer import RequestWriter, page_request
 from twinlens.executors.openai.row import in_one_piece, row_of
-from twinlens.executors.openai.target import RequestWriter, Target, page_request
+from twinlens.executors.openai.target import Target
 from twinlens.executors.registry import server_words
 from twinlens.executors.settings_text import flat, plain
 from twinlens.record.executor.facts import Facts

@@ -24,8 +24,9 @@ from twinlens.executors.http_client.exchange import Exchange
 from twinlens.executors.http_client.limits import refuse_too_many, too_many
 from twinlens.executors.openai.clients import client_pool_of
 from twinlens.executors.openai.discovery import facts_of, find_out, reachable
+from twinlens.executors.openai.request_writer import EndpointConfig, RequestWriter
 from twinlens.executors.openai.row import response_of, row_of, unsent_row
-from twinlens.executors.openai.target import EndpointConfig, RequestWriter, Target, target_of
+from twinlens.executors.openai.target import Target, target_of
 from twinlens.executors.protocol import OnResponse, Rows, Say
 from twinlens.record.client import ClientRecord, LagCount
 from twinlens.record.executor.facts import Facts

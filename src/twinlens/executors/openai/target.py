@@ -1,15 +1,13 @@
-"""The server and how to send requests to it: the options of `openai-http`, checked, and the bytes of a request."""
+"""The server and how to send requests to it: the options of `openai-http`, checked."""
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import socket
-from collections.abc import Mapping, Sequence
-from copy import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from twinlens.errors import BadInput, ExecutorFailed
@@ -17,15 +15,13 @@ from twinlens.executors.http_client.connection import Address
 from twinlens.executors.openai.clients import POOL_OPTIONS, client_pool_of, without_pool
 from twinlens.executors.openai.options import DEFAULTS
 from twinlens.executors.options import refuse_unknown_options
-from twinlens.schedule.content.prompt import Words, messages, prompt_text
-from twinlens.schedule.request import ScheduledRequest
 from twinlens.version import __version__
 
 if TYPE_CHECKING:
     import ssl
 
 ApiKind = Literal["chat", "completions"]
-_PATHS: dict[str, str] = {"chat": "/chat/completions", "completions": "/completions"}
+PATHS: dict[str, str] = {"chat": "/chat/completions", "completions": "/completions"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +107,7 @@ def target_of(kind: str, options: Mapping[str, Any]) -> Target:
         fits = type(value) in (int, float) if isinstance(default, float) else isinstance(value, type(default))
         if not fits and name != "force_length":
             raise BadInput(f"executor.options.{name} cannot be {value!r}", code="TL207")
-    if chosen["endpoint"] not in _PATHS or chosen["limit_field"] not in ("max_tokens", "max_completion_tokens"):
+    if chosen["endpoint"] not in PATHS or chosen["limit_field"] not in ("max_tokens", "max_completion_tokens"):
         raise BadInput('executor.options: endpoint is "chat" or "completions", limit_field "max_tokens" or '
                        '"max_completion_tokens"', code="TL207")  # fmt: skip
     if chosen["force_length"] not in ("auto", True, False):
@@ -123,71 +119,6 @@ def target_of(kind: str, options: Mapping[str, Any]) -> Target:
     chosen["url"] = _url(chosen["url"])
     chosen["metrics_url"] = _metrics_url(chosen["metrics_url"])
     return Target(force_length=None if forced == "auto" else forced, api_key=api_key, **chosen)
-
-
-class RequestWriter:
-    """Makes the bytes of requests. `model`: the name that the server goes by."""
-
-    def __init__(
-        self, target: Target, words: Words, model: str, *, force_length: bool, with_usage: bool = True
-    ) -> None:
-        self._target, self._words = target, words
-        self._path = target.path + _PATHS[target.endpoint]
-        self._head = _head(target.headers())
-        self._fixed: dict[str, Any] = {"model": model, "stream": True, "temperature": 0}
-        if with_usage:
-            self._fixed["stream_options"] = {"include_usage": True}
-        self._fixed |= target.body
-        self.forces_length = force_length
-        self.free = False
-
-    def ending_freely(self) -> Self:
-        """The same, for answers that end when the model is done."""
-        other = copy(self)
-        other.forces_length, other.free = False, True
-        return other
-
-    def in_one_piece(self) -> Self:
-        """The same, but for answers that are not streamed."""
-        other = copy(self)
-        other._fixed = {key: value for key, value in self._fixed.items() if key != "stream_options"} | {"stream": False}
-        return other
-
-    def quoting(self, words: Words) -> Self:
-        """The same with other words."""
-        other = copy(self)
-        other._words = words
-        return other
-
-    def of(self, scheduled: ScheduledRequest, answers: Sequence[str] = ()) -> bytes:
-        """Head and body. `answers`: what was really said in the earlier turns of its session."""
-        if self._target.endpoint == "chat":
-            asked: dict[str, Any] = {"messages": messages(scheduled, self._words, answers)}
-        else:
-            asked = {"prompt": prompt_text(scheduled, self._words)}
-        asked[self._target.limit_field] = scheduled.output_tokens
-        if self.forces_length:
-            asked |= {"ignore_eos": True, "min_tokens": scheduled.output_tokens}
-        body = json.dumps(asked | self._fixed, separators=(",", ":")).encode()
-        return f"POST {self._path} HTTP/1.1\r\n{self._head}Content-Length: {len(body)}\r\n\r\n".encode("latin-1") + body
-
-
-@dataclass(frozen=True, slots=True)
-class EndpointConfig:
-    """A server and how to ask it, found out once: another process takes it over (the API key is in it)."""
-
-    target: Target
-    requests: RequestWriter
-
-
-def page_request(target: Target, path: str) -> bytes:
-    """A request for a page of the same server."""
-    kept = {name: value for name, value in target.headers().items() if name not in ("Content-Type", "Accept")}
-    return f"GET {path} HTTP/1.1\r\n{_head(kept)}\r\n".encode("latin-1")
-
-
-def _head(headers: Mapping[str, str]) -> str:
-    return "".join(f"{name}: {value}\r\n" for name, value in headers.items())
 
 
 def _url(text: str) -> str:
@@ -211,7 +142,7 @@ def _url(text: str) -> str:
             code="TL207",
         )
     text = text.rstrip("/")
-    for ending in _PATHS.values():
+    for ending in PATHS.values():
         if text.endswith(ending):
             raise BadInput(
                 f'executor.options.url goes as far as /v1: write "{text.removesuffix(ending)}"; {ending} comes from '

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors.openai.target import EndpointConfig
+from twinlens.executors.openai.request_writer import EndpointConfig
 from twinlens.measurement.client.clock import Offset
 from twinlens.measurement.client.messages import Calibrate, Calibrated, Failed, Instruction, Job, Lost, Ready, Report
 from twinlens.record.client import Calibration

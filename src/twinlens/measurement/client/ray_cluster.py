@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.openai.clients import ClientPool
-from twinlens.executors.openai.target import EndpointConfig
+from twinlens.executors.openai.request_writer import EndpointConfig
 from twinlens.measurement.client.messages import Job
 from twinlens.measurement.client.pool import ClientHandle, jobs_for
 from twinlens.measurement.client.ray_actor import Host, RayClient, first_line

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from twinlens.executors.http_client.answer.response import Malformed
+from twinlens.executors.http_client.answer.head import Malformed
 from twinlens.record.trust.foreign_text import in_one_line, whole
 
 MOST_CHUNKS = 2**18

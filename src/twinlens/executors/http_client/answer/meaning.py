@@ -8,7 +8,8 @@ from time import monotonic_ns
 
 from twinlens.executors.http_client.answer.events import Answer
 from twinlens.executors.http_client.answer.fast_path import FastPath
-from twinlens.executors.http_client.answer.response import Malformed, Reply
+from twinlens.executors.http_client.answer.head import Malformed
+from twinlens.executors.http_client.answer.response import Reply
 from twinlens.executors.http_client.answer.sse import Events
 
 _SLICE_BYTES, _SLICE_NS = 32 * 1024, 1_000_000

@@ -10,20 +10,20 @@ import re
 from typing import Literal
 
 from twinlens.executors.http_client.answer.decompress import Unzip
+from twinlens.executors.http_client.answer.head import (
+    BEGIN,
+    SHOWN,
+    Frame,
+    Malformed,
+    frame_of,
+    is_packed,
+    no_http,
+    read_head,
+)
 
 _MOST_HEAD_BYTES = 64 * 1024  # of all heads and trailers of one answer
 _MOST_SIZE_LINE_BYTES = 256
-_BEGIN = b"HTTP/1."
-_SHOWN = 20
-_STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-9][0-9]{2})(?: .*)?", re.DOTALL)
 _SIZE = re.compile(rb"[ \t]*([0-9a-fA-F]{1,15})[ \t]*(?:;.*)?", re.DOTALL)
-_COUNT = re.compile(r"[0-9]{1,15}")
-
-Frame = Literal["chunked", "length", "close", "none"]
-
-
-class Malformed(ValueError):
-    """What came is not HTTP, not a stream of events, or not JSON; the sentence says which."""
 
 
 class Reply:
@@ -70,8 +70,8 @@ class Reply:
 
     def end(self) -> bool:
         """The connection has been closed; whether the answer was whole."""
-        if self._state == "head" and self._pending and not self._pending.startswith(_BEGIN):
-            self._wrong = _no_http(self._pending)
+        if self._state == "head" and self._pending and not self._pending.startswith(BEGIN):
+            self._wrong = no_http(self._pending)
         if self._state == "body" and self.frame == "close":
             self._state = "over"
         return self.is_over
@@ -133,8 +133,8 @@ class Reply:
         """What comes after the head, once that is whole; its end does not lie before `unknown`."""
         begin = 0
         while True:
-            if not data.startswith(_BEGIN, begin) and (len(data) - begin >= _SHOWN or b"\n" in data[begin:]):
-                raise Malformed(_no_http(data[begin:]))
+            if not data.startswith(BEGIN, begin) and (len(data) - begin >= SHOWN or b"\n" in data[begin:]):
+                raise Malformed(no_http(data[begin:]))
             end = data.find(b"\r\n\r\n", max(begin, unknown))
             if self._head_bytes + (end + 4 if end >= 0 else len(data)) > _MOST_HEAD_BYTES:
                 raise Malformed("the head of the answer does not end")
@@ -142,7 +142,7 @@ class Reply:
                 self._head_bytes += begin
                 self._pending = data[begin:]
                 return None
-            self._read_head(data[begin:end])
+            self.status, self.headers = read_head(data[begin:end])
             begin = end + 4
             if not 100 <= self.status < 200:  # 100 Continue and its like come before the answer
                 break
@@ -150,44 +150,14 @@ class Reply:
         self._choose_frame()
         return data[begin:]
 
-    def _read_head(self, head: bytes) -> None:
-        first, *lines = head.decode("latin-1").split("\r\n")
-        found = _STATUS_LINE.fullmatch(first)
-        if found is None:
-            raise Malformed(f"not HTTP/1.x: it begins {first[:40]!r}")
-        headers = {"connection": "close"} if found[1] == "0" else {}
-        for line in lines:
-            name, colon, value = line.partition(":")
-            if not colon:
-                raise Malformed(f"a header without a colon: {line[:40]!r}")
-            name, value = name.strip(" \t").lower(), value.strip(" \t")
-            if name == "content-length" and headers.get(name, value) != value:
-                raise Malformed(f"two lengths: content-length {headers[name][:20]!r} and {value[:20]!r}")
-            headers[name] = value
-        self.status, self.headers = int(found[2]), headers
-
     def _choose_frame(self) -> None:
-        headers = self.headers
-        transfer = headers.get("transfer-encoding", "identity").lower()
-        length = headers.get("content-length")
-        if transfer not in ("identity", "chunked"):
-            raise Malformed(f"transfer-encoding {transfer[:20]!r}")
-        if length is not None and not _COUNT.fullmatch(length):
-            raise Malformed(f"content-length {length[:20]!r}")
-        coding = headers.get("content-encoding", "identity").lower()
-        if coding in ("gzip", "deflate", "x-gzip"):
+        self.frame, self._left = frame_of(self.status, self.headers)
+        if is_packed(self.headers):
             self._unzip = Unzip()
-        elif coding not in ("", "identity"):
-            raise Malformed(f"content-encoding {coding[:20]!r}, which was not asked for")
-        if self.status in (204, 304):
-            self.frame, self._state = "none", "over"
-        elif transfer == "chunked":
-            self.frame, self._state = "chunked", "size"
-        elif length is not None:
-            self.frame, self._left = "length", int(length)
-            self._state = "body" if self._left else "over"
+        if self.frame == "chunked":
+            self._state = "size"
         else:
-            self.frame, self._state = "close", "body"
+            self._state = "body" if self.frame == "close" or self._left else "over"
 
     def _framed(self, data: bytes) -> bytes:
         if self.frame == "chunked" and self._state != "over":
@@ -251,8 +221,3 @@ class Reply:
             self._state = "data" if self._left else "trailer"
         else:
             self._wrong = f"a chunk of size {line[:20]!r}"
-
-
-def _no_http(data: bytes) -> str:
-    first = data.split(b"\n", 1)[0]
-    return f"not HTTP/1.x: it begins {first[:_SHOWN]!r}"

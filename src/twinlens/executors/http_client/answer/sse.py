@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from twinlens.executors.http_client.answer.response import Malformed
+from twinlens.executors.http_client.answer.head import Malformed
 
 MOST_EVENT_BYTES = 2**20
 """Of one event: what is longer is no token, and would be understood in one piece while all others wait."""
