@@ -253,7 +253,7 @@ def test_a_gate_fails_with_1_and_says_why(tmp_path: Path, spec: Path) -> None:
         "measure", spec, "--out", tmp_path / "c", "-q", "--gate", *good, "--set", "workload.until={loss_nats=0.1}"
     )
     assert missed.exit_code == 1
-    assert "the target loss was not reached" in missed.stderr.lower()
+    assert "the target loss of 0.1000 nats was not reached" in missed.stderr.lower()
 
 
 def test_fresh_begins_anew(tmp_path: Path, spec: Path) -> None:
