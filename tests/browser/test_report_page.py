@@ -16,7 +16,7 @@ from twinlens.reporting.view import view
 pytestmark = pytest.mark.browser
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"><svg onload=alert(1)>"
 # Per chart: width, height, least height of its words, number of shapes.
-_BOXES = """[...document.querySelectorAll('figure svg')].map(svg => {
+_BOXES = """document.querySelectorAll('details').forEach(one => one.open = true), [...document.querySelectorAll('figure svg')].map(svg => {
     const box = svg.getBoundingClientRect();
     const words = [...svg.querySelectorAll('text')].filter(one => one.textContent.trim());
     const high = Math.min(...words.map(one => one.getBoundingClientRect().height));
@@ -33,10 +33,15 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Opened:
     """A page and what it did that it should not."""
 
-    def __init__(self, browser: Any, path: Path, width: int) -> None:
+    def __init__(self, browser: Any, path: Path, width: int, *, scheme: str = "light", scripted: bool = False) -> None:
         self.complaints: list[str] = []
         self.requests: list[str] = []
-        context = browser.new_context(viewport={"width": width, "height": 900}, offline=True)
+        context = browser.new_context(
+            viewport={"width": width, "height": 900},
+            offline=True,
+            color_scheme=scheme,
+            bypass_csp=scripted,  # the page's own policy lets no script in, axe's neither
+        )
         self.page = context.new_page()
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
@@ -48,7 +53,7 @@ class Opened:
         return self.page.evaluate(script)
 
 
-@pytest.mark.parametrize("width", [400, 768, 1280, 1600])
+@pytest.mark.parametrize("width", [390, 768, 1280, 1600])
 def test_the_page_opens_offline_quietly_and_never_scrolls_sideways(browser: Any, report: Path, width: int) -> None:
     opened = Opened(browser, report, width)
     assert opened.requests == [report.as_uri()]
@@ -62,7 +67,7 @@ def test_no_detail_pushes_the_page_sideways_when_all_are_open(browser: Any, repo
     assert opened.ask("document.documentElement.scrollWidth") == 400
 
 
-@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize("width", [390, 1280])
 def test_every_chart_is_drawn_and_large_enough_to_read(browser: Any, report: Path, width: int) -> None:
     opened = Opened(browser, report, width)
     boxes = opened.ask(_BOXES)
@@ -70,7 +75,7 @@ def test_every_chart_is_drawn_and_large_enough_to_read(browser: Any, report: Pat
     for wide, high, text, shapes in boxes:
         assert wide >= 300
         assert high >= 60
-        assert text >= 7
+        assert text >= 9
         assert shapes >= 5
 
 
@@ -96,11 +101,41 @@ def test_hostile_names_stay_words(browser: Any, tmp_path: Path) -> None:
     assert opened.ask("document.documentElement.scrollWidth") == 1280
 
 
-def test_the_page_prints_with_its_details(browser: Any, report: Path, tmp_path: Path) -> None:
+def test_paper_gets_the_answer_and_not_the_folded_evidence(browser: Any, report: Path, tmp_path: Path) -> None:
     opened = Opened(browser, report, 1280)
     opened.page.emulate_media(media="print")
-    shown = opened.ask("document.querySelector('details table').getBoundingClientRect().height")
-    assert shown > 0
+    assert opened.ask("document.querySelector('.said').getBoundingClientRect().height") > 0
+    assert opened.ask("document.querySelector('details:not(.printed)').getBoundingClientRect().height") == 0
+    cut = "[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth + 1).length"
+    opened.page.set_viewport_size({"width": 720, "height": 1000})  # A4 less its margins
+    assert opened.ask(cut) == 0
     target = tmp_path / "report.pdf"
     opened.page.pdf(path=str(target), format="A4")
     assert target.read_bytes().startswith(b"%PDF")
+
+
+def test_the_answer_comes_before_what_stands_against_it_and_that_is_short(browser: Any, report: Path) -> None:
+    opened = Opened(browser, report, 1280)
+    tops = [opened.ask(f"document.querySelector('{one}').getBoundingClientRect().top") for one in (".said", ".validity")]
+    assert tops[0] < tops[1] < 900
+    assert opened.ask("document.querySelectorAll('.validity > ul > li').length") <= 3
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_checker_of_accessibility_finds_nothing_serious(browser: Any, report: Path, width: int, scheme: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    opened = Opened(browser, report, width, scheme=scheme, scripted=True)
+    found = Axe().run(opened.page).response
+    assert len(found["passes"]) > 10
+    serious = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
+    assert [(one["id"], one["nodes"][0]["html"][:200]) for one in serious] == []
+
+
+def test_a_key_press_leads_past_the_head_to_the_answer(browser: Any, report: Path) -> None:
+    opened = Opened(browser, report, 1280)
+    opened.page.keyboard.press("Tab")
+    assert opened.ask("document.activeElement.textContent") == "Skip to the answer"
+    opened.page.keyboard.press("Enter")
+    assert opened.ask("location.hash") == "#answer"

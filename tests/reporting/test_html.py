@@ -58,7 +58,7 @@ def test_the_page_fetches_nothing_and_runs_nothing(page: Page) -> None:
 
 def test_the_two_lenses_are_two_sections_and_no_score_joins_them(page: Page) -> None:
     headings = [attributes.get("id") for tag, attributes in page.tags if tag == "h2"]
-    assert headings == ["validity", "said", "training", "inference", "executor", "method", "definitions"]
+    assert headings == ["answer", "validity", "training", "inference", "executor", "method", "definitions"]
     assert "score" not in page.text.lower()
     assert "overall" not in page.text.lower()
 

@@ -14,7 +14,7 @@ import altair as alt
 import vl_convert
 from altair.utils import schemapi
 
-WIDTH = 430  # of the plotting area: two charts stand side by side on a laptop, and one fits a telephone
+WIDTH = 380  # of the plotting area: two charts stand side by side on a laptop, and one fits a telephone
 FONT = "Helvetica, Arial, sans-serif"
 SVG = "http://www.w3.org/2000/svg"
 
@@ -107,8 +107,8 @@ def _svg(chart: Any) -> str:
         background="white",
         font=FONT,
         axis=alt.AxisConfig(
-            labelFontSize=12,
-            titleFontSize=12,
+            labelFontSize=14,
+            titleFontSize=14,
             titleFontWeight="normal",
             labelColor=INK,
             titleColor=INK,
@@ -118,14 +118,14 @@ def _svg(chart: Any) -> str:
             labelLimit=190,
         ),
         legend=alt.LegendConfig(
-            labelFontSize=12,
-            titleFontSize=12,
+            labelFontSize=14,
+            titleFontSize=14,
             titleFontWeight="normal",
             orient="bottom",
             columns=3,
             labelLimit=200,
         ),
-        header=alt.HeaderConfig(labelFontSize=12, titleFontSize=12, labelFontWeight="normal"),
+        header=alt.HeaderConfig(labelFontSize=14, titleFontSize=14, labelFontWeight="normal"),
         view=alt.ViewConfig(stroke=None),
     )
     return str(vl_convert.vegalite_to_svg(themed.to_dict(validate=schemapi.DEBUG_MODE)))
@@ -152,5 +152,5 @@ def _safe(text: str, anchor: str, alt_text: str) -> str:
     root.set("xmlns", SVG)
     root.set("role", "img")
     root.set("aria-label", alt_text)
-    root.set("style", f"max-width:{float(width):.0f}px")
+    root.set("style", f"max-width:{1.15 * float(width):.0f}px")
     return ElementTree.tostring(root, encoding="unicode")

@@ -119,7 +119,7 @@ def series(rows: list[dict[str, Any]], x: Any, y: Any) -> list[Any]:
         ranked.mark_line(strokeWidth=2).encode(y=y, strokeDash=dash),
         ranked.mark_point(filled=True, size=46, opacity=1).encode(y=y),
         hollow.mark_point(filled=False, size=52, strokeWidth=1.6, fill="white", opacity=1).encode(y=y),
-        *([words.mark_text(dy=-10, fontSize=11, color=SOFT).encode(text="fault:N")] if highest else []),
+        *([words.mark_text(dy=-10, fontSize=14, color=SOFT).encode(text="fault:N")] if highest else []),
     ]
 
 
@@ -141,7 +141,7 @@ def _slo_line(limit: float | None, divisor: float, rows: list[dict[str, Any]], u
     line = alt.Chart(data([{"value": limit / divisor, "t": f"SLO {limit / divisor:g} {unit}"}])).encode(y="value:Q")
     return [
         line.mark_rule(color=INK, strokeDash=[2, 3], strokeWidth=1.5),
-        line.mark_text(align="left", dx=4, dy=-6, fontSize=11, color=INK).encode(x=alt.value(0), text="t:N"),
+        line.mark_text(align="left", dx=4, dy=-6, fontSize=14, color=INK).encode(x=alt.value(0), text="t:N"),
     ]
 
 

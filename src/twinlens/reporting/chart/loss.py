@@ -94,7 +94,7 @@ def _rule(level: float, words: str, dash: list[int], y: Any, *, above: bool) -> 
     rows = data([{"loss": level, "text": words}])
     line = alt.Chart(rows).mark_rule(color=INK, strokeDash=dash, strokeWidth=1).encode(y=y)
     side = {"baseline": "bottom", "dy": -4} if above else {"baseline": "top", "dy": 4}
-    text = alt.Chart(rows).mark_text(align="left", fontSize=11, color=INK, **side)
+    text = alt.Chart(rows).mark_text(align="left", fontSize=14, color=INK, **side)
     return [line, text.encode(y=y, x=alt.value(5), text="text:N")]
 
 

@@ -74,7 +74,7 @@ def rule_chart(entries: tuple[Entry, ...], anchor: str) -> Figure | None:
         x=x, y=y, color=alt.Color("name:N", scale=colours(names), legend=None)
     )  # fmt: skip
     words = alt.Chart(data([row | {"text": f"{row['value']:.3g}"} for row in rows])).mark_text(
-        align="left", dx=10, color=INK, fontSize=12
+        align="left", dx=10, color=INK, fontSize=14
     )
     chart = (band.encode(x=alt.X("low:Q"), x2="high:Q") + dots + words.encode(x=x, y=y, text="text:N")).properties(
         width=WIDTH, height=alt.Step(40)

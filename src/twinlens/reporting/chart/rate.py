@@ -53,7 +53,7 @@ def rate_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> Figur
         x=x, color=hue, opacity=alt.condition("datum.ranked", alt.value(0.85), alt.value(0.25))
     )
     line = base.mark_rule(color=INK, strokeWidth=2).encode(x="low:Q", x2="high:Q")
-    words = base.mark_text(align="left", dx=8, fontSize=12, color=INK).encode(x="high:Q", text="text:N")
+    words = base.mark_text(align="left", dx=8, fontSize=14, color=INK).encode(x="high:Q", text="text:N")
     ticks = alt.Chart(data(runs)).mark_circle(color=INK, size=16, opacity=0.8, yOffset=12).encode(x="value:Q", y=y)
     chart = (bars + line + ticks + words).properties(width=WIDTH, height=alt.Step(44))
     return figure(anchor, chart, _rate_title(entries, unit), _rate_caption(shown))
@@ -122,7 +122,7 @@ def _panel(summary: Summary, x: np.ndarray, y: np.ndarray, axes: _Axes, *, is_la
         layers.append(rule.encode(x="from:Q", x2="to:Q", y=high))
     label = alt.Chart(data([{"t": f"run {summary.repeat + 1}: {standing(summary.verdict.label)}"}]))
     layers.append(
-        label.mark_text(align="right", baseline="bottom", fontSize=11, color=SOFT, dy=-2).encode(
+        label.mark_text(align="right", baseline="bottom", fontSize=14, color=SOFT, dy=-2).encode(
             x=alt.value(WIDTH), y=alt.value(0), text="t:N"
         )
     )

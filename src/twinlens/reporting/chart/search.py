@@ -49,7 +49,7 @@ def search_chart(record: SearchRecord, found: SearchResult, anchor: str) -> Figu
     )  # fmt: skip
     base = alt.Chart(data(rows))
     points = base.mark_point(filled=True, size=90, opacity=1).encode(x=x, y=y, color=hue, shape=shape)
-    words = base.mark_text(dy=-13, fontSize=11, color=INK).encode(x=x, y=y, text="word:N")
+    words = base.mark_text(dy=-13, fontSize=14, color=INK).encode(x=x, y=y, text="word:N")
     chart = alt.layer(band, points, words).properties(width=WIDTH, height=220)
     name = where(found)
     title = f"{f'{name}: the' if name else 'The'} highest within the SLO is in {interval(found, record.search.unit)}."

@@ -11,6 +11,7 @@ from twinlens.reporting import display
 from twinlens.reporting.chart.all import Charts
 from twinlens.reporting.gate import Word, gate_reason, gate_word
 from twinlens.reporting.machine import where
+from twinlens.reporting.screen.subject import subject
 from twinlens.reporting.text.column import Column, columns
 from twinlens.reporting.text.sentence import against, reference_of
 from twinlens.reporting.view import Entry, LensView, View, precision_of, runs_word, why_not_ranked
@@ -19,6 +20,8 @@ from twinlens.reporting.wording.quality import IMPOSSIBLE
 from twinlens.stats.finding.checks import is_impossible
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Group, Summary
+
+_MOST_SUBJECTS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +191,13 @@ def when(view: View) -> str:
     if not ends:
         return f"{_clock(starts[0])}, not ended"
     return f"{_clock(starts[0])} to {_clock(ends[-1])}"
+
+
+def subjects(view: View) -> tuple[str, ...]:
+    """What ran, a line for each model and stack: the first few, and how many more there are."""
+    found = tuple(dict.fromkeys(subject(run, summary, with_precision=False) for run, summary in view.material))
+    rest = len(found) - _MOST_SUBJECTS
+    return (*found[:_MOST_SUBJECTS], f"and {rest} more") if rest > 1 else found
 
 
 def what(view: View) -> str:

