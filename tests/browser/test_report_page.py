@@ -16,7 +16,8 @@ from twinlens.reporting.view import view
 pytestmark = pytest.mark.browser
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"><svg onload=alert(1)>"
 # Per chart: width, height, least height of its words, number of shapes.
-_BOXES = """document.querySelectorAll('details').forEach(one => one.open = true), [...document.querySelectorAll('figure svg')].map(svg => {
+_BOXES = """document.querySelectorAll('details').forEach(one => one.open = true),
+[...document.querySelectorAll('figure svg')].map(svg => {
     const box = svg.getBoundingClientRect();
     const words = [...svg.querySelectorAll('text')].filter(one => one.textContent.trim());
     const high = Math.min(...words.map(one => one.getBoundingClientRect().height));
