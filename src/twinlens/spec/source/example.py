@@ -10,13 +10,12 @@ from typing import Any
 
 from twinlens.errors import BadInput, nearest
 
-_OVER_HTTP = ("openai-http", "transformers-serve", "vllm", "llama-cpp", "sglang", "tensorrt-llm")
 _GROUPS = ("demo", "training", "inference", "serving")
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One shipped spec. `group`: demo, training, inference (batches in this process) or serving (over HTTP)."""
+    """One shipped spec. `group`: demo, training, inference (in batches) or serving (requests that arrive)."""
 
     name: str
     group: str
@@ -65,6 +64,6 @@ def _shipped() -> dict[str, Example]:
 def _group(name: str, data: dict[str, Any]) -> str:
     if name.startswith("demo-"):
         return "demo"
-    if data.get("executor", {}).get("kind") in _OVER_HTTP:
+    if "arrival" in data["workload"]:
         return "serving"
     return str(data["workload"]["kind"])
