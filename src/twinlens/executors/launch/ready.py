@@ -26,6 +26,15 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
+def is_taken(port: int) -> bool:
+    """Whether somebody listens on a port of the loopback interface now."""
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return True
+    return False
+
+
 def page(port: int, path: str, patience_s: float = _PATIENCE_S) -> tuple[int, str]:
     """Status (0: no answer) and text of one page of a server on this machine."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=patience_s)

@@ -21,7 +21,7 @@ from twinlens.executors.launch.model_folder import ModelFolder, cache_folder, gg
 from twinlens.executors.launch.observe import described
 from twinlens.executors.launch.options import Settings, settings_of
 from twinlens.executors.launch.process import Process
-from twinlens.executors.launch.ready import free_port, page, wait_until_ready
+from twinlens.executors.launch.ready import free_port, is_taken, page, wait_until_ready
 from twinlens.executors.launch.recipe import Command, Recipe
 from twinlens.executors.launch.resolve import order_of
 from twinlens.executors.openai.executor import OpenAIServer
@@ -87,8 +87,8 @@ class LaunchedServer:
             command = replace(command, environment={**command.environment, **settings.environment})
             try:
                 return self._started(spec, settings, command, order.port, order.name, log, folder, say)
-            except ExecutorFailed as error:
-                if "in use" not in str(error) or attempt == _TRIES:  # somebody else took the port meanwhile
+            except ExecutorFailed:
+                if attempt == _TRIES or not is_taken(order.port):  # else somebody took the port meanwhile
                     raise
         raise AssertionError("unreachable")
 

@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from itertools import count
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-_NUMBER = re.compile(r"\d[\d,.]*\d|\d")
-
 
 class Footnotes:
-    """Sentences under a table, each with a number from 1 on. Those that differ only in their numbers are one.
-
-    Its numbers that differ are shown as N: how many values each figure rests on stands beside it, or in --json.
-    """
+    """Sentences under a table, each once and with a number from 1 on."""
 
     def __init__(self) -> None:
-        self._alike: dict[str, list[list[str]]] = {}
+        self._places: dict[str, int] = {}
 
     def __len__(self) -> int:
-        return len(self._alike)
+        return len(self._places)
 
     def mark(self, sentence: str) -> str:
         """The mark of a sentence: "[1]"."""
-        kind = _NUMBER.sub("\0", sentence)
-        found = self._alike.setdefault(kind, [])
-        numbers = _NUMBER.findall(sentence)
-        if numbers not in found:
-            found.append(numbers)
-        return f"[{list(self._alike).index(kind) + 1}]"
+        return f"[{self._places.setdefault(sentence, len(self._places) + 1)}]"
 
     def sentences(self) -> list[str]:
         """Every sentence once, in the order of its marks."""
-        return [_filled(kind, numbers) for kind, numbers in self._alike.items()]
+        return list(self._places)
 
     def listed(self) -> list[RenderableType]:
         """Every sentence after its mark."""
@@ -46,11 +35,6 @@ class Footnotes:
         if len(self) < 2:
             return self.listed()
         return [hanging("", f"[1]–[{len(self)}] no interval, or no value: --all says why for each", "dim")]
-
-
-def _filled(kind: str, numbers: list[list[str]]) -> str:
-    shown = iter([alike[0] if len(set(alike)) == 1 else "N" for alike in zip(*numbers, strict=True)])
-    return re.sub("\0", lambda _: next(shown), kind)
 
 
 def hanging(mark: str, sentence: str, style: str) -> RenderableType:

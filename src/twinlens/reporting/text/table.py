@@ -140,12 +140,12 @@ def _add(table: Table, one: Group, name: str, shown: Sequence[Column], notes: Fo
 def _cell(column: Column, one: Group, notes: Footnotes, style: str) -> Text:
     found = column.estimate(one)
     if found is None or found[1].value is None:
-        letter = notes.mark(f"{column.head}: not measured: {column.reason(one)}")
+        letter = notes.mark(f"{column.head}: not measured: {column.reason(one, counted=False)}")
         return Text(f"{display.ABSENT} {letter}", style=style)
     estimate = found[1]
     under = display.under(estimate)
     if estimate.low is None and column.head not in ("memory", "energy"):
-        under = notes.mark(f"no interval: {display.no_interval(estimate)}")
+        under = notes.mark(f"no interval: {display.no_interval(estimate, counted=False)}")
     if is_impossible(*found):
         under = f"{under} {notes.mark(f'{column.head}: {IMPOSSIBLE}')}"
     return Text(f"{column.text(one)}\n{under}", style=style)

@@ -1,0 +1,134 @@
+"""Conclusions are data: no code of ours takes apart, or looks into, a sentence that our own modules made."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import twinlens
+
+SOURCE = Path(twinlens.__file__).parent
+OF_SENTENCES = {
+    "reason",
+    "reasons",
+    "note",
+    "notes",
+    "sentence",
+    "error",
+    "fault",
+    "method",
+    "why",
+    "lacks",
+    "said",
+    "words",
+}
+"""What our sentences are called, as a name or as an attribute."""
+TAKES_APART = {"partition", "rpartition", "replace", "split", "rsplit", "startswith", "endswith", "find", "index"}
+TAKES_APART |= {"removeprefix", "removesuffix", "rstrip", "lstrip", "strip"}
+
+READS_OTHERS = {
+    "measurement/drive/hopeless.py": "errors of servers, alike but for their numbers, are one",
+    "measurement/machine/host.py": "files of the operating system",
+    "measurement/machine/software.py": "environment variables and wheels",
+    "measurement/preflight/idle_gpu.py": "version.py of torch",
+    "reporting/chart/figure.py": "SVG",
+    "reporting/markdown.py": "characters that Markdown reads as marks",
+    "stats/finding/failures.py": "errors of servers, alike but for their numbers, are one",
+}
+"""Where regular expressions may stand beside statistics, measuring and reporting, and what they read."""
+LOOKS_AT_OTHERS = {
+    ("measurement/session.py", "can't allocate memory"): "an error of torch",
+    ("stats/finding/failures.py", "startswith"): "rows of before losses were a column of their own",
+    ("spec/load.py", "split"): "an error of the TOML reader",
+    ("executors/torch/ceiling/timing.py", "strip"): "an error of torch",
+    ("pages/__init__.py", "replace"): "Markdown of the pages",
+}
+"""The places that look into words of others, or of our older versions."""
+
+
+def _modules() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        yield str(path.relative_to(SOURCE)), ast.parse(path.read_text(encoding="utf-8"))
+
+
+MODULES = dict(_modules())
+
+
+def _named(node: ast.expr) -> str:
+    """The last name of an expression: "reason" of `one.verdict.reason`, of `reason[0]` and of `str(reason)`."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Subscript):
+        return _named(node.value)
+    if isinstance(node, ast.BoolOp):
+        return _named(node.values[0])
+    is_text = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "str" and node.args
+    return _named(node.args[0]) if is_text else ""  # type: ignore[attr-defined]
+
+
+def _taken_apart(tree: ast.AST) -> Iterator[str]:
+    """Methods that take a text apart, called on what is named as a sentence is."""
+    for node in ast.walk(tree):
+        method = node.func if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+        if method and method.attr in TAKES_APART and _named(method.value) in OF_SENTENCES:
+            yield method.attr
+
+
+def _looked_into(tree: ast.AST) -> Iterator[str]:
+    """Words of two or more that are looked for in, or compared with, what is named as a sentence is."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Compare):
+            continue
+        sides = [node.left, *node.comparators]
+        words = [one.value for one in sides if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+        if any(_named(one) in OF_SENTENCES for one in sides):
+            yield from (word for word in words if len(word.split()) > 1)
+
+
+def _imports_re(tree: ast.AST) -> bool:
+    return any(isinstance(node, ast.Import) and any(one.name == "re" for one in node.names) for node in ast.walk(tree))
+
+
+def test_the_rule_sees_what_it_is_meant_to_see() -> None:
+    bad = """
+        reason.partition("; no interval: ")
+        done.reason.replace("requests/s", unit)
+        (error or "").startswith("cannot connect")
+        "in use" in str(error)
+        "not clear of 0" in ratio.method
+    """
+    tree = ast.parse("\n".join(line.strip() for line in bad.splitlines()))
+    assert sorted(_taken_apart(tree)) == ["partition", "replace", "startswith"]
+    assert list(_looked_into(tree)) == ["in use", "not clear of 0"]
+
+
+@pytest.mark.parametrize("room", ["stats", "measurement", "reporting", "api", "cli"])
+def test_regular_expressions_read_only_what_others_wrote(room: str) -> None:
+    users = {name for name, tree in MODULES.items() if name.split("/")[0] == room and _imports_re(tree)}
+    assert users == {name for name in READS_OTHERS if name.split("/")[0] == room}
+
+
+def test_no_sentence_of_ours_is_taken_apart() -> None:
+    found = {(name, how) for name, tree in MODULES.items() for how in _taken_apart(tree)}
+    assert found <= set(LOOKS_AT_OTHERS)
+
+
+def test_no_words_are_looked_for_in_a_sentence_of_ours() -> None:
+    found = {(name, words) for name, tree in MODULES.items() for words in _looked_into(tree)}
+    assert found <= set(LOOKS_AT_OTHERS)
+
+
+def test_no_exception_is_listed_that_there_is_not() -> None:
+    found = {(name, how) for name, tree in MODULES.items() for how in (*_taken_apart(tree), *_looked_into(tree))}
+    assert set(LOOKS_AT_OTHERS) <= found
+
+
+def test_sections_of_a_run_are_read_by_their_types_outside_record() -> None:
+    for name, tree in MODULES.items():
+        attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert "raw" not in attributes or name.startswith(("executors/", "record/")), name
