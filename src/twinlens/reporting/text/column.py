@@ -12,7 +12,7 @@ from twinlens.spec.precision import Lens
 from twinlens.stats.metrics.definition import HEADLINE, METRICS
 from twinlens.stats.summary.group import Group
 
-_KEEPS = "keeps"  # "retention" is too wide for 80 columns
+_OF_PEAK = "of peak"  # the whole name, "sustained rate as a share of the peak", is too wide for 80 columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Column:
     @property
     def label(self) -> str:
         """The head where there is room for the metric's own name."""
-        return METRICS["retention"].label if self.head == _KEEPS else self.head
+        return METRICS["retention"].label if self.head == _OF_PEAK else self.head
 
     def estimate(self, group: Group) -> tuple[str, Estimate] | None:
         """The metric's id and estimate for one group; None where it was never computed."""
@@ -63,7 +63,7 @@ def columns(lens: Lens, groups: Sequence[Group]) -> tuple[Column, ...]:
     rate_id = next((pair[0] for pair in map(headline, groups) if pair), HEADLINE[lens][0])
     first = (
         Column(METRICS[rate_id].label, HEADLINE[lens], bare=True),
-        Column(_KEEPS, ("retention",)),
+        Column(_OF_PEAK, ("retention",)),
     )
     if lens == "training":
         return (

@@ -168,7 +168,7 @@ def _legend(groups: Sequence[Group], lens: Lens) -> str:
         *display.legend(
             pair[1] for one in groups for column in columns(lens, groups) if (pair := column.estimate(one))
         ),
-        "keeps: sustained rate as a share of the peak.",
+        "of peak: sustained rate as a share of the peak rate.",
     ]
     if lens == "inference":
         words.append("gate: fidelity against fp32 (ref) and top-1 agreement.")
