@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from material import command, for_rows, inference, study_of, training
+from material import command, for_rows, inference, measured, study_of, training
 from twinlens.errors import BadInput, Interrupted
 from twinlens.measurement.event import Event
 from twinlens.measurement.refused import refusals
@@ -172,11 +172,12 @@ def test_a_spec_that_cannot_run_stops_before_anything_is_measured(tmp_path: Path
 
 
 def test_the_worker_says_bad_input_as_bad_input(tmp_path: Path) -> None:
-    data = training("fake", options={"stpe_s": 1.0}, protocol=ISOLATED)
-    with pytest.raises(BadInput, match="did you mean 'step_s'") as caught:
-        measure_study(study_of(data), tmp_path)
+    recorded = measured(tmp_path / "recorded", inference("fake"))
+    data = training("replay", options={"run": str(recorded.folder)}, protocol=ISOLATED)
+    with pytest.raises(BadInput, match="cannot be replayed as training") as caught:
+        measure_study(study_of(data), tmp_path / "out")
     assert caught.value.code == "TL207"
-    (run,) = find_runs(tmp_path)
+    (run,) = find_runs(tmp_path / "out")
     assert run.state == "failed"
 
 

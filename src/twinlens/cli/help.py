@@ -11,7 +11,7 @@ from twinlens.errors import nearest
 _START = (
     ("twinlens measure --url http://127.0.0.1:8000/v1 --at rate_per_s=1,2,4", "a server that is up"),
     ("twinlens demo", "both lenses on this machine, in minutes"),
-    ("twinlens list examples", "specs to start from: twinlens measure NAME"),
+    ("twinlens measure chat", "an example by name; twinlens list examples"),
     ("twinlens explain ttft", "what a printed number means"),
 )
 _GROUPS = {

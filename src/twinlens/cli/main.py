@@ -143,7 +143,7 @@ def new(
     set_: Set = None,
     file: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.toml")] = None,
 ) -> None:
-    """Write a spec file to edit: an example, a run again, or a server that is up."""
+    """Write a spec to edit: an example, a run again, or a server."""
     load_numpy()
     from twinlens.cli.asked import Asked
     from twinlens.cli.new import run

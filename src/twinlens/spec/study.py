@@ -123,7 +123,7 @@ class Study(Spec):
         swept = ", ".join(f"{path} in {list(values)}" for path, values in self.sweep.items())
         over = f", search over {self.search.over}" if self.search else ""
         what = f"{self.lens} of {self.workload.model} on {self.executor.kind}{', ' if swept else ''}{swept}{over}"
-        return f"<Study {self.name}: {what}, {self.protocol.repeats} repeats of {self.protocol.duration_s:g} s>"
+        return f"<Study {self.name}: {what}, {self.protocol.repeats} × {self.protocol.duration_s:g} s>"
 
     def fingerprint(self) -> str:
         """Twelve hex digits over everything that was asked."""
