@@ -18,7 +18,7 @@ from twinlens.executors.http_client.answer.ended import Ended
 from twinlens.executors.http_client.connection import Address, Connection
 from twinlens.executors.http_client.event_loop import EventLoop
 from twinlens.executors.http_client.exchange import Exchange
-from twinlens.executors.openai import executor
+from twinlens.executors.openai import player
 from twinlens.record.request import Request
 from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.request import ScheduledRequest
@@ -323,7 +323,7 @@ def test_an_answer_that_is_broken_inside_a_good_frame_fails_and_what_follows_it_
 
 def test_requests_are_written_before_an_end_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-    row_of, of = executor.row_of, executor.RequestWriter.of
+    row_of, of = player.row_of, player.RequestWriter.of
 
     def written(self: Any, *rest: Any) -> bytes:
         order.append("written")
@@ -333,8 +333,8 @@ def test_requests_are_written_before_an_end_is_seen(monkeypatch: pytest.MonkeyPa
         order.append("row")
         return row_of(*rest, **more)
 
-    monkeypatch.setattr(executor.RequestWriter, "of", written)
-    monkeypatch.setattr(executor, "row_of", made)
+    monkeypatch.setattr(player.RequestWriter, "of", written)
+    monkeypatch.setattr(player, "row_of", made)
     with hostile(piecewise) as server, opened(server.url) as client:
         order.clear()
         client.play(ClosedLoop(2, asks(8)), lambda row: None)

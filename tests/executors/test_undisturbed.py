@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 
-from twinlens.executors.openai.executor import undisturbed
+from twinlens.executors.openai.undisturbed import undisturbed
 
 
 def test_a_load_of_many_slices_collects_garbage_before_the_first_only() -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from twinlens.executors.openai.executor import undisturbed
+from twinlens.executors.openai.undisturbed import undisturbed
 from twinlens.executors.protocol import Server, network_client_of
 from twinlens.measurement.client.calibrate import CALIBRATION_S, calibrate
 from twinlens.measurement.client.count import typical_answer_tokens
