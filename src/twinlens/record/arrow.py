@@ -30,6 +30,11 @@ _END_OF_STREAM = bytes.fromhex("ffffffff00000000")
 _READING = pa.ipc.IpcReadOptions(ensure_alignment=pa.ipc.Alignment.DataTypeSpecific)
 
 
+def make_first_array() -> None:
+    """Before a run begins: with the first array pyarrow imports pandas, where there is one, for 0.2 s and more."""
+    pa.array(np.zeros(1))
+
+
 class RowWriter:
     """Appends rows to one stream. A batch is written when it holds `most` rows or is older than a fifth of a second,
 
@@ -39,9 +44,7 @@ class RowWriter:
     def __init__(self, path: Path, schema: pa.Schema, most: int = 128) -> None:
         # Arrow's own allocator holds 8 MB back of what a few small batches took; a client with many streams minds.
         pa.set_memory_pool(pa.system_memory_pool())
-        pa.array(
-            np.zeros(1)
-        )  # its first array imports pandas, where there is one: 0.2 s, and not in the middle of a run
+        make_first_array()
         self._path, self._schema, self._most = path, schema, most
         self._lists = {field.name: field.type.value_type.to_pandas_dtype() for field in schema if is_list(field.type)}
         self._pending: list[dict[str, Any]] = []

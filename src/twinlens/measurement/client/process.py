@@ -32,6 +32,7 @@ from twinlens.measurement.client.messages import (
     Some,
     packed,
 )
+from twinlens.record.arrow import make_first_array
 from twinlens.record.request import Request
 from twinlens.schedule.split import shared_schedule
 from twinlens.system.numpy_threads import one_blas_thread
@@ -120,6 +121,7 @@ def _work(pipe: Connection, job: Job) -> None:
     try:
         refuse_too_many(job.share.of(job.spec.point.concurrency or 1))
         client.connect(job.endpoint)
+        make_first_array()
         schedule = shared_schedule(job.spec, job.plan, job.share)
         pipe.send(Ready(os.getpid()))
         while True:
