@@ -14,6 +14,7 @@ from twinlens.executors.http_client.null_server import null_server
 from twinlens.executors.registry import executor_names, launches, trainer
 from twinlens.record.step import Marks
 from twinlens.record.store import read_run
+from twinlens.reporting.wording.finding import sentence_of
 from twinlens.testing import conformance
 
 MODELS = ("tiny", "vit-tiny", "resnet-tiny")
@@ -60,7 +61,7 @@ def test_a_replay_gives_the_recorded_steps_and_then_ends(recordings: dict[tuple[
     assert [player.step() for _ in recorded] == recorded
     with pytest.raises(StopIteration):
         player.step()
-    assert any("Replayed from" in note for note in facts.notes)
+    assert any("Replayed from" in note for note in map(sentence_of, facts.findings))
 
 
 def test_a_replay_measured_again_is_row_for_row_the_recording(

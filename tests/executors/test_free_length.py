@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from material import inference, measured, run_json, spec_of, study_of
 from twinlens.errors import BadInput
 from twinlens.measurement.summary_file import summary_of
+from twinlens.reporting.wording.finding import sentence_of
 from twinlens.spec.load import dump, parse
 from twinlens.spec.workload.workload import InferenceWorkload
 
@@ -44,7 +45,7 @@ def test_an_answer_that_ends_by_itself_is_a_good_one_and_its_tokens_are_counted(
     assert all(body["max_tokens"] in (4, 8) for body in bodies)
     assert not any({"ignore_eos", "min_tokens"} & body.keys() for body in bodies)
     assert run.facts is not None
-    assert any("as long as the model likes" in note for note in run.facts.notes)
+    assert any("as long as the model likes" in note for note in map(sentence_of, run.facts.findings))
     metrics = summary_of(run).metrics
     assert metrics["failed_share"].value == 0.0
     guards = {guard["id"]: guard["ruling"] for guard in run_json(run)["guards"]}

@@ -22,6 +22,7 @@ from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.executors.openai.row import row_of
 from twinlens.record.arrow import RowWriter, read_rows
 from twinlens.record.request import REQUEST_SCHEMA, Request
+from twinlens.reporting.wording.finding import sentence_of
 from twinlens.schedule.request import ScheduledRequest
 
 EVENTS = [*[said(content="x")] * TOKENS, said("length"), usage(TOKENS), DONE]
@@ -276,5 +277,5 @@ def test_a_server_that_does_not_stream_is_told_so(tokens: int) -> None:
         rows: list[Request] = []
         client.play(one_by_one(1), rows.append)
         client.close()
-    assert any("does not stream" in note for note in facts.notes)
+    assert any("does not stream" in note for note in map(sentence_of, facts.findings))
     assert rows[0].error == f"{tokens} of 6 tokens, finish_reason stop; the answer came in one piece, not as a stream"

@@ -45,6 +45,7 @@ from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.record.arrow import RowWriter, read_rows
 from twinlens.record.executor.record import FIELDS
 from twinlens.record.request import REQUEST_SCHEMA, Request
+from twinlens.reporting.wording.finding import sentence_of
 from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.loop.open_loop import OpenLoop
 from twinlens.schedule.request import ScheduledRequest
@@ -109,7 +110,7 @@ def test_a_server_that_forbids_unknown_fields_is_asked_without_them() -> None:
         client.play(one_by_one(2), rows.append)
         client.close()
     assert only(rows).outcome == "ok"
-    assert any("forbids forced lengths" in note for note in facts.notes)
+    assert any("forbids forced lengths" in note for note in map(sentence_of, facts.findings))
     assert set(facts.executor.facts) <= set(FIELDS)
 
 

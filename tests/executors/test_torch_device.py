@@ -15,6 +15,7 @@ from twinlens.errors import BadInput  # noqa: E402
 from twinlens.executors.torch import device  # noqa: E402
 from twinlens.executors.torch.device import auto_note, choose_device, why_no_gpu  # noqa: E402
 from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
+from twinlens.reporting.wording.finding import sentence_of  # noqa: E402
 
 pytestmark = pytest.mark.torch
 DRIVER = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2026\n"
@@ -77,7 +78,7 @@ def test_an_old_driver_is_named_with_the_remedy_and_auto_says_it_took_the_cpu(
     assert "535.104.05" in (auto_note("auto") or "")
     assert auto_note("cpu") is None, "who asks for the CPU gets it without a word"
     facts = TorchTrainer().open(spec_of(training(executor={"device": "auto"})), quiet)
-    assert any(note.startswith("This run is on the CPU: torch") for note in facts.notes)
+    assert any(note.startswith("This run is on the CPU: torch") for note in map(sentence_of, facts.findings))
     monkeypatch.setattr(torch.version, "cuda", None)
     assert "install a CUDA build of torch" in (why_no_gpu() or "")
 

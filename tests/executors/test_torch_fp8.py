@@ -17,6 +17,7 @@ from twinlens.errors import BadInput  # noqa: E402
 from twinlens.executors.torch import train  # noqa: E402
 from twinlens.executors.torch.ceiling.kernel import product  # noqa: E402
 from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
+from twinlens.reporting.wording.finding import sentence_of  # noqa: E402
 from twinlens.spec.precision import precision  # noqa: E402
 from twinlens.theory.layout import layout_of  # noqa: E402
 
@@ -55,7 +56,9 @@ def test_fp8_trains_by_the_recipe_that_the_record_declares_and_the_rest_in_bf16(
     with trainer._autocast():
         assert trainer._forward(input_ids=inputs, use_cache=False).logits.dtype == torch.bfloat16
     assert torch.isfinite(trainer.loss(inputs, targets))
-    assert any('graph = "compiled"' in note for note in facts.notes), "eager, casting costs more than fp8 gains"
+    assert any('graph = "compiled"' in note for note in map(sentence_of, facts.findings)), (
+        "eager, casting costs more than fp8 gains"
+    )
 
 
 def test_layers_whose_widths_do_not_divide_by_16_are_left_alone() -> None:

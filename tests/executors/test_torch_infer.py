@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from material import fixed, inference, measured, quiet, spec_of, training
+from twinlens.reporting.wording.finding import sentence_of
 from twinlens.testing.schedules import Timed
 
 torch = pytest.importorskip("torch", reason="needs the torch extra")
@@ -113,7 +114,7 @@ def test_a_trained_model_is_saved_and_served_with_its_own_weights(trained: str) 
     stored = load_file(Path(trained) / "model.safetensors")
     for name, held in server.model.state_dict().items():
         assert torch.equal(held, stored[name]), name
-    assert not any("random weights" in note for note in facts.notes)
+    assert not any("random weights" in note for note in map(sentence_of, facts.findings))
     fresh, random = opened()
     assert answer(server) != answer(fresh)
     assert facts.executor.value("model.weights_hash") != random.executor.value("model.weights_hash")
@@ -260,7 +261,9 @@ def test_where_fp32_does_not_fit_the_model_is_made_in_16_bits_and_fidelity_is_sa
     server, facts = opened(point={"precision": precision})
     assert made == [torch.bfloat16]
     assert not facts.fidelity
-    assert any(note.startswith("Fidelity was not measured: the fp32 weights") for note in facts.notes)
+    assert any(
+        note.startswith("Fidelity was not measured: the fp32 weights") for note in map(sentence_of, facts.findings)
+    )
     assert len(answer(server)[0]) == 6
     hashed = facts.executor.value("model.weights_hash")
     monkeypatch.setattr(infer, "free_bytes", lambda device: 40 * count)

@@ -22,6 +22,7 @@ from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
 from twinlens.measurement.facts.predicted_work import coverage_of, theory_of  # noqa: E402
 from twinlens.record.estimate import Estimate  # noqa: E402
 from twinlens.record.executor.facts import Facts  # noqa: E402
+from twinlens.reporting.wording.finding import sentence_of  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402
 from twinlens.stats.metrics.quality import fidelity  # noqa: E402
 from twinlens.stats.metrics.training import _efficiency  # noqa: E402
@@ -85,7 +86,9 @@ def test_a_small_deepseek_v3_in_int4_runs_and_says_what_its_kernel_could_not_do(
     _, facts = opened(inference, model=str(file), point={"precision": "int4-weight"})
     (weights,) = (check for check in facts.precision if check.tensor_class == "weights")
     assert (weights.observed, weights.verdict) == ("int4", "agrees"), weights.evidence
-    assert any("2 linear layers stay in bf16 (40 × 64)" in note for note in facts.notes), facts.notes
+    assert any("2 linear layers stay in bf16 (40 × 64)" in note for note in map(sentence_of, facts.findings)), (
+        facts.findings
+    )
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -127,7 +130,8 @@ def test_layers_a_kernel_cannot_do_stay_in_bf16_and_that_is_said() -> None:
     assert model.odd.weight.dtype == torch.bfloat16
     from twinlens.executors.torch.model.quantize import left_wide
 
-    said = left_wide(model, "int4-weight") or ""
+    left = left_wide(model, "int4-weight")
+    said = sentence_of(left) if left else ""
     assert said.startswith("1 linear layers stay in bf16 (40 × 64)")
     assert said.endswith("wants inputs that divide by 32 and outputs by 16.")
 

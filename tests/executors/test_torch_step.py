@@ -16,7 +16,7 @@ from twinlens.executors.torch import marks as clock_marks  # noqa: E402
 from twinlens.executors.torch import train  # noqa: E402
 from twinlens.executors.torch.ceiling import rates, timing  # noqa: E402
 from twinlens.executors.torch.ceiling.timing import captured, sustained, timed  # noqa: E402
-from twinlens.executors.torch.evidence.collect import launch_bound_note  # noqa: E402
+from twinlens.executors.torch.evidence.collect import launch_bound  # noqa: E402
 from twinlens.executors.torch.model import prefetch  # noqa: E402
 from twinlens.executors.torch.model.data import Batches  # noqa: E402
 from twinlens.executors.torch.model.prefetch import Ahead  # noqa: E402
@@ -104,10 +104,10 @@ def test_a_step_that_overflows_in_fp16_is_tagged_and_told(tmp_path: Path) -> Non
 
 
 def test_a_gpu_that_waits_for_launches_is_told_apart_from_one_that_computes() -> None:
-    assert launch_bound_note("decode", 0.6e-3, 1.0e-3) is None
-    assert (launch_bound_note("decode", 0.2e-3, 1.0e-3) or "").startswith(
-        "Launch-bound: one decode takes 1.00 ms and its kernels 0.20 ms of it"
-    )
+    assert launch_bound("decode", 0.6e-3, 1.0e-3) is None
+    bound = launch_bound("decode", 0.2e-3, 1.0e-3)
+    assert bound is not None
+    assert sentence_of(bound).startswith("Launch-bound: one decode takes 1.00 ms and its kernels 0.20 ms of it")
 
 
 def test_batches_drawn_ahead_are_those_drawn_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:

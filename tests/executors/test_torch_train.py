@@ -18,6 +18,7 @@ from twinlens.executors.torch.model.data import Batches  # noqa: E402
 from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
 from twinlens.measurement.facts.predicted_work import theory_of  # noqa: E402
 from twinlens.record.executor.facts import Facts  # noqa: E402
+from twinlens.reporting.wording.finding import sentence_of  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402
 from twinlens.stats.run_summary import summarise  # noqa: E402
 from twinlens.theory.flop import parameters, training_flop_per_token  # noqa: E402
@@ -219,7 +220,7 @@ def test_a_compiled_graph_trains_alike_is_looked_at_and_no_row_pays_for_compilin
     assert [one.tag for one in marks] == [None] * 3
     assert facts.executor.value("compiler.name") == "torch.compile (inductor)"
     assert facts.executor.value("kernels.graph_breaks") == {"count": 0, "reasons": []}
-    assert any("Compiling took" in note for note in facts.notes)
+    assert any("Compiling took" in note for note in map(sentence_of, facts.findings))
     assert "eager twin" in facts.work["counted_step_flop"].method
     (compute,) = (check for check in facts.precision if check.tensor_class == "compute")
     assert (compute.observed, compute.verdict) == ("fp32", "agrees")

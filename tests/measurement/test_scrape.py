@@ -238,9 +238,9 @@ def test_a_measured_run_has_its_servers_figures_and_says_that_they_are_of_anothe
     assert summary.metrics["server_running_mean"].value == 2.0
     assert summary.metrics["server_requests_agreement"].reason == "the server does not say it"
     counted = 1000 * (len(times) - 1)  # far from the client's two hundred, however many readings there were
-    told = [note for note in summary.notes if note.startswith("Server and client disagree")]
+    told = [one for one in summary.findings if one.code == "counts-disagree"]
     assert len(told) == 1
-    assert f"{counted:,} generated tokens at the server" in told[0]
+    assert told[0].numbers["server"] == counted
     assert "batching efficiency" in plain(metric_table(summary))
 
 

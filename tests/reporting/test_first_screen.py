@@ -179,8 +179,8 @@ def test_foreign_words_are_only_text(made: dict[str, Pair]) -> None:
     assert "\x1b" not in text
 
 
-def test_footnotes_are_numbered_and_those_that_differ_in_numbers_only_are_one() -> None:
+def test_footnotes_are_numbered_and_each_stands_once() -> None:
     notes = Footnotes()
-    marks = [notes.mark(said) for said in ("p50 of 13 rows", "no counter", "p99 of 13 rows", "no counter")]
-    assert marks == ["[1]", "[2]", "[1]", "[2]"]
-    assert notes.sentences() == ["pN of 13 rows", "no counter"]
+    marks = [notes.mark(said) for said in ("p50 needs 6 values", "no counter", "p99 needs 368 values", "no counter")]
+    assert marks == ["[1]", "[2]", "[3]", "[2]"]
+    assert notes.sentences() == ["p50 needs 6 values", "no counter", "p99 needs 368 values"]

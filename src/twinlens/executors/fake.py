@@ -24,6 +24,7 @@ from twinlens.executors.protocol import Rows, Say
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, declared, observed
+from twinlens.record.finding import Finding
 from twinlens.record.request import Request
 from twinlens.record.step import Marks
 from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
@@ -95,7 +96,7 @@ class _Laws:
             "software.framework.name": declared("fake", "executors/fake.py"),
         }
         work = {"weights_bytes": Estimate(1e6, "bytes", "a law of the fake executor", "modelled", n=1)}
-        return Facts(ExecutorRecord(said), work=work, memory=work, notes=("A fake executor: laws, not hardware.",))
+        return Facts(ExecutorRecord(said), work=work, memory=work, findings=(Finding("fake-executor", "notes"),))
 
 
 class FakeTrainer:

@@ -14,6 +14,7 @@ from twinlens.executors.options import refuse_unknown_options
 from twinlens.executors.protocol import Rows, Say
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord
+from twinlens.record.finding import Finding
 from twinlens.record.request import Request
 from twinlens.record.run import Run
 from twinlens.record.step import Marks
@@ -66,10 +67,10 @@ def _recorded(spec: RunSpec) -> Run:
 
 
 def _facts(run: Run) -> Facts:
-    note = f"Replayed from {run.id}, recorded {run.started_utc}; nothing was measured again."
+    replayed = Finding("replayed", "notes", "", {"run": run.id, "recorded_utc": run.started_utc})
     if run.facts is None:
-        return Facts(ExecutorRecord({}), notes=(note,))
-    return replace(run.facts, notes=(*run.facts.notes, note))
+        return Facts(ExecutorRecord({}), findings=(replayed,))
+    return replace(run.facts, findings=(*run.facts.findings, replayed))
 
 
 EXECUTOR = Executor(

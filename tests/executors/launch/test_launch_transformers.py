@@ -14,6 +14,7 @@ from twinlens.executors.launch.model_folder import model_folder
 from twinlens.executors.running import Running
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
+from twinlens.reporting.wording.finding import sentence_of
 from twinlens.schedule.content.words import WORDS
 from twinlens.spec.model.reference import any_model, load_model
 from twinlens.theory.flop import parameters
@@ -112,7 +113,7 @@ def test_a_real_server_is_driven_at_two_rates_by_poisson_load(
     assert executor.value("model.parameters") == parameters(load_model("tiny").shape).total
     assert "torch" in executor.value("software.libraries")
     assert server.process["resident_bytes"] > 100e6
-    assert any("weights are random" in note for note in first.facts.notes)
+    assert any("weights are random" in note for note in map(sentence_of, first.facts.findings))
 
 
 def test_a_local_folder_is_served_as_it_is(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

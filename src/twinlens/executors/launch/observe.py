@@ -18,6 +18,7 @@ from twinlens.executors.launch.recipe import Recipe, ServerOutput
 from twinlens.executors.running import Running
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck, declared, observed, unknown
+from twinlens.record.finding import Finding
 from twinlens.spec.precision import PRECISIONS, precision
 from twinlens.spec.study import RunSpec
 
@@ -41,7 +42,7 @@ def described(running: Running, recipe: Recipe, spec: RunSpec, python: str, fold
     said = recipe.facts(seen)
     said |= _stored(spec, folder)
     record = ExecutorRecord(_software(recipe, there, running)).merged(_model(spec, folder)).merged(said)
-    facts = Facts(record, precision=checks(spec, said), notes=(*_notes(recipe, folder), *map(_silence, silent)))
+    facts = Facts(record, precision=checks(spec, said), findings=(*_findings(recipe, folder), *map(_silence, silent)))
     return replace(running, process=looks, facts=facts)
 
 
@@ -153,20 +154,10 @@ def checks(spec: RunSpec, said: Mapping[str, Fact]) -> tuple[PrecisionCheck, ...
     return tuple(found)
 
 
-def _silence(path: str) -> str:
-    return f"The server did not answer {path.partition('?')[0]} in time: what stands only there is not in its record."
+def _silence(path: str) -> Finding:
+    return Finding("page-silent", "notes", path.partition("?")[0])
 
 
-def _notes(recipe: Recipe, folder: ModelFolder) -> tuple[str, ...]:
-    notes = []
-    if not recipe.tried:
-        notes.append(
-            f"The launcher of {recipe.name} was tested on recorded output only: check its flags and facts against "
-            "the log."
-        )
-    if folder.made:
-        notes.append(
-            "The weights are random: speed is as with trained ones of this shape, but answers mean nothing and loop, "
-            "and speculation looks better than it is."
-        )
-    return tuple(notes)
+def _findings(recipe: Recipe, folder: ModelFolder) -> tuple[Finding, ...]:
+    untried = [] if recipe.tried else [Finding("launcher-untried", "notes", recipe.name)]
+    return (*untried, *([Finding("random-weights-served", "notes")] if folder.made else []))

@@ -111,7 +111,8 @@ class LaunchedServer:
         if server.facts is None:
             return facts
         record = facts.executor.merged(server.facts.executor)
-        return replace(server.facts, executor=record, notes=(*server.facts.notes, *facts.notes))
+        findings = (*server.facts.findings, *facts.findings)
+        return replace(server.facts, executor=record, findings=findings)
 
     def play(self, schedule: Schedule, rows: Rows) -> None:
         self._client.play(schedule, rows)

@@ -24,6 +24,7 @@ from twinlens.executors.registry import server_words
 from twinlens.executors.settings_text import flat, plain
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, declared, observed, unknown
+from twinlens.record.finding import Finding
 from twinlens.record.request import Request
 from twinlens.record.trust.foreign_text import all_whole
 from twinlens.schedule.content.prompt import Words
@@ -86,7 +87,7 @@ def facts_of(target: Target, found: Discovery, spec: RunSpec) -> Facts:
     for key, value in _settings(found.about).items():
         said[key] = declared(value, "/server_info")
     free = isinstance(spec.workload, InferenceWorkload) and isinstance(spec.workload.output_tokens, Free)
-    return Facts(ExecutorRecord(said), notes=_notes(found, free))
+    return Facts(ExecutorRecord(said), findings=_findings(found, free))
 
 
 def reachable(target: Target) -> Address:
@@ -221,29 +222,20 @@ def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
     return {field: value for field, value in found.items() if value is not None}
 
 
-def _notes(found: Discovery, free: bool) -> tuple[str, ...]:
-    notes = [] if found.row is None and not free else [_FREE if free else _length_note(found)]
+def _findings(found: Discovery, free: bool) -> tuple[Finding, ...]:
+    """What a reader must know of this server beside the numbers."""
+    said = [] if found.row is None and not free else [Finding("length-free", "notes") if free else _length(found)]
     if found.in_one_piece:
-        notes.append(
-            "The server does not stream: it answered stream=true with one piece of JSON, so the time to first token is "
-            "that of the whole answer."
-        )
+        said.append(Finding("not-streamed", "notes"))
     elif found.row is not None and not found.has_usage:
-        notes.append(
-            "The server sends no usage while it streams: tokens are counted by chunks, or by the limit reached."
-        )
+        said.append(Finding("no-usage-streamed", "notes"))
     if found.row is not None and not found.has_stamps:
-        notes.append("No receive stamps of the kernel here: times are those at which the client read.")
-    return tuple(notes)
+        said.append(Finding("no-kernel-stamps", "notes"))
+    return tuple(said)
 
 
-_FREE = "Answers are as long as the model likes: tokens are counted as they came, and another server may do other work."
-
-
-def _length_note(found: Discovery) -> str:
+def _length(found: Discovery) -> Finding:
     if not found.forces_length:
-        return "The server forbids forced lengths: an answer that ends by itself before its limit counts as cut off."
-    asked = "Requests carry ignore_eos and min_tokens, which ask for answers of the full length"
-    if found.row is not None and found.row.outcome == "cut_off":
-        return f"{asked}, and the server takes these fields and does not heed them: a short answer counts as cut off."
-    return f"{asked}; one that ends sooner counts as cut off."
+        return Finding("length-forbidden", "notes")
+    is_heeded = found.row is None or found.row.outcome != "cut_off"
+    return Finding("length-forced", "notes", "", {"heeded": is_heeded})

@@ -33,6 +33,7 @@ from twinlens.executors.torch.model.quantize import apply_precision, left_wide
 from twinlens.executors.torch.options import TorchOptions
 from twinlens.executors.torch.train import refuse_unsupported
 from twinlens.record.executor.facts import Facts
+from twinlens.record.finding import Finding
 from twinlens.record.request import Request
 from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
 from twinlens.spec.model.reference import ModelRef
@@ -60,7 +61,7 @@ class TorchServer:
         ref = spec.model.known()
         check_data(workload.data, ref)
         self.ref, self.is_vision = ref, ref.shape.family != "decoder"
-        self.notes: list[str] = []
+        self.findings: list[Finding] = []
         self.made_in = self._made_in(ref)
         model = build_model(ref, self.options.attention, spec.protocol.seed, self.device, self.made_in).eval()
         if self.is_vision:
@@ -74,7 +75,7 @@ class TorchServer:
         say(f"making it {spec.point.precision}")
         self.model = apply_precision(model, spec.point.precision)
         if left := left_wide(self.model, spec.point.precision):
-            self.notes.append(left)
+            self.findings.append(left)
         self.layout = _layout(spec, self.device)
         if self.layout == "column":
             transpose_storage(self.model)
@@ -120,10 +121,8 @@ class TorchServer:
         if wants_reference and needed < _MOST_OF * free_bytes(self.device):
             return torch.float32
         if wants_reference:
-            self.notes.append(
-                f"Fidelity was not measured: the fp32 weights to compare with ({needed / 1e9:.0f} GB) do not fit "
-                f"into what {self.device} has free, so the model was made in 16 bits."
-            )
+            numbers = {"needed_bytes": needed, "device": str(self.device)}
+            self.findings.append(Finding("fidelity-not-compared", "notes", "", numbers))
         return _half(self.spec)
 
     def _answer(self, upcoming: tuple[ScheduledRequest, ...], origin_ns: int) -> list[Request]:

@@ -21,7 +21,7 @@ from twinlens.executors.torch.evidence.fidelity import fidelity_rows
 from twinlens.executors.torch.evidence.flop import counted_flop
 from twinlens.executors.torch.evidence.graph import graph_facts, start_counting
 from twinlens.executors.torch.evidence.memory import bytes_of, forget_peak, saved_activations, state_memory
-from twinlens.executors.torch.evidence.software import notes_on, software, transformers_version
+from twinlens.executors.torch.evidence.software import findings_on, software, transformers_version
 from twinlens.executors.torch.evidence.subject import OpenServer, OpenTrainer
 from twinlens.executors.torch.evidence.tf32 import Product, fp32_computed_in, products_seen, tf32_by_name
 from twinlens.executors.torch.evidence.trace import without_width
@@ -30,6 +30,7 @@ from twinlens.executors.torch.options import TorchOptions
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.executor.record import ExecutorRecord, PrecisionCheck, declared, observed
+from twinlens.record.finding import Finding
 from twinlens.spec.precision import BITS, Precision
 from twinlens.spec.study import RunSpec
 from twinlens.units import BYTES, COUNT, FLOP
@@ -64,9 +65,9 @@ def training_facts(trainer: OpenTrainer, say: Say) -> Facts:
         synchronize(device)
 
     flop = counted_flop(one_pass)
-    notes = notes_on(spec, trainer.ref, regime, device)
+    findings = findings_on(spec, trainer.ref, regime, device)
     if trainer.options.is_compiled:
-        notes.append(_compiled(one_pass, say, trainer.compile))
+        findings.append(_compiled(one_pass, say, trainer.compile))
     kernels = kernels_seen(one_pass, device)
     trainer.optimizer.zero_grad(set_to_none=True)
     _set_rates(trainer.optimizer, rates)
@@ -99,7 +100,7 @@ def training_facts(trainer: OpenTrainer, say: Say) -> Facts:
         ceilings=ceilings,
         memory=memory,
         entropy_rate_nats=trainer.batches.entropy_rate_nats,
-        notes=tuple(notes),
+        findings=tuple(findings),
     )
 
 
@@ -109,7 +110,7 @@ def inference_facts(
     """A first answer under the counters and the profiler, the distance from fp32, then the ceilings."""
     say("taking evidence")
     spec, device, regime = server.spec, server.device, server.spec.precision
-    notes = [*notes_on(spec, server.ref, regime, device), *server.notes]
+    findings = [*findings_on(spec, server.ref, regime, device), *server.findings]
     eager, timed = _phases(server)
     products: dict[str, Counter[Product]] = {}
     # The cache is allocated in here: in the mode that the run itself uses, or the run could not write to it.
@@ -119,10 +120,10 @@ def inference_facts(
                 call()
         flop = {f"counted_{name}_flop": counted_flop(call) for name, call in eager.items()}
         if server.options.is_compiled:
-            notes.append(_compiled(list(timed.values())[-1], say))
+            findings.append(_compiled(list(timed.values())[-1], say))
         kernels = {name: kernels_seen(call, device) for name, call in timed.items()}
-    if note := _launch_bound(server, timed, kernels):
-        notes.append(note)
+    if bound := _launch_bound(server, timed, kernels):
+        findings.append(bound)
     kv = server.generation.cache_tensors() if server.generation else []
     resident = resident_formats(server.model, kv_tensors=kv)
     checks = _checks(regime, "inference", resident, kernels, products, device)
@@ -160,13 +161,19 @@ def inference_facts(
     said |= graph_facts(server.options.graph, device, serving=True)
     forget_peak(device)
     return Facts(
-        ExecutorRecord(said), checks, work=work, ceilings=ceilings, memory=memory, fidelity=fidelity, notes=tuple(notes)
+        ExecutorRecord(said),
+        checks,
+        work=work,
+        ceilings=ceilings,
+        memory=memory,
+        fidelity=fidelity,
+        findings=tuple(findings),
     )
 
 
 def _launch_bound(
     server: OpenServer, timed: Mapping[str, Callable[[], Any]], kernels: Mapping[str, Sequence[Kernel]]
-) -> str | None:
+) -> Finding | None:
     """What a reader must know where a GPU mostly waits for the processor that gives it its work."""
     name = list(timed)[-1]
     busy_s = sum(kernel.self_time_s for kernel in kernels[name] if kernel.on_device)
@@ -180,20 +187,17 @@ def _launch_bound(
             timed[name]()
             synchronize(server.device)
             took.append(time.perf_counter() - begin_s)
-    return launch_bound_note(name, busy_s, min(took))
+    return launch_bound(name, busy_s, min(took))
 
 
-def launch_bound_note(phase: str, busy_s: float, took_s: float) -> str | None:
-    """The sentence, where kernels take less than half of the time a phase takes."""
+def launch_bound(phase: str, busy_s: float, took_s: float) -> Finding | None:
+    """The finding, where kernels take less than half of the time a phase takes."""
     if busy_s >= _LEAST_BUSY * took_s:
         return None
-    return (
-        f"Launch-bound: one {phase} takes {1e3 * took_s:.2f} ms and its kernels {1e3 * busy_s:.2f} ms of it, so this "
-        'measures how fast the processor launches kernels; executor.options.graph = "compiled" captures them.'
-    )
+    return Finding("launch-bound", "notes", phase, {"took_s": took_s, "busy_s": busy_s})
 
 
-def _compiled(call: Callable[[], Any], say: Say, make: Callable[[], None] | None = None) -> str:
+def _compiled(call: Callable[[], Any], say: Say, make: Callable[[], None] | None = None) -> Finding:
     """Compile, run until graphs are recorded, and say how long that took: no row pays for it."""
     say("compiling")
     start_counting()
@@ -203,7 +207,7 @@ def _compiled(call: Callable[[], Any], say: Say, make: Callable[[], None] | None
     for _ in range(_WARM_CALLS):
         call()
     took_s = time.perf_counter() - begin_s
-    return f"Compiling took {took_s:.1f} s before the first row; counted FLOP are those of the same model run eagerly."
+    return Finding("compiled-first", "notes", "", {"took_s": took_s})
 
 
 def _phases(server: OpenServer) -> tuple[dict[str, Callable[[], Any]], dict[str, Callable[[], Any]]]:

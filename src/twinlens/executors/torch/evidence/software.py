@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import torch
 
-from twinlens.executors.torch.device import auto_note
+from twinlens.executors.torch.device import why_no_gpu
 from twinlens.executors.torch.evidence.device_facts import device_facts
 from twinlens.executors.torch.evidence.facts import Kernel, framework_facts, longest
 from twinlens.executors.torch.model.build import weights_hash
 from twinlens.executors.torch.options import TorchOptions
 from twinlens.record.executor.record import Fact, PrecisionCheck, declared, observed
+from twinlens.record.finding import Finding
 from twinlens.spec.model.reference import ModelRef
 from twinlens.spec.precision import Precision
 from twinlens.spec.study import RunSpec
@@ -74,21 +75,17 @@ def transformers_version() -> Fact:
     return observed(transformers.__version__, "transformers.__version__")
 
 
-def notes_on(spec: RunSpec, ref: ModelRef, regime: Precision, device: torch.device) -> list[str]:
-    """Sentences a reader must see beside the numbers."""
-    notes = [note] if (note := auto_note(spec.executor.device)) else []
+def findings_on(spec: RunSpec, ref: ModelRef, regime: Precision, device: torch.device) -> list[Finding]:
+    """What a reader must know beside the numbers."""
+    reason = why_no_gpu() if spec.executor.device == "auto" else None
+    found = [Finding("on-cpu", "notes", "", {"reason": reason})] if reason else []
     if ref.folder is None:
-        notes.append(
-            f"{ref.name} has random weights made from its config: speed and memory do not depend on their values, "
-            "but fidelity figures say how the arithmetic differs, not what a trained model would lose."
-        )
+        found.append(Finding("random-weights", "notes", ref.name))
     if regime.name == "fp8" and spec.lens == "training" and not TorchOptions.of(spec.executor.options).is_compiled:
-        notes.append(
-            'fp8 training run eagerly casts slower than it multiplies: executor.options.graph = "compiled" is its way.'
-        )
+        found.append(Finding("fp8-eager", "notes"))
     if regime.name == "fp16" and device.type == "cpu":
-        notes.append("fp16 on this CPU is emulated: expect it to be slower than fp32.")
-    return notes
+        found.append(Finding("fp16-emulated", "notes"))
+    return found
 
 
 def _synchronisation(spec: RunSpec, device: torch.device) -> str:

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from twinlens.executors.torch.options import TorchOptions
+from twinlens.record.finding import Finding
 from twinlens.spec.model.reference import ModelRef
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
@@ -71,7 +72,7 @@ class OpenServer(Protocol):
     dtype: torch.dtype
     made_in: torch.dtype
     layout: str
-    notes: list[str]
+    findings: list[Finding]
     is_vision: bool
     images: torch.Tensor
     forward: Any

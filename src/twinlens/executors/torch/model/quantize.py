@@ -16,6 +16,7 @@ from torch import nn
 
 from twinlens.errors import BadInput
 from twinlens.executors.torch.model.experts import fused_experts, split_experts
+from twinlens.record.finding import Finding
 
 _GROUP = 32
 
@@ -128,7 +129,7 @@ def apply_precision(model: nn.Module, name: str) -> nn.Module:
     return _replace_linears(_cast(model, torch.bfloat16), layer, name)
 
 
-def left_wide(model: nn.Module, name: str) -> str | None:
+def left_wide(model: nn.Module, name: str) -> Finding | None:
     """What a reader must know of linear layers that the kernel cannot do and that stay in bf16."""
     if name not in _LAYERS:
         return None
@@ -138,10 +139,8 @@ def left_wide(model: nn.Module, name: str) -> str | None:
         return None
     sizes = sorted({f"{m.out_features} × {m.in_features}" for m in linears})
     need_in, need_out = _LAYERS[name].widths
-    return (
-        f"{len(linears)} linear layers stay in bf16 ({', '.join(sizes[:4])}): the {name} kernel wants inputs that "
-        f"divide by {need_in}" + (f" and outputs by {need_out}." if need_out > 1 else ".")
-    )
+    numbers = {"layers": len(linears), "sizes": sizes[:4], "divide_in": need_in, "divide_out": need_out}
+    return Finding("layers-left-wide", "notes", name, numbers)
 
 
 def _refuse_experts_of_unknown_kind(model: nn.Module, name: str) -> None:
