@@ -120,3 +120,10 @@ def test_the_precision_of_a_server_that_is_up_is_its_own() -> None:
             study_of(inference(kind), "point.precision=as-served")
     with pytest.raises(BadInput, match="does not exist for training"):
         study_of(training("torch"), "point.precision=as-served")
+
+
+def test_a_point_says_in_a_few_words_how_hard() -> None:
+    labels = [run.point.label for run in load("chat").point_runs()]
+    assert labels == ["bf16 at 2/s", "bf16 at 4/s", "bf16 at 8/s"]
+    assert study_of(inference("fake", point={"concurrency": 4})).point.label == "fp32 4 in flight"
+    assert study_of(training("fake")).point.label == "fp32"

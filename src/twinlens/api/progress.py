@@ -69,7 +69,7 @@ class _Pace:
         return time.monotonic() - self._begin_s
 
     def words(self, event: Event) -> str:
-        return f"{self._title} {event.number}/{event.total} {event.run.point.precision}: {event.phrase}"
+        return f"{self._title} {event.number}/{event.total} {event.run.point.label}: {event.phrase}"
 
     def share(self, event: Event) -> float:
         return (event.number - 1 + event.share) / event.total

@@ -13,6 +13,7 @@ from twinlens.measurement.preflight.check import Check
 from twinlens.reporting.load_kind import policy_of
 from twinlens.spec.load import dump, load
 from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.units import show
 
 
@@ -56,7 +57,8 @@ def _name(spec: RunSpec) -> str:
     if spec.lens == "training":
         return spec.point.precision
     policy = policy_of(spec.point.model_dump(exclude_none=True))
-    return f"{spec.point.precision}, {policy or f'batch {spec.point.batch}'}"
+    is_served = isinstance(spec.workload, InferenceWorkload) and spec.workload.arrival.kind != "lockstep"
+    return ", ".join(filter(None, [spec.point.label, policy or ("" if is_served else f"batch {spec.point.batch}")]))
 
 
 def _planned(found: Check) -> str:

@@ -33,3 +33,10 @@ class Point(Spec):
     admission: Literal["static", "dynamic", "continuous"] | None = None
     timeout_s: PositiveFloat | None = None
     in_flight: PositiveInt | None = None
+
+    @property
+    def label(self) -> str:
+        """Its precision and how hard, in a few words: "bf16 at 4/s"."""
+        hard = [f"at {self.rate_per_s:g}/s"] if self.rate_per_s is not None else []
+        hard += [f"{self.concurrency} in flight"] if self.concurrency is not None else []
+        return " ".join([self.precision, *hard])
