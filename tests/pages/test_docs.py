@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from twinlens.cli.main import app
@@ -51,6 +52,20 @@ def test_every_word_the_docs_ask_to_explain_has_a_page(path: Path) -> None:
             assert find(word.strip('"')).text
 
 
+OPTIONS = {
+    name: {word for one in command.params for word in one.opts}
+    for name, command in get_command(app).commands.items()  # type: ignore[attr-defined]
+}
+
+
+@pytest.mark.parametrize("path", [*DOCS, ROOT / "README.md"], ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_the_console_blocks_give_verbs_only_options_that_they_have(path: Path) -> None:
+    for body in _fenced(path.read_text(encoding="utf-8"), "console"):
+        for verb, rest in re.findall(r"^\$ twinlens ([a-z]+)(.*)", body, re.MULTILINE):
+            given = set(re.findall(r"(?<=\s)--?[a-z][\w-]*", re.split(r" [#|>] ?", rest)[0]))
+            assert given <= OPTIONS[verb] | {"-h", "--help"}, (verb, given)
+
+
 @pytest.mark.parametrize("text", _fenced(TUTORIAL, "toml"))
 def test_the_specs_of_the_tutorial_are_valid_and_small(text: str) -> None:
     study = parse(tomllib.loads(text))
@@ -65,6 +80,16 @@ def test_the_tutorial_shows_the_error_that_the_program_gives(tmp_path: Path, mon
     result = CliRunner().invoke(app, lines[0].removeprefix("$ twinlens ").split())
     assert result.exit_code == 2
     assert result.stderr.strip() == lines[1]
+
+
+def test_the_list_of_decisions_and_the_index_of_results_are_whole() -> None:
+    decisions = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("*.md"))
+    listed = re.findall(r"\(decisions/([^)]+)\)", (ROOT / "docs" / "README.md").read_text(encoding="utf-8"))
+    assert [name for name in listed if name] == decisions
+    assert len({name[:4] for name in decisions}) == len(decisions), "a number stands for one decision"
+    index = (ROOT / "docs" / "results" / "README.md").read_text(encoding="utf-8")
+    for path in (ROOT / "docs" / "results").iterdir():
+        assert path.name == "README.md" or f"({path.name}" in index, path.name
 
 
 def test_the_page_on_formats_names_every_column_on_disk() -> None:
