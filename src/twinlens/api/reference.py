@@ -6,6 +6,8 @@ import builtins
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from twinlens.errors import BadInput
+
 if TYPE_CHECKING:
     from twinlens.measurement.machine.probe import Probe
 
@@ -28,10 +30,21 @@ def list(kind: str = "kinds", out: str | Path = "runs") -> builtins.list[dict[st
 
 
 def explain(word: str | None = None) -> str:
-    """The page of a metric, label, finding, error or term, as Markdown; without a word the list of all pages.
+    """The page of a metric, label, finding, error or term, of a field of a spec or of an option of an executor, as
+    Markdown; without a word the list of all pages.
 
-    Raises BadInput with the nearest word.
+    Raises BadInput (TL212) with the nearest word.
     """
-    from twinlens.pages import find, index
+    from twinlens.pages import find, index, refusal
+    from twinlens.reporting.reference.page import field_page, field_paths, field_words
 
-    return index() if word is None else find(word).text
+    if word is None:
+        return f"{index()}\nAlso every field of a spec and every option of an executor: `twinlens list fields`.\n"
+    try:
+        text = find(word).text
+    except BadInput:
+        if (own := field_page(word)) is not None:
+            return own
+        raise refusal(word, field_words()) from None
+    paths = [f"`twinlens explain {path}`" for path in field_paths(word) if path.casefold() != word.strip().casefold()]
+    return f"{text}\nAs a field of a spec: {', '.join(paths)}\n" if paths else text

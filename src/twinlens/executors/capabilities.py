@@ -28,12 +28,14 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 class Option:
     """One field of `[executor.options]`. `choices`: the values it takes; empty where the executor checks them itself.
 
-    `tunes`: a value other than the default makes the stack another one than its makers ship.
+    `tunes`: a value other than the default makes the stack another one than its makers ship. `description`: one
+    sentence, for `twinlens explain NAME`.
     """
 
     default: Any = None
     choices: tuple[str, ...] = ()
     tunes: bool = False
+    description: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,7 @@
 """A machine whose truth is known: laws instead of hardware, so that every layer above can be checked against them.
 
-Options (all optional, in `[executor.options]`):
-  training: `step_s` (0.1) split 5/30/55/10 over data/forward/backward/optimize; `warmup_steps` (0) decaying from
-  `warmup_factor` (3); `drift` (0: relative slow-down over 1000 steps); `throttle_at` (step), `throttle_factor` (1.1);
-  `loss_from`, `loss_to`, `loss_steps` (an exponential).
-  inference: prefill `a_s + b_s·tokens`; one decode step `max(c_s, d_s·batch)`.
-  both: `noise` (0: CV of a lognormal), `stall_at` (row) and `stall_s`, `fail_at` (row: raises), `pace` (0: virtual
-  time; 1: really sleeps, for tests of interruption).
+A training step takes `step_s`, split 5/30/55/10 over data, forward, backward and optimize; a prefill
+`a_s + b_s·tokens`, and a decode step `max(c_s, d_s·batch)`.
 """
 
 from __future__ import annotations
@@ -31,26 +26,27 @@ from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import Images, InferenceWorkload, TrainingWorkload
 
-_DEFAULTS: dict[str, float] = {
-    "step_s": 0.1,
-    "warmup_steps": 0,
-    "warmup_factor": 3.0,
-    "drift": 0.0,
-    "throttle_at": math.inf,
-    "throttle_factor": 1.1,
-    "loss_from": 6.0,
-    "loss_to": 2.0,
-    "loss_steps": 100.0,
-    "a_s": 0.01,
-    "b_s": 1e-4,
-    "c_s": 0.01,
-    "d_s": 0.002,
-    "noise": 0.0,
-    "stall_at": math.inf,
-    "stall_s": 5.0,
-    "fail_at": math.inf,
-    "pace": 0,
+OPTIONS: dict[str, Option] = {
+    "step_s": Option(0.1, description="Seconds of a training step."),
+    "warmup_steps": Option(0, description="Steps until the first, slow ones have decayed."),
+    "warmup_factor": Option(3.0, description="How much slower the first step is."),
+    "drift": Option(0.0, description="The relative slow-down over 1000 steps."),
+    "throttle_at": Option(math.inf, description="The row from which it is slower."),
+    "throttle_factor": Option(1.1, description="How much slower it is from there."),
+    "loss_from": Option(6.0, description="The loss at the first step."),
+    "loss_to": Option(2.0, description="The loss after many steps."),
+    "loss_steps": Option(100.0, description="The steps in which the loss falls by a factor e."),
+    "a_s": Option(0.01, description="Seconds of a prefill, whatever its length."),
+    "b_s": Option(1e-4, description="Seconds of a prefill per token."),
+    "c_s": Option(0.01, description="The least seconds of a decode step."),
+    "d_s": Option(0.002, description="Seconds of a decode step per request of its batch."),
+    "noise": Option(0.0, description="The coefficient of variation of a lognormal noise."),
+    "stall_at": Option(math.inf, description="The row at which it stands still."),
+    "stall_s": Option(5.0, description="How long it stands still."),
+    "fail_at": Option(math.inf, description="The row at which it fails."),
+    "pace": Option(0, description="Whether it sleeps: 0 is virtual time, 1 real time."),
 }
+_DEFAULTS: dict[str, float] = {name: option.default for name, option in OPTIONS.items()}
 _SPLIT = {"data": 0.05, "forward": 0.30, "backward": 0.55, "optimize": 0.10}
 
 
@@ -179,7 +175,7 @@ EXECUTOR = Executor(
     Capabilities(
         families=ALL_FAMILIES,
         arrivals=ALL_ARRIVALS,
-        options={name: Option(value) for name, value in _DEFAULTS.items()},
+        options=OPTIONS,
     ),
     trainer=FakeTrainer,
     server=FakeServer,

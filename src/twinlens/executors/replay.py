@@ -78,7 +78,7 @@ EXECUTOR = Executor(
         runs="recorded",
         families=ALL_FAMILIES,
         arrivals=ALL_ARRIVALS,
-        options={"run": Option("")},
+        options={"run": Option("", description="The folder of the recorded run.")},
     ),
     trainer=ReplayTrainer,
     server=ReplayServer,

@@ -6,6 +6,7 @@ matter whose `also:` line names the other words it answers to, then `# Title`, t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -39,7 +40,13 @@ def find(word: str) -> Page:
         found = index.get(asked) or index.get(_plain(asked))
         if found is not None:
             return found
-    raise BadInput(f"there is no page for {asked[:60]!r}; {nearest(_plain(asked), _words())}", code="TL212")
+    raise refusal(word)
+
+
+def refusal(word: str, more: Iterable[str] = ()) -> BadInput:
+    """The error for a word without a page, which names the nearest one; `more`: words that others have pages for."""
+    known = dict.fromkeys((*_words(), *more))
+    return BadInput(f"there is no page for {word.strip()[:60]!r}; {nearest(_plain(word), known)}", code="TL212")
 
 
 def names(kind: Kind) -> tuple[str, ...]:

@@ -112,6 +112,15 @@ def _examples(_: Path) -> list[Row]:
     return [{"example": one.name, "group": one.group, "about": one.about} for one in examples()]
 
 
+def _fields(_: Path) -> list[Row]:
+    from twinlens.reporting.reference.option import option_rows
+    from twinlens.spec.field import spec_fields
+
+    rows = [*((one.path, one.default, one.description) for one in spec_fields() if one.type != "table")]
+    rows += [(one.path, one.default, one.description) for one in option_rows()]
+    return [{"field": path, "default": default, "means": said} for path, default, said in rows]
+
+
 def _runs(out: Path) -> list[Row]:
     from twinlens.record.store import read_run
 
@@ -135,5 +144,6 @@ _KINDS: dict[str, Callable[[Path], list[Row]]] = {
     "metrics": _metrics,
     "devices": _devices,
     "examples": _examples,
+    "fields": _fields,
     "runs": _runs,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from twinlens.spec.frozen import Spec
 
@@ -15,24 +15,43 @@ POLICY_FIELDS = {"static": ("batch",), "dynamic": ("batch", "timeout_s"), "conti
 class Point(Spec):
     """An operating point.
 
-    `batch`: requests run together (inference). `microbatch`: sequences or images per forward pass (training; None:
-    the whole global batch at once; smaller means gradient accumulation).
-
-    `rate_per_s`: arrivals per second of an open loop (of sessions, where the workload has them). `concurrency`:
-    requests in flight of a closed loop. `admission`: how requests are held back in front of the server, to compare
-    ways of batching: "static" (wait for `batch` of them, then for all their answers), "dynamic" (the same, but wait
-    at most `timeout_s` for a batch to fill) or "continuous" (send at once, at most `in_flight` at a time). Where
-    `admission` is swept, each policy gets its own of these fields and the others are left out of its points.
+    `admission`: "static" waits for `batch` requests, then for all their answers; "dynamic" does the same, but waits at
+    most `timeout_s` for a batch to fill; "continuous" sends at once, at most `in_flight` at a time. Where `admission`
+    is swept, each policy gets its own of these fields and the others are left out of its points.
     """
 
-    precision: str = "fp32"
-    batch: PositiveInt = 1
-    microbatch: PositiveInt | None = None
-    rate_per_s: PositiveFloat | None = None
-    concurrency: PositiveInt | None = None
-    admission: Literal["static", "dynamic", "continuous"] | None = None
-    timeout_s: PositiveFloat | None = None
-    in_flight: PositiveInt | None = None
+    precision: str = Field(
+        "fp32",
+        description="The number formats of weights, activations and the rest, by one name: `twinlens list precisions`.",
+    )
+    batch: PositiveInt = Field(
+        1,
+        description="Requests run together in lockstep, or held for each other by a static or dynamic admission.",
+    )
+    microbatch: PositiveInt | None = Field(
+        None,
+        description="Sequences or images per forward pass of training; fewer than the global batch means accumulation.",
+        examples=[2],
+    )
+    rate_per_s: PositiveFloat | None = Field(
+        None,
+        description="Arrivals (of sessions, if any) per second, where they are constant, poisson or gamma.",
+        examples=[4.0],
+    )
+    concurrency: PositiveInt | None = Field(
+        None, description="Requests in flight of a closed loop (closed arrivals).", examples=[16]
+    )
+    admission: Literal["static", "dynamic", "continuous"] | None = Field(
+        None,
+        description="How requests are held back in front of the server, to compare ways of batching.",
+        examples=["continuous"],
+    )
+    timeout_s: PositiveFloat | None = Field(
+        None, description="How long the dynamic admission policy waits at most for a batch to fill.", examples=[0.05]
+    )
+    in_flight: PositiveInt | None = Field(
+        None, description="How many requests the continuous admission policy lets out at a time.", examples=[8]
+    )
 
     @property
     def label(self) -> str:

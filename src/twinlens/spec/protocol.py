@@ -12,51 +12,76 @@ from twinlens.spec.frozen import Spec
 class Tolerance(Spec):
     """The go / no-go gate of a lower precision against fp32 on the same prompts."""
 
-    top1_agreement: Annotated[float, Field(ge=0, le=1)] = 0.95
-    kl_nats: PositiveFloat = 0.05
-    perplexity_change: PositiveFloat = 0.02
+    top1_agreement: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.95, description="The least share of tokens on which a lower precision agrees with fp32."
+    )
+    kl_nats: PositiveFloat = Field(
+        0.05, description="The most mean Kullback–Leibler divergence from fp32, in nats per token."
+    )
+    perplexity_change: PositiveFloat = Field(0.02, description="The most relative change of perplexity against fp32.")
 
 
 class Stall(Spec):
     """A fault injected into a launched server: it is paused `at_s` into the load, and continues `for_s` later."""
 
-    at_s: NonNegativeFloat
-    for_s: PositiveFloat
+    at_s: NonNegativeFloat = Field(
+        description="How long after the first request the server is paused.", examples=[10.0]
+    )
+    for_s: PositiveFloat = Field(description="How long it stays paused.", examples=[2.0])
 
 
 class Protocol(Spec):
-    """`duration_s`: how long rows are taken, warm-up included. `min_rows`: go on for up to
-    three durations and ten seconds until there are as many rows.
+    """How a run is measured.
 
-    `steady_s`: the shortest window that may be called steady (heat and governors need minutes on a GPU: ask for 600
-    there). `extend`: how often a run that is not steady may be doubled. `repeats`: fresh processes per operating
-    point. `isolate`: a process of its own for each run (False: in this process, for notebooks and tests).
-    `retakes`: how often a run that others disturbed in passing is taken again (all attempts are kept).
-    `guards`: see whether a server over HTTP caches, miscounts, changes or shortens answers under load; asks afterwards.
-    `telemetry_s`: time between samples of the machine, and of a server's own metrics (there half a second at least).
-    `ceilings`: measure this machine's rates beside each run.
-    `stall`: pause the server during the load; for launched servers only.
-    `hopeless_s`: a run under load is given up when nothing but the same failure has come for so long (0: never).
-    `pairing`: "slices": the points of a repeat are up together and work in turns, `slice_s` seconds at a time, one at
-    any moment, so that what disturbs the machine meets all of them and their ratios stand. `duration_s` is then the
-    working time of each point, and neither `extend` nor `retakes` applies. A slice is as many whole rows as fill it; of
-    a closed loop it is requests in whole waves, and is over when the last has ended.
+    `pairing`: with "slices" the points of a repeat work `slice_s` seconds at a time, one at any moment, so that what
+    disturbs the machine meets all of them. `duration_s` is then the working time of each point, and neither `extend`
+    nor `retakes` applies. A slice is as many whole rows as fill it; of a closed loop it is requests in whole waves, and
+    is over when the last has ended.
     """
 
-    warmup: Literal["auto"] = "auto"
-    duration_s: PositiveFloat = 60.0
-    min_rows: PositiveInt = 30
-    steady_s: NonNegativeFloat = 30.0
-    extend: NonNegativeInt = 1
-    repeats: PositiveInt = 3
-    retakes: NonNegativeInt = 1
-    seed: NonNegativeInt = 0
-    isolate: bool = True
-    telemetry_s: PositiveFloat = 0.5
-    ceilings: bool = True
-    guards: bool = False
-    tolerance: Tolerance = Tolerance()
-    stall: Stall | None = None
-    hopeless_s: NonNegativeFloat = 10.0
-    pairing: Literal["none", "slices"] = "none"
-    slice_s: PositiveFloat = 0.5
+    warmup: Literal["auto"] = Field(
+        "auto", description='How warm-up ends; "auto" is the only rule: when the level is first reached.'
+    )
+    duration_s: PositiveFloat = Field(60.0, description="How long rows are taken, warm-up included.")
+    min_rows: PositiveInt = Field(
+        30,
+        description="The least number of rows, waited for up to three durations and ten seconds.",
+    )
+    steady_s: NonNegativeFloat = Field(
+        30.0,
+        description="The shortest window that may be called steady; a GPU needs minutes, so ask for 600 there.",
+    )
+    extend: NonNegativeInt = Field(1, description="How often the duration of a run that is not steady may be doubled.")
+    repeats: PositiveInt = Field(
+        3, description="Fresh processes per operating point; three or more give intervals over runs."
+    )
+    retakes: NonNegativeInt = Field(
+        1, description="How often a run that others disturbed in passing is taken again; all attempts are kept."
+    )
+    seed: NonNegativeInt = Field(0, description="The seed of weights, data, prompts and the order of runs.")
+    isolate: bool = Field(
+        True, description="Run each repeat in a process of its own; false runs it in this one, for notebooks and tests."
+    )
+    telemetry_s: PositiveFloat = Field(
+        0.5,
+        description="The time between samples of the machine, and of a server's own metrics (at least 0.5).",
+    )
+    ceilings: bool = Field(True, description="Measure the rates of this machine beside each run.")
+    guards: bool = Field(
+        False, description="See whether a server over HTTP caches, miscounts, changes or shortens answers under load."
+    )
+    tolerance: Tolerance = Field(Tolerance(), description="The limits of the go / no-go gate of a lower precision.")
+    stall: Stall | None = Field(
+        None,
+        examples=[{"at_s": 10.0, "for_s": 2.0}],
+        description="Pause the server during the load, to see what a client reports of it; for launched servers only.",
+    )
+    hopeless_s: NonNegativeFloat = Field(
+        10.0,
+        description="Give up a run under load when nothing but the same failure has come for so long; 0 never does.",
+    )
+    pairing: Literal["none", "slices"] = Field(
+        "none",
+        description='"slices": the points of a repeat take turns, so that their ratios hold on a busy machine.',
+    )
+    slice_s: PositiveFloat = Field(0.5, description="How long a point works in its turn where points take turns.")

@@ -12,21 +12,26 @@ from twinlens.spec.frozen import Spec
 class Search(Spec):
     """Look for the highest value of `over` at which the workload meets its SLO; every value tried is a run of its own.
 
-    `start`: where to begin. `width`: the interval is narrow enough when high ≤ low · (1 + width). `tries`: how often a
-    value is measured while its runs cannot tell, or have an invalid client. `least`, `most`: never below or above.
-    Two budgets, for each search of a sweep: `most_points` runs, and `budget_s` seconds of wall time (None: no limit),
-    beyond which no run is begun. `protocol.repeats` does not apply.
+    It has two budgets, for each search of a sweep: `most_points` and `budget_s`. `protocol.repeats` does not apply.
     """
 
-    over: Literal["rate_per_s", "concurrency"] = "rate_per_s"
-    start: PositiveFloat = 1.0
+    over: Literal["rate_per_s", "concurrency"] = Field(
+        "rate_per_s", description="What is searched: the rate of an open loop, or the concurrency of a closed one."
+    )
+    start: PositiveFloat = Field(1.0, description="The value to begin with.")
     # Values asked for have three digits, so 1 % is the closest that two of them come.
-    width: Annotated[float, Field(ge=0.01)] = 0.1
-    most_points: PositiveInt = 12
-    tries: PositiveInt = 2
-    budget_s: PositiveFloat | None = None
-    least: PositiveFloat | None = None
-    most: PositiveFloat | None = None
+    width: Annotated[float, Field(ge=0.01)] = Field(0.1, description="The search ends when high ≤ low · (1 + width).")
+    most_points: PositiveInt = Field(12, description="The most runs of one search.")
+    tries: PositiveInt = Field(
+        2, description="How often a value is measured while its runs cannot tell, or have an invalid client."
+    )
+    budget_s: PositiveFloat | None = Field(
+        None,
+        description="No run is begun after so many seconds of wall time; without it there is no limit.",
+        examples=[1800.0],
+    )
+    least: PositiveFloat | None = Field(None, description="The lowest value that is tried.", examples=[0.5])
+    most: PositiveFloat | None = Field(None, description="The highest value that is tried.", examples=[64.0])
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:

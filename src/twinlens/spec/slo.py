@@ -35,12 +35,24 @@ class Slo(Spec):
     `slo = "mlperf-llama3.1-8b"`.
     """
 
-    name: str | None = None
-    ttft_s: PositiveFloat | None = None
-    tpot_s: PositiveFloat | None = None
-    itl_s: PositiveFloat | None = None
-    e2e_latency_s: PositiveFloat | None = None
-    quantile: Annotated[float, Field(gt=0, lt=1)] = 0.99
+    name: str | None = Field(
+        None, examples=["interactive"], description="The name of published limits that these are, such as MLPerf's."
+    )
+    ttft_s: PositiveFloat | None = Field(
+        None, description="The most time to the first token, from when the request was due.", examples=[2.0]
+    )
+    tpot_s: PositiveFloat | None = Field(
+        None, description="The most mean time per token after the first.", examples=[0.1]
+    )
+    itl_s: PositiveFloat | None = Field(
+        None, description="The most time between any two tokens of a request.", examples=[0.2]
+    )
+    e2e_latency_s: PositiveFloat | None = Field(
+        None, description="The most time to the end of the answer, from when the request was due.", examples=[10.0]
+    )
+    quantile: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.99, description="The share of requests that has to be within each limit."
+    )
 
     @model_validator(mode="before")
     @classmethod

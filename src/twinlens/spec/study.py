@@ -27,16 +27,19 @@ SCHEMA: Literal[1] = 1
 
 
 class ExecutorSpec(Spec):
-    """Which executor runs it and how it is set up; what really ran is recorded by the executor itself.
+    """Which executor runs it and how it is set up; what really ran is recorded by the executor itself."""
 
-    `kind`: an entry point (`twinlens list executors`). `threads`: 0 means one per physical core.
-    `device`: "auto", "cpu", "cuda" or "cuda:N". `options`: settings only that executor knows.
-    """
-
-    kind: str = "torch"
-    device: str = "auto"
-    threads: NonNegativeInt = 0
-    options: dict[str, Any] = Field(default_factory=dict)
+    kind: str = Field(
+        "torch", description="The executor that runs the workload: an entry point, `twinlens list executors`."
+    )
+    device: str = Field(
+        "auto", description='Where it runs: "auto" (a GPU where there is one), "cpu", "cuda" or "cuda:N".'
+    )
+    threads: NonNegativeInt = Field(0, description="Threads of the processor; 0 means one per physical core.")
+    options: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Settings that only this executor knows; each has a page of its own: `twinlens explain NAME`.",
+    )
 
 
 class RunSpec(Spec):
@@ -97,19 +100,34 @@ class RunSpec(Spec):
 
 
 class Study(Spec):
-    """A spec file: one run, or a grid of them. `sweep` maps a field of the point (or a dotted path) to its values.
+    """A spec file: one run, or a grid of them."""
 
-    `search`: instead of given rates, look for the highest one that meets the SLO, at each point of the sweep.
-    """
-
-    schema_: Literal[1] = Field(default=SCHEMA, alias="schema")
-    name: str = Field(default="run", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$")
-    executor: ExecutorSpec = ExecutorSpec()
-    workload: Workload
-    point: Point = Point()
-    sweep: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = Field(default_factory=dict)
-    search: Search | None = None
-    protocol: Protocol = Protocol()
+    schema_: Literal[1] = Field(default=SCHEMA, alias="schema", description="The version of the format of this file.")
+    name: str = Field(
+        default="run",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$",
+        description="The name of the study and its folder; letters, digits, dots, dashes and underscores.",
+    )
+    executor: ExecutorSpec = Field(ExecutorSpec(), description="What runs the workload.")
+    workload: Workload = Field(
+        examples=[{"kind": "training", "model": "demo-34m", "global_batch": 4}],
+        description="What is run: training or inference, its model and its sizes.",
+    )
+    point: Point = Field(
+        Point(),
+        description="The operating point: precision, batch, rate; of a sweep, what it does not name.",
+    )
+    sweep: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = Field(
+        default_factory=dict,
+        examples=[{"precision": ["fp32", "bf16"]}],
+        description="Fields of the point (or dotted paths) and their values; all combinations are measured.",
+    )
+    search: Search | None = Field(
+        None,
+        examples=[{"over": "rate_per_s", "start": 1.0}],
+        description="Instead of given rates, look for the highest one that meets the SLO, at each point of the sweep.",
+    )
+    protocol: Protocol = Field(Protocol(), description="How it is measured: how long, how often, from which seed.")
 
     @property
     def lens(self) -> Literal["training", "inference"]:

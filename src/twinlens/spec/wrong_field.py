@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from twinlens.errors import nearest
+from twinlens.spec.field import models_in, tag_of
 from twinlens.spec.source.earlier import MOVED
 from twinlens.spec.study import Study
 
@@ -71,23 +72,12 @@ def _fields_at(location: list[str]) -> list[str]:
     models: list[type[BaseModel]] = [Study]
     for part in location:
         if part in _TAGS:
-            models = [m for m in models if _tag(m) == part] or models
+            models = [m for m in models if tag_of(m) == part] or models
             continue
         models = [
-            found for m in models if part in m.model_fields for found in _models_in(m.model_fields[part].annotation)
+            found for m in models if part in m.model_fields for found in models_in(m.model_fields[part].annotation)
         ]
     return sorted({field.alias or name for m in models for name, field in m.model_fields.items()})
-
-
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [found for part in get_args(annotation) for found in _models_in(part)]
-
-
-def _tag(model: type[BaseModel]) -> str | None:
-    kind = model.model_fields.get("kind")
-    return get_args(kind.annotation)[0] if kind and get_args(kind.annotation) else None
 
 
 _TAGS = {"training", "inference", "markov", "text", "images", "fixed", "uniform", "lognormal", "empirical", "free"}

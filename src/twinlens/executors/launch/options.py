@@ -13,11 +13,20 @@ from typing import Any
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Option
 from twinlens.executors.openai.clients import POOL_OPTIONS
-from twinlens.executors.openai.options import DEFAULTS
+from twinlens.executors.openai.options import OPTIONS
 from twinlens.executors.options import refuse_wrong_options
 
-_OWN: dict[str, Any] = {"python": "", "args": [], "env": {}, "start_timeout_s": 0.0, "gguf": "", "cpus": []}
-_TUNES = ("args", "env")
+_OWN: Mapping[str, Option] = {
+    "python": Option("", description="The Python that has the runtime installed; without it this one."),
+    "args": Option(
+        [], tunes=True, description="Further words of the server's command line; they are kept with the run."
+    ),
+    "env": Option({}, tunes=True, description="Environment variables of the server; they are kept with the run."),
+    "start_timeout_s": Option(0.0, description="The longest wait until the server is ready; 0 is the runtime's own."),
+    "gguf": Option("", description="The GGUF file to serve, for llama.cpp."),
+    "cpus": Option([], description="Logical processors that the server is kept to, and its clients off."),
+}
+_GRAPH = "How the model is run: as the runtime ships it (auto), eagerly, or compiled."
 _ASKING = ("timeout_s", "body", "force_length", "limit_field", "endpoint", "kernel_stamps", "metrics_url")
 _CLIENT = (*_ASKING, *POOL_OPTIONS)
 _SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|API_?KEYS?|KEYS?|AUTH)(_|$)", re.IGNORECASE)
@@ -40,15 +49,14 @@ class Settings:
 
 def options_of(graphs: tuple[str, ...]) -> dict[str, Option]:
     """Those of a launcher. `graphs`: the values of its `graph`, if it has one."""
-    known = {name: Option(value, tunes=name in _TUNES) for name, value in _OWN.items()}
-    known |= {name: Option(DEFAULTS.get(name)) for name in _CLIENT}
-    return known | ({"graph": Option(graphs[0], graphs, tunes=True)} if graphs else {})
+    known = {**_OWN, **{name: OPTIONS[name] for name in _ASKING}, **POOL_OPTIONS}
+    return known | ({"graph": Option(graphs[0], graphs, tunes=True, description=_GRAPH)} if graphs else {})
 
 
 def settings_of(kind: str, options: Mapping[str, Any], python: str, graphs: tuple[str, ...] = ()) -> Settings:
     """Raises BadInput (TL207) for what is unknown, has the wrong type or looks like a secret. `python`: the default."""
     refuse_wrong_options(kind, options, options_of(graphs))
-    chosen = _OWN | {name: value for name, value in options.items() if name in _OWN}
+    chosen = {name: options.get(name, option.default) for name, option in _OWN.items()}
     for name in ("python", "gguf"):
         if not isinstance(chosen[name], str):
             raise BadInput(f"executor.options.{name} is a path, not {chosen[name]!r}", code="TL207")

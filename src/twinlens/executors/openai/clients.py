@@ -8,8 +8,12 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from twinlens.errors import BadInput
+from twinlens.executors.capabilities import Option
 
-POOL_OPTIONS = ("clients", "on")
+POOL_OPTIONS: Mapping[str, Option] = {
+    "clients": Option(description='How many client processes share the load; "auto" takes as many as are needed.'),
+    "on": Option(description="The Ray cluster on which the clients run: ray://HOST:PORT, or ray://local."),
+}
 _MOST = 1024
 
 

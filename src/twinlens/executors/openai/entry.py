@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twinlens.executors.capabilities import ALL_ARRIVALS, Capabilities, Executor, Option
+from twinlens.executors.capabilities import ALL_ARRIVALS, Capabilities, Executor
 from twinlens.executors.openai.clients import POOL_OPTIONS
-from twinlens.executors.openai.options import DEFAULTS
+from twinlens.executors.openai.options import OPTIONS
 
 if TYPE_CHECKING:
     from twinlens.executors.protocol import Server
@@ -22,7 +22,7 @@ EXECUTOR = Executor(
     Capabilities(
         runs="elsewhere",
         arrivals=ALL_ARRIVALS,
-        options={name: Option(value) for name, value in DEFAULTS.items()} | dict.fromkeys(POOL_OPTIONS, Option()),
+        options={**OPTIONS, **POOL_OPTIONS},
         prompts="text",
     ),
     server=_server,

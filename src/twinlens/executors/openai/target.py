@@ -101,7 +101,7 @@ def target_of(kind: str, options: Mapping[str, Any]) -> Target:
     """The options of an executor as a target. Raises BadInput (TL207) for what cannot be one."""
     refuse_unknown_options(kind, options, (*DEFAULTS, *POOL_OPTIONS))
     client_pool_of(options)
-    chosen = DEFAULTS | without_pool(options)
+    chosen = {**DEFAULTS, **without_pool(options)}
     for name, default in DEFAULTS.items():
         value = chosen[name]
         fits = type(value) in (int, float) if isinstance(default, float) else isinstance(value, type(default))

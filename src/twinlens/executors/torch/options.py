@@ -10,18 +10,30 @@ from twinlens.executors.capabilities import Option
 from twinlens.executors.options import refuse_wrong_options
 
 OPTIONS = {
-    "graph": Option("eager", ("eager", "compiled"), tunes=True),
-    "attention": Option("sdpa", ("sdpa", "eager"), tunes=True),
-    "layout": Option("auto", ("auto", "row", "column"), tunes=True),
-    "freed_memory": Option("returned", ("returned", "kept"), tunes=True),
+    "graph": Option(
+        "eager", ("eager", "compiled"), tunes=True, description="Run eagerly, or as torch's compiled graph."
+    ),
+    "attention": Option(
+        "sdpa", ("sdpa", "eager"), tunes=True, description="The attention implementation asked of transformers."
+    ),
+    "layout": Option(
+        "auto",
+        ("auto", "row", "column"),
+        tunes=True,
+        description='How linear weights are stored; "auto" is by column where that is known to be faster.',
+    ),
+    "freed_memory": Option(
+        "returned",
+        ("returned", "kept"),
+        tunes=True,
+        description="What the C library does with freed memory: return it to the system, or keep it.",
+    ),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class TorchOptions:
-    """`graph`: run eagerly, or as torch's compiled graph. `attention`: the implementation asked of transformers.
-    `layout`: how linear weights are stored; "auto" is by column where that is known to be faster.
-    `freed_memory`: what the C library does with it: "returned" to the system as it does unasked, or "kept"."""
+    """The options of a spec, checked; `OPTIONS` says what each means."""
 
     graph: Literal["eager", "compiled"] = "eager"
     attention: Literal["sdpa", "eager"] = "sdpa"

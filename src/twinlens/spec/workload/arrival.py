@@ -38,7 +38,9 @@ class Gamma(Spec):
     """
 
     kind: Literal["gamma"] = "gamma"
-    cv: PositiveFloat
+    cv: PositiveFloat = Field(
+        description="The coefficient of variation of the gaps: 1 is Poisson, more is bursty.", examples=[2.0]
+    )
 
     @property
     def burstiness(self) -> float:
@@ -47,31 +49,27 @@ class Gamma(Spec):
 
 
 class Ramp(Spec):
-    """Open loop whose rate goes in a straight line from one value to another over the duration.
-
-    `gaps`: "poisson" (an inhomogeneous Poisson process) or "constant" (the same, without chance).
-    """
+    """Open loop whose rate goes in a straight line from one value to another over the duration."""
 
     kind: Literal["ramp"] = "ramp"
-    from_per_s: NonNegativeFloat
-    to_per_s: PositiveFloat
-    gaps: Literal["poisson", "constant"] = "poisson"
+    from_per_s: NonNegativeFloat = Field(description="The rate at the start.", examples=[1.0])
+    to_per_s: PositiveFloat = Field(description="The rate at the end.", examples=[16.0])
+    gaps: Literal["poisson", "constant"] = Field(
+        "poisson", description='"poisson" for an inhomogeneous Poisson process, "constant" for the same without chance.'
+    )
 
 
 TraceFormat = Literal["azure", "burstgpt", "mooncake", "csv"]
 
 
 class Trace(Spec):
-    """Open loop: arrivals and lengths as recorded in a file. `speedup` 2 plays it twice as fast; lengths stay.
-
-    `start_s`: where in the recording to begin. The duration is the protocol's.
-    """
+    """Open loop: arrivals and lengths as recorded in a file. The duration is the protocol's."""
 
     kind: Literal["trace"] = "trace"
-    path: str
-    format: TraceFormat
-    speedup: PositiveFloat = 1.0
-    start_s: NonNegativeFloat = 0.0
+    path: str = Field(description="The file of recorded arrivals.", examples=["arrivals.csv"])
+    format: TraceFormat = Field(description="The format of the file.", examples=["azure"])
+    speedup: PositiveFloat = Field(1.0, description="How much faster it is played than recorded; lengths stay.")
+    start_s: NonNegativeFloat = Field(0.0, description="Where in the recording to begin.")
 
 
 class Closed(Spec):
@@ -90,7 +88,7 @@ class Offline(Spec):
     """All `requests` are due at once, at the start."""
 
     kind: Literal["offline"] = "offline"
-    requests: PositiveInt
+    requests: PositiveInt = Field(description="How many requests are due at once.", examples=[1000])
 
 
 Arrival = Annotated[

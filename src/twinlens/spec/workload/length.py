@@ -13,7 +13,7 @@ class Fixed(Spec):
     """Every request has the same length."""
 
     kind: Literal["fixed"] = "fixed"
-    value: PositiveInt
+    value: PositiveInt = Field(description="The length of every one.", examples=[256])
 
     @property
     def max(self) -> int:
@@ -24,8 +24,8 @@ class Uniform(Spec):
     """Whole numbers between `min` and `max`, both included."""
 
     kind: Literal["uniform"]
-    min: PositiveInt
-    max: PositiveInt
+    min: PositiveInt = Field(description="The least length.", examples=[16])
+    max: PositiveInt = Field(description="The greatest length.", examples=[1024])
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -38,9 +38,11 @@ class Lognormal(Spec):
     """Lognormal with the given mean (tokens) and coefficient of variation, cut at 1 and `max`."""
 
     kind: Literal["lognormal"]
-    mean: Annotated[float, Field(gt=0)]
-    cv: Annotated[float, Field(gt=0)]
-    max: PositiveInt
+    mean: Annotated[float, Field(gt=0)] = Field(description="The mean length.", examples=[256.0])
+    cv: Annotated[float, Field(gt=0)] = Field(
+        description="The coefficient of variation of the lengths.", examples=[2.0]
+    )
+    max: PositiveInt = Field(description="The length at which the law is cut.", examples=[1024])
 
 
 class Empirical(Spec):
@@ -51,8 +53,13 @@ class Empirical(Spec):
     """
 
     kind: Literal["empirical"]
-    values: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
-    counts: tuple[PositiveInt, ...] | None = None
+    values: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = Field(
+        description="The lengths that were seen; in a spec file `path` and `column` of a CSV may stand in their place.",
+        examples=[(16, 64, 256)],
+    )
+    counts: tuple[PositiveInt, ...] | None = Field(
+        None, description="How often each of the values was seen; without it all are alike.", examples=[(3, 5, 2)]
+    )
 
     @model_validator(mode="after")
     def _paired(self) -> Self:
@@ -72,7 +79,7 @@ class Free(Spec):
     """
 
     kind: Literal["free"] = "free"
-    most: PositiveInt = 512
+    most: PositiveInt = Field(512, description="The most tokens of an answer that may end when the model likes.")
 
     @property
     def max(self) -> int:

@@ -11,18 +11,22 @@ from twinlens.spec.workload.length import Length
 
 
 class Synthetic(Spec):
-    """Common English words drawn from a seed. `tokens_per_word`: of the server's tokenizer, with its leading space."""
+    """Common English words drawn from a seed."""
 
     kind: Literal["synthetic"] = "synthetic"
-    tokens_per_word: PositiveFloat = 1.0
+    tokens_per_word: PositiveFloat = Field(
+        1.0, description="Tokens that the server's tokenizer makes of a word with its leading space."
+    )
 
 
 class PromptFile(Spec):
     """Passages of a local UTF-8 text file, each from a place drawn from a seed."""
 
     kind: Literal["file"] = "file"
-    path: str
-    tokens_per_word: PositiveFloat = 1.3
+    path: str = Field(description="A local UTF-8 text file, whose passages are the prompts.", examples=["corpus.txt"])
+    tokens_per_word: PositiveFloat = Field(
+        1.3, description="Tokens that the server's tokenizer makes of a word with its leading space."
+    )
 
 
 Prompts = Annotated[Synthetic | PromptFile, Field(discriminator="kind")]
@@ -31,25 +35,38 @@ Prompts = Annotated[Synthetic | PromptFile, Field(discriminator="kind")]
 class Prefix(Spec):
     """A beginning that requests share: `share` of them (or of the sessions) open with one of `count` prefixes.
 
-    Its `tokens` come before those of `input_tokens`. `choice`: which one, "uniform" or "zipf" (p_k ∝ k^-exponent).
+    `choice`: "zipf" is p_k ∝ k^-exponent.
     """
 
-    tokens: PositiveInt
-    count: PositiveInt = 1
-    choice: Literal["uniform", "zipf"] = "uniform"
-    exponent: PositiveFloat = 1.0
-    share: Annotated[float, Field(ge=0, le=1)] = 1.0
+    tokens: PositiveInt = Field(
+        description="The length of a shared prefix; it comes before the tokens of `input_tokens`.", examples=[1024]
+    )
+    count: PositiveInt = Field(1, description="How many different prefixes there are.")
+    choice: Literal["uniform", "zipf"] = Field(
+        "uniform", description="How a request chooses its prefix: each alike, or by a Zipf law."
+    )
+    exponent: PositiveFloat = Field(1.0, description="The exponent of the Zipf law of prefixes.")
+    share: Annotated[float, Field(ge=0, le=1)] = Field(
+        1.0, description="The share of requests (or of sessions) that open with a shared prefix."
+    )
 
 
 class Sessions(Spec):
     """Conversations: every arrival starts one, and each turn's prompt holds all that was said before.
 
-    `turns`: how many requests a session has. `input_tokens` of the workload are those a turn adds, `output_tokens` its
-    answer. A turn is due `think_s` (mean) after the end of the one before, gamma with `think_cv` (1: exponential, 0:
-    always the same). A session ends early where the next turn and its answer would exceed `max_context_tokens`.
+    `input_tokens` of the workload are those a turn adds, `output_tokens` its answer. A turn is due `think_s` after the
+    end of the one before, gamma with `think_cv`.
     """
 
-    turns: Length
-    think_s: NonNegativeFloat = 0.0
-    think_cv: NonNegativeFloat = 1.0
-    max_context_tokens: PositiveInt | None = None
+    turns: Length = Field(description="How many requests a session has.", examples=[{"kind": "fixed", "value": 4}])
+    think_s: NonNegativeFloat = Field(
+        0.0, description="The mean time from the end of an answer until the next turn is due."
+    )
+    think_cv: NonNegativeFloat = Field(
+        1.0, description="The coefficient of variation of that time: 1 is exponential, 0 always the same."
+    )
+    max_context_tokens: PositiveInt | None = Field(
+        None,
+        description="A session ends early where its next turn and answer would exceed so many tokens.",
+        examples=[8192],
+    )

@@ -14,23 +14,23 @@ from twinlens.spec.workload.prompt import Prefix, Prompts, Sessions, Synthetic
 
 
 class Markov(Spec):
-    """A synthetic language whose entropy rate is known exactly, so that "converged" can be checked (no download).
-
-    `symbols`: vocabulary in use (None: the whole model vocabulary). `branches`: successors of each state.
-    `exponent`: Zipf exponent of successor probabilities.
-    """
+    """A synthetic language whose entropy rate is known exactly, so that "converged" can be checked (no download)."""
 
     kind: Literal["markov"] = "markov"
-    symbols: PositiveInt | None = None
-    branches: PositiveInt = 8
-    exponent: NonNegativeFloat = 1.0
+    symbols: PositiveInt | None = Field(
+        None, description="How many tokens of the vocabulary are in use; without it all of them.", examples=[256]
+    )
+    branches: PositiveInt = Field(8, description="Successors of each state.")
+    exponent: NonNegativeFloat = Field(1.0, description="The Zipf exponent of the probabilities of successors.")
 
 
 class Text(Spec):
     """A local UTF-8 text file, read as bytes (one token per byte: no tokenizer, no download)."""
 
     kind: Literal["text"]
-    path: str
+    path: str = Field(
+        description="A local UTF-8 text file, read as bytes: one token per byte.", examples=["corpus.txt"]
+    )
 
 
 class Images(Spec):
@@ -48,54 +48,85 @@ class LossTarget(Spec):
     It is looked at every `every_steps` optimizer steps on `batches` fixed held-out batches.
     """
 
-    gap_nats: PositiveFloat | None = None
-    loss_nats: PositiveFloat | None = None
-    every_steps: PositiveInt = 10
-    batches: PositiveInt = 4
+    gap_nats: PositiveFloat | None = Field(
+        None,
+        description="Training may stop at a held-out loss so near to the entropy rate of the language.",
+        examples=[0.1],
+    )
+    loss_nats: PositiveFloat | None = Field(
+        None, description="Training may stop at this held-out loss.", examples=[3.0]
+    )
+    every_steps: PositiveInt = Field(
+        10, description="How many optimizer steps lie between two looks at the held-out loss."
+    )
+    batches: PositiveInt = Field(4, description="How many held-out batches a look takes.")
 
 
 class TrainingWorkload(Spec):
-    """Fixed batches in a loop. One row is one optimizer step.
-
-    `global_batch` is sequences (or images) per optimizer step; `seq_len` is tokens per sequence (not for images);
-    `save`: keep the final weights in the run folder as a Hugging Face folder (config.json and safetensors).
-    """
+    """Fixed batches in a loop. One row is one optimizer step."""
 
     kind: Literal["training"]
-    model: str
-    global_batch: PositiveInt
-    seq_len: PositiveInt = 256
-    optimizer: Literal["adamw"] = "adamw"
-    learning_rate: PositiveFloat = 1e-3
-    checkpointing: bool = False
-    data: Data = Markov()
-    until: LossTarget | None = None
-    save: bool = False
+    model: str = Field(
+        description="The model: a catalogue name (`twinlens list models`), a Hugging Face folder, or a config.json.",
+        examples=["demo-34m"],
+    )
+    global_batch: PositiveInt = Field(description="Sequences (or images) per optimizer step.", examples=[8])
+    seq_len: PositiveInt = Field(256, description="Tokens per sequence; images have none.")
+    optimizer: Literal["adamw"] = Field("adamw", description="The optimizer.")
+    learning_rate: PositiveFloat = Field(1e-3, description="The learning rate, constant.")
+    checkpointing: bool = Field(
+        False, description="Compute activations again in the backward pass instead of keeping them."
+    )
+    data: Data = Field(Markov(), description="What the model learns from.")
+    until: LossTarget | None = Field(
+        None,
+        examples=[{"gap_nats": 0.1}],
+        description="Train until a target loss is reached; the time to it is measured.",
+    )
+    save: bool = Field(
+        False,
+        description="Keep the final weights in the run folder as a Hugging Face folder (config.json and safetensors).",
+    )
 
 
 class InferenceWorkload(Spec):
     """Requests. One row is one request: a prompt and its answer, or one image.
 
     Lengths are drawn from `input_tokens` and `output_tokens` (not for images); decoding is greedy and the answer's
-    length is forced, so that every executor does the same work; `output_tokens = "free"` leaves it to the model behind
-    a server over HTTP. `fidelity_prompts`: prompts used to compare a lower
-    precision with fp32 (0: not compared).
-
-    `arrival`: when requests are due; the default is the engine-level lockstep. `slo`: what a good answer meets.
-    `sessions`, `prefix`, `prompts`: turns, shared beginnings and words of what is sent to a server over HTTP.
+    length is forced, so that every executor does the same work, unless it is free.
     """
 
     kind: Literal["inference"]
-    model: str
-    input_tokens: Length = Fixed(value=256)
-    output_tokens: AnswerLength = Fixed(value=32)
-    data: Data = Markov()
-    fidelity_prompts: Annotated[int, Field(ge=0)] = 8
-    arrival: Arrival = Lockstep()
-    slo: Slo | None = None
-    sessions: Sessions | None = None
-    prefix: Prefix | None = None
-    prompts: Prompts = Synthetic()
+    model: str = Field(
+        description="The model: a catalogue name (`twinlens list models`), a Hugging Face folder, or a config.json.",
+        examples=["demo-34m"],
+    )
+    input_tokens: Length = Field(Fixed(value=256), description="Tokens of a prompt; images have none.")
+    output_tokens: AnswerLength = Field(
+        Fixed(value=32),
+        description='Tokens of an answer, which are forced; "free" leaves its length to the model (over HTTP).',
+    )
+    data: Data = Field(Markov(), description="What prompts are drawn from where tokens, not text, are sent.")
+    fidelity_prompts: Annotated[int, Field(ge=0)] = Field(
+        8, description="Prompts on which a lower precision is compared with fp32; 0 compares nothing."
+    )
+    arrival: Arrival = Field(
+        Lockstep(), description="When requests are due; without it batches start together, one after another."
+    )
+    slo: Slo | None = Field(
+        None,
+        examples=["mlperf-llama3.1-8b"],
+        description="What a good answer meets: limits, or the name of published ones.",
+    )
+    sessions: Sessions | None = Field(
+        None,
+        examples=[{"turns": {"kind": "fixed", "value": 4}}],
+        description="Conversations instead of single requests, for a server over HTTP.",
+    )
+    prefix: Prefix | None = Field(
+        None, examples=[{"tokens": 1024}], description="Beginnings that requests share, for a server over HTTP."
+    )
+    prompts: Prompts = Field(Synthetic(), description="The words of what is sent to a server over HTTP.")
 
 
 Workload = Annotated[TrainingWorkload | InferenceWorkload, Field(discriminator="kind")]
