@@ -68,6 +68,8 @@ SETTINGS: dict[str, tuple[list[str], str]] = {
     "a sweep that is no table, and a setting": (["sweep=3", "point.batch=2"], "sweep"),
     "a sweep over no field": (["sweep.colour=[1]"], "colour"),
     "a sweep over bad values": (['sweep.precision=["fp32", "pf16"]'], "pf16"),
+    "a rate of steps": (["point.rate_per_s=3"], "point.rate_per_s is for inference"),
+    "steps in flight": (["point.concurrency=3"], "point.concurrency is for inference"),
     "a microbatch that does not divide": (["point.microbatch=3"], "does not divide"),
     "images for a language model": (['workload.data={kind="images"}'], "do not fit"),
     "words for a vision model": (["workload.model=vit-tiny"], "do not fit"),

@@ -87,6 +87,11 @@ REFUSED = {
     "a key that is not there": (Plain(), ["--key-env", "NO_SUCH_KEY"], "'NO_SUCH_KEY'"),
     "no arrival of its own": (Plain(), ["--at", "batch=1,4", "--at", "rate_per_s=2"], "point.batch means nothing"),
     "another lens's field": (Plain(), ["--at", "microbatch=1,4"], "point.microbatch is for training"),
+    "a rate and a concurrency": (
+        Plain(),
+        ["--at", "concurrency=4", "--at", "rate_per_s=2"],
+        "exclude each other; leave out one of the two",
+    ),
     "a word for a rate": (Plain(), ["--at", "rate_per_s=fast"], "point.rate_per_s"),
     "other tools' word": (Plain(), ["--at", "rate=1,2"], "did you mean 'rate_per_s'?"),
     "a search for nothing": (Plain(), ["--at", "rate_per_s=search"], "a search needs an SLO"),

@@ -62,7 +62,12 @@ def _batch_problem(workload: Workload, point: Point) -> str | None:
 
 
 def _arrival_problem(workload: Workload, point: Point) -> str | None:
-    arrival = workload.arrival if isinstance(workload, InferenceWorkload) else Lockstep()
+    if not isinstance(workload, InferenceWorkload):
+        given = next((name for name in ("rate_per_s", "concurrency") if getattr(point, name) is not None), None)
+        return given and f"point.{given} is for inference; training has workload.global_batch and point.microbatch"
+    arrival = workload.arrival
+    if point.rate_per_s is not None and point.concurrency is not None:
+        return "a rate (open loop) and a concurrency (closed loop) exclude each other; leave out one of the two"
     wants_rate, wants_concurrency = isinstance(arrival, Constant | Poisson | Gamma), isinstance(arrival, Closed)
     if wants_rate and point.rate_per_s is None:
         return f"{arrival.kind} arrivals need a rate: --at rate_per_s=1,2,4"

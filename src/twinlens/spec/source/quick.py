@@ -29,7 +29,8 @@ def given_up(whole: Study, cut: Study) -> str:
     """One sentence: what was cut, and what cannot be known for that."""
     was, now = whole.protocol, cut.protocol
     before = f"{was.repeats} run{'' if was.repeats == 1 else 's'} of {was.duration_s:g} s"
+    instead = "" if (was.repeats, was.duration_s) == (1, now.duration_s) else f" instead of {before}"
     return (
-        f"quick: 1 run of {now.duration_s:g} s at each point instead of {before}, and none is taken again if other "
+        f"quick: 1 run of {now.duration_s:g} s at each point{instead}, and none is taken again if other "
         "programs disturb it: no spread between runs, wider intervals, fewer quantiles"
     )
