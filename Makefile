@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP_ARGS ?=
 BIN := .venv/bin
 
-.PHONY: all demo test test-slow test-vllm lint shown bench clean browser
+.PHONY: all demo test test-slow test-vllm lint shown reference bench clean browser
 all: .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt
@@ -48,6 +48,10 @@ test-vllm: .venv-vllm/ready
 # What the published runs come to with today's code: run it after a change of a metric, a verdict or a table.
 shown: .venv/ready
 	for folder in docs/results/*/; do COLUMNS=80 $(BIN)/twinlens show --all "$$folder" > "$$folder/shown.txt" && find "$$folder" -name summary.json -delete; done
+
+# The reference of a spec and its JSON schema, from the models: run it after a change of a field or an option.
+reference: .venv/ready
+	$(BIN)/python -m twinlens.reporting.reference docs
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks

@@ -132,7 +132,7 @@ def test_no_verb_shows_help_and_a_wrong_one_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["kinds", "models", "precisions", "executors", "metrics", "devices", "examples", "runs"]
+    "kind", ["kinds", "models", "precisions", "executors", "metrics", "devices", "examples", "fields", "runs"]
 )
 def test_list_prints_a_table_and_the_same_as_json(kind: str, measured_runs: Path) -> None:
     shown, data = call("list", kind, "--out", measured_runs), call("list", kind, "--out", measured_runs, "--json")
@@ -142,6 +142,12 @@ def test_list_prints_a_table_and_the_same_as_json(kind: str, measured_runs: Path
     for row in rows:
         first = str(next(iter(row.values())))
         assert first[:20] in shown.stdout, "the first column is never cut away"
+
+
+def test_list_schema_prints_the_json_schema_of_a_spec_itself() -> None:
+    shown = call("list", "schema")
+    assert shown.exit_code == 0
+    assert json.loads(shown.stdout)["$schema"].startswith("https://json-schema.org/")
 
 
 def test_list_without_a_kind_names_the_kinds_and_a_wrong_one_the_nearest(tmp_path: Path) -> None:

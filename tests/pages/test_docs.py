@@ -11,9 +11,9 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from twinlens.api.reference import explain
 from twinlens.cli.main import app
 from twinlens.executors.protocol import Server, Trainer
-from twinlens.pages import find
 from twinlens.record.request import REQUEST_SCHEMA
 from twinlens.record.sample.telemetry import COLUMNS
 from twinlens.record.step import STEP_SCHEMA
@@ -47,9 +47,9 @@ def test_the_docs_name_only_verbs_that_exist(path: Path) -> None:
 
 @pytest.mark.parametrize("path", DOCS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_every_word_the_docs_ask_to_explain_has_a_page(path: Path) -> None:
-    for word in re.findall(r'twinlens explain ("[^"]+"|[\w-]+)', path.read_text(encoding="utf-8")):
+    for word in re.findall(r'twinlens explain ("[^"]+"|[\w.-]+)', path.read_text(encoding="utf-8")):
         if word != "WORD":
-            assert find(word.strip('"')).text
+            assert explain(word.strip('"'))
 
 
 OPTIONS = {

@@ -13,7 +13,9 @@ from twinlens.reporting.text.listing import listing
 def run(kind: str, out: Path, json: bool) -> None:
     with sentences():
         rows = listed(kind, out)
-        if json:
+        if kind == "schema":
+            print_json(rows[0])
+        elif json:
             print_json(rows)
         else:
             stdout().print(listing(kind, rows))

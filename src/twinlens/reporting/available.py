@@ -121,6 +121,12 @@ def _fields(_: Path) -> list[Row]:
     return [{"field": path, "default": default, "means": said} for path, default, said in rows]
 
 
+def _schema(_: Path) -> list[Row]:
+    from twinlens.reporting.reference.schema import spec_schema
+
+    return [spec_schema()]
+
+
 def _runs(out: Path) -> list[Row]:
     from twinlens.record.store import read_run
 
@@ -145,5 +151,6 @@ _KINDS: dict[str, Callable[[Path], list[Row]]] = {
     "devices": _devices,
     "examples": _examples,
     "fields": _fields,
+    "schema": _schema,
     "runs": _runs,
 }

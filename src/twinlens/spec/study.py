@@ -38,7 +38,7 @@ class ExecutorSpec(Spec):
     threads: NonNegativeInt = Field(0, description="Threads of the processor; 0 means one per physical core.")
     options: dict[str, Any] = Field(
         default_factory=dict,
-        description="Settings that only this executor knows; each has a page of its own: `twinlens explain NAME`.",
+        description="Settings that only this executor knows; each has a page of its own: `twinlens explain WORD`.",
     )
 
 
