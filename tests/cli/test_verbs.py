@@ -398,6 +398,16 @@ def test_a_reader_that_goes_away_is_no_error(measured_runs: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("json_too", [[], ["--json"]])
+def test_a_reader_that_goes_away_changes_no_exit_code(spec: Path, tmp_path: Path, json_too: list[str]) -> None:
+    gate = ("measure", spec, "--gate", "-q", "--out", tmp_path / "out", "--set", "protocol.min_rows=2")
+    for words, code in ((("check", spec), "0"), (gate, "1")):
+        line = " ".join([*command(*words, *json_too), "| true; echo ${PIPESTATUS[0]}"])
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=120)
+        assert done.stdout.strip() == code, done.stderr
+        assert "Broken pipe" not in done.stderr
+
+
 def test_inference_settings_reach_the_run(tmp_path: Path) -> None:
     file = tmp_path / "serve.toml"
     file.write_text(dump(study_of(inference("fake", output_tokens=fixed(2)))))

@@ -22,10 +22,22 @@ def out(width: int | None = None) -> Console:
     """The console for data. 80 columns where the terminal does not say otherwise."""
     wide = None if sys.stdout.isatty() else (width or _columns())
     # Names and reasons are shown as they are: square brackets in them are not markup.
-    console = Console(width=wide, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    console = _Piped(width=wide, highlight=False, markup=False, emoji=False, soft_wrap=False)
     if not console.encoding.lower().startswith("utf"):
         console.width = max(_NARROWEST, console.width - _NEAREST_IS_LONGER)
     return console
+
+
+class _Piped(Console):
+    """A console whose reader may go (`| head`): the verb goes on to its own exit code (rich: 1)."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        _discard_stdout()
+
+
+def _discard_stdout() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 _NARROWEST = 20
@@ -46,7 +58,11 @@ def err() -> Console:
 def print_json(data: Any) -> None:
     """Plain JSON on stdout, as it is written on disk; in escapes where stdout has not all letters."""
     is_utf = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
-    sys.stdout.write(json.dumps(data, indent=1, ensure_ascii=not is_utf, allow_nan=False) + "\n")
+    try:
+        sys.stdout.write(json.dumps(data, indent=1, ensure_ascii=not is_utf, allow_nan=False) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_stdout()
 
 
 @contextmanager
@@ -62,7 +78,7 @@ def sentences() -> Iterator[None]:
         _complain("interrupted; nothing was lost: run it again to go on", "twinlens explain TL130")
         raise SystemExit(130) from None
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has gone (`| head`): say nothing more
+        _discard_stdout()  # the reader has gone (`| head`): say nothing more
         raise SystemExit(0) from None
     except OSError as error:
         _complain(_of_a_file(error), "twinlens explain TL301")
