@@ -21,7 +21,7 @@ from twinlens.record.store import find_runs
 from twinlens.spec.load import parse
 
 ROOT = Path(__file__).parents[2]
-DOCS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
 FENCE = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
@@ -133,3 +133,15 @@ def test_published_runs_come_to_what_stands_beside_them(folder: Path, tmp_path: 
 def test_published_runs_name_no_folder_of_whoever_ran_them() -> None:
     said = "".join(path.read_text(encoding="utf-8") for folder in PUBLISHED for path in folder.glob("**/*.json"))
     assert not re.findall(r'"(?:/root|/home|/Users)/[^"]*', said)
+
+
+def test_the_readme_is_short_and_shows_what_the_command_prints(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.split()) <= 700
+    command, *shown = next(body for body in _fenced(text, "console") if "measure --url" in body).rstrip().splitlines()
+    assert command.startswith("$ twinlens measure --url ")
+    monkeypatch.setenv("COLUMNS", "80")
+    folder = tmp_path / "runs"
+    shutil.copytree(ROOT / "docs" / "results" / "2026-11-22-url-epyc-2core", folder)
+    printed = CliRunner().invoke(app, ["show", str(folder)]).stdout.splitlines()
+    assert [line.rstrip() for line in printed[: len(shown)]] == shown
