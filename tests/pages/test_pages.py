@@ -24,6 +24,7 @@ from twinlens.reporting.gate import Word
 from twinlens.reporting.wording.finding import CLAUSES, SENTENCES, short
 from twinlens.spec.precision import PRECISIONS, TENSOR_CLASSES
 from twinlens.spec.slo import Standing
+from twinlens.stats.estimator.quantile import needed_for_quantile
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.steady.label import Label
 from twinlens.theory.flop import CONVENTIONS
@@ -190,6 +191,35 @@ def test_an_unknown_word_is_refused_with_the_nearest_one(word: str, near: str) -
         find(word)
     assert caught.value.code == "TL212"
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("ranked", "ranked"),
+        ("not ranked", "ranked"),
+        ("p99", "quantile"),
+        ("percentile", "quantile"),
+        ("cut_off", "failed_share"),
+        ("in_flight", "mean_in_flight"),
+        ("known language", "entropy-rate"),
+        ("moving-block bootstrap", "interval"),
+        ("MOVER-R", "interval"),
+    ],
+)
+def test_words_that_tables_and_footnotes_print_have_a_page(word: str, name: str) -> None:
+    assert find(word).name == name
+
+
+def test_the_page_on_quantiles_gives_the_numbers_that_the_code_asks_for() -> None:
+    text = find("quantile").text
+    for q, name in ((0.5, "p50"), (0.9, "p90"), (0.95, "p95"), (0.99, "p99"), (0.999, "p99.9")):
+        assert f"| {name} | {needed_for_quantile(q):,} |" in text
+
+
+def test_a_word_that_is_near_nothing_leads_to_the_list_of_pages() -> None:
+    with pytest.raises(BadInput, match=r"names all pages$"):
+        find("zzzzzzzz")
 
 
 @pytest.mark.parametrize("word", ["", "../errors/TL200", "\x1b[2J" * 100])

@@ -46,7 +46,9 @@ def find(word: str) -> Page:
 def refusal(word: str, more: Iterable[str] = ()) -> BadInput:
     """The error for a word without a page, which names the nearest one; `more`: words that others have pages for."""
     known = dict.fromkeys((*_words(), *more))
-    return BadInput(f"there is no page for {word.strip()[:60]!r}; {nearest(_plain(word), known)}", code="TL212")
+    near = nearest(_plain(word), known)
+    hint = "`twinlens explain` names all pages" if near.startswith("known: ") else near
+    return BadInput(f"there is no page for {word.strip()[:60]!r}; {hint}", code="TL212")
 
 
 def names(kind: Kind) -> tuple[str, ...]:
