@@ -218,3 +218,13 @@ def test_columns_have_one_type_each_and_counters_are_known() -> None:
     assert rows.known("kv_use").tolist() == [0.5]
     assert rows.known("finished").tolist() == [3.0]
     assert set(COUNTERS) < set(SERVER_SCHEMA.names)
+
+
+def test_with_speculation_tokens_do_not_say_how_full_a_batch_was() -> None:
+    """Half of eight slots were busy and 98.6 % was said, as each step made nearly two tokens for a slot."""
+    rows = grown("generation_tokens", 395, iterations=50, draft_tokens=250)
+    found = metrics(rows, slots=8)["batching_efficiency"]
+    assert found.value is None
+    assert "speculation" in found.reason
+    idle = grown("generation_tokens", 200, iterations=50, draft_tokens=0)
+    assert metrics(idle, slots=8)["batching_efficiency"].value == pytest.approx(0.5)

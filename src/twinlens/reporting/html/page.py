@@ -89,7 +89,7 @@ def part(lens: LensView, entries: Sequence[Entry], charts: Charts) -> Part:
         shown,
         tuple(_row(entry, shown, groups) for entry in ordered),
         reference,
-        _intervals(groups, shown),
+        intervals(groups, shown),
         charts,
         tuple((entry.name, details_of(entry.group)) for entry in entries),
     )
@@ -101,7 +101,8 @@ def metric_ids(details: Iterable[tuple[str, tuple[Detail, ...]]], heads: Iterabl
     return tuple(id for id in METRICS if id in shown)
 
 
-def _intervals(groups: Sequence[Group], shown: Sequence[Column]) -> str:
+def intervals(groups: Sequence[Group], shown: Sequence[Column]) -> str:
+    """What stands under the numbers of a table: intervals over runs or within one, or ranges of two."""
     found = [pair[1] for column in shown for one in groups if (pair := column.estimate(one)) is not None]
     kinds = {display.kind(estimate) for estimate in found} - {""}
     if kinds == {"range"}:

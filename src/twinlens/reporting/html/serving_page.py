@@ -15,7 +15,7 @@ from twinlens.reporting.chart.pareto import pareto_chart
 from twinlens.reporting.chart.search import search_chart
 from twinlens.reporting.chart.serving_time import serving_timeline
 from twinlens.reporting.chart.tail import tail_chart
-from twinlens.reporting.html.page import Cell, Detail, details_of
+from twinlens.reporting.html.page import Cell, Detail, details_of, intervals
 from twinlens.reporting.html.validity import Checked, GuardRow, calibration, guards, standing_of
 from twinlens.reporting.load_kind import SERVED, TITLES, LoadKind, load_of, place_of
 from twinlens.reporting.machine import where
@@ -68,6 +68,7 @@ class ServedTable:
     head: str
     columns: tuple[Column, ...]
     rows: tuple[ServedRow, ...]
+    intervals: str
     held: HeldTable | None = None
 
 
@@ -141,9 +142,10 @@ def _part(lens: LensView, entries: tuple[Entry, ...], mark: str, searches: tuple
 
 def _table(entries: tuple[Entry, ...], load: LoadKind) -> ServedTable:
     here = [entry for entry in entries if load_of(entry.group) == load]
-    shown = served_columns([entry.group for entry in here])
-    rows = [_row(entry, shown) for entry in here]
-    return ServedTable(TITLES[load], PLACE_HEADS[load], shown, tuple(rows), _held(here))
+    groups = [entry.group for entry in here]
+    shown = served_columns(groups)
+    rows = tuple(_row(entry, shown) for entry in here)
+    return ServedTable(TITLES[load], PLACE_HEADS[load], shown, rows, intervals(groups, shown), _held(here))
 
 
 def _held(entries: list[Entry]) -> HeldTable | None:
@@ -169,10 +171,10 @@ def _cell(column: Column, one: Group) -> Cell:
     if found is None or found[1].value is None:
         return Cell("not measured", why=column.reason(one))
     estimate = found[1]
-    under = share_bounds(estimate) if found[0] == "slo_attainment" else display.bounds(estimate)
+    is_share = found[0] == "slo_attainment"
+    under = share_bounds(estimate).strip("()") if is_share else display.bounds(estimate)
     under = under.removesuffix(f" {estimate.unit}")
-    if display.kind(estimate) == "range" and found[0] != "slo_attainment":
-        under = f"({under})" if under else under
+    under += {"range": " (range)", "run": " (run)"}.get(display.kind(estimate), "") if under else ""
     why = "" if under else f"no interval: {display.no_interval(estimate)}"
     return Cell(column.text(one), under or "no interval", why)
 

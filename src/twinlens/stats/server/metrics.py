@@ -36,6 +36,7 @@ _RATIOS = {
     "server_itl_s_mean": ("itl_sum_s", "itl_count", SECONDS, "sum / count", "no request had a second token"),
 }
 _NO_SLOTS = "the server does not say how many requests may run at once"
+_SPECULATES = "a step with speculation makes several tokens for a slot, so tokens do not say how full the batch was"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,8 @@ def _ratio(rows: ServerRows, above: str, below: str, unit: str, what: str, nothi
 
 def _batching(rows: ServerRows, slots: int | None) -> Estimate:
     """Useful tokens / (slots × steps): generated ones, of which a step yields one for each slot (drafts aside)."""
+    if rows.why_not("draft_tokens") is None and rows.steps("draft_tokens")[0].sum() > 0:
+        return Estimate.absent(RATIO, _SPECULATES)
     told = rows.known("slots")
     places = slots or (int(told[-1]) if told.size else None)
     what = ("generation_tokens", "iterations", RATIO, "generated tokens / steps", "the engine made no step")

@@ -1,0 +1,49 @@
+"""What stands under a number is called what it is: an interval over runs or within one, or a range of two runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from report_material import Pair, estimate
+from served_material import served_run
+
+from twinlens import units
+from twinlens.record.estimate import Estimate
+from twinlens.reporting.chart.latency import bars
+from twinlens.reporting.html.serving_page import ServedTable, served_parts
+from twinlens.reporting.text.serving_table import share_bounds
+from twinlens.reporting.view import view
+
+OF_TWO = Estimate(0.99, units.RATIO, "by hand", "measured", low=0.98, high=1.0, level=None, runs=2)
+OF_THREE = replace(OF_TWO, level=0.95, runs=3)
+
+
+def table(pairs: list[Pair]) -> ServedTable:
+    (part,) = served_parts(view(pairs).lenses[0], ())
+    return part.tables[0]
+
+
+def test_bars_of_a_chart_are_intervals_ranges_or_both() -> None:
+    assert bars([OF_THREE, estimate(1.0, units.RATIO)]) == "pale bars are 95% intervals"
+    assert "ranges of two runs, for which no confidence is claimed" in bars([OF_TWO])
+    assert "95%" not in bars([OF_TWO])
+    assert bars([OF_TWO, OF_THREE]) == "pale bars are 95% intervals, or ranges where a point has two runs"
+
+
+def test_a_range_of_shares_is_in_brackets() -> None:
+    assert (share_bounds(OF_TWO), share_bounds(OF_THREE)) == ("(98.0–100)", "98.0–100")
+    assert share_bounds(replace(OF_TWO, low=1.0)) == "", "two runs that agree are no range"
+
+
+@pytest.mark.parametrize(
+    ("repeats", "caption"), [(1, "within the one run"), (2, "range of its two runs"), (3, "over runs")]
+)
+def test_the_caption_of_a_served_table_says_which(tmp_path: Path, repeats: int, caption: str) -> None:
+    """Every served table said "95% interval", those of two runs too."""
+    found = table([served_run(tmp_path, 4.0, repeat=repeat) for repeat in range(repeats)])
+    assert caption in found.intervals
+    assert ("95%" in found.intervals) == (repeats != 2)
+    marks = {cell.under.rpartition(" ")[2] for row in found.rows for cell in row.cells if "–" in cell.under}
+    assert marks == {1: {"(run)"}, 2: {"(range)"}}.get(repeats) or (repeats == 3 and not marks & {"(run)", "(range)"})
