@@ -32,6 +32,8 @@ KNOWN = [value for name, value in vars(units).items() if name.isupper() and isin
         (250, "w", "250 W"),
         (1234.5, "tokens/s", "1,234 tokens/s"),
         (7, "count", "7.00"),
+        (9.97e6, "count", "9.97 M"),
+        (999_999, "count", "999,999"),
         (None, "s", "not measured"),
         (0, "s", "0 s"),
         (0, "bytes", "0 B"),

@@ -56,6 +56,8 @@ def scale(unit: str, value: float) -> tuple[float, str]:
         if size < 1:  # millijoules and the like: one prefix down is as far as we go
             return (1e-3, f"m{_PREFIXED[unit]}") if size > 0 else (1.0, _PREFIXED[unit])
         return next((d, f"{name}{_PREFIXED[unit]}") for d, name in _DECIMAL if size >= d)
+    if unit == COUNT and size >= 1e6:
+        return next((d, name) for d, name in _DECIMAL if size >= d)
     return 1.0, "" if unit == COUNT else unit
 
 

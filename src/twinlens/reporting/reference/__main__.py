@@ -1,9 +1,8 @@
-"""`python -m twinlens.reporting.reference FOLDER` writes reference.md and spec.schema.json there."""
+"""`python -m twinlens.reporting.reference` writes reference.md and spec.schema.json into docs/."""
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 from twinlens.reporting.reference.document import reference
@@ -22,4 +21,4 @@ def schema_text() -> str:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1] if len(sys.argv) > 1 else "docs"))
+    write(Path("docs"))
