@@ -17,7 +17,9 @@ from twinlens.executors.torch.evidence.facts import (  # noqa: E402
     resident_formats,
 )
 from twinlens.executors.torch.evidence.resident import _gpu_formats, processor_formats  # noqa: E402
+from twinlens.executors.torch.model.build import drawn_by, weights_hash  # noqa: E402
 from twinlens.record.executor.record import ExecutorRecord  # noqa: E402
+from twinlens.spec.model.reference import load_model  # noqa: E402
 from twinlens.spec.precision import precision  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -186,3 +188,16 @@ def test_processor_formats_follow_instructions() -> None:
     assert processor_formats({})["bf16"] == "emulated"
     found = processor_formats({"avx512_bf16": True, "avx512_vnni": True, "avx512_fp16": False})
     assert (found["bf16"], found["int8"], found["fp16"]) == ("native", "native", "emulated")
+
+
+def test_random_weights_are_known_by_what_drew_them_too() -> None:
+    """A GPU draws other numbers from the same seed, and 16 bits other ones: such weights were called equal."""
+    ref = load_model("tiny")
+    cuda, cpu = torch.device("cuda", 1), torch.device("cpu")
+    drawn = [drawn_by(cpu), drawn_by(cuda), drawn_by(cpu, torch.bfloat16), drawn_by(cuda, torch.bfloat16)]
+    hashes = [weights_hash(ref, 1, by) for by in drawn]
+    assert len(set(hashes)) == 4
+    assert weights_hash(ref, 1, drawn_by(torch.device("cuda", 0))) == hashes[1], (
+        "which board it was makes no difference"
+    )
+    assert weights_hash(ref, 2, drawn[0]) != hashes[0]

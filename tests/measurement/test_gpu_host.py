@@ -128,6 +128,14 @@ def test_a_refused_name_is_unknown_and_links_are_counted_to_the_librarys_own_end
     assert facts["power.clock_lock"].value == "application clock 1410 MHz, not 1980"
 
 
+def test_what_a_board_refuses_is_never_the_word_none() -> None:
+    gpus, _ = gpus_of(Machine(Board("GPU-a", name=None)))
+    facts = gpu_facts(gpus, None)
+    assert "None" not in {str(fact.value) for fact in facts.values() if fact.capture == "observed"}
+    assert facts["interconnect.pcie_generation"].value is None, "this library answers no such query"
+    assert "None" not in str(facts["interconnect.pcie_generation"].reason)
+
+
 def test_energy_is_that_of_the_runs_own_scope_or_absent(tmp_path: Path) -> None:
     folder = tmp_path / "intel-rapl:0"
     folder.mkdir()

@@ -36,6 +36,16 @@ def test_bounds_share_the_unit_and_prefix_of_their_value() -> None:
     assert display.bounds(estimate(0.93, units.RATIO, 0.01)) == "92.0–94.0%"
 
 
+def test_both_bounds_are_rounded_to_the_same_digit() -> None:
+    """ "100.0–100 tokens/s" and "10.00–10.0 ms" stood in reports."""
+    for value, half, unit, shown in (
+        (100.0, 0.04, units.TOKENS_PER_S, "100.0–100.0 tokens/s"),
+        (0.01, 4e-6, units.SECONDS, "10.00–10.00 ms"),
+        (9.985, 0.025, units.TOKENS_PER_S, "9.96–10.01 tokens/s"),
+    ):
+        assert display.bounds(estimate(value, unit, half)) == shown
+
+
 def test_a_ratio_keeps_two_decimals_below_ten() -> None:
     ratio = Estimate(2.875, units.RATIO, "by hand", "derived", low=2.74, high=3.06, level=0.95)
     assert (display.times(ratio), display.times_bounds(ratio)) == ("2.88×", "2.74–3.06×")

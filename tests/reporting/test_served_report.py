@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from report_material import Pair, inference_run
+from report_material import Pair, inference_run, relabelled
 from rich.cells import cell_len
 from served_material import CALIBRATION, SLO, capacity_per_s, served_run
 
@@ -101,11 +101,11 @@ def test_open_and_closed_loops_share_no_table_and_no_chart(part: ServedPart) -> 
     assert ids == kinds | {"goodput", "tail0", "tail1"}
 
 
-def test_validity_stands_before_every_latency(page: str) -> None:
+def test_what_stands_against_points_comes_before_every_latency_and_the_checks_after_their_table(page: str) -> None:
     served_part = page[page.index("small, served") :]
     believed = served_part.index("Can these numbers be believed?")
-    assert believed < served_part.index("TTFT p50")
-    assert served_part.index("80,000 tokens/s") < served_part.index("TTFT p50")
+    assert served_part.index("TTFT p50") < believed < served_part.index("80,000 tokens/s")
+    assert believed < served_part.index("<svg"), "charts are drawn of what may be believed"
     assert page.index("points not ranked, overload") < page.index("small, served")
 
 
@@ -130,7 +130,26 @@ def test_hollow_points_are_named_and_in_no_line(part: ServedPart) -> None:
     assert "bf16 at 18: invalid" in ttft.caption
     assert ">overload<" in ttft.svg
     assert "SLO 500 ms" in ttft.svg
-    assert ttft.title == "p99 TTFT stays within 0.5 s up to fp32 · 10/s and bf16 · 10/s among the points measured."
+    far = "up to fp32 · 10/s and bf16 · 10/s among the 2 of 4 ranked points that have a p99."
+    assert ttft.title == f"p99 TTFT stays within 0.5 s {far}"
+
+
+def test_a_chart_says_how_many_of_its_points_have_a_p99(tmp_path: Path) -> None:
+    """It said "up to 6/s among the points measured" where a p99 was there at one of two."""
+    pairs = [served_run(tmp_path, 4, seconds=30), served_run(tmp_path, 8, seconds=90)]
+    titles = [_ttft_title([_ranked(pair) for pair in chosen]) for chosen in (pairs, pairs[:1], pairs[1:])]
+    assert titles[0] == "p99 TTFT stays within 0.5 s up to bf16 · 8/s among the 1 of 2 ranked points that have a p99."
+    assert titles[1] == "Too few requests for a p99 TTFT at any ranked point."
+    assert titles[2].endswith("among the points measured.")
+
+
+def _ranked(pair: Pair) -> Pair:
+    return relabelled(pair, "flat", True)
+
+
+def _ttft_title(pairs: list[Pair]) -> str:
+    (found,) = served_parts(view(pairs).lenses[0], ())
+    return next(figure.title for figure in found.figures if figure.id.endswith("rate-ttft"))
 
 
 def test_a_point_that_is_not_ranked_is_on_no_front(part: ServedPart) -> None:

@@ -160,12 +160,19 @@ def _title(entries: tuple[Entry, ...], kind: str, load: LoadKind, limit: float |
         if entry.group.ranked and _keeps(entry, kind, limit):
             before = best.get(entry.kind)
             best[entry.kind] = entry if before is None else max(before, entry, key=lambda one: place_of(one.group))
-    if not any(_p99(entry, kind) for entry in entries if entry.group.ranked):
+    ranked = [entry for entry in entries if entry.group.ranked]
+    known = [entry for entry in ranked if _p99(entry, kind)]
+    if not known:
         return f"Too few requests for a p99 {word} at any ranked point."
     if not best:
         return f"No ranked point keeps p99 {word} within {limit:g} s."
     upto = " and ".join(entry.name for entry in best.values())
-    return f"p99 {word} stays within {limit:g} s up to {upto} among the points measured."
+    among = (
+        "points measured"
+        if len(known) == len(ranked)
+        else f"{len(known)} of {len(ranked)} ranked points that have a p99"
+    )
+    return f"p99 {word} stays within {limit:g} s up to {upto} among the {among}."
 
 
 def _keeps(entry: Entry, kind: str, limit: float) -> bool:
