@@ -10,7 +10,7 @@ from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted
 from twinlens.measurement.event import Watch, phrases, telling
-from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
+from twinlens.measurement.preflight.refuse import preflight
 from twinlens.measurement.server.shared import SharedServer, shared_server
 from twinlens.measurement.session import SayProgress
 from twinlens.measurement.study import Outcome, measure_one
@@ -49,8 +49,7 @@ def measure_search(
     again in the same order and not measured again. `shown` as of `measure_study`. Raises BadInput and Interrupted.
     """
     search, slo = _asked(study)
-    for spec in study.point_runs():
-        refuse_what_cannot_run(spec)
+    preflight(study)
     with held_folder(study, out, unfinished_search, fresh=fresh) as folder:
         outcome = _searched(study, search, slo, folder, watch, now_s)
         if shown:

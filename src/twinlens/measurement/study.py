@@ -12,7 +12,6 @@ from typing import Any
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
 from twinlens.executors.running import Running
 from twinlens.measurement.event import Watch, phrases, telling, telling_together
-from twinlens.measurement.preflight.memory import refuse_what_cannot_fit_together
 from twinlens.measurement.preflight.refuse import preflight
 from twinlens.measurement.refused import is_refusal, was_refused, without_refused
 from twinlens.measurement.retake import finished_attempts, is_owed
@@ -62,9 +61,7 @@ def measure_study(
     that cannot be run, or where no precision can be had, and Interrupted.
     """
     planned = together(study.runs())
-    preflight(study.point_runs())
-    if study.protocol.pairing == "slices":
-        refuse_what_cannot_fit_together(study.point_runs())
+    preflight(study)
     with held_folder(study, out, unfinished_study, fresh=fresh) as folder:
         outcome = _measured(study, folder, planned, watch)
         if shown:

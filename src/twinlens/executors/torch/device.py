@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from twinlens.errors import BadInput
+from twinlens.executors.torch.options import refuse_wrong_device
 
 _NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 
@@ -19,11 +20,8 @@ def choose_device(asked: str) -> torch.device:
     """
     if asked == "auto":
         return torch.device("cpu") if why_no_gpu() or not torch.cuda.is_available() else _current(0)
+    refuse_wrong_device(asked)
     kind, _, number = asked.partition(":")
-    if kind == "mps":
-        raise BadInput("executor.device 'mps': Apple GPUs are not supported; use cpu", code="TL208")
-    if kind not in ("cpu", "cuda") or (number and not number.isdigit()):
-        raise BadInput(f"executor.device {asked!r} is not one of auto, cpu, cuda, cuda:N", code="TL208")
     if kind == "cpu":
         return torch.device("cpu")
     index = int(number or 0)

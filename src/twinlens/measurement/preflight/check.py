@@ -75,7 +75,7 @@ def checked(study: Study) -> Check:
     lacking: tuple[str, ...] = ()
     refusal: BadInput | None = None
     try:
-        lacking = preflight(specs)
+        lacking = preflight(study)
     except BadInput as error:
         refusal = error
     return Check(study, len(study.runs()), expected_s(study), points, lacking, refusal)

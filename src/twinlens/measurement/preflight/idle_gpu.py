@@ -11,6 +11,7 @@ from pathlib import Path
 from twinlens.errors import BadInput
 from twinlens.executors.launch.recipe import visible_gpus
 from twinlens.executors.registry import capabilities
+from twinlens.executors.torch.options import refuse_wrong_device
 from twinlens.measurement.machine.nvidia import Gpu, board_of, open_gpus
 from twinlens.spec.study import RunSpec
 
@@ -22,10 +23,22 @@ _DRIVERS = {
 
 
 def refuse_unusable_gpu(spec: RunSpec) -> None:
-    """Raises BadInput (TL208) where a GPU is asked for that the driver shows and this torch cannot use."""
-    if not _needs_torch_for_gpu(spec) or not spec.executor.device.startswith("cuda"):
+    """Raises BadInput (TL208) for a device that torch has nowhere, and for a GPU that is not here or cannot be used.
+
+    Whether it is here is known where torch is built for no GPU at all; of other builds torch says it when it is opened.
+    """
+    if not _needs_torch_for_gpu(spec):
+        return
+    refuse_wrong_device(spec.executor.device)
+    if not spec.executor.device.startswith("cuda"):
         return
     gpus, _ = open_gpus()
+    if not gpus and torch_cuda() == "":
+        raise BadInput(
+            f"executor.device is {spec.executor.device!r} but torch sees 0 CUDA devices, and is built without "
+            "CUDA; use cpu or auto",
+            code="TL208",
+        )
     why = why_unusable(gpus, torch_cuda()) if gpus else None
     if why:
         raise BadInput(

@@ -10,15 +10,27 @@ from twinlens.executors.refuse import refuse_beyond
 from twinlens.executors.registry import capabilities, launcher
 from twinlens.measurement.preflight.idle_gpu import refuse_lacking_precision, refuse_unusable_gpu
 from twinlens.measurement.preflight.impossible import refuse_impossible
-from twinlens.measurement.preflight.memory import refuse_what_cannot_fit
+from twinlens.measurement.preflight.memory import refuse_what_cannot_fit, refuse_what_cannot_fit_together
 from twinlens.measurement.refused import is_refusal
 from twinlens.measurement.server.fault import refuse_stall_elsewhere
 from twinlens.schedule.split import refuse_unshared
-from twinlens.spec.study import RunSpec
+from twinlens.spec.study import RunSpec, Study
 
 
-def preflight(specs: Sequence[RunSpec]) -> tuple[str, ...]:
-    """What a study's points cannot be run for, before anything begins: the same for `check` and for `measure`.
+def preflight(study: Study) -> tuple[str, ...]:
+    """What a study cannot be run for, before anything begins: the same for `check` and for `measure`.
+
+    Raises BadInput as `refuse_points`, and (TL211) where points that are up together do not fit together.
+    """
+    specs = study.point_runs()
+    lacking = refuse_points(specs)
+    if study.protocol.pairing == "slices":
+        refuse_what_cannot_fit_together(specs)
+    return lacking
+
+
+def refuse_points(specs: Sequence[RunSpec]) -> tuple[str, ...]:
+    """What some of the points cannot be run for.
 
     Raises BadInput for what ends a study, and where none of its points can be had. A precision that only some lack does
     not end it: those runs go on record as refused, and a sentence for each is returned.
