@@ -52,9 +52,14 @@ def _no_level(finding: Finding) -> str:
 def _wanders(finding: Finding) -> str:
     independent, error = numbers(finding, "independent", "error")
     return (
-        f"{_row_time(finding)} wanders: the window is worth {independent:.2g} independent values, so its mean is known "
-        f"to no better than {100 * error:.2g} %"
+        f"{_row_time(finding)} wanders: the window is worth {_two(independent)} independent values, so its mean is "
+        f"known to no better than {_two(100 * error)} %"
     )
+
+
+def _two(value: float) -> str:
+    """Two digits, and no exponent for hundreds."""
+    return f"{value:.2g}" if value < 99.5 else f"{value:,.0f}"
 
 
 def _unproven(finding: Finding) -> str:
@@ -62,12 +67,12 @@ def _unproven(finding: Finding) -> str:
     visible = finding.numbers.get("least_visible_change")
     if visible is None:
         return f"{seen}, which are too few that depend on each other for a slope"
-    return f"{seen}, but one of less than {100 * visible:.2g} % would hardly have"
+    return f"{seen}, but one of less than {_two(100 * visible)} % would hardly have"
 
 
 def _level(finding: Finding) -> str:
     rows, begin, visible = numbers(finding, "rows", "begin", "least_visible_change")
-    sure = f"a change of {100 * visible:.2g} % would have shown"
+    sure = f"a change of {_two(100 * visible)} % would have shown"
     if begin == 0:
         return f"one level over all {rows} {_rows(finding)}: {sure}"
     return f"one level from {finding.numbers.get('of', 'row')} {begin} on, {rows} {_rows(finding)} long: {sure}"
