@@ -49,5 +49,5 @@ def _default(said: str) -> str:
     return words.get(said, said if said in ("none", "those of its fields") else f"`{said}`")
 
 
-def _cell(said: str) -> str:
-    return said.replace("|", "\\|")
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
