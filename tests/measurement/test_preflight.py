@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -61,3 +62,24 @@ def test_a_gpu_that_is_not_here_is_refused_without_torch() -> None:
 def test_a_microbatch_that_does_not_divide_is_refused_when_the_spec_is_read() -> None:
     with pytest.raises(BadInput, match="does not divide"):
         parse(torch(point={"microbatch": 3}))
+
+
+SERVED = {
+    "executor": {"kind": "openai-http", "options": {"url": "http://127.0.0.1:9/v1"}},
+    "workload": {"kind": "inference", "model": "tiny"},
+    "sweep": {"rate_per_s": [1.0, 10.0]},
+    "protocol": {"duration_s": 60.0},
+}
+
+
+def test_check_says_how_many_requests_a_quantile_needs_and_what_duration_gives_them() -> None:
+    slow, fast = check(parse(deepcopy(SERVED)), refuse=False).requests
+    assert (slow.expected, fast.expected) == (60, 600)
+    assert slow.needed == {"p50": 6, "p90": 36, "p99": 368}
+    assert slow.duration_s["p99"] == 460  # 368 and a quarter, in tens of seconds
+    longer = parse(deepcopy(SERVED) | {"protocol": {"duration_s": slow.duration_s["p99"]}})
+    assert all(one.expected >= one.needed["p99"] for one in check(longer, refuse=False).requests)
+
+
+def test_how_many_requests_a_closed_loop_has_is_not_known_beforehand() -> None:
+    assert check(parse(deepcopy(SERVED) | {"sweep": {"concurrency": [4]}}), refuse=False).requests == ()

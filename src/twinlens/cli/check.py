@@ -34,6 +34,8 @@ def _print(found: Check) -> None:
     console = out()
     console.print(dump(found.study), markup=False)
     console.print(f"{_planned(found)} once installed\n")
+    for sentence in _quantiles(found):
+        console.print(sentence, markup=False)
     table = Table(
         title="What theory says (modelled, not measured)",
         title_justify="left",
@@ -50,6 +52,22 @@ def _print(found: Check) -> None:
         table.add_row("", "memory needed", show(point.memory_bytes, "bytes"))
         table.add_row("", point.memory, "")
     console.print(table)
+
+
+def _quantiles(found: Check) -> list[str]:
+    """A line for each rate: how many requests a run has, the quantiles they are enough for, a duration for others."""
+    if not found.requests:
+        return []
+    needed = ", ".join(f"{name} {count}" for name, count in found.requests[0].needed.items())
+    lines = [f"Requests of one run in {found.study.protocol.duration_s:g} s; at least needed: {needed}"]
+    for one in found.requests:
+        enough = [name for name, count in one.needed.items() if one.expected >= count]
+        short = [
+            f"{name} with protocol.duration_s={one.duration_s[name]:g}" for name in one.needed if name not in enough
+        ]
+        parts = "; ".join(filter(None, [f"enough for {', '.join(enough)}" if enough else "", *short]))
+        lines.append(f"  at {one.rate_per_s:g}/s about {one.expected:.0f}: {parts}")
+    return [*lines, ""]
 
 
 def _name(spec: RunSpec) -> str:

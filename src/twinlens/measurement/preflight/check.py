@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from twinlens.errors import BadInput
@@ -10,6 +10,7 @@ from twinlens.executors.registry import refuse_unknown_executor
 from twinlens.measurement.duration import expected_s
 from twinlens.measurement.facts.predicted_work import theory_of
 from twinlens.measurement.preflight.memory import needed
+from twinlens.measurement.preflight.quantiles import ExpectedRequests, requests_by_rate
 from twinlens.measurement.preflight.refuse import preflight
 from twinlens.record.executor.facts import Estimates
 from twinlens.spec.study import RunSpec, Study
@@ -41,7 +42,8 @@ class Check:
     and the most it may take.
 
     `lacking`: a sentence for each precision that cannot be had here, while other points can be measured. `refusal`:
-    what `measure` would refuse the study with, None where it would run.
+    what `measure` would refuse the study with, None where it would run. `requests`: of each rate, how many one run has,
+    and which quantiles need more.
     """
 
     study: Study
@@ -50,6 +52,7 @@ class Check:
     points: tuple[Prediction, ...]
     lacking: tuple[str, ...] = ()
     refusal: BadInput | None = None
+    requests: tuple[ExpectedRequests, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -58,6 +61,7 @@ class Check:
             "runs": self.runs,
             "expected_s": self.expected_s,
             "points": [point.to_json() for point in self.points],
+            "requests": [asdict(one) for one in self.requests],
             "lacking": list(self.lacking),
             "refusal": None if self.refusal is None else {"code": self.refusal.code, "sentence": str(self.refusal)},
         }
@@ -78,4 +82,4 @@ def checked(study: Study) -> Check:
         lacking = preflight(study)
     except BadInput as error:
         refusal = error
-    return Check(study, len(study.runs()), expected_s(study), points, lacking, refusal)
+    return Check(study, len(study.runs()), expected_s(study), points, lacking, refusal, requests_by_rate(study))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from twinlens.spec.study import RunSpec, Study
 from twinlens.spec.workload.arrival import Constant, Gamma, Poisson
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.estimator.quantile import needed_for_quantile
 
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 SPARE = 1.25
 """Warm-up is in no quantile, and arrivals scatter."""
 
@@ -25,6 +27,27 @@ def expected_requests(spec: RunSpec) -> float | None:
 def long_enough_s(rate_per_s: float, q: float = 0.99) -> float:
     """A duration, in whole tens of seconds, in which a run at this rate has the `q` quantile of its requests."""
     return 10.0 * math.ceil(SPARE * needed_for_quantile(q) / rate_per_s / 10)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedRequests:
+    """How many requests one run at a rate has. `needed`: by quantile, how many it needs at least; `duration_s`: by
+    quantile, a duration that gives so many at this rate."""
+
+    rate_per_s: float
+    expected: float
+    needed: dict[str, int]
+    duration_s: dict[str, float]
+
+
+def requests_by_rate(study: Study) -> tuple[ExpectedRequests, ...]:
+    """For each rate of a study, rising; none where the number of requests depends on the server."""
+    found = {spec.point.rate_per_s: expected_requests(spec) for spec in study.point_runs()}
+    needed = {name: needed_for_quantile(q) for name, q in QUANTILES.items()}
+    return tuple(
+        ExpectedRequests(rate, count, needed, {name: long_enough_s(rate, q) for name, q in QUANTILES.items()})
+        for rate, count in sorted((rate, count) for rate, count in found.items() if rate and count is not None)
+    )
 
 
 def without_quantile(study: Study, q: float = 0.99) -> str:
