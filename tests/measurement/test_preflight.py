@@ -83,3 +83,16 @@ def test_check_says_how_many_requests_a_quantile_needs_and_what_duration_gives_t
 
 def test_how_many_requests_a_closed_loop_has_is_not_known_beforehand() -> None:
     assert check(parse(deepcopy(SERVED) | {"sweep": {"concurrency": [4]}}), refuse=False).requests == ()
+
+
+def test_a_search_over_a_precision_that_is_lacking_is_refused_before_it_begins(tmp_path: Path) -> None:
+    workload = {"kind": "inference", "model": "tiny", "arrival": {"kind": "poisson"}, "slo": {"ttft_s": 1.0}}
+    served = {"executor": {"kind": "fake"}, "workload": workload, "search": {}}
+    study = parse(deepcopy(served) | {"sweep": {"precision": ["fp32", "fp8"]}})
+    lacking = ("precision 'fp8' is not here",)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("twinlens.measurement.preflight.refuse.refuse_points", lambda specs: lacking)
+        with pytest.raises(BadInput, match="fp8") as caught:
+            measure(study, tmp_path, watch=None)
+    assert caught.value.code == "TL203"
+    assert list(tmp_path.iterdir()) == []

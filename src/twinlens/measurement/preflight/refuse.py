@@ -24,6 +24,8 @@ def preflight(study: Study) -> tuple[str, ...]:
     """
     specs = study.point_runs()
     lacking = refuse_points(specs)
+    if lacking and study.search is not None:  # a search has no run that could go on record as refused
+        raise BadInput(lacking[0], code="TL203")
     if study.protocol.pairing == "slices":
         refuse_what_cannot_fit_together(specs)
     return lacking
