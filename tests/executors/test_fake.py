@@ -75,7 +75,7 @@ def test_an_answer_lasts_what_the_laws_say(tokens: int, a_s: float, b_s: float, 
 def test_it_says_that_it_is_a_fake() -> None:
     facts = FakeTrainer().open(spec_of(training("fake")), quiet)
     assert facts.executor.value("accelerator.product") == "a fake with known laws"
-    assert "A fake executor: laws, not hardware." in map(sentence_of, facts.findings)
+    assert "A fake executor: times come from formulas, not from hardware." in map(sentence_of, facts.findings)
 
 
 def test_an_unknown_law_names_the_nearest() -> None:

@@ -56,7 +56,7 @@ def test_answers_that_end_by_themselves_are_said_to_and_the_server_is_not_said_t
         done = call("measure", spec(tmp_path, server.url), "--out", tmp_path / "a", "-q")
     assert done.exit_code == 3, done.stderr
     assert "requests were cut off: 3 of 6 tokens, finish_reason length" in " ".join(done.stdout.split())
-    assert "does not heed" in " ".join(done.stdout.split())
+    assert "accepts and ignores" in " ".join(done.stdout.split())
 
 
 def test_good_answers_exit_0_and_nothing_is_said_of_failures(tmp_path: Path) -> None:

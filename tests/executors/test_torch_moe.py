@@ -133,7 +133,7 @@ def test_layers_a_kernel_cannot_do_stay_in_bf16_and_that_is_said() -> None:
     left = left_wide(model, "int4-weight")
     said = sentence_of(left) if left else ""
     assert said.startswith("1 linear layers stay in bf16 (40 × 64)")
-    assert said.endswith("wants inputs that divide by 32 and outputs by 16.")
+    assert said.endswith("needs inputs that divide by 32 and outputs by 16.")
 
 
 def test_a_model_no_layer_of_which_fits_is_refused_with_a_sentence() -> None:

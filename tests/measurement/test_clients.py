@@ -142,7 +142,7 @@ def test_a_client_that_is_killed_takes_no_row_along(url: str) -> None:
     assert len(failed) < rows.num_rows / 2, "what it had reported counts"
     (said,) = together.record()["lost"]
     assert said.startswith("client 1 was killed by signal 9 (SIGKILL) ")
-    assert said.endswith(f"{len(failed)} requests of its part failed for that")
+    assert said.endswith(f"{len(failed)} requests of its part failed")
 
 
 def test_when_every_client_dies_the_run_fails_and_the_rows_are_there(url: str) -> None:

@@ -41,8 +41,9 @@ def test_a_clause_is_the_sentence_without_its_stop() -> None:
 def test_a_finding_rests_on_others_and_says_them() -> None:
     lost = Finding("client-lost", "disqualifies", "client 1", {"how": "was killed", "after_s": 2.0, "requests": 7})
     limit = Finding("client-limit", "disqualifies", because=(lost,))
-    assert clause_of(limit) == "Client 1 was killed 2.0 s into the run: 7 requests of its part failed for that"
-    assert sentence_of(limit).startswith("The client was at its limit, so the server cannot be told from it: Client 1")
+    assert clause_of(limit) == "Client 1 was killed 2.0 s into the run: 7 requests of its part failed"
+    lead = "The client was at its limit, so its delays cannot be separated from the server's: "
+    assert sentence_of(limit).startswith(f"{lead}Client 1")
 
 
 def test_what_somebody_else_said_is_shown_as_it_stands() -> None:

@@ -108,4 +108,4 @@ def test_a_share_above_one_is_marked_in_the_table_of_a_study(tmp_path: Path) -> 
     over = {"mbu": replace(summary.metrics["mbu"], value=1.95, low=1.9, high=2.0)}
     (one,) = group([replace(summary, metrics=summary.metrics | over)])
     text = " ".join(plain(summary_table([one], "inference")).split())
-    assert "MBU: above 100%: its ceiling was measured lower than this run went" in text
+    assert "MBU: above 100%: its ceiling was measured too low" in text

@@ -79,7 +79,7 @@ def test_findings_that_differ_only_in_their_numbers_are_said_once() -> None:
     from twinlens.reporting.view import _once
 
     late = [Finding("read-late-stamped", "notes", "", {"late_s": late_s}) for late_s in (0.00844, 0.000017, 0.00844)]
-    said = "The client read late (p99 8.44 ms); times are the kernel's and do not depend on it"
+    said = "The client read late (p99 8.44 ms); times are the kernel's, so the delay is not in them"
     assert _once(late) == [f"{said} (the first of 3 runs in which this was found)."]
     assert _once(late[:1] * 3) == [f"{said}."]
 

@@ -57,8 +57,8 @@ def test_somebody_else_on_the_same_server_is_seen_in_both_counts() -> None:
     assert values(found)["tokens_agreement"] == 1.5
     assert len(found.notes) == 2
     assert sentence_of(found.notes[0]) == (
-        "Server and client disagree: 1,500 generated tokens at the server, 1,000 at the client, where up to 1.0 % is "
-        "to be expected; somebody else asks this server too, or tokens are not what the client counts."
+        "Server and client disagree: 1,500 generated tokens at the server, 1,000 at the client; a difference of up to "
+        "1.0 % is expected; another client uses this server too, or the client does not count tokens."
     )
     assert "150 finished requests at the server, 100 at the client" in sentence_of(found.notes[1])
 
@@ -100,14 +100,15 @@ def test_time_between_the_client_and_the_engine_is_named() -> None:
     found = agreement(server(10 * N, N, 0.020), requests())
     assert values(found)["ttft_agreement"] == pytest.approx(0.4)
     assert tuple(map(sentence_of, found.notes)) == (
-        "Server and client disagree: mean TTFT 20.0 ms at the server, 50.0 ms from send at the client; 30.0 ms lie "
-        "between them, where up to 7.00 ms is to be expected: in the network, or before the engine takes a request.",
+        "Server and client disagree: mean TTFT 20.0 ms at the server, 50.0 ms from send at the client; the "
+        "difference is 30.0 ms, and up to 7.00 ms is expected. Requests wait in the network, "
+        "or before the engine takes them.",
     )
 
 
 def test_a_server_that_saw_its_first_tokens_later_than_the_client_contradicts_it() -> None:
     found = agreement(server(10 * N, N, 0.052), requests())
-    assert "the server's cannot be the longer one" in sentence_of(found.notes[0])
+    assert "the server's time cannot be the longer one" in sentence_of(found.notes[0])
     assert agreement(server(10 * N, N, 0.0512), requests()).notes == ()
 
 

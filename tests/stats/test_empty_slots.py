@@ -26,7 +26,7 @@ def test_the_share_is_that_of_slot_seconds() -> None:
     (found,) = empty_slots(columns(rows), 2)
     assert found.numbers == {"share": pytest.approx(2 / 40), "slots": 2, "slices": 2}
     assert found.severity == "notes"
-    assert "of its 2 slots 5.0 % stood empty" in sentence_of(found)
+    assert "5.0 % of the time of its 2 slots" in sentence_of(found)
 
 
 def test_a_tenth_is_worth_a_warning() -> None:

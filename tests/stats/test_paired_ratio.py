@@ -185,7 +185,8 @@ def test_a_ratio_whose_rounds_could_hide_a_drift_of_a_quarter_is_not_ranked() ->
     assert found.visible_change > MOST_HIDDEN
     assert (found.label, found.ranked) == ("unproven", False)
     size = digits(100 * found.visible_change, 2)
-    assert clause_of(found.reason) == f"no change showed in 60 rounds, but one of less than {size} % would hardly have"
+    reason = f"no change showed in 60 rounds, but a change of less than {size} % could be missed"
+    assert clause_of(found.reason) == reason
     assert found.ratio.low is not None  # the interval is shown all the same
 
 

@@ -140,7 +140,7 @@ def test_a_restart_inside_the_window_leaves_no_differences_and_a_note() -> None:
     assert found.value is None
     assert found.reason == "the server was started again in mid-run (seen at 5.5 s): its counters started from zero"
     assert told.metrics["server_preemptions"].value is None
-    assert "The server was started again in mid-run (its counters fell; seen at 5.5 s)." in map(sentence_of, told.notes)
+    assert "The server restarted during the run (its counters fell; seen at 5.5 s)." in map(sentence_of, told.notes)
 
 
 def test_a_restart_outside_the_window_does_not_touch_it() -> None:
@@ -179,7 +179,7 @@ def test_a_reading_that_ended_early_is_said() -> None:
     told = server_figures(
         samples(grown("running", 0)), ServerReading(reason="OSError: no space left"), REQUESTS, WINDOW, None
     )
-    assert "The server's metrics were read no further: OSError: no space left." in map(sentence_of, told.notes)
+    assert "Reading the server's metrics stopped: OSError: no space left." in map(sentence_of, told.notes)
 
 
 def test_the_same_metrics_come_with_and_without_a_page_and_all_are_defined() -> None:

@@ -250,10 +250,10 @@ def test_a_row_that_compiles_in_mid_run_is_a_stall_like_any_other():
 def test_too_few_rows_or_seconds_are_too_short_and_say_what_is_asked_for():
     found = segment(np.ones(12))
     assert found.label == "too short"
-    assert clause_of(found.reason) == "of 12 rows, 12 rows where at least 20 are asked for after the start"
+    assert clause_of(found.reason) == "only 12 rows after the start, of 12 rows; at least 20 are needed"
     brief = segment(np.ones(30), rule=SteadyRule(min_seconds=60))
     assert (brief.label, brief.ranked) == ("too short", False)
-    assert "30 s where at least 60 s" in clause_of(brief.reason)
+    assert "only 30 s after the start, of 30 rows; at least 60 s are needed" in clause_of(brief.reason)
 
 
 def test_work_per_row_makes_long_rows_of_much_work_no_disturbance():

@@ -120,7 +120,7 @@ def test_a_target_that_was_missed_is_absent_with_the_best_loss() -> None:
     assert missed.value is None
     assert "not reached (best 1.9" in (missed.reason or "")
     never = found(rows(50), workload=workload)["time_to_target_s"]
-    assert "never looked" in (never.reason or "")
+    assert "no evaluation" in (never.reason or "")
 
 
 def test_a_gap_counts_from_the_entropy_rate_and_a_gap_without_one_is_no_target() -> None:
@@ -185,7 +185,8 @@ def with_loss(*losses: float | None) -> list[Marks]:
 def test_a_loss_that_is_no_number_is_divergence_and_no_good_loss(bad: float) -> None:
     metrics = found(with_loss(*[2.0] * 37, bad, 1.0, 1.0, 1.0))
     assert metrics["final_loss"].value is None
-    assert metrics["final_loss"].reason == ("training diverged: the loss of 1 of 41 rows is no number, from row 37 on")
+    reason = "training diverged: the loss of 1 of 41 rows is not a number, from row 37 on"
+    assert metrics["final_loss"].reason == reason
     assert divergence(steps_of(with_loss(2.0, bad, None))) == {"rows": 1, "of": 2, "first": 1}
     assert divergence(steps_of(with_loss(2.0, None))) is None
     assert found(with_loss(*[None] * 30))["final_loss"].reason == "no step recorded a loss"

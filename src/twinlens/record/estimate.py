@@ -1,4 +1,4 @@
-"""A number that can defend itself, or the reason why there is none."""
+"""A number with its evidence, or the reason why there is none."""
 
 from __future__ import annotations
 

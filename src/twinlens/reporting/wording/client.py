@@ -1,4 +1,4 @@
-"""Sentences on the client: whether it was fast enough for what it measured."""
+"""Sentences on a client that was too slow for the load it measured."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from twinlens.units import SECONDS, digits, show
 def _lost(finding: Finding) -> str:
     how, when_s, requests = numbers(finding, "how", "after_s", "requests")
     who = finding.subject[:1].upper() + finding.subject[1:]
-    return f"{who} {how} {when_s:.1f} s into the run: {requests} requests of its part failed for that."
+    return f"{who} {how} {when_s:.1f} s into the run: {requests} requests of its part failed."
 
 
 def _loaded(finding: Finding) -> str:
     took, share, ceiling, most = numbers(finding, "tokens_per_s", "share", "ceiling_tokens_per_s", "most_share")
     return (
         f"The client took in {digits(took)} tokens/s, {digits(100 * share, 2)} % of the "
-        f"{digits(ceiling)} it can: above {100 * most:.0f} % its own queue is measured."
+        f"{digits(ceiling)} it can take: above {100 * most:.0f} % the run measures the client's own queue."
     )
 
 
@@ -25,7 +25,7 @@ def _stood_still(finding: Finding) -> str:
     sent_s, read_s = (float(finding.numbers.get(name) or 0.0) for name in ("sent_late_s", "read_late_s"))
     what = "a request was sent" if sent_s >= read_s else "an answer was read"
     most = number(finding, "most_s")
-    return f"The client stood still: {what} {show(max(sent_s, read_s), SECONDS)} late, which is more than {most:g} s."
+    return f"The client stopped for a while: {what} {show(max(sent_s, read_s), SECONDS)} late, more than {most:g} s."
 
 
 def _sent(finding: Finding) -> str:
@@ -43,7 +43,7 @@ def _sent_late(finding: Finding) -> str:
 
 def _arrivals_late(finding: Finding) -> str:
     gap = show(number(finding, "gap_s"), SECONDS)
-    return f"{_sent(finding)} while one was due every {gap}: the arrivals are not those planned."
+    return f"{_sent(finding)}, and one was due every {gap}: the arrivals differ from the plan."
 
 
 def _read(finding: Finding) -> str:
@@ -55,7 +55,7 @@ def _read(finding: Finding) -> str:
 
 
 def _read_late(finding: Finding) -> str:
-    return f"{_read(finding)}, and its times are those of reading."
+    return f"{_read(finding)}, and times are taken when the client reads."
 
 
 def _chunks_merged(finding: Finding) -> str:
@@ -70,19 +70,19 @@ def _rate_off_plan(finding: Finding) -> str:
 def _gaps_off_plan(finding: Finding) -> str:
     distance, p = numbers(finding, "distance", "p")
     return (
-        "The gaps between requests are not those planned (Kolmogorov–Smirnov distance "
+        "The gaps between requests differ from the plan (Kolmogorov–Smirnov distance "
         f"{digits(distance)}, p = {digits(p, 2)})."
     )
 
 
 def _bursts(finding: Finding) -> str:
     planned, achieved = numbers(finding, "planned_dispersion", "achieved_dispersion")
-    return f"Requests came in bursts: index of dispersion {digits(achieved)} where {digits(planned)} was planned."
+    return f"Requests were sent in bursts: index of dispersion {digits(achieved)}, planned {digits(planned)}."
 
 
 def _read_late_stamped(finding: Finding) -> str:
     late = show(number(finding, "late_s"), SECONDS)
-    return f"The client read late (p99 {late}); times are the kernel's and do not depend on it."
+    return f"The client read late (p99 {late}); times are the kernel's, so the delay is not in them."
 
 
 SENTENCES = {
@@ -96,6 +96,6 @@ SENTENCES = {
     "rate-off-plan": _rate_off_plan,
     "gaps-off-plan": _gaps_off_plan,
     "arrivals-in-bursts": _bursts,
-    "not-calibrated": lambda finding: "The client was not calibrated before the run: its ceiling is not known.",
+    "not-calibrated": lambda finding: "The client was not calibrated before the run: its ceiling is unknown.",
     "read-late-stamped": _read_late_stamped,
 }

@@ -1,4 +1,4 @@
-"""The rulings of the compliance checks, in words: why each check passed, failed, or could not tell."""
+"""The rulings of the compliance checks in words: the reason of each pass, failure or open result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _repeat_decode(finding: Finding) -> str:
     return {
         "pass": said,
         "fail": f"{said}: more than {most} faster, as from a cache of answers",
-        "open": f"{said}, which leaves open whether it is over {most} faster",
+        "open": f"{said}; it may or may not be over {most} faster",
         "few": f"{said}; too few answers for an interval",
     }[number(finding, "told")]
 
@@ -39,7 +39,7 @@ def _token_faults(finding: Finding) -> str:
 
 def _first_token_differs(finding: Finding) -> str:
     other, answers = numbers(finding, "other", "answers")
-    return f"{other} of {answers} streamed answers begin otherwise than the same answers in one piece"
+    return f"{other} of {answers} streamed answers begin differently from the same answers in one piece"
 
 
 def _tokens_inflated(finding: Finding) -> str:
@@ -60,7 +60,7 @@ def _counts_agree(finding: Finding) -> str:
 
 def _differs_alone(finding: Finding) -> str:
     alone = span(_estimate(finding, "parts_per_token_alone"))
-    return f"the server does not answer twice alike even alone: texts part at {alone} of the tokens"
+    return f"even alone the server answers the same request differently: texts part at {alone} of the tokens"
 
 
 def _texts_part(finding: Finding) -> str:
@@ -85,19 +85,19 @@ def _length_ratio(finding: Finding) -> str:
     return {
         "pass": said,
         "fail": f"{said}, outside {margin}",
-        "open": f"{said}: open whether within {margin}",
+        "open": f"{said}; this may or may not be within {margin}",
         "few": f"{said}; too few for an interval",
     }[number(finding, "told")]
 
 
 def _load_is_alone(finding: Finding) -> str:
     in_flight = number(finding, "mean_in_flight")
-    return f"{in_flight:.2g} requests were under way on average: under load is alone here"
+    return f"only {in_flight:.2g} requests were in flight on average: the load is one request at a time"
 
 
 CLAUSES = {
     "no-decoding-seen": lambda finding: (
-        "answers of one chunk show no decoding, so a cache of answers cannot be told from one of prefixes"
+        "answers of one chunk show no decoding, so a cache of answers looks like a prefix cache"
     ),
     "repeat-decode": _repeat_decode,
     "token-faults": _token_faults,
@@ -106,12 +106,14 @@ CLAUSES = {
     "no-usage": lambda finding: "the server counts no tokens (no usage)",
     "few-counted": _few_counted,
     "counts-agree": _counts_agree,
-    "none-asked-again": lambda finding: "no answers under load could be asked again alone",
+    "none-asked-again": lambda finding: "no request of the load could be sent again alone",
     "differs-alone": _differs_alone,
     "texts-part": _texts_part,
     "few-lengths": _few_lengths,
     "length-ratio": _length_ratio,
     "load-is-alone": _load_is_alone,
-    "not-over-http": lambda finding: "this executor's answers cannot be listened to: guards are for servers over HTTP",
-    "no-answer-heard": lambda finding: "no answer under load was heard: none came, or other client processes took them",
+    "not-over-http": lambda finding: "guards need a server over HTTP; this executor's answers cannot be sampled",
+    "no-answer-heard": lambda finding: (
+        "no answer was sampled under load: none came, or other client processes took them"
+    ),
 }

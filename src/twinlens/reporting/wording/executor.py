@@ -1,4 +1,4 @@
-"""Sentences on the executor that a reader must know beside the numbers."""
+"""Sentences on the executor that a reader needs beside the numbers."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ def _random_weights(finding: Finding) -> str:
 def _fidelity_not_compared(finding: Finding) -> str:
     needed, device = numbers(finding, "needed_bytes", "device")
     return (
-        f"Fidelity was not measured: the fp32 weights to compare with ({needed / 1e9:.0f} GB) do not fit "
-        f"into what {device} has free, so the model was made in 16 bits."
+        f"Fidelity was not measured: the fp32 weights to compare with ({needed / 1e9:.0f} GB) do not fit into the "
+        f"free memory of {device}, so the model was made in 16 bits."
     )
 
 
 def _layers_left_wide(finding: Finding) -> str:
     layers, sizes, need_in, need_out = numbers(finding, "layers", "sizes", "divide_in", "divide_out")
     return (
-        f"{layers} linear layers stay in bf16 ({', '.join(sizes)}): the {finding.subject} kernel wants inputs that "
+        f"{layers} linear layers stay in bf16 ({', '.join(sizes)}): the {finding.subject} kernel needs inputs that "
         f"divide by {need_in}" + (f" and outputs by {need_out}." if need_out > 1 else ".")
     )
 
@@ -32,8 +32,8 @@ def _layers_left_wide(finding: Finding) -> str:
 def _launch_bound(finding: Finding) -> str:
     took_s, busy_s = numbers(finding, "took_s", "busy_s")
     return (
-        f"Launch-bound: one {finding.subject} takes {1e3 * took_s:.2f} ms and its kernels {1e3 * busy_s:.2f} ms of it, "
-        'so this measures how fast the processor launches kernels; executor.options.graph = "compiled" captures them.'
+        f"Launch-bound: one {finding.subject} takes {1e3 * took_s:.2f} ms, its kernels only {1e3 * busy_s:.2f} ms, so "
+        'the run measures how fast the processor launches kernels; executor.options.graph = "compiled" captures them.'
     )
 
 
@@ -50,8 +50,8 @@ def _replayed(finding: Finding) -> str:
 def _length_forced(finding: Finding) -> str:
     asked = "Requests carry ignore_eos and min_tokens, which ask for answers of the full length"
     if finding.numbers.get("heeded") is False:
-        return f"{asked}, and the server takes these fields and does not heed them: a short answer counts as cut off."
-    return f"{asked}; one that ends sooner counts as cut off."
+        return f"{asked}, but the server accepts and ignores these fields: a short answer counts as cut off."
+    return f"{asked}; an answer that ends sooner counts as cut off."
 
 
 def _launcher_untried(finding: Finding) -> str:
@@ -65,21 +65,21 @@ SENTENCES = {
     "on-cpu": lambda finding: f"This run is on the CPU: {number(finding, 'reason')}.",
     "random-weights": _random_weights,
     "random-weights-served": lambda finding: (
-        "The weights are random: speed is as with trained ones of this shape, but answers mean nothing and loop, "
-        "and speculation looks better than it is."
+        "The weights are random: speed is that of trained weights of this shape, but answers mean nothing and loop, "
+        "so speculation looks better than it is."
     ),
     "fp8-eager": lambda finding: (
-        'fp8 training run eagerly casts slower than it multiplies: executor.options.graph = "compiled" is its way.'
+        'Eager fp8 training casts slower than it multiplies: set executor.options.graph = "compiled".'
     ),
     "fp16-emulated": lambda finding: "fp16 on this CPU is emulated: expect it to be slower than fp32.",
     "fidelity-not-compared": _fidelity_not_compared,
     "layers-left-wide": _layers_left_wide,
     "launch-bound": _launch_bound,
     "compiled-first": _compiled,
-    "fake-executor": lambda finding: "A fake executor: laws, not hardware.",
+    "fake-executor": lambda finding: "A fake executor: times come from formulas, not from hardware.",
     "replayed": _replayed,
     "length-free": lambda finding: (
-        "Answers are as long as the model likes: tokens are counted as they came, and another server may do other work."
+        "The model chooses the length of each answer: received tokens count, and another server may do other work."
     ),
     "length-forbidden": lambda finding: (
         "The server forbids forced lengths: an answer that ends by itself before its limit counts as cut off."
@@ -87,16 +87,16 @@ SENTENCES = {
     "length-forced": _length_forced,
     "not-streamed": lambda finding: (
         "The server does not stream: it answered stream=true with one piece of JSON, so the time to first token is "
-        "that of the whole answer."
+        "the time of the whole answer."
     ),
     "no-usage-streamed": lambda finding: (
         "The server sends no usage while it streams: tokens are counted by chunks, or by the limit reached."
     ),
     "no-kernel-stamps": lambda finding: (
-        "No receive stamps of the kernel here: times are those at which the client read."
+        "The kernel gives no receive timestamps here: times are taken when the client reads."
     ),
     "page-silent": lambda finding: (
-        f"The server did not answer {finding.subject} in time: what stands only there is not in its record."
+        f"The server did not answer {finding.subject} in time: facts from that page are missing in its record."
     ),
     "launcher-untried": _launcher_untried,
 }

@@ -26,7 +26,7 @@ _ENDS = (".", "!", "?", "…")
 
 
 def sentence_of(finding: Finding) -> str:
-    """What was found, as one sentence safe to show; a code of a newer version gives a general one."""
+    """The finding as one sentence that is safe to show; a code of a newer version gives a general one."""
     text = _made(finding, SENTENCES, CLAUSES)
     if text is None:
         about = f" ({subject_of(finding)})" if finding.subject else ""
@@ -45,7 +45,7 @@ def clause_of(finding: Finding) -> str:
 
 
 def advice_of(finding: Finding) -> str:
-    """What to try, as one sentence; "" where there is nothing to be done, and for a code of a newer version."""
+    """Advice as one sentence; "" if nothing can be done, and for a code of a newer version."""
     return ADVICE.get(finding.code, "")
 
 
@@ -77,7 +77,7 @@ def _reasons(finding: Finding) -> str:
 
 
 def _client_limit(finding: Finding) -> str:
-    return f"The client was at its limit, so the server cannot be told from it: {_reasons(finding)}"
+    return f"The client was at its limit, so its delays cannot be separated from the server's: {_reasons(finding)}"
 
 
 def _guard_failed(finding: Finding) -> str:

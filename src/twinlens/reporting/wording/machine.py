@@ -37,13 +37,13 @@ def _cause(finding: Finding) -> str:
 def _no_cause_found(finding: Finding) -> str:
     samples = number(finding, "samples")
     if not samples:
-        return "No cause found: the machine was not sampled while the run went on."
-    return f"No cause found: nothing in {samples} samples of the machine went with the slow moments."
+        return "No cause found: the machine was not sampled during the run."
+    return f"No cause found: nothing in {samples} samples of the machine coincided with the slow moments."
 
 
 def _shared_machine(finding: Finding) -> str:
     share = percent(number(finding, "share"))
-    return f"Other programs used {share} of the processors all the while: the figures are those of a shared machine."
+    return f"Other programs used {share} of the processors throughout: the figures are those of a shared machine."
 
 
 def _throttled(finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""Sentences on the steadiness of a ratio between points that took turns."""
+"""Sentences on the steadiness of a ratio between points that take turns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from twinlens.reporting.wording.number import number, numbers, percent
 
 def _few_rounds(finding: Finding) -> str:
     rounds, fewest = numbers(finding, "rounds", "fewest")
-    return f"a repeat has {rounds} rounds, at least {fewest} are needed"
+    return f"a repeat has only {rounds} rounds; at least {fewest} are needed"
 
 
 def _ratio_drifts(finding: Finding) -> str:
@@ -19,7 +19,7 @@ def _ratio_drifts(finding: Finding) -> str:
 
 def _drift_unseen(finding: Finding) -> str:
     rounds, visible = numbers(finding, "rounds", "visible_change")
-    return f"no change showed in {rounds} rounds, but one of less than {percent(visible)} would hardly have"
+    return f"no change showed in {rounds} rounds, but a change of less than {percent(visible)} could be missed"
 
 
 def _ratio_level(finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""Sentences on a search: how each value stands to the SLO, and the interval that is left."""
+"""Sentences on a search: each value against the SLO, and the remaining interval."""
 
 from __future__ import annotations
 
@@ -69,16 +69,14 @@ def _run_failed(finding: Finding) -> str:
 CLAUSES = {
     "slo-shares": _shares,
     "search-narrow": lambda finding: f"the highest rate within the SLO is {_sure(finding)}",
-    "search-unclear": lambda finding: (
-        f"{_sure(finding)}, runs of this length cannot tell rates from the limit: measure longer"
-    ),
+    "search-unclear": lambda finding: f"{_sure(finding)}; runs of this length cannot narrow it: measure longer",
     "search-budget": lambda finding: (
         f"the budget of points is spent; the highest rate within the SLO is {_sure(finding)}"
     ),
     "search-none": _none,
     "search-all": _all,
     "search-running": lambda finding: f"so far the highest within the SLO is {_between(finding)}",
-    "search-not-begun": lambda finding: "not begun",
+    "search-not-begun": lambda finding: "not started",
     "search-seconds-spent": _seconds_spent,
     "search-run-failed": _run_failed,
 }

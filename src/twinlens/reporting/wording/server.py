@@ -1,4 +1,4 @@
-"""Sentences on the server's own figures: whether they agree with the client's, and what could not be read."""
+"""Sentences on the server's own figures: disagreement with the client's, and readings that failed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from twinlens.units import SECONDS, digits, show
 
 _COUNTED = {"server_tokens_agreement": "generated tokens", "server_requests_agreement": "finished requests"}
 _WHY_COUNTS = {
-    "server_tokens_agreement": "somebody else asks this server too, or tokens are not what the client counts",
-    "server_requests_agreement": "somebody else asks this server too, or it counts otherwise",
+    "server_tokens_agreement": "another client uses this server too, or the client does not count tokens",
+    "server_requests_agreement": "another client uses this server too, or the server counts differently",
 }
 
 
@@ -17,8 +17,8 @@ def _counts_disagree(finding: Finding) -> str:
     server, client, allowed = numbers(finding, "server", "client", "allowed_share")
     what = _COUNTED[finding.subject]
     return (
-        f"Server and client disagree: {server:,.0f} {what} at the server, {client:,.0f} at the client, where up to "
-        f"{digits(100 * allowed, 2)} % is to be expected; {_WHY_COUNTS[finding.subject]}."
+        f"Server and client disagree: {server:,.0f} {what} at the server, {client:,.0f} at the client; a difference of "
+        f"up to {digits(100 * allowed, 2)} % is expected; {_WHY_COUNTS[finding.subject]}."
     )
 
 
@@ -27,12 +27,12 @@ def _first_tokens_disagree(finding: Finding) -> str:
     means = f"mean TTFT {show(server_s, SECONDS)} at the server, {show(client_s, SECONDS)} from send at the client"
     if client_s > server_s:
         return (
-            f"Server and client disagree: {means}; {show(client_s - server_s, SECONDS)} lie between them, where up to "
-            f"{show(most_s, SECONDS)} is to be expected: in the network, or before the engine takes a request."
+            f"Server and client disagree: {means}; the difference is {show(client_s - server_s, SECONDS)}, and up to "
+            f"{show(most_s, SECONDS)} is expected. Requests wait in the network, or before the engine takes them."
         )
     return (
-        f"Server and client disagree: {means}; the server's cannot be the longer one, so the two do not mean the "
-        "same, or somebody else asks this server too."
+        f"Server and client disagree: {means}; the server's time cannot be the longer one, so the two measure "
+        "different things, or another client uses this server too."
     )
 
 
@@ -47,11 +47,11 @@ def _readings_failed(finding: Finding) -> str:
 
 def _restarted(finding: Finding) -> str:
     moments = ", ".join(f"{moment:.1f} s" for moment in number(finding, "seen_s"))
-    return f"The server was started again in mid-run (its counters fell; seen at {moments})."
+    return f"The server restarted during the run (its counters fell; seen at {moments})."
 
 
 def _read_no_further(finding: Finding) -> str:
-    return f"The server's metrics were read no further: {number(finding, 'reason')}."
+    return f"Reading the server's metrics stopped: {number(finding, 'reason')}."
 
 
 SENTENCES = {

@@ -36,15 +36,15 @@ def _slo(finding: Finding, lead: str) -> str:
     known = "" if low is None or high is None else f" (95% interval {100 * low:.3g}–{100 * high:.3g}%)"
     return (
         f"{lead}: {show(share, RATIO)} of requests keep {subject_of(finding)} ≤ {show(limit_s, SECONDS)}{known}, "
-        f"where {100 * quantile:g}% must."
+        f"but {100 * quantile:g}% must."
     )
 
 
 def _empty_slots(finding: Finding) -> str:
     share, slots, slices = numbers(finding, "share", "slots", "slices")
     return (
-        f"The load came in {slices:g} slices that were drained: of its {slots:g} slots "
-        f"{percent(share)} stood empty, which an endless loop would have filled."
+        f"The load came in {slices:g} slices that were drained: {percent(share)} of the time of its {slots:g} slots "
+        "was empty, which an endless loop would have filled."
     )
 
 
@@ -63,20 +63,20 @@ def _failing(finding: Finding) -> str:
 
 def _few_answers(finding: Finding) -> str:
     answered, requests, fewest = numbers(finding, "answered", "requests", "fewest")
-    return f"{answered} of {requests} requests ended well, at least {fewest} are asked for"
+    return f"{answered} of {requests} requests ended well; at least {fewest} are needed"
 
 
 def _trace_rows_left_out(finding: Finding) -> str:
     count = number(finding, "rows")
     many = "s of the trace were" if count != 1 else " of the trace was"
-    return f"{count:,} row{many} not played: without a prompt or an answer there is nothing to ask for."
+    return f"{count:,} row{many} not played: without a prompt or an answer there is no request to send."
 
 
 def _prefix_below_block(finding: Finding) -> str:
     tokens, block = numbers(finding, "prefix_tokens", "block_tokens")
     return (
-        f"The shared prefix of {tokens} tokens is shorter than a block of the server's cache ({block} tokens): "
-        "only whole blocks are found again, so nothing of it will be, unless a chat template fills the block up."
+        f"The shared prefix of {tokens} tokens is shorter than a block of the server's cache ({block} tokens). The "
+        "cache reuses whole blocks only, so it never reuses this prefix, unless a chat template fills the block up."
     )
 
 
@@ -84,7 +84,7 @@ CLAUSES = {
     "overload": _overload,
     "failing": _failing,
     "few-answers": _few_answers,
-    "shorter-than-stays": lambda finding: "the run is shorter than three stays of a request",
+    "shorter-than-stays": lambda finding: "the run is shorter than three times the latency of a request",
     "whole-run": lambda finding: "the load changes by design, so every request of the run counts",
 }
 SENTENCES = {
@@ -92,7 +92,7 @@ SENTENCES = {
     "mostly-failed": _lost,
     "server-died": _server_died,
     "slo-missed": lambda finding: _slo(finding, "The SLO is missed"),
-    "slo-unclear": lambda finding: _slo(finding, "The SLO may be missed, measure longer to know"),
+    "slo-unclear": lambda finding: _slo(finding, "It is unclear if the SLO is met"),
     "empty-slots": _empty_slots,
     "trace-rows-left-out": _trace_rows_left_out,
     "prefix-below-block": _prefix_below_block,

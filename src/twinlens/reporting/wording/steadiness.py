@@ -1,4 +1,4 @@
-"""Sentences on steadiness: the reasons of labels as clauses, and the contents of the steady window."""
+"""Sentences on steadiness: reasons of labels as clauses, and findings inside the steady window."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from twinlens.units import digits
 
 
 def _rows(finding: Finding) -> str:
-    """What the rows of the test were: rows, requests, or points of several requests."""
+    """The unit of the test, in the plural: rows, requests, or points of several requests."""
     return f"{finding.numbers.get('of', 'row')}s"
 
 
@@ -17,27 +17,27 @@ def _row_time(finding: Finding) -> str:
 
 
 def _ends(finding: Finding, clause: str) -> str:
-    """What a served run adds: how many requests a point is, and what failed before the window."""
+    """The clause with what a served run adds: requests per point, and failures before the window."""
     size, failed = finding.numbers.get("requests_per_point", 1), finding.numbers.get("failed_before", 0)
     clause = f"{clause} (a point is {size} requests)" if size > 1 else clause
     return f"{clause}; of the {number(finding, 'before')} requests before it {failed} failed" if failed else clause
 
 
-def _shortage(finding: Finding) -> str:
-    """ "12 rows where at least 20 are asked for" """
+def _shortage(finding: Finding, where: str) -> str:
+    """ "only 12 rows after the start; at least 20 are needed" """
     have, need = numbers(finding, "have", "need")
     if number(finding, "unit") == "s":
-        return f"{have:.3g} s where at least {need:g} s are asked for"
-    return f"{have} {_rows(finding)} where at least {need} are asked for"
+        return f"only {have:.3g} s {where}; at least {need:g} s are needed"
+    return f"only {have} {_rows(finding)} {where}; at least {need} are needed"
 
 
 def _too_short(finding: Finding) -> str:
-    return f"of {number(finding, 'rows')} {_rows(finding)}, {_shortage(finding)} after the start"
+    return _shortage(finding, f"after the start, of {number(finding, 'rows')} {_rows(finding)}")
 
 
 def _level_too_short(finding: Finding) -> str:
     row = finding.numbers.get("of", "row")
-    return f"the level that was reached at {row} {number(finding, 'row')} has {_shortage(finding)}"
+    return _shortage(finding, f"in the level that begins at {row} {number(finding, 'row')}")
 
 
 def _cyclic(finding: Finding) -> str:
@@ -52,8 +52,8 @@ def _no_level(finding: Finding) -> str:
 def _wanders(finding: Finding) -> str:
     independent, error = numbers(finding, "independent", "error")
     return (
-        f"{_row_time(finding)} wanders: the window is worth {_two(independent)} independent values, so its mean is "
-        f"known to no better than {_two(100 * error)} %"
+        f"{_row_time(finding)} changes slowly: the window holds only {_two(independent)} independent values, so the "
+        f"standard error of its mean is {_two(100 * error)} %"
     )
 
 
@@ -66,8 +66,8 @@ def _unproven(finding: Finding) -> str:
     seen = f"no change showed in {number(finding, 'rows')} {_rows(finding)}"
     visible = finding.numbers.get("least_visible_change")
     if visible is None:
-        return f"{seen}, which are too few that depend on each other for a slope"
-    return f"{seen}, but one of less than {_two(100 * visible)} % would hardly have"
+        return f"{seen}, but they are too few for a slope, since they depend on each other"
+    return f"{seen}, but a change of less than {_two(100 * visible)} % could be missed"
 
 
 def _level(finding: Finding) -> str:
@@ -95,7 +95,7 @@ def _drift(finding: Finding) -> str:
 def _left_its_level(finding: Finding) -> str:
     count, effect, factor, first, last = numbers(finding, "count", "effect", "factor", "first", "last")
     rows = f"{_rows(finding)} {first} to {last} take {factor:.3g} times as long"
-    return f"the level was left {times(count)}: {rows}, which changes the figure by {100 * effect:+.2g} %"
+    return f"the run left its level {times(count)}: {rows}, which changes the figure by {100 * effect:+.2g} %"
 
 
 def _disturbed(finding: Finding) -> str:
@@ -104,32 +104,33 @@ def _disturbed(finding: Finding) -> str:
     )
     return (
         f"The run left its level {times(count)}, for {percent(share)} of the window: from {digits(begin_s)} to "
-        f"{digits(end_s)} s its work took {digits(factor)} times as long. All of it is in the figures and changes them "
-        f"by {percent(effect)}."
+        f"{digits(end_s)} s its work took {digits(factor)} times as long. The figures include this time, which changes "
+        f"them by {percent(effect)}."
     )
 
 
 def _change_unseen(finding: Finding) -> str:
     visible = percent(number(finding, "least_visible_change"))
-    return f"The run is steady only as far as it could see: a change of less than {visible} would hardly have shown."
+    return f"The run is steady, but a change of less than {visible} could be missed."
 
 
 def _extended(finding: Finding) -> str:
     count, asked, lasted = numbers(finding, "times", "asked_s", "lasted_s")
     return (
-        f"The run had not settled after {digits(asked)} s and was doubled {times(count)}, to {digits(lasted)} s: when "
-        "to stop was chosen by what was seen."
+        f"The run had not settled after {digits(asked)} s and was doubled {times(count)}, to {digits(lasted)} s: its "
+        "length depended on the data."
     )
 
 
 def _rows_scatter(finding: Finding) -> str:
     cv, limit = (percent(one) for one in numbers(finding, "cv", "limit"))
-    return f"Row times scatter by {cv} of their mean, where a quiet machine stays below {limit}."
+    return f"Row times scatter by {cv} of their mean; a quiet machine stays below {limit}."
 
 
 def _retaken(finding: Finding) -> str:
     attempt = number(finding, "attempt")
-    return f"Attempt {attempt}: other programs disturbed the {'one' if attempt == 2 else 'ones'} before; all are kept."
+    before = "attempt" if attempt == 2 else "attempts"
+    return f"Attempt {attempt}: other programs disturbed the {before} before; all attempts are kept."
 
 
 def _given_twice(finding: Finding) -> str:

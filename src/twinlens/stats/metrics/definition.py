@@ -134,7 +134,7 @@ def _serving() -> list[Metric]:
 
 
 def _server() -> list[Metric]:
-    """What the server said of itself, where it has a metrics page."""
+    """The server's own figures, if it has a metrics page."""
     lens: MetricLens = "inference"
     return [
         Metric("server_running_mean", "running requests", units.COUNT, lens, "server"),

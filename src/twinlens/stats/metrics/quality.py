@@ -128,7 +128,7 @@ def divergence(steps: Steps) -> dict[str, int] | None:
 def _final_loss(steps: Steps, looked: np.ndarray) -> Estimate:
     lost = divergence(steps)
     if lost is not None:
-        reason = f"training diverged: the loss of {lost['rows']} of {lost['of']} rows is no number, from row"
+        reason = f"training diverged: the loss of {lost['rows']} of {lost['of']} rows is not a number, from row"
         return Estimate.absent(NATS, f"{reason} {lost['first']} on")
     if looked.size:
         return Estimate(float(steps.loss[looked[-1]]), NATS, "last evaluation on held-out batches", "measured", n=1)
@@ -149,7 +149,7 @@ def _gap(loss: Estimate, entropy_rate_nats: float) -> Estimate:
 def _to_target(steps: Steps, looked: np.ndarray, target: float) -> dict[str, Estimate]:
     hits = [row for row in looked if steps.loss[row] <= target]
     if missed := missed_target(steps, target):
-        best = "never looked" if not missed["looks"] else "no held-out loss is a number"
+        best = "no evaluation" if not missed["looks"] else "no held-out loss is a number"
         best = best if missed["best_nats"] is None else f"best {digits(missed['best_nats'], 4)}"
         reason = f"target {digits(target, 4)} nats not reached ({best})"
         return {
