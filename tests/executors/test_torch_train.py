@@ -126,6 +126,7 @@ def test_bf16_is_what_was_declared_and_what_ran() -> None:
 
 def test_fp32_really_is_fp32() -> None:
     _, facts = opened()
+    assert facts.executor.facts["compiler.name"].capture == "declared", "an option says it, nothing looked"
     assert {c.observed for c in facts.precision if c.observed} == {"fp32"}
     assert {c.verdict for c in facts.precision} == {"agrees", "unknown"}
 

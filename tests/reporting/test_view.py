@@ -2,12 +2,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from report_material import Pair, inference_run, relabelled, training_run
 
+from twinlens.record.executor.record import ExecutorRecord, observed
 from twinlens.record.finding import Finding
-from twinlens.reporting.view import point_names, view, why_not_ranked
+from twinlens.reporting.html.stack import _machine_line
+from twinlens.reporting.view import point_names, runs_word, view, why_not_ranked
 from twinlens.reporting.wording.finding import standing
 
 
@@ -89,3 +92,12 @@ def test_a_title_names_every_study(tmp_path: Path) -> None:
 
     assert _listed(["a"]) == "a"
     assert _listed(["a", "b", "c", "d"]) == "a, b, c and d"
+
+
+def test_one_is_not_counted_as_several() -> None:
+    def line(threads: int) -> str:
+        record = ExecutorRecord({"host.cpu.usable_threads": observed(threads, "by hand")})
+        return _machine_line(SimpleNamespace(machine=None), record)  # type: ignore[arg-type]
+
+    assert [line(1), line(2)] == ["1 usable processor", "2 usable processors"]
+    assert [runs_word(1), runs_word(3)] == ["1 run", "3 runs"]

@@ -33,7 +33,9 @@ def run(device: str, json: bool, quiet: bool) -> None:
         console = out()
         console.print(_facts(found))
         console.print(
-            _ceilings(found.ceilings) if found.ceilings else f"Ceilings: not measured ({found.why_no_ceilings})"
+            _ceilings(found.ceilings, on_board=found.record.value("accelerator.form_factor") != "processor")
+            if found.ceilings
+            else f"Ceilings: not measured ({found.why_no_ceilings})"
         )
         for note in found.notes:
             console.print(f"! {note}", style="yellow", markup=False)
@@ -64,14 +66,14 @@ def _text(key: str, value: object) -> str:
     return str(value)
 
 
-def _ceilings(rows: Sequence[CeilingRow]) -> Table:
-    """One line per kind and format, one column per number of threads."""
+def _ceilings(rows: Sequence[CeilingRow], *, on_board: bool) -> Table:
+    """One line per kind and format, one column per number of threads; of an accelerator's board one column."""
     threads = sorted({row.threads for row in rows})
     table = Table(title="Measured ceilings", title_justify="left", box=None, padding=(0, 2, 0, 0))
     table.add_column("rate")
     table.add_column("format")
     for count in threads:
-        table.add_column(f"{count} thread{'s' if count > 1 else ''}", justify="right")
+        table.add_column("the board" if on_board else f"{count} thread{'s' if count > 1 else ''}", justify="right")
     lines: dict[tuple[str, str], dict[int, str]] = {}
     for row in rows:
         name = f"{row.format} {row.layout}".strip() or "–"
