@@ -98,6 +98,19 @@ def test_the_page_on_formats_names_every_column_on_disk() -> None:
         assert f"`{name}`" in text, name
 
 
+def test_the_page_on_formats_names_every_file_that_is_written() -> None:
+    """`schedule.arrow` and the guards of run.json were on disk and on no page."""
+    package = ROOT / "src" / "twinlens"
+    rooms = [path for room in ("record", "measurement", "reporting") for path in (package / room).rglob("*.py")]
+    code = "\n".join(path.read_text(encoding="utf-8") for path in rooms)
+    written = set(re.findall(r'"([a-z_]+\.(?:arrows?|json|toml))"', code))
+    assert {"schedule.arrow", "steps.arrows", "run.json", "search.json"} <= written
+    text = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
+    of_others = {"direct_url.json"}  # pip's, read to tell a package from a wheel
+    assert {name for name in written - of_others if name not in text} == set()
+    assert "## guards in run.json" in text
+
+
 @pytest.mark.parametrize("protocol", [Server, Trainer])
 def test_the_page_on_executors_shows_the_protocols_as_they_are(protocol: type) -> None:
     text = (ROOT / "docs" / "writing-an-executor.md").read_text(encoding="utf-8")

@@ -94,6 +94,15 @@ def test_what_may_not_be_ranked_is_not_compared(tmp_path: Path) -> None:
     assert "×" not in text
 
 
+def test_what_is_not_ranked_is_named_with_its_model_where_there_are_several(tmp_path: Path) -> None:
+    """ "demo-34m · fp32 … Not ranked: fp32." read as a contradiction: the second was another model's."""
+    pairs = [steady(training_run(tmp_path, regime, rows=60)) for regime in ("fp32", "bf16")]
+    pairs.append(relabelled(training_run(tmp_path, "fp32", rows=60, model="tiny"), "drift", False))
+    text = said(pairs)[0]
+    assert "the tokens/s of demo-34m · fp32" in text
+    assert text.endswith("Not ranked: tiny · fp32.")
+
+
 def test_one_lens_says_nothing_about_the_other(tmp_path: Path) -> None:
     training, inference, apart = said([steady(training_run(tmp_path, rows=60))])
     assert "no other precision is ranked" in training
