@@ -128,7 +128,7 @@ def test_too_few_requests_get_no_ruling() -> None:
 def test_one_request_at_a_time_is_no_load_to_answer_otherwise_under() -> None:
     found = guards(Server(), concurrency=1)["answers"]
     assert (found.ruling, found.id) == ("not applicable", "answers")
-    assert "under load is alone" in clause_of(found.reason)
+    assert "the load is one request at a time" in clause_of(found.reason)
 
 
 def test_a_server_without_usage_is_not_ruled_on_for_tokens() -> None:

@@ -24,7 +24,7 @@ def asked(options: dict[str, Any], **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("spec", "sentence"),
     [
-        (asked({"clients": 2}, protocol={"guards": True}), "guards hear every answer"),
+        (asked({"clients": 2}, protocol={"guards": True}), "guards sample every answer"),
         (asked({"clients": 2}, arrival={"kind": "single-stream"}, point={}), "one request in flight"),
         (asked({"clients": "many"}), "is a number of processes"),
         (asked({"on": "ray:/nowhere"}), "clients run here or on Ray"),

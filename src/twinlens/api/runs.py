@@ -117,7 +117,7 @@ def rows(*runs: Run) -> pa.Table:
 
     if len({run.lens for run in runs}) != 1:
         found = "runs of both lenses" if runs else "no run"
-        raise BadInput(f"rows of one lens are asked for, and {found} given: steps and requests share no columns")
+        raise BadInput(f"give runs of one lens, not {found}: steps and requests share no columns")
     tables = [run.table.add_column(0, "run", pa.array([run.id] * len(run.table), pa.string())) for run in runs]
     return pa.concat_tables(tables, promote_options="default")
 

@@ -25,7 +25,7 @@ def run(asked: Asked, source: Path | None, file: Path | None) -> None:
 
 def _what(asked: Asked, source: Path | None) -> str | Path | Study:
     if source is not None and not source.is_dir():
-        raise BadInput(f"--from wants the folder of a run or a study, and {str(source)!r} is none", code="TL205")
+        raise BadInput(f"--from needs the folder of a run or a study; {str(source)!r} is neither", code="TL205")
     if asked.spec is not None and not asked.settings and not asked.at and not asked.spec.startswith("http"):
         return asked.spec
     if source is not None and not asked.settings and not asked.at:

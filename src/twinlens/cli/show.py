@@ -37,7 +37,7 @@ class Form:
         asked = {"--all": self.whole, "--csv": self.csv, "--markdown": self.markdown, "--parquet": self.parquet}
         named = [name for name, on in (asked | {"--json or --as": self.json or self.tool}).items() if on]
         if len(named) > 1:
-            raise BadInput(f"{' and '.join(named)} are two forms of the same runs: ask for one of them")
+            raise BadInput(f"{' and '.join(named)} are two forms of the same runs: choose one of them")
 
 
 def run(paths: list[Path], form: Form) -> None:

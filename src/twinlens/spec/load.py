@@ -45,7 +45,7 @@ def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec
         raise BadInput(f"{where}: {sentence}", code="TL202")
     for table in ("executor", "sweep"):
         for path in _nothings(data.get(table), table):
-            raise BadInput(f"{where}: field {path!r} is nothing (null), for which TOML has no word", code="TL202")
+            raise BadInput(f"{where}: field {path!r} is nothing (null), which TOML cannot express", code="TL202")
     for path, number in _not_finite(data, ""):
         raise BadInput(f"{where}: field {path!r} is {number}; give a finite number", code="TL202")
     try:

@@ -92,7 +92,7 @@ def _cpus(value: Any) -> tuple[int, ...]:
             code="TL207",
         )
     if value and not hasattr(os, "sched_setaffinity"):
-        raise BadInput("executor.options.cpus needs Linux: this system keeps no process to processors", code="TL207")
+        raise BadInput("executor.options.cpus needs Linux: this system cannot pin processes to cores", code="TL207")
     return tuple(sorted(set(value)))
 
 

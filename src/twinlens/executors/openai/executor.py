@@ -51,7 +51,7 @@ class OpenAIServer:
             raise BadInput("images cannot be sent to an OpenAI server; take a language model", code="TL202")
         if client_pool_of(spec.executor.options).is_one:  # else each client sees for itself
             refuse_too_many(max(spec.point.concurrency or 1, spec.point.in_flight or 1))
-        say("asking the server who it is")
+        say("reading the server's facts")
         words = words_of(workload.prompts)
         if isinstance(workload.output_tokens, Free):
             target = replace(target, force_length=False)

@@ -156,7 +156,7 @@ def _text(answer: http.client.HTTPResponse, deadline_s: float) -> str:
 def _key(variable: str) -> str:
     key = os.environ.get(variable, "").strip()
     if not key:
-        raise BadInput(f"the environment variable {variable!r}, which is to hold the key, is not set", code="TL207")
+        raise BadInput(f"the environment variable {variable!r}, which should hold the key, is not set", code="TL207")
     if not key.isascii() or not key.isprintable():
         raise BadInput(f"the environment variable {variable!r} holds no API key", code="TL207")
     return key

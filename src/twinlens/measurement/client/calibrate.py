@@ -66,7 +66,7 @@ def _played(
         client.close()
     answered = [row for row in rows if row.outcome == "ok" and row.chunk_ns]
     if not answered:
-        raise ExecutorFailed("the client cannot be calibrated: its null server answered nothing", code="TL302")
+        raise ExecutorFailed("the client cannot be calibrated: its null server gave no answer", code="TL302")
     return answered
 
 

@@ -96,7 +96,7 @@ def _nodes(ray: Any, endpoint: EndpointConfig) -> list[dict[str, Any]]:
     """The nodes that have a processor to give, in a fixed order."""
     alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
     if not alive:
-        raise ExecutorFailed("the Ray cluster has no node with a processor to give", code="TL331")
+        raise ExecutorFailed("the Ray cluster has no node with a free processor", code="TL331")
     if (
         endpoint.target.host in ("localhost", "127.0.0.1", "::1")
         and len({node["NodeManagerAddress"] for node in alive}) > 1

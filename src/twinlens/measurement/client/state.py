@@ -54,7 +54,7 @@ class ClientState:
             return None
         cost = self.remaining.count if self.remaining else 0
         when = f"{max(0, self.heard_ns) / 1e9:.1f} s into the run"
-        return f"{name} {self.lost} {when}: {cost} requests of its part failed for that"
+        return f"{name} {self.lost} {when}: {cost} requests of its part failed"
 
     def record(self, index: int, name: str, clock: Offset | None) -> dict[str, Any]:
         """All of it as plain data; times in ns."""

@@ -62,14 +62,14 @@ def refuse_what_cannot_run(spec: RunSpec) -> None:
     refuse_stall_elsewhere(spec)
     if spec.protocol.pairing == "slices" and capabilities(spec.executor.kind).runs == "recorded":
         raise BadInput(
-            'protocol.pairing = "slices": of a recording nothing is measured again, so nothing takes turns',
+            'protocol.pairing = "slices": a recorded run is not measured again, so it cannot take turns',
             code="TL202",
         )
     if spec.lens == "training":
         return
     pool = client_pool_of(spec.executor.options)
     if spec.protocol.guards and not pool.is_one:
-        raise BadInput("guards hear every answer, and that takes one client: clients = 1 and no --on", code="TL202")
+        raise BadInput("guards sample every answer, which needs one client: clients = 1 and no --on", code="TL202")
     if spec.protocol.pairing == "slices" and not pool.is_one:
         raise BadInput(
             'protocol.pairing = "slices": one client plays every turn; leave out executor.options.clients and '
