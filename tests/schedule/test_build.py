@@ -87,8 +87,8 @@ def test_a_trace_counts_what_it_could_not_ask_for() -> None:
         ("poisson", {}, {}, "poisson arrivals need a rate"),
         ("closed", {}, {}, "a closed loop needs a concurrency"),
         ("lockstep", RATE, {}, "point.rate_per_s means nothing to lockstep arrivals"),
-        ("closed", USERS | RATE, {}, "point.rate_per_s means nothing to closed arrivals"),
-        ("poisson", USERS | RATE, {}, "point.concurrency means nothing to poisson arrivals"),
+        ("closed", USERS | RATE, {}, "a rate (open loop) and a concurrency (closed loop) exclude each other"),
+        ("poisson", USERS | RATE, {}, "a rate (open loop) and a concurrency (closed loop) exclude each other"),
         ("poisson", RATE | {"timeout_s": 1.0}, {}, "point.timeout_s means nothing without dynamic admission"),
         ("poisson", RATE | {"in_flight": 1, "admission": "static"}, {}, "nothing without continuous admission"),
         ("poisson", RATE | {"admission": "dynamic"}, {}, "dynamic admission needs a timeout"),
@@ -112,7 +112,7 @@ def test_what_does_not_go_together_is_refused_in_one_sentence(arrival, point, wo
 
 def test_training_has_no_arrivals() -> None:
     training = {"kind": "training", "model": "tiny", "global_batch": 8}
-    with pytest.raises(BadInput, match="rate_per_s means nothing"):
+    with pytest.raises(BadInput, match="rate_per_s is for inference"):
         parse({"executor": {"kind": "fake"}, "workload": training, "point": RATE})
 
 
