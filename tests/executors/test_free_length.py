@@ -45,7 +45,7 @@ def test_an_answer_that_ends_by_itself_is_a_good_one_and_its_tokens_are_counted(
     assert all(body["max_tokens"] in (4, 8) for body in bodies)
     assert not any({"ignore_eos", "min_tokens"} & body.keys() for body in bodies)
     assert run.facts is not None
-    assert any("as long as the model likes" in note for note in map(sentence_of, run.facts.findings))
+    assert any("The model chooses the length of each answer" in note for note in map(sentence_of, run.facts.findings))
     metrics = summary_of(run).metrics
     assert metrics["failed_share"].value == 0.0
     guards = {guard["id"]: guard["ruling"] for guard in run_json(run)["guards"]}

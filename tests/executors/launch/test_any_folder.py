@@ -23,6 +23,8 @@ from twinlens.measurement.facts.provenance import provenance
 from twinlens.measurement.preflight.memory import needed
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, declared
+from twinlens.reporting.wording.finding import sentence_of
+from twinlens.spec.model.reference import any_model
 
 AWQ = {"quant_method": "awq", "bits": 4}
 W8A8 = {"quant_method": "compressed-tensors", "config_groups": {"group_0": {
@@ -56,7 +58,7 @@ def line(model: str, **parts: Any) -> str:
 
 def test_a_type_that_is_not_read_here_is_served_and_theory_says_why_it_is_silent(tmp_path: Path) -> None:
     model = folder(tmp_path / "phi", text_config={"max_position_embeddings": 700})
-    assert servable(model).shape is None
+    assert servable(any_model(model)).shape is None
     assert "--max-model-len 700" in line(model)
     spec = spec_of(vllm(model))
     memory, words = needed(spec)
@@ -66,8 +68,8 @@ def test_a_type_that_is_not_read_here_is_served_and_theory_says_why_it_is_silent
     facts = provenance(spec, Facts(ExecutorRecord({})))
     assert facts["model.id"].value == model
     assert "phi3" in str(facts["model.parameters"].reason)
-    (found,) = check(study_of(vllm(model)))
-    assert found["memory_bytes"] is None
+    (found,) = check(study_of(vllm(model))).points
+    assert found.memory_bytes is None
 
 
 def test_the_embedded_engine_names_the_families_that_it_reads(tmp_path: Path) -> None:
@@ -126,4 +128,4 @@ def test_a_page_that_does_not_answer_in_time_is_named_and_not_passed_over() -> N
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         found, silent = pages(deaf.getsockname()[1], ("/server_info?config_format=json",), patience_s=0.05)
     assert (found, silent) == ({}, ["/server_info?config_format=json"])
-    assert "did not answer /server_info in time" in _silence(silent[0])
+    assert "did not answer /server_info in time" in sentence_of(_silence(silent[0]))

@@ -208,7 +208,7 @@ def test_llama_cpp_is_read_from_its_log() -> None:
     found = values(llama_cpp.RECIPE, log=recorded.LLAMA_LOG)
     assert (found["precision.weights"], found["precision.detail"]) == ("fp16", "F16")
     quantised = values(llama_cpp.RECIPE, log=recorded.LLAMA_LOG.replace("= F16", "= Q4_K - Medium"))
-    assert quantised["precision.weights"] == "Q4_K - Medium"
+    assert (quantised["precision.weights"], quantised["precision.detail"]) == ("int4", "Q4_K - Medium")
     assert found["precision.kv"] == "fp16"
     assert found["serving.max_sequences"] == 1
 
