@@ -97,13 +97,7 @@ def test_an_answer_cut_at_every_byte_is_the_same_answer(line_end: str) -> None:
     with hostile(lambda asked: dribble(asked, whole)) as server, opened(server.url) as client:
         rows: list[Request] = []
         texts: list[str] = []
-        remember = client._done
-
-        def listen(ended: Any, *rest: Any) -> None:
-            texts.append(ended.answer.text)
-            remember(ended, *rest)
-
-        client._done = listen  # type: ignore[method-assign]
+        client.on_response(lambda scheduled, row, response: texts.append(response.text))
         client.play(one_by_one(2), rows.append)
     assert texts == ["".join(words)] * 2
     assert only(rows).chunk_tokens == (1,) * len(words)
