@@ -107,7 +107,7 @@ def test_a_gpu_that_waits_for_launches_is_told_apart_from_one_that_computes() ->
     assert launch_bound("decode", 0.6e-3, 1.0e-3) is None
     bound = launch_bound("decode", 0.2e-3, 1.0e-3)
     assert bound is not None
-    assert sentence_of(bound).startswith("Launch-bound: one decode takes 1.00 ms and its kernels 0.20 ms of it")
+    assert sentence_of(bound).startswith("Launch-bound: one decode takes 1.00 ms, its kernels only 0.20 ms")
 
 
 def test_batches_drawn_ahead_are_those_drawn_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
