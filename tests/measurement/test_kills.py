@@ -49,9 +49,12 @@ def started(spec: Path, out: Path) -> subprocess.Popen[str]:
 
 
 def finished_runs(out: Path) -> Counter[str]:
-    """How often each run of a study was finished."""
+    """How often each run of a study was finished; of those by turns only where all of a repeat were."""
     records = [json.loads(path.read_text()) for path in out.glob("*/*/run.json")]
-    return Counter(one["fingerprint"] for one in records if one["state"] == "finished")
+    ended = [one for one in records if one["state"] == "finished"]
+    together = Counter(one["pairing"]["id"] for one in ended if "pairing" in one)
+    whole = [one for one in ended if "pairing" not in one or together[one["pairing"]["id"]] == one["pairing"]["points"]]
+    return Counter(one["fingerprint"] for one in whole)
 
 
 def workers_of(out: Path) -> list[int]:

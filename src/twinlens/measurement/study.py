@@ -73,7 +73,7 @@ def _measured(study: Study, folder: Path, planned: list[RunSpec], watch: Watch) 
     known = finished_attempts(folder)
     resumed, failures = len(known), list[ExecutorFailed]()
     if study.protocol.pairing == "slices":
-        failures += measure_repeats(folder, planned, set(known), watch)
+        failures += measure_repeats(folder, planned, known, watch)
         return _outcome(folder, resumed, failures)
     with shared_server(folder) as servers:
         for number, spec in enumerate(planned, start=1):
@@ -110,13 +110,16 @@ def _measure_repeat(folder: Path, spec: RunSpec, say: SayProgress, servers: Shar
         attempts = [*attempts, read_run(run)]
 
 
-def measure_repeats(folder: Path, planned: Sequence[RunSpec], finished: set[str], watch: Watch) -> list[ExecutorFailed]:
+def measure_repeats(
+    folder: Path, planned: Sequence[RunSpec], finished: dict[str, list[Run]], watch: Watch
+) -> list[ExecutorFailed]:
     """Measure the repeats of a paired study that are not there whole, and say which failed."""
     failures = []
     for repeat in sorted({spec.repeat for spec in planned}):
         specs = [spec for spec in planned if spec.repeat == repeat]
         if all(spec.fingerprint() in finished for spec in specs):
             continue
+        _set_aside([run for spec in specs for run in finished.get(spec.fingerprint(), ()) if run.is_finished])
         while specs := without_refused(folder, specs):
             try:
                 measure_paired(folder, specs, telling_together(watch, planned, specs))
@@ -128,6 +131,12 @@ def measure_repeats(folder: Path, planned: Sequence[RunSpec], finished: set[str]
                 continue  # the others of this repeat, without it
             break
     return failures
+
+
+def _set_aside(runs: Sequence[Run]) -> None:
+    """Runs of a repeat whose study was killed before all of it had ended: they do not count beside its next try."""
+    for run in runs:
+        end_run(run.folder, "interrupted", "a run it took turns with did not end; the repeat is measured again")
 
 
 def _server_for(servers: SharedServer, folder: Path, spec: RunSpec, say: SayProgress) -> Running | None:
