@@ -112,7 +112,7 @@ def test_a_terminal_without_our_letters_gets_the_nearest_ones(measured_runs: Pat
     shown = twinlens("show", measured_runs, PYTHONIOENCODING="ascii")
     assert (shown.returncode, shown.stderr) == (0, "")
     assert shown.stdout.isascii()
-    assert "+-" in shown.stdout
+    assert "\n+ fp32 " in shown.stdout  # the check mark of a ranked point
     assert "?" not in shown.stdout
     run = find_runs(measured_runs)[0].folder
     data = twinlens("show", run, "--json", PYTHONIOENCODING="ascii").stdout

@@ -38,7 +38,7 @@ def paired(lens: Any = training, precisions: tuple[str, ...] = ("fp32", "bf16"),
 
 def test_a_recording_cannot_take_turns() -> None:
     specs = study_of(training("replay", sweep=TWO, protocol=SLICES)).point_runs()
-    with pytest.raises(BadInput, match="nothing is measured again"):
+    with pytest.raises(BadInput, match="a recorded run is not measured again"):
         refuse_what_cannot_run(specs[0])
 
 
