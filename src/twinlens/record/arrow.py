@@ -151,11 +151,11 @@ def _nothing(path: Path, schema: pa.Schema, whole: bool) -> pa.Table:
 
 def _all_batches(path: Path, source: pa.NativeFile, schema: pa.Schema, whole: bool) -> pa.Table:
     batches: list[pa.RecordBatch] = []
-    found = schema
+    written = schema
     try:
         reader = pa.ipc.open_stream(source, options=_READING)
         refuse_other_schema(path, reader.schema, schema)
-        found = reader.schema
+        written = reader.schema
         while True:
             batch = reader.read_next_batch()
             refuse_impossible_values(path, batch)
@@ -169,7 +169,7 @@ def _all_batches(path: Path, source: pa.NativeFile, schema: pa.Schema, whole: bo
             raise damaged(path, how) from None
     if whole and torn:
         raise damaged(path, "its end is missing")
-    return pa.Table.from_batches(batches, schema=found)
+    return pa.Table.from_batches(batches, schema=written)
 
 
 def _says_its_end(source: pa.NativeFile) -> bool:

@@ -52,7 +52,7 @@ class Finding:
         if self.where is not None:
             plain["where"] = list(self.where)
         if self.because:
-            plain["because"] = [one.to_json() for one in self.because]
+            plain["because"] = [reason.to_json() for reason in self.because]
         return plain
 
     @classmethod
@@ -69,9 +69,9 @@ class Finding:
             data["severity"],
             data.get("subject", ""),
             data.get("numbers", {}),
-            {name: Estimate.from_json(found) for name, found in data.get("evidence", {}).items()},
+            {name: Estimate.from_json(estimate) for name, estimate in data.get("evidence", {}).items()},
             None if where is None else (float(where[0]), float(where[1])),
-            tuple(cls.from_json(one) for one in data.get("because", ())),
+            tuple(cls.from_json(reason) for reason in data.get("because", ())),
         )
 
 
@@ -84,17 +84,17 @@ def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Each finding once; those that disqualify first, then those that warn, each kind in the order given."""
     order = get_args(Severity)
     once: list[Finding] = []
-    for one in findings:
-        if one not in once:
-            once.append(one)
-    return tuple(sorted(once, key=lambda one: order.index(one.severity)))
+    for finding in findings:
+        if finding not in once:
+            once.append(finding)
+    return tuple(sorted(once, key=lambda finding: order.index(finding.severity)))
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if hasattr(value, "item"):  # a numpy scalar
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -152,9 +152,9 @@ class Requests:
 
     def _chunk_at(self, positions: np.ndarray) -> np.ndarray:
         has = self.offsets[1:] > self.offsets[:-1]
-        found = np.full(len(self), np.nan)
-        found[has] = self.chunk_ns[positions[has]]
-        return found
+        times_ns = np.full(len(self), np.nan)
+        times_ns[has] = self.chunk_ns[positions[has]]
+        return times_ns
 
 
 def _nullable(table: pa.Table, name: str) -> np.ndarray:

@@ -47,8 +47,10 @@ class Run:
     sections: Sections
 
     def __repr__(self) -> str:
-        what = f"{self.lens}, {self.spec.workload.model}, {self.spec.point.precision}, repeat {self.spec.repeat + 1}"
-        return in_one_line(f"<Run {self.id}: {what}, {self.state}>")
+        described = (
+            f"{self.lens}, {self.spec.workload.model}, {self.spec.point.precision}, repeat {self.spec.repeat + 1}"
+        )
+        return in_one_line(f"<Run {self.id}: {described}, {self.state}>")
 
     @property
     def lens(self) -> Literal["training", "inference"]:
@@ -88,10 +90,10 @@ class Run:
             raise TypeError("an inference run has requests, not steps")
         path = self.folder / "steps.arrows"
         with _readable(path):
-            found = Steps.from_table(self.table)
-        if (found.end_ns < found.begin_ns).any():
+            rows = Steps.from_table(self.table)
+        if (rows.end_ns < rows.begin_ns).any():
             raise damaged(path, "a step ends before it begins")
-        return found
+        return rows
 
     @cached_property
     def requests(self) -> Requests:

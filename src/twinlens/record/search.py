@@ -78,7 +78,7 @@ def write_search(record: SearchRecord) -> None:
         "twinlens": __version__,
         "search": record.search.model_dump(mode="json"),
         "slo": record.slo.model_dump(mode="json"),
-        "found": [_plain(one) for one in record.found],
+        "found": [_plain(result) for result in record.found],
     }
     write_json(record.folder / "search.json", data)
 
@@ -88,7 +88,7 @@ def read_search(folder: Path) -> SearchRecord | None:
     path = folder / "search.json"
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        found = tuple(_found(one) for one in data["found"])
+        results = tuple(_found(result) for result in data["found"])
         search, slo = (kind.model_validate_json(json.dumps(data[kind.__name__.lower()])) for kind in (Search, Slo))
     except FileNotFoundError:
         return None
@@ -97,7 +97,7 @@ def read_search(folder: Path) -> SearchRecord | None:
         raise BadInput(f"{path} is not a search record ({cause}); restore it or measure again", code="TL205") from None
     assert isinstance(search, Search)
     assert isinstance(slo, Slo)
-    return SearchRecord(folder, search, slo, found)
+    return SearchRecord(folder, search, slo, results)
 
 
 def searches_of(runs: Iterable[Run]) -> tuple[SearchRecord, ...]:
@@ -114,10 +114,10 @@ def search_json(record: SearchRecord) -> Any:
 def _found(data: dict[str, Any]) -> SearchResult:
     if data["outcome"] not in get_args(SearchOutcome):
         raise ValueError(f"unknown outcome {data['outcome']!r}")
-    tried = tuple(Tried(**one | {"why": Finding.from_json(one["why"])}) for one in data["tried"])
+    tried = tuple(Tried(**trial | {"why": Finding.from_json(trial["why"])}) for trial in data["tried"])
     return SearchResult(**data | {"tried": tried, "reason": Finding.from_json(data["reason"])})
 
 
-def _plain(found: SearchResult) -> dict[str, Any]:
-    tried = [asdict(one) | {"why": one.why.to_json()} for one in found.tried]
-    return asdict(found) | {"tried": tried, "reason": found.reason.to_json()}
+def _plain(result: SearchResult) -> dict[str, Any]:
+    tried = [asdict(trial) | {"why": trial.why.to_json()} for trial in result.tried]
+    return asdict(result) | {"tried": tried, "reason": result.reason.to_json()}

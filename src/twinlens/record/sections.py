@@ -58,8 +58,8 @@ class Sections:
         return checked(cls, known | kinds)
 
 
-def _guards(found: Iterable[Mapping[str, Any]]) -> tuple[ComplianceTest, ...]:
-    return tuple(map(ComplianceTest.from_json, found))
+def _guards(entries: Iterable[Mapping[str, Any]]) -> tuple[ComplianceTest, ...]:
+    return tuple(map(ComplianceTest.from_json, entries))
 
 
 _PLAIN = (

@@ -63,6 +63,6 @@ def without_waiting(begin_ns: np.ndarray, end_ns: np.ndarray, slices: np.ndarray
     np.minimum.at(first, place, begin_ns[known])
     np.maximum.at(last, place, end_ns[known])
     waited = np.concatenate([[0], np.cumsum(np.maximum(first[1:] - last[:-1], 0))])
-    found = np.zeros(len(slices), np.int64)
-    found[known] = waited[place]
-    return found
+    waiting_ns = np.zeros(len(slices), np.int64)
+    waiting_ns[known] = waited[place]
+    return waiting_ns

@@ -195,13 +195,13 @@ def find_runs(path: str | Path) -> list[Run]:
         return [read_run(root)]
     if not root.is_dir():
         raise BadInput(f"there is no run folder {str(path)!r}; `twinlens list runs` names those here", code="TL205")
-    found = [read_run(record.parent) for record in sorted(root.glob("**/run.json"))]
-    if not found:
+    runs = [read_run(record.parent) for record in sorted(root.glob("**/run.json"))]
+    if not runs:
         raise BadInput(
             f"{str(path)!r} holds no run (no run.json in it); `twinlens list runs` names those here",
             code="TL205",
         )
-    return found
+    return runs
 
 
 def write_json(path: Path, data: Any) -> None:

@@ -34,20 +34,20 @@ class LostClientSchedule:
 
     def due(self, now_ns: int) -> list[Request]:
         """The rows of what has failed by now; each is handed out once."""
-        found: list[Request] = []
+        failed: list[Request] = []
         if not self._closed:
             self._look(now_ns)
         while self._owed:
             upcoming, self._owed = list(self._owed.values()), {}
             rows = [self._failed(scheduled) for scheduled in upcoming]
-            found += rows
+            failed += rows
             if self._closed:
                 break
             for row in rows:
                 self._schedule.done(row)
             self._look(now_ns)
-        self.count += len(found)
-        return found
+        self.count += len(failed)
+        return failed
 
     def next_due_ns(self) -> int | None:
         """When something fails next; None: it owes nothing more."""

@@ -135,14 +135,14 @@ class Plan(Sequence[ScheduledRequest]):
 
     def _history(self, row: int, turn: int) -> tuple[int, ...]:
         """What was said, from lengths alone: a prompt is the one before, its answer, and what the user adds."""
-        said: list[int] = []
+        lengths: list[int] = []
         before = _at(self.prefix_tokens, row) or 0
         for i in range(row - turn, row + 1):
-            said.append(int(self.input_tokens[i]) - before)
+            lengths.append(int(self.input_tokens[i]) - before)
             if i < row:
-                said.append(int(self.output_tokens[i]))
+                lengths.append(int(self.output_tokens[i]))
             before = int(self.input_tokens[i] + self.output_tokens[i])
-        return tuple(said)
+        return tuple(lengths)
 
     def _blocks(self, row: int) -> tuple[int, ...]:
         if self.block_offsets is None or self.block_ids is None:

@@ -42,7 +42,7 @@ def request_of(scheduled: ScheduledRequest, **observed: Any) -> Request:
     `input_tokens` and `output_tokens` are those asked for unless the server said otherwise. A schedule knows its own
     again by this row, so an executor makes rows with it and nothing is forgotten.
     """
-    asked = {
+    planned = {
         "group": scheduled.group,
         "intended_ns": scheduled.intended_ns,
         "input_tokens": scheduled.input_tokens,
@@ -52,7 +52,7 @@ def request_of(scheduled: ScheduledRequest, **observed: Any) -> Request:
         "session": scheduled.session,
         "turn": scheduled.turn,
     }
-    return Request(**(asked | observed))
+    return Request(**(planned | observed))
 
 
 class Schedule(Protocol):

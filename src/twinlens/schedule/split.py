@@ -86,7 +86,7 @@ def _open(spec: RunSpec, plan: Plan, share: Share) -> Schedule:
 
 def _own(plans: Iterator[Plan], share: Share) -> Iterator[Plan]:
     """Every n-th session, whole, as a plan of its own."""
-    sessions = (one for plan in plans for one in _sessions(plan))
+    sessions = (session for plan in plans for session in _sessions(plan))
     return islice(sessions, share.index, None, share.count)
 
 

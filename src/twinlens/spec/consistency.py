@@ -18,7 +18,7 @@ _ADMISSION_FIELDS = {"dynamic": "timeout_s", "continuous": "in_flight"}
 def refuse_unpaired(workload: Workload, point: Point) -> None:
     """Raises BadInput (TL202) where arrival, sessions and point need something of each other that is not there."""
     problems = (_batch_problem, _arrival_problem, _admission_problem)
-    sentence = next(filter(None, (found(workload, point) for found in problems)), None)
+    sentence = next(filter(None, (problem(workload, point) for problem in problems)), None)
     sentence = sentence or _content_problem(workload) or _target_problem(workload)
     if sentence:
         raise BadInput(sentence, code="TL202")

@@ -44,16 +44,16 @@ class SpecField:
 @lru_cache(maxsize=1)
 def spec_fields() -> tuple[SpecField, ...]:
     """All fields of a spec, in the order of the models; a field that two kinds share stands once."""
-    found: dict[tuple[str, str, str], tuple[FieldInfo, Conditions]] = {}
+    declared: dict[tuple[str, str, str], tuple[FieldInfo, Conditions]] = {}
     tags: dict[str, dict[str, str]] = {}
     for path, info, where in walk(Study):
-        known = found.setdefault((path, info.description or "", _default(info)), (info, where))[1]
+        known = declared.setdefault((path, info.description or "", _default(info)), (info, where))[1]
         for kind, values in where.items():
             known[kind] = tuple(dict.fromkeys((*known.get(kind, ()), *values)))
         if len(models := models_in(info.annotation)) > 1:
-            tags.setdefault(f"{path}.kind", {}).update({tag_of(one): _first_sentence(one) for one in models})
+            tags.setdefault(f"{path}.kind", {}).update({tag_of(model): _first_sentence(model) for model in models})
     rows = []
-    for (path, _, _), (info, where) in found.items():
+    for (path, _, _), (info, where) in declared.items():
         words = _words({kind: values for kind, values in where.items() if set(values) != set(tags.get(kind, ()))})
         rows.append(_row(path, info, words))
         if f"{path}.kind" in tags:
@@ -63,8 +63,8 @@ def spec_fields() -> tuple[SpecField, ...]:
 
 def _words(where: Conditions) -> str:
     """Conditions in words; the kind of workload is implied by any other."""
-    said = {kind: values for kind, values in where.items() if len(where) == 1 or kind != "workload.kind"}
-    return " and ".join(f"{kind} is {' or '.join(values)}" for kind, values in said.items())
+    told = {kind: values for kind, values in where.items() if len(where) == 1 or kind != "workload.kind"}
+    return " and ".join(f"{kind} is {' or '.join(values)}" for kind, values in told.items())
 
 
 def walk(
@@ -77,16 +77,16 @@ def walk(
         path = f"{prefix}{info.alias or name}"
         yield path, info, dict(where or {})
         models = models_in(info.annotation)
-        for one in models:
-            own = {f"{path}.kind": (tag_of(one),)} if len(models) > 1 else {}
-            yield from walk(one, f"{path}.", (where or {}) | own)
+        for inner in models:
+            own = {f"{path}.kind": (tag_of(inner),)} if len(models) > 1 else {}
+            yield from walk(inner, f"{path}.", (where or {}) | own)
 
 
 def models_in(annotation: Any) -> list[type[BaseModel]]:
     """The models that a field may hold."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [found for part in get_args(annotation) for found in models_in(part)]
+    return [model for part in get_args(annotation) for model in models_in(part)]
 
 
 def tag_of(model: type[BaseModel]) -> str:
@@ -142,21 +142,21 @@ def _type(annotation: Any, metadata: Iterable[Any] = ()) -> str:
     if origin is Annotated:
         return _type(parts[0], parts[1:])
     if origin in (Union, UnionType):
-        said = [_type(part, metadata) for part in parts if part is not NoneType]
-        return " or ".join(dict.fromkeys(said))
+        names = [_type(part, metadata) for part in parts if part is not NoneType]
+        return " or ".join(dict.fromkeys(names))
     if origin is Literal:
         return " or ".join(toml(part) for part in parts)
     if origin is tuple:
         return f"list of {_type(parts[0])}"
     if models_in(annotation) and origin is None:
         return "table"
-    bounds = [bound for one in metadata for bound in _bounds(one)]
+    bounds = [bound for constraint in metadata for bound in _bounds(constraint)]
     return " ".join([_NAMES.get(origin or annotation, "table"), " and ".join(bounds)]).strip()
 
 
 def _bounds(constraint: Any) -> list[str]:
     if isinstance(constraint, FieldInfo):
-        return [bound for one in constraint.metadata for bound in _bounds(one)]
+        return [bound for inner in constraint.metadata for bound in _bounds(inner)]
     return [
         words.format(f"{value:g}")
         for name, words in _BOUNDS.items()

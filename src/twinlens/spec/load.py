@@ -23,10 +23,10 @@ from twinlens.spec.workload.length_file import lengths_seen
 from twinlens.spec.wrong_field import wrong_fields
 
 
-def load(what: str | Path, settings: Iterable[str] = ()) -> Study:
+def load(spec: str | Path, settings: Iterable[str] = ()) -> Study:
     """Read a spec file, a shipped example by its name, or what a study or run folder was asked for; apply `path=value`
     settings, and check it. Raises BadInput with one sentence."""
-    source = source_of(what)
+    source = source_of(spec)
     return parse(source.data, settings, where=source.where)
 
 

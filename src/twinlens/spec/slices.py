@@ -49,7 +49,7 @@ def _load_problem(study: Study, workload: InferenceWorkload) -> str | None:
         )
     if workload.sessions is not None:
         return "a conversation would wait in mid-sentence for its next turn; leave out workload.sessions"
-    if any(one.point.admission is not None for one in study.point_runs()):
+    if any(run.point.admission is not None for run in study.point_runs()):
         return "an admission policy holds requests over from one slice to the next; leave out point.admission"
     if study.protocol.guards:
         return "guards ask when the load is over, which is others' turn; set protocol.guards = false"

@@ -83,8 +83,8 @@ class RunSpec(Spec):
 
         It does not depend on the executor: all servers get the same prompts. `salt` makes others of the same point.
         """
-        asked = {"seed": self.seed, "point": self.point.model_dump(mode="json", exclude_none=True), "salt": salt}
-        return int(_digest(asked)[:16], 16) >> 2
+        identity = {"seed": self.seed, "point": self.point.model_dump(mode="json", exclude_none=True), "salt": salt}
+        return int(_digest(identity)[:16], 16) >> 2
 
     @property
     def lens(self) -> Literal["training", "inference"]:
@@ -140,8 +140,8 @@ class Study(Spec):
     def __repr__(self) -> str:
         swept = ", ".join(f"{path} in {list(values)}" for path, values in self.sweep.items())
         over = f", search over {self.search.over}" if self.search else ""
-        what = f"{self.lens} of {self.workload.model} on {self.executor.kind}{', ' if swept else ''}{swept}{over}"
-        return f"<Study {self.name}: {what}, {self.protocol.repeats} × {self.protocol.duration_s:g} s>"
+        described = f"{self.lens} of {self.workload.model} on {self.executor.kind}{', ' if swept else ''}{swept}{over}"
+        return f"<Study {self.name}: {described}, {self.protocol.repeats} × {self.protocol.duration_s:g} s>"
 
     def fingerprint(self) -> str:
         """Twelve hex digits over everything that was asked."""
@@ -169,12 +169,12 @@ class Study(Spec):
 
     def points(self) -> list[dict[str, Any]]:
         """Every combination of the sweep, as path → value; one empty mapping when nothing is swept."""
-        keys, found = list(self.sweep), list[dict[str, Any]]()
+        keys, points = list(self.sweep), list[dict[str, Any]]()
         for values in product(*self.sweep.values()):
             point = self._of_policy(dict(zip(keys, values, strict=True)))
-            if point not in found:  # what a policy does not read makes no second point of it
-                found.append(point)
-        return found
+            if point not in points:  # what a policy does not read makes no second point of it
+                points.append(point)
+        return points
 
     def _of_policy(self, point: dict[str, Any]) -> dict[str, Any]:
         """A point of a sweep over admission policies without what is meant for the others: a timeout, a batch size."""
@@ -212,8 +212,8 @@ class Study(Spec):
         """The run of a search at one value of what it is over, measured `before` times already. Raises ValueError."""
         if self.search is None:
             raise ValueError("this study has no search")
-        asked = round(value) if self.search.over == "concurrency" else value
-        return self._run_at(point | {self.search.over: asked}, before)
+        tried = round(value) if self.search.over == "concurrency" else value
+        return self._run_at(point | {self.search.over: tried}, before)
 
     def _run_at(self, point: dict[str, Any], repeat: int) -> RunSpec:
         data = self.to_dict()

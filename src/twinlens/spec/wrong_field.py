@@ -26,11 +26,11 @@ _SECONDS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.
 
 def wrong_fields(error: ValidationError) -> str:
     """One sentence. Unknown fields stand before missing ones: the second is often the first, misspelt."""
-    found = sorted(error.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden")
-    unknown = [one for one in found if one["type"] == "extra_forbidden"]
-    said = list(dict.fromkeys(_sentence(one) for one in (unknown or found[:1])))
-    more = f"; and {len(said) - _MOST} more" if len(said) > _MOST else ""
-    return " ".join(f"{'; '.join(said[:_MOST])}{more}".split())
+    errors = sorted(error.errors(include_url=False), key=lambda entry: entry["type"] != "extra_forbidden")
+    unknown = [entry for entry in errors if entry["type"] == "extra_forbidden"]
+    sentences = list(dict.fromkeys(_sentence(entry) for entry in (unknown or errors[:1])))
+    more = f"; and {len(sentences) - _MOST} more" if len(sentences) > _MOST else ""
+    return " ".join(f"{'; '.join(sentences[:_MOST])}{more}".split())
 
 
 def nearest_field(word: str, known: list[str]) -> str:
@@ -59,13 +59,13 @@ def _sentence(first: Any) -> str:
 
 def _seconds(field: str, value: Any) -> str:
     """A length of time with a unit as the number that a field of seconds wants; "" where it is none."""
-    found = _LENGTH.fullmatch(value.strip().lower()) if field.endswith("_s") and isinstance(value, str) else None
-    return f"{float(found[1]) * _SECONDS[found[2]]:g}" if found else ""
+    match = _LENGTH.fullmatch(value.strip().lower()) if field.endswith("_s") and isinstance(value, str) else None
+    return f"{float(match[1]) * _SECONDS[match[2]]:g}" if match else ""
 
 
 def _short(value: Any) -> str:
-    said = repr(value)
-    return said if len(said) <= 200 else f"{said[:197]}..."
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:197]}..."
 
 
 def _fields_at(location: list[str]) -> list[str]:
@@ -75,7 +75,7 @@ def _fields_at(location: list[str]) -> list[str]:
             models = [m for m in models if tag_of(m) == part] or models
             continue
         models = [
-            found for m in models if part in m.model_fields for found in models_in(m.model_fields[part].annotation)
+            inner for m in models if part in m.model_fields for inner in models_in(m.model_fields[part].annotation)
         ]
     return sorted({field.alias or name for m in models for name, field in m.model_fields.items()})
 

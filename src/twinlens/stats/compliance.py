@@ -139,13 +139,13 @@ class Compared:
     parts: bool
 
 
-def compared(one: Response, other: Response) -> Compared:
+def compared(first: Response, second: Response) -> Compared:
     """By the longest common prefix of the texts, as a share of the tokens of the first."""
-    if one.text == other.text:
-        return Compared(one.tokens, False)
-    longest = max(len(one.text), len(other.text))
-    alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one.text, other.text, strict=False)))
-    return Compared(one.tokens * alike // longest, True)
+    if first.text == second.text:
+        return Compared(first.tokens, False)
+    longest = max(len(first.text), len(second.text))
+    alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first.text, second.text, strict=False)))
+    return Compared(first.tokens * alike // longest, True)
 
 
 def answers(under_load: Sequence[Compared], alone: Sequence[Compared], most_apart: float) -> ComplianceTest:
@@ -213,13 +213,13 @@ _Told = Literal["pass", "fail", "open", "few"]
 _RULINGS: dict[_Told, Ruling] = {"pass": "pass", "fail": "fail", "open": "not enough", "few": "not enough"}
 
 
-def _told(found: Estimate, least: float = -math.inf, most: float = math.inf) -> _Told:
+def _told(estimate: Estimate, least: float = -math.inf, most: float = math.inf) -> _Told:
     """What an interval tells of limits: within both, beyond one, open, or too few values for an interval."""
-    if found.low is None or found.high is None:
+    if estimate.low is None or estimate.high is None:
         return "few"
-    if found.high < least or found.low > most:
+    if estimate.high < least or estimate.low > most:
         return "fail"
-    return "pass" if found.low >= least and found.high <= most else "open"
+    return "pass" if estimate.low >= least and estimate.high <= most else "open"
 
 
 def _recounted(recounts: Sequence[tuple[int, int]]) -> Estimate:

@@ -48,8 +48,8 @@ def training_flop_per_token(shape: DecoderShape, seq_len: int, convention: Conve
     count = parameters(shape)
     if convention == "6n":
         return 2.0 * _BACKWARD * count.active
-    seen = _mean_seen(shape, seq_len, causal=convention == "causal")
-    flop = _BACKWARD * (2.0 * count.matmul + _flop_per_pair(shape, absorbed=False) * seen)
+    attended = _mean_seen(shape, seq_len, causal=convention == "causal")
+    flop = _BACKWARD * (2.0 * count.matmul + _flop_per_pair(shape, absorbed=False) * attended)
     return flop * 4 / 3 if convention == "hw-recompute" else flop
 
 

@@ -80,10 +80,10 @@ def _decoder(shape: DecoderShape) -> ParameterCount:
     idle = 0
     if shape.experts:
         experts = shape.experts
-        one = expert_weights(shape)
+        per_expert = expert_weights(shape)
         router = hidden * experts.count
-        mlp += shape.expert_layers * (router + one * (experts.per_token + experts.shared))
-        idle = shape.expert_layers * one * (experts.count - experts.per_token)
+        mlp += shape.expert_layers * (router + per_expert * (experts.per_token + experts.shared))
+        idle = shape.expert_layers * per_expert * (experts.count - experts.per_token)
     table = shape.vocab * hidden
     norm = hidden * (2 if shape.norm_bias else 1)
     mlp_bias = dense_layers * ((matrices - 1) * inner + hidden) if shape.mlp_bias else 0

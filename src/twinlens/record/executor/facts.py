@@ -56,7 +56,7 @@ class Facts:
             "fidelity": [asdict(row) for row in self.fidelity],
             "entropy_rate_nats": self.entropy_rate_nats,
             "notes": list(self.notes),
-            "findings": [one.to_json() for one in self.findings],
+            "findings": [finding.to_json() for finding in self.findings],
         }
 
     @classmethod

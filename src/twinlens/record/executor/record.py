@@ -160,10 +160,10 @@ def differences(a: ExecutorRecord, b: ExecutorRecord) -> tuple[Difference, ...]:
     Two unknowns are no difference; a known beside an unknown is one.
     """
     order = list(FIELDS)
-    found = [
+    differing = [
         Difference(key, FIELDS[key].role, a.value(key), b.value(key)) for key in order if a.value(key) != b.value(key)
     ]
-    return tuple(sorted(found, key=lambda difference: "MVQC".index(difference.role)))
+    return tuple(sorted(differing, key=lambda difference: "MVQC".index(difference.role)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,15 +89,15 @@ def refuse_other_bytes(path: Path, source: pa.NativeFile, size_bytes: int) -> No
         begin = mark.end_byte
 
 
-def refuse_other_schema(path: Path, found: pa.Schema, wanted: pa.Schema) -> None:
+def refuse_other_schema(path: Path, observed: pa.Schema, wanted: pa.Schema) -> None:
     """Raises BadInput (TL220) for columns of another type and for missing ones that every row has."""
-    _ = found.names  # bytes that are no text raise here, where they are heard
+    _ = observed.names  # bytes that are no text raise here, where they are heard
     for field in wanted:
-        place = found.get_field_index(field.name)
+        place = observed.get_field_index(field.name)
         if place < 0 and field.name in _NEVER_NULL:
             raise damaged(path, f"it has no column {field.name!r}")
-        if place >= 0 and found.field(place).type != field.type:
-            raise damaged(path, f"column {field.name!r} is {found.field(place).type}, not {field.type}")
+        if place >= 0 and observed.field(place).type != field.type:
+            raise damaged(path, f"column {field.name!r} is {observed.field(place).type}, not {field.type}")
 
 
 def refuse_impossible_values(path: Path, batch: pa.RecordBatch) -> None:

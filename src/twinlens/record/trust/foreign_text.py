@@ -27,8 +27,8 @@ def all_whole(value: Any) -> Any:
     if isinstance(value, str):
         return whole(value)
     if isinstance(value, dict):
-        return {whole(str(key)): all_whole(one) for key, one in value.items()}
-    return [all_whole(one) for one in value] if isinstance(value, list) else value
+        return {whole(str(key)): all_whole(item) for key, item in value.items()}
+    return [all_whole(item) for item in value] if isinstance(value, list) else value
 
 
 def in_one_line(text: str, most: int = 400) -> str:

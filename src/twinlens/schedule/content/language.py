@@ -58,15 +58,15 @@ def _by_rejection(rng: np.random.Generator, mass: np.ndarray, branches: int) -> 
     The set is that of the first distinct draws of one endless series, so that of drawing without replacement.
     """
     edges = mass[:-1]  # so that rounding up to the whole mass is still the last symbol
-    found = np.searchsorted(edges, rng.random((mass.size, branches)) * mass[-1], side="right")
+    successors = np.searchsorted(edges, rng.random((mass.size, branches)) * mass[-1], side="right")
     while True:
-        order = np.argsort(found, axis=1, kind="stable")
-        ranked = np.take_along_axis(found, order, axis=1)
-        repeated = np.zeros(found.shape, dtype=bool)
+        order = np.argsort(successors, axis=1, kind="stable")
+        ranked = np.take_along_axis(successors, order, axis=1)
+        repeated = np.zeros(successors.shape, dtype=bool)
         np.put_along_axis(repeated, order[:, 1:], ranked[:, 1:] == ranked[:, :-1], axis=1)
         if not repeated.any():
-            return np.asarray(found)
-        found[repeated] = np.searchsorted(edges, rng.random(int(repeated.sum())) * mass[-1], side="right")
+            return np.asarray(successors)
+        successors[repeated] = np.searchsorted(edges, rng.random(int(repeated.sum())) * mass[-1], side="right")
 
 
 def _by_gumbel(rng: np.random.Generator, log_weight: np.ndarray, branches: int) -> np.ndarray:

@@ -52,16 +52,16 @@ def messages(scheduled: ScheduledRequest, words: Words, answers: Sequence[str] =
     per earlier turn, puts what the server really said in their place, which its cache may still hold.
     """
     shared = " ".join(_shared(scheduled, words))
-    said = scheduled.history or (_own_tokens(scheduled),)
-    found = [{"role": "system", "content": shared}] if shared else []
+    turns = scheduled.history or (_own_tokens(scheduled),)
+    chat = [{"role": "system", "content": shared}] if shared else []
     skip = 0
-    for i, tokens in enumerate(said):
+    for i, tokens in enumerate(turns):
         is_answer = i % 2 == 1
         content = answers[i // 2] if is_answer and i // 2 < len(answers) else words.cut(scheduled.seed, tokens, skip)
         if content:
-            found.append({"role": "assistant" if is_answer else "user", "content": content})
+            chat.append({"role": "assistant" if is_answer else "user", "content": content})
         skip += tokens
-    return found
+    return chat
 
 
 def _shared(scheduled: ScheduledRequest, words: Words) -> list[str]:

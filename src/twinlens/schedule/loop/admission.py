@@ -76,12 +76,12 @@ class Continuous:
 
     def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
         self._waiting.extend(self._schedule.due(now_ns))
-        found: list[ScheduledRequest] = []
+        due: list[ScheduledRequest] = []
         while self._waiting and self._has_slot():
             scheduled = self._waiting.popleft()
             free_ns = heapq.heappop(self._free_ns) if self._free_ns is not None else 0
-            found.append(replace(scheduled, released_ns=max(scheduled.intended_ns, free_ns)))
-        return tuple(found)
+            due.append(replace(scheduled, released_ns=max(scheduled.intended_ns, free_ns)))
+        return tuple(due)
 
     def next_due_ns(self) -> int | None:
         if not self._has_slot():
@@ -118,17 +118,17 @@ def held(group: np.ndarray, intended_ns: np.ndarray, released_ns: np.ndarray, en
     batch = np.searchsorted(group[first], group)
     count = np.bincount(batch)[order]
     begins = released_ns[first][order].astype(float)
-    some, all_ = (_ends(of, batch, end_ns)[order] for of in (np.minimum, np.maximum))
-    some = np.where(count < size, begins, some)  # a batch that is not full leaves a slot free from the start
+    first_end, last_end = (_ends(of, batch, end_ns)[order] for of in (np.minimum, np.maximum))
+    first_end = np.where(count < size, begins, first_end)  # a batch that is not full leaves a slot free from the start
     waited = (intended_ns, released_ns)
-    queued, blocked = (_overlap(*waited, *busy) for busy in ((begins, some), (some, all_)))
+    queued, blocked = (_overlap(*waited, *busy) for busy in ((begins, first_end), (first_end, last_end)))
     return Held(queued, blocked, released_ns - intended_ns - queued - blocked)
 
 
 def _ends(of: np.ufunc, batch: np.ndarray, end_ns: np.ndarray) -> np.ndarray:
-    found = np.full(batch.max(initial=-1) + 1, np.inf if of is np.minimum else -np.inf)
-    of.at(found, batch, end_ns)
-    return found
+    ends = np.full(batch.max(initial=-1) + 1, np.inf if of is np.minimum else -np.inf)
+    of.at(ends, batch, end_ns)
+    return ends
 
 
 def _overlap(start_ns: np.ndarray, stop_ns: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:

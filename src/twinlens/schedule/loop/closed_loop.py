@@ -38,11 +38,11 @@ class ClosedLoop:
         self._coming: deque[ScheduledRequest] = deque()
 
     def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
-        found: list[ScheduledRequest] = []
+        due: list[ScheduledRequest] = []
         while (at_ns := self.next_due_ns()) is not None and at_ns <= now_ns:
             heapq.heappop(self._free_ns)
-            found.append(replace(self._coming.popleft(), intended_ns=at_ns))
-        return tuple(found)
+            due.append(replace(self._coming.popleft(), intended_ns=at_ns))
+        return tuple(due)
 
     def next_due_ns(self) -> int | None:
         if not self._free_ns or self._is_over(self._free_ns[0]) or self.coming(0) is None:

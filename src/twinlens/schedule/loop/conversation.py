@@ -46,7 +46,7 @@ def session_requests(
     for i in range(count):
         rng = np.random.default_rng([seed, _SESSION, first_session + i])
         columns.append(_session(workload, spec, int(turns[i]), int(shared[i]), int(starts_ns[i]), rng))
-    sizes = np.array([one.shape[1] for one in columns[1:]], dtype=np.int64)
+    sizes = np.array([column.shape[1] for column in columns[1:]], dtype=np.int64)
     of = np.repeat(np.arange(count), sizes)
     intended_ns, inputs, outputs, think_ns = np.concatenate(columns, axis=1)
     return Plan(
@@ -120,14 +120,14 @@ class Conversation:
             self._start(start_ns)
 
     def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
-        found: list[ScheduledRequest] = []
+        due: list[ScheduledRequest] = []
         while (at_ns := self.next_due_ns()) is not None and at_ns <= now_ns:
             if not self._closed and self._next is not None and self._next.start_ns == at_ns:
                 self._start(at_ns)
             intended_ns, row, session = heapq.heappop(self._due)
             self._playing[session.number] = (row, session)
-            found.append(replace(session.plan[row], intended_ns=intended_ns))
-        return tuple(found)
+            due.append(replace(session.plan[row], intended_ns=intended_ns))
+        return tuple(due)
 
     def next_due_ns(self) -> int | None:
         times = [self._due[0][0]] if self._due else []

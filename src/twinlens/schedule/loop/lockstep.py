@@ -52,11 +52,11 @@ class LockstepLoop:
 
     def _lengths(self) -> tuple[int, int]:
         """Of the next batch, in tokens; 0 where there are none (images)."""
-        asked, answer = self._input, self._output
-        if isinstance(asked, Fixed) and isinstance(answer, Fixed):  # no generator, which costs more than all the rest
-            return asked.value, answer.value
+        prompt, answer = self._input, self._output
+        if isinstance(prompt, Fixed) and isinstance(answer, Fixed):  # no generator, which costs more than all the rest
+            return prompt.value, answer.value
         rng = np.random.default_rng([self._seed, self._group])
-        return sample_length(asked, rng) if asked else 0, sample_length(answer, rng) if answer else 0
+        return sample_length(prompt, rng) if prompt else 0, sample_length(answer, rng) if answer else 0
 
     def next_due_ns(self) -> int | None:
         running = self._ended < self._started

@@ -76,12 +76,12 @@ class OpenLoop:
         self._next = upcoming[0] if len(upcoming) else None
 
     def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
-        found: list[ScheduledRequest] = []
+        due: list[ScheduledRequest] = []
         while self._next is not None and self._next.intended_ns <= now_ns:
-            found.append(self._next)
+            due.append(self._next)
             self._position += 1
             self._next = self._upcoming[self._position] if self._position < len(self._upcoming) else None
-        return tuple(found)
+        return tuple(due)
 
     def next_due_ns(self) -> int | None:
         return None if self._next is None else self._next.intended_ns

@@ -58,7 +58,7 @@ def _mooncake(text: str) -> TraceRow:
         if name not in row:
             raise Wrong(f"{name} is missing")
     prompt, ids = count_of(row["input_length"], "input_length"), row.get("hash_ids", [])
-    if not isinstance(ids, list) or not all(type(one) is int and 0 <= one < 2**63 for one in ids):
+    if not isinstance(ids, list) or not all(type(block) is int and 0 <= block < 2**63 for block in ids):
         raise Wrong("hash_ids is not a list of whole numbers")
     used = tuple(ids[: -(-prompt // BLOCK_TOKENS)])
     return TraceRow(

@@ -101,8 +101,8 @@ class AnyModel(Spec):
         """The positions that the model has, where its config says so, its language part's where it has several."""
         inner = self.config.get("text_config")
         places = [self.config, inner] if isinstance(inner, dict) else [self.config]
-        found = [part.get(name) for part in places for name in _POSITIONS]
-        return next((value for value in found if isinstance(value, int) and value > 0), None)
+        limits = [part.get(name) for part in places for name in _POSITIONS]
+        return next((value for value in limits if isinstance(value, int) and value > 0), None)
 
 
 _POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "seq_length")
@@ -145,36 +145,36 @@ def _has_weights(folder: Path) -> bool:
     return any(folder.glob("*.safetensors"))
 
 
-def _refuse_pickles(folder: Path, asked: str) -> None:
+def _refuse_pickles(folder: Path, model: str) -> None:
     """Random weights in place of those that lie there would be a lie, and unpickling runs whatever they hold."""
-    found = sorted(file.name for kind in ("*.bin", "*.pt", "*.pth") for file in folder.glob(kind))
-    if found:
+    pickles = sorted(file.name for kind in ("*.bin", "*.pt", "*.pth") for file in folder.glob(kind))
+    if pickles:
         raise BadInput(
-            f"the weights of {asked!r} are pickled ({found[0]}), and loading a pickle runs the code in it; "
+            f"the weights of {model!r} are pickled ({pickles[0]}), and loading a pickle runs the code in it; "
             "convert them to safetensors",
             code="TL201",
         )
 
 
-def _from_file(path: Path, asked: str, *, weights: bool) -> ModelRef:
-    config = _read_config(path, asked)
+def _from_file(path: Path, model: str, *, weights: bool) -> ModelRef:
+    config = _read_config(path, model)
     # Its code is never run; a known type needs none, and an unknown one is refused by its name.
     shape = shape_from_config(config)
     kept = {key: value for key, value in config.items() if key not in ("auto_map", "_source")}
     source = str(config.get("_source", f"local file {path.name}"))
     folder = str(path.parent) if weights else None
-    return ModelRef(name=asked, config=kept, shape=shape, folder=folder, source=source)
+    return ModelRef(name=model, config=kept, shape=shape, folder=folder, source=source)
 
 
-def _read_config(path: Path, asked: str) -> dict[str, Any]:
+def _read_config(path: Path, model: str) -> dict[str, Any]:
     try:
         if path.stat().st_size > _MOST_CONFIG_BYTES:
-            raise BadInput(f"{path.name} of {asked!r} is too large to be a model config", code="TL202")
+            raise BadInput(f"{path.name} of {model!r} is too large to be a model config", code="TL202")
         config = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise BadInput(f"the folder {asked!r} has no config.json; name a Hugging Face folder", code="TL201") from None
+        raise BadInput(f"the folder {model!r} has no config.json; name a Hugging Face folder", code="TL201") from None
     except (OSError, ValueError, RecursionError) as wrong:
-        raise BadInput(f"{path.name} of {asked!r} cannot be read as JSON ({wrong})", code="TL202") from None
+        raise BadInput(f"{path.name} of {model!r} cannot be read as JSON ({wrong})", code="TL202") from None
     if not isinstance(config, dict):
-        raise BadInput(f"{path.name} of {asked!r} is no JSON object", code="TL202")
+        raise BadInput(f"{path.name} of {model!r} is no JSON object", code="TL202")
     return config

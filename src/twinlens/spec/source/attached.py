@@ -67,5 +67,5 @@ def _without(table: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _table(data: dict[str, Any], name: str) -> dict[str, Any]:
-    found = data.get(name)
-    return found if isinstance(found, dict) else {}
+    table = data.get(name)
+    return table if isinstance(table, dict) else {}

@@ -11,9 +11,9 @@ _UNSET = {"graph": ("auto",), "attention": ("sdpa",), "layout": ("auto",)}
 _EAGER_UNASKED = ("torch", "fake", "replay", "openai-http")
 
 
-def modern(asked: Mapping[str, Any]) -> dict[str, Any]:
+def modern(recorded: Mapping[str, Any]) -> dict[str, Any]:
     """What a record says was asked, with each setting where it stands now; those that nobody had set are left out."""
-    data = dict(asked)
+    data = dict(recorded)
     if isinstance(old := data.get("executor"), Mapping):
         data["executor"] = _executor(old)
     if isinstance(sweep := data.get("sweep"), Mapping):

@@ -29,7 +29,7 @@ class Example:
 
 def examples() -> tuple[Example, ...]:
     """All of them, group by group, each group by name."""
-    return tuple(sorted(_shipped().values(), key=lambda one: (_GROUPS.index(one.group), one.name)))
+    return tuple(sorted(_shipped().values(), key=lambda shipped: (_GROUPS.index(shipped.group), shipped.name)))
 
 
 def find_example(word: str) -> Example | None:
@@ -39,15 +39,15 @@ def find_example(word: str) -> Example | None:
 
 def example(word: str) -> Example:
     """The same. Raises BadInput (TL202) with the nearest name."""
-    if (found := find_example(word)) is None:
+    if (shipped := find_example(word)) is None:
         raise BadInput(f"there is no example {word!r}; {nearest(word, _shipped())}", code="TL202")
-    return found
+    return shipped
 
 
 def example_data(word: str) -> dict[str, Any]:
     """What an example says, not checked yet. Raises as `example` does."""
-    found = example(word)
-    return {"name": found.name} | tomllib.loads(found.text)
+    shipped = example(word)
+    return {"name": shipped.name} | tomllib.loads(shipped.text)
 
 
 @lru_cache(maxsize=1)

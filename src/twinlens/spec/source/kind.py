@@ -27,8 +27,8 @@ def source_of(word: str | Path) -> Source:
     path = Path(word)
     if path.is_dir() and (record := next((path / name for name in _RECORDS if (path / name).is_file()), None)):
         return Source(str(path), _asked(record))
-    if not path.is_file() and (found := find_example(str(word))) is not None:
-        return Source(f"the example {found.name!r}", example_data(found.name))
+    if not path.is_file() and (shipped := find_example(str(word))) is not None:
+        return Source(f"the example {shipped.name!r}", example_data(shipped.name))
     data = _file(path, str(word))
     data.setdefault("name", path.stem)
     return Source(str(word), data)
@@ -45,7 +45,7 @@ def _file(path: Path, word: str) -> dict[str, Any]:
         if word.startswith(("http:/", "https:/")):
             sentence = "a server that is up is measured with `twinlens measure --url http://127.0.0.1:8000/v1`"
             raise BadInput(f"{word!r} is an address and no spec; {sentence}", code="TL202") from None
-        near = nearest(path.stem, [one.name for one in examples()])
+        near = nearest(path.stem, [shipped.name for shipped in examples()])
         hint = (
             f"{near} `twinlens list examples` names those that are shipped"
             if near.startswith("did")
@@ -61,12 +61,12 @@ def _file(path: Path, word: str) -> dict[str, Any]:
 def _asked(record: Path) -> dict[str, Any]:
     """What a study or a run was asked for; of a run, the study of its one point."""
     try:
-        asked = json.loads(record.read_text(encoding="utf-8"))["asked"]
+        spec = json.loads(record.read_text(encoding="utf-8"))["asked"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{record} does not say what was asked ({error}); restore it", code="TL205") from None
-    if not isinstance(asked, dict):
+    if not isinstance(spec, dict):
         raise BadInput(f"{record} does not say what was asked; restore it", code="TL205")
-    return {key: _without_none(value) for key, value in asked.items() if value is not None and key != "repeat"}
+    return {key: _without_none(value) for key, value in spec.items() if value is not None and key != "repeat"}
 
 
 def _without_none(value: Any) -> Any:

@@ -77,15 +77,15 @@ def _drop(data: dict[str, Any], holder: str, field: str) -> None:
 def _one_load(data: dict[str, Any], paths: set[str]) -> None:
     """A rate that is set takes the place of the file's concurrency and closed loop, and the reverse."""
     searched = _table(data, "search").get("over", "rate_per_s") if "search.over" in paths else None
-    said = [field for field in _LOADS if searched == field or paths & {f"point.{field}", f"sweep.{field}"}]
-    if len(said) != 1:
+    given = [field for field in _LOADS if searched == field or paths & {f"point.{field}", f"sweep.{field}"}]
+    if len(given) != 1:
         return
-    (other,) = set(_LOADS) - set(said)
+    (other,) = set(_LOADS) - set(given)
     for holder in ("point", "sweep", "search"):
         _drop(data, holder, other)
     workload = _table(data, "workload")
     is_free = not any(path.startswith("workload.arrival") for path in paths)
-    if is_free and _table(workload, "arrival").get("kind") in _LOADS[said[0]]:
+    if is_free and _table(workload, "arrival").get("kind") in _LOADS[given[0]]:
         del workload["arrival"]
 
 
@@ -104,5 +104,5 @@ def choose_arrival(data: dict[str, Any]) -> None:
 
 
 def _table(data: Any, name: str) -> dict[str, Any]:
-    found = data.get(name)
-    return found if isinstance(found, dict) else {}
+    table = data.get(name)
+    return table if isinstance(table, dict) else {}

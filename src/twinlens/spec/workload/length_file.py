@@ -13,13 +13,13 @@ def lengths_seen(path: str, column: str) -> dict[str, list[int]]:
     """Distinct lengths in tokens, rising, and how often each was there. Raises BadInput (TL213) naming the line."""
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
-            seen = _counted(file, path, column)
+            counts = _counted(file, path, column)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise BadInput(f"cannot read the lengths in {path!r}: {error}", code="TL213") from None
-    if not seen:
+    if not counts:
         raise BadInput(f"{path} has no rows under {column!r}", code="TL213")
-    values = sorted(seen)
-    return {"values": values, "counts": [seen[value] for value in values]}
+    values = sorted(counts)
+    return {"values": values, "counts": [counts[value] for value in values]}
 
 
 def _counted(file: TextIO, path: str, column: str) -> Counter[int]:
@@ -27,12 +27,12 @@ def _counted(file: TextIO, path: str, column: str) -> Counter[int]:
     header = [name.strip() for name in next(reader, [])]
     if column not in header:
         raise BadInput(f"{path}, line 1: no column {column!r}; {nearest(column, header)}", code="TL213")
-    place, seen = header.index(column), Counter[int]()
+    place, counts = header.index(column), Counter[int]()
     for row in reader:
         text = row[place].strip() if place < len(row) else ""
         if not row:
             continue
         if not text.isdecimal() or not int(text):
             raise BadInput(f"{path}, line {reader.line_num}: {column} is {text!r}, not a length", code="TL213")
-        seen[int(text)] += 1
-    return seen
+        counts[int(text)] += 1
+    return counts

@@ -50,7 +50,7 @@ class ClientVerdict:
     @property
     def limit(self) -> Finding:
         """The finding that the client was the limit, with its reasons and the figures behind them."""
-        figures = {id: found for id, found in self.metrics.items() if found.value is not None}
+        figures = {id: figure for id, figure in self.metrics.items() if figure.value is not None}
         return Finding("client-limit", "disqualifies", evidence=figures, because=self.reasons)
 
 
@@ -76,28 +76,28 @@ def client_verdict(observed: Observed, calibration: Calibration | None) -> Clien
 
 def _figures(observed: Observed, calibration: Calibration | None) -> dict[str, Estimate]:
     """The numbers behind a verdict, as metrics. No intervals: each is of this one run."""
-    found: dict[str, Estimate] = {}
+    figures: dict[str, Estimate] = {}
     if calibration is None or observed.tokens_per_s is None:
         why = "the client was not calibrated before the run" if calibration is None else "no tokens came"
-        found["client_load"] = Estimate.absent(RATIO, why)
+        figures["client_load"] = Estimate.absent(RATIO, why)
     else:
         load, method = observed.tokens_per_s / calibration.ceiling_tokens_per_s, "tokens/s / the client's ceiling"
-        found["client_load"] = Estimate(load, RATIO, method, "measured")
+        figures["client_load"] = Estimate(load, RATIO, method, "measured")
     if observed.merged_reads is not None and observed.chunks:
         merged = min(1.0, observed.merged_reads / observed.chunks)
         method = "reads that took several chunks / chunks"
-        found["merged_share"] = Estimate(merged, RATIO, method, "measured", n=observed.chunks)
+        figures["merged_share"] = Estimate(merged, RATIO, method, "measured", n=observed.chunks)
     if observed.clock_bound_s is not None:
         method = "half the shortest round trip, and what the clocks drifted while it ran; the worst client's"
-        found["clock_bound_s"] = Estimate(observed.clock_bound_s, SECONDS, method, "measured")
+        figures["clock_bound_s"] = Estimate(observed.clock_bound_s, SECONDS, method, "measured")
     fit = observed.arrivals
     if fit is not None:
         method = f"largest distance between planned and achieved laws of gaps, p = {digits(fit.p, 2)}"
-        found["arrival_distance"] = Estimate(fit.statistic, RATIO, method, "measured", n=fit.n)
+        figures["arrival_distance"] = Estimate(fit.statistic, RATIO, method, "measured", n=fit.n)
     if fit is not None and fit.achieved_dispersion is not None:
         method = f"variance / mean of counts in windows of ten gaps; planned {digits(fit.planned_dispersion or 0.0)}"
-        found["arrival_dispersion"] = Estimate(fit.achieved_dispersion, COUNT, method, "measured", n=fit.n)
-    return found
+        figures["arrival_dispersion"] = Estimate(fit.achieved_dispersion, COUNT, method, "measured", n=fit.n)
+    return figures
 
 
 def _found(code: str, numbers: Mapping[str, float | None], severity: Severity = "disqualifies") -> Finding:
@@ -163,15 +163,15 @@ def _slow(observed: Observed, p99: Estimate) -> list[Finding]:
 def _off_plan(fit: ArrivalFit | None) -> list[Finding]:
     if fit is None:
         return []
-    found = []
+    findings = []
     if abs(fit.rate_ratio - 1) > MOST_RATE_CHANGE:
-        found.append(_found("rate-off-plan", {"rate_ratio": fit.rate_ratio}))
+        findings.append(_found("rate-off-plan", {"rate_ratio": fit.rate_ratio}))
     if fit.p < LEAST_P:
-        found.append(_found("gaps-off-plan", {"distance": fit.statistic, "p": fit.p}))
+        findings.append(_found("gaps-off-plan", {"distance": fit.statistic, "p": fit.p}))
     before, after = fit.planned_dispersion, fit.achieved_dispersion
     if before is not None and after is not None and abs(after - before) > MOST_DISPERSION_CHANGE * max(1.0, before):
-        found.append(_found("arrivals-in-bursts", {"planned_dispersion": before, "achieved_dispersion": after}))
-    return found
+        findings.append(_found("arrivals-in-bursts", {"planned_dispersion": before, "achieved_dispersion": after}))
+    return findings
 
 
 def _is_large(p99: Estimate, against_s: float | None) -> bool:
@@ -183,8 +183,8 @@ def _p99(values: np.ndarray, why_not: str) -> Estimate:
     known = np.maximum(values[np.isfinite(values)], 0.0)
     if not known.size:
         return Estimate.absent(SECONDS, why_not)
-    found = censored_quantile(known, 0.99, unit=SECONDS, what="requests")
-    if found.value is not None:
-        return found
+    estimate = censored_quantile(known, 0.99, unit=SECONDS, what="requests")
+    if estimate.value is not None:
+        return estimate
     method = "the largest value, as there are too few for a p99"
     return Estimate(float(known.max()), SECONDS, method, "measured", n=known.size)

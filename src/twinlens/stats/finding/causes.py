@@ -110,15 +110,15 @@ def causes(pace: Pace, telemetry: pa.Table) -> tuple[Cause, ...]:
     busy = weight > 0
     slowness = _spread(pace.begin_ns, pace.end_ns, pace.log_time, edges)[busy] / weight[busy]
     lost = np.expm1(np.clip(slowness - np.quantile(slowness, _CALM), -50.0, 50.0))
-    found = []
+    candidates = []
     for source in _SOURCES:
         level = _level(telemetry, source, edges)
         if level is not None:
-            found.append(_judged(source, level[busy], slowness, lost))
+            candidates.append(_judged(source, level[busy], slowness, lost))
     if pace.tagged.any():
         tags = _spread(pace.begin_ns, pace.end_ns, pace.tagged.astype(float), edges)[busy] / weight[busy]
-        found.append(_judged(_Source("compile", "", 0.05), tags, slowness, lost))
-    named = sorted((cause for cause in found if cause), key=lambda cause: -(cause.share or 0.0))
+        candidates.append(_judged(_Source("compile", "", 0.05), tags, slowness, lost))
+    named = sorted((cause for cause in candidates if cause), key=lambda cause: -(cause.share or 0.0))
     return (*named, *_throughout(telemetry, {cause.source for cause in named}, pace))
 
 
@@ -135,12 +135,12 @@ def _edges(pace: Pace, telemetry: pa.Table) -> Floats:
 
 def _spread(begin: Floats, end: Floats, value: Floats, edges: Floats) -> Floats:
     """The integral of pulses (`value` from `begin` to `end`, overlapping as they like) within each bin."""
-    at = np.concatenate([begin, end])
-    order = np.argsort(at, kind="stable")
+    times = np.concatenate([begin, end])
+    order = np.argsort(times, kind="stable")
     slope = np.cumsum(np.concatenate([value, -value])[order])
-    at = at[order]
-    integral = np.concatenate([[0.0], np.cumsum(slope[:-1] * np.diff(at))])
-    return np.diff(np.interp(edges, at, integral))
+    times = times[order]
+    integral = np.concatenate([[0.0], np.cumsum(slope[:-1] * np.diff(times))])
+    return np.diff(np.interp(edges, times, integral))
 
 
 def _level(telemetry: pa.Table, source: _Source, edges: Floats) -> Floats | None:
@@ -224,11 +224,11 @@ def _explained(level: Floats, lost: Floats) -> float:
 def _throughout(telemetry: pa.Table, named: set[str], pace: Pace) -> tuple[Cause, ...]:
     """What was there the whole time; without a share, as a run has nothing of its own to compare with."""
     edges = np.array([float(pace.begin_ns.min()), float(pace.end_ns.max())])
-    found = []
+    constant = []
     for source in _SOURCES:
         level = None if source.throughout is None or source.name in named else _level(telemetry, source, edges)
         if level is not None and level[0] >= (source.throughout or 0.0):
-            found.append(
+            constant.append(
                 Cause(source.name, "throughout", float(level[0]), float(level[0]), None, None, source.external)
             )
-    return tuple(found)
+    return tuple(constant)

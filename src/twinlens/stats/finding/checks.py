@@ -55,7 +55,7 @@ Check = Callable[[Seen], Iterable[Finding]]
 
 def findings(seen: Seen) -> tuple[Finding, ...]:
     """All that all checks found, the gravest first."""
-    return worst_first(one for check in CHECKS for one in check(seen))
+    return worst_first(finding for check in CHECKS for finding in check(seen))
 
 
 def precision_differs(seen: Seen) -> Iterable[Finding]:
@@ -79,10 +79,10 @@ def held_up(seen: Seen) -> Iterable[Finding]:
     if seen.verdict.ranked or not seen.run.table.num_rows:
         return
     pace = pace_of(seen.run)
-    found = causes(pace, seen.run.telemetry) if pace else ()
-    for one in found:
-        yield Finding("cause", "warns", one.source, {key: getattr(one, key) for key in _OF_A_CAUSE})
-    if not found:
+    suspects = causes(pace, seen.run.telemetry) if pace else ()
+    for suspect in suspects:
+        yield Finding("cause", "warns", suspect.source, {key: getattr(suspect, key) for key in _OF_A_CAUSE})
+    if not suspects:
         yield Finding("no-cause-found", "notes", "", {"samples": seen.run.telemetry.num_rows})
 
 
@@ -130,8 +130,8 @@ def slo(seen: Seen) -> Iterable[Finding]:
     workload, shares = seen.run.spec.workload, seen.metrics
     if not isinstance(workload, InferenceWorkload) or workload.slo is None:
         return
-    within = {name: found for name in workload.slo.limits() if (found := shares.get(f"{name}_within")) is not None}
-    known = {name: found for name, found in within.items() if found.value is not None}
+    within = {name: share for name in workload.slo.limits() if (share := shares.get(f"{name}_within")) is not None}
+    known = {name: share for name, share in within.items() if share.value is not None}
     if not known:
         return
     name, worst = min(known.items(), key=lambda pair: pair[1].value or 0.0)
@@ -175,9 +175,9 @@ def target_missed(seen: Seen) -> Iterable[Finding]:
 def impossible_share(seen: Seen) -> Iterable[Finding]:
     """A share of a ceiling above 1, so that nobody has to notice it unaided."""
     for id in SHARES:
-        found = seen.metrics.get(id)
-        if found is not None and is_impossible(id, found):
-            yield Finding("impossible-share", "warns", id, {"share": found.value}, {id: found})
+        share = seen.metrics.get(id)
+        if share is not None and is_impossible(id, share):
+            yield Finding("impossible-share", "warns", id, {"share": share.value}, {id: share})
 
 
 def was_steady(seen: Seen) -> Iterable[Finding]:

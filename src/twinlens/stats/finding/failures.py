@@ -44,20 +44,20 @@ def failures(run: Run) -> Iterable[Finding]:
         yield Finding("requests-failed", "warns", "", numbers)
 
 
-def is_hopeless(found: Finding) -> bool:
+def is_hopeless(finding: Finding) -> bool:
     """Whether nearly nothing was measured: a run to be called a failure though it went on to its end."""
-    share = found.numbers.get("lost", 0) / max(1, found.numbers.get("requests", 0))
-    return found.code == "server-died" or (found.code == "mostly-failed" and share >= HOPELESS)
+    share = finding.numbers.get("lost", 0) / max(1, finding.numbers.get("requests", 0))
+    return finding.code == "server-died" or (finding.code == "mostly-failed" and share >= HOPELESS)
 
 
 def reasons(run: Run, lost: np.ndarray) -> list[list[Any]]:
     """The most frequent reasons of the rows `lost` [n], each with how often; those alike but for numbers are one."""
     if "error" not in run.table.column_names:
         return []
-    said = run.table.column("error").to_pylist()
+    errors = run.table.column("error").to_pylist()
     alike: dict[str, Counter[str]] = {}
     for row in np.flatnonzero(lost):
-        word = said[row] or f"{run.requests.outcome[row]}, and nobody said why".replace("_", " ")
+        word = errors[row] or f"{run.requests.outcome[row]}, and nobody said why".replace("_", " ")
         alike.setdefault(_NUMBER.sub("0", word), Counter())[word] += 1
     often = sorted(alike.values(), key=lambda kinds: -kinds.total())
     return [[kinds.most_common(1)[0][0], kinds.total()] for kinds in often[:_REASONS]]
@@ -81,5 +81,5 @@ def _away(run: Run) -> np.ndarray:
     losses = run.table.column("loss")
     if losses.null_count < len(losses):
         return np.asarray(losses.is_valid().to_numpy(), dtype=bool)
-    said = run.table.column("error").to_pylist()  # a run of before, or one in which no connection was lost
-    return np.array([(words or "").startswith(_AWAY) for words in said])
+    errors = run.table.column("error").to_pylist()  # a run of before, or one in which no connection was lost
+    return np.array([(words or "").startswith(_AWAY) for words in errors])

@@ -21,9 +21,9 @@ def pace_of(run: Run) -> Pace | None:
 
 
 def _steps(steps: Steps) -> Pace | None:
-    at = np.flatnonzero(steps.kind == "step")
-    work = np.where(steps.tokens[at] > 0, steps.tokens[at], steps.samples[at])
-    return _pace(steps.begin_ns[at], steps.end_ns[at], work, steps.tag[at] == "compile")
+    steps_only = np.flatnonzero(steps.kind == "step")
+    work = np.where(steps.tokens[steps_only] > 0, steps.tokens[steps_only], steps.samples[steps_only])
+    return _pace(steps.begin_ns[steps_only], steps.end_ns[steps_only], work, steps.tag[steps_only] == "compile")
 
 
 def _batches(requests: Requests) -> Pace | None:
@@ -37,8 +37,8 @@ def _batches(requests: Requests) -> Pace | None:
 
 
 def _served(requests: Requests) -> Pace | None:
-    at = np.flatnonzero(requests.outcome == "ok")
-    return _pace(requests.intended_ns[at], requests.end_ns[at], requests.output_tokens[at])
+    served = np.flatnonzero(requests.outcome == "ok")
+    return _pace(requests.intended_ns[served], requests.end_ns[served], requests.output_tokens[served])
 
 
 def _pace(begin_ns: np.ndarray, end_ns: np.ndarray, work: np.ndarray, tagged: np.ndarray | None = None) -> Pace | None:

@@ -23,19 +23,19 @@ _LEVEL = 0.99
 
 def disturbed(verdict: Verdict) -> Iterable[Finding]:
     """Stretches of the window that left its level: in every figure, and beyond what passes not ranked."""
-    found = verdict.disturbed
-    if found.stretches:
-        worst = found.largest
+    stretches = verdict.disturbed
+    if stretches.stretches:
+        worst = stretches.largest
         numbers = {
-            "count": len(found.stretches),
-            "share": found.share,
-            "effect": found.effect,
+            "count": len(stretches.stretches),
+            "share": stretches.share,
+            "effect": stretches.effect,
             "factor": worst.factor,
             "begin_s": worst.begin_s,
             "end_s": worst.end_s,
         }
         where = None if worst.begin_s is None or worst.end_s is None else (worst.begin_s, worst.end_s)
-        yield Finding("disturbed", "disqualifies" if found.heavy else "warns", "", numbers, where=where)
+        yield Finding("disturbed", "disqualifies" if stretches.heavy else "warns", "", numbers, where=where)
 
 
 def change_unseen(verdict: Verdict, near: float = SteadyRule().near) -> Iterable[Finding]:
@@ -64,7 +64,7 @@ def machine(verdict: Verdict, telemetry: pa.Table) -> Iterable[Finding]:
         return
     for source, column, time_s, values in _sampled(telemetry, verdict.begin_s, verdict.end_s):
         if column == "temperature_c":
-            slope, low, _ = (60 * one for one in theil_sen(values, _LEVEL, time_s))
+            slope, low, _ = (60 * value for value in theil_sen(values, _LEVEL, time_s))
             if low > 0 and slope > MOST_WARMING_C_PER_MIN:
                 numbers = {"c_per_min": slope, "limit": MOST_WARMING_C_PER_MIN, "reached_c": float(values.max())}
                 yield Finding("still-warming", "warns", source, numbers)

@@ -58,12 +58,12 @@ def energy(
         reason = spent.reason or why_not
         absent = {name: Estimate.absent(JOULES, reason) for name in work}
         return absent | {"mean_power_w": Estimate.absent(WATTS, reason)}
-    found = {
+    metrics = {
         name: scaled(spent, 1 / amount, JOULES, "energy / work done in the window", "measured")
         for name, amount in work.items()
         if amount
     }
-    return found | {"mean_power_w": scaled(spent, 1 / left_s, WATTS, "energy / window", "measured")}
+    return metrics | {"mean_power_w": scaled(spent, 1 / left_s, WATTS, "energy / window", "measured")}
 
 
 def _spent(

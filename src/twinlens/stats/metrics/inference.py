@@ -42,14 +42,14 @@ def inference_metrics(
     requests: Requests, heads: np.ndarray, steadiness: Steadiness | None, facts: Facts | None
 ) -> dict[str, Estimate]:
     """All metrics of one inference run; `heads` and `steadiness` are those of `inference_steadiness`."""
-    found = dict(memory(facts.memory)) if facts else {}
-    found |= fidelity(facts.fidelity) if facts else {}
+    metrics = dict(memory(facts.memory)) if facts else {}
+    metrics |= fidelity(facts.fidelity) if facts else {}
     if steadiness is None:
-        return found
+        return metrics
     inside = heads[steadiness.steady_begin : steadiness.steady_end]
     member = np.isin(requests.group, requests.group[inside])
-    found["failed_share"] = _failed(requests.outcome[member])
-    return found | _rates(requests, inside, steadiness, heads) | _times(requests, inside, heads, facts)
+    metrics["failed_share"] = _failed(requests.outcome[member])
+    return metrics | _rates(requests, inside, steadiness, heads) | _times(requests, inside, heads, facts)
 
 
 def _rates(requests: Requests, inside: np.ndarray, steadiness: Steadiness, heads: np.ndarray) -> dict[str, Estimate]:
@@ -62,17 +62,17 @@ def _rates(requests: Requests, inside: np.ndarray, steadiness: Steadiness, heads
         return {"inference_images_per_s": rate} | _kept(rate, "peak_inference_images_per_s", steadiness, size)
     tokens = _per_batch(requests, inside, requests.output_tokens)
     rate = rate_interval(tokens, begin, end, unit=TOKENS_PER_S)
-    found = {
+    rates = {
         "output_tokens_per_s": rate,
         "requests_per_s": rate_interval(served, begin, end, unit=REQUESTS_PER_S),
     }
     if np.ptp(requests.output_tokens[heads]) or np.ptp(requests.input_tokens[heads]):
         uneven = "requests differ in length, so the best window would be the one of the shortest"
-        return found | {
+        return rates | {
             "peak_output_tokens_per_s": Estimate.absent(TOKENS_PER_S, uneven),
             "retention": Estimate.absent(RATIO, uneven),
         }
-    return found | _kept(rate, "peak_output_tokens_per_s", steadiness, float(requests.output_tokens[heads[0]]) * size)
+    return rates | _kept(rate, "peak_output_tokens_per_s", steadiness, float(requests.output_tokens[heads[0]]) * size)
 
 
 def _kept(rate: Estimate, peak_name: str, steadiness: Steadiness, per_batch: float) -> dict[str, Estimate]:
@@ -95,24 +95,24 @@ def _per_batch(requests: Requests, inside: np.ndarray, amount: np.ndarray) -> np
 def _times(requests: Requests, inside: np.ndarray, heads: np.ndarray, facts: Facts | None) -> dict[str, Estimate]:
     good = inside[requests.outcome[inside] == "ok"]
     begin, end = requests.intended_ns[good], requests.end_ns[good]
-    found = _quantiles("e2e_latency_s", (end - begin) / 1e9, ("p50", "p90", "p99"))
+    metrics = _quantiles("e2e_latency_s", (end - begin) / 1e9, ("p50", "p90", "p99"))
     if not requests.output_tokens.any() or not good.size:
-        return found
+        return metrics
     first, last = requests.first_chunk_ns()[good], requests.last_chunk_ns()[good]
     tokens, batch = requests.output_tokens[good], len(requests) / len(heads)
     ttft = (first - begin) / 1e9
-    found |= _quantiles("ttft_s", ttft, ("p50", "p90", "p99"))
+    metrics |= _quantiles("ttft_s", ttft, ("p50", "p90", "p99"))
     prompt_tokens = requests.input_tokens[good] * batch
-    found["prefill_tokens_per_s"] = _prefill_rate(prompt_tokens, found["ttft_s_p50"])
+    metrics["prefill_tokens_per_s"] = _prefill_rate(prompt_tokens, metrics["ttft_s_p50"])
     many = tokens > 1
     if many.any():
         tpot = ((last - first)[many] / (tokens[many] - 1)) / 1e9
-        found |= _quantiles("tpot_s", tpot, ("p50", "p90", "p99"))
-        found |= _quantiles("itl_s", _gaps_s(requests, good), ("p50", "p90", "p99"))
-        found["tokens_per_s_per_request"] = inverse(found["tpot_s_p50"], 1.0, TOKENS_PER_S, "1 / median TPOT")
-        found["decode_tokens_per_s"] = inverse(found["tpot_s_p50"], batch, TOKENS_PER_S, "batch / median TPOT")
+        metrics |= _quantiles("tpot_s", tpot, ("p50", "p90", "p99"))
+        metrics |= _quantiles("itl_s", _gaps_s(requests, good), ("p50", "p90", "p99"))
+        metrics["tokens_per_s_per_request"] = inverse(metrics["tpot_s_p50"], 1.0, TOKENS_PER_S, "1 / median TPOT")
+        metrics["decode_tokens_per_s"] = inverse(metrics["tpot_s_p50"], batch, TOKENS_PER_S, "batch / median TPOT")
     uneven = len(np.unique(requests.input_tokens[good])) > 1
-    return found | (_efficiency(found, facts, uneven) if facts else {})
+    return metrics | (_efficiency(metrics, facts, uneven) if facts else {})
 
 
 def _prefill_rate(tokens: np.ndarray, median: Estimate) -> Estimate:
@@ -122,16 +122,16 @@ def _prefill_rate(tokens: np.ndarray, median: Estimate) -> Estimate:
     return inverse(median, float(tokens[0]), TOKENS_PER_S, "prompt tokens of the batch / median TTFT")
 
 
-def _efficiency(found: dict[str, Estimate], facts: Facts, uneven: bool) -> dict[str, Estimate]:
+def _efficiency(times: dict[str, Estimate], facts: Facts, uneven: bool) -> dict[str, Estimate]:
     """Decode bytes over time against the read bandwidth; prefill FLOP over time against the matrix rate.
 
     `uneven`: prompts differ in length. Bytes and FLOP are modelled for the longest, times are those of the median, so
     their quotient would be of no request at all; bytes of the linear weights are the same for every length.
     """
     work, ceilings, shares = facts.work, facts.ceilings, {}
-    if "tpot_s_p50" in found and "decode_bytes" in work and work["decode_bytes"].value:
+    if "tpot_s_p50" in times and "decode_bytes" in work and work["decode_bytes"].value:
         moved = inverse(
-            found["tpot_s_p50"],
+            times["tpot_s_p50"],
             work["decode_bytes"].value,
             BYTES_PER_S,
             "modelled bytes of a decode step / median TPOT",
@@ -139,13 +139,13 @@ def _efficiency(found: dict[str, Estimate], facts: Facts, uneven: bool) -> dict[
         if "read_bytes_per_s" in ceilings:
             shares["mbu"] = of_ceiling(moved, ceilings["read_bytes_per_s"])
     if (
-        "tpot_s_p50" in found
+        "tpot_s_p50" in times
         and "linear_bytes" in work
         and work["linear_bytes"].value
         and "matvec_bytes_per_s" in ceilings
     ):
         read = inverse(
-            found["tpot_s_p50"],
+            times["tpot_s_p50"],
             work["linear_bytes"].value,
             BYTES_PER_S,
             "bytes of linear weights / median TPOT",
@@ -153,7 +153,7 @@ def _efficiency(found: dict[str, Estimate], facts: Facts, uneven: bool) -> dict[
         shares["matvec_share"] = of_ceiling(read, ceilings["matvec_bytes_per_s"])
     if "prefill_flop" in work and work["prefill_flop"].value and "matrix_flop_per_s" in ceilings:
         done = inverse(
-            found["ttft_s_p50"],
+            times["ttft_s_p50"],
             work["prefill_flop"].value,
             FLOP_PER_S,
             "modelled FLOP of a prefill / median TTFT",

@@ -53,11 +53,11 @@ def peak_memory(
         return Estimate.absent(BYTES, "the GPU's memory was not read, and the host's is not the run's")
     source, process = ("server", "the server's processes") if is_server else ("host", "the process")
     of_it = telemetry.filter(pc.equal(telemetry.column("source"), source))
-    for values, what in (
+    for values, described in (
         (board, "accelerator memory in use" + (f", summed over {boards} boards" if boards > 1 else "")),
         (of_it.column("rss_bytes").drop_null(), f"resident memory of {process}"),
     ):
         if len(values):
-            method = f"largest of {len(values)} samples of {what}; a shorter peak between samples is not seen"
+            method = f"largest of {len(values)} samples of {described}; a shorter peak between samples is not seen"
             return Estimate(float(pc.max(values).as_py()), BYTES, method, "measured", n=len(values))
     return Estimate.absent(BYTES, "no telemetry sample has it")

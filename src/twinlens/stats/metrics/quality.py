@@ -35,13 +35,13 @@ def target_nats(workload: TrainingWorkload, entropy_rate_nats: float | None) -> 
 def training_quality(steps: Steps, workload: TrainingWorkload, entropy_rate_nats: float | None) -> dict[str, Estimate]:
     """Final loss, its gap to the entropy rate, and what it took to reach the target."""
     looked = np.flatnonzero(steps.kind == "evaluate")
-    found: dict[str, Estimate] = {"final_loss": _final_loss(steps, looked)}
-    if entropy_rate_nats is not None and found["final_loss"].value is not None:
-        found["loss_gap"] = _gap(found["final_loss"], entropy_rate_nats)
+    metrics: dict[str, Estimate] = {"final_loss": _final_loss(steps, looked)}
+    if entropy_rate_nats is not None and metrics["final_loss"].value is not None:
+        metrics["loss_gap"] = _gap(metrics["final_loss"], entropy_rate_nats)
     target = target_nats(workload, entropy_rate_nats)
     if target is not None:
-        found |= _to_target(steps, looked, target)
-    return found
+        metrics |= _to_target(steps, looked, target)
+    return metrics
 
 
 def fidelity(rows: Sequence[FidelityRow]) -> dict[str, Estimate]:
@@ -50,7 +50,7 @@ def fidelity(rows: Sequence[FidelityRow]) -> dict[str, Estimate]:
         return {}
     tokens = np.array([row.tokens for row in rows], float)
     agreed = np.array([row.agreed for row in rows]) / tokens
-    found = {
+    metrics = {
         "top1_agreement": _clip(mean_of_independent(agreed, unit=RATIO, method_suffix=", per prompt"), 0.0, 1.0),
         "kl_nats": _clip(
             mean_of_independent(
@@ -64,8 +64,10 @@ def fidelity(rows: Sequence[FidelityRow]) -> dict[str, Estimate]:
     }
     if any(row.reference_nll_nats for row in rows):
         change = np.array([(r.nll_nats - r.reference_nll_nats) / max(1, r.tokens - 1) for r in rows])
-        found["perplexity_change"] = _exponential(mean_of_independent(change, unit=RATIO, method_suffix=", per prompt"))
-    return found
+        metrics["perplexity_change"] = _exponential(
+            mean_of_independent(change, unit=RATIO, method_suffix=", per prompt")
+        )
+    return metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,11 @@ class Gate:
 
     def to_json(self) -> dict[str, Any]:
         """A plain mapping."""
-        return {"go": self.go, "broken": [one.to_json() for one in self.broken], "tolerance": dict(self.tolerance)}
+        return {
+            "go": self.go,
+            "broken": [finding.to_json() for finding in self.broken],
+            "tolerance": dict(self.tolerance),
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:

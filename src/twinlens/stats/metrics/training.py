@@ -48,27 +48,27 @@ def training_metrics(
 ) -> dict[str, Estimate]:
     """All metrics of one training run; `only` and `steadiness` are those of `training_steadiness`."""
     known = facts.memory if facts else {}
-    found = dict(memory(known))
-    if facts and "parameters" in facts.work and "bytes_per_parameter" not in found:
-        found["bytes_per_parameter"] = _bytes_per_parameter(facts)
-    found |= training_quality(steps, workload, facts.entropy_rate_nats if facts else None)
+    metrics = dict(memory(known))
+    if facts and "parameters" in facts.work and "bytes_per_parameter" not in metrics:
+        metrics["bytes_per_parameter"] = _bytes_per_parameter(facts)
+    metrics |= training_quality(steps, workload, facts.entropy_rate_nats if facts else None)
     if steadiness is None:
-        return found
+        return metrics
     window = only.where(np.arange(steadiness.steady_begin, steadiness.steady_end))
     vision = not only.tokens.any()
-    what, unit = ("images", IMAGES_PER_S) if vision else ("tokens", TOKENS_PER_S)
+    counted, unit = ("images", IMAGES_PER_S) if vision else ("tokens", TOKENS_PER_S)
     rate = rate_interval(_work(window), window.begin_ns, window.end_ns, unit=unit)
     durations = _durations_s(window)
     return (
         {
-            f"training_{what}_per_s": rate,
-            f"training_peak_{what}_per_s": peak_rate(steadiness, unit=unit),
+            f"training_{counted}_per_s": rate,
+            f"training_peak_{counted}_per_s": peak_rate(steadiness, unit=unit),
             "retention": retention(rate, steadiness),
         }
         | {f"step_s_{name}": quantile(durations, q, unit=SECONDS, in_time_order=True) for name, q in _QUANTILES.items()}
         | _shares(window)
         | (_efficiency(rate, _work(window).mean(), facts) if facts else {})
-        | found
+        | metrics
     )
 
 
@@ -104,34 +104,34 @@ def _share_of_time(spent_ns: np.ndarray, clock_ns: np.ndarray) -> Estimate:
     """Time in a phase over step time, both summed, so that the shares of all phases and of none add up to 1."""
     # Step time takes the place of the clock: time in the phase per second of it is the share.
     name = "time in the phase / step time"
-    found = rate_interval(spent_ns / 1e9, clock_ns[:-1], clock_ns[1:], unit=RATIO, name=name)
-    return replace(found, high=None if found.high is None else min(1.0, found.high))
+    share = rate_interval(spent_ns / 1e9, clock_ns[:-1], clock_ns[1:], unit=RATIO, name=name)
+    return replace(share, high=None if share.high is None else min(1.0, share.high))
 
 
 def _efficiency(rate: Estimate, work_per_step: float, facts: Facts) -> dict[str, Estimate]:
     """MFU and HFU against the measured matrix rate, and beside it at the model's own shapes and the datasheet."""
-    found: dict[str, Estimate] = {}
+    metrics: dict[str, Estimate] = {}
     model = facts.work.get("step_flop")
     executed = facts.work.get("counted_step_flop")
     ceilings = facts.ceilings
     if model and model.value:
-        found["flop_per_s"] = scaled(rate, model.value / work_per_step, FLOP_PER_S, model.method)
+        metrics["flop_per_s"] = scaled(rate, model.value / work_per_step, FLOP_PER_S, model.method)
         for name, ceiling in (
             ("mfu", "matrix_flop_per_s"),
             ("mfu_own_shapes", "matrix_flop_per_s_at"),
             ("mfu_datasheet", "datasheet_flop_per_s"),
         ):
             if ceiling in ceilings:
-                found[name] = of_ceiling(found["flop_per_s"], ceilings[ceiling])
+                metrics[name] = of_ceiling(metrics["flop_per_s"], ceilings[ceiling])
     if executed and executed.value and model and model.value and executed.value < _COMPLETE * model.value:
         missed = f"only {executed.value / model.value:.0%} of the model's FLOP were counted"
-        found["hfu"] = Estimate.absent(RATIO, f"{missed}, and what ran is never less than the model needs")
+        metrics["hfu"] = Estimate.absent(RATIO, f"{missed}, and what ran is never less than the model needs")
     elif executed and executed.value and "matrix_flop_per_s" in ceilings:
         done = scaled(rate, executed.value / work_per_step, FLOP_PER_S, "counted FLOP, recomputation included")
-        found["hfu"] = of_ceiling(done, ceilings["matrix_flop_per_s"])
+        metrics["hfu"] = of_ceiling(done, ceilings["matrix_flop_per_s"])
     if "flop_coverage" in facts.work:
-        found["flop_coverage"] = facts.work["flop_coverage"]
-    return found
+        metrics["flop_coverage"] = facts.work["flop_coverage"]
+    return metrics
 
 
 def _bytes_per_parameter(facts: Facts) -> Estimate:

@@ -27,10 +27,10 @@ def empty_slots(requests: Requests, concurrency: int) -> Iterable[Finding]:
     last = np.full(place.max() + 1, np.iinfo(np.int64).min)
     np.minimum.at(first, place, begin)
     np.maximum.at(last, place, end)
-    there = concurrency * float((last - first).sum())
-    if there <= 0:
+    slot_ns = concurrency * float((last - first).sum())
+    if slot_ns <= 0:
         return
-    share = max(0.0, 1 - float((end - begin).sum()) / there)
+    share = max(0.0, 1 - float((end - begin).sum()) / slot_ns)
     numbers = {"share": share, "slots": concurrency, "slices": int(first.size)}
     if share >= LEAST_EMPTY:
         yield Finding("empty-slots", "warns" if share > MOST_EMPTY else "notes", "", numbers)

@@ -72,7 +72,7 @@ def paired_ratio(
 ) -> PairedRatio:
     """The ratio of two points over their repeats. `pairs`: (above, below) of each repeat, whose slices are numbered
     over all of its `points`; `names`: above, below, metric. Absent where no round has both."""
-    series = [found for pair, count in zip(pairs, points, strict=True) if (found := blocks_of(*pair, count)).size]
+    series = [blocks for pair, count in zip(pairs, points, strict=True) if (blocks := blocks_of(*pair, count)).size]
     slices = sum(side.slices.size for pair in pairs for side in pair)
     disturbed = sum(int(side.disturbed.sum()) for pair in pairs for side in pair)
     label, reason, visible = steadiness(series)
@@ -83,7 +83,7 @@ def paired_ratio(
         reason=reason,
         visible_change=visible,
         repeats=len(series),
-        blocks=sum(one.size for one in series),
+        blocks=sum(of_repeat.size for of_repeat in series),
         slices=slices,
         disturbed_slices=disturbed,
     )
@@ -105,7 +105,7 @@ def ratio_over(series: Sequence[Blocks], *, level: float = 0.95) -> Estimate:
     """
     if not series:
         return Estimate.absent(RATIO, "no round has both points", "mean log ratio of paired slices")
-    means, blocks = np.array([one.mean() for one in series]), sum(one.size for one in series)
+    means, blocks = np.array([of_repeat.mean() for of_repeat in series]), sum(of_repeat.size for of_repeat in series)
     value, method = float(means.mean()), f"mean log ratio of paired slices, {blocks} rounds"
     if len(series) >= FEWEST_RUNS:
         half = t_quantile(level, len(series) - 1) * float(means.std(ddof=1)) / math.sqrt(len(series))
@@ -134,10 +134,10 @@ def steadiness(series: Sequence[Blocks]) -> tuple[PairedLabel, Finding, float | 
     A straight line through the rounds of each repeat: the common slope of all repeats, and each one's own (at a level
     shared between them), with an interval that respects how far neighbouring rounds resemble each other.
     """
-    if not series or min(one.size for one in series) < FEWEST_BLOCKS:
-        fewest = min((one.size for one in series), default=0)
+    if not series or min(of_repeat.size for of_repeat in series) < FEWEST_BLOCKS:
+        fewest = min((of_repeat.size for of_repeat in series), default=0)
         return "too short", _because("few-rounds", rounds=fewest, fewest=FEWEST_BLOCKS), None
-    lines = [_line(one) for one in series]
+    lines = [_line(of_repeat) for of_repeat in series]
     errors = np.array([error for _, error, _ in lines])
     if not errors.any():
         return "level", _because("equal-rounds"), 0.0
@@ -151,7 +151,7 @@ def steadiness(series: Sequence[Blocks]) -> tuple[PairedLabel, Finding, float | 
         if abs(change) > max(alone, math.log1p(_DELTA)):
             return "drift", _because("ratio-drifts", change=math.expm1(change), repeat=number), visible
     if visible > MOST_HIDDEN:
-        rounds = sum(one.size for one in series)
+        rounds = sum(of_repeat.size for of_repeat in series)
         return "unproven", _because("drift-unseen", rounds=rounds, visible_change=visible), visible
     return "level", _because("ratio-level", visible_change=visible), visible
 

@@ -40,12 +40,12 @@ def inference_slices(requests: Requests, telemetry: pa.Table, *, in_lockstep: bo
     work = np.where(requests.outcome == "ok", requests.output_tokens if tokens else 1, 0)
     name = "output_tokens_per_s" if tokens else "inference_images_per_s"
     # The time of a slice is that of all its requests, failed ones too.
-    found = _rates(
+    rates = _rates(
         name, requests.slice[known], work[known], requests.intended_ns[known], requests.end_ns[known], telemetry
     )
     many = chosen & (requests.output_tokens > 1)
     if not in_lockstep or not tokens or not many.any():
-        return found
+        return rates
     first, last = requests.first_chunk_ns(), requests.last_chunk_ns()
     # Requests of one batch decode together: their time counts once, as that of their first.
     _, heads = np.unique(requests.group, return_index=True)
@@ -58,8 +58,8 @@ def inference_slices(requests: Requests, telemetry: pa.Table, *, in_lockstep: bo
         marks = _disturbed(
             slices, requests.slice[known], requests.intended_ns[known], requests.end_ns[known], telemetry
         )
-        found["decode_tokens_per_s"] = SliceRates(slices, decoded / decode_s, marks)
-    return found
+        rates["decode_tokens_per_s"] = SliceRates(slices, decoded / decode_s, marks)
+    return rates
 
 
 def _rates(
@@ -97,11 +97,11 @@ def _disturbed(
     foreign = np.asarray(telemetry.column("foreign_cpu").to_numpy(zero_copy_only=False), dtype=float)
     time_ns = telemetry.column("time_ns").to_numpy()
     marks = np.zeros(len(wanted), bool)
-    for at, one in enumerate(wanted):
-        place = int(np.searchsorted(slices, one))
+    for index, wanted_slice in enumerate(wanted):
+        place = int(np.searchsorted(slices, wanted_slice))
         # The sample that ends a slice is taken just after it, and says what happened in it.
         until = begin[place + 1] if place + 1 < len(begin) else np.iinfo(np.int64).max
-        seen = foreign[(time_ns > begin[place]) & (time_ns <= max(int(end[place]), int(until) - 1))]
-        seen = seen[np.isfinite(seen)]
-        marks[at] = bool(seen.size) and float(seen.mean()) > FOREIGN_SHARE
+        shares = foreign[(time_ns > begin[place]) & (time_ns <= max(int(end[place]), int(until) - 1))]
+        shares = shares[np.isfinite(shares)]
+        marks[index] = bool(shares.size) and float(shares.mean()) > FOREIGN_SHARE
     return marks
