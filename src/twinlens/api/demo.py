@@ -42,7 +42,7 @@ def demo(
     keep_open: bool = False,
 ) -> Demo:
     """The bundled studies, both lenses, and a report of them in `out`. Parameters are those of `measure`."""
-    outcomes = tuple(measure(one, out, watch=watch, fresh=fresh, keep_open=True) for one in demo_studies())
+    outcomes = tuple(measure(study, out, watch=watch, fresh=fresh, keep_open=True) for study in demo_studies())
     runs = Runs.of(run for outcome in outcomes for run in outcome.runs)
     path = report(runs, Path(out) / f"{outcomes[0].folder.name}.html", "Twinlens demo")
     for outcome in () if keep_open else outcomes:
@@ -65,11 +65,13 @@ def _leaving_a_core(study: Study) -> Study:
 
 def _sentences(runs: Runs, served: Outcome) -> tuple[str, ...]:
     """About the one model that both lenses saw, the first run's: of engine-level runs, then of the served ones."""
-    groups = [one for one in group(map(summary_of, runs)) if one.model == runs[0].spec.workload.model]
+    groups = [member for member in group(map(summary_of, runs)) if member.model == runs[0].spec.workload.model]
     ids = {run.id for run in served.runs}
-    engine, under_load = ([one for one in groups if (one.runs[0].run in ids) is wanted] for wanted in (False, True))
-    lenses = ([one for one in engine if one.lens == lens] for lens in ("training", "inference"))
-    said = sentences(*lenses, paired=paired_of(groups, runs))
+    engine, under_load = (
+        [member for member in groups if (member.runs[0].run in ids) is wanted] for wanted in (False, True)
+    )
+    lenses = ([member for member in engine if member.lens == lens] for lens in ("training", "inference"))
+    lines = sentences(*lenses, paired=paired_of(groups, runs))
     stall = served.runs[0].spec.protocol.stall
-    counts = [both_counts(one, stall.for_s) for one in under_load] if stall is not None else []
-    return (*said, *filter(None, counts))
+    counts = [both_counts(member, stall.for_s) for member in under_load] if stall is not None else []
+    return (*lines, *filter(None, counts))

@@ -18,10 +18,12 @@ def gate(outcome: Outcome) -> None:
     to fail: it fails itself where no rate met the SLO.
     """
     record = read_search(outcome.folder)
-    for found in record.found if record else ():
-        if found.low is None or found.outcome in ("invalid", "failed"):
-            raise GateFailed(f"the search has no rate within the SLO: {clause_of(found.reason)}")
-    failing = [] if record else [run for one in group(map(summary_of, outcome.runs)) for run in one.runs if _why(run)]
+    for result in record.found if record else ():
+        if result.low is None or result.outcome in ("invalid", "failed"):
+            raise GateFailed(f"the search has no rate within the SLO: {clause_of(result.reason)}")
+    failing = (
+        [] if record else [run for members in group(map(summary_of, outcome.runs)) for run in members.runs if _why(run)]
+    )
     if failing:
         more = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
         raise GateFailed(f"{failing[0].run} {_why(failing[0])}{more}")
@@ -33,11 +35,13 @@ GATED = ("fidelity-failed", "target-missed")
 
 def _why(summary: Summary) -> str:
     """Why the gate refuses a run, in words; "" where it does not."""
-    found = next((one for one in summary.findings if one in summary.disqualified or one.code in GATED), None)
+    failing = next(
+        (finding for finding in summary.findings if finding in summary.disqualified or finding.code in GATED), None
+    )
     if summary.state != "finished":
         return f"is not finished: {summary.state}"
-    if found is not None:
-        return f"fails the gate: {clause_of(found)} ({found.code})"
+    if failing is not None:
+        return f"fails the gate: {clause_of(failing)} ({failing.code})"
     if not summary.verdict.ranked:
         return f"is not steady: {summary.verdict.label} ({clause_of(summary.verdict.reason)})"
     return ""
@@ -58,11 +62,11 @@ def _raise_hopeless(outcome: Outcome) -> None:
     """
     if read_search(outcome.folder) is not None:
         return
-    runs = [run for one in group(map(summary_of, outcome.runs)) for run in one.runs]
-    lost = [(run, found) for run in runs for found in run.findings if is_hopeless(found)]
+    runs = [run for members in group(map(summary_of, outcome.runs)) for run in members.runs]
+    lost = [(run, finding) for run in runs for finding in run.findings if is_hopeless(finding)]
     if lost:
         more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
-        said = sentence_of(lost[0][1])
+        clause = sentence_of(lost[0][1])
         raise ExecutorFailed(
-            f"{lost[0][0].run} measured next to nothing{more}: {said[:1].lower()}{said[1:]}", code="TL310"
+            f"{lost[0][0].run} measured next to nothing{more}: {clause[:1].lower()}{clause[1:]}", code="TL310"
         )

@@ -10,13 +10,13 @@ from twinlens.spec.source.example import find_example
 from twinlens.spec.study import Study
 
 
-def new(what: str | Path | Study, to: str | Path | None = None) -> Path:
+def new(source: str | Path | Study, to: str | Path | None = None) -> Path:
     """Write a spec to a new file, `to`, or one of its own name here, and return its path. No file is overwritten.
 
-    `what`: the name of an example, which keeps its comments; a run or study folder, whose resolved spec it is; or a
+    `source`: the name of an example, which keeps its comments; a run or study folder, whose resolved spec it is; or a
     study. Raises BadInput.
     """
-    name, text = _text(what)
+    name, text = _text(source)
     path = Path(f"{name}.toml" if to is None else to)
     try:
         with path.open("x", encoding="utf-8") as file:
@@ -29,10 +29,10 @@ def new(what: str | Path | Study, to: str | Path | None = None) -> Path:
     return path
 
 
-def _text(what: str | Path | Study) -> tuple[str, str]:
-    if not isinstance(what, Study):
-        example = None if Path(what).is_file() else find_example(str(what))
-        if example is not None and not Path(what).is_dir():
+def _text(source: str | Path | Study) -> tuple[str, str]:
+    if not isinstance(source, Study):
+        example = None if Path(source).is_file() else find_example(str(source))
+        if example is not None and not Path(source).is_dir():
             return example.name, example.text
-        what = load(what)
-    return what.name, dump(what)
+        source = load(source)
+    return source.name, dump(source)

@@ -36,7 +36,7 @@ def read(*paths: str | Path, skip_broken: bool = False) -> Runs:
     """
     if not skip_broken:
         return Runs.of(run for path in paths for run in find_runs(path))
-    found: list[Run] = []
+    readable: list[Run] = []
     faults: list[BadInput] = []
     for folder in (folder for path in paths for folder in _folders(Path(path))):
         try:
@@ -45,9 +45,9 @@ def read(*paths: str | Path, skip_broken: bool = False) -> Runs:
         except BadInput as error:
             faults.append(error)
         else:
-            found.append(run)
-    runs = Runs(tuple(found), tuple(faults))
-    if faults and not found:
+            readable.append(run)
+    runs = Runs(tuple(readable), tuple(faults))
+    if faults and not readable:
         raise runs.fault
     return runs
 
@@ -116,8 +116,8 @@ def rows(*runs: Run) -> pa.Table:
     import pyarrow as pa
 
     if len({run.lens for run in runs}) != 1:
-        found = "runs of both lenses" if runs else "no run"
-        raise BadInput(f"give runs of one lens, not {found}: steps and requests share no columns")
+        given = "runs of both lenses" if runs else "no run"
+        raise BadInput(f"give runs of one lens, not {given}: steps and requests share no columns")
     tables = [run.table.add_column(0, "run", pa.array([run.id] * len(run.table), pa.string())) for run in runs]
     return pa.concat_tables(tables, promote_options="default")
 
@@ -142,10 +142,10 @@ def as_json(runs: Iterable[Run]) -> Any:
     """The summary of one run, or a list of several: what summary.json holds; beside the searches they belong to."""
     kept, _ = each_once(material_of(runs))
     chosen, summaries = [run for run, _ in kept], [summary for _, summary in kept]
-    found = [{"twinlens": __version__} | to_json(one) for one in summaries]
+    data = [{"twinlens": __version__} | to_json(one) for one in summaries]
     searches = [search_json(record) for record in searches_of(chosen)]
     turns = paired_json(paired_of(group(summaries), chosen))
     beside = ({"searches": searches} if searches else {}) | ({"paired": turns} if turns else {})
-    if beside and len(found) > 1:
-        return beside | {"runs": found}
-    return found[0] if len(found) == 1 else found
+    if beside and len(data) > 1:
+        return beside | {"runs": data}
+    return data[0] if len(data) == 1 else data

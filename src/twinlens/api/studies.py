@@ -24,10 +24,10 @@ def check(study: Study, *, refuse: bool = True) -> Check:
     Raises BadInput for what `measure` would refuse; `refuse` False leaves it in the answer's `refusal`, beside what
     theory says. Raises BadInput for a model that is not there in either case.
     """
-    found = checked(study)
-    if refuse and found.refusal is not None:
-        raise found.refusal
-    return found
+    result = checked(study)
+    if refuse and result.refusal is not None:
+        raise result.refusal
+    return result
 
 
 def measure(

@@ -87,12 +87,12 @@ class _Laws:
         return float(self.law["stall_s"]) if row == self.law["stall_at"] else 0.0
 
     def facts(self, spec: RunSpec) -> Facts:
-        said = {
+        fields = {
             "accelerator.product": observed("a fake with known laws", "executors/fake.py"),
             "software.framework.name": declared("fake", "executors/fake.py"),
         }
         work = {"weights_bytes": Estimate(1e6, "bytes", "a law of the fake executor", "modelled", n=1)}
-        return Facts(ExecutorRecord(said), work=work, memory=work, findings=(Finding("fake-executor", "notes"),))
+        return Facts(ExecutorRecord(fields), work=work, memory=work, findings=(Finding("fake-executor", "notes"),))
 
 
 class FakeTrainer:

@@ -39,15 +39,15 @@ def executor(kind: str) -> Executor:
     if entry is None:
         raise BadInput(f"unknown executor {kind!r}; {nearest(kind, sorted(_entries()))}", code="TL207")
     try:
-        found = entry.load()
+        loaded = entry.load()
     except (ImportError, AttributeError) as error:
         raise BadInput(f"executor {kind!r} cannot be loaded: {error}", code="TL207") from error
-    if not isinstance(found, Executor):
+    if not isinstance(loaded, Executor):
         raise BadInput(
             f"the entry point {kind!r} names {entry.value!r}, which is no twinlens.executors.capabilities.Executor",
             code="TL207",
         )
-    return found
+    return loaded
 
 
 def capabilities(kind: str) -> Capabilities:
@@ -95,11 +95,11 @@ def launches(kind: str) -> bool:
 
 def server_words() -> tuple[ServerWords, ...]:
     """Of every runtime that an installed executor knows; one that cannot be imported has none."""
-    found = []
+    known = []
     for kind in executor_names():
         with contextlib.suppress(BadInput):
-            found.append(executor(kind).words)
-    return tuple(words for words in found if words is not None)
+            known.append(executor(kind).words)
+    return tuple(words for words in known if words is not None)
 
 
 def refuse_unknown_executor(kind: str, lens: Lens) -> None:
@@ -109,8 +109,8 @@ def refuse_unknown_executor(kind: str, lens: Lens) -> None:
 
 def distribution_of(kind: str) -> str:
     """The distribution and version that an executor comes from, or its own name where none is known."""
-    found = _entries().get(kind)
-    return f"{found.dist.name} {found.dist.version}" if found is not None and found.dist else kind
+    entry = _entries().get(kind)
+    return f"{entry.dist.name} {entry.dist.version}" if entry is not None and entry.dist else kind
 
 
 def _entries() -> dict[str, EntryPoint]:
@@ -118,8 +118,8 @@ def _entries() -> dict[str, EntryPoint]:
 
 
 def _with_lens(kind: str, lens: Lens) -> Executor:
-    if kind in _entries() and lens in (found := executor(kind)).lenses:
-        return found
+    if kind in _entries() and lens in (chosen := executor(kind)).lenses:
+        return chosen
     raise BadInput(f"unknown executor {kind!r} for {lens}; {nearest(kind, executor_names(lens))}", code="TL207")
 
 

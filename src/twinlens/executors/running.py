@@ -48,8 +48,8 @@ class Running:
     def to_json(self) -> dict[str, Any]:
         plain = asdict(replace(self, facts=None))
         facts = self.facts.to_json() if self.facts else None
-        said: dict[str, Any] = as_tilde(plain | {"command": list(self.command), "facts": facts})
-        return said
+        data: dict[str, Any] = as_tilde(plain | {"command": list(self.command), "facts": facts})
+        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:

@@ -16,14 +16,14 @@ _FORMATS = {
 }  # fmt: skip
 
 
-def flat(said: Any) -> dict[str, Any]:
+def flat(nested: Any) -> dict[str, Any]:
     """The leaves of nested JSON by their last name; of two with one name the first."""
-    found: dict[str, Any] = {}
-    if isinstance(said, Mapping):
-        for key, value in said.items():
+    leaves: dict[str, Any] = {}
+    if isinstance(nested, Mapping):
+        for key, value in nested.items():
             for name, leaf in flat(value).items() if isinstance(value, Mapping) else ((str(key), value),):
-                found.setdefault(name, leaf)
-    return found
+                leaves.setdefault(name, leaf)
+    return leaves
 
 
 def labels(metrics: str, name: str) -> dict[str, str]:
@@ -37,20 +37,20 @@ def labels(metrics: str, name: str) -> dict[str, str]:
 def pairs(log: str, marker: str) -> dict[str, str]:
     """name=value of the first line that holds `marker`, quotes removed."""
     line = next((line.partition(marker)[2] for line in log.splitlines() if marker in line), "")
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, value in _PAIR.findall(line):
-        found.setdefault(name, value.strip("'"))
-    return found
+        values.setdefault(name, value.strip("'"))
+    return values
 
 
 def said(values: Mapping[str, Any], names: Mapping[str, Iterable[str]], source: str) -> dict[str, Fact]:
     """Facts by field, from the first of the runtime's names that has a value. A server's word is declared, not seen."""
-    found: dict[str, Fact] = {}
+    facts: dict[str, Fact] = {}
     for field, candidates in names.items():
         value = next((plain(values[key]) for key in candidates if plain(values.get(key)) is not None), None)
         if value is not None:
-            found[field] = declared(value, source)
-    return found
+            facts[field] = declared(value, source)
+    return facts
 
 
 def plain(value: Any) -> Any:
@@ -74,5 +74,5 @@ def formats(weights: Any, cache: Any, source: str) -> dict[str, Fact]:
     """The formats a server says it keeps weights and KV cache in; a cache at "auto" has the format of the weights."""
     kept = tensor_format(weights)
     cached = tensor_format(cache) or (kept if str(cache) == "auto" else None)
-    found = {"precision.weights": kept, "precision.activations": kept, "precision.kv": cached}
-    return {field: declared(value, source) for field, value in found.items() if value is not None}
+    kinds = {"precision.weights": kept, "precision.activations": kept, "precision.kv": cached}
+    return {field: declared(value, source) for field, value in kinds.items() if value is not None}

@@ -29,15 +29,15 @@ def attach(url: str, spec: str | Path | None = None, settings: Sequence[str] = (
     load = source_of(spec).data if spec is not None else usual_load()
     refuse_training(load, str(spec))
     chosen: dict[str, Any] = {"executor": {"options": {}}}
-    apply_settings(chosen, [one for one in settings if one.startswith(_OPTIONS)])
-    found = locate(url, chosen["executor"]["options"])
-    data = attached(load, found.options, found.model)
-    apply_settings(data, [one for one in settings if not one.startswith(_OPTIONS)])
+    apply_settings(chosen, [setting for setting in settings if setting.startswith(_OPTIONS)])
+    server = locate(url, chosen["executor"]["options"])
+    data = attached(load, server.options, server.model)
+    apply_settings(data, [setting for setting in settings if not setting.startswith(_OPTIONS)])
     with_some_load(data)
-    study = parse(data, where=found.options["url"])
+    study = parse(data, where=server.options["url"])
     if "duration_s" not in data["protocol"]:
         data["protocol"]["duration_s"] = _duration_s(study)
-    return parse(data, where=found.options["url"])
+    return parse(data, where=server.options["url"])
 
 
 def _duration_s(study: Study) -> float:

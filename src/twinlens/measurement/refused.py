@@ -36,13 +36,13 @@ def without_refused(folder: Path, specs: Sequence[RunSpec]) -> list[RunSpec]:
         if not same:
             left.append(spec)
         elif spec.fingerprint() not in {run.spec.fingerprint() for run in same}:
-            made = create_run(folder, spec)
-            end_run(made, "failed", same[0].error)
-            update_run(made, refused=True)
+            folder_of_run = create_run(folder, spec)
+            end_run(folder_of_run, "failed", same[0].error)
+            update_run(folder_of_run, refused=True)
     return left
 
 
 def refusals(runs: Sequence[Run]) -> list[str]:
     """What was not measured and why, a sentence each, equal ones once."""
-    said = (f"not measured: {run.error}" for run in runs if was_refused(run))
-    return list(dict.fromkeys(said))
+    sentences = (f"not measured: {run.error}" for run in runs if was_refused(run))
+    return list(dict.fromkeys(sentences))

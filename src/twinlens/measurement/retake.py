@@ -19,15 +19,15 @@ def finished_attempts(folder: Path) -> dict[str, list[Run]]:
 
     Refused ones too: what this device lacks is done with.
     """
-    found: dict[str, list[Run]] = {}
+    attempts: dict[str, list[Run]] = {}
     for record in sorted(folder.glob("*/run.json")):
         try:
             run = read_run(record.parent)
         except BadInput:
             continue
         if run.is_finished or was_refused(run):
-            found.setdefault(run.spec.fingerprint(), []).append(run)
-    return {key: sorted(runs, key=attempt_of) for key, runs in found.items()}
+            attempts.setdefault(run.spec.fingerprint(), []).append(run)
+    return {key: sorted(runs, key=attempt_of) for key, runs in attempts.items()}
 
 
 def attempt_of(run: Run) -> int:
@@ -56,5 +56,5 @@ def disturbed_by_others(summary: Summary) -> bool:
     The choice rests on what the others did and never on the figure itself. A neighbour that was there throughout will
     be there again: no reason for another attempt.
     """
-    causes = (one.numbers for one in summary.findings if one.code == "cause")
-    return not summary.ranked and any(one.get("external") and one.get("how") == "in time" for one in causes)
+    causes = (cause.numbers for cause in summary.findings if cause.code == "cause")
+    return not summary.ranked and any(cause.get("external") and cause.get("how") == "in time" for cause in causes)

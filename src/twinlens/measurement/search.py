@@ -60,17 +60,17 @@ def measure_search(
 def _searched(study: Study, search: Search, slo: Slo, folder: Path, watch: Watch, now_s: Now) -> Outcome:
     known = {run.spec.fingerprint(): run for run in _finished(folder)}
     not_begun = Finding("search-not-begun", "notes")
-    found = [SearchResult(where, (), None, None, "running", not_begun) for where in study.points()]
+    results = [SearchResult(where, (), None, None, "running", not_begun) for where in study.points()]
     failures: list[ExecutorFailed] = []
     with shared_server(folder) as servers:
         asked = _Asked(study, search, slo, folder, known, servers, now_s)
         for place, where in enumerate(study.points()):
 
             def keep(so_far: SearchResult, place: int = place) -> None:
-                found[place] = so_far
-                write_search(SearchRecord(folder, search, slo, tuple(found)))
+                results[place] = so_far
+                write_search(SearchRecord(folder, search, slo, tuple(results)))
 
-            way = _Way(asked, where, _telling(watch, search, place, len(found)), keep)
+            way = _Way(asked, where, _telling(watch, search, place, len(results)), keep)
             try:
                 keep(way.walk())
             except ExecutorFailed as error:
@@ -87,11 +87,11 @@ def unfinished_search(study: Study, out: Path) -> Path | None:
         try:
             if read_study(record.parent).fingerprint() != study.fingerprint():
                 continue
-            found = read_search(record.parent)
+            search = read_search(record.parent)
         except BadInput:
             continue  # a broken neighbour is no reason to stop
         # The newest of the same has its answer: asking again means searching again.
-        is_over = found is not None and all(one.is_over for one in found.found)
+        is_over = search is not None and all(result.is_over for result in search.found)
         return None if is_over and is_ended(record.parent) else record.parent
     return None
 
@@ -136,18 +136,18 @@ class _Way:
     def walk(self) -> SearchResult:
         """Measure until there is an answer, which is returned. Raises ExecutorFailed for a run that did not finish."""
         while not isinstance(ask := next_value(self._tried, self._search), Done):
-            before = sum(one.value == ask for one in self._tried)
+            before = sum(tried.value == ask for tried in self._tried)
             spec = self._asked.study.trial(self._where, ask, before)
             run = self._asked.known.get(spec.fingerprint())
             if run is None and (spent := self._spent(spec)):
                 return replace(self._found(so_far(self._tried, self._search), spent), outcome="budget")
             done = so_far(self._tried, self._search)
             run = run or self._measured(spec, ask, self._tell(len(self._tried) + 1, spec, done))
-            earlier = [one for one in self._tried if one.value == ask]
+            earlier = [tried for tried in self._tried if tried.value == ask]
             verdict, why, shares = judged(summary := summary_of(run), self._asked.slo, self._search, earlier)
             took_s = run.sections.took_s or summary.verdict.end_s
             self._tried.append(Tried(run.id, ask, verdict, summary.verdict.label, why, took_s, shares))
-            invalid = sum(one.value == ask and one.verdict == "invalid" for one in self._tried)
+            invalid = sum(tried.value == ask and tried.verdict == "invalid" for tried in self._tried)
             if invalid >= self._search.tries:  # once may be a neighbour's doing
                 limit = Finding("search-client-limit", "notes", because=(why,))
                 return replace(self._found(so_far(self._tried, self._search), limit), outcome="invalid")
@@ -158,8 +158,8 @@ class _Way:
     def _spent(self, spec: RunSpec) -> Finding | None:
         """Why the search ends where one more run does not fit into the budget of seconds."""
         budget_s = self._search.budget_s
-        spent_s = sum(one.took_s for one in self._tried)
-        next_s = max([spec.protocol.duration_s, *(one.took_s for one in self._tried)])
+        spent_s = sum(tried.took_s for tried in self._tried)
+        next_s = max([spec.protocol.duration_s, *(tried.took_s for tried in self._tried)])
         if budget_s is None or spent_s + next_s <= budget_s:
             return None
         done = so_far(self._tried, self._search)

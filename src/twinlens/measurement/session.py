@@ -114,8 +114,8 @@ def _measure_with(
 ) -> int:
     rows: RowWriter | None = None
     try:
-        said = opened.open(spec, lambda phrase: say(phrase, 0.0, 0))
-        facts = _whole(marked(said, spec, opened), spec, running)
+        opened_facts = opened.open(spec, lambda phrase: say(phrase, 0.0, 0))
+        facts = _whole(marked(opened_facts, spec, opened), spec, running)
         update_run(folder, facts=as_tilde(facts.to_json()))
         rows = open_rows(folder, spec)
         _take(opened, spec, rows, say, facts, running, turns)
@@ -231,8 +231,8 @@ def _sampling(spec: RunSpec, folder: Path, facts: Facts, running: Running | None
     # Only the boards this run uses: others draw power too, and it is not this run's.
     used = facts.executor.value("accelerator.uuid")
     gpus = open_gpus(used)[0] if used else ()
-    there = server_here(spec.executor.options.get("url")) if running is None else Here(running.pid)
-    is_told = there is None or there.pid is not None  # else its work cannot be told from that of others
+    server = server_here(spec.executor.options.get("url")) if running is None else Here(running.pid)
+    is_told = server is None or server.pid is not None  # else its work cannot be told from that of others
     with (
         open_telemetry(folder) as readings,
         Sampler(
@@ -240,7 +240,7 @@ def _sampling(spec: RunSpec, folder: Path, facts: Facts, running: Running | None
             gpus,
             spec.protocol.telemetry_s,
             meters=open_meters(gpus, boards=used or ()),
-            server_pid=there.pid if there else None,
+            server_pid=server.pid if server else None,
             knows_others=is_told,
         ) as sampler,
     ):

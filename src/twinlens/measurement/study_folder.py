@@ -32,12 +32,12 @@ def held_folder(study: Study, out: Path, find: Find, *, fresh: bool) -> Iterator
     out.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as held, interrupt_once():
         with _locked(out, wait=True):  # two commands that begin at once must not make a folder each
-            found = None if fresh else find(study, out)
-            folder = found or create_study(out, study)
+            unfinished = None if fresh else find(study, out)
+            folder = unfinished or create_study(out, study)
             if not held.enter_context(_locked(folder)):
                 raise _taken(folder)
             update_study(folder, pid=os.getpid())
-        if found:
+        if unfinished:
             _tidy(folder)
         yield folder
 

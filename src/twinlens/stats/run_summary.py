@@ -82,7 +82,7 @@ def to_json(summary: Summary) -> dict[str, Any]:
     data = {"schema": SUMMARY_SCHEMA} | asdict(replace(summary, metrics={}, findings=(), gate=None))
     data["verdict"]["reason"] = summary.verdict.reason.to_json()
     data["gate"] = summary.gate.to_json() if summary.gate else None
-    data["findings"] = [one.to_json() for one in summary.findings]
+    data["findings"] = [finding.to_json() for finding in summary.findings]
     data["ranked"] = summary.ranked
     data["metrics"] = {name: estimate.to_json() for name, estimate in summary.metrics.items()}
     return data
@@ -90,16 +90,16 @@ def to_json(summary: Summary) -> dict[str, Any]:
 
 def from_json(data: dict[str, Any]) -> Summary:
     """The inverse of `to_json`; one of before findings were made has none. Raises KeyError or TypeError otherwise."""
-    made = ("schema", "metrics", "verdict", "notes", "findings", "ranked", "machine", "gate")
-    rest = {key: value for key, value in data.items() if key not in made}
+    named = ("schema", "metrics", "verdict", "notes", "findings", "ranked", "machine", "gate")
+    rest = {key: value for key, value in data.items() if key not in named}
     return Summary(
         **rest,
         verdict=_verdict_from_json(data["verdict"]),
         notes=tuple(data["notes"]),
-        findings=tuple(Finding.from_json(one) for one in data.get("findings", ())),
+        findings=tuple(Finding.from_json(finding) for finding in data.get("findings", ())),
         machine=Machine(**data["machine"]) if data.get("machine") else None,
         gate=Gate.from_json(data["gate"]) if data.get("gate") else None,
-        metrics={name: Estimate.from_json(found) for name, found in data["metrics"].items()},
+        metrics={name: Estimate.from_json(estimate) for name, estimate in data["metrics"].items()},
     )
 
 

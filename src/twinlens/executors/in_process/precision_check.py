@@ -54,21 +54,21 @@ def _check(
 ) -> PrecisionCheck:
     computed = next(iter(ran), None)
     if name in ("compute", "activations"):
-        shares, what = dict(ran), "matrix-product time"
+        shares, counted = dict(ran), "matrix-product time"
         if name == "activations" and "tf32" in shares:  # tf32 is computed from activations that are stored in 32 bits
             shares["fp32"] = shares.get("fp32", 0.0) + shares.pop("tf32")
     else:
-        shares, what = _element_shares(resident.get(name, {})), "elements held"
+        shares, counted = _element_shares(resident.get(name, {})), "elements held"
         missing = f"{name} cannot be seen from outside the kernel" if name == "accumulation" else f"no {name} held"
     if not shares:
         return PrecisionCheck(name, declared, None, "unknown", _support(name, declared, computed, support), missing)
-    found = max(shares, key=lambda fmt: shares[fmt])
+    dominant = max(shares, key=lambda fmt: shares[fmt])
     agrees = shares.get(declared, 0.0) >= _AGREES
-    seen = ", ".join(f"{fmt} {share:.0%}" for fmt, share in sorted(shares.items(), key=lambda item: -item[1]))
-    kind = _support(name, declared if agrees else found, computed, support)
+    measured = ", ".join(f"{fmt} {share:.0%}" for fmt, share in sorted(shares.items(), key=lambda item: -item[1]))
+    kind = _support(name, declared if agrees else dominant, computed, support)
     mixed = ", ".join(fmt for fmt, share in shares.items() if share >= 0.05)
-    observed = declared if agrees else found if found != declared else mixed
-    return PrecisionCheck(name, declared, observed, "agrees" if agrees else "differs", kind, f"{what}: {seen}")
+    observed = declared if agrees else dominant if dominant != declared else mixed
+    return PrecisionCheck(name, declared, observed, "agrees" if agrees else "differs", kind, f"{counted}: {measured}")
 
 
 def _element_shares(formats: Mapping[str, int]) -> dict[str, float]:

@@ -48,18 +48,18 @@ def _asked(path: str, wanted: tuple[str, ...]) -> Interpreter:
         done = subprocess.run(
             [path, "-c", _ASK, json.dumps(wanted)], capture_output=True, text=True, timeout=60, check=True
         )
-        found = json.loads(done.stdout)
-        return Interpreter(path, found["python"], found["packages"])
+        facts = json.loads(done.stdout)
+        return Interpreter(path, facts["python"], facts["packages"])
     except (OSError, subprocess.SubprocessError, ValueError, KeyError) as wrong:
         raise BadInput(f"{path!r} is no Python that can be started ({type(wrong).__name__}); correct "
                        "executor.options.python", code="TL207") from None  # fmt: skip
 
 
-def refuse_missing(recipe: Recipe, there: Interpreter) -> str:
+def refuse_missing(recipe: Recipe, interpreter: Interpreter) -> str:
     """The name of the package that is the runtime. Raises BadInput (TL217) where it, or what it needs, is missing."""
-    found = next((name for name in recipe.packages if name in there.packages), None)
-    missing = [name for name in recipe.needs if name not in there.packages]
-    if found is None or missing:
-        lacks = " and ".join(missing) if found else " or ".join(recipe.packages)
-        raise BadInput(f"{there.path} has no {lacks}, which {recipe.kind} needs: {recipe.install}", code="TL217")
-    return found
+    runtime = next((name for name in recipe.packages if name in interpreter.packages), None)
+    missing = [name for name in recipe.needs if name not in interpreter.packages]
+    if runtime is None or missing:
+        lacks = " and ".join(missing) if runtime else " or ".join(recipe.packages)
+        raise BadInput(f"{interpreter.path} has no {lacks}, which {recipe.kind} needs: {recipe.install}", code="TL217")
+    return runtime

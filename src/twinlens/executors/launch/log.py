@@ -30,5 +30,5 @@ def telling_line(text: str, most: int = 240) -> str:
     lines = [_PREFIX.sub("", line).rstrip() for line in text.splitlines() if line.strip()]
     raised = [line for line in lines if re.match(r"^[A-Za-z_][\w.]*(Error|Exception|Exit): \S", line)]
     wrong = raised or [line.strip() for line in lines if _ERROR.search(line)]
-    found = (wrong or lines or ["it printed nothing"])[-1]
-    return found if len(found) <= most else found[: most - 1] + "…"
+    telling = (wrong or lines or ["it printed nothing"])[-1]
+    return telling if len(telling) <= most else telling[: most - 1] + "…"

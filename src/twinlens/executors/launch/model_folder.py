@@ -60,10 +60,10 @@ def stored_precision(config: Mapping[str, Any]) -> str:
 
     What has no name here is called by its own method, so that no run of it goes under a wrong one.
     """
-    said = config.get("quantization_config")
-    if not isinstance(said, dict):
+    quantisation = config.get("quantization_config")
+    if not isinstance(quantisation, dict):
         return ""
-    method, groups = str(said.get("quant_method", "unknown")), said.get("config_groups")
+    method, groups = str(quantisation.get("quant_method", "unknown")), quantisation.get("config_groups")
     if method == "compressed-tensors" and isinstance(groups, dict) and groups:
         group = next(iter(groups.values()))
         weights, inputs = group.get("weights") or {}, group.get("input_activations")
@@ -72,7 +72,7 @@ def stored_precision(config: Mapping[str, Any]) -> str:
             name, method
         )
     if method in ("awq", "gptq"):
-        return {4: "int4-weight", 8: "int8-weight"}.get(said.get("bits"), method)  # type: ignore[arg-type]
+        return {4: "int4-weight", 8: "int8-weight"}.get(quantisation.get("bits"), method)  # type: ignore[arg-type]
     return "fp8" if method in ("fp8", "fbgemm_fp8") else method
 
 

@@ -28,22 +28,22 @@ _CLASSES = {"weights": "precision.weights", "activations": "precision.activation
 def described(running: Running, recipe: Recipe, spec: RunSpec, python: str, folder: ModelFolder) -> Running:
     """The same server with what it looks like now that it is ready, and what it says of itself."""
     port = int(running.url.rpartition(":")[2].partition("/")[0])
-    there = interpreter_for(recipe, python)
-    looks = process_of(running.pid)
+    interpreter = interpreter_for(recipe, python)
+    process = process_of(running.pid)
     status, metrics = page(port, recipe.metrics)
     said_by_page, silent = pages(port, recipe.pages)
-    seen = ServerOutput(
+    output = ServerOutput(
         pages=said_by_page,
         metrics=metrics if status == 200 else "",
         log=read_log(Path(running.log)),
-        argv=looks.get("command") or running.command,
-        packages=there.packages,
+        argv=process.get("command") or running.command,
+        packages=interpreter.packages,
     )
-    said = recipe.facts(seen)
-    said |= _stored(spec, folder)
-    record = ExecutorRecord(_software(recipe, there, running)).merged(_model(spec, folder)).merged(said)
-    facts = Facts(record, precision=checks(spec, said), findings=(*_findings(recipe, folder), *map(_silence, silent)))
-    return replace(running, process=looks, facts=facts)
+    fields = recipe.facts(output)
+    fields |= _stored(spec, folder)
+    record = ExecutorRecord(_software(recipe, interpreter, running)).merged(_model(spec, folder)).merged(fields)
+    facts = Facts(record, precision=checks(spec, fields), findings=(*_findings(recipe, folder), *map(_silence, silent)))
+    return replace(running, process=process, facts=facts)
 
 
 def process_of(pid: int) -> dict[str, Any]:
@@ -61,28 +61,28 @@ def process_of(pid: int) -> dict[str, Any]:
         return {}
 
 
-def _software(recipe: Recipe, there: Interpreter, running: Running) -> dict[str, Fact]:
-    package, where = refuse_missing(recipe, there), "importlib.metadata of the server's Python"
-    framework = "torch" if "torch" in there.packages else ""
+def _software(recipe: Recipe, interpreter: Interpreter, running: Running) -> dict[str, Fact]:
+    package, where = refuse_missing(recipe, interpreter), "importlib.metadata of the server's Python"
+    framework = "torch" if "torch" in interpreter.packages else ""
     threads = running.environment.get("OMP_NUM_THREADS", "")
-    found = {
+    fields = {
         "software.runtime.name": observed(package if package != "transformers" else recipe.name, where),
-        "software.runtime.version": observed(there.packages[package], where),
-        "software.python.version": observed(there.python, "platform of the server's Python"),
-        "software.packages": observed(dict(there.packages), where),
+        "software.runtime.version": observed(interpreter.packages[package], where),
+        "software.python.version": observed(interpreter.python, "platform of the server's Python"),
+        "software.packages": observed(dict(interpreter.packages), where),
         "compiler.name": declared("torch.compile", "command line, --compile")
         if "--compile" in running.command
         else unknown("the server does not say what compiles its graphs"),
         "compiler.flags": declared(_flags(running.command), "command line, without addresses and paths"),
     }
     if framework:
-        found["software.framework.name"] = observed(framework, where)
-        found["software.framework.version"] = observed(there.packages[framework], where)
+        fields["software.framework.name"] = observed(framework, where)
+        fields["software.framework.version"] = observed(interpreter.packages[framework], where)
     if running.cpus:
-        found |= _kept_to(running.pid)
+        fields |= _kept_to(running.pid)
     if threads.isdigit():
-        found["software.framework.threads"] = declared(int(threads), "OMP_NUM_THREADS set for it")
-    return found
+        fields["software.framework.threads"] = declared(int(threads), "OMP_NUM_THREADS set for it")
+    return fields
 
 
 def _kept_to(pid: int) -> dict[str, Fact]:
@@ -122,11 +122,11 @@ def _stored(spec: RunSpec, folder: ModelFolder) -> dict[str, Fact]:
 
 
 def _model(spec: RunSpec, folder: ModelFolder) -> dict[str, Fact]:
-    made = "random weights made once, sha256 of the files" if folder.made else "sha256 of the files"
+    hash_source = "random weights made once, sha256 of the files" if folder.made else "sha256 of the files"
     regime = spec.precision
     known = {
         "model.id": declared(spec.workload.model, "the spec"),
-        "model.weights_hash": observed(folder.digest, made),
+        "model.weights_hash": observed(folder.digest, hash_source),
         "precision.name": declared(regime.name, "the spec"),
         "precision.compute": unknown("what the kernels computed in was not looked at"),
         "precision.method": declared(regime.method, "the spec"),
@@ -138,20 +138,20 @@ def _model(spec: RunSpec, folder: ModelFolder) -> dict[str, Fact]:
     return known
 
 
-def checks(spec: RunSpec, said: Mapping[str, Fact]) -> tuple[PrecisionCheck, ...]:
+def checks(spec: RunSpec, fields: Mapping[str, Fact]) -> tuple[PrecisionCheck, ...]:
     """One line per tensor class. A server's word is no sight: where it agrees it stays unknown, else it differs."""
-    found = []
+    lines = []
     for name, asked in spec.precision.classes("inference").items():
-        word = said.get(_CLASSES.get(name, ""))
+        word = fields.get(_CLASSES.get(name, ""))
         if word is None:
-            found.append(PrecisionCheck(name, asked, None, "unknown", "unknown", "the server does not say"))
+            lines.append(PrecisionCheck(name, asked, None, "unknown", "unknown", "the server does not say"))
         elif word.value == asked:
             evidence = f"the server says {word.value} ({word.source}); its memory was not looked at"
-            found.append(PrecisionCheck(name, asked, None, "unknown", "unknown", evidence))
+            lines.append(PrecisionCheck(name, asked, None, "unknown", "unknown", evidence))
         else:
             evidence = f"the server says so ({word.source})"
-            found.append(PrecisionCheck(name, asked, str(word.value), "differs", "unknown", evidence))
-    return tuple(found)
+            lines.append(PrecisionCheck(name, asked, str(word.value), "differs", "unknown", evidence))
+    return tuple(lines)
 
 
 def _silence(path: str) -> Finding:

@@ -85,10 +85,10 @@ def _args(value: Any) -> tuple[str, ...]:
 
 
 def _cpus(value: Any) -> tuple[int, ...]:
-    there = range(os.cpu_count() or 1)
-    if not isinstance(value, list | tuple) or not all(type(cpu) is int and cpu in there for cpu in value):
+    existing = range(os.cpu_count() or 1)
+    if not isinstance(value, list | tuple) or not all(type(cpu) is int and cpu in existing for cpu in value):
         raise BadInput(
-            f"executor.options.cpus is a list of logical processors, of 0 to {there[-1]} here; not {value!r}",
+            f"executor.options.cpus is a list of logical processors, of 0 to {existing[-1]} here; not {value!r}",
             code="TL207",
         )
     if value and not hasattr(os, "sched_setaffinity"):

@@ -41,11 +41,11 @@ class Process:
             env=dict(environment),
             start_new_session=True,  # a terminal's interrupt is for Twinlens, which then ends the server in order
         )
-        said = self._listen()
-        if "pid" not in said:
+        message = self._listen()
+        if "pid" not in message:
             self.stop()
-            raise ExecutorFailed(f"{command[0]} cannot be started: {said.get('failed', 'no answer')}", code="TL303")
-        self.pid = int(str(said["pid"]))
+            raise ExecutorFailed(f"{command[0]} cannot be started: {message.get('failed', 'no answer')}", code="TL303")
+        self.pid = int(str(message["pid"]))
 
     def _listen(self) -> dict[str, object]:
         assert self._guard.stdout is not None
@@ -55,8 +55,8 @@ class Process:
     def exit_code(self) -> int | None:
         """How the command ended (negative: by that signal); None while it, or something it left, still runs."""
         if self._exit is None and self._guard.poll() is not None:
-            said = self._listen()
-            self._exit = int(str(said.get("exit", -9)))
+            message = self._listen()
+            self._exit = int(str(message.get("exit", -9)))
         return self._exit
 
     def stop(self) -> None:

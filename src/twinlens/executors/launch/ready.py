@@ -50,17 +50,17 @@ def page(port: int, path: str, patience_s: float = _PATIENCE_S) -> tuple[int, st
 
 def pages(port: int, paths: tuple[str, ...], patience_s: float = _LONG_PATIENCE_S) -> tuple[dict[str, Any], list[str]]:
     """The JSON of those pages that have some, and the paths that did not answer in time: a busy machine is slow."""
-    found, silent = {}, []
+    answered, silent = {}, []
     for path in paths:
         status, text = page(port, path, patience_s)
         if not status:
             silent.append(path)
         elif status == 200:
             try:
-                found[path] = json.loads(text)
+                answered[path] = json.loads(text)
             except ValueError:
                 continue
-    return found, silent
+    return answered, silent
 
 
 def wait_until_ready(process: Process, name: str, port: int, path: str, log: Path, limit_s: float, say: Say) -> float:

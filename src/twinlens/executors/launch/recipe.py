@@ -156,12 +156,12 @@ def gpu_environment(device: str, inherited: Mapping[str, str] = os.environ) -> d
 
 def visible_gpus(environment: Mapping[str, str]) -> list[str]:
     """The entries of CUDA's mask in order; as in CUDA, all from the first one on that names none are hidden."""
-    found = list[str]()
+    visible = list[str]()
     for entry in (part.strip() for part in environment.get(_MASK, "").split(",")):
         if not entry or entry.startswith("-"):
             break
-        found.append(entry)
-    return found
+        visible.append(entry)
+    return visible
 
 
 def only_device(device: str) -> str:

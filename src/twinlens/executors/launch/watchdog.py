@@ -34,13 +34,13 @@ def _die_with_guard() -> None:
 
 def _processes() -> list[tuple[int, int, bool]]:
     """(pid, parent, whether it is a zombie) of every process; empty where there is no /proc."""
-    found = []
+    processes = []
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if name.isdigit():
             with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
                 state, parent, *_ = file.read().rpartition(b")")[2].split()
-                found.append((int(name), int(parent), state == b"Z"))
-    return found
+                processes.append((int(name), int(parent), state == b"Z"))
+    return processes
 
 
 def _descendants() -> list[int]:
@@ -49,12 +49,12 @@ def _descendants() -> list[int]:
     for pid, parent, is_zombie in _processes():
         if not is_zombie:
             children.setdefault(parent, []).append(pid)
-    found, heap = list[int](), [os.getpid()]
+    descendants, heap = list[int](), [os.getpid()]
     while heap:
         below = children.get(heap.pop(), [])
-        found += below
+        descendants += below
         heap += below
-    return found
+    return descendants
 
 
 def _reap() -> None:

@@ -66,28 +66,28 @@ def find_out(target: Target, words: Words, spec: RunSpec) -> Discovery:
     return _tried(target, words, plain, _patience_s(target, spec)) if target.probe else plain
 
 
-def facts_of(target: Target, found: Discovery, spec: RunSpec) -> Facts:
+def facts_of(target: Target, discovery: Discovery, spec: RunSpec) -> Facts:
     """What is known of the server, and what a reader must see."""
-    name, version = _runtime(found)
-    said: dict[str, Fact] = {
+    name, version = _runtime(discovery)
+    fields: dict[str, Fact] = {
         "software.framework.name": unknown("a server over HTTP does not say what it computes with"),
-        "model.id": declared(found.model, f"{target.path}/models"),
+        "model.id": declared(discovery.model, f"{target.path}/models"),
         "software.runtime.name": name or unknown("the server does not say who it is"),
         "software.runtime.version": version or unknown("the server does not say its version"),
         "protocol.timer": observed(
-            "monotonic clock; receive stamps of the kernel" if found.has_stamps else "monotonic clock",
+            "monotonic clock; receive stamps of the kernel" if discovery.has_stamps else "monotonic clock",
             "openai/discovery.py",
         ),
         "decoding.strategy": declared("greedy (temperature 0)", "request"),
         "decoding.stop": declared(
-            "length forced (ignore_eos, min_tokens)" if found.forces_length else "the model's own, or the limit",
+            "length forced (ignore_eos, min_tokens)" if discovery.forces_length else "the model's own, or the limit",
             "request",
         ),
     }
-    for key, value in _settings(found.about).items():
-        said[key] = declared(value, "/server_info")
+    for key, value in _settings(discovery.about).items():
+        fields[key] = declared(value, "/server_info")
     free = isinstance(spec.workload, InferenceWorkload) and isinstance(spec.workload.output_tokens, Free)
-    return Facts(ExecutorRecord(said), findings=_findings(found, free))
+    return Facts(ExecutorRecord(fields), findings=_findings(discovery, free))
 
 
 def reachable(target: Target) -> Address:
@@ -121,9 +121,9 @@ def _about(target: Target, address: Address) -> tuple[dict[str, Any], str]:
         )
     about = {"/models": models} if models is not None else {}
     for path in _ABOUT:
-        status, _, said = _get(target, address, path)
-        if status == 200 and said is not None:
-            about[path] = said
+        status, _, content = _get(target, address, path)
+        if status == 200 and content is not None:
+            about[path] = content
     return about, header
 
 
@@ -131,10 +131,10 @@ def _get(target: Target, address: Address, path: str) -> tuple[int, str, Any]:
     """Status (0: none), Server header and JSON (None: none) of one page. By our own loop: http.client is not small."""
     ended, _ = _asked(target, address, page_request(target, path), _PATIENCE_S)
     try:
-        said = all_whole(json.loads(ended.body)) if ended.status == 200 else None
+        content = all_whole(json.loads(ended.body)) if ended.status == 200 else None
     except (ValueError, RecursionError):
-        said = None
-    return ended.status, ended.headers.get("server", ""), said
+        content = None
+    return ended.status, ended.headers.get("server", ""), content
 
 
 def _first_model(about: Mapping[str, Any]) -> str:
@@ -183,8 +183,8 @@ def _asked(target: Target, address: Address, payload: bytes, timeout_s: float) -
         loop.close()
 
 
-def _runtime(found: Discovery) -> tuple[Fact | None, Fact | None]:
-    about, header = found.about, found.server_header
+def _runtime(discovery: Discovery) -> tuple[Fact | None, Fact | None]:
+    about, header = discovery.about, discovery.server_header
     entries = (about.get("/models") or {}).get("data") if isinstance(about.get("/models"), dict) else None
     owner = entries[0].get("owned_by") if isinstance(entries, list) and entries and isinstance(entries[0], dict) else ""
     for path, key, name in (
@@ -194,10 +194,10 @@ def _runtime(found: Discovery) -> tuple[Fact | None, Fact | None]:
         ("/props", "build_info", "llama.cpp"),
         ("/info", "version", "text-generation-inference"),
     ):
-        said = about.get(path)
-        if isinstance(said, dict) and isinstance(said.get(key), str):
+        content = about.get(path)
+        if isinstance(content, dict) and isinstance(content.get(key), str):
             known = declared(name, "/models" if name == owner else path) if name else None
-            return known or _header(header), declared(said[key], path)
+            return known or _header(header), declared(content[key], path)
     return (declared(str(owner), "/models") if owner else _header(header)), None
 
 
@@ -209,33 +209,35 @@ def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
     """Limits and switches under the names that the runtimes known here have for them."""
     pages = [page for path in _SETTINGS if isinstance(page := about.get(path), dict)]
     values = {name: leaf for page in reversed(pages) for name, leaf in flat(page).items()}
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for words in server_words():
         for fact, names in words.settings.items():
             known = next((value for name in names if (value := plain(values.get(name))) is not None), None)
-            found[fact] = known if found.get(fact) is None else found[fact]
+            settings[fact] = known if settings.get(fact) is None else settings[fact]
         for page in pages:
             config = page.get(words.under, page)  # unasked for JSON, vLLM gives one long text
             if isinstance(config, dict) and (spoken := words.speculation(config)):
-                found["serving.speculative"] = spoken
-    found |= {"precision.weights": values.get("dtype"), "precision.kv": values.get("kv_cache_dtype")}
-    return {field: value for field, value in found.items() if value is not None}
+                settings["serving.speculative"] = spoken
+    settings |= {"precision.weights": values.get("dtype"), "precision.kv": values.get("kv_cache_dtype")}
+    return {field: value for field, value in settings.items() if value is not None}
 
 
-def _findings(found: Discovery, free: bool) -> tuple[Finding, ...]:
+def _findings(discovery: Discovery, free: bool) -> tuple[Finding, ...]:
     """What a reader must know of this server beside the numbers."""
-    said = [] if found.row is None and not free else [Finding("length-free", "notes") if free else _length(found)]
-    if found.in_one_piece:
-        said.append(Finding("not-streamed", "notes"))
-    elif found.row is not None and not found.has_usage:
-        said.append(Finding("no-usage-streamed", "notes"))
-    if found.row is not None and not found.has_stamps:
-        said.append(Finding("no-kernel-stamps", "notes"))
-    return tuple(said)
+    findings = (
+        [] if discovery.row is None and not free else [Finding("length-free", "notes") if free else _length(discovery)]
+    )
+    if discovery.in_one_piece:
+        findings.append(Finding("not-streamed", "notes"))
+    elif discovery.row is not None and not discovery.has_usage:
+        findings.append(Finding("no-usage-streamed", "notes"))
+    if discovery.row is not None and not discovery.has_stamps:
+        findings.append(Finding("no-kernel-stamps", "notes"))
+    return tuple(findings)
 
 
-def _length(found: Discovery) -> Finding:
-    if not found.forces_length:
+def _length(discovery: Discovery) -> Finding:
+    if not discovery.forces_length:
         return Finding("length-forbidden", "notes")
-    is_heeded = found.row is None or found.row.outcome != "cut_off"
+    is_heeded = discovery.row is None or discovery.row.outcome != "cut_off"
     return Finding("length-forced", "notes", "", {"heeded": is_heeded})

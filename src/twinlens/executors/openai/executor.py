@@ -55,14 +55,18 @@ class OpenAIServer:
         words = words_of(workload.prompts)
         if isinstance(workload.output_tokens, Free):
             target = replace(target, force_length=False)
-        found = find_out(target, words, spec)
+        discovery = find_out(target, words, spec)
         requests = RequestWriter(
-            target, words, found.model, force_length=found.forces_length, with_usage=found.takes_stream_options
+            target,
+            words,
+            discovery.model,
+            force_length=discovery.forces_length,
+            with_usage=discovery.takes_stream_options,
         )
         if isinstance(workload.output_tokens, Free):
             requests = requests.ending_freely()
-        self._equip(EndpointConfig(target, requests), found.address)
-        return facts_of(target, found, spec)
+        self._equip(EndpointConfig(target, requests), discovery.address)
+        return facts_of(target, discovery, spec)
 
     def endpoint(self) -> EndpointConfig:
         """What another client needs to ask this server too."""

@@ -42,10 +42,10 @@ def locate(address: str, options: Mapping[str, Any]) -> Located:
     asker = Asker(str(options.get("api_key_env", "")), str(options.get("ca_file", "")))
     url, names, seen = _listed(base, asker)
     model = str(options.get("model") or "") or _only(url, names, seen)
-    found: dict[str, Any] = {**options, "url": url, "model": model}
+    chosen: dict[str, Any] = {**options, "url": url, "model": model}
     if asker.key_env:
-        found["api_key_env"] = asker.key_env
-    return Located(model, found | _way(url, model, asker, {"endpoint": endpoint} if endpoint else {}, options))
+        chosen["api_key_env"] = asker.key_env
+    return Located(model, chosen | _way(url, model, asker, {"endpoint": endpoint} if endpoint else {}, options))
 
 
 def _base(address: str) -> tuple[str, str]:
@@ -89,12 +89,12 @@ def _listed(base: str, asker: Asker) -> tuple[str, tuple[str, ...], list[Page]]:
     return bases[0], (), seen
 
 
-def _names(said: Any) -> tuple[str, ...] | None:
+def _names(content: Any) -> tuple[str, ...] | None:
     """Names on a page of models; None where it is no such page."""
-    entries = said.get("data") if isinstance(said, dict) else said
+    entries = content.get("data") if isinstance(content, dict) else content
     if not isinstance(entries, list):
         return None
-    return tuple(str(one["id"]) for one in entries if isinstance(one, dict) and one.get("id"))
+    return tuple(str(entry["id"]) for entry in entries if isinstance(entry, dict) and entry.get("id"))
 
 
 def _only(url: str, names: tuple[str, ...], seen: list[Page]) -> str:
@@ -123,8 +123,8 @@ def _way(url: str, model: str, asker: Asker, chosen: dict[str, Any], options: Ma
             page = asker.ask(url + _PATHS[endpoint], _request(endpoint, limit, model), FIRST_ANSWER_S)
             if page.status == 200 and _answers(page):
                 usual = {"endpoint": "chat", "limit_field": "max_tokens"}
-                found = {"endpoint": endpoint, "limit_field": limit}
-                return {key: value for key, value in found.items() if value != usual[key]}
+                accepted = {"endpoint": endpoint, "limit_field": limit}
+                return {key: value for key, value in accepted.items() if value != usual[key]}
             if page.status != 400 or "max_completion_tokens" not in page.text:
                 break
         if page.status not in _NOT_THERE and "chat template" not in page.text.lower().replace("_", " "):
@@ -138,8 +138,8 @@ def _request(endpoint: str, limit: str, model: str) -> bytes:
 
 
 def _answers(page: Page) -> bool:
-    said = page.data
-    return page.text.startswith("data:") or (isinstance(said, dict) and bool(said.get("choices")))
+    content = page.data
+    return page.text.startswith("data:") or (isinstance(content, dict) and bool(content.get("choices")))
 
 
 def _no(sentence: str) -> BadInput:

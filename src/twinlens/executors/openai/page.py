@@ -121,8 +121,8 @@ class Asker:
             connection.request("GET" if body is None else "POST", parts.path, body, headers)
             answer = connection.getresponse()
             if answer.status in (301, 302, 307, 308):
-                there = in_one_line(answer.getheader("location") or "elsewhere", 200)
-                raise _no(f"{parts.geturl()} redirects to {there}; give the address that it goes to")
+                target = in_one_line(answer.getheader("location") or "elsewhere", 200)
+                raise _no(f"{parts.geturl()} redirects to {target}; give the address that it goes to")
             return Page(answer.status, _text(answer, deadline_s), answer.getheader("content-type") or "")
         finally:
             connection.close()

@@ -158,9 +158,9 @@ class Player:
     def _remember(self, scheduled: ScheduledRequest, ended: Ended, row: Request) -> None:
         """What was really said goes into the next turn, where the server's cache may still hold it."""
         assert scheduled.session is not None
-        said = self._said.setdefault(scheduled.session, [])
-        if row.outcome == "ok" and len(said) == (scheduled.turn or 0):
-            said.append(ended.answer.text)
+        answers = self._said.setdefault(scheduled.session, [])
+        if row.outcome == "ok" and len(answers) == (scheduled.turn or 0):
+            answers.append(ended.answer.text)
 
     def give_up(self, why: str) -> None:
         """End everything: a row for each request that was handed out, of those under way as they stand."""
@@ -174,7 +174,7 @@ class Player:
         unsent = [
             scheduled
             for scheduled in self._upcoming.values()
-            if id(scheduled) not in {id(one) for one, _ in self._ready}
+            if id(scheduled) not in {id(ready) for ready, _ in self._ready}
         ]
         for scheduled in [*unsent, *(scheduled for scheduled, _ in self._ready)]:
             if id(scheduled) in taken:

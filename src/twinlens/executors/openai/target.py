@@ -78,23 +78,23 @@ class Target:
     def addresses(self) -> list[Address]:
         """Where it may be, in the resolver's order. Raises ExecutorFailed for a name that has no address."""
         try:
-            found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+            resolved = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as wrong:
             raise ExecutorFailed(f"the host of {self.url} is not known: {wrong}", code="TL302") from None
         tls = self.tls()
-        return [Address(family, sockaddr, self.host, tls) for family, _, _, _, sockaddr in found]
+        return [Address(family, sockaddr, self.host, tls) for family, _, _, _, sockaddr in resolved]
 
     def headers(self) -> dict[str, str]:
         """Of every request. Nothing compressed is asked for: unpacking would cost what is measured."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        found = {
+        headers = {
             "Host": f"{host}:{self.port}",
             "User-Agent": f"twinlens/{__version__}",
             "Accept": "text/event-stream",
             "Accept-Encoding": "identity",
             "Content-Type": "application/json",
         }
-        return found | ({"Authorization": f"Bearer {self.api_key}"} if self.api_key else {})
+        return headers | ({"Authorization": f"Bearer {self.api_key}"} if self.api_key else {})
 
 
 def target_of(kind: str, options: Mapping[str, Any]) -> Target:

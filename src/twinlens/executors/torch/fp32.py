@@ -32,11 +32,11 @@ def fp32_as(precision: str) -> Iterator[None]:
 
 def fp32_settings() -> dict[str, str]:
     """What fp32 means now, by where it is used: "ieee", "tf32", or "none" (torch's default: ieee for products)."""
-    found = {name: _read(name) for name in (*_NEWER, "mkldnn.matmul")}
-    if found["cuda.matmul"] is None:  # torch before 2.9
+    settings = {name: _read(name) for name in (*_NEWER, "mkldnn.matmul")}
+    if settings["cuda.matmul"] is None:  # torch before 2.9
         older = {"cuda.matmul": torch.backends.cuda.matmul.allow_tf32, "cudnn.conv": torch.backends.cudnn.allow_tf32}
         return {name: "tf32" if on else "ieee" for name, on in older.items()}
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _set(products: bool, convolutions: bool) -> None:
@@ -49,8 +49,8 @@ def _set(products: bool, convolutions: bool) -> None:
 
 
 def _state() -> tuple[bool, bool]:
-    said = fp32_settings()
-    return said["cuda.matmul"] == "tf32", said["cudnn.conv"] == "tf32"
+    settings = fp32_settings()
+    return settings["cuda.matmul"] == "tf32", settings["cudnn.conv"] == "tf32"
 
 
 def _read(name: str) -> str | None:

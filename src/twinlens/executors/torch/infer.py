@@ -170,7 +170,7 @@ class TorchServer:
 
 def _refuse_uneven(upcoming: tuple[ScheduledRequest, ...]) -> None:
     """Raises BadInput for requests of one batch whose lengths differ: they were cut to those of the first before."""
-    lengths = sorted({(one.input_tokens, one.output_tokens) for one in upcoming})
+    lengths = sorted({(request.input_tokens, request.output_tokens) for request in upcoming})
     if len(lengths) > 1:
         raise BadInput(
             f"the embedded engine answers a batch of one length, and these requests have {len(lengths)} "

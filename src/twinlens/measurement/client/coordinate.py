@@ -73,12 +73,12 @@ class Coordinator:
     def losses(self) -> list[str]:
         """A sentence for each client that was lost."""
         pairs = zip(self._clients, self._known, strict=True)
-        return [said for client, known in pairs if (said := known.loss(client.name)) is not None]
+        return [sentence for client, known in pairs if (sentence := known.loss(client.name)) is not None]
 
     def record(self) -> dict[str, Any]:
         """How the clients did, as one and each."""
         ended = [known.ended for known in self._known if known.ended]
-        whole = ClientRecord.merged([one.record for one in ended]).to_json()
+        whole = ClientRecord.merged([end.record for end in ended]).to_json()
         clocks = [client.clock for client in self._clients]
         bounds = [clock.bound_ns for clock in clocks if clock]
         return whole | {

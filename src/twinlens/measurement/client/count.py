@@ -37,8 +37,8 @@ def typical_answer_tokens(spec: RunSpec, plan: Plan | None) -> int:
     return int(min(_MOST_ANSWER_TOKENS, max(1, round(float(asked.mean())))))
 
 
-def needed_clients(spec: RunSpec, plan: Plan | None, one: Calibration) -> tuple[int, str]:
-    """How many, and why; never more than there are processors here. `one`: what one client did."""
+def needed_clients(spec: RunSpec, plan: Plan | None, client: Calibration) -> tuple[int, str]:
+    """How many, and why; never more than there are processors here. `client`: what one client did."""
     workload = spec.workload
     assert isinstance(workload, InferenceWorkload)
     streams = spec.point.concurrency or 1
@@ -49,11 +49,11 @@ def needed_clients(spec: RunSpec, plan: Plan | None, one: Calibration) -> tuple[
         tokens_per_s = float(plan.output_tokens.sum()) / spec.protocol.duration_s
         load = f"{digits(tokens_per_s)} tokens/s asked for"
     most = most_connections() or streams
-    wanted = max(math.ceil(tokens_per_s / (_MOST_SHARE * one.ceiling_tokens_per_s)), math.ceil(streams / most), 1)
+    wanted = max(math.ceil(tokens_per_s / (_MOST_SHARE * client.ceiling_tokens_per_s)), math.ceil(streams / most), 1)
     processors = usable_processors()
-    found = min(wanted, processors, streams if plan is None else wanted)
-    why = f"auto: {load}, and one client takes {digits(one.ceiling_tokens_per_s)} tokens/s at most"
-    return found, why + (f"; {wanted} wanted, {processors} processors here" if wanted > found else "")
+    count = min(wanted, processors, streams if plan is None else wanted)
+    why = f"auto: {load}, and one client takes {digits(client.ceiling_tokens_per_s)} tokens/s at most"
+    return count, why + (f"; {wanted} wanted, {processors} processors here" if wanted > count else "")
 
 
 def refuse_beyond(spec: RunSpec, plan: Plan | None, clients: Calibration) -> None:

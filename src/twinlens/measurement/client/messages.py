@@ -93,10 +93,10 @@ def packed(rows: list[Request]) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, REQUEST_SCHEMA) as stream:
         for begin in range(0, len(rows), _AT_ONCE):
-            some = [
+            batch = [
                 {name: getattr(row, name) for name in REQUEST_SCHEMA.names} for row in rows[begin : begin + _AT_ONCE]
             ]
-            stream.write_batch(pa.RecordBatch.from_pylist(some, schema=REQUEST_SCHEMA))
+            stream.write_batch(pa.RecordBatch.from_pylist(batch, schema=REQUEST_SCHEMA))
     return bytes(sink.getvalue())
 
 

@@ -66,12 +66,12 @@ def calibrated(clients: Sequence[ClientHandle], rate_per_s: float | None, answer
     """
     for client in clients:
         client.say(Calibrate(None if rate_per_s is None else rate_per_s / len(clients), answer_tokens))
-    found = [report.calibration for report in _from_each(clients, Calibrated, _CALIBRATE_S, "calibrate")]
+    calibrations = [report.calibration for report in _from_each(clients, Calibrated, _CALIBRATE_S, "calibrate")]
     return Calibration(
-        ceiling_tokens_per_s=sum(one.ceiling_tokens_per_s for one in found),
-        added_latency_s=max(one.added_latency_s for one in found),
-        lag_s_p99=max(one.lag_s_p99 for one in found),
-        clients=len(found),
+        ceiling_tokens_per_s=sum(calibration.ceiling_tokens_per_s for calibration in calibrations),
+        added_latency_s=max(calibration.added_latency_s for calibration in calibrations),
+        lag_s_p99=max(calibration.lag_s_p99 for calibration in calibrations),
+        clients=len(calibrations),
     )
 
 
@@ -81,22 +81,22 @@ def fail(name: str, failed: Failed) -> None:
     raise kind(f"{name}: {failed.sentence}", code=failed.code)
 
 
-def _from_each(clients: Sequence[ClientHandle], wanted: type[_Told], patience_s: float, what: str) -> list[_Told]:
-    found: dict[int, _Told] = {}
+def _from_each(clients: Sequence[ClientHandle], wanted: type[_Told], patience_s: float, task: str) -> list[_Told]:
+    reports_by_client: dict[int, _Told] = {}
     deadline_s = time.monotonic() + patience_s
-    while len(found) < len(clients):
+    while len(reports_by_client) < len(clients):
         for index, client in enumerate(clients):
             try:
                 reports = client.receive()
             except Lost as lost:
-                raise ExecutorFailed(f"{client.name} {lost} before it could {what}", code="TL330") from None
+                raise ExecutorFailed(f"{client.name} {lost} before it could {task}", code="TL330") from None
             for report in reports:
                 if isinstance(report, Failed):
                     fail(client.name, report)
                 if isinstance(report, wanted):
-                    found[index] = report
+                    reports_by_client[index] = report
         if time.monotonic() > deadline_s:
-            late = next(client.name for index, client in enumerate(clients) if index not in found)
-            raise ExecutorFailed(f"{late} did not {what} within {patience_s:g} s", code="TL330")
+            late = next(client.name for index, client in enumerate(clients) if index not in reports_by_client)
+            raise ExecutorFailed(f"{late} did not {task} within {patience_s:g} s", code="TL330")
         time.sleep(_POLL_S)
-    return [found[index] for index in range(len(clients))]
+    return [reports_by_client[index] for index in range(len(clients))]

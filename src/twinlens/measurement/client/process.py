@@ -81,14 +81,14 @@ class ClientProcess:
 
     def receive(self) -> list[Report]:
         """What it has said meanwhile. Raises Lost once it is gone and all it said has been heard."""
-        found: list[Report] = []
+        reports: list[Report] = []
         try:
             while self._pipe.poll():
-                found.append(self._pipe.recv())
+                reports.append(self._pipe.recv())
         except (EOFError, OSError):
-            if not found:
+            if not reports:
                 raise Lost(self._how()) from None
-        return found
+        return reports
 
     def stop(self) -> None:
         """Have it give up what it plays: its last rows and its end are still to be heard."""

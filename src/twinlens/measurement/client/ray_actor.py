@@ -67,11 +67,11 @@ class RayClient:
     def align(self) -> None:
         """Measure its clock against ours; again after the run, so that what it drifted meanwhile is in the bound."""
         try:
-            found = measured_offset(lambda: int(self._ray.get(self.actor.now_ns.remote(), timeout=_SILENT_S)))
+            offset = measured_offset(lambda: int(self._ray.get(self.actor.now_ns.remote(), timeout=_SILENT_S)))
         except self._ray.exceptions.RayError:
             return  # it is gone: what is known of its clock stays what it was
-        self._first = self._first or found
-        self.clock = Offset(self._first.offset_ns, bound_over(self._first, found))
+        self._first = self._first or offset
+        self.clock = Offset(self._first.offset_ns, bound_over(self._first, offset))
 
     def say(self, order: Instruction) -> None:
         self.actor.say.remote(order)

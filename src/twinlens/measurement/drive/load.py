@@ -66,10 +66,10 @@ def player(
         with dispatched(pool, spec, load.plan, client.endpoint(), say) as (jobs, clients):
             yield _pool_player(client, spec, folder, jobs, clients, say, {}, hope)
         return
-    count, why, one = _count(pool, spec, load, say)
+    count, why, calibration = _count(pool, spec, load, say)
     if count == 1:
-        refuse_beyond(spec, load.plan, one)
-        update_run(folder, calibration=asdict(one))
+        refuse_beyond(spec, load.plan, calibration)
+        update_run(folder, calibration=asdict(calibration))
         yield partial(_recorded, server, client, load, spec, folder, {"clients_why": why} if why else {}, hope)
         return
     with interrupt_once(), _processes(jobs_for(spec, load.plan, client.endpoint(), count)) as (jobs, clients):
@@ -100,15 +100,15 @@ def _count(
     if isinstance(pool.clients, int) and pool.clients > 1:
         return pool.clients, None, nothing
     say(f"calibrating the client, about {CALIBRATION_S:g} s")
-    one = calibrate(spec.point.rate_per_s, typical_answer_tokens(spec, load.plan))
+    calibration = calibrate(spec.point.rate_per_s, typical_answer_tokens(spec, load.plan))
     if pool.clients != "auto":
-        return 1, None, one
-    count, why = needed_clients(spec, load.plan, one)
+        return 1, None, calibration
+    count, why = needed_clients(spec, load.plan, calibration)
     try:
         refuse_unshared(spec, count)
     except BadInput as cannot:
-        return 1, f"{why}; one, as {cannot}", one
-    return count, why, one
+        return 1, f"{why}; one, as {cannot}", calibration
+    return count, why, calibration
 
 
 def _pool_player(

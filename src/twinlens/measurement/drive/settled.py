@@ -19,8 +19,10 @@ def is_settled(rows: RowWriter, spec: RunSpec) -> bool:
     rows.flush()
     rule = SteadyRule(min_seconds=spec.protocol.steady_s)
     if spec.lens == "training":
-        _, found = training_steadiness(Steps.from_table(read_rows(rows.folder / "steps.arrows", STEP_SCHEMA)), rule)
+        _, steadiness = training_steadiness(
+            Steps.from_table(read_rows(rows.folder / "steps.arrows", STEP_SCHEMA)), rule
+        )
     else:
         requests = Requests.from_table(read_rows(rows.folder / "requests.arrows", REQUEST_SCHEMA))
-        _, found = inference_steadiness(requests, rule)
-    return found is not None and found.ranked
+        _, steadiness = inference_steadiness(requests, rule)
+    return steadiness is not None and steadiness.ranked

@@ -16,9 +16,9 @@ def marked(facts: Facts, spec: RunSpec, executor: Trainer | Server) -> Facts:
     if type(executor).__module__.startswith("twinlens."):
         return facts
     who = distribution_of(spec.executor.kind)
-    said = {key: _said(fact, who) for key, fact in facts.executor.facts.items()}
-    checks = tuple(replace(one, evidence=f"said by the plug-in {who}: {one.evidence}") for one in facts.precision)
-    return replace(facts, executor=ExecutorRecord(said), precision=checks)
+    fields = {key: _said(fact, who) for key, fact in facts.executor.facts.items()}
+    checks = tuple(replace(check, evidence=f"said by the plug-in {who}: {check.evidence}") for check in facts.precision)
+    return replace(facts, executor=ExecutorRecord(fields), precision=checks)
 
 
 def _said(fact: Fact, who: str) -> Fact:

@@ -46,13 +46,13 @@ def theory_of(spec: RunSpec) -> Estimates:
     if shape is None:
         return {name: Estimate.absent(COUNT, ref.why) for name in ("parameters", "active_parameters")}
     count = parameters(shape)
-    found = {
+    work = {
         "parameters": _modelled(count.total, COUNT, "exact count from the config"),
         "active_parameters": _modelled(count.active, COUNT, "exact count from the config"),
     }
     if isinstance(spec.workload, TrainingWorkload):
-        return found | _training(spec, spec.workload, shape, regime)
-    return found | _inference(spec, spec.workload, shape, regime)
+        return work | _training(spec, spec.workload, shape, regime)
+    return work | _inference(spec, spec.workload, shape, regime)
 
 
 def datasheet_of(product: Any, regime: Precision) -> Estimates:
@@ -62,8 +62,8 @@ def datasheet_of(product: Any, regime: Precision) -> Estimates:
     if device is None:
         return {}
     rate = device.rate(regime.compute)
-    found = {"datasheet_bytes_per_s": _quoted(device.bandwidth_bytes_per_s, BYTES_PER_S, device.source)}
-    return found | ({"datasheet_flop_per_s": _quoted(rate, FLOP_PER_S, device.source)} if rate else {})
+    quoted = {"datasheet_bytes_per_s": _quoted(device.bandwidth_bytes_per_s, BYTES_PER_S, device.source)}
+    return quoted | ({"datasheet_flop_per_s": _quoted(rate, FLOP_PER_S, device.source)} if rate else {})
 
 
 def coverage_of(work: Estimates) -> Estimates:
@@ -83,7 +83,7 @@ def coverage_of(work: Estimates) -> Estimates:
 
 def within_datasheet(ceilings: Estimates, sheet: Estimates) -> Estimates:
     """Ceilings without those that no board reaches: a clock or a stream that was not the board's is no ceiling."""
-    found = dict(ceilings)
+    possible = dict(ceilings)
     for name, of in _QUOTED_BY.items():
         rate, most = ceilings.get(name), sheet.get(of)
         if rate and most and rate.value and most.value and rate.value > _MOST_OVER_DATASHEET * most.value:
@@ -91,8 +91,8 @@ def within_datasheet(ceilings: Estimates, sheet: Estimates) -> Estimates:
                 f"measured {show(rate.value, rate.unit)}, above the {show(most.value, most.unit)} of the datasheet: "
                 "not a rate of this device"
             )
-            found[name] = Estimate.absent(rate.unit, reason, rate.method)
-    return found
+            possible[name] = Estimate.absent(rate.unit, reason, rate.method)
+    return possible
 
 
 def _training(spec: RunSpec, workload: TrainingWorkload, shape: ModelShape, regime: Precision) -> Estimates:
@@ -111,13 +111,13 @@ def _training(spec: RunSpec, workload: TrainingWorkload, shape: ModelShape, regi
 
 
 def _step(by_convention: dict[str, float], moved: float) -> Estimates:
-    found = {
+    work = {
         f"step_flop_{name.replace('-', '_')}": _modelled(flop, FLOP, f"convention {name}")
         for name, flop in by_convention.items()
     }
-    found["step_flop"] = _modelled(by_convention["causal"], FLOP, "convention causal, recomputation not counted")
-    found["step_bytes"] = _modelled(moved, BYTES, "compulsory traffic: weights, gradients, state, kept activations")
-    return found
+    work["step_flop"] = _modelled(by_convention["causal"], FLOP, "convention causal, recomputation not counted")
+    work["step_bytes"] = _modelled(moved, BYTES, "compulsory traffic: weights, gradients, state, kept activations")
+    return work
 
 
 def _inference(spec: RunSpec, workload: InferenceWorkload, shape: ModelShape, regime: Precision) -> Estimates:

@@ -85,12 +85,12 @@ def _tier(spec: RunSpec) -> dict[str, Fact]:
 def _chosen(spec: RunSpec) -> list[str]:
     """Options that make the stack another one than its makers ship; threads and processors are conditions."""
     can = capabilities(spec.executor.kind)
-    found = list(can.unasked)
+    changed = list(can.unasked)
     for name, option in can.options.items():
         value = spec.executor.options.get(name, option.default)
         if option.tunes and value != option.default:
-            found += _words(name, value)
-    return found
+            changed += _words(name, value)
+    return changed
 
 
 def _words(name: str, value: Any) -> list[str]:

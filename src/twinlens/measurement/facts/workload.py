@@ -22,14 +22,14 @@ _FIDELITY = "top-1 agreement, KL and perplexity against fp32"
 def workload_facts(spec: RunSpec, facts: Facts) -> dict[str, Fact]:
     """Groups E6, F and G. `facts`: what the executor said when it was opened; whether it compared outputs is in it."""
     workload = spec.workload
-    found = {
+    fields = {
         "workload.family": declared(spec.lens, _SPEC),
         "workload.data_hash": data_hash(spec),
         "workload.seed": declared(spec.seed, _SPEC),
     }
     if isinstance(workload, TrainingWorkload):
-        return found | _training(workload)
-    return found | _inference(spec, workload) | _quality(spec, facts)
+        return fields | _training(workload)
+    return fields | _inference(spec, workload) | _quality(spec, facts)
 
 
 def _training(workload: TrainingWorkload) -> dict[str, Fact]:
@@ -44,7 +44,7 @@ def _training(workload: TrainingWorkload) -> dict[str, Fact]:
 
 
 def _inference(spec: RunSpec, workload: InferenceWorkload) -> dict[str, Fact]:
-    found = {
+    fields = {
         "workload.phase": declared("prefill and decode", _SPEC),
         "decoding.strategy": declared("greedy", _SPEC),
         "decoding.stop": declared("forced length", _SPEC),
@@ -55,10 +55,10 @@ def _inference(spec: RunSpec, workload: InferenceWorkload) -> dict[str, Fact]:
         "point.target": declared(workload.slo.limits() if workload.slo else "none", _SPEC),
     }
     if isinstance(workload.arrival, Trace):
-        return found | dict.fromkeys(
+        return fields | dict.fromkeys(
             ("workload.input_tokens", "workload.output_tokens"), declared("as recorded in the trace", _SPEC)
         )
-    return found | {
+    return fields | {
         "workload.input_tokens": declared(workload.input_tokens.model_dump(mode="json"), _SPEC),
         "workload.output_tokens": declared(workload.output_tokens.model_dump(mode="json"), _SPEC),
     }
@@ -87,8 +87,8 @@ def _system_prompt(spec: RunSpec, workload: InferenceWorkload) -> Fact:
     if spec.executor.options.get("endpoint") == "completions":
         return declared("none: /completions takes plain text", "the request")
     if workload.prefix is not None:
-        said = f"{workload.prefix.share:.0%} of requests carry one of {workload.prefix.count} as their system message"
-        return declared(f"{said}, {workload.prefix.tokens} tokens", "the request")
+        share = f"{workload.prefix.share:.0%} of requests carry one of {workload.prefix.count} as their system message"
+        return declared(f"{share}, {workload.prefix.tokens} tokens", "the request")
     return unknown("none was sent; whether the server's chat template adds one, it does not say")
 
 
@@ -103,18 +103,18 @@ def data_hash(spec: RunSpec) -> Fact:
     """What the prompts or batches are made of: the definition, and the sha256 of every file or list of words in it."""
     workload = spec.workload
     if isinstance(workload, TrainingWorkload) or not _sends_text(spec):
-        found: dict[str, Any] = {"data": _made_of(workload.data)}
+        parts: dict[str, Any] = {"data": _made_of(workload.data)}
     else:
-        found = {"prompts": _made_of(workload.prompts)}
+        parts = {"prompts": _made_of(workload.prompts)}
         for name in ("prefix", "sessions"):
             if (part := getattr(workload, name)) is not None:
-                found[name] = part.model_dump(mode="json", exclude_none=True)
+                parts[name] = part.model_dump(mode="json", exclude_none=True)
     if isinstance(workload, InferenceWorkload) and isinstance(workload.arrival, Trace):
-        found["trace"] = _file(workload.arrival.path)
-    missing = [part["path"] for part in found.values() if "path" in part and "sha256" not in part]
+        parts["trace"] = _file(workload.arrival.path)
+    missing = [part["path"] for part in parts.values() if "path" in part and "sha256" not in part]
     if missing:
         return unknown(f"{missing[0]} could not be read to hash it")
-    return declared(found, "the spec; files and words by sha256; what is drawn from them follows workload.seed")
+    return declared(parts, "the spec; files and words by sha256; what is drawn from them follows workload.seed")
 
 
 def _made_of(part: Any) -> dict[str, Any]:

@@ -82,29 +82,29 @@ def tenancy_facts(
     children = _alive(ours)
     before = read_cpu(children=children)
     psutil.cpu_percent(interval=window_s)  # a pause of that length
-    found = shares(before, read_cpu(children=children))
+    busy = shares(before, read_cpu(children=children))
     foreign_gpu = foreign_processes(gpus, ours, in_use=in_use)
     facts: dict[str, Fact] = {
         "tenancy.load_average": observed([round(load, 2) for load in psutil.getloadavg()], "psutil.getloadavg"),
         "tenancy.foreign_cpu_ratio": unknown("the processor clock did not advance")
-        if found is None
-        else observed(round(found[2], 3), f"psutil.cpu_times over {window_s} s"),
+        if busy is None
+        else observed(round(busy[2], 3), f"psutil.cpu_times over {window_s} s"),
         "tenancy.gpu_processes": unknown("no GPU")
         if not gpus
         else unknown("NVML does not list processes here, or by ids of another namespace")
         if foreign_gpu is None
         else observed(foreign_gpu, "nvmlDeviceGetComputeRunningProcesses"),
     }
-    return facts | {"tenancy.co_tenants": co_tenants(found[2] if found else None, foreign_gpu if gpus else None)}
+    return facts | {"tenancy.co_tenants": co_tenants(busy[2] if busy else None, foreign_gpu if gpus else None)}
 
 
 def _alive(ours: Sequence[int]) -> list[psutil.Process]:
     """Our children, and the processes of a launched server."""
-    found = {child.pid: child for child in psutil.Process().children(recursive=True)}
+    alive = {child.pid: child for child in psutil.Process().children(recursive=True)}
     for pid in ours:
         with contextlib.suppress(psutil.Error):
-            found[pid] = psutil.Process(pid)
-    return list(found.values())
+            alive[pid] = psutil.Process(pid)
+    return list(alive.values())
 
 
 def co_tenants(foreign_cpu: float | None, foreign_gpu: int | None) -> Fact:

@@ -127,10 +127,10 @@ def amd_meters(library: Any, boards: Sequence[str] | None) -> tuple[tuple[AmdMet
         if boards is not None:
             wanted = {_bare(name) for name in boards}
             handles = [handle for handle in handles if wanted & _names_of(library, handle)]
-        found = tuple(_amd_meter(library, handle) for handle in handles)
+        meters = tuple(_amd_meter(library, handle) for handle in handles)
     except library.AmdSmiException as error:
         return (), str(error)
-    return found, None if found else "no AMD GPU of this run"
+    return meters, None if meters else "no AMD GPU of this run"
 
 
 def _names_of(library: Any, handle: object) -> set[str]:

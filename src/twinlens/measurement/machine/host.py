@@ -73,8 +73,8 @@ def _sysctl(name: str) -> str | None:
     """One macOS kernel value, or None elsewhere."""
     if platform.system() != "Darwin":
         return None
-    found = subprocess.run(["/usr/sbin/sysctl", "-n", name], capture_output=True, text=True, check=False)
-    return found.stdout.strip() or None
+    finished = subprocess.run(["/usr/sbin/sysctl", "-n", name], capture_output=True, text=True, check=False)
+    return finished.stdout.strip() or None
 
 
 def _fact(value: object, source: str, reason: str) -> Fact:
@@ -85,9 +85,9 @@ def _cpuinfo(root: Path, *names: str) -> str | None:
     """The first value of the first of these keys in /proc/cpuinfo."""
     text = _text(root / "proc/cpuinfo") or ""
     for name in names:
-        found = re.search(rf"^{re.escape(name)}\s*:[ \t]*(.*)$", text, re.MULTILINE)
-        if found and found.group(1).strip():
-            return found.group(1).strip()
+        match = re.search(rf"^{re.escape(name)}\s*:[ \t]*(.*)$", text, re.MULTILINE)
+        if match and match.group(1).strip():
+            return match.group(1).strip()
     return None
 
 
@@ -123,8 +123,8 @@ def _l3_bytes(root: Path) -> int | None:
         size = re.fullmatch(r"(\d+)([KM])", _text(index / "size") or "")
         if _text(index / "level") == "3" and size:
             return int(size.group(1)) * {"K": 2**10, "M": 2**20}[size.group(2)]
-    found = _sysctl("hw.l3cachesize")
-    return int(found) if found and found.isdigit() else None
+    size_text = _sysctl("hw.l3cachesize")
+    return int(size_text) if size_text and size_text.isdigit() else None
 
 
 def _frequency(root: Path) -> FactMap:
@@ -179,9 +179,9 @@ def _first(group: Path, inside: dict[str, str], *places: tuple[str, str]) -> str
     """The first readable limit: inside a container the group's own path is often mounted as the root."""
     for controller, name in places:
         for folder in (group / controller / inside.get(controller, ""), group / controller):
-            found = _text(folder / name)
-            if found:
-                return found
+            limit = _text(folder / name)
+            if limit:
+                return limit
     return None
 
 

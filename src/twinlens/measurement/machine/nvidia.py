@@ -36,8 +36,8 @@ class Gpu:
 
     def ask(self, name: str, *arguments: Any) -> Any:
         """One query by its NVML name, or None where this board or driver refuses it."""
-        found = self._ask(self._handle, name, *arguments)
-        return self._ask(self._board, name, *arguments) if found is None and self._shares(name) else found
+        answer = self._ask(self._handle, name, *arguments)
+        return self._ask(self._board, name, *arguments) if answer is None and self._shares(name) else answer
 
     @property
     def is_slice(self) -> bool:
@@ -67,18 +67,18 @@ class Gpu:
 
     def energy_mj(self) -> int | None:
         """The board's running energy counter in millijoules since the driver was loaded (Volta and later)."""
-        found = self.ask("nvmlDeviceGetTotalEnergyConsumption")
-        return None if found is None else int(found)
+        counter = self.ask("nvmlDeviceGetTotalEnergyConsumption")
+        return None if counter is None else int(counter)
 
     def power_w(self) -> float | None:
         """Board power in watts; on many boards an average over the last second, not a moment."""
-        found = self.ask("nvmlDeviceGetPowerUsage")
-        return None if found is None else found / 1e3
+        power_mw = self.ask("nvmlDeviceGetPowerUsage")
+        return None if power_mw is None else power_mw / 1e3
 
     def process_ids(self) -> tuple[int, ...] | None:
         """Processes that compute on this device, ours too."""
-        found = self.ask("nvmlDeviceGetComputeRunningProcesses")
-        return None if found is None else tuple(int(process.pid) for process in found)
+        processes = self.ask("nvmlDeviceGetComputeRunningProcesses")
+        return None if processes is None else tuple(int(process.pid) for process in processes)
 
     def reading(self) -> dict[str, Any]:
         """Telemetry columns now: power, energy, temperature, clocks, activity, memory, throttle bits."""
@@ -110,15 +110,15 @@ def gpus_of(library: Any, uuids: Sequence[str] | None = None) -> tuple[tuple[Gpu
     try:
         with _OPENING:  # NVML counts its openings; two threads may open it at once
             library.nvmlInit()
-        found = tuple(Gpu(library, library.nvmlDeviceGetHandleByIndex(i)) for i in range(library.nvmlDeviceGetCount()))
+        gpus = tuple(Gpu(library, library.nvmlDeviceGetHandleByIndex(i)) for i in range(library.nvmlDeviceGetCount()))
     except library.NVMLError as error:
         return (), str(error)
     if uuids is not None:
         wanted = [_bare(uuid) for uuid in uuids]
-        whole = tuple(gpu for gpu in found if _bare(gpu.uuid) in wanted)
+        whole = tuple(gpu for gpu in gpus if _bare(gpu.uuid) in wanted)
         sliced = {name for name in wanted if name not in {_bare(gpu.uuid) for gpu in whole}}
-        found = (*whole, *(gpu for name in sorted(sliced) if (gpu := _slice(library, name)) is not None))
-    return found, None if found else "NVML sees no such GPU"
+        gpus = (*whole, *(gpu for name in sorted(sliced) if (gpu := _slice(library, name)) is not None))
+    return gpus, None if gpus else "NVML sees no such GPU"
 
 
 def _bare(uuid: str) -> str:
@@ -146,9 +146,9 @@ def board_of(device: str, gpus: Sequence[Gpu], environment: Mapping[str, str] = 
     if not entry.isdigit():
         return next(iter(open_gpus([entry])[0]), None)
     same_order = environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" or len({_name(gpu) for gpu in gpus}) == 1
-    found = gpus[int(entry)] if int(entry) < len(gpus) and same_order else None
-    mig = found.ask("nvmlDeviceGetMigMode") if found is not None else None
-    return None if mig and mig[0] else found
+    board = gpus[int(entry)] if int(entry) < len(gpus) and same_order else None
+    mig = board.ask("nvmlDeviceGetMigMode") if board is not None else None
+    return None if mig and mig[0] else board
 
 
 def _name(gpu: Gpu) -> str:
@@ -249,8 +249,8 @@ def _power(gpu: Gpu) -> FactMap:
 
 
 def _default_limit_w(gpu: Gpu) -> float | None:
-    found = gpu.ask("nvmlDeviceGetPowerManagementDefaultLimit")
-    return None if found is None else found / 1e3
+    limit_mw = gpu.ask("nvmlDeviceGetPowerManagementDefaultLimit")
+    return None if limit_mw is None else limit_mw / 1e3
 
 
 def _clock_lock(gpu: Gpu) -> Fact:

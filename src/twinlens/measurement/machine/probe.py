@@ -51,7 +51,7 @@ class Probe:
             "executor": self.record.to_json(),
             "ceilings": rows,
             "why_no_ceilings": self.why_no_ceilings,
-            "completeness": {lens: asdict(found) for lens, found in self.completeness().items()},
+            "completeness": {lens: asdict(complete) for lens, complete in self.completeness().items()},
             "notes": list(self.notes),
         }
 
@@ -62,18 +62,18 @@ def probe(device: str = "auto") -> Probe:
     Facts and ceilings are of one device, which the engine chooses. Raises BadInput for a device that is not here.
     """
     try:
-        found = _through_an_engine(device)
+        engine = _through_an_engine(device)
     except ImportError as error:
         facts = capture_host() | software_facts() | energy_facts(open_meters())
         why = f"no engine is installed that measures them ({error}): pip install 'twinlens[torch]'"
         return Probe(ExecutorRecord(facts), (), why, _load_note(facts))
-    used = found.facts["accelerator.uuid"].value if "accelerator.uuid" in found.facts else None
-    facts = capture_host(found.kind, used) | software_facts()
+    used = engine.facts["accelerator.uuid"].value if "accelerator.uuid" in engine.facts else None
+    facts = capture_host(engine.kind, used) | software_facts()
     meters = open_meters(open_gpus(used)[0] if used else (), boards=used or ())
     facts |= energy_facts(meters, "gpu" if used else "package")
-    rows = tuple(CeilingRow(c.kind, c.format, c.layout, c.threads, c.estimate) for c in found.ceilings())
-    record = ExecutorRecord(dict(found.facts)).merged(facts).merged(dict(found.framework))
-    notes = (*_load_note(facts), *([found.note] if found.note else []))
+    rows = tuple(CeilingRow(c.kind, c.format, c.layout, c.threads, c.estimate) for c in engine.ceilings())
+    record = ExecutorRecord(dict(engine.facts)).merged(facts).merged(dict(engine.framework))
+    notes = (*_load_note(facts), *([engine.note] if engine.note else []))
     return Probe(record, rows, None, notes)
 
 

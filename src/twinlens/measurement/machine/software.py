@@ -65,20 +65,20 @@ def _distribution(name: str) -> Distribution | None:
 
 def package(name: str) -> str | None:
     """The version installed, or None."""
-    found = _distribution(name)
-    return None if found is None else found.version
+    distribution = _distribution(name)
+    return None if distribution is None else distribution.version
 
 
-def wheel_source(found: Distribution) -> str:
+def wheel_source(distribution: Distribution) -> str:
     """Where a package came from: its build label, installer and address, as far as its metadata says."""
-    parts = [f"build {found.version.partition('+')[2]}"] if "+" in found.version else ["build unlabelled"]
-    installer = (found.read_text("INSTALLER") or "").strip()
+    parts = [f"build {distribution.version.partition('+')[2]}"] if "+" in distribution.version else ["build unlabelled"]
+    installer = (distribution.read_text("INSTALLER") or "").strip()
     parts.append(f"installed by {installer}" if installer else "installer not said")
-    direct = found.read_text("direct_url.json")
+    direct = distribution.read_text("direct_url.json")
     if direct:
         url = str(json.loads(direct).get("url", ""))
         parts.append("from a local path" if url.startswith("file:") else f"from {url}")
-    wheel = re.search(r"^Tag: (.*)$", found.read_text("WHEEL") or "", re.MULTILINE)
+    wheel = re.search(r"^Tag: (.*)$", distribution.read_text("WHEEL") or "", re.MULTILINE)
     return ", ".join([*parts, wheel.group(1)] if wheel else parts)
 
 
@@ -104,6 +104,6 @@ def loaded_libraries(*maps: Path) -> Fact:
     except OSError:
         return unknown("this system does not list the libraries of a process")
     files = sorted({Path(path).name for path in re.findall(r"\s(/\S+\.so\S*)", text)})
-    found = {kind: [name for name in files if re.search(pattern, name)] for kind, pattern in _LIBRARIES.items()}
+    libraries = {kind: [name for name in files if re.search(pattern, name)] for kind, pattern in _LIBRARIES.items()}
     where = "/proc/self/maps" if len(maps) < 2 else "maps of the server's processes"
-    return observed({kind: names for kind, names in found.items() if names}, where)
+    return observed({kind: names for kind, names in libraries.items() if names}, where)

@@ -146,10 +146,10 @@ class Sampler:
             self._children = list({process.pid: process for process in ours}.values())
         self._reads += 1
         reading = read_cpu(self._process, self._children)
-        found = shares(self._before, reading) if self._before else None
-        if found or self._before is None:  # the kernel counts in ticks: keep the earlier reading until one has passed
+        busy = shares(self._before, reading) if self._before else None
+        if busy or self._before is None:  # the kernel counts in ticks: keep the earlier reading until one has passed
             self._before = reading
-        own, host, foreign = found or (None, None, None)
+        own, host, foreign = busy or (None, None, None)
         return Sample(
             now_ns,
             "host",
@@ -189,7 +189,7 @@ class Sampler:
 
 def _cpu_mhz() -> float | None:
     try:
-        found = psutil.cpu_freq()
+        frequency = psutil.cpu_freq()
     except (OSError, RuntimeError, AttributeError, NotImplementedError):
         return None
-    return float(found.current) if found and found.current else None
+    return float(frequency.current) if frequency and frequency.current else None

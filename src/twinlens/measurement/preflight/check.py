@@ -61,7 +61,7 @@ class Check:
             "runs": self.runs,
             "expected_s": self.expected_s,
             "points": [point.to_json() for point in self.points],
-            "requests": [asdict(one) for one in self.requests],
+            "requests": [asdict(expected) for expected in self.requests],
             "lacking": list(self.lacking),
             "refusal": None if self.refusal is None else {"code": self.refusal.code, "sentence": str(self.refusal)},
         }

@@ -89,16 +89,16 @@ def why_unusable(gpus: Sequence[Gpu], cuda: str | None) -> str | None:
         return None
     if not cuda:
         return "this torch is built without CUDA; install one that is built with it"
-    found = gpus[0].ask_system("nvmlSystemGetCudaDriverVersion_v2")
+    version = gpus[0].ask_system("nvmlSystemGetCudaDriverVersion_v2")
     driver = gpus[0].ask_system("nvmlSystemGetDriverVersion")
     built = int(cuda.partition(".")[0])
-    if found is None or int(found) // 1000 >= built:
+    if version is None or int(version) // 1000 >= built:
         return None
-    has = f"{found // 1000}.{found % 1000 // 10}"
+    has = f"{version // 1000}.{version % 1000 // 10}"
     needs = f" to {_DRIVERS[built]} or later" if built in _DRIVERS else ""
     return (
         f"the driver ({driver}, CUDA {has}) is too old for this torch (CUDA {cuda}): update the driver{needs}, or "
-        f"install a torch built for CUDA {found // 1000}"
+        f"install a torch built for CUDA {version // 1000}"
     )
 
 
@@ -108,8 +108,8 @@ def torch_cuda() -> str | None:
         text = Path(str(distribution("torch").locate_file("torch/version.py"))).read_text(encoding="utf-8")
     except (PackageNotFoundError, OSError):
         return None
-    found = re.search(r"^cuda\b[^=]*= *['\"]([0-9.]+)['\"]", text, re.MULTILINE)
-    return found[1] if found else ""
+    match = re.search(r"^cuda\b[^=]*= *['\"]([0-9.]+)['\"]", text, re.MULTILINE)
+    return match[1] if match else ""
 
 
 def _counted(gpus: Sequence[Gpu]) -> str:

@@ -52,9 +52,9 @@ def _refuse_times(spec: RunSpec) -> None:
 
 
 def _refuse_threads(spec: RunSpec) -> None:
-    there = psutil.cpu_count() or 1
-    if spec.executor.threads > there and "threads" in capabilities(spec.executor.kind).settings:
-        raise _bad(f"executor.threads = {spec.executor.threads}, and this machine has {there} processors")
+    processors = psutil.cpu_count() or 1
+    if spec.executor.threads > processors and "threads" in capabilities(spec.executor.kind).settings:
+        raise _bad(f"executor.threads = {spec.executor.threads}, and this machine has {processors} processors")
 
 
 def _refuse_load(spec: RunSpec, workload: InferenceWorkload) -> None:

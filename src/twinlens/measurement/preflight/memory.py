@@ -42,8 +42,8 @@ def _modelled(spec: RunSpec, ref: AnyModel, shape: ModelShape) -> tuple[float, s
         microbatch = spec.point.microbatch or spec.workload.global_batch
         seq_len = spec.workload.seq_len if isinstance(shape, DecoderShape) else None
         kept: Checkpointing = "full" if spec.workload.checkpointing else "none"
-        found = training_memory(shape, layout_of(regime), microbatch, seq_len, kept)
-        return found.total_bytes + _SLACK_BYTES, f"training {ref.name}: {found.arithmetic}"
+        modelled = training_memory(shape, layout_of(regime), microbatch, seq_len, kept)
+        return modelled.total_bytes + _SLACK_BYTES, f"training {ref.name}: {modelled.arithmetic}"
     classes = regime.classes("inference")
     context = spec.workload.input_tokens.max + spec.workload.output_tokens.max
     served = inference_memory(
@@ -66,12 +66,12 @@ def refuse_what_cannot_fit(spec: RunSpec, available_bytes: float | None = None) 
     """
     if not capabilities(spec.executor.kind).is_sized_by_theory:
         return
-    there, where = (available_bytes, "this machine has free") if available_bytes is not None else _available(spec)
+    free_bytes, where = (available_bytes, "this machine has free") if available_bytes is not None else _available(spec)
     bytes_needed, words = needed(spec)
-    if bytes_needed is not None and bytes_needed > there:
+    if bytes_needed is not None and bytes_needed > free_bytes:
         raise BadInput(
             f"it does not fit: {words} + {show(_SLACK_BYTES, BYTES)} for the runtime = {show(bytes_needed, BYTES)}, "
-            f"and {where} {show(there, BYTES)}; take a smaller model, batch or precision",
+            f"and {where} {show(free_bytes, BYTES)}; take a smaller model, batch or precision",
             code="TL211",
         )
 
@@ -88,7 +88,7 @@ def refuse_what_cannot_fit_together(specs: Sequence[RunSpec], available_bytes: f
         if capabilities(kind).is_sized_by_theory or launches(kind):
             places.setdefault(_available(spec)[1], []).append(spec)
     for where, members in places.items():
-        there = _available(members[0])[0] if available_bytes is None else available_bytes
+        free_bytes = _available(members[0])[0] if available_bytes is None else available_bytes
         each = [needed(spec) for spec in members]
         known = [size for size, _ in each if size is not None]
         unknown = [why for size, why in each if size is None]
@@ -98,14 +98,14 @@ def refuse_what_cannot_fit_together(specs: Sequence[RunSpec], available_bytes: f
                 f'{unknown[0]}; set protocol.pairing = "none"',
                 code="TL211",
             )
-        if sum(known) > there:
+        if sum(known) > free_bytes:
             words = " + ".join(
                 f"{show(size, BYTES)} ({spec.point.precision})" for size, spec in zip(known, members, strict=False)
             )
             raise BadInput(
                 f"the points of a paired study are up together, and they do not fit: {words} = "
-                f"{show(sum(known), BYTES)}, and {where} {show(there, BYTES)}; take fewer points or smaller ones, or "
-                'protocol.pairing = "none"',
+                f"{show(sum(known), BYTES)}, and {where} {show(free_bytes, BYTES)}; take fewer points or smaller ones, "
+                'or protocol.pairing = "none"',
                 code="TL211",
             )
 

@@ -42,11 +42,11 @@ class ExpectedRequests:
 
 def requests_by_rate(study: Study) -> tuple[ExpectedRequests, ...]:
     """For each rate of a study, rising; none where the number of requests depends on the server."""
-    found = {spec.point.rate_per_s: expected_requests(spec) for spec in study.point_runs()}
+    counts = {spec.point.rate_per_s: expected_requests(spec) for spec in study.point_runs()}
     needed = {name: needed_for_quantile(q) for name, q in QUANTILES.items()}
     return tuple(
         ExpectedRequests(rate, count, needed, {name: long_enough_s(rate, q) for name, q in QUANTILES.items()})
-        for rate, count in sorted((rate, count) for rate, count in found.items() if rate and count is not None)
+        for rate, count in sorted((rate, count) for rate, count in counts.items() if rate and count is not None)
     )
 
 

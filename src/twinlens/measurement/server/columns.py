@@ -59,15 +59,15 @@ def columns_of(page: bytes, pause: Callable[[], None] = lambda: None) -> Columns
         samples += [(s.name, s.labels, s.value) for s in family.samples]
         if number % _AT_ONCE == _AT_ONCE - 1:
             pause()
-    found: Columns = {}
+    columns: Columns = {}
     for name, values in _by_name(samples):
         for column in _wanted().get(name.encode(), ()):  # a line that is broken may be a sample of another name
             total = sum(values) / len(values) if column in _OF_ONE_ENGINE else sum(values)
             if column.startswith("+"):
-                found[column[1:]] = found.get(column[1:], 0) + total
+                columns[column[1:]] = columns.get(column[1:], 0) + total
             else:
-                found.setdefault(column, total)
-    return typed(found)
+                columns.setdefault(column, total)
+    return typed(columns)
 
 
 def _by_name(samples: Iterable[tuple[str, Mapping[str, str], float]]) -> Iterator[tuple[str, list[float]]]:

@@ -91,8 +91,8 @@ class ResponseSampler:
         self._drawn += 1
         if len(self.sample) < _SAMPLE:
             self.sample.append(sampled)
-        elif (at := self._random.randrange(self._drawn)) < _SAMPLE:
-            self.sample[at] = sampled
+        elif (place := self._random.randrange(self._drawn)) < _SAMPLE:
+            self.sample[place] = sampled
 
 
 @contextmanager
@@ -147,7 +147,7 @@ def _alone(client: AuditableClient, upcoming: Sequence[ScheduledRequest], patien
         client.play(ClosedLoop(1, _in_time(upcoming, patience_s)), lambda row: None)
     finally:
         client.on_response(None)
-    return [one for one in sampled if one.row.outcome in ("ok", "cut_off")]
+    return [each for each in sampled if each.row.outcome in ("ok", "cut_off")]
 
 
 def _in_time(upcoming: Iterable[ScheduledRequest], patience_s: float) -> Iterator[ScheduledRequest]:
@@ -164,20 +164,20 @@ def _caching(client: AuditableClient, spec: RunSpec, like: ScheduledRequest, pat
     fresh = _fresh(spec, like, _ROUNDS * _PAIRS + 1)
     same, shuffle = fresh[0], random.Random(spec.seed).shuffle
     _alone(client, [same], patience_s)  # fills a cache, if there is one
-    found: list[SampledResponse] = []
+    answers: list[SampledResponse] = []
     for begin in range(1, len(fresh), _PAIRS):
         order = [*[same] * _PAIRS, *fresh[begin : begin + _PAIRS]]
         shuffle(order)
-        found += _alone(client, order, until_s - time.monotonic())
-        guard = _cached(same, found)
+        answers += _alone(client, order, until_s - time.monotonic())
+        guard = _cached(same, answers)
         if guard.ruling != "not enough" or time.monotonic() > until_s:
             break
     return guard
 
 
-def _cached(same: ScheduledRequest, found: Sequence[SampledResponse]) -> ComplianceTest:
-    is_cut = any(len(sampled.row.chunk_ns) > 1 for sampled in found if sampled.scheduled.number != same.number)
-    groups = [[h for h in found if (h.scheduled.number == same.number) == is_same] for is_same in (True, False)]
+def _cached(same: ScheduledRequest, answers: Sequence[SampledResponse]) -> ComplianceTest:
+    is_cut = any(len(sampled.row.chunk_ns) > 1 for sampled in answers if sampled.scheduled.number != same.number)
+    groups = [[h for h in answers if (h.scheduled.number == same.number) == is_same] for is_same in (True, False)]
     return caching(*[Timed(_decode_s(group) if is_cut else [], _whole_s(group)) for group in groups])
 
 
@@ -205,24 +205,24 @@ def _whole_s(group: Sequence[SampledResponse]) -> list[float]:
 def _tokens(
     client: AuditableClient, sampler: ResponseSampler, once: Sequence[SampledResponse], patience_s: float
 ) -> ComplianceTest:
-    some = once[:_PIECES]
+    first_ones = once[:_PIECES]
     with client.asking(in_one_piece=True):
         whole = {
             sampled.scheduled.number: sampled.response
-            for sampled in _alone(client, [h.scheduled for h in some], patience_s)
+            for sampled in _alone(client, [h.scheduled for h in first_ones], patience_s)
         }
-    firsts = [(h.response, whole[h.scheduled.number]) for h in some if h.scheduled.number in whole]
-    return tokens(sampler.faults, firsts, _recounts(client, some, patience_s), forced=client.forces_length)
+    firsts = [(h.response, whole[h.scheduled.number]) for h in first_ones if h.scheduled.number in whole]
+    return tokens(sampler.faults, firsts, _recounts(client, first_ones, patience_s), forced=client.forces_length)
 
 
-def _recounts(client: AuditableClient, some: Sequence[SampledResponse], patience_s: float) -> list[tuple[int, int]]:
+def _recounts(client: AuditableClient, samples: Sequence[SampledResponse], patience_s: float) -> list[tuple[int, int]]:
     """Tokens claimed for a text, and the server's own count of that text as a prompt, its template taken off.
 
     Texts with broken characters are left out: what broke them is not in the text. So are those that hold reasoning.
     """
     whole = [
         h
-        for h in some
+        for h in samples
         if h.response.counted_tokens and "\ufffd" not in h.response.text and not h.response.reasoning_chunks
     ]
     if not whole:
@@ -236,8 +236,8 @@ def _recounts(client: AuditableClient, some: Sequence[SampledResponse], patience
     template = counts.get(0)
     if template is None:
         return []
-    found = [(h.response.counted_tokens or 0, counts.get(i)) for i, h in enumerate(whole, 1)]
-    return [(claimed, count - template + 1) for claimed, count in found if count is not None]
+    claims = [(h.response.counted_tokens or 0, counts.get(i)) for i, h in enumerate(whole, 1)]
+    return [(claimed, count - template + 1) for claimed, count in claims if count is not None]
 
 
 class Quotes:

@@ -51,12 +51,12 @@ def paused(pid: int, stall: Stall) -> Iterator[None]:
 def _inject(pid: int, stall: Stall, over: threading.Event) -> None:
     if over.wait(stall.at_s):
         return
-    stopped = [one for one in _tree(pid) if _done(one.suspend)]
+    stopped = [process for process in _tree(pid) if _done(process.suspend)]
     try:
         over.wait(stall.for_s)
     finally:
-        for one in stopped:
-            _done(one.resume)
+        for process in stopped:
+            _done(process.resume)
 
 
 def _tree(pid: int) -> list[psutil.Process]:

@@ -28,10 +28,10 @@ def server_here(url: Any) -> Here | None:
     try:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
-        found = {info[4][0] for info in socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)}
+        addresses = {info[4][0] for info in socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)}
     except (OSError, ValueError):
         return None
-    if not any(_is_ours(str(address)) for address in found):
+    if not any(_is_ours(str(address)) for address in addresses):
         return None
     return Here(_listening(port))
 
@@ -47,8 +47,10 @@ def _is_ours(address: str) -> bool:
 def _listening(port: int) -> int | None:
     """The process that listens at a port; of several (workers that share it) the one that is the others' parent."""
     try:
-        open_at = [one for one in psutil.net_connections("tcp") if one.status == psutil.CONN_LISTEN]
-        pids = {one.pid for one in open_at if one.laddr and one.laddr.port == port}
+        open_at = [
+            connection for connection in psutil.net_connections("tcp") if connection.status == psutil.CONN_LISTEN
+        ]
+        pids = {connection.pid for connection in open_at if connection.laddr and connection.laddr.port == port}
         if None in pids or not pids:
             return None
         first = next((pid for pid in sorted(pids) if psutil.Process(pid).ppid() not in pids), None)

@@ -34,8 +34,8 @@ class HttpPage:
         known = ("User-Agent", "Accept-Encoding", "Authorization")
         self._headers = {key: value for key, value in target.headers().items() if key in known}
         self._headers["Accept"] = "text/plain"
-        here, there = (parts.scheme, parts.hostname, self._port), (target.host, target.port)
-        self._is_target = here == ("https" if target.is_tls else "http", *there)
+        page, server = (parts.scheme, parts.hostname, self._port), (target.host, target.port)
+        self._is_target = page == ("https" if target.is_tls else "http", *server)
         if not self._is_target:
             self._headers.pop("Authorization", None)
         self._tls = target.tls() if self._is_target else None
@@ -107,12 +107,12 @@ class ServerPage:
         try:
             if body.lstrip()[:1] in (b"[", b"{"):
                 return self._steps.add(json.loads(body)) | self._beside()
-            found = columns_of(body, pause)
+            columns = columns_of(body, pause)
         except (ValueError, LookupError, ArithmeticError, RecursionError) as error:  # the parser's own, too
             raise NoPage(f"the metrics page cannot be read ({str(error)[:100]})") from None
-        if not found:
+        if not columns:
             raise NoPage("the metrics page has none of the names that are known here")
-        return found
+        return columns
 
     def close(self) -> None:
         self._page.close()

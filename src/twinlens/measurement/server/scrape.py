@@ -113,9 +113,9 @@ class Scraper:
         if origin_ns is None:
             self._before = sample
             return
-        for one in (self._before, sample):
-            if one is not None:
-                self._sink(one.since(origin_ns))
+        for waiting in (self._before, sample):
+            if waiting is not None:
+                self._sink(waiting.since(origin_ns))
                 pause()
         self._before = None
 

@@ -112,15 +112,17 @@ def stack_of(running: Running, spec: RunSpec) -> dict[str, Fact]:
     """What this machine shows of a server's processes: libraries mapped, variables that change speed, GPUs used."""
     pids = processes(running.pid)
     maps = [Path(f"/proc/{pid}/maps") for pid in pids]
-    found = {"software.libraries": loaded_libraries(*maps)}
+    fields = {"software.libraries": loaded_libraries(*maps)}
     try:
         environment = performance_environment(psutil.Process(running.pid).environ())
-        found["software.environment"] = observed(environment, "environment of the server's process")
+        fields["software.environment"] = observed(environment, "environment of the server's process")
     except (psutil.Error, OSError):
-        found["software.environment"] = unknown("the environment of the server's process cannot be read")
+        fields["software.environment"] = unknown("the environment of the server's process cannot be read")
     if spec.executor.device != "cpu" and _uses_cuda(maps):
-        found["accelerator.uuid"] = boards_of(pids, open_gpus()[0], running.environment.get("CUDA_VISIBLE_DEVICES", ""))
-    return found
+        fields["accelerator.uuid"] = boards_of(
+            pids, open_gpus()[0], running.environment.get("CUDA_VISIBLE_DEVICES", "")
+        )
+    return fields
 
 
 def boards_of(pids: Sequence[int], gpus: Sequence[Gpu], visible: str) -> Fact:

@@ -18,11 +18,11 @@ class IterationStats:
         self._totals: Columns = {}
         self._last: Columns = {}
 
-    def add(self, said: Any) -> Columns:
+    def add(self, steps: Any) -> Columns:
         """Take one page, already decoded. Raises ValueError for anything but a list of objects."""
-        if not isinstance(said, list) or not all(isinstance(step, dict) for step in said):
+        if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
             raise ValueError("not a list of iteration statistics")
-        for step in said:
+        for step in steps:
             self._take(step)
         return typed(self._totals | self._last)
 

@@ -95,7 +95,7 @@ class Member:
         except OSError:
             pass  # it is gone: what it said last, or how it ended, is heard next
 
-    def _receive(self, answer: str | None, said: Callable[[str], None]) -> dict[str, Any]:
+    def _receive(self, answer: str | None, say: Callable[[str], None]) -> dict[str, Any]:
         """Its next line that has `answer`; None: its last, at its end."""
         assert self._process.stdout is not None
         last: dict[str, Any] = {}
@@ -104,7 +104,7 @@ class Member:
             if answer in last:
                 return last
             if "say" in last:
-                said(last["say"])
+                say(last["say"])
         raise_for(self._process.wait(), last, self.run)
         if answer is not None:
             raise ExecutorFailed(f"the worker ended before its turns did; its log is in {self.run}", code="TL302")

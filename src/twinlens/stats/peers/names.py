@@ -62,9 +62,9 @@ _SECONDS = {
 
 def peer_names() -> dict[str, tuple[str, str]]:
     """Every id, `tool.its_name`, with a label and a unit."""
-    found: dict[str, tuple[str, str]] = {}
+    names: dict[str, tuple[str, str]] = {}
     for tool, label in TOOLS.items():
         units = dict.fromkeys(_TIMES.get(tool, []), MILLISECONDS)
         units |= dict.fromkeys(_SECONDS.get(tool, []), SECONDS) | _RATES.get(tool, {})
-        found |= {f"{tool}.{name}": (f"{label} {name}", unit) for name, unit in units.items()}
-    return found
+        names |= {f"{tool}.{name}": (f"{label} {name}", unit) for name, unit in units.items()}
+    return names

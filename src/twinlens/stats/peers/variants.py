@@ -70,151 +70,160 @@ def variants(requests: Requests, slo: Slo | None = None, *, single_stream: bool 
     """
     if not len(requests) or not requests.output_tokens.any():
         return {}
-    some = _answered(requests)
-    found = _vllm(some, slo) | _guidellm(some) | _aiperf(some, requests) | _mlperf(some, requests, single_stream)
-    return found | _genai_bench(some) | _inference_perf(some)
+    answered = _answered(requests)
+    figures = (
+        _vllm(answered, slo)
+        | _guidellm(answered)
+        | _aiperf(answered, requests)
+        | _mlperf(answered, requests, single_stream)
+    )
+    return figures | _genai_bench(answered) | _inference_perf(answered)
 
 
-def _vllm(some: _Answered, slo: Slo | None) -> dict[str, Estimate]:
-    e2e = some.last_s - some.sent_s
-    found: dict[str, Estimate] = {}
-    for name, values, said in (
-        ("ttft", some.ttft_s, "f - a"),
-        ("tpot", some.tpot_s, "(l - f) / (n - 1), n > 1"),
-        ("itl", some.gaps_s, "gaps between chunks, pooled"),
+def _vllm(answered: _Answered, slo: Slo | None) -> dict[str, Estimate]:
+    e2e = answered.last_s - answered.sent_s
+    figures: dict[str, Estimate] = {}
+    for name, values, described in (
+        ("ttft", answered.ttft_s, "f - a"),
+        ("tpot", answered.tpot_s, "(l - f) / (n - 1), n > 1"),
+        ("itl", answered.gaps_s, "gaps between chunks, pooled"),
         ("e2el", e2e, "l - a"),
     ):
-        found[f"vllm.mean_{name}_ms"] = mean(values, said)
-        found[f"vllm.median_{name}_ms"] = by_numpy(values, 50, said)
-        found[f"vllm.p99_{name}_ms"] = by_numpy(values, 99, said)
+        figures[f"vllm.mean_{name}_ms"] = mean(values, described)
+        figures[f"vllm.median_{name}_ms"] = by_numpy(values, 50, described)
+        figures[f"vllm.p99_{name}_ms"] = by_numpy(values, 99, described)
     wall = "wall from the start to the last end, ramp and drain included"
-    found["vllm.request_throughput"] = rate(some.output.size, some.wall_s, REQUESTS_PER_S, wall)
-    found["vllm.output_throughput"] = rate(some.output.sum(), some.wall_s, TOKENS_PER_S, wall)
-    both = some.output.sum() + some.input.sum()
-    found["vllm.total_token_throughput"] = rate(both, some.wall_s, TOKENS_PER_S, wall)
+    figures["vllm.request_throughput"] = rate(answered.output.size, answered.wall_s, REQUESTS_PER_S, wall)
+    figures["vllm.output_throughput"] = rate(answered.output.sum(), answered.wall_s, TOKENS_PER_S, wall)
+    both = answered.output.sum() + answered.input.sum()
+    figures["vllm.total_token_throughput"] = rate(both, answered.wall_s, TOKENS_PER_S, wall)
     if slo is not None and not {"ttft_s", "tpot_s", "e2e_latency_s"} & set(slo.limits()):
         why = "vLLM's goodput knows limits of TTFT, TPOT and latency, and the SLO names none of these"
-        found["vllm.request_goodput"] = Estimate.absent(REQUESTS_PER_S, why)
+        figures["vllm.request_goodput"] = Estimate.absent(REQUESTS_PER_S, why)
     elif slo is not None:
-        good = _vllm_good(some, slo, e2e)
-        said = f"requests within every limit from sending, TPOT of one token counted as 0; {wall}"
-        found["vllm.request_goodput"] = rate(good, some.wall_s, REQUESTS_PER_S, said)
-    return found
+        good = _vllm_good(answered, slo, e2e)
+        described = f"requests within every limit from sending, TPOT of one token counted as 0; {wall}"
+        figures["vllm.request_goodput"] = rate(good, answered.wall_s, REQUESTS_PER_S, described)
+    return figures
 
 
-def _vllm_good(some: _Answered, slo: Slo, e2e: np.ndarray) -> int:
-    tpot = np.where(some.output > 1, (some.last_s - some.first_s) / np.maximum(1, some.output - 1), 0.0)
-    good = np.ones(some.output.size, bool)
-    for limit, values in ((slo.ttft_s, some.ttft_s), (slo.tpot_s, tpot), (slo.e2e_latency_s, e2e)):
+def _vllm_good(answered: _Answered, slo: Slo, e2e: np.ndarray) -> int:
+    tpot = np.where(answered.output > 1, (answered.last_s - answered.first_s) / np.maximum(1, answered.output - 1), 0.0)
+    good = np.ones(answered.output.size, bool)
+    for limit, values in ((slo.ttft_s, answered.ttft_s), (slo.tpot_s, tpot), (slo.e2e_latency_s, e2e)):
         if limit is not None:
             good &= values <= limit
     return int(good.sum())
 
 
-def _guidellm(some: _Answered) -> dict[str, Estimate]:
+def _guidellm(answered: _Answered) -> dict[str, Estimate]:
     """Its time per output token includes the first; both it and its ITL are weighted by tokens."""
-    tpot, itl = (some.last_s - some.sent_s) / np.maximum(1, some.output), some.tpot_s
-    weights = some.output[some.output > 1] - 1.0
-    found: dict[str, Estimate] = {}
-    for name, values, weight, said in (
-        ("time_to_first_token_ms", some.ttft_s, np.ones(some.output.size), "f - a"),
-        ("time_per_output_token_ms", tpot, some.output.astype(float), "(l - a) / n, weighted by n"),
+    tpot, itl = (answered.last_s - answered.sent_s) / np.maximum(1, answered.output), answered.tpot_s
+    weights = answered.output[answered.output > 1] - 1.0
+    figures: dict[str, Estimate] = {}
+    for name, values, weight, described in (
+        ("time_to_first_token_ms", answered.ttft_s, np.ones(answered.output.size), "f - a"),
+        ("time_per_output_token_ms", tpot, answered.output.astype(float), "(l - a) / n, weighted by n"),
         ("inter_token_latency_ms", itl, weights, "(l - f) / (n - 1) per request, weighted by n - 1"),
     ):
-        found[f"guidellm.{name}_mean"] = weighted_mean(values, weight, said)
-        found[f"guidellm.{name}_p50"] = by_cdf(values, weight, 0.5, said)
-        found[f"guidellm.{name}_p99"] = by_cdf(values, weight, 0.99, said)
-    said = "e - a"
-    found["guidellm.request_latency_mean"] = mean(some.end_s - some.sent_s, said, SECONDS)
+        figures[f"guidellm.{name}_mean"] = weighted_mean(values, weight, described)
+        figures[f"guidellm.{name}_p50"] = by_cdf(values, weight, 0.5, described)
+        figures[f"guidellm.{name}_p99"] = by_cdf(values, weight, 0.99, described)
+    described = "e - a"
+    figures["guidellm.request_latency_mean"] = mean(answered.end_s - answered.sent_s, described, SECONDS)
     wall = "wall from the first sent to the last end"
-    found["guidellm.requests_per_second"] = rate(some.output.size, some.client_wall_s, REQUESTS_PER_S, wall)
-    return found
+    figures["guidellm.requests_per_second"] = rate(answered.output.size, answered.client_wall_s, REQUESTS_PER_S, wall)
+    return figures
 
 
-def _aiperf(some: _Answered, requests: Requests) -> dict[str, Estimate]:
+def _aiperf(answered: _Answered, requests: Requests) -> dict[str, Estimate]:
     """Its ITL is what vLLM calls TPOT; gaps between chunks are its ICL. `adj_*` counts failures as endless."""
-    found: dict[str, Estimate] = {}
-    for name, values, said in (
-        ("time_to_first_token", some.ttft_s, "f - a"),
-        ("inter_token_latency", some.tpot_s, "(latency - TTFT) / (n - 1)"),
-        ("inter_chunk_latency", some.gaps_s, "gaps between chunks, pooled"),
-        ("request_latency", some.last_s - some.sent_s, "l - a"),
+    figures: dict[str, Estimate] = {}
+    for name, values, described in (
+        ("time_to_first_token", answered.ttft_s, "f - a"),
+        ("inter_token_latency", answered.tpot_s, "(latency - TTFT) / (n - 1)"),
+        ("inter_chunk_latency", answered.gaps_s, "gaps between chunks, pooled"),
+        ("request_latency", answered.last_s - answered.sent_s, "l - a"),
     ):
-        found[f"aiperf.{name}_avg"] = mean(values, said)
-        found[f"aiperf.{name}_p99"] = by_numpy(values, 99, said)
-    lost = len(requests) - some.output.size
-    for name, values, said in (
-        ("time_to_first_token", some.ttft_s, "f - a"),
-        ("request_latency", some.last_s - some.sent_s, "l - a"),
+        figures[f"aiperf.{name}_avg"] = mean(values, described)
+        figures[f"aiperf.{name}_p99"] = by_numpy(values, 99, described)
+    lost = len(requests) - answered.output.size
+    for name, values, described in (
+        ("time_to_first_token", answered.ttft_s, "f - a"),
+        ("request_latency", answered.last_s - answered.sent_s, "l - a"),
     ):
         for q in (50, 99):
-            found[f"aiperf.adj_{name}_p{q}"] = adjusted(values, lost, q, said)
-    speed = 1 / some.tpot_s[some.tpot_s > 0]
-    found["aiperf.output_token_throughput_per_user_avg"] = mean(speed, "1 / ITL, mean over requests", TOKENS_PER_S)
+            figures[f"aiperf.adj_{name}_p{q}"] = adjusted(values, lost, q, described)
+    speed = 1 / answered.tpot_s[answered.tpot_s > 0]
+    figures["aiperf.output_token_throughput_per_user_avg"] = mean(speed, "1 / ITL, mean over requests", TOKENS_PER_S)
     wall = "wall from the first sent to the last end"
-    found["aiperf.output_token_throughput"] = rate(some.output.sum(), some.client_wall_s, TOKENS_PER_S, wall)
-    found["aiperf.request_throughput"] = rate(some.output.size, some.client_wall_s, REQUESTS_PER_S, wall)
-    return found
+    figures["aiperf.output_token_throughput"] = rate(answered.output.sum(), answered.client_wall_s, TOKENS_PER_S, wall)
+    figures["aiperf.request_throughput"] = rate(answered.output.size, answered.client_wall_s, REQUESTS_PER_S, wall)
+    return figures
 
 
-def _mlperf(some: _Answered, requests: Requests, single_stream: bool) -> dict[str, Estimate]:
+def _mlperf(answered: _Answered, requests: Requests, single_stream: bool) -> dict[str, Estimate]:
     """From the scheduled time, as we do; percentiles are single order statistics, and a run with failures is void.
 
     LoadGen's estimate by early stopping is of the latency of a single stream; of a server it is a test, passed or not.
     """
     lost = int((requests.outcome != "ok").sum())
-    many = some.output > 1
-    tpot = (some.end_s - some.first_s)[many] / (some.output[many] - 1)
-    found: dict[str, Estimate] = {}
-    for name, values, said in (
-        ("ttft", some.first_s - some.scheduled_s, "f - s"),
+    many = answered.output > 1
+    tpot = (answered.end_s - answered.first_s)[many] / (answered.output[many] - 1)
+    figures: dict[str, Estimate] = {}
+    for name, values, described in (
+        ("ttft", answered.first_s - answered.scheduled_s, "f - s"),
         ("tpot", tpot, "(e - f) / (n - 1)"),
-        ("latency", some.end_s - some.scheduled_s, "e - s"),
+        ("latency", answered.end_s - answered.scheduled_s, "e - s"),
     ):
         if lost:
             why = f"{lost} requests failed; MLPerf counts no run with errors"
             void = Estimate.absent(MILLISECONDS, why)
-            found[f"mlperf.{name}_p99_ms"] = void
+            figures[f"mlperf.{name}_p99_ms"] = void
             continue
-        found[f"mlperf.{name}_p99_ms"] = by_rank(values, 0.99, said)
-    latency = some.end_s - some.scheduled_s
+        figures[f"mlperf.{name}_p99_ms"] = by_rank(values, 0.99, described)
+    latency = answered.end_s - answered.scheduled_s
     why = f"{lost} requests failed; MLPerf counts no run with errors" if lost else _ONE_STREAM
     none = Estimate.absent(MILLISECONDS, why)
     estimated = early_stopping(latency, 0.99, "e - s") if single_stream and not lost else none
-    return found | {"mlperf.early_stopping_latency_p99_ms": estimated}
+    return figures | {"mlperf.early_stopping_latency_p99_ms": estimated}
 
 
-def _genai_bench(some: _Answered) -> dict[str, Estimate]:
+def _genai_bench(answered: _Answered) -> dict[str, Estimate]:
     """An answer ends where its loop does: at the last event, of usage or the end, and not with the last token."""
-    many = some.output > 1
-    tpot = (some.end_s - some.first_s)[many] / (some.output[many] - 1)
-    found: dict[str, Estimate] = {}
-    for name, values, said in (
-        ("ttft", some.ttft_s, "f - a"),
+    many = answered.output > 1
+    tpot = (answered.end_s - answered.first_s)[many] / (answered.output[many] - 1)
+    figures: dict[str, Estimate] = {}
+    for name, values, described in (
+        ("ttft", answered.ttft_s, "f - a"),
         ("tpot", tpot, "(e - f) / (n - 1)"),
-        ("e2e_latency", some.end_s - some.sent_s, "e - a"),
+        ("e2e_latency", answered.end_s - answered.sent_s, "e - a"),
     ):
-        found[f"genai_bench.{name}_mean"] = mean(values, said, SECONDS)
-        found[f"genai_bench.{name}_p99"] = by_numpy(values, 99, said, SECONDS)
+        figures[f"genai_bench.{name}_mean"] = mean(values, described, SECONDS)
+        figures[f"genai_bench.{name}_p99"] = by_numpy(values, 99, described, SECONDS)
     speed = 1 / tpot[tpot > 0]
-    found["genai_bench.output_inference_speed_mean"] = mean(speed, "1 / TPOT, mean over requests", TOKENS_PER_S)
-    return found
+    figures["genai_bench.output_inference_speed_mean"] = mean(speed, "1 / TPOT, mean over requests", TOKENS_PER_S)
+    return figures
 
 
-def _inference_perf(some: _Answered) -> dict[str, Estimate]:
+def _inference_perf(answered: _Answered) -> dict[str, Estimate]:
     """Tokens that share a chunk have gaps of 0 between them."""
-    gaps_s = np.concatenate([some.gaps_s, np.zeros(some.merged)])
-    found: dict[str, Estimate] = {}
-    for name, values, said in (
-        ("time_to_first_token", some.ttft_s, "f - a"),
-        ("time_per_output_token", some.tpot_s, "(l - f) / (n - 1)"),
-        ("normalized_time_per_output_token", (some.end_s - some.sent_s) / np.maximum(1, some.output), "(e - a) / n"),
+    gaps_s = np.concatenate([answered.gaps_s, np.zeros(answered.merged)])
+    figures: dict[str, Estimate] = {}
+    for name, values, described in (
+        ("time_to_first_token", answered.ttft_s, "f - a"),
+        ("time_per_output_token", answered.tpot_s, "(l - f) / (n - 1)"),
+        (
+            "normalized_time_per_output_token",
+            (answered.end_s - answered.sent_s) / np.maximum(1, answered.output),
+            "(e - a) / n",
+        ),
         ("inter_token_latency", gaps_s, "gaps between tokens, 0 within a chunk, pooled"),
-        ("request_latency", some.end_s - some.sent_s, "e - a"),
+        ("request_latency", answered.end_s - answered.sent_s, "e - a"),
     ):
-        found[f"inference_perf.{name}_mean"] = mean(values, said, SECONDS)
-        found[f"inference_perf.{name}_p99"] = by_numpy(values, 99, said, SECONDS)
-    return found
+        figures[f"inference_perf.{name}_mean"] = mean(values, described, SECONDS)
+        figures[f"inference_perf.{name}_p99"] = by_numpy(values, 99, described, SECONDS)
+    return figures
 
 
 def _answered(requests: Requests) -> _Answered:

@@ -108,17 +108,17 @@ def _verdicts(history: Sequence[Trial]) -> dict[float, Standing]:
 
 def _bracket(rates: dict[float, Standing]) -> tuple[float | None, float | None]:
     """The lowest failing rate, and the highest passing one below it."""
-    high = min((rate for rate, found in rates.items() if found == "fail"), default=None)
-    passing = (rate for rate, found in rates.items() if found == "pass" and (high is None or rate < high))
+    high = min((rate for rate, standing in rates.items() if standing == "fail"), default=None)
+    passing = (rate for rate, standing in rates.items() if standing == "pass" and (high is None or rate < high))
     return max(passing, default=None), high
 
 
 def _to_repeat(history: Sequence[Trial], rates: dict[float, Standing], rule: SearchRule) -> float | None:
     """A rate to measure once more: one that is unclear, or a failure below a pass, which a noisy run may be."""
     counts = {rate: sum(trial.rate_per_s == rate for trial in history) for rate in rates}
-    best = max((rate for rate, found in rates.items() if found == "pass"), default=None)
-    for rate, found in rates.items():
-        doubtful = found == "inconclusive" or (found == "fail" and best is not None and rate < best)
+    best = max((rate for rate, standing in rates.items() if standing == "pass"), default=None)
+    for rate, standing in rates.items():
+        doubtful = standing == "inconclusive" or (standing == "fail" and best is not None and rate < best)
         if doubtful and counts[rate] < rule.tries:
             return rate
     return None

@@ -37,28 +37,28 @@ def judged(
         return "invalid", summary.verdict.reason, {}
     if label == "overload":
         return "fail", _labelled(summary), own
-    valid = [one for one in before if one.verdict not in ("invalid", "failed")]
-    shares = pooled([*(one.shares for one in valid if one.shares), own])
+    valid = [earlier for earlier in before if earlier.verdict not in ("invalid", "failed")]
+    shares = pooled([*(earlier.shares for earlier in valid if earlier.shares), own])
     verdict = standing(shares, slo, 1 - (1 - CONFIDENCE) / (_NEAR_LIMIT * search.tries))
     if verdict == "pass" and label in _NO_PASS:
         return "inconclusive", _labelled(summary), own
     why = _within(shares, slo, len(valid) + 1)
-    if verdict == "pass" and any(one.label == "overload" for one in valid):
+    if verdict == "pass" and any(earlier.label == "overload" for earlier in valid):
         return "inconclusive", Finding("overload-before", "notes", because=(why,)), own
     return verdict, why, own
 
 
 def pooled(runs: Sequence[Mapping[str, tuple[float, int]]]) -> dict[str, Estimate]:
     """The shares of several runs as one, under their metrics' ids: hits and independent requests are summed."""
-    found = {}
+    shares = {}
     for name in dict.fromkeys(name for run in runs for name in run):
         known = [run[name] for run in runs if name in run]
         n = sum(count for _, count in known)
         value = sum(share * count for share, count in known) / n
         low, high = binomial_bounds(value, n, CONFIDENCE)
         low, high = min(low, value), max(high, value)
-        found[f"{name}_within"] = Estimate(value, RATIO, "runs as one", "derived", low, high, CONFIDENCE, n)
-    return found
+        shares[f"{name}_within"] = Estimate(value, RATIO, "runs as one", "derived", low, high, CONFIDENCE, n)
+    return shares
 
 
 def rule_of(search: Search) -> SearchRule:
@@ -75,8 +75,8 @@ def next_value(tried: Sequence[Tried], search: Search) -> float | Done:
     if isinstance(ask, Done):
         return ask
     value = search.rounded(ask)
-    seen = {one.value for one in tried}
-    if value in seen and ask not in seen:  # no value lies between two neighbours: they are as narrow as can be
+    measured = {trial.value for trial in tried}
+    if value in measured and ask not in measured:  # no value lies between two neighbours: they are as narrow as can be
         at_last = replace(rule, width=math.inf)
         done = next_rate(history, at_last)
         return done if isinstance(done, Done) else so_far(tried, search)
@@ -101,18 +101,23 @@ def answer(done: Done, search: Search, code: str = "", **numbers: float | str) -
 
 def _history(tried: Sequence[Tried]) -> list[Trial]:
     """What the rule is told: each value's last verdict, which rests on all its runs. An invalid client says none."""
-    last = {one.value: place for place, one in enumerate(tried) if one.verdict not in ("invalid", "failed")}
-    said: dict[TrialVerdict, Standing] = {"pass": "pass", "fail": "fail"}
+    last = {trial.value: place for place, trial in enumerate(tried) if trial.verdict not in ("invalid", "failed")}
+    standings: dict[TrialVerdict, Standing] = {"pass": "pass", "fail": "fail"}
     return [
-        Trial(one.value, said.get(one.verdict, "inconclusive") if last.get(one.value) == place else "inconclusive")
-        for place, one in enumerate(tried)
+        Trial(
+            trial.value,
+            standings.get(trial.verdict, "inconclusive") if last.get(trial.value) == place else "inconclusive",
+        )
+        for place, trial in enumerate(tried)
     ]
 
 
 def _known(metrics: Mapping[str, Estimate], slo: Slo) -> dict[str, tuple[float, int]]:
     """The share within each limit, and how many independent requests it rests on."""
-    found = {name: metrics.get(f"{name}_within") for name in slo.limits()}
-    return {name: (one.value, one.n) for name, one in found.items() if one and one.value is not None and one.n}
+    shares = {name: metrics.get(f"{name}_within") for name in slo.limits()}
+    return {
+        name: (share.value, share.n) for name, share in shares.items() if share and share.value is not None and share.n
+    }
 
 
 def _labelled(summary: Summary) -> Finding:

@@ -42,14 +42,14 @@ class _Seen:
 
 def agreement(rows: ServerRows, requests: Requests) -> ServerAgreement:
     """The server's figures over the client's: 1 where they agree."""
-    found = {
+    compared = {
         "server_tokens_agreement": _tokens(rows, requests),
         "server_requests_agreement": _requests(rows, requests),
         "server_ttft_agreement": _first_tokens(rows, requests),
     }
     return ServerAgreement(
-        {name: estimate for name, (estimate, _) in found.items()},
-        tuple(note for _, note in found.values() if note),
+        {name: estimate for name, (estimate, _) in compared.items()},
+        tuple(note for _, note in compared.values() if note),
     )
 
 
@@ -68,11 +68,11 @@ def _tokens(rows: ServerRows, requests: Requests) -> tuple[Estimate, Finding | N
     why = rows.why_not("generation_tokens")
     if why is not None:
         return Estimate.absent(RATIO, why), None
-    seen = _seen(rows, requests, "generation_tokens")
+    counted = _seen(rows, requests, "generation_tokens")
     server = float(rows.steps("generation_tokens")[0].sum())
-    client = float(requests.output_tokens[seen.inside].sum())
+    client = float(requests.output_tokens[counted.inside].sum())
     asked = np.fmax(requests.output_tokens, np.nan_to_num(requests.asked_tokens))
-    unclear = float(asked[seen.unclear].sum())
+    unclear = float(asked[counted.unclear].sum())
     return _compared("server_tokens_agreement", "generated tokens", server, client, unclear)
 
 
@@ -80,9 +80,9 @@ def _requests(rows: ServerRows, requests: Requests) -> tuple[Estimate, Finding |
     why = rows.why_not("finished")
     if why is not None:
         return Estimate.absent(RATIO, why), None
-    seen = _seen(rows, requests, "finished")
-    server, client = float(rows.steps("finished")[0].sum()), float(seen.answered.sum())
-    return _compared("server_requests_agreement", "finished requests", server, client, float(seen.unclear.sum()))
+    counted = _seen(rows, requests, "finished")
+    server, client = float(rows.steps("finished")[0].sum()), float(counted.answered.sum())
+    return _compared("server_requests_agreement", "finished requests", server, client, float(counted.unclear.sum()))
 
 
 def _compared(id: str, what: str, server: float, client: float, unclear: float) -> tuple[Estimate, Finding | None]:

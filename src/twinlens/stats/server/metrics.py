@@ -63,7 +63,7 @@ def server_figures(
     inside = rows.within(window.begin_ns, window.end_ns)
     agreed = agreement(rows, requests)
     metrics = (
-        {key: found for name, unit in _GAUGES for key, found in _levels(inside, name, unit).items()}
+        {key: estimate for name, unit in _GAUGES for key, estimate in _levels(inside, name, unit).items()}
         | {"server_preemptions": _count(inside, "preemptions", "preemptions")}
         | {name: _ratio(inside, *of) for name, of in _RATIOS.items()}
         | {"batching_efficiency": _batching(inside, slots)}
@@ -85,23 +85,23 @@ def _levels(rows: ServerRows, name: str, unit: str) -> dict[str, Estimate]:
     if not values.size:
         why = "the server does not say it" if len(rows) else "there is no reading inside the window"
         return {mean: Estimate.absent(unit, why), largest: Estimate.absent(unit, why)}
-    found = mean_interval(values, unit=unit, method_suffix=", readings of the metrics page")
-    if found.low is not None:
-        found = replace(found, low=max(0.0, found.low))
+    mean_level = mean_interval(values, unit=unit, method_suffix=", readings of the metrics page")
+    if mean_level.low is not None:
+        mean_level = replace(mean_level, low=max(0.0, mean_level.low))
     method = f"the largest of {values.size} readings; a shorter peak can lie between two"
-    return {mean: found, largest: Estimate(float(values.max()), unit, method, "measured", n=values.size)}
+    return {mean: mean_level, largest: Estimate(float(values.max()), unit, method, "measured", n=values.size)}
 
 
-def _count(rows: ServerRows, name: str, what: str) -> Estimate:
+def _count(rows: ServerRows, name: str, counted: str) -> Estimate:
     why = rows.why_not(name)
     if why is not None:
         return Estimate.absent(COUNT, why)
     steps = rows.steps(name)[0]
-    method = f"{what} from the first to the last reading inside the window"
+    method = f"{counted} from the first to the last reading inside the window"
     return Estimate(float(steps.sum()), COUNT, method, "measured", n=steps.size)
 
 
-def _ratio(rows: ServerRows, above: str, below: str, unit: str, what: str, nothing: str) -> Estimate:
+def _ratio(rows: ServerRows, above: str, below: str, unit: str, named: str, nothing: str) -> Estimate:
     """A ratio of two counters' differences, with the interval of a ratio over the times between readings."""
     why = rows.why_not(above, below)
     if why is not None:
@@ -111,7 +111,7 @@ def _ratio(rows: ServerRows, above: str, below: str, unit: str, what: str, nothi
         return Estimate.absent(unit, nothing)
     # The denominator takes the place of time: a rate per unit of it is the ratio, and its interval the ratio's.
     clock = np.concatenate([[0], np.cumsum(lower * 1e9)]).astype(np.int64)
-    name = f"{what}, differences over {lower.size} times between readings"
+    name = f"{named}, differences over {lower.size} times between readings"
     return rate_interval(np.maximum(upper, 0.0), clock[:-1], clock[1:], unit=unit, name=name)
 
 
@@ -121,8 +121,8 @@ def _batching(rows: ServerRows, slots: int | None) -> Estimate:
         return Estimate.absent(RATIO, _SPECULATES)
     told = rows.known("slots")
     places = slots or (int(told[-1]) if told.size else None)
-    what = ("generation_tokens", "iterations", RATIO, "generated tokens / steps", "the engine made no step")
-    per_step = _ratio(rows, *what)
+    counters = ("generation_tokens", "iterations", RATIO, "generated tokens / steps", "the engine made no step")
+    per_step = _ratio(rows, *counters)
     if per_step.value is not None and not places:
         return Estimate.absent(RATIO, _NO_SLOTS)
     return scaled(per_step, 1 / (places or 1), RATIO, f"per slot, of {places}", "measured")
@@ -130,15 +130,15 @@ def _batching(rows: ServerRows, slots: int | None) -> Estimate:
 
 def _lost(samples: pa.Table, rows: ServerRows, reading: ServerReading) -> list[Finding]:
     """Findings on readings that failed, and on a server that was started again."""
-    found = []
+    findings = []
     failed = samples.num_rows - len(rows)
     if failed:
         last = samples.column("error").drop_null()[-1].as_py()
         numbers = {"failed": failed, "readings": samples.num_rows, "last": last}
-        found.append(Finding("server-readings-failed", "notes", "", numbers))
+        findings.append(Finding("server-readings-failed", "notes", "", numbers))
     if len(rows.restarts_ns):
         moments = [moment / 1e9 for moment in rows.restarts_ns]
-        found.append(Finding("server-restarted", "notes", "", {"seen_s": moments}))
+        findings.append(Finding("server-restarted", "notes", "", {"seen_s": moments}))
     if reading.reason:
-        found.append(Finding("server-read-no-further", "notes", "", {"reason": reading.reason}))
-    return found
+        findings.append(Finding("server-read-no-further", "notes", "", {"reason": reading.reason}))
+    return findings

@@ -78,11 +78,11 @@ class ServerRows:
 
 
 def _restarts(time_ns: np.ndarray, columns: dict[str, np.ndarray]) -> np.ndarray:
-    found: set[int] = set()
+    restarts: set[int] = set()
     for name in COUNTERS:
         values = columns.get(name, np.empty(0))
         known = ~np.isnan(values)
         numbers = values[known]
         fell = np.diff(numbers) < -_ROUNDING * np.abs(numbers[:-1])
-        found |= set(time_ns[known][1:][fell].tolist())
-    return np.array(sorted(found), dtype=np.int64)
+        restarts |= set(time_ns[known][1:][fell].tolist())
+    return np.array(sorted(restarts), dtype=np.int64)

@@ -104,19 +104,19 @@ def standing(metrics: Mapping[str, Estimate], slo: Slo, level: float = 0.95) -> 
     every request was good passes where they are enough: a burst that it did not see is in no verdict on it.
     """
     bounds = [_bounds_at(metrics.get(f"{name}_within"), level) for name in slo.limits()]
-    if any(found is not None and found[1] < slo.quantile for found in bounds):
+    if any(interval is not None and interval[1] < slo.quantile for interval in bounds):
         return "fail"
-    if all(found is not None and found[0] >= slo.quantile for found in bounds):
+    if all(interval is not None and interval[0] >= slo.quantile for interval in bounds):
         return "pass"
     return "inconclusive"
 
 
-def _bounds_at(found: Estimate | None, level: float) -> tuple[float, float] | None:
+def _bounds_at(share: Estimate | None, level: float) -> tuple[float, float] | None:
     """A share's bounds at another level than its own, from its number of independent requests."""
-    if found is None or found.value is None:
+    if share is None or share.value is None:
         return None
-    stated = found.low is not None and found.high is not None and found.level == level
-    return (found.low, found.high) if stated else binomial_bounds(found.value, found.n or 1, level)  # type: ignore[return-value]
+    stated = share.low is not None and share.high is not None and share.level == level
+    return (share.low, share.high) if stated else binomial_bounds(share.value, share.n or 1, level)  # type: ignore[return-value]
 
 
 def _together(times: np.ndarray) -> float:

@@ -86,12 +86,12 @@ def gaps_s(requests: Requests, rows: np.ndarray) -> np.ndarray:
     begin = np.cumsum(real + lost) - (real + lost)
     place = np.arange(owner.size) - begin[owner]
     is_real = place < real[owner]
-    found = np.full(owner.size, np.inf)
-    at = requests.offsets[:-1][rows][owner[is_real]] + place[is_real]
-    found[is_real] = (requests.chunk_ns[at + 1] - requests.chunk_ns[at]) / 1e9
+    gaps = np.full(owner.size, np.inf)
+    chunk = requests.offsets[:-1][rows][owner[is_real]] + place[is_real]
+    gaps[is_real] = (requests.chunk_ns[chunk + 1] - requests.chunk_ns[chunk]) / 1e9
     ended_ns = requests.end_ns[rows][owner]
-    ended_ns[is_real] = requests.chunk_ns[at + 1]
-    return np.asarray(found[np.argsort(ended_ns, kind="stable")])
+    ended_ns[is_real] = requests.chunk_ns[chunk + 1]
+    return np.asarray(gaps[np.argsort(ended_ns, kind="stable")])
 
 
 def decoding(requests: Requests, rows: np.ndarray, gaps: np.ndarray) -> int:

@@ -38,15 +38,15 @@ def serving_metrics(
     requests: Requests, window: Window | None, slo: Slo | None, facts: Facts | None, devices: int | None = None
 ) -> dict[str, Estimate]:
     """All metrics of a served run. `devices`: accelerators that served it, None where that is not known."""
-    found = dict(memory(facts.memory)) if facts else {}
+    metrics = dict(memory(facts.memory)) if facts else {}
     if window is None:
-        return found
+        return metrics
     rows = window.rows
     times, shared = latency(requests, rows), overlap(requests, window)
     if not requests.output_tokens.any():  # images: nothing to stream
-        return found | _rates(requests, window, shared) | _latencies(times, shared, tokens=False) | _lags(times)
+        return metrics | _rates(requests, window, shared) | _latencies(times, shared, tokens=False) | _lags(times)
     return (
-        found
+        metrics
         | _rates(requests, window, shared)
         | _token_rates(requests, window, devices)
         | _latencies(times, shared, tokens=True)
@@ -59,17 +59,17 @@ def serving_metrics(
 
 def _latencies(times: Latency, shared: Overlap, *, tokens: bool) -> dict[str, Estimate]:
     e2e = {"e2e_latency_s": times.e2e_s, "e2e_from_send_s": times.e2e_from_send_s}
-    found = _each(e2e, shared)
+    metrics = _each(e2e, shared)
     if not tokens:
-        return found
+        return metrics
     many = ~np.isnan(times.tpot_s)
-    found |= _each({"ttft_s": times.ttft_s, "ttft_from_send_s": times.ttft_from_send_s}, shared)
+    metrics |= _each({"ttft_s": times.ttft_s, "ttft_from_send_s": times.ttft_from_send_s}, shared)
     if not times.ok[many].any():
-        return found | _absent("tpot_s", _ALL, "no answer has more than one token")
-    found |= _each({"tpot_s": times.tpot_s[many]}, shared)
-    return found | {
-        "tokens_per_s_per_request": inverse(found["tpot_s_p50"], 1.0, TOKENS_PER_S, "1 / median TPOT"),
-        "slow_tokens_per_s_per_request": inverse(found["tpot_s_p90"], 1.0, TOKENS_PER_S, "1 / p90 TPOT"),
+        return metrics | _absent("tpot_s", _ALL, "no answer has more than one token")
+    metrics |= _each({"tpot_s": times.tpot_s[many]}, shared)
+    return metrics | {
+        "tokens_per_s_per_request": inverse(metrics["tpot_s_p50"], 1.0, TOKENS_PER_S, "1 / median TPOT"),
+        "slow_tokens_per_s_per_request": inverse(metrics["tpot_s_p90"], 1.0, TOKENS_PER_S, "1 / p90 TPOT"),
     }
 
 
@@ -84,17 +84,17 @@ def _gaps(requests: Requests, rows: np.ndarray, shared: Overlap) -> dict[str, Es
         reason = "no answer has more than one chunk"
         return _absent("itl_s", _ALL, why or reason) | _absent("icl_s", _ALL, reason)
     steps = replace(shared, together=decoding(requests, rows, gaps))
-    found = {f"{kind}_s_{q}": _quantile(gaps, q, steps, "gaps") for q in _ALL}
+    metrics = {f"{kind}_s_{q}": _quantile(gaps, q, steps, "gaps") for q in _ALL}
     if kind == "icl":
-        return found | _absent("itl_s", _ALL, f"{why}; see ICL")
-    return found
+        return metrics | _absent("itl_s", _ALL, f"{why}; see ICL")
+    return metrics
 
 
 def _lags(times: Latency) -> dict[str, Estimate]:
     """What lies between intended and sent, and which part of it was policy. The client may be early by a clock tick."""
-    found = _known("schedule_lag_s", times.lag_s, "nothing was sent")
-    found |= _known("client_lag_s", times.client_s, "nothing was sent")
-    return found | _known("hold_s", times.held_s, _NO_POLICY)
+    metrics = _known("schedule_lag_s", times.lag_s, "nothing was sent")
+    metrics |= _known("client_lag_s", times.client_s, "nothing was sent")
+    return metrics | _known("hold_s", times.held_s, _NO_POLICY)
 
 
 def _known(name: str, values: np.ndarray, why_not: str) -> dict[str, Estimate]:
@@ -108,24 +108,24 @@ def _rates(requests: Requests, window: Window, shared: Overlap) -> dict[str, Est
     """Requests due, requests answered, the share that failed, and how many were under way at once."""
     rows = window.rows
     failed = requests.outcome[rows] != "ok"
-    found = {
+    metrics = {
         "failed_share": share(failed, "requests not answered in full / all requests of the window"),
         "offered_requests_per_s": _offered(requests.intended_ns[rows], window),
     }
     if window.end_ns <= window.begin_ns:
         why = "the window has no length"
-        return found | {
+        return metrics | {
             "requests_per_s": Estimate.absent(REQUESTS_PER_S, why),
             "mean_in_flight": Estimate.absent(COUNT, why),
         }
     edges = _edges(window)
     ended_ns = requests.end_ns[requests.outcome == "ok"]
     answers = _amount_in(ended_ns, np.ones(ended_ns.size), edges)
-    seen = int(answers.sum())
+    answered = int(answers.sum())
     level = in_flight(requests.intended_ns, requests.end_ns, edges)
     suffix = "; intended and not yet ended, over time"
-    return found | {
-        "requests_per_s": _flow(answers, edges, REQUESTS_PER_S, "answers that ended in the window", seen),
+    return metrics | {
+        "requests_per_s": _flow(answers, edges, REQUESTS_PER_S, "answers that ended in the window", answered),
         "mean_in_flight": _not_negative(
             mean_interval(level, unit=COUNT, method_suffix=suffix, seen=rows.size, why_not=shared.why_not)
         ),
@@ -138,30 +138,30 @@ def _token_rates(requests: Requests, window: Window, devices: int | None) -> dic
     if window.end_ns <= window.begin_ns:
         return {name: Estimate.absent(TOKENS_PER_S, "the window has no length") for name in names}
     edges = _edges(window)
-    heard = (requests.outcome == "ok") & (np.diff(requests.offsets) > 0)
-    first_ns = requests.chunk_ns[requests.offsets[:-1][heard]]
-    put_out = _tokens_in(requests, heard, edges)
-    seen = int(((first_ns >= window.begin_ns) & (first_ns <= window.end_ns)).sum())
-    both = put_out + _amount_in(first_ns, requests.input_tokens[heard], edges)
-    output = _flow(put_out, edges, TOKENS_PER_S, "tokens of answered requests that came in the window", seen)
-    total = _flow(both, edges, TOKENS_PER_S, "output tokens, and input tokens at the moment of the first one", seen)
-    found = dict(zip(names, (output, total), strict=True))
+    streamed = (requests.outcome == "ok") & (np.diff(requests.offsets) > 0)
+    first_ns = requests.chunk_ns[requests.offsets[:-1][streamed]]
+    put_out = _tokens_in(requests, streamed, edges)
+    answered = int(((first_ns >= window.begin_ns) & (first_ns <= window.end_ns)).sum())
+    both = put_out + _amount_in(first_ns, requests.input_tokens[streamed], edges)
+    output = _flow(put_out, edges, TOKENS_PER_S, "tokens of answered requests that came in the window", answered)
+    total = _flow(both, edges, TOKENS_PER_S, "output tokens, and input tokens at the moment of the first one", answered)
+    rates = dict(zip(names, (output, total), strict=True))
     if devices is None:
         why = "how many devices served it is not known"
-        return found | {f"{name}_per_device": Estimate.absent(TOKENS_PER_S, why) for name in names}
+        return rates | {f"{name}_per_device": Estimate.absent(TOKENS_PER_S, why) for name in names}
     word = f"rate / {devices} device{'s' if devices > 1 else ''}"
-    return found | {
-        f"{name}_per_device": scaled(rate, 1 / devices, TOKENS_PER_S, word, "measured") for name, rate in found.items()
+    return rates | {
+        f"{name}_per_device": scaled(rate, 1 / devices, TOKENS_PER_S, word, "measured") for name, rate in rates.items()
     }
 
 
-def _tokens_in(requests: Requests, heard: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Output tokens of the rows `heard` [rows] in each interval of `edges` [k + 1]. Shape: (k,).
+def _tokens_in(requests: Requests, counted: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Output tokens of the rows `counted` [rows] in each interval of `edges` [k + 1]. Shape: (k,).
 
     Chunks say how tokens are spread over an answer, the server's usage how many there were. Some rows at a time: a
     million answers are a gigabyte of chunks, and only their sums are wanted.
     """
-    found = np.zeros(len(edges) - 1)
+    tokens_in = np.zeros(len(edges) - 1)
     offsets, rows = requests.offsets, len(requests)
     step = max(1, int(_CHUNKS_AT_ONCE * rows / max(1, requests.chunk_ns.size)))
     for begin in range(0, rows, step):
@@ -170,10 +170,10 @@ def _tokens_in(requests: Requests, heard: np.ndarray, edges: np.ndarray) -> np.n
         tokens = requests.chunk_tokens[part].astype(np.float64)
         row = np.repeat(np.arange(end - begin), np.diff(offsets[begin : end + 1]))
         carried = np.bincount(row, tokens, end - begin)
-        real = np.where(heard[begin:end], requests.output_tokens[begin:end], 0)
+        real = np.where(counted[begin:end], requests.output_tokens[begin:end], 0)
         scale = np.divide(real, carried, out=np.zeros(end - begin), where=carried > 0)
-        found += _amount_in(requests.chunk_ns[part], tokens * scale[row], edges)
-    return found
+        tokens_in += _amount_in(requests.chunk_ns[part], tokens * scale[row], edges)
+    return tokens_in
 
 
 def _amount_in(times_ns: np.ndarray, weights: np.ndarray, edges: np.ndarray) -> np.ndarray:

@@ -29,16 +29,16 @@ def waits(requests: Requests, rows: np.ndarray, point: Point, shared: Overlap = 
     if point.admission is None or not wanted.any():
         return {}
     parts = _parts(requests, known, point)
-    found: dict[str, Estimate] = {}
+    metrics: dict[str, Estimate] = {}
     suffix = "; requests of the window, in order of release"
     for name, part_ns in zip(WAITS, (parts.queued_ns, parts.blocked_ns, parts.gathering_ns), strict=True):
         values = np.maximum(part_ns[wanted], 0) / 1e9
         mean = mean_interval(values, unit=SECONDS, method_suffix=suffix, why_not=shared.why_not)
-        found[f"{name}_mean"] = mean if mean.low is None else replace(mean, low=max(0.0, mean.low))
-        found[f"{name}_p99"] = censored_quantile(
+        metrics[f"{name}_mean"] = mean if mean.low is None else replace(mean, low=max(0.0, mean.low))
+        metrics[f"{name}_p99"] = censored_quantile(
             values, 0.99, unit=SECONDS, what="requests", together=shared.together, why_not=shared.why_not
         )
-    return found
+    return metrics
 
 
 def _parts(requests: Requests, known: np.ndarray, point: Point) -> Held:

@@ -114,13 +114,13 @@ def _fill_rows(requests: Requests, order: np.ndarray) -> int | None:
 
 def _steady(requests: Requests, order: np.ndarray, fill: int, rule: SteadyRule) -> Window:
     """Levels of latency per output token over the answered requests, judged as row times are."""
-    at = np.flatnonzero(requests.outcome[order] == "ok")
-    if at.size < max(2, rule.min_rows):
-        numbers = {"answered": at.size, "requests": len(order), "fewest": rule.min_rows}
+    answered = np.flatnonzero(requests.outcome[order] == "ok")
+    if answered.size < max(2, rule.min_rows):
+        numbers = {"answered": answered.size, "requests": len(order), "fewest": rule.min_rows}
         return _window(requests, order, 0, "too short", Finding("few-answers", "disqualifies", "", numbers))
-    size = -(-at.size // _POINTS)
-    heads = at[::size]
-    per_token = _stay_per_token(requests, order[at], size)
+    size = -(-answered.size // _POINTS)
+    heads = answered[::size]
+    per_token = _stay_per_token(requests, order[answered], size)
     times = requests.intended_ns[order[heads]]
     spans_s = np.maximum(np.diff(times, append=requests.intended_ns[order[-1]]) / 1e9, 1e-9)
     early = np.flatnonzero(heads < fill)
@@ -137,14 +137,14 @@ def _steady(requests: Requests, order: np.ndarray, fill: int, rule: SteadyRule) 
     )
     # What a stall costs shows in the mean latency, in which each request counts once.
     even = np.ones_like(per_token)
-    found = segment(spans_s, work=spans_s / per_token, tagged_rows=early, rule=serving, weight=even)
+    levels = segment(spans_s, work=spans_s / per_token, tagged_rows=early, rule=serving, weight=even)
     # From the first request, unless what was answered there was warm-up: a failure alone never ends one.
-    first = int(heads[found.steady_begin]) if 0 < found.steady_begin < heads.size else 0
-    failed = first - int(np.searchsorted(at, first))
-    reason = _of_requests(found.reason, size, {"before": first, "failed_before": failed} if failed else {})
-    window = _window(requests, order, first, found.label, reason)
-    disturbed = _in_positions(requests, order, np.append(heads, len(order)), found.disturbed)
-    return replace(window, disturbed=disturbed, least_visible_change=found.least_visible_change)
+    first = int(heads[levels.steady_begin]) if 0 < levels.steady_begin < heads.size else 0
+    failed = first - int(np.searchsorted(answered, first))
+    reason = _of_requests(levels.reason, size, {"before": first, "failed_before": failed} if failed else {})
+    window = _window(requests, order, first, levels.label, reason)
+    disturbed = _in_positions(requests, order, np.append(heads, len(order)), levels.disturbed)
+    return replace(window, disturbed=disturbed, least_visible_change=levels.least_visible_change)
 
 
 def _in_positions(requests: Requests, order: np.ndarray, edges: np.ndarray, disturbed: Disturbed) -> Disturbed:
@@ -155,8 +155,8 @@ def _in_positions(requests: Requests, order: np.ndarray, edges: np.ndarray, dist
         return float(requests.intended_ns[rows[0]]) / 1e9, float(requests.end_ns[rows].max()) / 1e9
 
     moved = tuple(
-        replace(one, begin_row=int(edges[one.begin_row]), end_row=int(edges[one.end_row]))
-        for one in disturbed.stretches
+        replace(stretch, begin_row=int(edges[stretch.begin_row]), end_row=int(edges[stretch.end_row]))
+        for stretch in disturbed.stretches
     )
     return replace(disturbed, stretches=moved).placed(times_s)
 

@@ -86,10 +86,10 @@ class Summary:
     machine: Machine | None = None
 
     def __repr__(self) -> str:
-        known = sum(one.value is not None for one in self.metrics.values())
+        known = sum(estimate.value is not None for estimate in self.metrics.values())
         ranked = "ranked" if self.ranked else "not ranked"
-        what = f"{self.lens}, {self.model}, {self.label} ({ranked})"
-        return in_one_line(f"<Summary {self.run}: {what}, {known} of {len(self.metrics)} metrics measured>")
+        described = f"{self.lens}, {self.model}, {self.label} ({ranked})"
+        return in_one_line(f"<Summary {self.run}: {described}, {known} of {len(self.metrics)} metrics measured>")
 
     @property
     def ranked(self) -> bool:
@@ -99,7 +99,7 @@ class Summary:
     @property
     def disqualified(self) -> tuple[Finding, ...]:
         """The findings that keep it from being ranked, whether it was steady or not."""
-        return tuple(one for one in self.findings if one.severity == "disqualifies")
+        return tuple(finding for finding in self.findings if finding.severity == "disqualifies")
 
     @property
     def label(self) -> str:
@@ -137,17 +137,17 @@ class Group:
         return " / ".join(labels) if same else "inconsistent"
 
 
-def mean_of_attempts(one: Group, name: str) -> Estimate | None:
+def mean_of_attempts(group: Group, name: str) -> Estimate | None:
     """A metric's mean over all finished attempts, those that were taken again included; None where none was.
 
     Runs of a ranked group are those that others left alone, so its rate is above that of the machine as it was.
     """
-    found = [run.metrics[name] for run in (*one.runs, *one.retaken) if name in run.metrics]
-    values = [each.value for each in found if each.value is not None]
-    if not one.retaken or not values:
+    estimates = [run.metrics[name] for run in (*group.runs, *group.retaken) if name in run.metrics]
+    values = [each.value for each in estimates if each.value is not None]
+    if not group.retaken or not values:
         return None
     method = f"mean of {len(values)} attempts, those taken again included; no interval: they are no sample of runs"
-    return Estimate(sum(values) / len(values), found[0].unit, method, "derived", n=len(values))
+    return Estimate(sum(values) / len(values), estimates[0].unit, method, "derived", n=len(values))
 
 
 def group(summaries: Iterable[Summary]) -> tuple[Group, ...]:
@@ -174,11 +174,11 @@ def group(summaries: Iterable[Summary]) -> tuple[Group, ...]:
 
 def _tagged(groups: tuple[Group, ...]) -> tuple[Group, ...]:
     """The groups with letters of their machines, in order of appearance, if there is more than one."""
-    ids = list(dict.fromkeys(one.machine.id for one in groups if one.machine))
+    ids = list(dict.fromkeys(member.machine.id for member in groups if member.machine))
     if len(ids) < 2:
         return groups
     letters = {id: _LETTERS[place] if place < len(_LETTERS) else f"{place + 1}" for place, id in enumerate(ids)}
-    return tuple(replace(one, tag=letters[one.machine.id]) if one.machine else one for one in groups)
+    return tuple(replace(member, tag=letters[member.machine.id]) if member.machine else member for member in groups)
 
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -191,12 +191,12 @@ def once(summaries: Iterable[Summary]) -> tuple[tuple[Summary, ...], tuple[str, 
     """
     kept: dict[tuple[str, str, str], Summary] = {}
     again: list[str] = []
-    for one in summaries:
-        key = one.run, one.identity, one.machine.stack if one.machine else ""
+    for summary in summaries:
+        key = summary.run, summary.identity, summary.machine.stack if summary.machine else ""
         if key in kept:
-            again.append(one.run)
-        if key not in kept or (one.state == "finished" and kept[key].state != "finished"):
-            kept[key] = one
+            again.append(summary.run)
+        if key not in kept or (summary.state == "finished" and kept[key].state != "finished"):
+            kept[key] = summary
     return tuple(kept.values()), tuple(dict.fromkeys(again))
 
 
@@ -232,10 +232,10 @@ def _one(runs: list[Summary], retaken: tuple[Summary, ...] = ()) -> Group:
 def _together(name: str, runs: list[Summary]) -> Estimate:
     """One metric over runs; a run that does not have it at all counts as absent and is not left out."""
     unit = next(run.metrics[name].unit for run in runs if name in run.metrics)
-    found = [run.metrics.get(name) or Estimate.absent(unit, "not measured in that run") for run in runs]
+    estimates = [run.metrics.get(name) or Estimate.absent(unit, "not measured in that run") for run in runs]
     is_share = name in _AT_MOST_ONE or (name in METRICS and METRICS[name].group == "share")
     least, most = None if name in _SIGNED else 0.0, 1.0 if is_share else None
-    return over_runs(found, kind=_kind(name), least=least, most=most)
+    return over_runs(estimates, kind=_kind(name), least=least, most=most)
 
 
 def _kind(name: str) -> Kind:

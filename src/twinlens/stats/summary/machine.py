@@ -59,8 +59,8 @@ def precision_of(run: Run) -> str:
     asked = run.spec.point.precision
     if _attached(run) is None or asked != Point().precision:
         return asked
-    said = run.facts.executor.value("precision.weights") if run.facts else None
-    return asked if said in ("float32", "torch.float32", "fp32") else AS_SERVED.name
+    served_as = run.facts.executor.value("precision.weights") if run.facts else None
+    return asked if served_as in ("float32", "torch.float32", "fp32") else AS_SERVED.name
 
 
 def _attached(run: Run) -> str | None:

@@ -40,18 +40,18 @@ class Choice:
 
 def choose(groups: Sequence[Group], metric: str) -> Choice:
     """The best of points that differ only in how requests were held back. `metric`: a time, less is better."""
-    known = [one for one in groups if one.ranked and _value(one, metric) is not None]
-    left_out = tuple(one for one in groups if one not in known)
+    known = [group for group in groups if group.ranked and _value(group, metric) is not None]
+    left_out = tuple(group for group in groups if group not in known)
     if len(known) < 2:
         return Choice(metric, None, (), tuple(groups))
-    ordered = sorted(known, key=lambda one: _value(one, metric) or 0.0)
+    ordered = sorted(known, key=lambda group: _value(group, metric) or 0.0)
     best, *others = ordered
-    return Choice(metric, best, tuple(_against(best, one, metric) for one in others), left_out)
+    return Choice(metric, best, tuple(_against(best, group, metric) for group in others), left_out)
 
 
-def _value(one: Group, metric: str) -> float | None:
-    found = one.metrics.get(metric)
-    return None if found is None or found.value is None or not math.isfinite(found.value) else found.value
+def _value(group: Group, metric: str) -> float | None:
+    estimate = group.metrics.get(metric)
+    return None if estimate is None or estimate.value is None or not math.isfinite(estimate.value) else estimate.value
 
 
 def _against(best: Group, other: Group, metric: str) -> TailDifference:

@@ -114,7 +114,7 @@ def _on_clock(window: Window, requests: Requests) -> Window:
 
 
 def _verdict(window: Window, client: ClientVerdict | None) -> Verdict:
-    found = Verdict(
+    of_window = Verdict(
         label=window.label,
         ranked=window.ranked,
         reason=window.reason,
@@ -126,9 +126,9 @@ def _verdict(window: Window, client: ClientVerdict | None) -> Verdict:
         least_visible_change=window.least_visible_change,
     )
     if client is None or client.valid:
-        return found
+        return of_window
     # What the server did cannot be told from what the client did, so that comes first.
-    return replace(found, label="invalid", ranked=False, reason=client.limit)
+    return replace(of_window, label="invalid", ranked=False, reason=client.limit)
 
 
 def _client(

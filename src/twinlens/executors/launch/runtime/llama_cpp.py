@@ -43,11 +43,11 @@ def _facts(seen: ServerOutput) -> dict[str, Fact]:
         "serving.batching": declared("one at a time", "llama_cpp.server holds a lock over its one sequence"),
         "serving.max_sequences": declared(1, "llama_cpp.server holds a lock over its one sequence"),
     }
-    if found := _FILE_TYPE.search(seen.log):
-        facts["precision.weights"] = declared(_named(found[1]), "the log, file type")
-        facts["precision.detail"] = declared(found[1].strip(), "the log, file type")
-    if found := _CACHE.search(seen.log):
-        keys, values = _named(found[1]), _named(found[2])
+    if match := _FILE_TYPE.search(seen.log):
+        facts["precision.weights"] = declared(_named(match[1]), "the log, file type")
+        facts["precision.detail"] = declared(match[1].strip(), "the log, file type")
+    if match := _CACHE.search(seen.log):
+        keys, values = _named(match[1]), _named(match[2])
         facts["precision.kv"] = declared(
             keys if keys == values else f"{keys} keys, {values} values", "the log, KV cache"
         )

@@ -69,8 +69,8 @@ def _facts(seen: ServerOutput) -> dict[str, Fact]:
     page = seen.pages.get("/version")
     if isinstance(page, dict) and isinstance(page.get("version"), str):
         facts["software.runtime.version"] = declared(page["version"], "/version")
-    elif found := _VERSION.search(seen.log):
-        facts["software.runtime.version"] = declared(found[1], "the log")
+    elif match := _VERSION.search(seen.log):
+        facts["software.runtime.version"] = declared(match[1], "the log")
     return facts
 
 

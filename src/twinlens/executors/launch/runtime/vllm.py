@@ -100,11 +100,11 @@ def _speculation(config: Mapping[str, Any]) -> Any:
     nothing. The log has a word of the class only, and a page may have any number of nested settings."""
     if "speculative_config" not in config:
         return None
-    found = config["speculative_config"]
-    if isinstance(found, Mapping):
-        kept = {key: found[key] for key in _SPECULATION if isinstance(found.get(key), str | int)}
+    settings = config["speculative_config"]
+    if isinstance(settings, Mapping):
+        kept = {key: settings[key] for key in _SPECULATION if isinstance(settings.get(key), str | int)}
         return {key: Path(value).name if key == "model" else value for key, value in kept.items()} or "on"
-    return plain(found) or "none"
+    return plain(settings) or "none"
 
 
 WORDS = ServerWords(

@@ -137,10 +137,10 @@ def matrix_flop_per_s(format: str, device: str = "cpu", threads: int | None = No
                 call, kernel = product(format, size, size, size, device)
                 seconds = timed(call, device, budget_s / 4)
                 deadline = deadline or time.perf_counter() + budget_s
-                found = rate(flop, seconds, FLOP_PER_S, f"{kernel}, {size} squared, {place}")
-                seen.append(f"{size}: {(found.value or 0) / 1e9:.0f}")
-                if best is None or (found.value or 0) > (best.value or 0):
-                    best = found
+                measured = rate(flop, seconds, FLOP_PER_S, f"{kernel}, {size} squared, {place}")
+                seen.append(f"{size}: {(measured.value or 0) / 1e9:.0f}")
+                if best is None or (measured.value or 0) > (best.value or 0):
+                    best = measured
     except (Unsupported, RuntimeError, NotImplementedError) as error:
         if best is None:
             return Estimate.absent(FLOP_PER_S, first_line(error), f"matrix product {format}")
@@ -234,7 +234,7 @@ def ceilings_for(
         "copy_bytes_per_s": copy_bytes_per_s(device, threads, data),
         "read_bytes_per_s": read_bytes_per_s(device, threads, data),
         "matvec_bytes_per_s": by_layout[layout],
-        "matvec_best_bytes_per_s": max(by_layout.values(), key=lambda found: found.value or 0.0),
+        "matvec_best_bytes_per_s": max(by_layout.values(), key=lambda estimate: estimate.value or 0.0),
         "matrix_flop_per_s_at": matrix_flop_per_s_at(format, gemm_shapes, device, threads, 0.3),
     }
 
@@ -243,18 +243,18 @@ def all_ceilings(device: str = "cpu", threads: Sequence[int] | None = None) -> t
     """Every ceiling of this device, for one thread and for all of torch's (default); absent ones say why."""
     counts = tuple(dict.fromkeys(threads or (1, torch.get_num_threads()))) if device == "cpu" else (1,)
     data = pattern(buffer_bytes(device), device)
-    found: list[Ceiling] = []
+    ceilings: list[Ceiling] = []
     for count in counts:
-        found.append(Ceiling("copy", "", "", count, copy_bytes_per_s(device, count, data)))
-        found.append(Ceiling("read", "", "", count, read_bytes_per_s(device, count, data)))
+        ceilings.append(Ceiling("copy", "", "", count, copy_bytes_per_s(device, count, data)))
+        ceilings.append(Ceiling("read", "", "", count, read_bytes_per_s(device, count, data)))
         for fmt in MATRIX_FORMATS:
-            found.append(Ceiling("matrix", fmt, "", count, matrix_flop_per_s(fmt, device, count)))
+            ceilings.append(Ceiling("matrix", fmt, "", count, matrix_flop_per_s(fmt, device, count)))
         for fmt, layouts in LAYOUTS.items():
             squares = [(2048, 2048)] * max(1, data.numel() // (2048 * 2048 * 4))
             for layout in layouts:
                 found_rate = matvec_bytes_per_s(fmt, squares, layout, device, count, data)
-                found.append(Ceiling("matvec", fmt, layout, count, found_rate))
-    return tuple(found)
+                ceilings.append(Ceiling("matvec", fmt, layout, count, found_rate))
+    return tuple(ceilings)
 
 
 def _fits_cache(data: torch.Tensor, device: str) -> str | None:
@@ -281,5 +281,5 @@ def _passes(
     return passes, kernel
 
 
-def _with_method(found: Estimate, method: str) -> Estimate:
-    return Estimate.from_json({**found.to_json(), "method": method})
+def _with_method(estimate: Estimate, method: str) -> Estimate:
+    return Estimate.from_json({**estimate.to_json(), "method": method})

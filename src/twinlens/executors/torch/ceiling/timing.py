@@ -72,11 +72,11 @@ def captured(call: Call, device: str) -> Call:
 
 def board_state(device: str) -> str:
     """The GPU's clock and power at this moment as NVML has them, for an estimate's method; empty where it has none."""
-    said = []
+    readings = []
     for scheduled, unit, factor in ((torch.cuda.clock_rate, "MHz", 1.0), (torch.cuda.power_draw, "W", 1e-3)):
         with suppress(Exception):  # NVML is optional, and torch raises what its bindings raise
-            said.append(f"{scheduled(torch.device(device)) * factor:.0f} {unit}")
-    return f" at {', '.join(said)}" if said else ""
+            readings.append(f"{scheduled(torch.device(device)) * factor:.0f} {unit}")
+    return f" at {', '.join(readings)}" if readings else ""
 
 
 def _once(call: Call, device: str) -> float:

@@ -81,7 +81,7 @@ def training_facts(trainer: OpenTrainer, say: Say) -> Facts:
     shapes = [(rows, out, width) for out, width in linear_shapes(trainer.model)]
     say("measuring ceilings")
     ceilings = _ceilings(spec, device, regime, [], shapes, None)
-    said = software(spec, trainer.ref, kernels, regime, checks, spec.seed, device, drawn_by(device)) | {
+    fields = software(spec, trainer.ref, kernels, regime, checks, spec.seed, device, drawn_by(device)) | {
         "training.optimizer": observed(f"AdamW, fused, learning rate {rates[0]:g}", "torch.optim"),
         "training.accumulation_steps": observed(trainer.accumulate, "the loop"),
         "training.recompute": observed("all layers" if trainer.workload.checkpointing else "none", "the loop"),
@@ -91,10 +91,10 @@ def training_facts(trainer: OpenTrainer, say: Say) -> Facts:
         "training.data_pipeline": observed(f"{trainer.workload.data.kind}, {trainer.batches.how}", "the loop"),
         "point.batch": observed(trainer.workload.global_batch, "the loop"),
     }
-    said |= graph_facts(trainer.options.graph, device, serving=False)
+    fields |= graph_facts(trainer.options.graph, device, serving=False)
     forget_peak(device)
     return Facts(
-        ExecutorRecord(said),
+        ExecutorRecord(fields),
         checks,
         work=_counted(flop * trainer.accumulate, "counted_step_flop", spec, trainer.model),
         ceilings=ceilings,
@@ -142,7 +142,7 @@ def inference_facts(
     say("measuring ceilings")
     ceilings = _ceilings(spec, device, regime, linears, gemm, server.layout)
     ran = [kernel for phase in kernels.values() for kernel in phase]
-    said = software(
+    fields = software(
         spec, server.ref, ran, regime, checks, spec.protocol.seed, device, drawn_by(device, server.made_in)
     ) | {
         "software.runtime.name": observed("torch with transformers, engine level", "executors/torch/infer.py"),
@@ -158,10 +158,10 @@ def inference_facts(
         "decoding.stop": observed("forced length", "executors/torch/infer.py"),
         "point.batch_achieved": observed(spec.point.batch, "lockstep"),
     }
-    said |= graph_facts(server.options.graph, device, serving=True)
+    fields |= graph_facts(server.options.graph, device, serving=True)
     forget_peak(device)
     return Facts(
-        ExecutorRecord(said),
+        ExecutorRecord(fields),
         checks,
         work=work,
         ceilings=ceilings,
@@ -264,8 +264,8 @@ def _ceilings(
         return {}
     stored = regime.classes(spec.lens)["weights"] if spec.lens == "inference" else regime.compute
     kernel = {"int8-dynamic": "dynamic", "int8-weight": "packed", "int4-weight": "packed"}.get(regime.name, layout)
-    found = ceilings_for(regime.compute, matvec, gemm, str(device), weights=stored, layout=kernel)
-    return {name: estimate for name, estimate in found.items() if matvec or not name.startswith("matvec")}
+    ceilings = ceilings_for(regime.compute, matvec, gemm, str(device), weights=stored, layout=kernel)
+    return {name: estimate for name, estimate in ceilings.items() if matvec or not name.startswith("matvec")}
 
 
 def _checks(
@@ -293,20 +293,20 @@ def _witnessed(
         return check
     words = [f"{phase} {shares.get('tf32', 0.0):.0%}" for phase, shares in tried.items()]
     names = [f"{phase} {share:.0%}" for phase, share in named.items()]
-    said = f"tf32 by arithmetic at the model's shapes: {', '.join(words)}"
-    said += f"; by names of kernels: {', '.join(names)}" if names else ""
-    return replace(check, evidence=f"{check.evidence}; {said}")
+    witness = f"tf32 by arithmetic at the model's shapes: {', '.join(words)}"
+    witness += f"; by names of kernels: {', '.join(names)}" if names else ""
+    return replace(check, evidence=f"{check.evidence}; {witness}")
 
 
 def _linear_sizes(model: torch.nn.Module) -> list[tuple[int, int, str]]:
     """(out, in, stored format) of every linear layer: a tied head, or one a kernel cannot do, may be left wider."""
-    found = []
+    sizes = []
     for module in model.modules():
         out, width = getattr(module, "out_features", None), getattr(module, "in_features", None)
         if isinstance(out, int) and isinstance(width, int):
             held = resident_formats(module).get("weights") or {"fp32": 0}
-            found.append((out, width, max(held, key=lambda fmt: held[fmt])))
-    return found
+            sizes.append((out, width, max(held, key=lambda fmt: held[fmt])))
+    return sizes
 
 
 def _held(model: torch.nn.Module) -> list[torch.Tensor]:

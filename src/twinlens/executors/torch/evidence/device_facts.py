@@ -16,16 +16,16 @@ def device_facts(device: torch.device) -> dict[str, Fact]:
     return properties_facts(torch.cuda.get_device_properties(device)) if device.type == "cuda" else {}
 
 
-def properties_facts(found: Any) -> dict[str, Fact]:
+def properties_facts(properties: Any) -> dict[str, Fact]:
     """Facts from the properties of a device, as far as this torch has them."""
     facts = {
         "accelerator.vendor": observed("AMD" if torch.version.hip else "NVIDIA", "torch.version"),
-        "accelerator.product": observed(str(found.name), _SOURCE),
+        "accelerator.product": observed(str(properties.name), _SOURCE),
         "accelerator.count": observed(1, "one device for each run"),
-        "accelerator.architecture": observed(f"compute capability {found.major}.{found.minor}", _SOURCE),
-        "accelerator.memory_bytes": observed(int(found.total_memory), _SOURCE),
-        "accelerator.uuid": observed([f"GPU-{found.uuid}"], _SOURCE),
+        "accelerator.architecture": observed(f"compute capability {properties.major}.{properties.minor}", _SOURCE),
+        "accelerator.memory_bytes": observed(int(properties.total_memory), _SOURCE),
+        "accelerator.uuid": observed([f"GPU-{properties.uuid}"], _SOURCE),
     }
-    if " MIG " in f"{found.name} ":
+    if " MIG " in f"{properties.name} ":
         facts["accelerator.partition"] = observed("MIG slice", f"{_SOURCE}, name")
     return facts

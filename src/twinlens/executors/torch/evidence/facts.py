@@ -97,8 +97,8 @@ def _build() -> dict[str, str]:
 
 def _parallel_backend() -> str:
     lines = torch.__config__.parallel_info().splitlines()
-    found = next((line for line in lines if "parallel backend" in line), ": not said")
-    return found.partition(":")[2].strip()
+    backend = next((line for line in lines if "parallel backend" in line), ": not said")
+    return backend.partition(":")[2].strip()
 
 
 def _library(name: str, available: bool) -> Fact:

@@ -26,22 +26,22 @@ def counted_flop(call: Callable[[], Any]) -> int:
 
 def _formulas() -> dict[Any, Callable[..., int]]:
     aten = torch.ops.aten
-    found: dict[Any, Callable[..., int]] = {}
+    formulas: dict[Any, Callable[..., int]] = {}
     for kernel in _ATTENTION_KERNELS:
         for name, shift in (("", 0), ("_backward", 1)):  # a backward operator takes the gradient of its output first
             if (operator := getattr(aten, f"_scaled_dot_product_{kernel}{name}", None)) is not None:
-                found[operator] = _attention(operator, shift)
+                formulas[operator] = _attention(operator, shift)
     for name in ("_weight_int8pack_mm", "_weight_int4pack_mm_for_cpu"):
         if (operator := getattr(aten, name, None)) is not None:
-            found[operator] = _packed
+            formulas[operator] = _packed
     for name in ("_grouped_mm", "_scaled_grouped_mm"):
         if (operator := getattr(aten, name, None)) is not None:
-            found[operator] = _grouped
+            formulas[operator] = _grouped
     for name, passes in (("grouped_mm_fallback", 1), ("grouped_mm_fallback_backward", 2)):
         if (operator := getattr(getattr(torch.ops, "transformers", None), name, None)) is not None:
-            found[operator] = _grouped_times(passes)
-    found[torch.ops.quantized.linear_dynamic] = _dynamic
-    return found
+            formulas[operator] = _grouped_times(passes)
+    formulas[torch.ops.quantized.linear_dynamic] = _dynamic
+    return formulas
 
 
 def _attention(operator: Any, shift: int) -> Callable[..., int]:

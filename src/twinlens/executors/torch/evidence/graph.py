@@ -23,8 +23,8 @@ def graph_facts(graph: str, device: torch.device, *, serving: bool) -> dict[str,
     from torch._dynamo.utils import counters
 
     breaks = {str(reason).splitlines()[0][:120]: count for reason, count in counters["graph_break"].items()}
-    found = {"kernels.graph_breaks": observed({"count": sum(breaks.values()), "reasons": sorted(breaks)}, _COUNTERS)}
-    return found | ({"serving.graphs": _captured(device)} if serving else {})
+    fields = {"kernels.graph_breaks": observed({"count": sum(breaks.values()), "reasons": sorted(breaks)}, _COUNTERS)}
+    return fields | ({"serving.graphs": _captured(device)} if serving else {})
 
 
 def _captured(device: torch.device) -> Fact:
@@ -38,8 +38,8 @@ def _captured(device: torch.device) -> Fact:
     recorded = _recorded(device)
     if recorded is None:
         return unknown("no graph was skipped, and this torch does not say whether one was recorded")
-    said = "CUDA graphs captured" if recorded else "none: no graph was recorded"
-    return observed(said, "torch._inductor.cudagraph_trees")
+    captured = "CUDA graphs captured" if recorded else "none: no graph was recorded"
+    return observed(captured, "torch._inductor.cudagraph_trees")
 
 
 def _recorded(device: torch.device) -> bool | None:

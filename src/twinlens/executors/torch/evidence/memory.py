@@ -70,8 +70,8 @@ def saved_activations(model: nn.Module) -> Iterator[dict[int, int]]:
 
 
 def _storages(tensors: list[torch.Tensor]) -> dict[int, int]:
-    found: dict[int, int] = {}
+    sizes: dict[int, int] = {}
     for tensor in tensors:
         storage = tensor.untyped_storage()
-        found[storage.data_ptr()] = storage.nbytes()
-    return found
+        sizes[storage.data_ptr()] = storage.nbytes()
+    return sizes

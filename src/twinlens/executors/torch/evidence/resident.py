@@ -86,17 +86,17 @@ def _matrix_weights(module: nn.Module, seen: set[int]) -> list[tuple[str, int]]:
         return [(dtype_format(weight), weight.numel() * weight.element_size())]
     if isinstance(module, nn.Embedding):
         return []
-    found = []
+    weights = []
     for parameter in module.parameters(recurse=False):
         if parameter.ndim >= 2 and id(parameter) not in seen:
             seen.add(id(parameter))
-            found.append((dtype_format(parameter), parameter.nbytes))
-    return found
+            weights.append((dtype_format(parameter), parameter.nbytes))
+    return weights
 
 
 def _packed_weights(module: nn.Module) -> list[tuple[str, int]]:
     """A module with a `stored_format`: believed only if its integer buffers have that many bits a weight."""
-    said = str(module.stored_format)
+    claimed = str(module.stored_format)
     buffers = [b for b in module.buffers(recurse=False) if not b.is_floating_point() and b.ndim]
     size = sum(buffer.nbytes for buffer in buffers)
     if not size:  # an fp8 weight is a floating point buffer; its scales are smaller
@@ -104,9 +104,9 @@ def _packed_weights(module: nn.Module) -> list[tuple[str, int]]:
         largest = max(tensors, key=lambda tensor: tensor.nbytes, default=None)
         return [] if largest is None else [(dtype_format(largest), largest.nbytes)]
     features = (getattr(module, "in_features", 0) or 0) * (getattr(module, "out_features", 0) or 0)
-    bits = 8 * size / features if features else BITS.get(said, 0)
-    if abs(bits - BITS.get(said, 0)) < 0.5:
-        return [(said, size)]
+    bits = 8 * size / features if features else BITS.get(claimed, 0)
+    if abs(bits - BITS.get(claimed, 0)) < 0.5:
+        return [(claimed, size)]
     return [(dtype_format(max(buffers, key=lambda b: b.nbytes)), size)]
 
 
@@ -132,8 +132,8 @@ def processor_formats(flags: Mapping[str, Any]) -> dict[str, str]:
         "fp16": ("avx512_fp16", "amx_fp16"),
         "fp8-e4m3": ("avx10_2",),
     }
-    found = {fmt: "native" if any(flags.get(flag) for flag in names) else "emulated" for fmt, names in needs.items()}
-    return {"fp32": "native", **found, "fp8-e5m2": found["fp8-e4m3"]}
+    support = {fmt: "native" if any(flags.get(flag) for flag in names) else "emulated" for fmt, names in needs.items()}
+    return {"fp32": "native", **support, "fp8-e5m2": support["fp8-e4m3"]}
 
 
 def _gpu_formats(capability: tuple[int, int]) -> dict[str, str]:
@@ -145,8 +145,8 @@ def _gpu_formats(capability: tuple[int, int]) -> dict[str, str]:
         "fp8-e4m3": (8, 9),
         "fp8-e5m2": (8, 9),
     }
-    found = {fmt: "native" if capability >= needed else "emulated" for fmt, needed in least.items()}
-    return {"fp32": "native", **found}
+    support = {fmt: "native" if capability >= needed else "emulated" for fmt, needed in least.items()}
+    return {"fp32": "native", **support}
 
 
 def _capabilities() -> Mapping[str, Any]:

@@ -78,14 +78,14 @@ def transformers_version() -> Fact:
 def findings_on(spec: RunSpec, ref: ModelRef, regime: Precision, device: torch.device) -> list[Finding]:
     """What a reader must know beside the numbers."""
     reason = why_no_gpu() if spec.executor.device == "auto" else None
-    found = [Finding("on-cpu", "notes", "", {"reason": reason})] if reason else []
+    findings = [Finding("on-cpu", "notes", "", {"reason": reason})] if reason else []
     if ref.folder is None:
-        found.append(Finding("random-weights", "notes", ref.name))
+        findings.append(Finding("random-weights", "notes", ref.name))
     if regime.name == "fp8" and spec.lens == "training" and not TorchOptions.of(spec.executor.options).is_compiled:
-        found.append(Finding("fp8-eager", "notes"))
+        findings.append(Finding("fp8-eager", "notes"))
     if regime.name == "fp16" and device.type == "cpu":
-        found.append(Finding("fp16-emulated", "notes"))
-    return found
+        findings.append(Finding("fp16-emulated", "notes"))
+    return findings
 
 
 def _synchronisation(spec: RunSpec, device: torch.device) -> str:

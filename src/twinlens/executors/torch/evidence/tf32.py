@@ -44,15 +44,15 @@ class Product:
 @contextmanager
 def products_seen(model: nn.Module) -> Iterator[Counter[Product]]:
     """Collects the products of every linear layer and convolution that runs in the block, with how often each did."""
-    found: Counter[Product] = Counter()
+    products: Counter[Product] = Counter()
 
     def linear(module: Any, inputs: tuple[torch.Tensor, ...], _: Any) -> None:
-        found[Product(inputs[0].numel() // module.in_features, module.out_features, module.in_features)] += 1
+        products[Product(inputs[0].numel() // module.in_features, module.out_features, module.in_features)] += 1
 
     def convolution(module: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
         shapes = (tuple(inputs[0].shape), tuple(module.weight.shape), module.stride, module.padding)
         per_output = module.weight[0].numel()
-        found[Product(output.numel() // output.shape[1], output.shape[1], per_output, shapes)] += 1
+        products[Product(output.numel() // output.shape[1], output.shape[1], per_output, shapes)] += 1
 
     hooks = [
         module.register_forward_hook(linear if isinstance(module, nn.Linear) else convolution)
@@ -60,7 +60,7 @@ def products_seen(model: nn.Module) -> Iterator[Counter[Product]]:
         if isinstance(module, nn.Linear | nn.Conv2d)
     ]
     try:
-        yield found
+        yield products
     finally:
         for hook in hooks:
             hook.remove()

@@ -82,8 +82,8 @@ def weights_hash(ref: ModelRef, seed: int, drawn: str = "") -> str:
     """
     digest = hashlib.sha256()
     if ref.folder is None:
-        made = [_plain(ref.config), seed, "random", *([drawn] if drawn else [])]
-        digest.update(json.dumps(made, sort_keys=True).encode())
+        identity = [_plain(ref.config), seed, "random", *([drawn] if drawn else [])]
+        digest.update(json.dumps(identity, sort_keys=True).encode())
         return digest.hexdigest()[:16]
     for path in sorted(Path(ref.folder).glob("*.safetensors")):
         with path.open("rb") as file:

@@ -29,20 +29,20 @@ class ExpertLinears(nn.Module):  # type: ignore[misc]  # torch is not followed b
         for expert in top_k_index.unique().tolist():
             token, place = torch.where(top_k_index == expert)
             gate, up = self.up[expert](hidden_states[token]).chunk(2, dim=-1)
-            said = self.down[expert](self.act_fn(gate) * up) * top_k_weights[token, place, None]
-            out.index_add_(0, token, said.to(out.dtype))
+            output = self.down[expert](self.act_fn(gate) * up) * top_k_weights[token, place, None]
+            out.index_add_(0, token, output.to(out.dtype))
         return out
 
 
 def split_experts(model: nn.Module) -> bool:
     """Replace every module of fused experts by one of linear layers. Whether there was any."""
-    found = False
+    is_split = False
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if _is_experts(child):
                 setattr(parent, name, ExpertLinears(child))
-                found = True
-    return found
+                is_split = True
+    return is_split
 
 
 def fused_experts(model: nn.Module) -> int:

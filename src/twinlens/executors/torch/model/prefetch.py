@@ -28,10 +28,10 @@ class Ahead:
         if self._thread is None:  # not before the first row: evidence draws nothing from here
             self._thread = threading.Thread(target=self._run, name="twinlens batches", daemon=True)
             self._thread.start()
-        found = self._drawn.get()
-        if isinstance(found, BaseException):
-            raise found
-        inputs, targets = found
+        drawn = self._drawn.get()
+        if isinstance(drawn, BaseException):
+            raise drawn
+        inputs, targets = drawn
         return inputs.to(self._device, non_blocking=True), targets.to(self._device, non_blocking=True)
 
     def close(self) -> None:
