@@ -142,7 +142,7 @@ def as_json(runs: Iterable[Run]) -> Any:
     """The summary of one run, or a list of several: what summary.json holds; beside the searches they belong to."""
     kept, _ = each_once(material_of(runs))
     chosen, summaries = [run for run, _ in kept], [summary for _, summary in kept]
-    data = [{"twinlens": __version__} | to_json(one) for one in summaries]
+    data = [{"twinlens": __version__} | to_json(each) for each in summaries]
     searches = [search_json(record) for record in searches_of(chosen)]
     turns = paired_json(paired_of(group(summaries), chosen))
     beside = ({"searches": searches} if searches else {}) | ({"paired": turns} if turns else {})

@@ -60,5 +60,5 @@ def _of_server(asked: Asked) -> list[str]:
     if asked.key_env is not None and not is_server:
         raise BadInput("--key-env goes with --url; in a spec it is executor.options.api_key_env", code="TL204")
     where = "executor.options.model" if is_server else "workload.model"
-    found = [] if asked.model is None else [f"{where}={json.dumps(asked.model)}"]
-    return found + ([] if asked.key_env is None else [f"executor.options.api_key_env={json.dumps(asked.key_env)}"])
+    settings = [] if asked.model is None else [f"{where}={json.dumps(asked.model)}"]
+    return settings + ([] if asked.key_env is None else [f"executor.options.api_key_env={json.dumps(asked.key_env)}"])

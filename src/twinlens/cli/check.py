@@ -19,22 +19,22 @@ from twinlens.units import show
 
 def run(path: Path, settings: list[str], at: list[str], json: bool) -> None:
     with sentences():
-        found = check(load(path, [*as_settings(at), *settings]), refuse=False)
+        checked = check(load(path, [*as_settings(at), *settings]), refuse=False)
         if json:
-            print_json(found.to_json())
+            print_json(checked.to_json())
         else:
-            _print(found)
-        for sentence in found.lacking:
+            _print(checked)
+        for sentence in checked.lacking:
             err().print(f"! not measured, the others are: {sentence}", style="yellow", markup=False)
-        if found.refusal is not None:
-            raise found.refusal
+        if checked.refusal is not None:
+            raise checked.refusal
 
 
-def _print(found: Check) -> None:
+def _print(checked: Check) -> None:
     console = out()
-    console.print(dump(found.study), markup=False)
-    console.print(f"{_planned(found)} once installed\n")
-    for sentence in _quantiles(found):
+    console.print(dump(checked.study), markup=False)
+    console.print(f"{_planned(checked)} once installed\n")
+    for sentence in _quantiles(checked):
         console.print(sentence, markup=False)
     table = Table(
         title="What theory says (modelled, not measured)",
@@ -44,7 +44,7 @@ def _print(found: Check) -> None:
     )
     for head in ("point", "quantity", "value"):
         table.add_column(head, justify="right" if head == "value" else "left", overflow="fold")
-    for point in found.points:
+    for point in checked.points:
         name = _name(point.spec)
         for quantity, estimate in point.theory.items():
             table.add_row(name, quantity, show(estimate.value, estimate.unit))
@@ -54,19 +54,21 @@ def _print(found: Check) -> None:
     console.print(table)
 
 
-def _quantiles(found: Check) -> list[str]:
+def _quantiles(checked: Check) -> list[str]:
     """A line for each rate: how many requests a run has, the quantiles they are enough for, a duration for others."""
-    if not found.requests:
+    if not checked.requests:
         return []
-    needed = ", ".join(f"{name} {count}" for name, count in found.requests[0].needed.items())
-    lines = [f"Requests of one run in {found.study.protocol.duration_s:g} s; at least needed: {needed}"]
-    for one in found.requests:
-        enough = [name for name, count in one.needed.items() if one.expected >= count]
+    needed = ", ".join(f"{name} {count}" for name, count in checked.requests[0].needed.items())
+    lines = [f"Requests of one run in {checked.study.protocol.duration_s:g} s; at least needed: {needed}"]
+    for at_rate in checked.requests:
+        enough = [name for name, count in at_rate.needed.items() if at_rate.expected >= count]
         short = [
-            f"{name} with protocol.duration_s={one.duration_s[name]:g}" for name in one.needed if name not in enough
+            f"{name} with protocol.duration_s={at_rate.duration_s[name]:g}"
+            for name in at_rate.needed
+            if name not in enough
         ]
         parts = "; ".join(filter(None, [f"enough for {', '.join(enough)}" if enough else "", *short]))
-        lines.append(f"  at {one.rate_per_s:g}/s about {one.expected:.0f}: {parts}")
+        lines.append(f"  at {at_rate.rate_per_s:g}/s about {at_rate.expected:.0f}: {parts}")
     return [*lines, ""]
 
 
@@ -79,9 +81,9 @@ def _name(spec: RunSpec) -> str:
     return ", ".join(filter(None, [spec.point.label, policy or ("" if is_served else f"batch {spec.point.batch}")]))
 
 
-def _planned(found: Check) -> str:
-    time, search = show(found.expected_s, "s"), found.study.search
+def _planned(checked: Check) -> str:
+    time, search = show(checked.expected_s, "s"), checked.study.search
     if search is None:
-        return f"{found.runs} run{'s' * (found.runs != 1)}, about {time}"
-    ways = len(found.points)
+        return f"{checked.runs} run{'s' * (checked.runs != 1)}, about {time}"
+    ways = len(checked.points)
     return f"{ways} search{'es' * (ways != 1)} of at most {search.most_points} runs, at most about {time}"

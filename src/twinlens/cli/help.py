@@ -57,9 +57,9 @@ class Verbs(TyperGroup):
 
 def _groups(commands: Any) -> dict[str, list[str]]:
     """The verbs that are there, each in one group; one that has no group yet stands with those that read."""
-    found = {title: [name for name in names if name in commands] for title, names in _GROUPS.items()}
-    found["Read"] += [name for name in commands if not any(name in names for names in found.values())]
-    return found
+    groups = {title: [name for name in names if name in commands] for title, names in _GROUPS.items()}
+    groups["Read"] += [name for name in commands if not any(name in names for names in groups.values())]
+    return groups
 
 
 def _meant(word: str, commands: Any) -> str:

@@ -28,10 +28,10 @@ def _server(study: Study) -> str:
 
 
 def _load(study: Study, workload: InferenceWorkload) -> str:
-    asked, said = workload.input_tokens, workload.output_tokens
-    into = f"{asked.value}" if isinstance(asked, Fixed) else f"{asked.kind} up to {asked.max}"
-    out = f"{said.value}" if isinstance(said, Fixed) else f"up to {said.max}"
-    ends = ", as the model likes" if isinstance(said, Free) else ""
+    prompt, answer = workload.input_tokens, workload.output_tokens
+    into = f"{prompt.value}" if isinstance(prompt, Fixed) else f"{prompt.kind} up to {prompt.max}"
+    out = f"{answer.value}" if isinstance(answer, Fixed) else f"up to {answer.max}"
+    ends = ", as the model likes" if isinstance(answer, Free) else ""
     runs = len(study.runs())
     each = f"{runs} run{'' if runs == 1 else 's'} of {study.protocol.duration_s:g} s"
     total = f"about {show(expected_s(study), 's')}"

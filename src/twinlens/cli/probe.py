@@ -26,31 +26,31 @@ def run(device: str, json: bool, quiet: bool) -> None:
     with sentences():
         if not quiet and not json:
             err().print("measuring ceilings, about ten seconds …")
-        found = probe(device)
+        probed = probe(device)
         if json:
-            print_json(found.to_json())
+            print_json(probed.to_json())
             return
         console = out()
-        console.print(_facts(found))
+        console.print(_facts(probed))
         console.print(
-            _ceilings(found.ceilings, on_board=found.record.value("accelerator.form_factor") != "processor")
-            if found.ceilings
-            else f"Ceilings: not measured ({found.why_no_ceilings})"
+            _ceilings(probed.ceilings, on_board=probed.record.value("accelerator.form_factor") != "processor")
+            if probed.ceilings
+            else f"Ceilings: not measured ({probed.why_no_ceilings})"
         )
-        for note in found.notes:
+        for note in probed.notes:
             console.print(f"! {note}", style="yellow", markup=False)
-        for lens, whole in found.completeness().items():
+        for lens, whole in probed.completeness().items():
             lacks = f"; a run adds {len(whole.missing)} more" if whole.missing else ""
             console.print(f"{lens}: {whole.verdict}{lacks}")
-        console.print(f"executor record {found.record.hash()[:16]}; all {len(found.record.facts)} facts: --json")
+        console.print(f"executor record {probed.record.hash()[:16]}; all {len(probed.record.facts)} facts: --json")
 
 
-def _facts(found: Probe) -> Table:
+def _facts(probed: Probe) -> Table:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for key in _SHOWN:
-        fact = found.record.facts.get(key)
+        fact = probed.record.facts.get(key)
         if fact is None:
             continue
         value = f"unknown ({fact.reason})" if fact.value is None else _text(key, fact.value)

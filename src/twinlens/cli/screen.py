@@ -46,8 +46,8 @@ _NEAREST_IS_LONGER = 8  # "±" becomes "+-", once in each column of a table
 
 def _columns() -> int:
     """What COLUMNS says, where it says a width; else 80."""
-    said = os.environ.get("COLUMNS", "")
-    return max(_NARROWEST, int(said)) if said.isdecimal() and int(said) else 80
+    width = os.environ.get("COLUMNS", "")
+    return max(_NARROWEST, int(width)) if width.isdecimal() and int(width) else 80
 
 
 def err() -> Console:
@@ -88,13 +88,13 @@ def sentences() -> Iterator[None]:
 def _of_a_file(error: OSError) -> str:
     """A sentence for what the system refused, with the path where it is known."""
     where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
-    what = error.strerror or str(error)
-    more = (
+    refused = error.strerror or str(error)
+    advice = (
         "free some space"
         if error.errno in (errno.ENOSPC, errno.EDQUOT)
         else "choose another folder (--out), or its permissions"
     )
-    return f"{where}{what}; what was written before is kept: {more}, and run it again"
+    return f"{where}{refused}; what was written before is kept: {advice}, and run it again"
 
 
 def _complain(sentence: str, more: str = "") -> None:

@@ -79,8 +79,8 @@ def _print_as(runs: Runs, tool: str, json: bool) -> None:
     if not json:
         out().print(peer_table(runs, tool))
         return
-    found = [
-        {"run": one.id, "tool": tool, "figures": {name: e.to_json() for name, e in peers(one, tool).items()}}
-        for one in runs
+    figures = [
+        {"run": shown.id, "tool": tool, "figures": {name: e.to_json() for name, e in peers(shown, tool).items()}}
+        for shown in runs
     ]
-    print_json(found[0] if len(found) == 1 else found)
+    print_json(figures[0] if len(figures) == 1 else figures)

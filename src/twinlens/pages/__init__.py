@@ -37,9 +37,9 @@ def find(word: str) -> Page:
     """
     asked = word.strip()
     for index in _indexes():
-        found = index.get(asked) or index.get(_plain(asked))
-        if found is not None:
-            return found
+        page = index.get(asked) or index.get(_plain(asked))
+        if page is not None:
+            return page
     raise refusal(word)
 
 
@@ -65,8 +65,8 @@ def index() -> str:
 def first_paragraph(page: Page) -> str:
     """What the page says first, on one line and without markup: enough for a table or a tooltip."""
     paragraphs = (" ".join(part.split()) for part in page.text.split("\n\n"))
-    said = next((part for part in paragraphs if part and not part.startswith("#")), page.title)
-    return said.replace("`", "").replace("**", "")
+    paragraph = next((part for part in paragraphs if part and not part.startswith("#")), page.title)
+    return paragraph.replace("`", "").replace("**", "")
 
 
 def _words() -> tuple[str, ...]:

@@ -53,16 +53,16 @@ def _executors(_: Path) -> list[Row]:
     rows = []
     for name in executor_names():
         try:
-            found = executor(name)
+            loaded = executor(name)
         except BadInput as error:  # a stranger's package that is broken hides no other
             rows.append({"executor": name, "lenses": "–", "installed": "no", "tried": "–", "runs": str(error)})
             continue
-        can = found.capabilities
-        place = "a server of its own" if found.launcher else can.runs
+        can = loaded.capabilities
+        place = "a server of its own" if loaded.launcher else can.runs
         rows.append(
             {
                 "executor": name,
-                "lenses": ", ".join(found.lenses),
+                "lenses": ", ".join(loaded.lenses),
                 "installed": "yes" if _is_installed(can.packages) else "no",
                 "tried": "yes" if can.tried else "no",
                 "runs": place,
@@ -94,7 +94,7 @@ def _devices(_: Path) -> list[Row]:
     from twinlens.spec.device import list_devices, load_device
     from twinlens.units import show
 
-    found = [load_device(name) for name in list_devices()]
+    devices = [load_device(name) for name in list_devices()]
     return [
         {
             "device": d.name,
@@ -102,23 +102,23 @@ def _devices(_: Path) -> list[Row]:
             "bandwidth": show(d.bandwidth_bytes_per_s, "bytes/s"),
             "bf16 dense": show(rate, "flop/s") if (rate := d.rate("bf16")) else "–",
         }
-        for d in found
+        for d in devices
     ]
 
 
 def _examples(_: Path) -> list[Row]:
     from twinlens.spec.source.example import examples
 
-    return [{"example": one.name, "group": one.group, "about": one.about} for one in examples()]
+    return [{"example": example.name, "group": example.group, "about": example.about} for example in examples()]
 
 
 def _fields(_: Path) -> list[Row]:
     from twinlens.reporting.reference.option import option_rows
     from twinlens.spec.field import spec_fields
 
-    rows = [*((one.path, one.default, one.description) for one in spec_fields() if one.type != "table")]
-    rows += [(one.path, one.default, one.description) for one in option_rows()]
-    return [{"field": path, "default": default, "means": said} for path, default, said in rows]
+    rows = [*((field.path, field.default, field.description) for field in spec_fields() if field.type != "table")]
+    rows += [(field.path, field.default, field.description) for field in option_rows()]
+    return [{"field": path, "default": default, "means": description} for path, default, description in rows]
 
 
 def _schema(_: Path) -> list[Row]:
@@ -133,12 +133,12 @@ def _runs(out: Path) -> list[Row]:
     rows: list[Row] = []
     for record in sorted(out.glob("**/run.json")):
         try:
-            one = read_run(record.parent)
+            run = read_run(record.parent)
         except BadInput as error:
             rows.append({"run": record.parent.name, "lens": "?", "state": "unreadable", "model": str(error)})
             continue
-        state = "unfinished" if one.state == "running" else one.state
-        rows.append({"run": str(record.parent), "lens": one.lens, "state": state, "model": one.spec.workload.model})
+        state = "unfinished" if run.state == "running" else run.state
+        rows.append({"run": str(record.parent), "lens": run.lens, "state": state, "model": run.spec.workload.model})
     return rows
 
 

@@ -134,8 +134,8 @@ def under(estimate: Estimate | None) -> str:
 
 def legend(shown: Iterable[Estimate | None]) -> list[str]:
     """A sentence for each kind of interval that stands in a table."""
-    kinds = {kind(one) for one in shown if one is not None and spread(one)}
-    return [INTERVALS[one] for one in INTERVALS if one in kinds]
+    kinds = {kind(present) for present in shown if present is not None and spread(present)}
+    return [INTERVALS[present] for present in INTERVALS if present in kinds]
 
 
 def level(estimate: Estimate) -> str:

@@ -38,36 +38,36 @@ def policy_of(point: Mapping[str, Any]) -> str:
     return " ".join(parts) + late
 
 
-def kind_of(one: Group | Summary) -> str:
+def kind_of(group: Group | Summary) -> str:
     """What a line of a chart or a row of a table stands for: the precision, and the policy where there is one."""
-    precision = clean(one.point.get("precision", "?"), 40)
-    policy = policy_of(one.point)
+    precision = clean(group.point.get("precision", "?"), 40)
+    policy = policy_of(group.point)
     return f"{precision}, {policy}" if policy else precision
 
 
-def load_of(one: Group | Summary) -> LoadKind:
+def load_of(group: Group | Summary) -> LoadKind:
     """Training and engine-level inference are "lockstep"; "other" is a ramp, a trace, all at once, a single stream."""
-    if one.lens == "training":
+    if group.lens == "training":
         return "lockstep"
-    if one.point.get("rate_per_s") is not None:
+    if group.point.get("rate_per_s") is not None:
         return "rate"
-    if one.point.get("concurrency") is not None:
+    if group.point.get("concurrency") is not None:
         return "concurrency"
-    return "other" if "offered_requests_per_s" in one.metrics else "lockstep"
+    return "other" if "offered_requests_per_s" in group.metrics else "lockstep"
 
 
-def place_of(one: Group) -> float:
+def place_of(group: Group) -> float:
     """Where a group stands on the axis of its load: its rate, its concurrency, or the rate at which requests came."""
-    given = one.point.get("rate_per_s") or one.point.get("concurrency")
-    offered = one.metrics.get("offered_requests_per_s")
+    given = group.point.get("rate_per_s") or group.point.get("concurrency")
+    offered = group.metrics.get("offered_requests_per_s")
     if isinstance(given, int | float):
         return float(given)
     return offered.value or 0.0 if offered is not None else 0.0
 
 
-def fault_of(one: Group) -> str:
+def fault_of(group: Group) -> str:
     """Why its numbers are drawn hollow, in a word or two; "" for a group that is ranked."""
-    if one.ranked:
+    if group.ranked:
         return ""
-    states = [run.state for run in one.runs if run.state != "finished"]
-    return clean(states[0] if states else standing(one.label), 40)
+    states = [run.state for run in group.runs if run.state != "finished"]
+    return clean(states[0] if states else standing(group.label), 40)

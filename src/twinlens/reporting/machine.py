@@ -8,28 +8,28 @@ from twinlens.reporting.display import clean
 from twinlens.stats.summary.group import Group
 
 
-def where(one: Group) -> str:
+def where(group: Group) -> str:
     """Where it ran, as the end of a title, if there are several machines or if a server was up already; else ""."""
-    machine = one.machine
-    if machine is None or not (one.tag or machine.is_attached):
+    machine = group.machine
+    if machine is None or not (group.tag or machine.is_attached):
         return ""
-    return f" · {f'{one.tag}: ' if one.tag else ''}{clean(machine.name, 80)}"
+    return f" · {f'{group.tag}: ' if group.tag else ''}{clean(machine.name, 80)}"
 
 
 def machines(groups: Sequence[Group]) -> tuple[str, ...]:
     """The machines of some groups with their letters and software; none where there is only one."""
     first: dict[str, Group] = {}
-    for one in groups:
-        if one.tag:
-            first.setdefault(one.tag, one)
-    said = {tag: _machine(one) for tag, one in sorted(first.items())}
-    alike = len(set(said.values())) < len(said)  # the same product twice: the day tells which
-    days = {tag: f", runs of {clean(first[tag].runs[0].run[:10], 10)}" if alike else "" for tag in said}
-    return tuple(f"{tag}: {words}{days[tag]}" for tag, words in said.items())
+    for group in groups:
+        if group.tag:
+            first.setdefault(group.tag, group)
+    described = {tag: _machine(group) for tag, group in sorted(first.items())}
+    alike = len(set(described.values())) < len(described)  # the same product twice: the day tells which
+    days = {tag: f", runs of {clean(first[tag].runs[0].run[:10], 10)}" if alike else "" for tag in described}
+    return tuple(f"{tag}: {words}{days[tag]}" for tag, words in described.items())
 
 
-def _machine(one: Group) -> str:
-    machine = one.machine
+def _machine(group: Group) -> str:
+    machine = group.machine
     assert machine is not None  # only those with one have a letter
     if machine.is_attached:
         return f"a server at {clean(machine.name, 80)}"

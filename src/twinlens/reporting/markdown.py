@@ -39,17 +39,17 @@ def markdown(material: Sequence[Material]) -> str:
 def _of_run(run: Run, summary: Summary) -> list[str]:
     figures = figures_of(run, summary)
     methods = [
-        f"{METRICS[id].label if id in METRICS else id}: {one.method}"
-        for id, one in summary.metrics.items()
-        if one.value is not None
+        f"{METRICS[id].label if id in METRICS else id}: {estimate.method}"
+        for id, estimate in summary.metrics.items()
+        if estimate.value is not None
     ]
     absent = [f"{label} is not measured: {why}" for label, why in figures.absent]
     return [
         f"**{_escaped(verdict_line(summary))}**",
         _facts([run], [summary]),
-        *(_table(one) for one in figures.tables),
+        *(_table(estimate) for estimate in figures.tables),
         _items([*_numbered(figures.notes), *absent]),
-        _items(sentence_of(one) for one in summary.findings if one.severity != "notes"),
+        _items(sentence_of(estimate) for estimate in summary.findings if estimate.severity != "notes"),
         _folded("How each figure was computed", _items(methods)),
     ]
 
@@ -61,8 +61,8 @@ def _of_points(material: Sequence[Material]) -> list[str]:
     for part in parts_of(groups):
         title, rows = whole_table(part, notes)
         tables += [f"**{_escaped(title)}**", _table(rows)]
-    ratios = [f"{one.found.above} / {one.found.below}: {ratio_words(one)}" for one in turns if one.ranked]
-    first = [next(pair for pair in material if pair[1] is one.runs[0]) for one in groups]
+    ratios = [f"{each.found.above} / {each.found.below}: {ratio_words(each)}" for each in turns if each.ranked]
+    first = [next(pair for pair in material if pair[1] is each.runs[0]) for each in groups]
     return [
         f"**{_escaped(verdict_words(groups, turns))}**",
         *tables,
@@ -75,17 +75,17 @@ def _of_points(material: Sequence[Material]) -> list[str]:
 
 
 def _not_ranked(groups: Sequence[Group]) -> list[str]:
-    reasons = [why for one in groups if (why := why_not_ranked(one)) is not None]
+    reasons = [why for member in groups if (why := why_not_ranked(member)) is not None]
     return [f"not ranked: {why}" for why in dict.fromkeys(reasons)]
 
 
 def _facts(runs: Sequence[Run], summaries: Sequence[Summary]) -> str:
-    said = [f"{subject(run, one)}; {asked(run, one)}" for run, one in zip(runs, summaries, strict=True)]
-    return _items([*dict.fromkeys(said), f"Twinlens {__version__}"])
+    lines = [f"{subject(run, summary)}; {asked(run, summary)}" for run, summary in zip(runs, summaries, strict=True)]
+    return _items([*dict.fromkeys(lines), f"Twinlens {__version__}"])
 
 
 def _numbered(notes: Footnotes) -> list[str]:
-    return [f"[{place}] {said}" for place, said in enumerate(notes.sentences(), start=1)]
+    return [f"[{place}] {sentence}" for place, sentence in enumerate(notes.sentences(), start=1)]
 
 
 def _table(rows: Rows) -> str:
@@ -101,7 +101,7 @@ def _cell(text: Text) -> str:
 
 
 def _items(sentences: Iterable[str]) -> str:
-    return "\n".join(f"- {_escaped(one)}" for one in sentences)
+    return "\n".join(f"- {_escaped(sentence)}" for sentence in sentences)
 
 
 def _folded(title: str, body: str) -> str:
@@ -111,5 +111,5 @@ def _folded(title: str, body: str) -> str:
 def _escaped(text: str) -> str:
     """Text that Markdown and HTML leave alone, and that calls nobody: neither @names nor #numbers."""
     plain = display.clean(text, 2000)
-    safe = _SPECIAL.sub(lambda found: f"&#{ord(found.group()):d};", plain)
+    safe = _SPECIAL.sub(lambda match: f"&#{ord(match.group()):d};", plain)
     return _MARK.sub(r"[\1]", safe)  # a mark of ours is no link, as nothing in brackets follows it

@@ -27,10 +27,10 @@ def runs_html(summaries: Sequence[Summary], total: int, faults: Sequence[BadInpu
     """The first runs of `total`, a line each, and what could not be read. The same rules as of `summary_html`."""
     head = "".join(f'<th scope="col" style="{_CELL.format("left")}">{escape(name)}</th>' for name in _HEADS)
     body = "".join(_line(summary) for summary in summaries)
-    more = f"; {total - len(summaries)} more are not shown" if total > len(summaries) else ""
+    rest = f"; {total - len(summaries)} more are not shown" if total > len(summaries) else ""
     lost = "".join(f"<br><span>Left out: {escape(display.clean(fault))}</span>" for fault in faults[:3])
     return (
-        f"<div><table><caption>{total} run{'s' * (total != 1)}{more}</caption>"
+        f"<div><table><caption>{total} run{'s' * (total != 1)}{rest}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{lost}</div>"
     )
 
@@ -59,12 +59,14 @@ def summary_html(summary: Summary) -> str:
     rows = "".join(_row(id, summary) for id in ids)
     verdict = summary.verdict
     ranked = "ranked" if summary.ranked else "not ranked"
-    said = f"{standing(verdict.label)} ({clause_of(verdict.reason)})"
+    label = f"{standing(verdict.label)} ({clause_of(verdict.reason)})"
     told = "".join(
-        f"<br><span>{escape(sentence_of(one))}</span>" for one in summary.findings if one.severity != "notes"
+        f"<br><span>{escape(sentence_of(finding))}</span>"
+        for finding in summary.findings
+        if finding.severity != "notes"
     )
     head = f"{display.clean(summary.model)} · {display.clean(summary.point.get('precision', '?'))} · {summary.lens}"
-    under = f"repeat {summary.repeat + 1}, {display.clean(summary.state)}, {summary.rows:,} rows, {ranked}: {said}"
+    under = f"repeat {summary.repeat + 1}, {display.clean(summary.state)}, {summary.rows:,} rows, {ranked}: {label}"
     return (
         f"<div><strong>{escape(head)}</strong><br><span>{escape(under)}</span>{told}"
         f"<table><caption>{escape(display.clean(summary.run))}; intervals are within this one run</caption>"

@@ -44,43 +44,43 @@ def paired(groups: Sequence[Group], runs: Iterable[Run], reference_of: Reference
     if not by_id:
         return ()
     rates = {id: _slices(run) for id, run in by_id.items() if run.is_finished}
-    found = []
-    for one in in_order(groups):
-        alike = [other for other in groups if other.lens == one.lens]
-        reference = reference_of(one, alike)
+    ratios = []
+    for group in in_order(groups):
+        alike = [other for other in groups if other.lens == group.lens]
+        reference = reference_of(group, alike)
         if reference is not None:
-            found += _ratios(one, reference, by_id, rates, alike)
-    return tuple(found)
+            ratios += _ratios(group, reference, by_id, rates, alike)
+    return tuple(ratios)
 
 
-def paired_json(found: Sequence[Paired]) -> list[dict[str, Any]]:
+def paired_json(ratios: Sequence[Paired]) -> list[dict[str, Any]]:
     """As plain data, for --json and paired.json."""
     return [
-        {"lens": one.one.lens, "model": one.one.model, "point": one.one.point, "reference": one.reference.point}
-        | one.found.to_json()
-        | {"ranked": one.ranked, "fault": one.fault}
-        for one in found
+        {"lens": pair.one.lens, "model": pair.one.model, "point": pair.one.point, "reference": pair.reference.point}
+        | pair.found.to_json()
+        | {"ranked": pair.ranked, "fault": pair.fault}
+        for pair in ratios
     ]
 
 
-def said(one: Paired) -> str:
+def said(pair: Paired) -> str:
     """ "1.83× (1.79–1.87×)", or that no difference can be told."""
-    ratio, interval = one.found.ratio, display.times_bounds(one.found.ratio)
+    ratio, interval = pair.found.ratio, display.times_bounds(pair.found.ratio)
     if ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high:
         return f"{display.times(ratio)} ({interval}: no difference can be told)"
     return f"{display.times(ratio)} ({interval or 'no interval'})"
 
 
-def paired_words(one: Paired) -> str:
+def paired_words(pair: Paired) -> str:
     """ "bf16 sustains 1.83× (1.79–1.87×) the tokens/s of fp32", and whether it is the ratio or the rates that rank."""
-    label = METRICS[one.found.metric].label if one.found.metric in METRICS else "rate"
-    return f"{one.found.above} sustains {said(one)} the {label} of {one.found.below}"
+    label = METRICS[pair.found.metric].label if pair.found.metric in METRICS else "rate"
+    return f"{pair.found.above} sustains {said(pair)} the {label} of {pair.found.below}"
 
 
-def standing_words(found: Sequence[Paired]) -> str:
+def standing_words(ratios: Sequence[Paired]) -> str:
     """What is ranked: the ratio, the rates, both; with the reason for what is not."""
-    rates = {id(group): group for one in found for group in (one.one, one.reference)}.values()
-    ratio = "the ratio is ranked" if len(found) == 1 else "the ratios are ranked"
+    rates = {id(group): group for pair in ratios for group in (pair.one, pair.reference)}.values()
+    ratio = "the ratio is ranked" if len(ratios) == 1 else "the ratios are ranked"
     if all(group.ranked for group in rates):
         return f"{ratio}, and so are the absolute rates"
     reasons = "; ".join(dict.fromkeys(display.clean(group.label, 60) for group in rates if not group.ranked))
@@ -88,7 +88,7 @@ def standing_words(found: Sequence[Paired]) -> str:
 
 
 def _ratios(
-    one: Group,
+    group: Group,
     reference: Group,
     runs: dict[str, Run],
     rates: dict[str, dict[str, SliceRates]],
@@ -98,7 +98,7 @@ def _ratios(
     pairings = {name: run.sections.pairing for name, run in runs.items() if run.sections.pairing}
     by_turns = {pairings[run.run].id: run for run in reference.runs if run.run in rates}
     members = [
-        (run, by_turns[key]) for run in one.runs if run.run in rates and (key := pairings[run.run].id) in by_turns
+        (run, by_turns[key]) for run in group.runs if run.run in rates and (key := pairings[run.run].id) in by_turns
     ]
     if not members:
         return []
@@ -106,17 +106,19 @@ def _ratios(
     metrics = [
         name for name in rates[members[0][0].run] if all(name in rates[run.run] for pair in members for run in pair)
     ]
-    found = []
+    ratios = []
     for metric in metrics:
         pairs = [(rates[above.run][metric], rates[below.run][metric]) for above, below in members]
-        ratio = paired_ratio(pairs, points, names=(names[id(one)], names[id(reference)], metric))
-        found.append(Paired(one, reference, ratio, _fault(ratio, members)))
-    return found
+        ratio = paired_ratio(pairs, points, names=(names[id(group)], names[id(reference)], metric))
+        ratios.append(Paired(group, reference, ratio, _fault(ratio, members)))
+    return ratios
 
 
 def _fault(ratio: PairedRatio, members: Sequence[tuple[Summary, Summary]]) -> str:
     """Why a ratio may not be ranked. What disturbed the machine met both sides; other faults are the points' own."""
-    own = [found.code for pair in members for run in pair for found in run.disqualified if found.code != "disturbed"]
+    own = [
+        finding.code for pair in members for run in pair for finding in run.disqualified if finding.code != "disturbed"
+    ]
     if own:
         return short(own[0])
     if ratio.label != "level":

@@ -57,10 +57,10 @@ class LensView:
     @property
     def parts(self) -> tuple[tuple[Entry, ...], ...]:
         """The entries that may stand in one table or chart: of one model on one machine."""
-        found: dict[tuple[str, str], list[Entry]] = {}
+        parts: dict[tuple[str, str], list[Entry]] = {}
         for entry in self.entries:
-            found.setdefault((entry.group.model, entry.group.tag), []).append(entry)
-        return tuple(map(tuple, found.values()))
+            parts.setdefault((entry.group.model, entry.group.tag), []).append(entry)
+        return tuple(map(tuple, parts.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class View:
 
     @property
     def material(self) -> tuple[Material, ...]:
-        return tuple(one for lens in self.lenses for entry in lens.entries for one in entry.material)
+        return tuple(pair for lens in self.lenses for entry in lens.entries for pair in entry.material)
 
     def groups(self, lens: Lens) -> tuple[Group, ...]:
         """The groups of one lens; none where it was not measured."""
@@ -97,15 +97,17 @@ def view(
     groups = group(summary for _, summary in material)
     by_summary = {id(summary): (run, summary) for run, summary in material}
     lenses = tuple(
-        _lens(lens, mine, by_summary) for lens in LENSES if (mine := [one for one in groups if one.lens == lens])
+        _lens(lens, mine, by_summary) for lens in LENSES if (mine := [item for item in groups if item.lens == lens])
     )
-    said = [clean(note, 600) for _, summary in material for note in summary.notes]
-    found = [one for _, summary in material for one in summary.findings if one.severity == "notes"]
+    notes = [clean(note, 600) for _, summary in material for note in summary.notes]
+    findings = [item for _, summary in material for item in summary.findings if item.severity == "notes"]
     names = list(dict.fromkeys(run.spec.name for run, _ in material))
     return View(
         title=clean(title or _listed(names)),
         lenses=lenses,
-        notes=tuple(dict.fromkeys((*(clean(one, 600) for one in left_out), *given_twice(again), *said, *_once(found)))),
+        notes=tuple(
+            dict.fromkeys((*(clean(item, 600) for item in left_out), *given_twice(again), *notes, *_once(findings)))
+        ),
         searches=tuple(searches),
     )
 
@@ -131,36 +133,36 @@ def given_twice(ids: Sequence[str]) -> list[str]:
 def _once(notes: Iterable[Finding]) -> list[str]:
     """A sentence for each code and subject; where runs differ in the numbers, those of the first, and how many do."""
     alike: dict[tuple[str, str], list[Finding]] = {}
-    for one in notes:
-        alike.setdefault((one.code, one.subject), []).append(one)
+    for note in notes:
+        alike.setdefault((note.code, note.subject), []).append(note)
     return [
-        sentence_of(found[0])
-        if all(one == found[0] for one in found)
-        else f"{clause_of(found[0])} (the first of {len(found)} runs in which this was found)."
-        for found in alike.values()
+        sentence_of(alike_notes[0])
+        if all(note == alike_notes[0] for note in alike_notes)
+        else f"{clause_of(alike_notes[0])} (the first of {len(alike_notes)} runs in which this was found)."
+        for alike_notes in alike.values()
     ]
 
 
 def in_order(groups: Sequence[Group]) -> tuple[Group, ...]:
     """Groups by model, machine, load, batch, microbatch, then precision from wide to narrow, then rate."""
-    models = list(dict.fromkeys(one.model for one in groups))
+    models = list(dict.fromkeys(member.model for member in groups))
     regimes = list(PRECISIONS)
 
-    def place(one: Group) -> tuple[int, str, int, int, int, int, str, float]:
-        name = precision_of(one)
+    def place(member: Group) -> tuple[int, str, int, int, int, int, str, float]:
+        name = precision_of(member)
         rank = regimes.index(name) if name in regimes else len(regimes)
-        point = one.point
+        point = member.point
         sizes = point.get("batch") or 0, point.get("microbatch") or 0
-        load = load_of(one)
+        load = load_of(member)
         way = SERVED.index(load) + 1 if load in SERVED else 0
-        return models.index(one.model), one.tag, way, *sizes, rank, name, place_of(one) if way else 0.0
+        return models.index(member.model), member.tag, way, *sizes, rank, name, place_of(member) if way else 0.0
 
     return tuple(sorted(groups, key=place))
 
 
-def precision_of(one: Group) -> str:
+def precision_of(member: Group) -> str:
     """The precision's name, safe to show."""
-    return clean(one.point.get("precision", "?"), 40)
+    return clean(member.point.get("precision", "?"), 40)
 
 
 def point_names(groups: Sequence[Group]) -> tuple[str, ...]:
@@ -168,23 +170,27 @@ def point_names(groups: Sequence[Group]) -> tuple[str, ...]:
 
     Before it the model where there are several, and the letter of the machine where there are several.
     """
-    several_models = len({one.model for one in groups}) > 1
-    several_machines = len({one.tag for one in groups}) > 1
+    several_models = len({member.model for member in groups}) > 1
+    several_machines = len({member.tag for member in groups}) > 1
     names = []
-    for one in groups:
-        varying = _varying([other for other in groups if (other.model, other.tag) == (one.model, one.tag)])
-        parts = [f"machine {one.tag}"] if several_machines and one.tag else []
-        parts += [clean(one.model, 40)] if several_models else []
-        parts.append(precision_of(one))
-        if policy := policy_of(one.point):
+    for member in groups:
+        varying = _varying([other for other in groups if (other.model, other.tag) == (member.model, member.tag)])
+        parts = [f"machine {member.tag}"] if several_machines and member.tag else []
+        parts += [clean(member.model, 40)] if several_models else []
+        parts.append(precision_of(member))
+        if policy := policy_of(member.point):
             parts.append(policy)
             varying = [key for key in varying if key not in POLICY_KEYS]
-        parts += [_number(one.point[key]) + word for key, word in _PLACES.items() if one.point.get(key) is not None]
-        parts += [f"{clean(key, 20)} {clean(one.point[key], 20)}" for key in varying if one.point.get(key) is not None]
+        parts += [
+            _number(member.point[key]) + word for key, word in _PLACES.items() if member.point.get(key) is not None
+        ]
+        parts += [
+            f"{clean(key, 20)} {clean(member.point[key], 20)}" for key in varying if member.point.get(key) is not None
+        ]
         names.append(" · ".join(parts))
     # Two stacks with the same settings still need two names: bars of one name would stand on each other.
-    stacks = [clean(one.runs[0].executor, 24) for one in groups]
-    software = [clean(one.machine.software, 40) if one.machine else "" for one in groups]
+    stacks = [clean(member.runs[0].executor, 24) for member in groups]
+    software = [clean(member.machine.software, 40) if member.machine else "" for member in groups]
     numbers = [f"stack {number}" for number in range(1, len(names) + 1)]
     for words in (stacks, software, numbers):
         twice = {name for name, count in Counter(names).items() if count > 1}
@@ -196,42 +202,44 @@ def point_names(groups: Sequence[Group]) -> tuple[str, ...]:
 
 def _varying(groups: Sequence[Group]) -> list[str]:
     """What differs between operating points, besides what every name says."""
-    keys = dict.fromkeys(key for one in groups for key in one.point if key not in ("precision", *_PLACES))
-    return [key for key in keys if len({str(one.point.get(key)) for one in groups}) > 1]
+    keys = dict.fromkeys(key for member in groups for key in member.point if key not in ("precision", *_PLACES))
+    return [key for key in keys if len({str(member.point.get(key)) for member in groups}) > 1]
 
 
 def _number(value: object) -> str:
     return f"{value:g}" if isinstance(value, int | float) else clean(value, 20)
 
 
-def headline(one: Group | Summary) -> tuple[str, Estimate] | None:
+def headline(member: Group | Summary) -> tuple[str, Estimate] | None:
     """The id and estimate of the sustained rate that stands first in this lens; None without one."""
-    present = [(key, one.metrics[key]) for key in HEADLINE[one.lens] if key in one.metrics]
+    present = [(key, member.metrics[key]) for key in HEADLINE[member.lens] if key in member.metrics]
     return next((pair for pair in present if pair[1].value is not None), present[0] if present else None)
 
 
-def why_not_ranked(one: Group) -> str | None:
+def why_not_ranked(member: Group) -> str | None:
     """Why a group is shown and not ranked, in words; None where it is ranked."""
-    if one.ranked:
+    if member.ranked:
         return None
     reasons: dict[str, dict[str, str]] = {}  # by label: of each run the first sentence
-    for run in one.runs:
+    for run in member.runs:
         if run.state != "finished":
             reasons.setdefault(f"unfinished ({clean(run.state)})", {}).setdefault(run.run, "")
         elif not run.verdict.ranked:
             reasons.setdefault(standing(run.verdict.label), {}).setdefault(run.run, clause_of(run.verdict.reason))
-        for found in run.disqualified:
-            if not (found.code == "client-limit" and run.verdict.label == "invalid"):  # the verdict has said so
-                reasons.setdefault(short(found.code), {}).setdefault(run.run, clause_of(found))
+        for finding in run.disqualified:
+            if not (finding.code == "client-limit" and run.verdict.label == "invalid"):  # the verdict has said so
+                reasons.setdefault(short(finding.code), {}).setdefault(run.run, clause_of(finding))
     if not reasons:
-        return clean(one.label)
-    return "; ".join(_reason(label, tuple(said.values()), len(one.runs)) for label, said in reasons.items())
+        return clean(member.label)
+    return "; ".join(
+        _reason(label, tuple(sentences.values()), len(member.runs)) for label, sentences in reasons.items()
+    )
 
 
-def _reason(label: str, said: Sequence[str], runs: int) -> str:
+def _reason(label: str, sentences: Sequence[str], runs: int) -> str:
     """ "slowdown in 2 of 3 runs (rows from 81 on take longer)": the reason is that of the first of them."""
-    often = "" if runs == 1 else f" in {len(said)} of {runs} runs"
-    return f"{label}{often} ({said[0]})" if said[0] and said[0] != label else f"{label}{often}"
+    often = "" if runs == 1 else f" in {len(sentences)} of {runs} runs"
+    return f"{label}{often} ({sentences[0]})" if sentences[0] and sentences[0] != label else f"{label}{often}"
 
 
 def runs_word(count: int) -> str:
@@ -242,7 +250,7 @@ def runs_word(count: int) -> str:
 def _lens(lens: Lens, groups: Sequence[Group], by_summary: dict[int, Material]) -> LensView:
     ordered = in_order(groups)
     entries = tuple(
-        Entry(name, precision_of(one), one, tuple(by_summary[id(summary)] for summary in one.runs))
-        for name, one in zip(point_names(ordered), ordered, strict=True)
+        Entry(name, precision_of(member), member, tuple(by_summary[id(summary)] for summary in member.runs))
+        for name, member in zip(point_names(ordered), ordered, strict=True)
     )
     return LensView(lens, entries)

@@ -48,8 +48,8 @@ def _of_part(lens: LensView, entries: tuple[Entry, ...], index: int) -> Charts:
     missing = [] if roof is not None else _why_no_roofline(lens, entries)
     times = [timeline(entry, f"{mark}-time{place_}") for place_, entry in enumerate(entries)]
     return Charts(
-        tuple(one for one in (*drawn, roof) if one is not None),
-        tuple(one for one in times if one is not None),
+        tuple(chart for chart in (*drawn, roof) if chart is not None),
+        tuple(chart for chart in times if chart is not None),
         tuple(missing),
     )
 

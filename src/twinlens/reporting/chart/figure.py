@@ -69,8 +69,8 @@ def colour(precision: str) -> str:
 
 def colours_of(names: Sequence[str]) -> list[str]:
     """A colour for each name: that of its precision, and for those that say more than that one of their own."""
-    more = [name for name in names if ", " in name]
-    own = {name: PART_COLOURS[place % len(PART_COLOURS)] for place, name in enumerate(more)}
+    specific = [name for name in names if ", " in name]
+    own = {name: PART_COLOURS[place % len(PART_COLOURS)] for place, name in enumerate(specific)}
     return [own.get(name, colour(name)) for name in names]
 
 

@@ -15,8 +15,8 @@ from twinlens.units import digits
 def goodput_chart(entries: tuple[Entry, ...], anchor: str) -> Figure | None:
     """Good requests per second against the rate offered; on the grey line every request would be good."""
     mine = [entry for entry in entries if load_of(entry.group) == "rate"]
-    found = [(entry, entry.group.metrics.get("goodput_per_s")) for entry in mine]
-    known = [(entry, good) for entry, good in found if good is not None and good.value is not None]
+    by_entry = [(entry, entry.group.metrics.get("goodput_per_s")) for entry in mine]
+    known = [(entry, good) for entry, good in by_entry if good is not None and good.value is not None]
     if not known:
         return None
     rows = [point_row(entry, good.value or 0.0, good.low, good.high) for entry, good in known]

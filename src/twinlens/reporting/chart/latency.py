@@ -33,19 +33,19 @@ def latency_charts(entries: tuple[Entry, ...], load: LoadKind, anchor: str) -> l
     mine = tuple(entry for entry in entries if load_of(entry.group) == load)
     slo = slo_of(mine)
     kinds = [kind for kind in _WORDS if kind != "e2e_latency_s" or (slo is not None and slo.e2e_latency_s is not None)]
-    found = [_latency_chart(mine, load, kind, f"{anchor}-{load}-{kind.split('_')[0]}") for kind in kinds]
-    return [one for one in found if one is not None]
+    charts = [_latency_chart(mine, load, kind, f"{anchor}-{load}-{kind.split('_')[0]}") for kind in kinds]
+    return [chart for chart in charts if chart is not None]
 
 
 def slo_of(entries: tuple[Entry, ...]) -> Slo | None:
     """The SLO that all runs share; None where there is none, or several."""
-    found = {
+    slos = {
         run.spec.workload.slo
         for entry in entries
         for run, _ in entry.material
         if isinstance(run.spec.workload, InferenceWorkload)
     }
-    return found.pop() if len(found) == 1 else None
+    return slos.pop() if len(slos) == 1 else None
 
 
 def _latency_chart(entries: tuple[Entry, ...], load: LoadKind, kind: str, anchor: str) -> Figure | None:
@@ -71,15 +71,15 @@ def _latency_chart(entries: tuple[Entry, ...], load: LoadKind, kind: str, anchor
 
 
 def _estimates(entries: tuple[Entry, ...], kind: str) -> list[Estimate]:
-    found = [entry.group.metrics.get(f"{kind}_{q}") for entry in entries for q in _DASHES]
-    return [one for one in found if one is not None]
+    estimates = [entry.group.metrics.get(f"{kind}_{q}") for entry in entries for q in _DASHES]
+    return [estimate for estimate in estimates if estimate is not None]
 
 
 def _row(entry: Entry, kind: str, q: str) -> list[dict[str, Any]]:
-    found = entry.group.metrics.get(f"{kind}_{q}")
-    if found is None or found.value is None or found.value <= 0:
+    estimate = entry.group.metrics.get(f"{kind}_{q}")
+    if estimate is None or estimate.value is None or estimate.value <= 0:
         return []
-    return [point_row(entry, found.value, found.low, found.high) | {"quantile": q}]
+    return [point_row(entry, estimate.value, estimate.low, estimate.high) | {"quantile": q}]
 
 
 def point_row(entry: Entry, value: float, low: float | None, high: float | None) -> dict[str, Any]:
@@ -159,7 +159,9 @@ def _title(entries: tuple[Entry, ...], kind: str, load: LoadKind, limit: float |
     for entry in entries:
         if entry.group.ranked and _keeps(entry, kind, limit):
             before = best.get(entry.kind)
-            best[entry.kind] = entry if before is None else max(before, entry, key=lambda one: place_of(one.group))
+            best[entry.kind] = (
+                entry if before is None else max(before, entry, key=lambda reached: place_of(reached.group))
+            )
     ranked = [entry for entry in entries if entry.group.ranked]
     known = [entry for entry in ranked if _p99(entry, kind)]
     if not known:
@@ -176,18 +178,18 @@ def _title(entries: tuple[Entry, ...], kind: str, load: LoadKind, limit: float |
 
 
 def _keeps(entry: Entry, kind: str, limit: float) -> bool:
-    found = _p99(entry, kind)
-    return found is not None and found <= limit
+    p99 = _p99(entry, kind)
+    return p99 is not None and p99 <= limit
 
 
 def _p99(entry: Entry, kind: str) -> float | None:
-    found = entry.group.metrics.get(f"{kind}_p99")
-    return found.value if found is not None else None
+    estimate = entry.group.metrics.get(f"{kind}_p99")
+    return estimate.value if estimate is not None else None
 
 
 def bars(shown: Iterable[Estimate]) -> str:
     """What the pale bars of a chart are: 95 % intervals, ranges of two runs, or both."""
-    kinds = {display.kind(one) for one in shown} - {""}
+    kinds = {display.kind(estimate) for estimate in shown} - {""}
     if kinds == {"range"}:
         return "pale bars are ranges of two runs, for which no confidence is claimed"
     return f"pale bars are 95% intervals{', or ranges where a point has two runs' if 'range' in kinds else ''}"

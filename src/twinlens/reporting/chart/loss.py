@@ -66,14 +66,14 @@ def _points(run: Run, name: str, kind: str) -> list[dict[str, Any]]:
     rows = run.steps.where(run.steps.kind == kind)
     kept = np.isfinite(rows.loss)
     x, y = thin(rows.end_ns[kept] / 1e9, rows.loss[kept], 200)
-    return [{"name": name, "s": float(at), "loss": float(loss)} for at, loss in zip(x, y, strict=True)]
+    return [{"name": name, "s": float(time_s), "loss": float(loss)} for time_s, loss in zip(x, y, strict=True)]
 
 
 def _hit(entry: Entry, run: Run, summary: Summary) -> dict[str, Any] | None:
-    found = summary.metrics.get("time_to_target_s")
-    if found is None or found.value is None:
+    estimate = summary.metrics.get("time_to_target_s")
+    if estimate is None or estimate.value is None:
         return None
-    low, high = (found.low, found.high) if found.low is not None else (found.value, found.value)
+    low, high = (estimate.low, estimate.high) if estimate.low is not None else (estimate.value, estimate.value)
     # The metric counts from the first step, the chart from the start of the run.
     start_s = float(run.steps.begin_ns[0]) / 1e9
     return {"name": entry.name, "low": start_s + (low or 0.0), "high": start_s + (high or 0.0)}

@@ -36,7 +36,7 @@ RULE_BYTES = (12.0, 20.0)
 def memory_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> Figure | None:
     """Resident bytes by category, stacked, and what remains of the measured peak."""
     parts = {entry.name: _memory_parts(lens, entry) for entry in entries}
-    totals = {name: sum(found.values()) for name, found in parts.items()}
+    totals = {name: sum(sizes.values()) for name, sizes in parts.items()}
     if not any(totals.values()):
         return None
     divisor, unit = scale("bytes", max(totals.values()))
@@ -59,9 +59,9 @@ def memory_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> Fig
 def rule_chart(entries: tuple[Entry, ...], anchor: str) -> Figure | None:
     """State bytes per parameter beside the rule of 12–20 bytes for mixed-precision AdamW."""
     rows = [
-        {"name": entry.name, "value": found.value}
+        {"name": entry.name, "value": estimate.value}
         for entry in entries
-        if (found := entry.group.metrics.get("bytes_per_parameter")) is not None and found.value is not None
+        if (estimate := entry.group.metrics.get("bytes_per_parameter")) is not None and estimate.value is not None
     ]
     if not rows:
         return None
@@ -98,9 +98,9 @@ def phase_chart(entries: tuple[Entry, ...], anchor: str) -> Figure | None:
     parts: dict[str, dict[str, float]] = {}
     for entry in entries:
         shares = {
-            METRICS[key].label: found.value
+            METRICS[key].label: estimate.value
             for key in (*_PHASES, "unattributed_share")
-            if (found := entry.group.metrics.get(key)) is not None and found.value is not None
+            if (estimate := entry.group.metrics.get(key)) is not None and estimate.value is not None
         }
         if shares:
             parts[entry.name] = shares
@@ -127,10 +127,10 @@ def _stack(
     format: str | None = None,
 ) -> Any:
     rows = [
-        {"name": name, "part": label, "value": found[label] / divisor, "order": labels.index(label)}
-        for name, found in parts.items()
+        {"name": name, "part": label, "value": sizes[label] / divisor, "order": labels.index(label)}
+        for name, sizes in parts.items()
         for label in labels
-        if found.get(label)
+        if sizes.get(label)
     ]
     rest = [REST_COLOUR if label in (_REST, "unattributed") else None for label in labels]
     plain = iter(PART_COLOURS)
@@ -151,15 +151,15 @@ def _stack(
 
 def _memory_parts(lens: LensView, entry: Entry) -> dict[str, float]:
     metrics = entry.group.metrics
-    found = {
+    sizes = {
         METRICS[key].label: float(estimate.value)
         for key in _MEMORY[lens.lens]
         if (estimate := metrics.get(key)) is not None and estimate.value is not None
     }
     peak = metrics.get("peak_bytes")
-    if peak is not None and peak.value is not None and peak.value > sum(found.values()):
-        found[_REST] = peak.value - sum(found.values())
-    return found
+    if peak is not None and peak.value is not None and peak.value > sum(sizes.values()):
+        sizes[_REST] = peak.value - sum(sizes.values())
+    return sizes
 
 
 def _method(entries: tuple[Entry, ...], key: str) -> str:

@@ -27,7 +27,7 @@ def pareto_chart(entries: tuple[Entry, ...], load: LoadKind, anchor: str) -> Fig
     name = _ALL[0] if per_device else _ALL[1]
     known = [(entry, _value(entry, _PER_USER), _value(entry, name)) for entry in entries]
     points = [(entry, user, total) for entry, user, total in known if user and total]
-    ranked = [one for one in points if one[0].group.ranked]
+    ranked = [point for point in points if point[0].group.ranked]
     if len(ranked) < 2:
         return None
     front = {id_ for index in pareto([(total, user) for _, user, total in ranked]) for id_ in [ranked[index][0].name]}
@@ -70,7 +70,8 @@ def _apart(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     kept: list[dict[str, Any]] = []
     for row in sorted((row for row in rows if row["front"]), key=lambda row: -row["total"]):
         gaps = [
-            max(abs(row["user"] - one["user"]) / wide / 1.6, abs(row["total"] - one["total"]) / high) for one in kept
+            max(abs(row["user"] - other["user"]) / wide / 1.6, abs(row["total"] - other["total"]) / high)
+            for other in kept
         ]
         if all(gap >= _LEAST_GAP for gap in gaps):
             kept.append(row)
@@ -82,5 +83,5 @@ def _from_zero(rows: list[dict[str, Any]], key: str) -> Any:
 
 
 def _value(entry: Entry, name: str) -> float | None:
-    found = entry.group.metrics.get(name)
-    return found.value if found is not None else None
+    estimate = entry.group.metrics.get(name)
+    return estimate.value if estimate is not None else None

@@ -26,18 +26,18 @@ def rate_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> Figur
     unit = METRICS[shown[0][1][0]].label
     rows: list[dict[str, Any]] = []
     runs: list[dict[str, Any]] = []
-    for entry, (key, found) in shown:
+    for entry, (key, estimate) in shown:
         name = entry.name if entry.group.ranked else f"{entry.name} (not ranked)"
-        low, high = (found.low, found.high) if found.low is not None else (found.value, found.value)
+        low, high = (estimate.low, estimate.high) if estimate.low is not None else (estimate.value, estimate.value)
         rows.append(
             {
                 "name": name,
                 "entry": entry.name,
-                "value": found.value,
+                "value": estimate.value,
                 "low": low,
                 "high": high,
                 "ranked": entry.group.ranked,
-                "text": f"{display.bare(found)} {display.spread(found)}",
+                "text": f"{display.bare(estimate)} {display.spread(estimate)}",
             }
         )
         values = [run.metrics[key].value for run in entry.group.runs if key in run.metrics]
@@ -64,16 +64,16 @@ def timeline(entry: Entry, anchor: str) -> Figure | None:
     panels = []
     title = METRICS[pair[0]].label if (pair := headline(entry.group)) else "work/s"
     series = [(run, summary, *throughput(run)) for run, summary in entry.material]
-    series = [one for one in series if one[2].size]
+    series = [each for each in series if each[2].size]
     if not series:
         return None
-    most = max(float(np.quantile(one[3], 0.995)) for one in series) * 1.15
-    axes = _Axes(title, most, max(float(one[2][-1]) for one in series))
+    most = max(float(np.quantile(each[3], 0.995)) for each in series) * 1.15
+    axes = _Axes(title, most, max(float(each[2][-1]) for each in series))
     for index, (_, summary, at_s, rate) in enumerate(series, start=1):
         x, y = thin(at_s, np.minimum(rate, most))
         panels.append(_panel(summary, x, y, axes, is_last=index == len(series)))
     chart = alt.vconcat(*panels, spacing=14).resolve_scale(x="shared", color="shared")
-    rows = sum(one[2].size for one in series)
+    rows = sum(each[2].size for each in series)
     words = f"{rows:,} rows of {runs_word(len(series))}; each stretch shows its lowest and highest value. "
     if any(summary.verdict.ranked for _, summary, *_ in series):
         words += (
@@ -102,7 +102,7 @@ def _panel(summary: Summary, x: np.ndarray, y: np.ndarray, axes: _Axes, *, is_la
     if summary.verdict.ranked:
         spans.append({"from": begin_s, "to": end_s, "what": "steady window"})
     hue = alt.Color("what:N", scale=alt.Scale(domain=["before", "steady window"], range=[WARM, STEADY]), legend=None)
-    at = alt.X(
+    seconds = alt.X(
         "s:Q",
         title="time since the start (s)" if is_last else None,
         scale=alt.Scale(domain=[0, axes.last_s], nice=False),
@@ -113,7 +113,7 @@ def _panel(summary: Summary, x: np.ndarray, y: np.ndarray, axes: _Axes, *, is_la
     )
     shade = alt.Chart(data(spans)).mark_rect(opacity=0.8).encode(x=alt.X("from:Q"), x2="to:Q", color=hue)
     points = [{"s": float(a), "rate": float(b)} for a, b in zip(x, y, strict=True)]
-    line = alt.Chart(data(points)).mark_line(color=INK, strokeWidth=1, clip=True).encode(x=at, y=high)
+    line = alt.Chart(data(points)).mark_line(color=INK, strokeWidth=1, clip=True).encode(x=seconds, y=high)
     layers = [shade, line]
     pair = headline(summary)
     if pair and pair[1].value is not None and summary.verdict.ranked:
@@ -133,14 +133,14 @@ def _rate_title(entries: tuple[Entry, ...], unit: str) -> str:
     groups = [entry.group for entry in entries]
     names = {id(entry.group): entry.name for entry in entries}
     best, ratios = None, 0
-    for one in groups:
-        reference = reference_of(one, groups)
-        ratio = against(one, reference) if reference is not None else None
+    for group in groups:
+        reference = reference_of(group, groups)
+        ratio = against(group, reference) if reference is not None else None
         if reference is None or ratio is None or ratio.value is None:
             continue
         ratios += 1
         if best is None or ratio.value > (best[2].value or 0.0):
-            best = (one, reference, ratio)
+            best = (group, reference, ratio)
     if best is None:
         return f"Sustained {unit} by operating point."
     ratio = against(*best[:2], ratios) or best[2]

@@ -52,8 +52,8 @@ def roofline_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> F
     low, high = min(across) / 3, max(across) * 3
     lines: list[dict[str, Any]] = []
     for name, (peak, bandwidth) in roofs.items():
-        for at in sorted({low, min(max(peak / bandwidth, low), high), high}):
-            lines.append({"name": name, "x": at, "y": attainable_flop_per_s(at, peak, bandwidth) / 1e9})
+        for intensity in sorted({low, min(max(peak / bandwidth, low), high), high}):
+            lines.append({"name": name, "x": intensity, "y": attainable_flop_per_s(intensity, peak, bandwidth) / 1e9})
     names = {entry.name: entry.precision for entry in entries}
     x = alt.X(
         "x:Q",
@@ -91,11 +91,11 @@ def place(lens: LensView, entries: tuple[Entry, ...]) -> tuple[list[Placed], lis
                 bytes_id: work.get(bytes_id),
                 time_id: entry.group.metrics.get(time_id),
             }
-            absent = [name for name, found in parts.items() if _number(found) is None]
+            absent = [name for name, estimate in parts.items() if _number(estimate) is None]
             if absent:
                 missing.append(f"{kind} of {entry.name} is left out: {', '.join(absent)} not known")
                 continue
-            flop, moved, took_s = (_number(found) or math.nan for found in parts.values())
+            flop, moved, took_s = (_number(estimate) or math.nan for estimate in parts.values())
             roof = _roof(entry)
             reached = flop / took_s / attainable_flop_per_s(flop / moved, *roof) if roof else None
             placed.append(Placed(entry.name, kind, flop / moved, flop / took_s, reached))
@@ -122,10 +122,10 @@ def _title(placed: list[Placed]) -> str:
         return "Achieved FLOP/s against the measured roofs."
     nearest = max(known, key=lambda point: point.reached or 0.0)
     reached = nearest.reached or 0.0
-    what = f"{nearest.kind.capitalize()} of {nearest.entry}"
+    nearest_point = f"{nearest.kind.capitalize()} of {nearest.entry}"
     if reached > _BEYOND:
-        return f"{what} lies above its roof ({reached:.0%}): a ceiling or a count of FLOP cannot be right."
-    return f"{what} comes nearest to its roof: {reached:.0%} of it."
+        return f"{nearest_point} lies above its roof ({reached:.0%}): a ceiling or a count of FLOP cannot be right."
+    return f"{nearest_point} comes nearest to its roof: {reached:.0%} of it."
 
 
 def _caption(missing: list[str], entries: tuple[Entry, ...]) -> str:
@@ -136,9 +136,9 @@ def _caption(missing: list[str], entries: tuple[Entry, ...]) -> str:
                 ceilings = ceilings or run.facts.ceilings
     read, matrix = (ceilings.get(key) for key in ("read_bytes_per_s", "matrix_flop_per_s"))
     measured = [
-        f"{label} {show(found.value, found.unit)} (n = {found.n or 'not stated'})"
-        for label, found in (("read bandwidth", read), ("matrix rate of the first precision", matrix))
-        if found is not None and found.value is not None
+        f"{label} {show(ceiling.value, ceiling.unit)} (n = {ceiling.n or 'not stated'})"
+        for label, ceiling in (("read bandwidth", read), ("matrix rate of the first precision", matrix))
+        if ceiling is not None and ceiling.value is not None
     ]
     left_out = f" {display.clean('; '.join(missing), 400)}." if missing else ""
     return (

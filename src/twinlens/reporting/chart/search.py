@@ -19,19 +19,19 @@ _MARKS = {
 }
 
 
-def search_chart(record: SearchRecord, found: SearchResult, anchor: str) -> Figure | None:
+def search_chart(record: SearchRecord, result: SearchResult, anchor: str) -> Figure | None:
     """The values that were tried, in order, over the interval known by then."""
-    if not found.tried:
+    if not result.tried:
         return None
     rows = [
-        {"n": number, "value": one.value, "verdict": one.verdict, "word": f"{one.value:g}"}
-        for number, one in enumerate(found.tried, start=1)
+        {"n": number, "value": trial.value, "verdict": trial.verdict, "word": f"{trial.value:g}"}
+        for number, trial in enumerate(result.tried, start=1)
     ]
-    values = [one.value for one in found.tried]
+    values = [trial.value for trial in result.tried]
     low, high = min(values) / 1.25, max(values) * 1.25
     bands = []
-    for number in range(1, len(found.tried) + 1):
-        known = so_far(found.tried[:number], record.search)
+    for number in range(1, len(result.tried) + 1):
+        known = so_far(result.tried[:number], record.search)
         bands.append({"from": number - 0.5, "to": number + 0.5, "low": known.low or low, "high": known.high or high})
     y_scale = alt.Scale(type="log", domain=[low, high], nice=False)
     x = alt.X(
@@ -51,10 +51,10 @@ def search_chart(record: SearchRecord, found: SearchResult, anchor: str) -> Figu
     points = base.mark_point(filled=True, size=90, opacity=1).encode(x=x, y=y, color=hue, shape=shape)
     words = base.mark_text(dy=-13, fontSize=14, color=INK).encode(x=x, y=y, text="word:N")
     chart = alt.layer(band, points, words).properties(width=WIDTH, height=220)
-    name = where(found)
-    title = f"{f'{name}: the' if name else 'The'} highest within the SLO is in {interval(found, record.search.unit)}."
-    if found.low is None or found.high is None:
-        title = f"{f'{name}: the' if name else 'The'} highest within the SLO: {interval(found, record.search.unit)}."
+    name = where(result)
+    title = f"{f'{name}: the' if name else 'The'} highest within the SLO is in {interval(result, record.search.unit)}."
+    if result.low is None or result.high is None:
+        title = f"{f'{name}: the' if name else 'The'} highest within the SLO: {interval(result, record.search.unit)}."
     caption = (
         f"{runs_word(len(rows))} in the order in which they were made; the band is what was left after each. "
         f"SLO: {asked(record)}."

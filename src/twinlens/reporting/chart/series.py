@@ -62,8 +62,8 @@ def throughput(run: Run) -> tuple[Floats, Floats]:
 
 def steady_times(pairs: Iterable[tuple[Run, Summary]], name: str) -> Floats:
     """One time in s per steady row of all runs: "step", "ttft", "tpot" or "e2e", where the row has it."""
-    found = [_times(run, summary, name) for run, summary in pairs]
-    return np.concatenate(found) if found else np.empty(0)
+    times = [_times(run, summary, name) for run, summary in pairs]
+    return np.concatenate(times) if times else np.empty(0)
 
 
 def _times(run: Run, summary: Summary, name: str) -> Floats:

@@ -32,8 +32,8 @@ def serving_timeline(entry: Entry, anchor: str) -> Figure | None:
     last = max(float(series[2][-1]) for series in [*rates, *flight, *cache])
     stack = [(rates, "requests/s", None), (flight, "requests", None), *([(cache, "KV use", 1.0)] if cache else [])]
     panels = [
-        _panel(found, title, summary, last, top, is_last=number == len(stack))
-        for number, (found, title, top) in enumerate(stack, start=1)
+        _panel(lines, title, summary, last, top, is_last=number == len(stack))
+        for number, (lines, title, top) in enumerate(stack, start=1)
     ]
     chart = alt.vconcat(*panels, spacing=10).resolve_scale(color="independent", x="shared")
     state = f"is {standing(entry.group.label)}" if entry.group.ranked else f"is not ranked: {fault_of(entry.group)}"
@@ -62,12 +62,12 @@ def _flight(run: Run) -> list[Series]:
     rows = run.requests
     edges = np.linspace(0, float(rows.end_ns.max()), 2 * _BINS + 1).astype(np.int64)
     level = in_flight(rows.intended_ns, rows.end_ns, edges)
-    found: list[Series] = [("in flight, from intent", _FLIGHT, (edges[:-1] + edges[1:]) / 2e9, level)]
+    lines: list[Series] = [("in flight, from intent", _FLIGHT, (edges[:-1] + edges[1:]) / 2e9, level)]
     for name, hue in (("running", _RUNNING), ("waiting", _WAITING)):
         at_s, values = _sampled(run, name)
         if values.size:
-            found.append((f"{name} (server)", hue, at_s, values))
-    return found
+            lines.append((f"{name} (server)", hue, at_s, values))
+    return lines
 
 
 def _cache(run: Run) -> list[Series]:
@@ -86,14 +86,14 @@ def _sampled(run: Run, name: str) -> tuple[NDArray[np.float64], NDArray[np.float
     return at_s[known][::step], values[known][::step]
 
 
-def _panel(found: list[Series], title: str, summary: Summary, last: float, top: float | None, *, is_last: bool) -> Any:
-    names = [series[0] for series in found]
+def _panel(drawn: list[Series], title: str, summary: Summary, last: float, top: float | None, *, is_last: bool) -> Any:
+    names = [series[0] for series in drawn]
     rows = [
         {"s": float(a), "value": float(b), "name": name}
-        for name, _, at_s, values in found
+        for name, _, at_s, values in drawn
         for a, b in zip(at_s, values, strict=True)
     ]
-    most = top if top is not None else max(1e-9, max(float(series[3].max()) for series in found)) * 1.12
+    most = top if top is not None else max(1e-9, max(float(series[3].max()) for series in drawn)) * 1.12
     when = "time since the start (s)" if is_last else None
     x = alt.X(
         "s:Q",
@@ -105,7 +105,7 @@ def _panel(found: list[Series], title: str, summary: Summary, last: float, top: 
         "value:Q", title=title, scale=alt.Scale(domain=[0, most], nice=False), axis=alt.Axis(tickCount=3, minExtent=34)
     )
     hue = alt.Color(
-        "name:N", title=None, sort=names, scale=alt.Scale(domain=names, range=[series[1] for series in found]),
+        "name:N", title=None, sort=names, scale=alt.Scale(domain=names, range=[series[1] for series in drawn]),
         legend=alt.Legend(orient="top", columns=3, symbolType="stroke", offset=2, padding=0),
     )  # fmt: skip
     shade = alt.Chart(data([{"from": 0.0, "to": summary.verdict.begin_s}])).mark_rect(color=WARM, opacity=0.8)

@@ -54,7 +54,7 @@ def _spread(entries: list[Entry]) -> list[Entry]:
     ordered = sorted(entries, key=lambda entry: place_of(entry.group))
     if len(ordered) <= _MOST_LINES:
         return ordered
-    return [ordered[round(at)] for at in np.linspace(0, len(ordered) - 1, _MOST_LINES)]
+    return [ordered[round(position)] for position in np.linspace(0, len(ordered) - 1, _MOST_LINES)]
 
 
 def _times(entry: Entry) -> tuple[Floats, Floats]:
@@ -72,8 +72,8 @@ def _times(entry: Entry) -> tuple[Floats, Floats]:
 def _rows(names: list[str], times: list[Floats], divisor: float) -> list[dict[str, Any]]:
     return [
         {"name": name, "x": float(x) / divisor, "share": float(share)}
-        for name, found in zip(names, times, strict=True)
-        for x, share in zip(*_survival(found), strict=True)
+        for name, sorted_times in zip(names, times, strict=True)
+        for x, share in zip(*_survival(sorted_times), strict=True)
     ]
 
 

@@ -28,8 +28,8 @@ def time_charts(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> list
     first = headline(entries[0].group)
     is_image = lens.lens == "inference" and first is not None and "images" in first[0]
     kinds = _ONE_CHUNK if is_image else _TIMES[lens.lens]
-    found = [_time_chart(entries, kind, label, f"{anchor}-{kind}") for kind, label in kinds]
-    return [one for one in found if one is not None]
+    charts = [_time_chart(entries, kind, label, f"{anchor}-{kind}") for kind, label in kinds]
+    return [chart for chart in charts if chart is not None]
 
 
 def _time_chart(entries: tuple[Entry, ...], kind: str, label: str, anchor: str) -> Figure | None:
@@ -53,7 +53,10 @@ def _time_chart(entries: tuple[Entry, ...], kind: str, label: str, anchor: str) 
         strokeDash=alt.StrokeDash("name:N", sort=list(names), title=None,
                                   scale=alt.Scale(domain=list(names), range=_dashes(len(names)))),
     ).properties(width=WIDTH, height=210)  # fmt: skip
-    fastest = min([one for one in values if one[0].group.ranked] or values, key=lambda pair: float(np.median(pair[1])))
+    fastest = min(
+        [of_entry for of_entry in values if of_entry[0].group.ranked] or values,
+        key=lambda pair: float(np.median(pair[1])),
+    )
     counts = ", ".join(f"{entry.name} {times.size:,}" for entry, times in values)
     title = f"{fastest[0].name} has the shortest median {label}: {_median(fastest[1])}."
     if not any(entry.group.ranked for entry, _ in values):

@@ -36,20 +36,20 @@ def reproduce(view: View) -> list[Reproduction]:
 
     What was served stands apart, and each search too: they are specs of their own.
     """
-    found = []
+    reproductions = []
     for lens in view.lenses:
         if (batches := lens.under("lockstep")).entries:
-            found.append(_reproduction(batches, lens.lens, lens.lens))
+            reproductions.append(_reproduction(batches, lens.lens, lens.lens))
         records = {record.folder.resolve(): record for record in view.searches}
         for load in SERVED:
             runs = [run for entry in lens.under(load).entries for run, _ in entry.material]
             rest = [run for run in runs if run.folder.resolve().parent not in records]
             if rest:
-                found.append(_served(rest, f"{lens.lens}, {TITLES[load]}", load))
+                reproductions.append(_served(rest, f"{lens.lens}, {TITLES[load]}", load))
             for folder, record in records.items():
                 if mine := [run for run in runs if run.folder.resolve().parent == folder]:
-                    found.append(_served(mine, f"{lens.lens}, a search for the highest load", "search", record))
-    return found
+                    reproductions.append(_served(mine, f"{lens.lens}, a search for the highest load", "search", record))
+    return reproductions
 
 
 def _reproduction(lens: LensView, title: str, word: str) -> Reproduction:

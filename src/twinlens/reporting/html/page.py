@@ -103,8 +103,8 @@ def metric_ids(details: Iterable[tuple[str, tuple[Detail, ...]]], heads: Iterabl
 
 def intervals(groups: Sequence[Group], shown: Sequence[Column]) -> str:
     """What stands under the numbers of a table: intervals over runs or within one, or ranges of two."""
-    found = [pair[1] for column in shown for one in groups if (pair := column.estimate(one)) is not None]
-    kinds = {display.kind(estimate) for estimate in found} - {""}
+    pairs = [pair[1] for column in shown for group in groups if (pair := column.estimate(group)) is not None]
+    kinds = {display.kind(estimate) for estimate in pairs} - {""}
     if kinds == {"range"}:
         return "Under each number stands the range of its two runs: no confidence is claimed."
     if kinds == {"run"}:
@@ -114,61 +114,62 @@ def intervals(groups: Sequence[Group], shown: Sequence[Column]) -> str:
 
 
 def _row(entry: Entry, shown: tuple[Column, ...], groups: list[Group]) -> TableRow:
-    one = entry.group
-    agreement = one.metrics.get("top1_agreement")
+    group = entry.group
+    agreement = group.metrics.get("top1_agreement")
     agrees = f"top-1 {display.value(agreement)}" if agreement is not None and agreement.value is not None else ""
     return TableRow(
         entry,
-        tuple(_cell(column, one) for column in shown),
-        _factor(one, groups),
-        gate_word(one),
+        tuple(_cell(column, group) for column in shown),
+        _factor(group, groups),
+        gate_word(group),
         agrees,
-        gate_reason(one),
-        why_not_ranked(one),
-        runs_word(len(one.runs)),
-        standing(one.label),
+        gate_reason(group),
+        why_not_ranked(group),
+        runs_word(len(group.runs)),
+        standing(group.label),
     )
 
 
-def _cell(column: Column, one: Group) -> Cell:
-    found = column.estimate(one)
-    if found is None or found[1].value is None:
-        return Cell("not measured", why=column.reason(one))
-    estimate = found[1]
-    if is_impossible(*found):
-        return Cell(column.text(one), "above 100%: no efficiency", f"{column.head}: {IMPOSSIBLE}")
+def _cell(column: Column, group: Group) -> Cell:
+    pair = column.estimate(group)
+    if pair is None or pair[1].value is None:
+        return Cell("not measured", why=column.reason(group))
+    estimate = pair[1]
+    if is_impossible(*pair):
+        return Cell(column.text(group), "above 100%: no efficiency", f"{column.head}: {IMPOSSIBLE}")
     if estimate.low is None:
-        return Cell(column.text(one), why=f"no interval: {display.no_interval(estimate)}")
+        return Cell(column.text(group), why=f"no interval: {display.no_interval(estimate)}")
     if estimate.low == estimate.high:
-        return Cell(column.text(one), "same in all runs")
+        return Cell(column.text(group), "same in all runs")
     kind = {"range": " (range)", "run": " (run)"}.get(display.kind(estimate), "")
     # The first column is what people quote, so it carries its interval in its own unit too.
     under = display.bounds(estimate).replace(f" {estimate.unit}", "") if column.bare else display.spread(estimate)
-    return Cell(column.text(one), f"{under}{kind}")
+    return Cell(column.text(group), f"{under}{kind}")
 
 
-def _factor(one: Group, groups: list[Group]) -> Cell:
-    reference = reference_of(one, groups)
+def _factor(group: Group, groups: list[Group]) -> Cell:
+    reference = reference_of(group, groups)
     if reference is None:
-        return Cell("1", "reference") if one.ranked else Cell(display.ABSENT, why="not ranked")
-    ratio = against(one, reference)
+        return Cell("1", "reference") if group.ranked else Cell(display.ABSENT, why="not ranked")
+    ratio = against(group, reference)
     if ratio is None or ratio.value is None:
         return Cell(display.ABSENT, why="not ranked" if ratio is None else display.absence(ratio))
     return Cell(display.times(ratio), display.times_bounds(ratio) or "no interval", display.method(ratio))
 
 
-def details_of(one: Group) -> tuple[Detail, ...]:
+def details_of(group: Group) -> tuple[Detail, ...]:
     """Every metric of a group in full, in the order of the definitions."""
-    order = [id for id in METRICS if id in one.metrics]
-    order += [id for id in one.metrics if id not in METRICS]
-    return tuple(_detail(id, one.metrics[id], one) for id in order)
+    order = [id for id in METRICS if id in group.metrics]
+    order += [id for id in group.metrics if id not in METRICS]
+    return tuple(_detail(id, group.metrics[id], group) for id in order)
 
 
-def _detail(metric: str, estimate: Estimate, one: Group) -> Detail:
+def _detail(metric: str, estimate: Estimate, group: Group) -> Detail:
     label = METRICS[metric].label if metric in METRICS else display.clean(metric, 40)
     if estimate.value is None:
         why = next(
-            (run.metrics[metric].lacks for run in one.runs if metric in run.metrics and run.metrics[metric].reason), ""
+            (run.metrics[metric].lacks for run in group.runs if metric in run.metrics and run.metrics[metric].reason),
+            "",
         )
         return Detail(metric, label, "not measured", "", "", "", display.clean(why or estimate.lacks))
     kind = {"": "", "range": " (range)"}.get(display.level(estimate), f" ({display.level(estimate)})")
@@ -180,7 +181,9 @@ def _detail(metric: str, estimate: Estimate, one: Group) -> Detail:
 def why(summary: Summary) -> str:
     """The reason of the verdict on a run, and what was found in it."""
     told = [
-        sentence_of(one) for one in summary.findings if summary.verdict.label != "invalid" or one.code != "client-limit"
+        sentence_of(finding)
+        for finding in summary.findings
+        if summary.verdict.label != "invalid" or finding.code != "client-limit"
     ]
     return " ".join([f"{clause_of(summary.verdict.reason)}.", *told])
 
@@ -196,9 +199,9 @@ def when(view: View) -> str:
 
 def subjects(view: View) -> tuple[str, ...]:
     """What ran, a line for each model and stack: the first few, and how many more there are."""
-    found = tuple(dict.fromkeys(subject(run, summary, with_precision=False) for run, summary in view.material))
-    rest = len(found) - _MOST_SUBJECTS
-    return (*found[:_MOST_SUBJECTS], f"and {rest} more") if rest > 1 else found
+    lines = tuple(dict.fromkeys(subject(run, summary, with_precision=False) for run, summary in view.material))
+    rest = len(lines) - _MOST_SUBJECTS
+    return (*lines[:_MOST_SUBJECTS], f"and {rest} more") if rest > 1 else lines
 
 
 def what(view: View) -> str:

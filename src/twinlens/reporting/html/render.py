@@ -29,15 +29,15 @@ MOST_WARNINGS = 3  # that stand open at the top; the rest is one click away
 def render(view: View) -> str:
     """The whole report as one HTML document. Everything foreign is escaped; charts are static SVG."""
     facts = stack(view)
-    turns = paired_of([one for lens in view.lenses for one in lens.groups], [run for run, _ in view.material])
+    turns = paired_of([each for lens in view.lenses for each in lens.groups], [run for run, _ in view.material])
     parts = [
         page.part(lens, entries, drawn)
         for lens in (lens.under("lockstep") for lens in view.lenses)
         for entries, drawn in zip(lens.parts, charts(lens), strict=True)
     ]
     served = {lens.lens: served_parts(lens, view.searches) for lens in view.lenses}
-    every = [part for found in served.values() for part in found]
-    details = [one for part in parts for one in part.details] + [one for part in every for one in part.details]
+    every = [part for served_part in served.values() for part in served_part]
+    details = [each for part in parts for each in part.details] + [each for part in every for each in part.details]
     shown = [column for part in parts for column in part.columns]
     shown += [column for part in every for table in part.tables for column in table.columns]
     shown += [column for part in every for table in part.tables if table.held for column in table.held.columns]
@@ -54,7 +54,7 @@ def render(view: View) -> str:
         validity=validity(view, facts),
         parts={lens.lens: [part for part in parts if part.lens == lens.lens] for lens in view.lenses},
         served=served,
-        paired={lens.lens: [one for one in turns if one.one.lens == lens.lens] for lens in view.lenses},
+        paired={lens.lens: [each for each in turns if each.one.lens == lens.lens] for lens in view.lenses},
         paired_cells=cells,
         paired_heads=HEADS,
         paired_legend=LEGEND,
@@ -83,7 +83,7 @@ def write(view: View, path: str | Path) -> Path:
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("twinlens.reporting.html"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -91,6 +91,6 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     # The only text that is not escaped: SVG that figure.py parsed and found to hold drawing alone.
-    made.filters["drawn"] = Markup
-    made.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
-    return made
+    environment.filters["drawn"] = Markup
+    environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
+    return environment

@@ -112,7 +112,7 @@ def served_parts(lens: LensView, searches: tuple[SearchRecord, ...], *, checked:
 
 def _part(lens: LensView, entries: tuple[Entry, ...], mark: str, searches: tuple[SearchRecord, ...]) -> ServedPart:
     loads = [load for load in SERVED if any(load_of(entry.group) == load for entry in entries)]
-    drawn: list[Figure | None] = [one for load in loads for one in latency_charts(entries, load, mark)]
+    drawn: list[Figure | None] = [chart for load in loads for chart in latency_charts(entries, load, mark)]
     drawn += [goodput_chart(entries, f"{mark}-goodput")]
     drawn += [pareto_chart(entries, load, f"{mark}-{load}-pareto") for load in loads]
     open_loop = lens.under("rate", "other").entries
@@ -134,8 +134,8 @@ def _part(lens: LensView, entries: tuple[Entry, ...], mark: str, searches: tuple
             if record.folder.resolve() in folders
             for place in range(len(record.found))
         ),
-        tuple(one for one in drawn if one is not None),
-        tuple(one for one in times if one is not None),
+        tuple(chart for chart in drawn if chart is not None),
+        tuple(chart for chart in times if chart is not None),
         tuple((entry.name, details_of(entry.group)) for entry in entries),
     )
 
@@ -166,29 +166,29 @@ def _row(entry: Entry, shown: tuple[Column, ...]) -> ServedRow:
     )
 
 
-def _cell(column: Column, one: Group) -> Cell:
-    found = column.estimate(one)
-    if found is None or found[1].value is None:
-        return Cell("not measured", why=column.reason(one))
-    estimate = found[1]
-    is_share = found[0] == "slo_attainment"
+def _cell(column: Column, group: Group) -> Cell:
+    pair = column.estimate(group)
+    if pair is None or pair[1].value is None:
+        return Cell("not measured", why=column.reason(group))
+    estimate = pair[1]
+    is_share = pair[0] == "slo_attainment"
     under = share_bounds(estimate).strip("()") if is_share else display.bounds(estimate)
     under = under.removesuffix(f" {estimate.unit}")
     under += {"range": " (range)", "run": " (run)"}.get(display.kind(estimate), "") if under else ""
     why = "" if under else f"no interval: {display.no_interval(estimate)}"
-    return Cell(column.text(one), under or "no interval", why)
+    return Cell(column.text(group), under or "no interval", why)
 
 
 def _search(record: SearchRecord, place: int, anchor: str) -> SearchPart:
-    found = record.found[place]
+    result = record.found[place]
     return SearchPart(
-        where_of(found),
-        interval(found, record.search.unit),
-        said(found),
+        where_of(result),
+        interval(result, record.search.unit),
+        said(result),
         record.search.unit,
         tuple(
-            (number, f"{one.value:g}", one.verdict, clause_of(one.why))
-            for number, one in enumerate(found.tried, start=1)
+            (number, f"{trial.value:g}", trial.verdict, clause_of(trial.why))
+            for number, trial in enumerate(result.tried, start=1)
         ),
-        search_chart(record, found, anchor),
+        search_chart(record, result, anchor),
     )

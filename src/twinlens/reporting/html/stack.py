@@ -98,7 +98,7 @@ def stack(view: View) -> Stack:
         columns,
         tuple(shared),
         tuple(varying),
-        tuple((name, found) for name, _, entry in named if (found := _checks(entry))),
+        tuple((name, checked) for name, _, entry in named if (checked := _checks(entry))),
         _completeness([(entry.name, lens.lens, record) for _, lens, entry in named for record in _records(entry)[:1]]),
         tuple(clean(run.id) for run, _ in view.material if run.facts is None),
     )
@@ -115,17 +115,21 @@ def machine_lines(view: View) -> tuple[str, ...]:
     if not first:
         return ("the executor was not recorded",)
     return tuple(
-        (f"{tag}: " if tag else "") + _machine_line(one, record) for tag, (one, record) in sorted(first.items())
+        (f"{tag}: " if tag else "") + _machine_line(group, record) for tag, (group, record) in sorted(first.items())
     )
 
 
-def _machine_line(one: Group, record: ExecutorRecord) -> str:
+def _machine_line(group: Group, record: ExecutorRecord) -> str:
     runtime, framework = (
         " ".join(str(word) for part in ("name", "version") if (word := record.value(f"software.{kind}.{part}")))
         for kind in ("runtime", "framework")
     )
-    if one.machine is not None and one.machine.is_attached:
-        parts = [f"{one.model} at {one.machine.name}", runtime, "a server that was up already, on a machine not known"]
+    if group.machine is not None and group.machine.is_attached:
+        parts = [
+            f"{group.model} at {group.machine.name}",
+            runtime,
+            "a server that was up already, on a machine not known",
+        ]
         return " · ".join(clean(part, 80) for part in parts if part)
     cores = record.value("host.cpu.usable_threads") or record.value("host.cpu.cores")
     memory = record.value("host.memory_bytes")
@@ -148,9 +152,9 @@ def fact_text(key: str, value: Any) -> str:
     if isinstance(value, int | float) and key.endswith("_bytes"):
         return show(float(value), "bytes")
     if isinstance(value, list | tuple):
-        return clean(", ".join(fact_text("", one) for one in value), 400) or "none"
+        return clean(", ".join(fact_text("", item) for item in value), 400) or "none"
     if isinstance(value, dict):
-        return clean(", ".join(f"{name} {fact_text('', one)}" for name, one in value.items()), 400) or "none"
+        return clean(", ".join(f"{name} {fact_text('', item)}" for name, item in value.items()), 400) or "none"
     return clean(value, 400)
 
 
@@ -166,9 +170,9 @@ def _completeness(records: list[tuple[str, Lens, ExecutorRecord]]) -> tuple[tupl
     """(operating points of one lens, verdict, labels of what is missing), alike ones together."""
     alike: dict[tuple[Lens, str, tuple[str, ...]], list[str]] = {}
     for name, lens, record in records:
-        found = record.completeness(lens)
-        missing = tuple(FIELDS[key].label for key in found.missing)
-        alike.setdefault((lens, found.verdict, missing), []).append(name)
+        complete = record.completeness(lens)
+        missing = tuple(FIELDS[key].label for key in complete.missing)
+        alike.setdefault((lens, complete.verdict, missing), []).append(name)
     return tuple(
         (f"{lens.capitalize()}, {join_names(names)}", verdict, missing)
         for (lens, verdict, missing), names in alike.items()
@@ -186,8 +190,8 @@ def _text(key: str, fact: Fact) -> str:
 
 def _several(key: str, records: Sequence[ExecutorRecord]) -> str:
     texts = list(dict.fromkeys(_text(key, record.facts[key]) for record in records if key in record.facts))
-    more = len(texts) - _MOST_VALUES
-    return "; ".join(texts[:_MOST_VALUES]) + (f"; and {more} more" if more > 0 else "") or "–"
+    rest = len(texts) - _MOST_VALUES
+    return "; ".join(texts[:_MOST_VALUES]) + (f"; and {rest} more" if rest > 0 else "") or "–"
 
 
 def _strength(fact: Fact) -> int:

@@ -50,30 +50,30 @@ class GuardRow:
 
 def standing_of(entry: Entry) -> Checked:
     """The verdicts on one point, with a reason where it is not ranked."""
-    one = entry.group
+    group = entry.group
     has_client = any(run.sections.client for run, _ in entry.material)
     is_invalid = any(summary.verdict.label == "invalid" for _, summary in entry.material)
     client = "not recorded" if not has_client else "invalid" if is_invalid else "valid"
-    fault = fault_of(one)
-    load = "not judged" if fault == "invalid" else fault or standing(one.label)
+    fault = fault_of(group)
+    load = "not judged" if fault == "invalid" else fault or standing(group.label)
     return Checked(
         entry.name,
         entry.precision,
         client,
         load,
-        one.ranked,
-        tuple(_figure(one.metrics.get(id)) for id, _ in COLUMNS),
-        why_not_ranked(one) or "",
+        group.ranked,
+        tuple(_figure(group.metrics.get(id)) for id, _ in COLUMNS),
+        why_not_ranked(group) or "",
     )
 
 
 def calibration(entries: tuple[Entry, ...]) -> str:
     """What the client did against a server that costs nothing, before the runs, in one sentence."""
-    known = [found for entry in entries for run, _ in entry.material if (found := run.sections.calibration)]
+    known = [measured for entry in entries for run, _ in entry.material if (measured := run.sections.calibration)]
     count = sum(len(entry.material) for entry in entries)
     if not known:
         return "The client was not calibrated before these runs, so its own share in their times is not known."
-    ceiling, added, lag = ([float(getattr(one, key)) for one in known] for key in _KEYS)
+    ceiling, added, lag = ([float(getattr(each, key)) for each in known] for key in _KEYS)
     return (
         f"Before {len(known)} of {count} runs the client was calibrated against a server that computes nothing: "
         f"it takes {_range(ceiling, TOKENS_PER_S)}, adds {_range(added, SECONDS)} to a first token, and sends "
@@ -86,19 +86,19 @@ _KEYS = ("ceiling_tokens_per_s", "added_latency_s", "lag_s_p99")
 
 def guards(entries: tuple[Entry, ...]) -> tuple[GuardRow, ...]:
     """The rulings of all guards, failures first; none where none were asked for."""
-    found = [
+    rows = [
         GuardRow(
             entry.name,
-            display.clean(one.id, 40),
-            display.clean(one.after, 40),
-            display.clean(one.ruling, 40),
-            clause_of(one.reason),
+            display.clean(guard.id, 40),
+            display.clean(guard.after, 40),
+            display.clean(guard.ruling, 40),
+            clause_of(guard.reason),
         )
         for entry in entries
         for run, _ in entry.material
-        for one in run.sections.guards
+        for guard in run.sections.guards
     ]
-    return tuple(sorted(found, key=lambda row: row.ruling != "fail"))
+    return tuple(sorted(rows, key=lambda row: row.ruling != "fail"))
 
 
 def _figure(estimate: Estimate | None) -> tuple[str, str]:
@@ -118,25 +118,25 @@ def _range(values: list[float], unit: str) -> str:
 
 def validity(view: View, stack: Stack) -> tuple[str, ...]:
     """What a reader must know before any number: not ranked, unfinished, not as declared, not recorded."""
-    found = [said_of(line) for line in finding_lines([one for lens in view.lenses for one in lens.groups])]
+    sentences = [said_of(line) for line in finding_lines([group for lens in view.lenses for group in lens.groups])]
     for lens in view.lenses:
-        found += _served_validity(lens)
+        sentences += _served_validity(lens)
         for entry in lens.entries:
             reason = why_not_ranked(entry.group)
             if reason is not None and load_of(entry.group) not in SERVED and not _only_found(entry):
-                found.append(f"{lens.lens.capitalize()}, {entry.name} is not ranked: {reason}.")
+                sentences.append(f"{lens.lens.capitalize()}, {entry.name} is not ranked: {reason}.")
             for run, _ in entry.material:
                 if run.error:
-                    found.append(f"{display.clean(run.id, 80)} ended with an error: {display.clean(run.error)}")
+                    sentences.append(f"{display.clean(run.id, 80)} ended with an error: {display.clean(run.error)}")
     for who, verdict, missing in stack.completeness:
         if verdict == "vendor-number":
-            found.append(
+            sentences.append(
                 f"{who}: too little is known of the executor; treat this like an unverified figure of a vendor."
             )
         elif missing:
-            found.append(f"{who}: the executor is {verdict}; {len(missing)} facts are not known.")
-    found += [f"{run} recorded no executor, so its numbers belong to no known stack." for run in stack.without]
-    return tuple(dict.fromkeys(found))
+            sentences.append(f"{who}: the executor is {verdict}; {len(missing)} facts are not known.")
+    sentences += [f"{run} recorded no executor, so its numbers belong to no known stack." for run in stack.without]
+    return tuple(dict.fromkeys(sentences))
 
 
 def _only_found(entry: Entry) -> bool:
@@ -151,10 +151,10 @@ def _served_validity(lens: LensView) -> list[str]:
     for entry in entries:
         if (fault := fault_of(entry.group)) and not _only_found(entry):
             faults.setdefault(fault, []).append(entry.name)
-    found = [
+    sentences = [
         f"{lens.lens.capitalize()}, served: "
         f"{f'{len(names)} of {len(entries)} points' if len(entries) > 1 else 'the one point'} not ranked, {fault}: "
         f"{display.join_names(names)}."
         for fault, names in faults.items()
     ]
-    return found
+    return sentences

@@ -28,7 +28,7 @@ def _part(head: str, rows: list[SpecField]) -> str:
 
 
 def _means(row: SpecField) -> str:
-    kinds = " ".join(f"{word}: {said}" for word, said in row.choices)
+    kinds = " ".join(f"{word}: {meaning}" for word, meaning in row.choices)
     unit = f" In {row.unit}." if row.unit else ""
     only = f" Only where {row.where}." if row.where else ""
     return f"{row.description}{unit}{only} {kinds}".strip()
@@ -44,9 +44,9 @@ def _options() -> str:
     return "\n".join([*head, *lines, ""])
 
 
-def _default(said: str) -> str:
+def _default(default: str) -> str:
     words = {"": "required", "null": "none", '""': "none"}
-    return words.get(said, said if said in ("none", "those of its fields") else f"`{said}`")
+    return words.get(default, default if default in ("none", "those of its fields") else f"`{default}`")
 
 
 def _cell(text: str) -> str:

@@ -30,7 +30,7 @@ class OptionRow:
 @lru_cache(maxsize=1)
 def option_rows() -> tuple[OptionRow, ...]:
     """By executor, then as it declares them; an option that several declare alike stands once."""
-    found: dict[tuple[str, str, str, str], tuple[str, ...]] = {}
+    kinds_by_option: dict[tuple[str, str, str, str], tuple[str, ...]] = {}
     for kind in executor_names():
         try:
             options = capabilities(kind).options
@@ -38,10 +38,10 @@ def option_rows() -> tuple[OptionRow, ...]:
             continue
         for name, option in options.items():
             key = (name, option.description, _type(option), toml(option.default))
-            found[key] = (*found.get(key, ()), kind)
+            kinds_by_option[key] = (*kinds_by_option.get(key, ()), kind)
     return tuple(
         OptionRow(name, description, type_, default, unit_of(name), kinds)
-        for (name, description, type_, default), kinds in found.items()
+        for (name, description, type_, default), kinds in kinds_by_option.items()
     )
 
 

@@ -22,8 +22,8 @@ def field_page(word: str) -> str | None:
         return None
     paths = [*(row.path for row in fields), *(row.path for row in options)]
     parents = sorted({path.split(".")[-2] for path in paths if "." in path})
-    more = ", ".join(f"`twinlens explain {parent}`" for parent in parents)
-    return "\n".join([f"# {plain}\n", *sections, f"See also: {more}\n" if more else ""]).rstrip() + "\n"
+    parent_pages = ", ".join(f"`twinlens explain {parent}`" for parent in parents)
+    return "\n".join([f"# {plain}\n", *sections, f"See also: {parent_pages}\n" if parent_pages else ""]).rstrip() + "\n"
 
 
 def field_words() -> tuple[str, ...]:
@@ -54,7 +54,7 @@ def _field(row: SpecField) -> str:
         heeding = [kind for kind in executor_names() if name in capabilities(kind).settings]
         lines.append(f"read by the executors {', '.join(heeding)}")
     lines += [f"example: `{example_of(row)}`"] if row.example else []
-    lines += [f'"{word}": {said}' for word, said in row.choices]
+    lines += [f'"{word}": {meaning}' for word, meaning in row.choices]
     return _section(row.path, row.description, lines)
 
 
@@ -73,12 +73,12 @@ def example_of(row: SpecField) -> str:
     return f"--at {name}={value}" if parent == "point" else f"--set {row.path}={value}"
 
 
-def _default(said: str) -> str:
+def _default(default: str) -> str:
     return (
-        f"default: {said}"
-        if said and said != "null"
+        f"default: {default}"
+        if default and default != "null"
         else "default: none; it is required"
-        if not said
+        if not default
         else "default: none"
     )
 

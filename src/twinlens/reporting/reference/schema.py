@@ -45,17 +45,17 @@ def spec_schema() -> Schema:
 def _or(properties: Schema, name: str, short: Schema) -> None:
     """Let a field be said by a word in place of its table."""
     field = properties[name]
-    said = {key: field.pop(key) for key in ("description", "default", "examples") if key in field}
-    properties[name] = {"anyOf": [short, field], **said}
+    described = {key: field.pop(key) for key in ("description", "default", "examples") if key in field}
+    properties[name] = {"anyOf": [short, field], **described}
 
 
 def _options() -> Schema:
-    found: dict[str, list[Schema]] = {}
+    by_name: dict[str, list[Schema]] = {}
     for row in option_rows():
         words = f"{row.description} Of {', '.join(row.executors)}."
         kind = {"type": _TYPES[row.type]} if row.type in _TYPES and row.name != "force_length" else {}
-        found.setdefault(row.name, []).append({"description": words, **kind})
-    return {name: rows[0] if len(rows) == 1 else {"anyOf": rows} for name, rows in found.items()}
+        by_name.setdefault(row.name, []).append({"description": words, **kind})
+    return {name: rows[0] if len(rows) == 1 else {"anyOf": rows} for name, rows in by_name.items()}
 
 
 def _plain(value: Any, *, names: bool = False) -> Any:
@@ -70,7 +70,7 @@ def _plain(value: Any, *, names: bool = False) -> Any:
         for key, item in value.items()
         if names or (key not in ("title", "discriminator") and not (key == "default" and item is None))
     }
-    some = [item for item in kept.get("anyOf", []) if item != {"type": "null"}]
+    options = [item for item in kept.get("anyOf", []) if item != {"type": "null"}]
     if "anyOf" in kept and not names:
-        kept["anyOf"] = some
-    return {**{key: item for key, item in kept.items() if key != "anyOf"}, **some[0]} if len(some) == 1 else kept
+        kept["anyOf"] = options
+    return {**{key: item for key, item in kept.items() if key != "anyOf"}, **options[0]} if len(options) == 1 else kept

@@ -48,7 +48,7 @@ class Figures:
 
     def shown(self, width: int) -> RenderableType:
         """All tables, each in the widest layout that fits."""
-        return Stack(*(one.table() if one.width <= width else stacked(one) for one in self.tables))
+        return Stack(*(table.table() if table.width <= width else stacked(table) for table in self.tables))
 
 
 def figures_of(run: Run, summary: Summary) -> Figures:
@@ -60,16 +60,16 @@ def figures_of(run: Run, summary: Summary) -> Figures:
     ids = _SERVED if served else _TRAINING if summary.lens == "training" else _ENGINE
     lines, absent = [], []
     for choice in ids:
-        found = _first(summary, choice)
-        if found is None:
+        pair = _first(summary, choice)
+        if pair is None:
             continue
-        label = _LABELS.get(found[0], METRICS[found[0]].label)
-        if found[1].value is None:
-            absent.append((label, display.absence(found[1], counted=False).partition("; ")[0]))
+        label = _LABELS.get(pair[0], METRICS[pair[0]].label)
+        if pair[1].value is None:
+            absent.append((label, display.absence(pair[1], counted=False).partition("; ")[0]))
         else:
-            lines.append(_line(label, found[1], notes, known.get(found[0], "")))
+            lines.append(_line(label, pair[1], notes, known.get(pair[0], "")))
     table = Rows(("",) * 4, ("left", "right", "left", "left"), tuple(lines), remarks=True)
-    return Figures((*(one for one in waits if one.rows), table), notes, tuple(absent))
+    return Figures((*(waiting for waiting in waits if waiting.rows), table), notes, tuple(absent))
 
 
 def why_bare(estimate: Estimate) -> str:
@@ -106,28 +106,30 @@ def stacked(rows: Rows) -> RenderableType:
 def _waits(summary: Summary, notes: Footnotes) -> Rows:
     rows = []
     for label, name in _WAITS.items():
-        found = [summary.metrics.get(f"{name}_{q}") for q in _QUANTILES]
-        if any(one is not None and one.value is not None for one in found):
-            rows.append((Text(label), *(part for one in found for part in _pair(one, notes))))
+        estimates = [summary.metrics.get(f"{name}_{q}") for q in _QUANTILES]
+        if any(estimate is not None and estimate.value is not None for estimate in estimates):
+            rows.append((Text(label), *(part for estimate in estimates for part in _pair(estimate, notes))))
     heads = ("", *(head for q in _QUANTILES for head in (q, "")))
     return Rows(heads, ("left", *("right", "left") * 3), tuple(rows))
 
 
-def _pair(one: Estimate | None, notes: Footnotes) -> tuple[Text, Text]:
-    if one is None:
+def _pair(estimate: Estimate | None, notes: Footnotes) -> tuple[Text, Text]:
+    if estimate is None:
         return Text(""), Text("")
-    if one.value is None:
+    if estimate.value is None:
         return Text(display.ABSENT), Text(
-            notes.mark(f"not measured: {display.absence(one, counted=False)}"), style="dim"
+            notes.mark(f"not measured: {display.absence(estimate, counted=False)}"), style="dim"
         )
-    return Text(display.value(one)), Text(interval(one, notes), style="dim")
+    return Text(display.value(estimate)), Text(interval(estimate, notes), style="dim")
 
 
-def _line(label: str, one: Estimate, notes: Footnotes, remark: str) -> tuple[Text, ...]:
-    shown = display.bare(one) if one.unit.endswith("/s") and one.unit in label else display.value(one)
-    return Text(label), Text(shown), Text(interval(one, notes), style="dim"), Text(remark, style="dim")
+def _line(label: str, estimate: Estimate, notes: Footnotes, remark: str) -> tuple[Text, ...]:
+    shown = (
+        display.bare(estimate) if estimate.unit.endswith("/s") and estimate.unit in label else display.value(estimate)
+    )
+    return Text(label), Text(shown), Text(interval(estimate, notes), style="dim"), Text(remark, style="dim")
 
 
 def _first(summary: Summary, ids: Sequence[str]) -> tuple[str, Estimate] | None:
-    found = [(id, summary.metrics[id]) for id in ids if id in summary.metrics]
-    return next((pair for pair in found if pair[1].value is not None), found[0] if found else None)
+    pairs = [(id, summary.metrics[id]) for id in ids if id in summary.metrics]
+    return next((pair for pair in pairs if pair[1].value is not None), pairs[0] if pairs else None)

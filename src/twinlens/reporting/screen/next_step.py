@@ -31,7 +31,7 @@ _MACHINE = {
 
 def next_step(run: Run, summary: Summary) -> str:
     """The one thing to try next."""
-    return next(said for rule in _RULES if (said := rule(run, summary)))
+    return next(advice for rule in _RULES if (advice := rule(run, summary)))
 
 
 def _go_on(_: Run, summary: Summary) -> str:
@@ -41,7 +41,7 @@ def _go_on(_: Run, summary: Summary) -> str:
 
 
 def _mend(_: Run, summary: Summary) -> str:
-    codes = {one.code for one in summary.disqualified}
+    codes = {finding.code for finding in summary.disqualified}
     if codes & {"server-died", "mostly-failed"} or summary.verdict.label == "failing":
         return "read the server's log and the error column of the rows; then mend it, or offer less"
     if "client-limit" in codes or summary.verdict.label == "invalid":
@@ -54,10 +54,10 @@ def _mend(_: Run, summary: Summary) -> str:
 def _free_the_machine(_: Run, summary: Summary) -> str:
     if summary.ranked:
         return ""
-    found = [one for one in summary.findings if one.code == "cause"]
-    if any(one.subject in _OTHERS for one in found):
+    causes = [finding for finding in summary.findings if finding.code == "cause"]
+    if any(finding.subject in _OTHERS for finding in causes):
         return "stop the other programs; ratios survive them: --set protocol.pairing=slices"
-    return next((_MACHINE[one.subject] for one in found if one.subject in _MACHINE), "")
+    return next((_MACHINE[finding.subject] for finding in causes if finding.subject in _MACHINE), "")
 
 
 def _offer_less(_: Run, summary: Summary) -> str:

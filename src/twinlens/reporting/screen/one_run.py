@@ -56,7 +56,9 @@ def verdict_line(summary: Summary) -> str:
         unseen = verdict.least_visible_change
         change = f"; a change of less than {digits(100 * unseen, 2)} % would hardly show" if unseen else ""
         return f"ranked: {label}, from {digits(verdict.begin_s)} to {digits(verdict.end_s)} s{change}"
-    causes = [short(one.code) for one in summary.disqualified if one.code != "client-limit" or label != "invalid"]
+    causes = [
+        short(finding.code) for finding in summary.disqualified if finding.code != "client-limit" or label != "invalid"
+    ]
     if summary.state != "finished":
         causes.insert(0, clean(summary.state))
     named = ", ".join(dict.fromkeys([*causes, *([] if causes and verdict.ranked else [label])]))
@@ -67,7 +69,10 @@ def _verdict(summary: Summary, most: int) -> list[RenderableType]:
     good = summary.ranked
     lines = [hanging("✓ " if good else "✗ ", verdict_line(summary), "green" if good else "yellow")]
     told = _told(summary)
-    lines += [hanging("✗ " if one in summary.disqualified else "! ", sentence_of(one), "yellow") for one in told[:most]]
+    lines += [
+        hanging("✗ " if finding in summary.disqualified else "! ", sentence_of(finding), "yellow")
+        for finding in told[:most]
+    ]
     if len(told) > most:
         lines.append(Text(f"… {len(told) - most} more findings: --all", style="dim"))
     return lines
@@ -75,12 +80,12 @@ def _verdict(summary: Summary, most: int) -> list[RenderableType]:
 
 def _told(summary: Summary) -> list[Finding]:
     """What disqualifies, then the cause, then what else warns; that no cause was found is an answer too."""
-    said = {"change-unseen"} if summary.ranked else set[str]()
-    said |= {"client-limit"} if summary.verdict.label == "invalid" else set[str]()
-    known = [one for one in summary.findings if one.code not in said]
-    causes = [] if summary.ranked else [one for one in known if one.code in ("cause", "no-cause-found")]
-    grave = [one for one in known if one.severity == "disqualifies"]
-    return [*grave, *causes, *(one for one in known if one.severity == "warns" and one not in causes)]
+    shown = {"change-unseen"} if summary.ranked else set[str]()
+    shown |= {"client-limit"} if summary.verdict.label == "invalid" else set[str]()
+    known = [finding for finding in summary.findings if finding.code not in shown]
+    causes = [] if summary.ranked else [finding for finding in known if finding.code in ("cause", "no-cause-found")]
+    grave = [finding for finding in known if finding.severity == "disqualifies"]
+    return [*grave, *causes, *(finding for finding in known if finding.severity == "warns" and finding not in causes)]
 
 
 def _client(summary: Summary) -> list[RenderableType]:

@@ -39,23 +39,25 @@ def point_columns(
 ) -> list[PointColumn]:
     """Names, places, figures, gate, how many runs and of which day, from left to right."""
     served = load in SERVED
-    found = [PointColumn("point", tuple(_styled(one, name) for one, name in _names(groups, served)), side="left")]
+    wanted = [PointColumn("point", tuple(_styled(group, name) for group, name in _names(groups, served)), side="left")]
     if served:
         head = PLACE_HEADS[load].replace(" ", "\n")
-        found.append(PointColumn(head, tuple(_styled(one, f"{place_of(one):.4g}") for one in groups)))
-    found += [_figures(column, groups, notes, _RANK.get(column.head, 0)) for column in figures]
-    if lens == "inference" and not served and any(gate_word(one) != "not measured" for one in groups):
-        found.append(PointColumn("gate", tuple(_styled(one, _GATE.get(w := gate_word(one), w)) for one in groups), 4))
-    if any(one.retaken for one in groups) or len({len(one.runs) for one in groups}) > 1:
-        found.append(PointColumn("runs", tuple(_styled(one, _runs(one)) for one in groups), 10))
-    if len({_days(one) for one in groups}) > 1:
-        found.append(PointColumn("day", tuple(_styled(one, _days(one)) for one in groups), 8))
-    return found
+        wanted.append(PointColumn(head, tuple(_styled(group, f"{place_of(group):.4g}") for group in groups)))
+    wanted += [_figures(column, groups, notes, _RANK.get(column.head, 0)) for column in figures]
+    if lens == "inference" and not served and any(gate_word(group) != "not measured" for group in groups):
+        wanted.append(
+            PointColumn("gate", tuple(_styled(group, _GATE.get(w := gate_word(group), w)) for group in groups), 4)
+        )
+    if any(group.retaken for group in groups) or len({len(group.runs) for group in groups}) > 1:
+        wanted.append(PointColumn("runs", tuple(_styled(group, _runs(group)) for group in groups), 10))
+    if len({_days(group) for group in groups}) > 1:
+        wanted.append(PointColumn("day", tuple(_styled(group, _days(group)) for group in groups), 8))
+    return wanted
 
 
 def has_value(column: Column, groups: Sequence[Group]) -> bool:
     """Whether any point has a figure in this column."""
-    return any((pair := column.estimate(one)) is not None and pair[1].value is not None for one in groups)
+    return any((pair := column.estimate(group)) is not None and pair[1].value is not None for group in groups)
 
 
 _GATE = {"reference": "ref", "not measured": display.ABSENT}
@@ -64,54 +66,54 @@ _RANK = {"of peak": 11, "memory": 9, "TPOT p99": 7, "TPOT p50": 6, "energy": 5, 
 
 
 def _names(groups: Sequence[Group], served: bool) -> list[tuple[Group, str]]:
-    names = [kind_of(one) for one in groups] if served else list(point_names(groups))
-    marks = ["✓" if one.ranked else "✗" for one in groups]
-    return [(one, f"{mark} {name}") for one, mark, name in zip(groups, marks, names, strict=True)]
+    names = [kind_of(group) for group in groups] if served else list(point_names(groups))
+    marks = ["✓" if group.ranked else "✗" for group in groups]
+    return [(group, f"{mark} {name}") for group, mark, name in zip(groups, marks, names, strict=True)]
 
 
 def _figures(column: Column, groups: Sequence[Group], notes: Footnotes, rank: int) -> PointColumn:
-    found = [column.estimate(one) for one in groups]
-    known = [pair[1] for pair in found if pair is not None and pair[1].value is not None]
-    divisor, unit = scale(known[0].unit, median(abs(one.value or 0.0) for one in known))
+    pairs = [column.estimate(group) for group in groups]
+    known = [pair[1] for pair in pairs if pair is not None and pair[1].value is not None]
+    divisor, unit = scale(known[0].unit, median(abs(group.value or 0.0) for group in known))
     cells = []
-    for one, pair in zip(groups, found, strict=True):
+    for group, pair in zip(groups, pairs, strict=True):
         if pair is None or pair[1].value is None:
-            why = column.reason(one, counted=False)
-            cells.append(_styled(one, f"{display.ABSENT} {notes.mark(f'{column.label}: not measured: {why}')}"))
+            why = column.reason(group, counted=False)
+            cells.append(_styled(group, f"{display.ABSENT} {notes.mark(f'{column.label}: not measured: {why}')}"))
             continue
         beside = _beside(*pair, notes)
         shown = digits((pair[1].value or 0.0) / divisor)
-        cells.append(_styled(one, f"{shown} {beside}".rstrip()))
+        cells.append(_styled(group, f"{shown} {beside}".rstrip()))
     below = "" if column.bare and not column.head.endswith("/s") else unit
     head = column.head.removesuffix(" /s")
     return PointColumn(f"{head}\n{'' if below in head else below}", tuple(cells), rank)
 
 
-def _beside(metric: str, one: Estimate, notes: Footnotes) -> str:
+def _beside(metric: str, estimate: Estimate, notes: Footnotes) -> str:
     """The interval in as few letters as it takes, or the mark of why there is none."""
     over = (
         f" {notes.mark('above 100%: its ceiling was measured lower than this run went')}"
-        if is_impossible(metric, one)
+        if is_impossible(metric, estimate)
         else ""
     )
     if metric == "slo_attainment":
-        return share_bounds(one) + over
-    if one.low is not None and one.high is not None:
-        return display.under(one) + over
-    return ("" if one.unit == "bytes" else notes.mark(why_bare(one))) + over
+        return share_bounds(estimate) + over
+    if estimate.low is not None and estimate.high is not None:
+        return display.under(estimate) + over
+    return ("" if estimate.unit == "bytes" else notes.mark(why_bare(estimate))) + over
 
 
-def _runs(one: Group) -> str:
+def _runs(group: Group) -> str:
     """ "3", or "3 + 1 again" where one was disturbed and taken again."""
-    again = len(one.retaken)
-    return f"{len(one.runs)}{f' + {again} again' if again else ''}"
+    again = len(group.retaken)
+    return f"{len(group.runs)}{f' + {again} again' if again else ''}"
 
 
-def _days(one: Group) -> str:
+def _days(group: Group) -> str:
     """The day of its first run, as month and day; runs of several days have a + after it."""
-    days = sorted({display.clean(run.run[:10], 10) for run in one.runs})
+    days = sorted({display.clean(run.run[:10], 10) for run in group.runs})
     return f"{days[0][5:]}{'+' if len(days) > 1 else ''}"
 
 
-def _styled(one: Group, text: str) -> Text:
-    return Text(text, style="" if one.ranked else "dim")
+def _styled(group: Group, text: str) -> Text:
+    return Text(text, style="" if group.ranked else "dim")

@@ -48,11 +48,11 @@ class PointTable:
 
 def parts_of(groups: Sequence[Group]) -> tuple[Part, ...]:
     """Groups by lens, model, machine and kind of load, training first."""
-    found: dict[tuple[Lens, str, str, LoadKind], list[Group]] = {}
+    parts: dict[tuple[Lens, str, str, LoadKind], list[Group]] = {}
     for lens in LENSES:
-        for one in in_order([one for one in groups if one.lens == lens]):
-            found.setdefault((lens, one.model, one.tag, load_of(one)), []).append(one)
-    return tuple(Part(lens, load, tuple(mine)) for (lens, _, _, load), mine in found.items())
+        for group in in_order([group for group in groups if group.lens == lens]):
+            parts.setdefault((lens, group.model, group.tag, load_of(group)), []).append(group)
+    return tuple(Part(lens, load, tuple(mine)) for (lens, _, _, load), mine in parts.items())
 
 
 def tables_of(parts: Sequence[Part], notes: Footnotes, width: int) -> tuple[str, tuple[PointTable, ...]]:
@@ -77,13 +77,13 @@ def _table(part: Part, title: str, notes: Footnotes, width: int) -> PointTable:
     with_value = [column for column in part.columns if has_value(column, part.groups)]
     wanted, dropped = point_columns(part.load, part.lens, part.groups, with_value, notes), list[str]()
     rows = _rows(wanted)
-    while rows.width > width and any(one.dropped for one in wanted):
-        worst = max(wanted, key=lambda one: one.dropped)
-        wanted = [one for one in wanted if one is not worst]
+    while rows.width > width and any(candidate.dropped for candidate in wanted):
+        worst = max(wanted, key=lambda candidate: candidate.dropped)
+        wanted = [candidate for candidate in wanted if candidate is not worst]
         dropped.append(worst.head.split("\n")[0])
         rows = _rows(wanted)
     body = rows.table() if rows.width <= width else stacked(rows)
-    shown = [pair[1] for column in with_value for one in part.groups if (pair := column.estimate(one))]
+    shown = [pair[1] for column in with_value for candidate in part.groups if (pair := column.estimate(candidate))]
     absent = tuple(
         (column.label, column.reason(part.groups[0], counted=False))
         for column in part.columns
@@ -93,14 +93,14 @@ def _table(part: Part, title: str, notes: Footnotes, width: int) -> PointTable:
 
 
 def _rows(shown: Sequence[PointColumn]) -> Rows:
-    heads, sides = tuple(one.head for one in shown), tuple(one.side for one in shown)
-    return Rows(heads, sides, tuple(zip(*(one.cells for one in shown), strict=True)))
+    heads, sides = tuple(column.head for column in shown), tuple(column.side for column in shown)
+    return Rows(heads, sides, tuple(zip(*(column.cells for column in shown), strict=True)))
 
 
 def _title(part: Part) -> str:
     """ "Inference · small · served at a rate (open loop)"."""
-    what = TITLES[part.load] if part.load in SERVED else ""
-    return " · ".join(word for word in (part.lens.capitalize(), clean(part.groups[0].model, 60), what) if word)
+    served = TITLES[part.load] if part.load in SERVED else ""
+    return " · ".join(word for word in (part.lens.capitalize(), clean(part.groups[0].model, 60), served) if word)
 
 
 def _circumstances(part: Part) -> list[str]:
@@ -108,7 +108,7 @@ def _circumstances(part: Part) -> list[str]:
     first, machine = part.groups[0], part.groups[0].machine
     place = where(first).removeprefix(" · ") or (clean(machine.name, 60) if machine else "")
     software = clean(machine.software, 60) if machine and not machine.is_attached else ""
-    counts = {len(one.runs) for one in part.groups}
+    counts = {len(group.runs) for group in part.groups}
     runs = f"{runs_word(max(counts))} each" if len(counts) == 1 else ""
-    days = sorted({clean(run.run[:10], 10) for one in part.groups for run in one.runs})
+    days = sorted({clean(run.run[:10], 10) for group in part.groups for run in group.runs})
     return [word for word in (software, place, runs, " to ".join(dict.fromkeys((days[0], days[-1])))) if word]

@@ -52,14 +52,14 @@ def _choices(
     """Ever shorter: fewer findings, no empty lines, the sentences of marks in one line, reasons as labels."""
     notes, parts = Footnotes(), parts_of(groups)
     head, tables = tables_of(parts, notes, width)
-    style = "bold" if all(one.ranked for one in groups) else "yellow"
+    style = "bold" if all(group.ranked for group in groups) else "yellow"
     for findings, air, marks, reasons in _TERSE:
         yield Stack(
             hanging("", f"{verdict_words(groups, turns)}{'' if reasons else _labels(groups)}", style),
             *([hanging("", head, "")] if head else []),
             *(line for table in tables for line in (*[Text("")] * air, *table.lines)),
             *[Text("")] * air,
-            *(hanging("", f"{one}.", "bold") for one in (*_ratios(turns), *_searched(searches))),
+            *(hanging("", f"{group}.", "bold") for group in (*_ratios(turns), *_searched(searches))),
             *(_why(parts, findings) if reasons else []),
             *_findings(groups, findings),
             *(notes.listed() if marks else notes.folded()),
@@ -72,21 +72,21 @@ def _choices(
 def _ratios(turns: Sequence[Paired]) -> list[str]:
     """ "bf16 / fp32: 1.52× (1.44–1.59×) the tokens/s, ranked (3 repeats, 83 rounds)"."""
     return [
-        f"{clean(one.found.above, 60)} / {clean(one.found.below, 60)}: {ratio_words(one)} the "
-        f"{METRICS[one.found.metric].label if one.found.metric in METRICS else clean(one.found.metric, 30)}, "
-        f"{'ranked' if one.ranked else f'not ranked: {one.fault}'} "
-        f"({one.found.repeats} repeats, {one.found.blocks} rounds)"
-        for one in turns
+        f"{clean(turn.found.above, 60)} / {clean(turn.found.below, 60)}: {ratio_words(turn)} the "
+        f"{METRICS[turn.found.metric].label if turn.found.metric in METRICS else clean(turn.found.metric, 30)}, "
+        f"{'ranked' if turn.ranked else f'not ranked: {turn.fault}'} "
+        f"({turn.found.repeats} repeats, {turn.found.blocks} rounds)"
+        for turn in turns
     ]
 
 
 def _searched(searches: Sequence[SearchRecord]) -> list[str]:
     """ "Search, bf16: the highest within the SLO is [8, 8.9) requests/s (narrow: …)"."""
     return [
-        f"Search{f', {name}' if (name := where(found)) else ''}: the highest within the SLO is "
-        f"{interval(found, record.search.unit)} ({said(found).rstrip('.')})"
+        f"Search{f', {name}' if (name := where(result)) else ''}: the highest within the SLO is "
+        f"{interval(result, record.search.unit)} ({said(result).rstrip('.')})"
         for record in searches
-        for found in record.found
+        for result in record.found
     ]
 
 
@@ -94,45 +94,45 @@ def _why(parts: Sequence[Part], most: int) -> list[RenderableType]:
     """Why points are not ranked, those of one table with the same label in one line."""
     alike: dict[tuple[int, str], list[tuple[str, str]]] = {}
     for number, part in enumerate(parts):
-        for one, name in zip(part.groups, point_names(part.groups), strict=True):
-            if (reason := why_not_ranked(one)) is not None:
-                alike.setdefault((number, fault_of(one)), []).append((name, reason))
-    found = []
+        for group, name in zip(part.groups, point_names(part.groups), strict=True):
+            if (reason := why_not_ranked(group)) is not None:
+                alike.setdefault((number, fault_of(group)), []).append((name, reason))
+    reasons = []
     for (number, _), points in alike.items():
         model = f"{clean(parts[number].groups[0].model, 40)}, " if len(parts) > 1 else ""
         names = join_names([name for name, _ in points], 4)
-        found.append(f"{model}{names} {'is' if len(points) == 1 else 'are'} not ranked: {points[0][1]}")
-    lines: list[RenderableType] = [hanging("✗ ", one, "yellow") for one in found[:most]]
-    return [*lines, *_left(len(found) - most, "more reasons not to rank")]
+        reasons.append(f"{model}{names} {'is' if len(points) == 1 else 'are'} not ranked: {points[0][1]}")
+    lines: list[RenderableType] = [hanging("✗ ", group, "yellow") for group in reasons[:most]]
+    return [*lines, *_left(len(reasons) - most, "more reasons not to rank")]
 
 
 def _labels(groups: Sequence[Group]) -> str:
     """ " Not ranked: unproven (6), no steady state (1)."; nothing where all are."""
-    counts = Counter(fault_of(one) for one in groups if not one.ranked)
-    said = ", ".join(f"{label} ({count})" for label, count in counts.most_common())
-    return f" Not ranked: {said}." if said else ""
+    counts = Counter(fault_of(group) for group in groups if not group.ranked)
+    counted = ", ".join(f"{label} ({count})" for label, count in counts.most_common())
+    return f" Not ranked: {counted}." if counted else ""
 
 
 def _findings(groups: Sequence[Group], most: int) -> list[RenderableType]:
     lines = finding_lines(groups)
     shown: list[RenderableType] = [
-        hanging("✗ " if one.severity == "disqualifies" else "! ", said_of(one), "yellow") for one in lines[:most]
+        hanging("✗ " if line.severity == "disqualifies" else "! ", said_of(line), "yellow") for line in lines[:most]
     ]
     return [*shown, *_left(len(lines) - most, "more findings")]
 
 
-def _left(count: int, what: str) -> list[RenderableType]:
-    return [Text(f"… {count} {what}: --all", style="dim")] if count > 0 else []
+def _left(count: int, named: str) -> list[RenderableType]:
+    return [Text(f"… {count} {named}: --all", style="dim")] if count > 0 else []
 
 
 def _absent(tables: Sequence[PointTable]) -> list[tuple[str, str]]:
     """The first reason for each metric that no point of a table has."""
-    return list(dict(reversed([one for table in tables for one in table.absent])).items())
+    return list(dict(reversed([entry for table in tables for entry in table.absent])).items())
 
 
 def _legend(tables: Sequence[PointTable]) -> list[RenderableType]:
-    said = " ".join(legend(one for table in tables for one in table.shown))
-    return [hanging("", said, "dim")] if said else []
+    sentence = " ".join(legend(estimate for table in tables for estimate in table.shown))
+    return [hanging("", sentence, "dim")] if sentence else []
 
 
 def _more(tables: Sequence[PointTable]) -> str:

@@ -19,29 +19,31 @@ _CEILINGS = {
 
 def remarks(run: Run, summary: Summary) -> dict[str, str]:
     """By the id of a metric, what stands behind it on its line."""
-    found = _of_ceilings(run.facts) if run.facts else {}
+    by_metric = _of_ceilings(run.facts) if run.facts else {}
     workload = run.spec.workload
     if isinstance(workload, InferenceWorkload) and workload.slo is not None:
-        found["slo_attainment"] = f"must be {100 * workload.slo.quantile:g}%: {limits_of(workload.slo)}"
+        by_metric["slo_attainment"] = f"must be {100 * workload.slo.quantile:g}%: {limits_of(workload.slo)}"
     if "offered_requests_per_s" in summary.metrics:
-        found["goodput_per_s"] = f"of {value(summary.metrics['offered_requests_per_s'])} that came"
+        by_metric["goodput_per_s"] = f"of {value(summary.metrics['offered_requests_per_s'])} that came"
     failed = summary.metrics.get("failed_share")
     if failed is not None and failed.value == 0 and failed.n:
-        found["failed_share"] = f"0 of {failed.n:,}"
-    lost = next((one for one in summary.findings if "reasons" in one.numbers and "lost" in one.numbers), None)
+        by_metric["failed_share"] = f"0 of {failed.n:,}"
+    lost = next(
+        (finding for finding in summary.findings if "reasons" in finding.numbers and "lost" in finding.numbers), None
+    )
     if lost is not None:
         first = next(iter(lost.numbers["reasons"]), ["", 0])
-        found["failed_share"] = f"{lost.numbers['lost']} of {lost.numbers['requests']}: {clean(first[0], 60)}"
-    return found
+        by_metric["failed_share"] = f"{lost.numbers['lost']} of {lost.numbers['requests']}: {clean(first[0], 60)}"
+    return by_metric
 
 
 def _of_ceilings(facts: Facts) -> dict[str, str]:
-    found = {}
+    by_metric = {}
     for id, (name, words) in _CEILINGS.items():
         if name in facts.ceilings and facts.ceilings[name].value is not None:
-            found[id] = f"of {value(facts.ceilings[name])}, {words}"
+            by_metric[id] = f"of {value(facts.ceilings[name])}, {words}"
     model = facts.work.get("step_flop")
     if model is not None:
         convention = clean(model.method, 60).removeprefix("convention ")
-        found |= {id: f"{found[id]}; FLOP: {convention}" for id in ("mfu", "mfu_own_shapes") if id in found}
-    return found
+        by_metric |= {id: f"{by_metric[id]}; FLOP: {convention}" for id in ("mfu", "mfu_own_shapes") if id in by_metric}
+    return by_metric

@@ -34,6 +34,6 @@ def runs_table(
     if not whole:
         return Stack(*parts, points_screen(groups, turns, searches))
     parts.append(first_lines(groups, turns))
-    parts += [summary_table(groups, lens) for lens in LENSES if any(one.lens == lens for one in groups)]
+    parts += [summary_table(groups, lens) for lens in LENSES if any(member.lens == lens for member in groups)]
     parts += [paired_table(turns)] if turns else []
     return Stack(*parts, *(search_table(record) for record in searches))

@@ -37,7 +37,7 @@ def _framework(run: Run) -> str:
     """ "torch 2.13.0" of what ran in a process of ours; a server has a runtime of its own."""
     if run.facts is None or is_served(run):
         return ""
-    parts = (run.facts.executor.value(f"software.framework.{what}") for what in ("name", "version"))
+    parts = (run.facts.executor.value(f"software.framework.{field}") for field in ("name", "version"))
     return clean(" ".join(str(part) for part in parts if part), 60)
 
 

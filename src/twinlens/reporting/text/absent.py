@@ -30,5 +30,5 @@ def not_measured(absent: Sequence[Absent]) -> list[RenderableType]:
     alike: dict[str, list[str]] = {}
     for label, why in absent:
         alike.setdefault(why, []).append(label)
-    said = "; ".join(f"{', '.join(labels)} ({why})" for why, labels in alike.items())
-    return [hanging("", f"not measured: {said}", "dim")] if said else []
+    listed = "; ".join(f"{', '.join(labels)} ({why})" for why, labels in alike.items())
+    return [hanging("", f"not measured: {listed}", "dim")] if listed else []

@@ -35,9 +35,9 @@ class Column:
 
     def text(self, group: Group) -> str:
         """The value as shown, or a dash."""
-        found = self.estimate(group)
+        pair = self.estimate(group)
         shown = display.bare if self.bare else display.value
-        return shown(found[1] if found else None)
+        return shown(pair[1] if pair else None)
 
     def reason(self, group: Group, *, counted: bool = True) -> str:
         """Why the first run without a value has none. `counted`: with how much it had of what it takes, which differs
@@ -71,7 +71,7 @@ def columns(lens: Lens, groups: Sequence[Group]) -> tuple[Column, ...]:
             Column("step p50", ("step_s_p50",)),
             # Runs to a target are small and short: how long it took says more of them than how busy they were.
             Column("to target", ("time_to_target_s",))
-            if any("time_to_target_s" in one.metrics for one in groups)
+            if any("time_to_target_s" in group.metrics for group in groups)
             else Column("MFU", ("mfu", "mfu_own_shapes")),
             Column("memory", ("peak_bytes",)),
             Column("loss", ("final_loss",), bare=True),

@@ -40,52 +40,56 @@ def first_lines(groups: Sequence[Group], turns: Sequence[Paired] = ()) -> Render
 
     `turns`: the ratios of points that took turns, which are ranked apart from the points.
     """
-    ranked, lines = sum(one.ranked for one in groups), finding_lines(groups)
+    ranked, lines = sum(group.ranked for group in groups), finding_lines(groups)
     # What disqualifies comes first; warnings only fill the first few lines.
-    most = max(MOST_WARNINGS, min(MOST, sum(one.severity == "disqualifies" for one in lines)))
+    most = max(MOST_WARNINGS, min(MOST, sum(group.severity == "disqualifies" for group in lines)))
     words = verdict_words(groups, turns) + _left_out(groups)
     verdict = hanging("", words, "bold" if ranked == len(groups) else "yellow")
-    shown = [hanging("✗ " if one.severity == "disqualifies" else "! ", said_of(one), "yellow") for one in lines[:most]]
+    shown = [
+        hanging("✗ " if group.severity == "disqualifies" else "! ", said_of(group), "yellow") for group in lines[:most]
+    ]
     places = machines(groups)
     if places:
-        but = " but by turns" if any(one.one.tag != one.reference.tag for one in turns) else ""
+        but = " but by turns" if any(group.one.tag != group.reference.tag for group in turns) else ""
         shown.append(hanging("", f"Machines, between which no ratio is made{but}: {'; '.join(places)}.", ""))
-    more = len(lines) - most
-    left = [Text(f"… {more} more: see --json or the report", style="dim")] if more > 0 else []
+    rest = len(lines) - most
+    left = [Text(f"… {rest} more: see --json or the report", style="dim")] if rest > 0 else []
     return Stack(verdict, *shown, *left, Text(""))
 
 
 def verdict_words(groups: Sequence[Group], turns: Sequence[Paired] = ()) -> str:
     """ "3 of 4 points are ranked. 1 ratio from paired slices is ranked."."""
-    return _verdict(sum(one.ranked for one in groups), len(groups)) + _ratios(turns)
+    return _verdict(sum(group.ranked for group in groups), len(groups)) + _ratios(turns)
 
 
 def finding_lines(groups: Sequence[Group]) -> tuple[Line, ...]:
     """What disqualifies and what warns, the gravest first; alike findings of several points together."""
-    found: dict[tuple[str, str, str, str], list[tuple[str, str]]] = {}
-    for lens, one, name in _named(groups):
-        for finding, often in _of(one):
+    by_kind: dict[tuple[str, str, str, str], list[tuple[str, str]]] = {}
+    for lens, group, name in _named(groups):
+        for finding, often in _of(group):
             key = finding.severity, finding.code, finding.subject, lens
-            besides = with_all_attempts(one) if finding.code == "retaken" else ""
-            found.setdefault(key, []).append((name, f"{clause_of(finding)}{besides}{often}."))
-    order = sorted(found, key=lambda key: _ORDER.index(key[0]))
+            besides = with_all_attempts(group) if finding.code == "retaken" else ""
+            by_kind.setdefault(key, []).append((name, f"{clause_of(finding)}{besides}{often}."))
+    order = sorted(by_kind, key=lambda key: _ORDER.index(key[0]))
     lines = []
     for severity, code, subject, lens in order:
-        points = found[severity, code, subject, lens]
+        points = by_kind[severity, code, subject, lens]
         lines.append(Line(severity, code, lens, tuple(name for name, _ in points), points[0][1]))
     return tuple(lines)
 
 
-def _of(one: Group) -> list[tuple[Finding, str]]:
+def _of(group: Group) -> list[tuple[Finding, str]]:
     """Each kind of finding of a group once, with in how many of its runs it is."""
     kinds: dict[tuple[str, str], list[Finding]] = {}
-    for run in one.runs:
-        for key in dict.fromkeys((found.code, found.subject) for found in run.findings if found.severity in _ORDER):
+    for run in group.runs:
+        for key in dict.fromkeys(
+            (matching.code, matching.subject) for matching in run.findings if matching.severity in _ORDER
+        ):
             kinds.setdefault(key, []).append(
-                next(found for found in run.findings if (found.code, found.subject) == key)
+                next(matching for matching in run.findings if (matching.code, matching.subject) == key)
             )
-    runs = len(one.runs)
-    return [(found[0], "" if runs == 1 else f" (in {len(found)} of {runs} runs)") for found in kinds.values()]
+    runs = len(group.runs)
+    return [(matching[0], "" if runs == 1 else f" (in {len(matching)} of {runs} runs)") for matching in kinds.values()]
 
 
 def said_of(line: Line) -> str:
@@ -93,24 +97,24 @@ def said_of(line: Line) -> str:
 
 
 def _left_out(groups: Sequence[Group]) -> str:
-    named = [(lens, one, name) for lens, one, name in _named(groups) if not one.ranked]
-    said = [f"{lens}, {clean(name)} ({fault_of(one)})" for lens, one, name in named]
-    listed = join_names(said, 4, "; ")
-    return f" Not ranked: {listed}." if said else ""
+    named = [(lens, group, name) for lens, group, name in _named(groups) if not group.ranked]
+    listed_points = [f"{lens}, {clean(name)} ({fault_of(group)})" for lens, group, name in named]
+    listed = join_names(listed_points, 4, "; ")
+    return f" Not ranked: {listed}." if listed_points else ""
 
 
 def _named(groups: Sequence[Group]) -> list[tuple[str, Group, str]]:
     """Lens, group and name, in the order of tables."""
-    found: list[tuple[str, Group, str]] = []
+    named: list[tuple[str, Group, str]] = []
     for lens in LENSES:
-        mine = in_order([one for one in groups if one.lens == lens])
-        found += [(lens, one, name) for one, name in zip(mine, point_names(mine), strict=True)]
-    return found
+        mine = in_order([group for group in groups if group.lens == lens])
+        named += [(lens, group, name) for group, name in zip(mine, point_names(mine), strict=True)]
+    return named
 
 
 def _ratios(turns: Sequence[Paired]) -> str:
     """How many ratios from paired slices are ranked; "" where nothing took turns."""
-    ranked, count = sum(one.ranked for one in turns), len(turns)
+    ranked, count = sum(turn.ranked for turn in turns), len(turns)
     if not count:
         return ""
     if count == 1 and not ranked:

@@ -28,7 +28,9 @@ class Footnotes:
 
     def listed(self) -> list[RenderableType]:
         """Every sentence after its mark."""
-        return [hanging(f"[{place}] ", one, "dim") for place, one in zip(count(1), self.sentences(), strict=False)]
+        return [
+            hanging(f"[{place}] ", sentence, "dim") for place, sentence in zip(count(1), self.sentences(), strict=False)
+        ]
 
     def folded(self) -> list[RenderableType]:
         """One line in place of several sentences."""

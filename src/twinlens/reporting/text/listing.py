@@ -39,27 +39,27 @@ def _one(rows: Sequence[Row]) -> Parts:
 
 def _metrics(rows: Sequence[Row]) -> Parts:
     """By lens; other tools' own figures apart, under the tool, by the names that it gives them."""
-    found: dict[str, list[Row]] = {}
+    parts: dict[str, list[Row]] = {}
     for row in rows:
         tool, _, name = row["metric"].partition(".")
         unit = _UNITS.get(row["unit"], row["unit"])
         if name and tool in TOOLS:
             title = f"As {TOOLS[tool]} counts: twinlens show RUN --as {tool.replace('_', '-')}"
-            found.setdefault(title, []).append({"figure": row["metric"], "unit": unit})
+            parts.setdefault(title, []).append({"figure": row["metric"], "unit": unit})
         else:
             mine = {"metric": row["metric"], "unit": unit, "name": row["label"]}
-            found.setdefault(_LENSES[row["lens"]], []).append(mine)
-    return list(found.items())
+            parts.setdefault(_LENSES[row["lens"]], []).append(mine)
+    return list(parts.items())
 
 
 def _runs(rows: Sequence[Row]) -> Parts:
     """By the folder of their study, whose runs share lens and model; each by its own folder there."""
-    found: dict[str, list[Row]] = {}
+    parts: dict[str, list[Row]] = {}
     for row in rows:
         path = Path(str(row["run"]))
         title = f"{path.parent} · {row['lens']} · {row['model']}"
-        found.setdefault(title, []).append({"run": path.name, "state": row["state"]})
-    return list(found.items())
+        parts.setdefault(title, []).append({"run": path.name, "state": row["state"]})
+    return list(parts.items())
 
 
 def _part(title: str, rows: Sequence[Row], width: int) -> list[RenderableType]:
@@ -72,6 +72,8 @@ def _part(title: str, rows: Sequence[Row], width: int) -> list[RenderableType]:
     # Too wide for columns: a name on its line, and what is known of it below.
     lines: list[RenderableType] = []
     for name, *facts in cells:
-        said = " · ".join(f"{head}: {fact.plain}" for head, fact in zip(heads[1:], facts, strict=True) if fact.plain)
-        lines += [name, hanging("  ", said, "")]
+        described = " · ".join(
+            f"{head}: {fact.plain}" for head, fact in zip(heads[1:], facts, strict=True) if fact.plain
+        )
+        lines += [name, hanging("  ", described, "")]
     return [*head, *lines, *([Text("")] if title else [])]

@@ -38,43 +38,45 @@ def paired_of(groups: Sequence[Group], runs: Sequence[Run]) -> tuple[Paired, ...
     return paired(groups, runs, _reference_of)
 
 
-def _reference_of(one: Group, groups: Sequence[Group]) -> Group | None:
+def _reference_of(member: Group, groups: Sequence[Group]) -> Group | None:
     """As for rates; and of servers that were up already the first one: by turns two addresses may be compared, though
     nobody knows which machines they are."""
-    found = reference_of(one, groups)
-    if found is not None or one.machine is None or not one.machine.is_attached:
-        return found
-    alike = [other for other in in_order(groups) if other.model == one.model and other.point == one.point]
-    first = next((other for other in alike if other.machine and other.machine.is_attached), one)
-    return None if first is one else first
+    reference = reference_of(member, groups)
+    if reference is not None or member.machine is None or not member.machine.is_attached:
+        return reference
+    alike = [other for other in in_order(groups) if other.model == member.model and other.point == member.point]
+    first = next((other for other in alike if other.machine and other.machine.is_attached), member)
+    return None if first is member else first
 
 
-def paired_table(found: Sequence[Paired]) -> RenderableType:
+def paired_table(ratios: Sequence[Paired]) -> RenderableType:
     """One row a ratio, a table a lens; nothing where there is none. Those not ranked say why below."""
-    return Stack(*(_of_lens(lens, mine) for lens in LENSES if (mine := [one for one in found if one.one.lens == lens])))
-
-
-def cells(one: Paired) -> tuple[str, ...]:
-    """A row: what against what, and its columns as HEADS names them."""
-    count = one.found
-    label = METRICS[count.metric].label if count.metric in METRICS else display.clean(count.metric, 30)
-    return (
-        f"{count.above} / {count.below}",
-        display.times(count.ratio),
-        label,
-        (display.times_bounds(count.ratio) + ("" if count.ratio.level is not None else " (range)"))
-        if count.ratio.low is not None
-        else display.ABSENT,
-        str(count.repeats),
-        str(count.blocks),
-        f"{count.disturbed_slices} of {count.slices}",
-        "ranked" if one.ranked else "not ranked",
+    return Stack(
+        *(_of_lens(lens, mine) for lens in LENSES if (mine := [pair for pair in ratios if pair.one.lens == lens]))
     )
 
 
-def write_paired(folder: Path, found: Sequence[Paired]) -> None:
+def cells(pair: Paired) -> tuple[str, ...]:
+    """A row: what against what, and its columns as HEADS names them."""
+    ratio = pair.found
+    label = METRICS[ratio.metric].label if ratio.metric in METRICS else display.clean(ratio.metric, 30)
+    return (
+        f"{ratio.above} / {ratio.below}",
+        display.times(ratio.ratio),
+        label,
+        (display.times_bounds(ratio.ratio) + ("" if ratio.ratio.level is not None else " (range)"))
+        if ratio.ratio.low is not None
+        else display.ABSENT,
+        str(ratio.repeats),
+        str(ratio.blocks),
+        f"{ratio.disturbed_slices} of {ratio.slices}",
+        "ranked" if pair.ranked else "not ranked",
+    )
+
+
+def write_paired(folder: Path, ratios: Sequence[Paired]) -> None:
     """paired.json beside study.json, where it is not there or says something else. Raises OSError."""
-    path, data = folder / "paired.json", {"schema": 1, "twinlens": __version__, "paired": paired_json(found)}
+    path, data = folder / "paired.json", {"schema": 1, "twinlens": __version__, "paired": paired_json(ratios)}
     with suppress(OSError, ValueError):
         if json.loads(path.read_text(encoding="utf-8")) == json.loads(json.dumps(data)):
             return
@@ -89,20 +91,20 @@ def renew_paired(material: Sequence[Material]) -> None:
             write_paired(folder, paired_of(group(summary for _, summary in mine), [run for run, _ in mine]))
 
 
-def _of_lens(lens: str, found: Sequence[Paired]) -> RenderableType:
+def _of_lens(lens: str, ratios: Sequence[Paired]) -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     table.add_column("", overflow="fold", max_width=20)
     for head in HEADS:
         words = head in ("of", "the ratio is")
         table.add_column(head.replace(" ", "\n"), justify="left" if words else "right", no_wrap=not words)
-    for one in found:
-        table.add_row(*(Text(text, style="" if one.ranked else "dim") for text in cells(one)))
+    for pair in ratios:
+        table.add_row(*(Text(text, style="" if pair.ranked else "dim") for text in cells(pair)))
     why = [
-        hanging("✗ ", f"{cells(one)[0]}, {cells(one)[2]}: the ratio is not ranked: {one.fault}", "yellow")
-        for one in found
-        if not one.ranked
+        hanging("✗ ", f"{cells(pair)[0]}, {cells(pair)[2]}: the ratio is not ranked: {pair.fault}", "yellow")
+        for pair in ratios
+        if not pair.ranked
     ]
-    seen = [one.found.visible_change for one in found if one.ranked and one.found.visible_change is not None]
+    seen = [pair.found.visible_change for pair in ratios if pair.ranked and pair.found.visible_change is not None]
     could = f" A change of {digits(100 * max(seen), 2)}% within a repeat would have shown." if seen else ""
     title = Text(f"{lens.capitalize()} · ratios from paired slices", style="bold")
     return Stack(title, Text(""), table, Text(""), *why, hanging("", LEGEND + could, "dim"), Text(""))

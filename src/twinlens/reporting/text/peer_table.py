@@ -39,7 +39,7 @@ def peer_figures(run: Run, tool: str) -> dict[str, Estimate]:
         asked = "a training run" if run.lens == "training" else "a run in lockstep"
         raise BadInput(f"{run.id} is {asked}: {TOOLS[name]} has figures of served requests only", code="TL204")
     mark = f"{name}."
-    return {key.removeprefix(mark): found for key, found in peers(run).items() if key.startswith(mark)}
+    return {key.removeprefix(mark): figure for key, figure in peers(run).items() if key.startswith(mark)}
 
 
 def peer_table(runs: Sequence[Run], tool: str) -> RenderableType:
@@ -49,11 +49,11 @@ def peer_table(runs: Sequence[Run], tool: str) -> RenderableType:
     for run in runs:
         title = f"{display.clean(run.id, 60)} as {TOOLS[name]} counts"
         parts += [Text(title, style="bold"), _table(peer_figures(run, tool)), Text("")]
-    said = (
+    explanation = (
         "From the same rows as all else, under that tool's definitions: answered requests only where it leaves "
         f"failures out, and no steady window. How each differs: `twinlens explain {name.replace('_', '-')}`."
     )
-    return Stack(*parts, hanging("", said, "dim"))
+    return Stack(*parts, hanging("", explanation, "dim"))
 
 
 def _table(figures: Mapping[str, Estimate]) -> RenderableType:
@@ -63,8 +63,8 @@ def _table(figures: Mapping[str, Estimate]) -> RenderableType:
     for head, side in (("figure", "left"), ("value", "right"), ("n", "right"), ("", "left")):
         table.add_column(head, justify=side, no_wrap=True)  # type: ignore[arg-type]
     notes = Footnotes()
-    for key, found in figures.items():
-        why = display.method(found) if found.value is not None else f"not measured: {display.absence(found)}"
-        count = display.ABSENT if found.n is None else f"{found.n:,}"
-        table.add_row(display.clean(key, 48), display.value(found, 6), count, notes.mark(why))
+    for key, figure in figures.items():
+        why = display.method(figure) if figure.value is not None else f"not measured: {display.absence(figure)}"
+        count = display.ABSENT if figure.n is None else f"{figure.n:,}"
+        table.add_row(display.clean(key, 48), display.value(figure, 6), count, notes.mark(why))
     return Stack(table, *notes.listed())

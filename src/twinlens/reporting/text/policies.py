@@ -34,61 +34,61 @@ HOLD_COLUMNS = (
 
 
 def has_policies(groups: Sequence[Group]) -> bool:
-    return any(one.point.get("admission") is not None for one in groups)
+    return any(group.point.get("admission") is not None for group in groups)
 
 
 def choices(groups: Sequence[Group]) -> tuple[str, ...]:
     """One sentence for each load under which several policies stand, and for each tail."""
     alike: dict[tuple[str, str, LoadKind, float], list[Group]] = {}
-    for one in groups:
-        if one.point.get("admission") is not None:
-            load = load_of(one)
-            place = 0.0 if load == "other" else place_of(one)
-            model = f"{one.model} {one.tag}"  # of one machine: a policy is never chosen across two
-            alike.setdefault((model, display.clean(one.point.get("precision"), 40), load, place), []).append(one)
+    for group in groups:
+        if group.point.get("admission") is not None:
+            load = load_of(group)
+            place = 0.0 if load == "other" else place_of(group)
+            model = f"{group.model} {group.tag}"  # of one machine: a policy is never chosen across two
+            alike.setdefault((model, display.clean(group.point.get("precision"), 40), load, place), []).append(group)
     several = len(alike) > 1
     return tuple(
-        _sentence(choose(found, metric), f"{precision} {_AT[load].format(place)}" if several else "")
-        for (_, precision, load, place), found in alike.items()
-        if len(found) > 1
+        _sentence(choose(members, metric), f"{precision} {_AT[load].format(place)}" if several else "")
+        for (_, precision, load, place), members in alike.items()
+        if len(members) > 1
         for metric in _TAILS
     )
 
 
 def _sentence(choice: Choice, where: str) -> str:
-    tail, at = _TAILS[choice.metric], f" ({where})" if where else ""
+    tail, place = _TAILS[choice.metric], f" ({where})" if where else ""
     if choice.best is None:
-        return f"No policy can be chosen by {tail}{at}: fewer than two are ranked and have one."
+        return f"No policy can be chosen by {tail}{place}: fewer than two are ranked and have one."
     best = choice.best
-    first = f"{policy_of(best.point)} has the lowest {tail}{at}, {_with_bounds(best, choice.metric)}"
-    apart = [_more(one) for one in choice.differences if one.is_told_apart]
-    alike = [_more(one) for one in choice.differences if not one.is_told_apart]
+    first = f"{policy_of(best.point)} has the lowest {tail}{place}, {_with_bounds(best, choice.metric)}"
+    apart = [_more(difference) for difference in choice.differences if difference.is_told_apart]
+    alike = [_more(difference) for difference in choice.differences if not difference.is_told_apart]
     words = [first]
     if apart:
         words.append(f"less than {' and '.join(apart)}")
     if alike:
         words.append(f"not told apart from {' and '.join(alike)}")
     if choice.left_out:
-        words.append(f"not compared: {', '.join(policy_of(one.point) for one in choice.left_out)}")
+        words.append(f"not compared: {', '.join(policy_of(difference.point) for difference in choice.left_out)}")
     return f"{'; '.join(words)}: {_verdict(choice, tail)}."
 
 
 def _verdict(choice: Choice, tail: str) -> str:
-    alike = [one.other for one in choice.differences if not one.is_told_apart]
+    alike = [group.other for group in choice.differences if not group.is_told_apart]
     if not alike:
         return f"by {tail} take {policy_of(choice.best.point)}" if choice.best else ""
-    names = [policy_of(one.point) for one in (choice.best, *alike) if one is not None]
+    names = [policy_of(group.point) for group in (choice.best, *alike) if group is not None]
     return f"by {tail} {' and '.join(names)} cannot be told apart"
 
 
-def _with_bounds(one: Group, metric: str) -> str:
-    found = one.metrics[metric]
-    bounds = display.bounds(found)
-    return display.value(found) + (f" ({bounds})" if bounds else " (no interval)")
+def _with_bounds(group: Group, metric: str) -> str:
+    estimate = group.metrics[metric]
+    bounds = display.bounds(estimate)
+    return display.value(estimate) + (f" ({bounds})" if bounds else " (no interval)")
 
 
-def _more(one: TailDifference) -> str:
-    name = policy_of(one.other.point)
-    if one.low_s is None or one.high_s is None:
-        return f"{name} (+{show(one.more_s, 's')}, no interval)"
-    return f"{name} (+{show(one.more_s, 's')}, {show(one.low_s, 's')} to {show(one.high_s, 's')})"
+def _more(difference: TailDifference) -> str:
+    name = policy_of(difference.other.point)
+    if difference.low_s is None or difference.high_s is None:
+        return f"{name} (+{show(difference.more_s, 's')}, no interval)"
+    return f"{name} (+{show(difference.more_s, 's')}, {show(difference.low_s, 's')} to {show(difference.high_s, 's')})"

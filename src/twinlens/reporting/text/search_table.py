@@ -18,27 +18,27 @@ _COLOURS = {"pass": "green", "fail": "red", "invalid": "yellow", "failed": "yell
 
 def search_table(record: SearchRecord) -> RenderableType:
     """The answer of each search as an interval with its reason, and its runs: value, verdict, why."""
-    return Stack(*(_one(record, found) for found in record.found))
+    return Stack(*(_one(record, result) for result in record.found))
 
 
-def where(found: SearchResult) -> str:
+def where(result: SearchResult) -> str:
     """The point of the sweep that a search stands for: "bf16", or "" where nothing else was swept."""
     return " · ".join(
         display.clean(value, 30) if key == "precision" else f"{display.clean(key, 30)} {display.clean(value, 30)}"
-        for key, value in found.where.items()
+        for key, value in result.where.items()
         if value is not None
     )
 
 
-def interval(found: SearchResult, unit: str) -> str:
+def interval(result: SearchResult, unit: str) -> str:
     """ "[8, 8.9) requests/s", with words where a side is open."""
-    if found.low is None and found.high is None:
+    if result.low is None and result.high is None:
         return "not known"
-    if found.low is None:
-        return f"below {found.high:g} {unit}"
-    if found.high is None:
-        return f"at least {found.low:g} {unit}"
-    return f"[{found.low:g}, {found.high:g}) {unit}"
+    if result.low is None:
+        return f"below {result.high:g} {unit}"
+    if result.high is None:
+        return f"at least {result.low:g} {unit}"
+    return f"[{result.low:g}, {result.high:g}) {unit}"
 
 
 def asked(record: SearchRecord) -> str:
@@ -52,22 +52,22 @@ def limits_of(slo: Slo) -> str:
     return " and ".join(f"{names[key]} ≤ {limit:g} s" for key, limit in slo.limits().items())
 
 
-def said(found: SearchResult) -> str:
+def said(result: SearchResult) -> str:
     """The outcome and its reason, safe to show."""
-    return f"{found.outcome}: {clause_of(found.reason)}"
+    return f"{result.outcome}: {clause_of(result.reason)}"
 
 
-def _one(record: SearchRecord, found: SearchResult) -> RenderableType:
-    name = where(found)
-    title = Text(f"Search{f' · {name}' if name else ''}: {interval(found, record.search.unit)}", style="bold")
+def _one(record: SearchRecord, result: SearchResult) -> RenderableType:
+    name = where(result)
+    title = Text(f"Search{f' · {name}' if name else ''}: {interval(result, record.search.unit)}", style="bold")
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     table.add_column("run", justify="right", no_wrap=True)
     table.add_column(record.search.unit.replace(" in ", "\nin "), justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     table.add_column("why", overflow="fold")
-    for number, one in enumerate(found.tried, start=1):
-        style = _COLOURS.get(one.verdict, "")
-        words = Text(one.verdict, style=style)
-        table.add_row(str(number), f"{one.value:g}", words, clause_of(one.why))
-    lines = [Text(said(found)), Text(f"SLO: {asked(record)}.", style="dim")]
+    for number, trial in enumerate(result.tried, start=1):
+        style = _COLOURS.get(trial.verdict, "")
+        words = Text(trial.verdict, style=style)
+        table.add_row(str(number), f"{trial.value:g}", words, clause_of(trial.why))
+    lines = [Text(said(result)), Text(f"SLO: {asked(record)}.", style="dim")]
     return Stack(title, Text(""), table, Text(""), *lines, Text(""))

@@ -33,42 +33,42 @@ def sentences(
     Where points took turns (`paired`) the ratio is that of their slices, if it may be ranked.
     """
     both = {"training": in_order(training), "inference": in_order(inference)}
-    said = [f"{lens.capitalize()}: {_both_ways(groups, searches, paired)}" for lens, groups in both.items()]
-    batches = [one for one in both["inference"] if load_of(one) not in SERVED]
-    return said[0], said[1], _apart(both["training"], batches or both["inference"], paired)
+    parts = [f"{lens.capitalize()}: {_both_ways(groups, searches, paired)}" for lens, groups in both.items()]
+    batches = [group for group in both["inference"] if load_of(group) not in SERVED]
+    return parts[0], parts[1], _apart(both["training"], batches or both["inference"], paired)
 
 
-def both_counts(one: Group, stalled_s: float) -> str | None:
+def both_counts(group: Group, stalled_s: float) -> str | None:
     """The effect of a pause on p90 TTFT, measured from when requests were due and from when they were sent."""
-    found = [one.metrics.get(name) for name in ("ttft_s_p90", "ttft_from_send_s_p90")]
-    if any(wait is None or wait.value is None for wait in found):
+    waits = [group.metrics.get(name) for name in ("ttft_s_p90", "ttft_from_send_s_p90")]
+    if any(wait is None or wait.value is None for wait in waits):
         return None
-    due, sent = (display.value(wait) for wait in found)
+    due, sent = (display.value(wait) for wait in waits)
     return (
         f"The server was paused for {stalled_s:g} s during the run. p90 TTFT is {due} measured from when requests "
         f"were due, and {sent} measured from when they were sent. Users feel the first."
     )
 
 
-def against(one: Group, reference: Group, chosen_from: int = 1) -> Estimate | None:
+def against(group: Group, reference: Group, chosen_from: int = 1) -> Estimate | None:
     """The ratio of two groups' headline rates over their ranked runs; None where either may not be ranked."""
-    if not (one.ranked and reference.ranked):
+    if not (group.ranked and reference.ranked):
         return None
-    sides = [_rates(group) for group in (one, reference)]
+    sides = [_rates(side) for side in (group, reference)]
     # The largest of several is large by luck too: its interval is of a level at which none of them says too much.
     return ratio_of_runs(*sides, level=1 - 0.05 / max(1, chosen_from)) if all(sides) else None
 
 
-def reference_of(one: Group, groups: Sequence[Group]) -> Group | None:
-    """The fp32 group of the same model, settings, machine and software, else the widest; None where it is `one`."""
-    settings, stack = _settings(one), _stack(one)
+def reference_of(group: Group, groups: Sequence[Group]) -> Group | None:
+    """The fp32 group of the same model, settings, machine and software, else the widest; None where it is `group`."""
+    settings, stack = _settings(group), _stack(group)
     alike = [
-        group
-        for group in groups
-        if group.model == one.model and _settings(group) == settings and _stack(group) == stack
+        other
+        for other in groups
+        if other.model == group.model and _settings(other) == settings and _stack(other) == stack
     ]
-    found = next((group for group in alike if precision_of(group) == "fp32"), alike[0] if alike else None)
-    return None if found is one else found
+    reference = next((other for other in alike if precision_of(other) == "fp32"), alike[0] if alike else None)
+    return None if reference is group else reference
 
 
 def comparison(ratio: Estimate) -> str:
@@ -83,8 +83,8 @@ def comparison(ratio: Estimate) -> str:
 
 def _both_ways(groups: Sequence[Group], searches: Sequence[SearchRecord], paired: Sequence[Paired]) -> str:
     """What was measured in batches, and after it what was served: tokens/s at a given rate compare no precisions."""
-    served = [one for one in groups if load_of(one) in SERVED]
-    batches = [one for one in groups if load_of(one) not in SERVED]
+    served = [group for group in groups if load_of(group) in SERVED]
+    batches = [group for group in groups if load_of(group) not in SERVED]
     parts = [_of_machines(batches, paired)] if batches or not served else []
     words = served_sentence(served, searches) if served else ""
     if by_turns := _paired(served, paired):
@@ -94,25 +94,25 @@ def _both_ways(groups: Sequence[Group], searches: Sequence[SearchRecord], paired
 
 def _of_machines(groups: Sequence[Group], paired: Sequence[Paired]) -> str:
     """One sentence for each machine: a factor is never of one over another."""
-    tags = list(dict.fromkeys(one.tag for one in groups))
+    tags = list(dict.fromkeys(group.tag for group in groups))
     if len(tags) < 2:
         return _paired(groups, paired) or _lens(groups)
-    parts = {tag: [one for one in groups if one.tag == tag] for tag in tags}
-    said = {tag: _paired(mine, paired) or _lens(mine) for tag, mine in parts.items()}
-    return " ".join(f"On machine {tag or '(not recorded)'}: {words}" for tag, words in said.items())
+    parts = {tag: [group for group in groups if group.tag == tag] for tag in tags}
+    by_machine = {tag: _paired(mine, paired) or _lens(mine) for tag, mine in parts.items()}
+    return " ".join(f"On machine {tag or '(not recorded)'}: {words}" for tag, words in by_machine.items())
 
 
 def _paired(groups: Sequence[Group], paired: Sequence[Paired]) -> str | None:
     """The sentence of points that took turns; None where no ratio of theirs may be ranked."""
     members = set(map(id, groups))
-    found = [one for one in paired if one.ranked and one.is_headline and id(one.one) in members]
-    if not found:
+    ratios = [pair for pair in paired if pair.ranked and pair.is_headline and id(pair.one) in members]
+    if not ratios:
         return None
-    best = max(found, key=lambda one: one.found.ratio.value or 0.0)
+    best = max(ratios, key=lambda pair: pair.found.ratio.value or 0.0)
     text = paired_words(best) + _quality(best.one, best.reference)
-    passing = [one for one in found if gate_word(one.one) == "go"]
+    passing = [pair for pair in ratios if gate_word(pair.one) == "go"]
     if gate_word(best.one) == "no-go" and passing:
-        second = max(passing, key=lambda one: one.found.ratio.value or 0.0)
+        second = max(passing, key=lambda pair: pair.found.ratio.value or 0.0)
         text += f"; the fastest that passes is {second.found.above} at {ratio_words(second)}"
     return f"{text}; {standing_words([best])}."
 
@@ -121,58 +121,60 @@ def _lens(groups: Sequence[Group]) -> str:
     if not groups:
         return "not measured."
     names = dict(zip(map(id, groups), point_names(groups), strict=True))
-    ranked = [one for one in groups if one.ranked and headline(one)]
+    ranked = [group for group in groups if group.ranked and headline(group)]
     if not ranked:
-        reasons = "; ".join(f"{names[id(one)]}: {_state(one)}" for one in groups[:4])
+        reasons = "; ".join(f"{names[id(group)]}: {_state(group)}" for group in groups[:4])
         return f"nothing can be ranked ({reasons})."
-    pairs = [(one, reference_of(one, groups)) for one in ranked]
-    ratios = [(one, other, against(one, other)) for one, other in pairs if other is not None]
-    found = [(one, other, ratio) for one, other, ratio in ratios if ratio is not None and ratio.value is not None]
-    if not found:
+    pairs = [(group, reference_of(group, groups)) for group in ranked]
+    ratios = [(group, other, against(group, other)) for group, other in pairs if other is not None]
+    ranked_ratios = [
+        (group, other, ratio) for group, other, ratio in ratios if ratio is not None and ratio.value is not None
+    ]
+    if not ranked_ratios:
         return f"{_alone(ranked, names[id(ranked[0])])}{_left_out(groups, names)}"
-    best = _for_choice(max(found, key=lambda pair: pair[2].value or 0.0), len(found))
-    passing = [pair for pair in found if gate_word(pair[0]) in ("go", "reference")]
+    best = _for_choice(max(ranked_ratios, key=lambda pair: pair[2].value or 0.0), len(ranked_ratios))
+    passing = [pair for pair in ranked_ratios if gate_word(pair[0]) in ("go", "reference")]
     text = _pair(*best, names) + _quality(*best[:2])
     if best[0].lens == "inference" and gate_word(best[0]) == "no-go" and passing:
-        next_best = _for_choice(max(passing, key=lambda pair: pair[2].value or 0.0), len(found))
+        next_best = _for_choice(max(passing, key=lambda pair: pair[2].value or 0.0), len(ranked_ratios))
         text += f"; the fastest that passes is {names[id(next_best[0])]} at {comparison(next_best[2])}"
     return f"{text}.{_left_out(groups, names)}"
 
 
 def _for_choice(pair: tuple[Group, Group, Estimate], of: int) -> tuple[Group, Group, Estimate]:
     """The same ratio with the interval of the largest of `of` ratios."""
-    one, other, ratio = pair
-    return one, other, against(one, other, of) or ratio
+    group, other, ratio = pair
+    return group, other, against(group, other, of) or ratio
 
 
-def _state(one: Group) -> str:
-    unfinished = [run for run in one.runs if run.state != "finished"]
-    return f"unfinished ({display.clean(unfinished[0].state)})" if unfinished else standing(one.label)
+def _state(group: Group) -> str:
+    unfinished = [run for run in group.runs if run.state != "finished"]
+    return f"unfinished ({display.clean(unfinished[0].state)})" if unfinished else standing(group.label)
 
 
-def _pair(one: Group, other: Group, ratio: Estimate, names: dict[int, str]) -> str:
-    pair = headline(one)
+def _pair(group: Group, other: Group, ratio: Estimate, names: dict[int, str]) -> str:
+    pair = headline(group)
     rate = METRICS[pair[0]].label if pair else "rate"
-    return f"{names[id(one)]} sustains {comparison(ratio)} the {rate} of {names[id(other)]}"
+    return f"{names[id(group)]} sustains {comparison(ratio)} the {rate} of {names[id(other)]}"
 
 
-def _quality(one: Group, other: Group) -> str:
-    if one.lens == "inference":
-        word = gate_word(one)
-        agreement = one.metrics.get("top1_agreement")
+def _quality(group: Group, other: Group) -> str:
+    if group.lens == "inference":
+        word = gate_word(group)
+        agreement = group.metrics.get("top1_agreement")
         shown = f" (top-1 agreement {display.value(agreement)})" if agreement and agreement.value is not None else ""
         if word == "no-go":
             return f", but fails the fidelity gate{shown}"
         return f" and passes the fidelity gate{shown}" if word == "go" else "; its fidelity was not measured"
-    times = [group.metrics.get("time_to_target_s") for group in (one, other)]
-    if all(found is not None and found.value is not None for found in times):
-        first, second = (display.value(found) for found in times)
+    times = [side.metrics.get("time_to_target_s") for side in (group, other)]
+    if all(target_time is not None and target_time.value is not None for target_time in times):
+        first, second = (display.value(target_time) for target_time in times)
         return f" and meets the target loss after {first} against {second}"
-    losses = [group.metrics.get("final_loss") for group in (one, other)]
+    losses = [side.metrics.get("final_loss") for side in (group, other)]
     if any(loss is None or loss.value is None for loss in losses):
         return ""
     shown = " and ".join(display.bare(loss, 4) for loss in losses)
-    apart = difference_of_runs(*(_losses(group) for group in (one, other)), unit=NATS)
+    apart = difference_of_runs(*(_losses(side) for side in (group, other)), unit=NATS)
     if apart.value is None or apart.low is None or apart.high is None:
         return f" (final loss {shown} nats, no interval)"
     by = f"{apart.low:+.2g} to {apart.high:+.2g} nats"
@@ -181,14 +183,14 @@ def _quality(one: Group, other: Group) -> str:
 
 
 def _losses(group: Group) -> list[float]:
-    found = [run.metrics.get("final_loss") for run in group.runs if run.state == "finished"]
-    return [loss.value for loss in found if loss is not None and loss.value is not None]
+    losses = [run.metrics.get("final_loss") for run in group.runs if run.state == "finished"]
+    return [loss.value for loss in losses if loss is not None and loss.value is not None]
 
 
 def _alone(ranked: Sequence[Group], name: str) -> str:
-    one, pair = ranked[0], headline(ranked[0])
+    group, pair = ranked[0], headline(ranked[0])
     spread = display.spread(pair[1]) if pair else ""
-    how = ", ".join(filter(None, (spread, runs_word(len(one.runs)))))
+    how = ", ".join(filter(None, (spread, runs_word(len(group.runs)))))
     amount = display.value(pair[1]) if pair else "no rate"
     why = "there is no ratio, as no other precision is ranked"
     if len(ranked) > 1:
@@ -198,7 +200,7 @@ def _alone(ranked: Sequence[Group], name: str) -> str:
 
 def _left_out(groups: Sequence[Group], names: dict[int, str]) -> str:
     """By the names that the sentence before it uses: the fp32 of another model is another point."""
-    left = [names[id(one)] for one in groups if not one.ranked]
+    left = [names[id(group)] for group in groups if not group.ranked]
     return f" Not ranked: {', '.join(dict.fromkeys(left))}." if left else ""
 
 
@@ -207,27 +209,34 @@ def _apart(training: Sequence[Group], inference: Sequence[Group], paired: Sequen
         lens: Lens = "training" if training else "inference"
         other = "inference" if training else "training"
         return f"Only {lens} was measured: it says nothing about {other}."
-    for one in reversed(training):
-        asked = one.model, precision_of(one), one.tag
-        twin = next((group for group in inference if (group.model, precision_of(group), group.tag) == asked), None)
+    for group in reversed(training):
+        asked = group.model, precision_of(group), group.tag
+        twin = next(
+            (
+                other_group
+                for other_group in inference
+                if (other_group.model, precision_of(other_group), other_group.tag) == asked
+            ),
+            None,
+        )
         if twin is None:
             continue
-        ratios = [_of_reference(one, training, paired), _of_reference(twin, inference, paired)]
+        ratios = [_of_reference(group, training, paired), _of_reference(twin, inference, paired)]
         if None not in ratios:
             first, second = (display.times(ratio) for ratio in ratios if ratio is not None)
             return (
-                f"{precision_of(one)} is worth {first} in training and {second} in inference: "
+                f"{precision_of(group)} is worth {first} in training and {second} in inference: "
                 "two different numbers, and neither predicts the other."
             )
     return "These are two different numbers: neither predicts the other."
 
 
-def _of_reference(one: Group, groups: Sequence[Group], paired: Sequence[Paired]) -> Estimate | None:
+def _of_reference(group: Group, groups: Sequence[Group], paired: Sequence[Paired]) -> Estimate | None:
     for pair in paired:
-        if pair.ranked and pair.is_headline and pair.one is one:
+        if pair.ranked and pair.is_headline and pair.one is group:
             return pair.found.ratio
-    reference = reference_of(one, groups)
-    return against(one, reference) if reference is not None else None
+    reference = reference_of(group, groups)
+    return against(group, reference) if reference is not None else None
 
 
 def _rates(group: Group) -> list[float]:
@@ -235,9 +244,9 @@ def _rates(group: Group) -> list[float]:
     return [pair[1].value for pair in pairs if pair and pair[1].value]
 
 
-def _stack(one: Group) -> str:
-    return one.machine.stack if one.machine else ""
+def _stack(group: Group) -> str:
+    return group.machine.stack if group.machine else ""
 
 
-def _settings(one: Group) -> dict[str, object]:
-    return {key: value for key, value in one.point.items() if key != "precision"}
+def _settings(group: Group) -> dict[str, object]:
+    return {key: value for key, value in group.point.items() if key != "precision"}

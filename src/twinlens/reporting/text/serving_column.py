@@ -15,7 +15,9 @@ PLACE_HEADS: dict[LoadKind, str] = {"rate": "rate /s", "concurrency": "in flight
 def served_columns(groups: Iterable[Group]) -> tuple[Column, ...]:
     """The columns of served runs: what was good (done, where no SLO says what is good), the two latencies at their
     median and their tail, and the share that was good."""
-    has_slo = any("goodput_per_s" in one.metrics and one.metrics["goodput_per_s"].value is not None for one in groups)
+    has_slo = any(
+        "goodput_per_s" in group.metrics and group.metrics["goodput_per_s"].value is not None for group in groups
+    )
     return (
         Column("goodput /s", ("goodput_per_s",), bare=True)
         if has_slo

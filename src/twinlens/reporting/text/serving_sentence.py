@@ -22,51 +22,51 @@ _AT: dict[LoadKind, str] = {
 def served_sentence(groups: Sequence[Group], searches: Sequence[SearchRecord] = ()) -> str:
     """What each search found; else, for each model, load and precision, the highest ranked point and what came next."""
     found_by = [
-        f"{f'{name}: ' if (name := where(one)) else ''}the highest within the SLO ({asked(record)}) is "
-        f"{interval(one, record.search.unit)} ({one.outcome})"
+        f"{f'{name}: ' if (name := where(result)) else ''}the highest within the SLO ({asked(record)}) is "
+        f"{interval(result, record.search.unit)} ({result.outcome})"
         for record in searches
-        for one in record.found
+        for result in record.found
     ]
     searched = {"rate" if record.search.over == "rate_per_s" else "concurrency" for record in searches}
-    groups = [one for one in groups if load_of(one) not in searched]
+    groups = [result for result in groups if load_of(result) not in searched]
     alike: dict[tuple[str, str, LoadKind, str], list[Group]] = {}
-    for one in groups:
-        alike.setdefault((one.model, one.tag, load_of(one), precision_of(one)), []).append(one)
-    said = [_one(load, name, found) for (_, _, load, name), found in alike.items()]
+    for result in groups:
+        alike.setdefault((result.model, result.tag, load_of(result), precision_of(result)), []).append(result)
+    clauses = [_one(load, name, members) for (_, _, load, name), members in alike.items()]
     models, tags = {model for model, *_ in alike}, {tag for _, tag, *_ in alike}
     names = [
         (f"machine {tag}, " if len(tags) > 1 and tag else "")
         + (f"{display.clean(model, 40)}, " if len(models) > 1 else "")
         for model, tag, *_ in alike
     ]
-    return f"served, {'; '.join([*found_by, *(name + words for name, words in zip(names, said, strict=True))])}."
+    return f"served, {'; '.join([*found_by, *(name + words for name, words in zip(names, clauses, strict=True))])}."
 
 
-def _one(load: LoadKind, name: str, found: Sequence[Group]) -> str:
-    ranked = [one for one in found if one.ranked]
+def _one(load: LoadKind, name: str, members: Sequence[Group]) -> str:
+    ranked = [group for group in members if group.ranked]
     if not ranked:
-        faults = ", ".join(dict.fromkeys(fault_of(one) for one in found))
+        faults = ", ".join(dict.fromkeys(fault_of(group) for group in members))
         return f"{name} has no point that can be ranked ({faults})"
     best = max(ranked, key=place_of)
-    beyond = [one for one in found if not one.ranked and place_of(one) > place_of(best)]
-    what = f"{name} at {_AT[load].format(place_of(best))}{_gave(best)}"
+    beyond = [group for group in members if not group.ranked and place_of(group) > place_of(best)]
+    best_point = f"{name} at {_AT[load].format(place_of(best))}{_gave(best)}"
     if not beyond:
-        return what
+        return best_point
     after = min(beyond, key=place_of)
-    return f"{what}; {_AT[load].format(place_of(after))} is not ranked ({fault_of(after)})"
+    return f"{best_point}; {_AT[load].format(place_of(after))} is not ranked ({fault_of(after)})"
 
 
-def _gave(one: Group) -> str:
+def _gave(group: Group) -> str:
     times = [
-        f"{label} {display.value(found)}"
+        f"{label} {display.value(estimate)}"
         for label, key in (("p99 TTFT", "ttft_s_p99"), ("p99 TPOT", "tpot_s_p99"))
-        if _has(found := one.metrics.get(key))
+        if _has(estimate := group.metrics.get(key))
     ]
-    good = one.metrics.get("slo_attainment")
+    good = group.metrics.get("slo_attainment")
     if good is not None and good.value is not None:
         times.append(f"{display.value(good)} of requests within the SLO")
     return f" has {', '.join(times)}" if times else ""
 
 
-def _has(found: Estimate | None) -> bool:
-    return found is not None and found.value is not None
+def _has(estimate: Estimate | None) -> bool:
+    return estimate is not None and estimate.value is not None

@@ -38,13 +38,13 @@ def served_table(load: LoadKind, groups: Sequence[Group]) -> RenderableType:
     for head in (PLACE_HEADS[load], *(column.head for column in columns)):
         table.add_column(head.replace(" ", "\n"), justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    for one in groups:
-        _add(table, one, columns, notes)
+    for group in groups:
+        _add(table, group, columns, notes)
     title = Text(display.clean(f"Inference · {groups[0].model}, {TITLES[load]}{where(groups[0])}", 160), style="bold")
     against = [
-        hanging("✗ ", f"{names[id(one)]} is not ranked: {why_not_ranked(one)}", "yellow")
-        for one in groups
-        if not one.ranked
+        hanging("✗ ", f"{names[id(group)]} is not ranked: {why_not_ranked(group)}", "yellow")
+        for group in groups
+        if not group.ranked
     ]
     agreed = agreement_sentence(groups)
     below = [hanging("", words, "dim") for words in (_legend(load, _shown(columns, groups)), agreed) if words]
@@ -60,51 +60,51 @@ def _held(load: LoadKind, groups: Sequence[Group]) -> list[RenderableType]:
     for head in (PLACE_HEADS[load], *(column.head for column in HOLD_COLUMNS)):
         table.add_column(head.replace(" ", "\n"), justify="right", no_wrap=True)
     notes = Footnotes()
-    for one in groups:
-        style = "" if one.ranked else "dim"
-        cells = [_cell(column, one, notes, style) for column in HOLD_COLUMNS]
-        table.add_row(Text(_label(one), style=style), f"{place_of(one):.4g}", *cells)
-    said = [hanging("→ ", words, "bold") for words in choices(groups)]
+    for group in groups:
+        style = "" if group.ranked else "dim"
+        cells = [_cell(column, group, notes, style) for column in HOLD_COLUMNS]
+        table.add_row(Text(_label(group), style=style), f"{place_of(group):.4g}", *cells)
+    chosen = [hanging("→ ", words, "bold") for words in choices(groups)]
     return [
         Text(HELD, style="bold"),
         Text(""),
         table,
         Text(""),
         *notes.listed(),
-        *said,
+        *chosen,
         hanging("", WHY, "dim"),
         Text(""),
     ]
 
 
-def _label(one: Group) -> str:
+def _label(group: Group) -> str:
     """Precision and policy on lines of their own, each as wide as its column."""
-    lines = kind_of(one).split(", ")
+    lines = kind_of(group).split(", ")
     return "\n".join(line if len(line) <= _LABEL_WIDTH else line.replace(" ", "\n") for line in lines)
 
 
-def _add(table: Table, one: Group, columns: Sequence[Column], notes: Footnotes) -> None:
-    style = "" if one.ranked else "dim"
-    fault = fault_of(one)
-    word = _WORDS.get(fault, fault) or standing(one.label).split(" ")[0]
-    place = place_of(one)
+def _add(table: Table, group: Group, columns: Sequence[Column], notes: Footnotes) -> None:
+    style = "" if group.ranked else "dim"
+    fault = fault_of(group)
+    word = _WORDS.get(fault, fault) or standing(group.label).split(" ")[0]
+    place = place_of(group)
     shown = f"{place:g}" if place == float(f"{place:.4g}") else digits(place)
-    cells = [Text(_label(one), style=style), Text(shown, style=style)]
-    cells += [_cell(column, one, notes, style) for column in columns]
+    cells = [Text(_label(group), style=style), Text(shown, style=style)]
+    cells += [_cell(column, group, notes, style) for column in columns]
     table.add_row(*cells, Text(word, style="yellow" if fault else "green"))
 
 
-def _cell(column: Column, one: Group, notes: Footnotes, style: str) -> Text:
-    found = column.estimate(one)
-    if found is None or found[1].value is None:
-        why = f"{column.head}: not measured: {column.reason(one, counted=False)}"
+def _cell(column: Column, group: Group, notes: Footnotes, style: str) -> Text:
+    pair = column.estimate(group)
+    if pair is None or pair[1].value is None:
+        why = f"{column.head}: not measured: {column.reason(group, counted=False)}"
         return Text(f"{display.ABSENT} {notes.mark(why)}", style=style)
-    under = display.under(found[1])
-    if found[0] == "slo_attainment":
-        under = share_bounds(found[1])
-    elif found[1].low is None or found[1].high is None:
-        under = notes.mark(f"no interval: {display.no_interval(found[1], counted=False)}")
-    return Text(f"{column.text(one)}\n{under}", style=style)
+    under = display.under(pair[1])
+    if pair[0] == "slo_attainment":
+        under = share_bounds(pair[1])
+    elif pair[1].low is None or pair[1].high is None:
+        under = notes.mark(f"no interval: {display.no_interval(pair[1], counted=False)}")
+    return Text(f"{column.text(group)}\n{under}", style=style)
 
 
 def share_bounds(estimate: Estimate) -> str:
@@ -116,16 +116,16 @@ def share_bounds(estimate: Estimate) -> str:
 
 
 def _shown(columns: Sequence[Column], groups: Sequence[Group]) -> list[Estimate]:
-    return [pair[1] for one in groups for column in columns if (pair := column.estimate(one))]
+    return [pair[1] for group in groups for column in columns if (pair := column.estimate(group))]
 
 
 def _legend(load: LoadKind, shown: Sequence[Estimate]) -> str:
-    what = {
+    place = {
         "rate": "rate: requests sent per second, on schedule (open loop).",
         "concurrency": "in flight: requests in flight; each answer starts the next request (closed loop).",
         "other": "due: the rate at which requests came.",
     }[load]
     return (
-        f"{what} TTFT and TPOT count from when each request was due, failures being slower than any answer. "
+        f"{place} TTFT and TPOT count from when each request was due, failures being slower than any answer. "
         f"{' '.join([*display.legend(shown), ''])}goodput: requests that met every limit; within SLO: their share."
     )

@@ -38,12 +38,12 @@ def summary_table(groups: Sequence[Group], lens: Lens) -> RenderableType:
     One table for a model on a machine, and one more for each way in which it was served. Groups that may not be
     ranked stand apart at its end, with the reason below. Fits 80 columns; a dash and a footnote: not measured.
     """
-    chosen = in_order([one for one in groups if one.lens == lens])
+    chosen = in_order([group for group in groups if group.lens == lens])
     if not chosen:
         return Text(f"{lens.capitalize()}: not measured.")
     parts: dict[tuple[str, str, LoadKind], list[Group]] = {}
-    for one in chosen:
-        parts.setdefault((one.model, one.tag, load_of(one)), []).append(one)
+    for group in chosen:
+        parts.setdefault((group.model, group.tag, load_of(group)), []).append(group)
     return Stack(
         *(
             served_table(load, groups) if load in SERVED else _of_model(lens, groups)
@@ -79,7 +79,7 @@ def metric_table(summary: Summary) -> RenderableType:
     )
     lines = [Text(head, style="bold"), *_standing(summary)]
     told = [display.clean(note, 600) for note in summary.notes]
-    told += [sentence_of(one) for one in summary.findings if one.severity == "notes"]
+    told += [sentence_of(finding) for finding in summary.findings if finding.severity == "notes"]
     return Stack(
         *lines,
         table,
@@ -100,17 +100,17 @@ def plain(renderable: RenderableType, width: int = WIDTH) -> str:
 def _of_model(lens: Lens, chosen: Sequence[Group]) -> RenderableType:
     names = dict(zip(map(id, chosen), point_names(chosen), strict=True))
     notes = Footnotes()
-    ordered = sorted(chosen, key=lambda one: not one.ranked)
+    ordered = sorted(chosen, key=lambda group: not group.ranked)
     table = _empty(lens, chosen)
-    for before, one in zip([None, *ordered], ordered, strict=False):
-        if before is not None and before.ranked and not one.ranked:
+    for before, group in zip([None, *ordered], ordered, strict=False):
+        if before is not None and before.ranked and not group.ranked:
             table.add_section()
-        _add(table, one, names[id(one)], columns(lens, chosen), notes)
+        _add(table, group, names[id(group)], columns(lens, chosen), notes)
     title = Text(display.clean(f"{lens.capitalize()} · {chosen[0].model}{where(chosen[0])}", 160), style="bold")
     unranked = [
-        hanging("✗ ", f"{names[id(one)]} is not ranked: {why_not_ranked(one)}", "yellow")
-        for one in ordered
-        if not one.ranked
+        hanging("✗ ", f"{names[id(group)]} is not ranked: {why_not_ranked(group)}", "yellow")
+        for group in ordered
+        if not group.ranked
     ]
     legend = hanging("", _legend(chosen, lens), "dim")
     return Stack(title, Text(""), table, Text(""), *unranked, *notes.listed(), legend, Text(""))
@@ -126,34 +126,34 @@ def _empty(lens: Lens, groups: Sequence[Group]) -> Table:
     return table
 
 
-def _add(table: Table, one: Group, name: str, shown: Sequence[Column], notes: Footnotes) -> None:
-    style = "" if one.ranked else "dim"
-    lines = [*name.split(" · "), *([] if one.ranked else ["not ranked"])]
+def _add(table: Table, group: Group, name: str, shown: Sequence[Column], notes: Footnotes) -> None:
+    style = "" if group.ranked else "dim"
+    lines = [*name.split(" · "), *([] if group.ranked else ["not ranked"])]
     cells = [Text("\n".join(lines), style=style)]
     for column in shown:
-        cells.append(_cell(column, one, notes, style))
-        if one.lens == "inference" and column.head == "memory":
-            cells.append(_fidelity(one, style))
+        cells.append(_cell(column, group, notes, style))
+        if group.lens == "inference" and column.head == "memory":
+            cells.append(_fidelity(group, style))
     table.add_row(*cells)
 
 
-def _cell(column: Column, one: Group, notes: Footnotes, style: str) -> Text:
-    found = column.estimate(one)
-    if found is None or found[1].value is None:
-        letter = notes.mark(f"{column.head}: not measured: {column.reason(one, counted=False)}")
+def _cell(column: Column, group: Group, notes: Footnotes, style: str) -> Text:
+    pair = column.estimate(group)
+    if pair is None or pair[1].value is None:
+        letter = notes.mark(f"{column.head}: not measured: {column.reason(group, counted=False)}")
         return Text(f"{display.ABSENT} {letter}", style=style)
-    estimate = found[1]
+    estimate = pair[1]
     under = display.under(estimate)
     if estimate.low is None and column.head not in ("memory", "energy"):
         under = notes.mark(f"no interval: {display.no_interval(estimate, counted=False)}")
-    if is_impossible(*found):
+    if is_impossible(*pair):
         under = f"{under} {notes.mark(f'{column.head}: {IMPOSSIBLE}')}"
-    return Text(f"{column.text(one)}\n{under}", style=style)
+    return Text(f"{column.text(group)}\n{under}", style=style)
 
 
-def _fidelity(one: Group, style: str) -> Text:
-    word = gate_word(one)
-    agreement = one.metrics.get("top1_agreement")
+def _fidelity(group: Group, style: str) -> Text:
+    word = gate_word(group)
+    agreement = group.metrics.get("top1_agreement")
     under = display.value(agreement) if agreement is not None and agreement.value is not None else ""
     colour = {"go": "green", "no-go": "red"}.get(word, style)
     first = {"not measured": display.ABSENT, "reference": "ref"}.get(word, word)
@@ -161,12 +161,12 @@ def _fidelity(one: Group, style: str) -> Text:
 
 
 def _legend(groups: Sequence[Group], lens: Lens) -> str:
-    counts = sorted({len(one.runs) for one in groups})
+    counts = sorted({len(group.runs) for group in groups})
     runs = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
     words = [
         f"Each row: {runs} run{'s in fresh processes' if counts[-1] > 1 else ' in a fresh process'}.",
         *display.legend(
-            pair[1] for one in groups for column in columns(lens, groups) if (pair := column.estimate(one))
+            pair[1] for group in groups for column in columns(lens, groups) if (pair := column.estimate(group))
         ),
         "of peak: sustained rate as a share of the peak rate.",
     ]
@@ -188,7 +188,9 @@ def _in_table_order(metrics: Mapping[str, Estimate]) -> list[str]:
 def _standing(summary: Summary) -> list[RenderableType]:
     """The verdict, and below it the gravest findings: what a reader must know before any number."""
     verdict, label = summary.verdict, standing(summary.verdict.label)
-    causes = [short(one.code) for one in summary.disqualified if one.code != "client-limit" or label != "invalid"]
+    causes = [
+        short(finding.code) for finding in summary.disqualified if finding.code != "client-limit" or label != "invalid"
+    ]
     if summary.state != "finished":
         causes.insert(0, display.clean(summary.state))
     why = f": {', '.join(dict.fromkeys(causes))}" if causes else ""
@@ -197,9 +199,12 @@ def _standing(summary: Summary) -> list[RenderableType]:
     lines: list[RenderableType] = [
         Text(f"{label} ({word}): {clause_of(verdict.reason)}.{window}", style="" if summary.ranked else "yellow")
     ]
-    told = [one for one in summary.findings if one.severity != "notes"]
-    told = [one for one in told if one.code != "client-limit" or label != "invalid"]
-    lines += [hanging("✗ " if one in summary.disqualified else "! ", sentence_of(one), "yellow") for one in told[:MOST]]
+    told = [finding for finding in summary.findings if finding.severity != "notes"]
+    told = [finding for finding in told if finding.code != "client-limit" or label != "invalid"]
+    lines += [
+        hanging("✗ " if finding in summary.disqualified else "! ", sentence_of(finding), "yellow")
+        for finding in told[:MOST]
+    ]
     if len(told) > MOST:
         lines.append(Text(f"… {len(told) - MOST} more: see --json or the report", style="dim"))
     return lines

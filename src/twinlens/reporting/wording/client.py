@@ -23,9 +23,9 @@ def _loaded(finding: Finding) -> str:
 
 def _stood_still(finding: Finding) -> str:
     sent_s, read_s = (float(finding.numbers.get(name) or 0.0) for name in ("sent_late_s", "read_late_s"))
-    what = "a request was sent" if sent_s >= read_s else "an answer was read"
+    late = "a request was sent" if sent_s >= read_s else "an answer was read"
     most = number(finding, "most_s")
-    return f"The client stopped for a while: {what} {show(max(sent_s, read_s), SECONDS)} late, more than {most:g} s."
+    return f"The client stopped for a while: {late} {show(max(sent_s, read_s), SECONDS)} late, more than {most:g} s."
 
 
 def _sent(finding: Finding) -> str:

@@ -23,12 +23,14 @@ def _estimate(finding: Finding, name: str) -> Estimate:
 
 def _repeat_decode(finding: Finding) -> str:
     most = f"{number(finding, 'most_faster'):.0%}"
-    said = f"the same request again takes {span(_estimate(finding, 'decode_time_ratio'))} of the decode time of others"
+    sentence = (
+        f"the same request again takes {span(_estimate(finding, 'decode_time_ratio'))} of the decode time of others"
+    )
     return {
-        "pass": said,
-        "fail": f"{said}: more than {most} faster, as from a cache of answers",
-        "open": f"{said}; it may or may not be over {most} faster",
-        "few": f"{said}; too few answers for an interval",
+        "pass": sentence,
+        "fail": f"{sentence}: more than {most} faster, as from a cache of answers",
+        "open": f"{sentence}; it may or may not be over {most} faster",
+        "few": f"{sentence}; too few answers for an interval",
     }[number(finding, "told")]
 
 
@@ -66,11 +68,11 @@ def _differs_alone(finding: Finding) -> str:
 def _texts_part(finding: Finding) -> str:
     load, alone = (span(_estimate(finding, f"parts_per_token_{name}")) for name in ("under_load", "alone"))
     limit = f"{number(finding, 'limit'):.2g}"
-    said = f"texts under load part from those alone at {load} of the tokens, alone from alone at {alone}"
+    sentence = f"texts under load part from those alone at {load} of the tokens, alone from alone at {alone}"
     return {
-        "pass": said,
-        "fail": f"{said}; at most {limit} is allowed",
-        "open": f"{said}: too few tokens to say if that is over {limit}",
+        "pass": sentence,
+        "fail": f"{sentence}; at most {limit} is allowed",
+        "open": f"{sentence}: too few tokens to say if that is over {limit}",
     }[number(finding, "told")]
 
 
@@ -81,12 +83,12 @@ def _few_lengths(finding: Finding) -> str:
 
 def _length_ratio(finding: Finding) -> str:
     reference, margin = _REFERENCES[number(finding, "reference")], f"± {number(finding, 'margin'):.0%}"
-    said = f"answers under load are {span(_estimate(finding, 'length_ratio'))} times as long as {reference}"
+    sentence = f"answers under load are {span(_estimate(finding, 'length_ratio'))} times as long as {reference}"
     return {
-        "pass": said,
-        "fail": f"{said}, outside {margin}",
-        "open": f"{said}; this may or may not be within {margin}",
-        "few": f"{said}; too few for an interval",
+        "pass": sentence,
+        "fail": f"{sentence}, outside {margin}",
+        "open": f"{sentence}; this may or may not be within {margin}",
+        "few": f"{sentence}; too few for an interval",
     }[number(finding, "told")]
 
 

@@ -15,10 +15,10 @@ LIMITS = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_latency_s": "
 
 def number(finding: Finding, name: str) -> Any:
     """One number of a finding. Raises KeyError and ValueError where it is not there."""
-    found = finding.numbers[name]
-    if found is None:
+    value = finding.numbers[name]
+    if value is None:
         raise ValueError(f"{name} is not known")
-    return found
+    return value
 
 
 def numbers(finding: Finding, *names: str) -> tuple[Any, ...]:

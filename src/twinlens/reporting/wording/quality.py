@@ -23,15 +23,15 @@ def _out_of_tolerance(finding: Finding) -> str:
 
 
 def _diverged(finding: Finding) -> str:
-    rows, of, first = (int(one) for one in numbers(finding, "rows", "of", "first"))
+    rows, of, first = (int(count) for count in numbers(finding, "rows", "of", "first"))
     return f"Training diverged: the loss of {rows:,} of {of:,} rows is not a number, from row {first:,} on."
 
 
 def _target_missed(finding: Finding) -> str:
     target, looks = numbers(finding, "target_nats", "looks")
     best = finding.numbers.get("best_nats")
-    found = f"best {digits(best, 4)}" if best is not None else "no held-out loss is a number"
-    return f"The target loss of {digits(target, 4)} nats was not reached ({found if looks else 'no evaluation'})."
+    outcome = f"best {digits(best, 4)}" if best is not None else "no held-out loss is a number"
+    return f"The target loss of {digits(target, 4)} nats was not reached ({outcome if looks else 'no evaluation'})."
 
 
 def _impossible_share(finding: Finding) -> str:

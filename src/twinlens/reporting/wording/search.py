@@ -20,13 +20,13 @@ def _share(share: float) -> str:
     return f"{100 * share:.4g}%"
 
 
-def _limit(one: dict[str, float | str | None]) -> str:
-    share, low, high = (one[name] for name in ("share", "low", "high"))
+def _limit(limit: dict[str, float | str | None]) -> str:
+    share, low, high = (limit[name] for name in ("share", "low", "high"))
     if not isinstance(share, int | float):
-        return f"{LIMITS[str(one['limit'])]}: not measured"
+        return f"{LIMITS[str(limit['limit'])]}: not measured"
     known = isinstance(low, int | float) and isinstance(high, int | float)
     bounds = f" ({_share(low)} to {_share(high)})" if known else ""  # type: ignore[arg-type]
-    return f"{LIMITS[str(one['limit'])]} ≤ {one['limit_s']:g} s: {_share(share)}{bounds}"
+    return f"{LIMITS[str(limit['limit'])]} ≤ {limit['limit_s']:g} s: {_share(share)}{bounds}"
 
 
 def _shares(finding: Finding) -> str:

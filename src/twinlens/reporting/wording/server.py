@@ -15,10 +15,10 @@ _WHY_COUNTS = {
 
 def _counts_disagree(finding: Finding) -> str:
     server, client, allowed = numbers(finding, "server", "client", "allowed_share")
-    what = _COUNTED[finding.subject]
+    counted = _COUNTED[finding.subject]
     return (
-        f"Server and client disagree: {server:,.0f} {what} at the server, {client:,.0f} at the client; a difference of "
-        f"up to {digits(100 * allowed, 2)} % is expected; {_WHY_COUNTS[finding.subject]}."
+        f"Server and client disagree: {server:,.0f} {counted} at the server, {client:,.0f} at the client; a difference "
+        f"of up to {digits(100 * allowed, 2)} % is expected; {_WHY_COUNTS[finding.subject]}."
     )
 
 

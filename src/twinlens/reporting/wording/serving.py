@@ -18,11 +18,11 @@ _WAITS = {
 def _lost(finding: Finding) -> str:
     """ "16 of 29 requests failed: cannot connect: Connection refused", the reasons with their counts."""
     lost, requests, kinds = numbers(finding, "lost", "requests", "outcomes")
-    what = " or ".join(_LOST[kind] for kind in _LOST if kind in kinds)
+    outcome = " or ".join(_LOST[kind] for kind in _LOST if kind in kinds)
     given = finding.numbers.get("reasons") or []
     several = len(given) > 1 or sum(count for _, count in given) < lost
     why = "; ".join(f"{f'{count} × ' if several else ''}{clean(word, 120).rstrip('.')}" for word, count in given)
-    return f"{lost} of {requests} requests {what}{f': {why}' if why else ''}."
+    return f"{lost} of {requests} requests {outcome}{f': {why}' if why else ''}."
 
 
 def _server_died(finding: Finding) -> str:
@@ -31,7 +31,7 @@ def _server_died(finding: Finding) -> str:
 
 
 def _slo(finding: Finding, lead: str) -> str:
-    share, quantile, limit_s = (float(one) for one in numbers(finding, "share", "quantile", "limit_s"))
+    share, quantile, limit_s = (float(value) for value in numbers(finding, "share", "quantile", "limit_s"))
     low, high = finding.numbers.get("low"), finding.numbers.get("high")
     known = "" if low is None or high is None else f" (95% interval {100 * low:.3g}–{100 * high:.3g}%)"
     return (

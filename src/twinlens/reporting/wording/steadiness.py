@@ -123,7 +123,7 @@ def _extended(finding: Finding) -> str:
 
 
 def _rows_scatter(finding: Finding) -> str:
-    cv, limit = (percent(one) for one in numbers(finding, "cv", "limit"))
+    cv, limit = (percent(value) for value in numbers(finding, "cv", "limit"))
     return f"Row times scatter by {cv} of their mean; a quiet machine stays below {limit}."
 
 
@@ -135,8 +135,8 @@ def _retaken(finding: Finding) -> str:
 
 def _given_twice(finding: Finding) -> str:
     count = number(finding, "runs")
-    what = "1 run was" if count == 1 else f"{count} runs were"
-    return f"{what} given more than once (a copy, or a folder and its child), and each counts once."
+    counted = "1 run was" if count == 1 else f"{count} runs were"
+    return f"{counted} given more than once (a copy, or a folder and its child), and each counts once."
 
 
 CLAUSES = {
