@@ -22,10 +22,10 @@ from benchmarks.coverage.truths import (
     truth_of,
 )
 from twinlens.record.estimate import Estimate
-from twinlens.stats.estimator.bootstrap import rate_interval
 from twinlens.stats.estimator.censored import censored_quantile
 from twinlens.stats.estimator.interval import mean_interval
 from twinlens.stats.estimator.quantile import quantile
+from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.estimator.ratio import difference_of_runs, ratio_of_runs
 from twinlens.stats.estimator.repeats import over_runs
 from twinlens.stats.serving.goodput import share

@@ -5,9 +5,9 @@ from hypothesis.extra.numpy import arrays
 
 from twinlens.record.estimate import Estimate
 from twinlens.stats.estimator.autocorrelation import effective_n
-from twinlens.stats.estimator.bootstrap import rate_interval
 from twinlens.stats.estimator.interval import mean_interval
 from twinlens.stats.estimator.quantile import needed_for_quantile, quantile
+from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.estimator.ratio import ratio, ratio_of_runs
 from twinlens.stats.estimator.repeats import over_runs
 from twinlens.stats.steady.rule import SteadyRule

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from twinlens.stats.estimator.autocorrelation import autocorrelation, autocorrelation_time, effective_n
-from twinlens.stats.estimator.bootstrap import rate_interval
 from twinlens.stats.estimator.interval import mean_interval, t_quantile
+from twinlens.stats.estimator.rate import rate_interval
 from twinlens.units import SECONDS, TOKENS_PER_S
 
 

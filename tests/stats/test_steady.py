@@ -7,7 +7,7 @@ import pytest
 
 from twinlens.record.estimate import Estimate
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.stats.estimator.bootstrap import rate_interval
+from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.steady.segment import SteadyRule, segment
 from twinlens.stats.steady.sustained import peak_rate, retention
 from twinlens.units import RATIO, TOKENS_PER_S

@@ -10,8 +10,8 @@ import pytest
 
 from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA, Sample
 from twinlens.reporting.wording.finding import sentence_of
-from twinlens.stats.estimator.bootstrap import mean_error, rate_interval
 from twinlens.stats.estimator.interval import t_quantile
+from twinlens.stats.estimator.rate import mean_error, rate_interval
 from twinlens.stats.finding.steadiness import change_unseen, disturbed, machine, spread
 from twinlens.stats.steady.disturbed import Disturbance, Disturbed
 from twinlens.stats.steady.segment import segment

@@ -11,8 +11,8 @@ import numpy as np
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Requests
-from twinlens.stats.estimator.bootstrap import rate_interval
 from twinlens.stats.estimator.quantile import quantile
+from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.estimator.ratio import of_ceiling
 from twinlens.stats.estimator.scaled import inverse, scaled
 from twinlens.stats.metrics.memory import memory

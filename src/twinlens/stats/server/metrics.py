@@ -14,8 +14,8 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.request import Requests
 from twinlens.record.sample.server import ServerReading
-from twinlens.stats.estimator.bootstrap import rate_interval
 from twinlens.stats.estimator.interval import mean_interval
+from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.estimator.scaled import scaled
 from twinlens.stats.server.agreement import agreement
 from twinlens.stats.server.samples import ServerRows

@@ -10,9 +10,9 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
 from twinlens.spec.slo import Slo, Standing
 from twinlens.stats.estimator.autocorrelation import careful_time
-from twinlens.stats.estimator.bootstrap import rate_interval
 from twinlens.stats.estimator.dependence import normal_scores
 from twinlens.stats.estimator.interval import mean_interval
+from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.estimator.repeats import binomial_bounds, cut
 from twinlens.stats.estimator.scaled import scaled
 from twinlens.stats.serving.latency import Latency

@@ -15,9 +15,9 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Requests
 from twinlens.spec.slo import Slo
-from twinlens.stats.estimator.bootstrap import rate_interval
 from twinlens.stats.estimator.censored import censored_quantile
 from twinlens.stats.estimator.interval import mean_interval
+from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.estimator.scaled import inverse, scaled
 from twinlens.stats.metrics.memory import memory
 from twinlens.stats.serving.goodput import fluidity, goodput, share
@@ -29,7 +29,7 @@ from twinlens.units import COUNT, REQUESTS_PER_S, SECONDS, TOKENS_PER_S
 
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 _ALL, _ENDS = ("p50", "p90", "p99"), ("p50", "p99")
-_BINS = 200  # of time, over which rates are resampled: as many as the bootstrap takes
+_BINS = 200  # of time, in which the work of a rate is counted: as many as its interval groups rows into
 _CHUNKS_AT_ONCE = 1 << 20
 _NO_POLICY = "no admission policy held requests back"
 

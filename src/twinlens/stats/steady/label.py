@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding, Severity
-from twinlens.stats.estimator.bootstrap import mean_error
+from twinlens.stats.estimator.rate import mean_error
 from twinlens.stats.estimator.trend import theil_sen
 from twinlens.stats.steady.changepoint import leading_outliers, leading_return, winsorised
 from twinlens.stats.steady.cycle import find_cycle
