@@ -16,6 +16,7 @@ from twinlens.record.store import create_run, read_run
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.run_summary import from_json, summarise, to_json
 from twinlens.stats.summary.group import group
+from twinlens.units import RATIO
 
 LONG = {"duration_s": 30.0, "min_rows": 100}
 
@@ -93,3 +94,21 @@ def test_energy_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     assert energy.value is None
     assert energy.reason
     assert isinstance(run.facts, Facts)
+
+
+@pytest.mark.parametrize("name", ["mfu", "mfu_own_shapes", "mfu_datasheet", "hfu"])
+def test_a_share_of_a_ceiling_over_runs_ends_at_the_ceiling(run: Run, name: str) -> None:
+    def over(*values: float) -> Estimate:
+        one = summarise(run)
+        runs = [
+            replace(one, run=str(v), repeat=i, metrics={name: Estimate(v, RATIO, "a share", "derived")})
+            for i, v in enumerate(values)
+        ]
+        (together,) = group(runs)
+        return together.metrics[name]
+
+    uneven = over(0.2, 0.9, 0.95)  # mean 0.68, ± t(2) s / √3 = 1.05
+    assert (uneven.low, uneven.high) == (0.0, 1.0)
+    assert "cut at 1, the most it can be" in uneven.method
+    above = over(0.5, 0.9, 1.1)  # one run was above its ceiling: it is none, and the finding says so
+    assert (above.high or 0) > 1

@@ -18,6 +18,7 @@ from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
 # What may be below 0; all else is an amount.
 _SIGNED = ("loss_gap", "perplexity_change")
 _AT_MOST_ONE = ("retention", "top1_agreement", "draft_acceptance", "prefix_hit_ratio", "merged_share")
+_OF_A_CEILING = ("mfu", "mfu_own_shapes", "mfu_datasheet", "hfu", "prefill_mfu", "mbu", "matvec_share")
 _OF_REQUESTS = ("slo_attainment", "failed_share", "fluid_share")
 
 
@@ -233,9 +234,15 @@ def _together(name: str, runs: list[Summary]) -> Estimate:
     """One metric over runs; a run that does not have it at all counts as absent and is not left out."""
     unit = next(run.metrics[name].unit for run in runs if name in run.metrics)
     estimates = [run.metrics.get(name) or Estimate.absent(unit, "not measured in that run") for run in runs]
-    is_share = name in _AT_MOST_ONE or (name in METRICS and METRICS[name].group == "share")
-    least, most = None if name in _SIGNED else 0.0, 1.0 if is_share else None
+    least, most = None if name in _SIGNED else 0.0, 1.0 if _is_share(name, estimates) else None
     return over_runs(estimates, kind=_kind(name), least=least, most=most)
+
+
+def _is_share(name: str, estimates: list[Estimate]) -> bool:
+    """Whether more than the whole cannot be. A ceiling that one run was above is none: its shares have no bound."""
+    if name in _OF_A_CEILING:
+        return all(estimate.value is None or estimate.value <= 1 for estimate in estimates)
+    return name in _AT_MOST_ONE or (name in METRICS and METRICS[name].group == "share")
 
 
 def _kind(name: str) -> Kind:
