@@ -66,6 +66,25 @@ def test_the_catalogue_holds_what_the_documents_name() -> None:
     assert {"tiny", "small", "demo-34m", "demo-134m", "llama-3.1-70b", "resnet-50", "vit-base"} <= set(list_models())
 
 
+def test_deepseek_v2_lite_is_the_published_one() -> None:
+    shape = load_model("deepseek-v2-lite").shape
+    assert isinstance(shape, DecoderShape)
+    assert shape.mla
+    assert shape.experts
+    # 31,412,968,448 bytes in the index of its bf16 weights; 2.4 B active without the two tables, as its paper says.
+    count = parameters(shape)
+    assert count.total == 31_412_968_448 // 2
+    assert count.active - count.embedding == pytest.approx(2.4e9, rel=0.03)
+    assert (shape.mla.q_lora_rank, shape.expert_layers, shape.experts.shared) == (None, 26, 2)
+
+
+def test_a_mixture_in_every_second_layer_is_refused_and_not_counted_wrongly() -> None:
+    config = {**load_model("deepseek-v2-lite").config, "moe_layer_freq": 2}
+    with pytest.raises(BadInput, match="moe_layer_freq") as caught:
+        shape_from_config(config)
+    assert caught.value.code == "TL202"
+
+
 @pytest.mark.parametrize("name", list_models())
 def test_a_catalogue_model_is_cited_and_survives_a_round_trip(name: str) -> None:
     model = load_model(name)

@@ -41,9 +41,11 @@ TINY = decoder("tiny")
 DECODERS = [name for name in list_models() if load_model(name).shape.family == "decoder"]
 WINDOWED = TINY.model_copy(update={"sliding_window": 16, "full_attention_layers": 1, "layers": 3})
 DENSE_DEEPSEEK = {**load_model("deepseek-v3").config, "num_hidden_layers": 2, "first_k_dense_replace": 2}
+DENSE_LITE = {**load_model("deepseek-v2-lite").config, "num_hidden_layers": 2, "first_k_dense_replace": 2}
 GPT2 = {"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positions": 64, "vocab_size": 99}
 COUNTED = {name: load_model(name).config for name in ("tiny", "demo-34m", "qwen3-8b", "llama-3.2-1b")} | {
     "deepseek": DENSE_DEEPSEEK,
+    "deepseek-lite": DENSE_LITE,
     "gpt2": GPT2,
 }
 

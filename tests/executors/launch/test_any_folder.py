@@ -74,7 +74,7 @@ def test_a_type_that_is_not_read_here_is_served_and_theory_says_why_it_is_silent
 
 def test_the_embedded_engine_names_the_families_that_it_reads(tmp_path: Path) -> None:
     model = folder(tmp_path / "phi")
-    with pytest.raises(BadInput, match="the embedded engine and theory read deepseek_v3, gpt2, llama"):
+    with pytest.raises(BadInput, match="the embedded engine and theory read deepseek_v2, deepseek_v3, gpt2, llama"):
         theory_of(spec_of(training(model=model)))
 
 

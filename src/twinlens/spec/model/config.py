@@ -99,7 +99,11 @@ def _qwen3(config: Config) -> DecoderShape:
     return DecoderShape(**sizes, **_qwen_window(config), attention_bias=_bias(config), qk_norm=True)
 
 
-def _deepseek_v3(config: Config) -> DecoderShape:
+def _deepseek(config: Config) -> DecoderShape:
+    """Latent attention and experts. V2 and V3 differ in how they route, not in any size; the Lite one has no
+    `q_lora_rank`."""
+    if config.get("moe_layer_freq", 1) != 1:
+        raise ValueError("experts in every layer of the mixture (moe_layer_freq 1) are all that is known here")
     latent = LatentAttention(
         kv_lora_rank=config["kv_lora_rank"],
         q_lora_rank=config.get("q_lora_rank"),
@@ -182,7 +186,8 @@ READERS: dict[str, Callable[[Config], ModelShape]] = {
     "mixtral": _mixtral,
     "qwen2": _qwen2,
     "qwen3": _qwen3,
-    "deepseek_v3": _deepseek_v3,
+    "deepseek_v2": _deepseek,
+    "deepseek_v3": _deepseek,
     "gpt2": _gpt2,
     "vit": _vit,
     "resnet": _resnet,
