@@ -140,9 +140,11 @@ def test_a_client_that_is_killed_takes_no_row_along(url: str) -> None:
     assert set(alive.column("outcome").to_pylist()) == {"ok"}
     assert max(alive.column("intended_ns").to_pylist()) > 1e9, "the other goes on"
     assert len(failed) < rows.num_rows / 2, "what it had reported counts"
-    (said,) = together.record()["lost"]
-    assert said.startswith("client 1 was killed by signal 9 (SIGKILL) ")
-    assert said.endswith(f"{len(failed)} requests of its part failed")
+    (loss,) = together.record()["lost"]
+    assert (loss["code"], loss["subject"]) == ("client-lost", "client 1")
+    assert loss["numbers"]["how"] == "was killed by signal 9 (SIGKILL)"
+    assert loss["numbers"]["requests"] == len(failed)
+    assert 0 < loss["numbers"]["after_s"] < 1.2
 
 
 def test_when_every_client_dies_the_run_fails_and_the_rows_are_there(url: str) -> None:

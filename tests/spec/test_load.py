@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import tomllib
 from pathlib import Path
@@ -155,6 +156,17 @@ def test_a_setting_changes_the_field_it_names(setting: str, path: str, value: An
         found = getattr(found, part)
     assert found == value
     assert type(found) is type(value)
+
+
+def test_the_data_of_a_spec_stays_as_it_was() -> None:
+    length = {"kind": "fixed", "value": 8}
+    workload = {"kind": "inference", "model": "demo-34m", "input_tokens": length, "output_tokens": "free"}
+    data = {"executor": {"kind": "openai-http"}, "workload": workload, "point": {"rate_per_s": 2.0}}
+    before = copy.deepcopy(data)
+    first = parse(data, ["point.rate_per_s=3", "protocol.repeats=2"])
+    assert data == before
+    assert parse(data).point.rate_per_s == 2.0
+    assert first.point.rate_per_s == 3.0
 
 
 def test_the_last_setting_wins() -> None:

@@ -21,7 +21,7 @@ from twinlens.spec.study import RunSpec
 
 if TYPE_CHECKING:
     from twinlens.executors.openai.request_writer import EndpointConfig
-    from twinlens.executors.running import Running
+    from twinlens.record.running import Running
 
 Rows = Callable[[Request], None]
 """Takes each request as it ends."""

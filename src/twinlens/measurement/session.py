@@ -19,7 +19,6 @@ from twinlens.executors.protocol import (
     network_client_of,
 )
 from twinlens.executors.registry import capabilities, server, trainer
-from twinlens.executors.running import Running
 from twinlens.measurement.drive.load import player
 from twinlens.measurement.drive.lockstep import serve
 from twinlens.measurement.drive.training import Progress, train
@@ -37,18 +36,20 @@ from twinlens.measurement.server.compliance import with_compliance_tests
 from twinlens.measurement.server.fault import injected_fault
 from twinlens.measurement.server.here import Here, server_here
 from twinlens.measurement.server.scrape import scraping
-from twinlens.measurement.server.shared import joined, processes, stack_of
+from twinlens.measurement.server.shared import joined, stack_of
 from twinlens.measurement.turns.closed_loop_slices import load_in_turns
 from twinlens.measurement.turns.lockstep_slices import batches, steps, take_in_turns
 from twinlens.measurement.turns.worker_turn import Turns
 from twinlens.record.arrow import RowWriter
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord
+from twinlens.record.running import Running
 from twinlens.record.store import end_run, open_rows, open_telemetry, update_run
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.system.home_folder import as_tilde
 from twinlens.system.interrupts import ignore_interrupts
+from twinlens.system.processes import is_alive, tree
 
 _BOARD = ("accelerator.product", "accelerator.memory_bytes", "accelerator.architecture", "accelerator.partition")
 SayProgress = Callable[[str, float, int], None]
@@ -217,7 +218,7 @@ def is_under_load(spec: RunSpec) -> bool:
 
 
 def _is_up(running: Running | None) -> Callable[[], bool]:
-    return (lambda: True) if running is None else running.is_up
+    return (lambda: True) if running is None else partial(is_alive, running.pid, running.born_s)
 
 
 @contextlib.contextmanager
@@ -259,7 +260,7 @@ def _whole(facts: Facts, spec: RunSpec, running: Running | None) -> Facts:
         facts = replace(facts, executor=facts.executor.merged(stack_of(running, spec)))
     # A run on a GPU that cannot be named is still none on the processor: its facts are unknown, and so is its energy.
     on_gpu, used = "accelerator.uuid" in facts.executor.facts, facts.executor.value("accelerator.uuid") or ()
-    ours = processes(running.pid) if running is not None else ()
+    ours = tree(running.pid) if running is not None else ()
     host = capture_host("cuda" if on_gpu else "cpu", used, ours, in_use=True)
     meters = open_meters(open_gpus(used)[0] if used else (), boards=used)
     power = energy_facts(meters, "gpu" if on_gpu else "package")

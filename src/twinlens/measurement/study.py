@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
-from twinlens.executors.running import Running
 from twinlens.measurement.event import Watch, phrases, telling, telling_together
 from twinlens.measurement.preflight.refuse import preflight
 from twinlens.measurement.refused import is_refusal, was_refused, without_refused
@@ -21,6 +20,7 @@ from twinlens.measurement.study_folder import held_folder
 from twinlens.measurement.turns.conductor import measure_paired
 from twinlens.measurement.worker_process import gone_on, raise_for, say_interrupted, started, stop
 from twinlens.record.run import Run
+from twinlens.record.running import Running
 from twinlens.record.runs import Runs
 from twinlens.record.store import (
     create_run,

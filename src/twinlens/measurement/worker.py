@@ -46,16 +46,15 @@ def _work(folder: Path, in_turns: bool) -> int:
         take_over(folder)
         run = read_run(folder)
         from twinlens.executors.registry import preload
-        from twinlens.executors.running import Running
         from twinlens.measurement.session import run_here
         from twinlens.measurement.turns.worker_turn import Turns
 
-        handed = Running.from_json(run.sections.server) if run.sections.server else None
+        server = run.sections.server
         turns = Turns(sys.stdin, tell) if in_turns else None
         if turns is not None:
             preload(run.spec)
             turns.wait_to_open()
-        run_here(folder, run.spec, lambda phrase, share, rows: tell(say=phrase, share=share, rows=rows), handed, turns)
+        run_here(folder, run.spec, lambda phrase, share, rows: tell(say=phrase, share=share, rows=rows), server, turns)
     except TwinlensError as error:
         tell(error=str(error), code=error.code, exit=error.exit_code)
         return error.exit_code

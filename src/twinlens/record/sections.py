@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from twinlens.record.client import Calibration, ClientSection
 from twinlens.record.compliance import ComplianceTest
+from twinlens.record.running import Running
 from twinlens.record.sample.server import ServerReading
 from twinlens.record.slice import Pairing
 from twinlens.record.trust.typed_value import checked
@@ -25,13 +26,13 @@ class DeviceMemory:
 class Sections:
     """Each section, absent where the run has none.
 
-    `state`: as it was written down; `Run.state` knows of runs that were killed since. `place`: where the
-    work was done, as `Run.place` says it. `attempt`: which one at its
-    repeat, from 1. `rows`: how many there were at the end. `took_s`: wall time of a run of a search. `extended`: how
-    often the run was doubled until it had settled. `refused`: it was never measured, as its precision cannot be had
-    here. `unusable_trace_rows`: rows of a trace that could not be sent. `pairing`: with whom it took turns. `client`,
-    `calibration`: what a client over a network counted, and what it could do. `server`: the launched server, as it was
-    written down. `server_metrics`: how the server's own figures were read. `guards`: the rulings.
+    `state`: as it was written down; `Run.state` knows of runs that were killed since. `place`: where the work was
+    done, as `Run.place` says it. `attempt`: which one at its repeat, from 1. `rows`: how many there were at the end.
+    `took_s`: wall time of a run of a search. `extended`: how often the run was doubled until it had settled.
+    `refused`: it was never measured, as its precision cannot be had here. `unusable_trace_rows`: rows of a trace that
+    could not be sent. `pairing`: with whom it took turns. `client`, `calibration`: what a client over a network
+    counted, and what it could do. `server`: the launched server. `server_metrics`: how the server's own figures were
+    read. `guards`: the rulings.
     """
 
     state: str = "finished"
@@ -46,7 +47,7 @@ class Sections:
     pairing: Pairing | None = None
     client: ClientSection | None = None
     calibration: Calibration | None = None
-    server: Mapping[str, Any] | None = None
+    server: Running | None = None
     server_metrics: ServerReading | None = None
     guards: tuple[ComplianceTest, ...] = ()
 
@@ -72,12 +73,12 @@ _PLAIN = (
     "refused",
     "unusable_trace_rows",
     "device_memory",
-    "server",
 )
 _KINDS: dict[str, Callable[[Any], Any]] = {
     "pairing": Pairing.from_json,
     "client": ClientSection.from_json,
     "calibration": Calibration.from_json,
+    "server": Running.from_json,
     "server_metrics": ServerReading.from_json,
     "guards": _guards,
 }

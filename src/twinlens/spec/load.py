@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from collections.abc import Iterable, Iterator
@@ -36,7 +37,9 @@ def load_example(name: str) -> Study:
 
 
 def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec") -> Study:
-    """Check spec data. Raises BadInput naming the field, what is wrong with it, and the nearest right name."""
+    """Check spec data, which stays as it is. Raises BadInput naming the field, what is wrong with it, and the nearest
+    right name."""
+    data = copy.deepcopy(data)
     apply_settings(data, settings)
     choose_arrival(data)
     _choose_precision(data)

@@ -13,12 +13,12 @@ from test_launch_process import lives
 
 from material import fixed, inference, run_json, study_of
 from twinlens.errors import BadInput
-from twinlens.executors.running import Running
 from twinlens.measurement.event import Event
 from twinlens.measurement.preflight.memory import needed, refuse_what_cannot_fit_together
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.run import Run
+from twinlens.record.running import Running
 from twinlens.reporting.text.paired_table import paired_of
 from twinlens.stats.summary.group import group
 

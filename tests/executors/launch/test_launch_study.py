@@ -14,14 +14,15 @@ from test_launch_process import lives, waited
 
 from material import command, fixed, inference, measured, run_json, study_of
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted
-from twinlens.executors.running import Running
 from twinlens.measurement.event import Event
 from twinlens.measurement.server.shared import shared_server, together
 from twinlens.measurement.study import measure_one, measure_study
 from twinlens.record.run import Run
+from twinlens.record.running import Running
 from twinlens.record.store import find_runs
 from twinlens.spec.load import dump
 from twinlens.spec.study import Study
+from twinlens.system.processes import is_alive
 
 
 def served(model: Path, **parts: Any) -> dict[str, Any]:
@@ -123,9 +124,9 @@ def test_measure_one_takes_a_server_from_outside(tmp_path: Path, small_server: P
         server = shared.of(spec, lambda phrase: None)
         assert server is not None
         runs = [measure_one(tmp_path, spec, lambda phrase, share, rows: None, server) for _ in range(2)]
-        assert server.is_up()
+        assert is_alive(server.pid, server.born_s)
         assert shared.of(spec, lambda phrase: None) == server
-    assert not server.is_up()
+    assert not is_alive(server.pid, server.born_s)
     assert {run_json(found)["server"]["id"] for found in find_runs(tmp_path)} == {server.id}
     assert len(set(runs)) == 2
 

@@ -11,9 +11,9 @@ from test_launch_process import lives
 
 from material import fixed, inference, quiet, run_json, study_of
 from twinlens.executors.launch.model_folder import model_folder
-from twinlens.executors.running import Running
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
+from twinlens.record.running import Running
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.schedule.content.words import WORDS
 from twinlens.spec.model.reference import any_model, load_model

@@ -9,9 +9,9 @@ import pytest
 from test_launch_process import lives
 
 from material import fixed, inference, run_json, study_of
-from twinlens.executors.running import Running
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
+from twinlens.record.running import Running
 
 DEVICE = "cuda" if shutil.which("nvidia-smi") else "cpu"  # the build that make test-vllm installs has no other
 PYTHON = Path(__file__).parents[3] / ".venv-vllm" / "bin" / "python"

@@ -15,10 +15,10 @@ from twinlens.executors.launch.log import read_log
 from twinlens.executors.launch.model_folder import ModelFolder, stored_precision
 from twinlens.executors.launch.ready import page, pages
 from twinlens.executors.launch.recipe import Recipe, ServerOutput
-from twinlens.executors.running import Running
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck, declared, observed, unknown
 from twinlens.record.finding import Finding
+from twinlens.record.running import Running
 from twinlens.spec.precision import PRECISIONS, precision
 from twinlens.spec.study import RunSpec
 

@@ -27,8 +27,8 @@ from twinlens.executors.launch.resolve import order_of
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.executors.openai.target import target_of
 from twinlens.executors.protocol import Rows, Say
-from twinlens.executors.running import Running
 from twinlens.record.executor.facts import Facts
+from twinlens.record.running import Running
 from twinlens.schedule.request import Schedule
 from twinlens.spec.study import RunSpec
 

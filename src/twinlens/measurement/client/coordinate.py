@@ -15,6 +15,7 @@ from twinlens.measurement.client.messages import Failed, Job, Lost, PlayEnded, R
 from twinlens.measurement.client.pool import ClientHandle, fail
 from twinlens.measurement.client.state import ClientState
 from twinlens.record.client import ClientRecord
+from twinlens.record.finding import Finding
 from twinlens.schedule.lost_client import LostClientSchedule
 from twinlens.schedule.split import is_closed, shared_schedule
 from twinlens.system.interrupts import interrupt_once
@@ -48,7 +49,8 @@ class Coordinator:
         with interrupt_once():
             self._play(began)
         if all(known.lost for known in self._known):
-            raise ExecutorFailed(f"every client was lost: {self.losses()[0]}", code="TL330")
+            first, how = self._clients[0].name, self._known[0].lost
+            raise ExecutorFailed(f"every client was lost: {first} {how}", code="TL330")
 
     def _play(self, began: Callable[[int], None]) -> None:
         for client in self._clients:
@@ -70,10 +72,10 @@ class Coordinator:
             for client in self._clients:
                 client.align()
 
-    def losses(self) -> list[str]:
-        """A sentence for each client that was lost."""
+    def losses(self) -> list[Finding]:
+        """A finding for each client that was lost."""
         pairs = zip(self._clients, self._known, strict=True)
-        return [sentence for client, known in pairs if (sentence := known.loss(client.name)) is not None]
+        return [loss for client, known in pairs if (loss := known.loss(client.name)) is not None]
 
     def record(self) -> dict[str, Any]:
         """How the clients did, as one and each."""
@@ -86,7 +88,7 @@ class Coordinator:
                 known.record(index, client.name, client.clock)
                 for index, (client, known) in enumerate(zip(self._clients, self._known, strict=True))
             ],
-            "lost": self.losses(),
+            "lost": [loss.to_json() for loss in self.losses()],
             "clock_bound_ns": max(bounds) if bounds else None,
         }
 

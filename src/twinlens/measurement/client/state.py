@@ -12,6 +12,7 @@ import pyarrow as pa
 from twinlens.measurement.client.clock import Offset
 from twinlens.measurement.client.messages import PlayEnded
 from twinlens.record.client import LagCount
+from twinlens.record.finding import Finding
 from twinlens.record.request import Request
 from twinlens.schedule.lost_client import LostClientSchedule
 
@@ -48,13 +49,13 @@ class ClientState:
                 rest = {"sent_ns": row["intended_ns"], "chunk_ns": (), "chunk_tokens": (), "input_tokens": 0}
                 yield Request(output_tokens=0, **rest, **row)
 
-    def loss(self, name: str) -> str | None:
-        """How it was lost and what that cost, in a sentence; None where it was not."""
+    def loss(self, name: str) -> Finding | None:
+        """How it was lost and how many requests that cost; None where it was not."""
         if self.lost is None:
             return None
         cost = self.remaining.count if self.remaining else 0
-        when = f"{max(0, self.heard_ns) / 1e9:.1f} s into the run"
-        return f"{name} {self.lost} {when}: {cost} requests of its part failed"
+        numbers = {"how": self.lost, "after_s": max(0, self.heard_ns) / 1e9, "requests": cost}
+        return Finding("client-lost", "disqualifies", name, numbers)
 
     def record(self, index: int, name: str, clock: Offset | None) -> dict[str, Any]:
         """All of it as plain data; times in ns."""

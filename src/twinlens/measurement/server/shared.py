@@ -13,12 +13,13 @@ from twinlens.errors import ExecutorFailed
 from twinlens.executors.launch.log import read_log, telling_line
 from twinlens.executors.protocol import Launched, Launcher, Server, Trainer
 from twinlens.executors.registry import launcher
-from twinlens.executors.running import Running
 from twinlens.measurement.machine.nvidia import Gpu, open_gpus
 from twinlens.measurement.machine.software import loaded_libraries, performance_environment
 from twinlens.record.executor.record import Fact, declared, observed, unknown
+from twinlens.record.running import Running
 from twinlens.record.store import update_run
 from twinlens.spec.study import RunSpec
+from twinlens.system.processes import is_alive, tree
 
 Phrase = Callable[[str], None]
 
@@ -95,9 +96,9 @@ def joined(
         try:
             yield handed
         except ExecutorFailed as error:
-            if error.code != "TL306" or handed.is_up():
+            if error.code != "TL306" or is_alive(handed.pid, handed.born_s):
                 raise
-        if not handed.is_up():
+        if not is_alive(handed.pid, handed.born_s):
             raise ExecutorFailed(
                 f"the server ended while it was measured: {telling_line(read_log(Path(handed.log)))}; its log is "
                 f"{handed.log}, and the rows after its end are failures",
@@ -110,7 +111,7 @@ def joined(
 
 def stack_of(running: Running, spec: RunSpec) -> dict[str, Fact]:
     """What this machine shows of a server's processes: libraries mapped, variables that change speed, GPUs used."""
-    pids = processes(running.pid)
+    pids = tree(running.pid)
     maps = [Path(f"/proc/{pid}/maps") for pid in pids]
     fields = {"software.libraries": loaded_libraries(*maps)}
     try:
@@ -137,15 +138,6 @@ def boards_of(pids: Sequence[int], gpus: Sequence[Gpu], visible: str) -> Fact:
     if len(gpus) == 1 and gpus[0].ask("nvmlDeviceGetMigMode") in (None, (0, 0), [0, 0]):
         return declared([gpus[0].uuid], "the only GPU here; the server's processes map libcuda")
     return unknown("NVML lists the server's processes on no GPU here, and which of them it was given has no UUID")
-
-
-def processes(pid: int) -> list[int]:
-    """A process and all below it; empty when it is gone."""
-    try:
-        first = psutil.Process(pid)
-        return [pid, *(child.pid for child in first.children(recursive=True))]
-    except psutil.Error:
-        return []
 
 
 def _uses_cuda(maps: Sequence[Path]) -> bool:

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
-import psutil
-
 from twinlens.record.executor.facts import Facts
+from twinlens.record.trust.typed_value import checked
 from twinlens.system.home_folder import as_tilde, from_tilde
 
 
@@ -37,14 +36,6 @@ class Running:
     facts: Facts | None = None
     cpus: tuple[int, ...] = ()
 
-    def is_up(self) -> bool:
-        """Whether its first process still runs."""
-        try:
-            process = psutil.Process(self.pid)
-            return bool(abs(process.create_time() - self.born_s) < 1.0 and process.status() != psutil.STATUS_ZOMBIE)
-        except psutil.Error:
-            return False
-
     def to_json(self) -> dict[str, Any]:
         plain = asdict(replace(self, facts=None))
         facts = self.facts.to_json() if self.facts else None
@@ -53,9 +44,7 @@ class Running:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`, of earlier versions too, which knew no `cpus`."""
-        data = from_tilde(dict(data))
-        facts = data.get("facts")
-        plain = {key: data[key] for key in cls.__dataclass_fields__ if key not in ("facts", "command", "cpus")}
-        command, cpus = tuple(data["command"]), tuple(data.get("cpus", ()))
-        return cls(**plain, command=command, cpus=cpus, facts=Facts.from_json(facts) if facts else None)
+        """The inverse of `to_json`, of earlier versions too, which knew no `cpus`. Raises ValueError or KeyError."""
+        known = from_tilde(dict(data))
+        facts = known.pop("facts", None)
+        return checked(cls, known | {"facts": Facts.from_json(facts) if facts else None})
