@@ -11,10 +11,9 @@ from twinlens.reporting import display
 from twinlens.reporting.view import in_order, point_names
 from twinlens.reporting.wording.finding import clause_of, short
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.stats.paired.ratio import PairedRatio, paired_ratio
-from twinlens.stats.paired.slice_rate import SliceRates, inference_slices, training_slices
-from twinlens.stats.summary.group import Group, Summary
-from twinlens.stats.summary.serving import is_served
+from twinlens.stats.paired.by_turns import ByTurns, by_turns, slice_rates
+from twinlens.stats.paired.ratio import PairedRatio
+from twinlens.stats.summary.group import Group
 
 Reference = Callable[[Group, Sequence[Group]], Group | None]
 
@@ -43,13 +42,15 @@ def paired(groups: Sequence[Group], runs: Iterable[Run], reference_of: Reference
     by_id = {run.id: run for run in runs if run.sections.pairing}
     if not by_id:
         return ()
-    rates = {id: _slices(run) for id, run in by_id.items() if run.is_finished}
-    ratios = []
+    rates = {id: slice_rates(run) for id, run in by_id.items() if run.is_finished}
+    ratios = list[Paired]()
     for group in in_order(groups):
         alike = [other for other in groups if other.lens == group.lens]
         reference = reference_of(group, alike)
         if reference is not None:
-            ratios += _ratios(group, reference, by_id, rates, alike)
+            names = dict(zip(map(id, alike), point_names(alike), strict=True))
+            turns = by_turns(group, reference, by_id, rates, (names[id(group)], names[id(reference)]))
+            ratios += [Paired(group, reference, each.ratio, _fault(each)) for each in turns]
     return tuple(ratios)
 
 
@@ -87,46 +88,10 @@ def standing_words(ratios: Sequence[Paired]) -> str:
     return f"{ratio}, the absolute rates are not: {reasons}"
 
 
-def _ratios(
-    group: Group,
-    reference: Group,
-    runs: dict[str, Run],
-    rates: dict[str, dict[str, SliceRates]],
-    groups: Sequence[Group],
-) -> list[Paired]:
-    names = dict(zip(map(id, groups), point_names(groups), strict=True))
-    pairings = {name: run.sections.pairing for name, run in runs.items() if run.sections.pairing}
-    by_turns = {pairings[run.run].id: run for run in reference.runs if run.run in rates}
-    members = [
-        (run, by_turns[key]) for run in group.runs if run.run in rates and (key := pairings[run.run].id) in by_turns
-    ]
-    if not members:
-        return []
-    points = [pairings[run.run].points for run, _ in members]
-    metrics = [
-        name for name in rates[members[0][0].run] if all(name in rates[run.run] for pair in members for run in pair)
-    ]
-    ratios = []
-    for metric in metrics:
-        pairs = [(rates[above.run][metric], rates[below.run][metric]) for above, below in members]
-        ratio = paired_ratio(pairs, points, names=(names[id(group)], names[id(reference)], metric))
-        ratios.append(Paired(group, reference, ratio, _fault(ratio, members)))
-    return ratios
-
-
-def _fault(ratio: PairedRatio, members: Sequence[tuple[Summary, Summary]]) -> str:
-    """Why a ratio may not be ranked. What disturbed the machine met both sides; other faults are the points' own."""
-    own = [
-        finding.code for pair in members for run in pair for finding in run.disqualified if finding.code != "disturbed"
-    ]
-    if own:
-        return short(own[0])
-    if ratio.label != "level":
-        return f"{ratio.label} ({clause_of(ratio.reason)})"
-    return "" if ratio.ranked else "no interval"
-
-
-def _slices(run: Run) -> dict[str, SliceRates]:
-    if run.lens == "training":
-        return training_slices(run.steps, run.telemetry)
-    return inference_slices(run.requests, run.telemetry, in_lockstep=not is_served(run))
+def _fault(turns: ByTurns) -> str:
+    """Why a ratio may not be ranked; "" where it may."""
+    if turns.own:
+        return short(turns.own[0].code)
+    if turns.ratio.label != "level":
+        return f"{turns.ratio.label} ({clause_of(turns.ratio.reason)})"
+    return "" if turns.ratio.ranked else "no interval"

@@ -9,19 +9,17 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
 from twinlens.errors import BadInput, nearest
-from twinlens.record.executor.field import FIELDS, Field, Role
+from twinlens.record.executor.field import FIELDS, Field
 from twinlens.spec.precision import Lens
 
 __all__ = [
     "FIELDS",
     "Completeness",
-    "Difference",
     "ExecutorRecord",
     "Fact",
     "Field",
     "PrecisionCheck",
     "declared",
-    "differences",
     "observed",
     "unknown",
 ]
@@ -90,16 +88,6 @@ class Completeness:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """A field in which two records differ; None on the side that does not know it."""
-
-    field: str
-    role: Role
-    a: Any
-    b: Any
-
-
-@dataclass(frozen=True, slots=True)
 class ExecutorRecord:
     """Facts by field id. Raises BadInput (TL210) on an id that is not in FIELDS."""
 
@@ -152,18 +140,6 @@ class ExecutorRecord:
         if known.isdisjoint(_SOFTWARE):
             return Completeness("vendor-number", ordered)
         return Completeness("partially-characterised" if ordered else "executor-characterised", ordered)
-
-
-def differences(a: ExecutorRecord, b: ExecutorRecord) -> tuple[Difference, ...]:
-    """Fields whose values differ, gravest role first (M, V, Q, C), then in the table's order.
-
-    Two unknowns are no difference; a known beside an unknown is one.
-    """
-    order = list(FIELDS)
-    differing = [
-        Difference(key, FIELDS[key].role, a.value(key), b.value(key)) for key in order if a.value(key) != b.value(key)
-    ]
-    return tuple(sorted(differing, key=lambda difference: "MVQC".index(difference.role)))
 
 
 @dataclass(frozen=True, slots=True)
