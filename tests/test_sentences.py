@@ -23,6 +23,8 @@ OF_SENTENCES = {
     "why",
     "lacks",
     "said",
+    "clause",
+    "described",
     "words",
 }
 """What our sentences are called, as a name or as an attribute."""
@@ -44,7 +46,6 @@ LOOKS_AT_OTHERS = {
     ("stats/finding/failures.py", "startswith"): "rows of before losses were a column of their own",
     ("spec/load.py", "split"): "an error of the TOML reader",
     ("executors/torch/ceiling/timing.py", "strip"): "an error of torch",
-    ("pages/__init__.py", "replace"): "Markdown of the pages",
 }
 """The places that look into words of others, or of our older versions."""
 

@@ -10,7 +10,7 @@ import pytest
 
 from material import inference, spec_of, training
 from twinlens.errors import BadInput
-from twinlens.executors.refuse import refuse_beyond
+from twinlens.executors.refuse import refuse_unsupported
 from twinlens.executors.registry import capabilities, executor, executor_names, launches
 
 URL = {"url": "http://127.0.0.1:1/v1"}
@@ -34,7 +34,7 @@ CLOSED = {"arrival": {"kind": "closed"}, "point": {"concurrency": 2}}
 )
 def test_what_an_executor_cannot_do_is_refused_in_one_sentence(data: dict[str, Any], words: str, code: str) -> None:
     with pytest.raises(BadInput, match=words) as refused:
-        refuse_beyond(spec_of(data))
+        refuse_unsupported(spec_of(data))
     assert refused.value.code == code
     assert "\n" not in str(refused.value)
 

@@ -13,7 +13,7 @@ from twinlens.executors.fake import FakeServer, FakeTrainer
 from twinlens.record.request import Request
 from twinlens.record.step import Marks
 from twinlens.reporting.wording.finding import sentence_of
-from twinlens.testing.schedules import Timed
+from twinlens.testing.schedules import TimedRequests
 
 
 def steps(count: int, seed: int = 0, **laws: float) -> list[Marks]:
@@ -64,7 +64,7 @@ def test_noise_has_the_spread_it_says_and_a_mean_of_one() -> None:
 def test_an_answer_lasts_what_the_laws_say(tokens: int, a_s: float, b_s: float, c_s: float, d_s: float) -> None:
     server, rows = FakeServer(), list[Request]()
     server.open(spec_of(inference("fake", options={"a_s": a_s, "b_s": b_s, "c_s": c_s, "d_s": d_s})), quiet)
-    server.play(Timed([0, 10**12], 16, tokens), rows.append)
+    server.play(TimedRequests([0, 10**12], 16, tokens), rows.append)
     for row in rows:
         assert row.sent_ns == row.intended_ns, "it is idle in between"
         assert (row.chunk_ns[0] - row.sent_ns) / 1e9 == pytest.approx(a_s + 16 * b_s, abs=2e-9)

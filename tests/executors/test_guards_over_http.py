@@ -14,7 +14,7 @@ from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.measurement.server.compliance import ResponseSampler, run_compliance_tests
 from twinlens.record.compliance import ComplianceTest
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.schedule.build import load_of
+from twinlens.schedule.build import planned_load
 from twinlens.spec.study import RunSpec
 
 TOKENS = 12
@@ -40,7 +40,7 @@ def guards(server: Server, *, concurrency: int = 6, requests: int = 40, **option
         try:
             client.open(spec, quiet)
             client.on_response(sampler)
-            client.play(load_of(spec).schedule, lambda row: None)
+            client.play(planned_load(spec).schedule, lambda row: None)
             client.on_response(None)
             return {guard.id: guard for guard in run_compliance_tests(client, spec, sampler)}
         finally:

@@ -12,7 +12,7 @@ import pytest
 from twinlens.errors import BadInput
 from twinlens.executors.in_process.ceiling import rate
 from twinlens.executors.in_process.fidelity import compared_with
-from twinlens.executors.in_process.precision_check import checked, over_phases
+from twinlens.executors.in_process.precision_check import over_phases, precision_checks
 from twinlens.executors.in_process.text import PromptPool, check_data
 from twinlens.spec.model.reference import load_model
 from twinlens.spec.workload.workload import Images, Markov
@@ -52,13 +52,13 @@ def test_equal_seeds_give_equal_prompts_of_the_models_vocabulary() -> None:
 def test_what_ran_is_checked_against_what_was_declared_over_all_phases() -> None:
     declared, support = {"weights": "int8", "compute": "bf16"}, {"bf16": "native"}
     resident = {"weights": {"int8": 900, "bf16": 200}}  # 900 elements and 100
-    prefill = checked(declared, resident, {"bf16": 1.0}, support, "")
-    decode = checked(declared, resident, {"fp32": 0.9, "bf16": 0.1}, support, "")
+    prefill = precision_checks(declared, resident, {"bf16": 1.0}, support, "")
+    decode = precision_checks(declared, resident, {"fp32": 0.9, "bf16": 0.1}, support, "")
     assert [(check.verdict, check.support) for check in prefill] == [("agrees", "storage-only"), ("agrees", "native")]
     both = {check.tensor_class: check for check in over_phases({"prefill": prefill, "decode": decode})}
     assert both["weights"].verdict == "agrees"
     assert (both["compute"].verdict, both["compute"].observed) == ("differs", "fp32")
-    unseen = checked({"compute": "bf16"}, {}, {}, support, "nobody looked")
+    unseen = precision_checks({"compute": "bf16"}, {}, {}, support, "nobody looked")
     assert (unseen[0].verdict, unseen[0].evidence) == ("unknown", "nobody looked")
 
 

@@ -49,7 +49,7 @@ from twinlens.reporting.wording.finding import sentence_of
 from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.loop.open_loop import OpenLoop
 from twinlens.schedule.request import ScheduledRequest
-from twinlens.testing.schedules import Timed, Watched
+from twinlens.testing.schedules import TimedRequests, Watched
 
 
 def test_where_nobody_listens_opening_says_so() -> None:
@@ -222,7 +222,7 @@ def test_whatever_the_mixture_every_ask_is_one_row() -> None:
 def test_time_goes_on_when_it_plays_again_and_nothing_is_sent_early() -> None:
     with hostile(good) as server, opened(server.url) as client:
         rows: list[Request] = []
-        client.play(Timed([0, 30_000_000], 5, TOKENS), rows.append)
+        client.play(TimedRequests([0, 30_000_000], 5, TOKENS), rows.append)
         first = max(row.end_ns for row in rows)
         client.play(OpenLoop(asks(5, every_ns=20_000_000)), rows.append)
     assert all(row.sent_ns >= row.intended_ns for row in rows)

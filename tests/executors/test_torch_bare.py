@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from material import inference, quiet, spec_of, training
-from twinlens.testing.schedules import Timed
+from twinlens.testing.schedules import TimedRequests
 
 torch = pytest.importorskip("torch", reason="needs the torch extra")
 import torch.nn.functional as F  # noqa: E402
@@ -84,7 +84,7 @@ def test_decoded_tokens_take_as_long_as_those_of_a_bare_loop() -> None:
 
     def ours() -> float:
         rows: list[Request] = []
-        server.play(Timed([0], length, tokens), rows.append)
+        server.play(TimedRequests([0], length, tokens), rows.append)
         return (rows[0].end_ns - rows[0].chunk_ns[0]) / 1e9
 
     @torch.inference_mode()

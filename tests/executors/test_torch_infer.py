@@ -10,7 +10,7 @@ import pytest
 
 from material import fixed, inference, measured, quiet, spec_of, training
 from twinlens.reporting.wording.finding import sentence_of
-from twinlens.testing.schedules import Timed
+from twinlens.testing.schedules import TimedRequests
 
 torch = pytest.importorskip("torch", reason="needs the torch extra")
 from torch import nn  # noqa: E402
@@ -336,7 +336,7 @@ def test_a_context_that_is_too_long_is_refused() -> None:
 def test_each_token_has_its_own_time() -> None:
     server, _ = opened()
     rows: list[Request] = []
-    server.play(Timed([0], 16, 6), rows.append)
+    server.play(TimedRequests([0], 16, 6), rows.append)
     (row,) = rows
     assert len(set(row.chunk_ns)) == 6
     assert row.chunk_tokens == (1,) * 6

@@ -26,7 +26,7 @@ from twinlens.executors.openai.clients import ClientPool, client_pool_of
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.measurement.client.clock import Offset, bound_over, measured_offset
 from twinlens.measurement.client.coordinate import Coordinator
-from twinlens.measurement.client.count import needed_clients, refuse_beyond, typical_answer_tokens
+from twinlens.measurement.client.count import needed_clients, refuse_overload, typical_answer_tokens
 from twinlens.measurement.client.merge import RowMerge
 from twinlens.measurement.client.messages import packed, unpacked
 from twinlens.measurement.client.pool import await_ready, jobs_for
@@ -37,7 +37,7 @@ from twinlens.record.request import REQUEST_SCHEMA, Request
 from twinlens.record.run import Run
 from twinlens.record.store import find_runs
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.schedule.build import load_of
+from twinlens.schedule.build import planned_load
 from twinlens.spec.load import dump
 from twinlens.spec.study import RunSpec
 from twinlens.system.interrupts import ignore_interrupts, interrupt_once
@@ -58,7 +58,7 @@ def pool(spec: RunSpec, count: int, kind: type[ClientProcess] = ClientProcess) -
     clients: list[ClientProcess] = []
     try:
         server.open(spec, quiet)
-        jobs = jobs_for(spec, load_of(spec).plan, server.endpoint(), count)
+        jobs = jobs_for(spec, planned_load(spec).plan, server.endpoint(), count)
         clients += [kind(f"client {job.share.index}", job) for job in jobs]
         for client in clients:
             client.start()
@@ -100,7 +100,7 @@ def url() -> Iterator[str]:
 
 def test_two_clients_play_the_plan_of_one(url: str) -> None:
     spec = spec_of(asked(url, POISSON))
-    plan = load_of(spec).plan
+    plan = planned_load(spec).plan
     assert plan is not None
     rows, together = played(spec, 2)
     rows = rows.sort_by("group")
@@ -129,7 +129,7 @@ def test_rows_come_in_the_order_of_their_ends(url: str) -> None:
 
 def test_a_client_that_is_killed_takes_no_row_along(url: str) -> None:
     spec = spec_of(asked(url, POISSON, 1.2))
-    plan = load_of(spec).plan
+    plan = planned_load(spec).plan
     assert plan is not None
     rows, together = played(spec, 2, killed_once(1, 0.7))
     assert sorted(rows.column("group").to_pylist()) == list(range(len(plan)))
@@ -239,7 +239,7 @@ def test_a_run_with_two_clients_is_calibrated_with_two_and_summarised(run_of_two
     assert len(run_json(run)["client"]["clients"]) == 2
     assert (run.folder / "schedule.arrow").exists()
     summary = summary_of(run)
-    assert summary.rows == run.table.num_rows == len(load_of(run.spec).plan or ())
+    assert summary.rows == run.table.num_rows == len(planned_load(run.spec).plan or ())
     assert "clock_bound_s" not in summary.metrics
 
 
@@ -263,7 +263,7 @@ def test_a_server_that_a_client_cannot_reach_is_named() -> None:
         spec = spec_of(asked(server.url, POISSON))
         parent = OpenAIServer()
         parent.open(spec, quiet)
-        (job,) = jobs_for(spec, load_of(spec).plan, parent.endpoint(), 1)
+        (job,) = jobs_for(spec, planned_load(spec).plan, parent.endpoint(), 1)
         parent.close()
     client = ClientProcess("client 0", job)
     try:
@@ -299,7 +299,7 @@ def test_a_client_pool_that_is_none_is_refused(options: dict[str, Any]) -> None:
 
 def test_as_many_clients_as_the_load_needs_and_no_more_than_there_are_processors() -> None:
     spec = spec_of(asked("http://127.0.0.1:9/v1", POISSON | {"output_tokens": fixed(100)}, 10.0))
-    plan = load_of(spec).plan
+    plan = planned_load(spec).plan
     assert plan is not None
     assert typical_answer_tokens(spec, plan) == typical_answer_tokens(spec, None) == 100
     assert needed_clients(spec, plan, Calibration(1e6, 0.0, 0.0))[0] == 1  # 10,000 tokens/s are 1 % of it
@@ -373,11 +373,11 @@ def test_a_rate_far_above_what_the_clients_take_is_refused_before_it_starts(rate
     data["workload"] |= {"arrival": {"kind": "constant"}, "output_tokens": {"kind": "fixed", "value": 16}}
     data["protocol"]["duration_s"] = 0.5
     spec = spec_of(data)
-    plan = load_of(spec).plan
+    plan = planned_load(spec).plan
     if not refused:
-        return refuse_beyond(spec, plan, Calibration(18_080.0, 0.0, 0.0))
+        return refuse_overload(spec, plan, Calibration(18_080.0, 0.0, 0.0))
     with pytest.raises(BadInput) as caught:
-        refuse_beyond(spec, plan, Calibration(18_080.0, 0.0, 0.0, clients=2))
+        refuse_overload(spec, plan, Calibration(18_080.0, 0.0, 0.0, clients=2))
     assert "far above the 18,080 tokens/s that 2 clients take" in str(caught.value)
     assert "at most 1,130 requests/s" in str(caught.value)
     assert caught.value.code == "TL216"

@@ -21,7 +21,7 @@ from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.measurement.client.coordinate import Coordinator
 from twinlens.measurement.client.pool import await_ready
 from twinlens.record.store import find_runs
-from twinlens.schedule.build import load_of
+from twinlens.schedule.build import planned_load
 from twinlens.spec.load import dump
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -64,7 +64,7 @@ def test_a_run_on_two_nodes_is_one_run_with_its_clocks_aligned(cluster: str, tmp
         assert done.returncode == 0, done.stderr
         truth = len(server.truth())
     (run,) = find_runs(tmp_path / "out")
-    plan = load_of(run.spec).plan
+    plan = planned_load(run.spec).plan
     assert plan is not None
     rows = run.table.sort_by("group")
     assert rows.column("intended_ns").to_pylist() == plan.intended_ns.tolist()
@@ -87,7 +87,7 @@ def test_a_node_that_is_lost_takes_no_row_along(cluster: str) -> None:
     tables: list[pa.Table] = []
     with null_server(ttft_s=0.02, itl_s=0.01) as server:
         spec = spec_of(asked(server.url, 2.5))
-        parent, plan = OpenAIServer(), load_of(spec).plan
+        parent, plan = OpenAIServer(), planned_load(spec).plan
         assert plan is not None
         parent.open(spec, quiet)
         with dispatched(ClientPool(on="ray://local"), spec, plan, parent.endpoint(), quiet) as (jobs, clients):

@@ -48,7 +48,7 @@ def test_both_bounds_are_rounded_to_the_same_digit() -> None:
 
 def test_a_ratio_keeps_two_decimals_below_ten() -> None:
     ratio = Estimate(2.875, units.RATIO, "by hand", "derived", low=2.74, high=3.06, level=0.95)
-    assert (display.times(ratio), display.times_bounds(ratio)) == ("2.88×", "2.74–3.06×")
+    assert (display.factor(ratio), display.factor_bounds(ratio)) == ("2.88×", "2.74–3.06×")
 
 
 def test_terminal_escapes_and_bidirectional_marks_are_left_out() -> None:

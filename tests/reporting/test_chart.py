@@ -10,7 +10,7 @@ from report_material import Pair, estimate, image_run, inference_run, training_r
 from twinlens import units
 from twinlens.reporting.chart.all import Charts, charts
 from twinlens.reporting.chart.figure import PRECISION_COLOURS, _safe, colour
-from twinlens.reporting.chart.roofline import place
+from twinlens.reporting.chart.roofline import placed_points
 from twinlens.reporting.view import view
 
 
@@ -65,7 +65,7 @@ def test_a_chart_with_a_script_is_refused() -> None:
 def test_points_on_the_roofline_by_hand(tmp_path: Path) -> None:
     pair = inference_run(tmp_path, "fp32", rows=60)
     (lens,) = view([pair]).lenses
-    placed, missing = place(lens, lens.entries)
+    placed, missing = placed_points(lens, lens.entries)
     decode = next(point for point in placed if point.kind == "decode")
     took_s = pair[1].metrics["tpot_s_p50"].value
     assert took_s is not None
@@ -81,7 +81,7 @@ def test_a_point_without_bytes_is_left_out_and_named(tmp_path: Path) -> None:
     assert run.facts is not None
     del run.facts.work["step_bytes"]
     (lens,) = view([(run, summary)]).lenses
-    assert place(lens, lens.entries) == ([], ["training step of fp32 is left out: step_bytes not known"])
+    assert placed_points(lens, lens.entries) == ([], ["training step of fp32 is left out: step_bytes not known"])
     found = charts(lens)[0]
     assert "roof" not in " ".join(one.id for one in found.main)
     assert found.missing == ("No roofline: training step of fp32 is left out: step_bytes not known.",)

@@ -21,7 +21,7 @@ from twinlens.reporting.chart.figure import log_marks
 from twinlens.reporting.chart.tail import _survival
 from twinlens.reporting.html.render import render
 from twinlens.reporting.html.serving_page import ServedPart, served_parts
-from twinlens.reporting.text.search_table import interval, search_table
+from twinlens.reporting.text.search_table import search_interval, search_table
 from twinlens.reporting.text.sentence import sentences
 from twinlens.reporting.text.table import plain, summary_table
 from twinlens.reporting.view import view
@@ -212,7 +212,7 @@ def test_a_search_is_told_with_its_interval_its_runs_and_its_reason(served: list
 )
 def test_an_interval_with_an_open_side_says_so(tmp_path: Path, low: float, high: float, words: str) -> None:
     made = record(tmp_path, low=low, high=high)
-    assert interval(made.found[0], made.search.unit) == words
+    assert search_interval(made.found[0], made.search.unit) == words
 
 
 def test_hostile_words_of_a_search_or_a_guard_are_text(tmp_path: Path) -> None:

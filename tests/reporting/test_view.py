@@ -11,7 +11,7 @@ from twinlens.record.executor.record import ExecutorRecord, observed
 from twinlens.record.finding import Finding
 from twinlens.reporting.html.stack import _machine_line
 from twinlens.reporting.view import point_names, runs_word, view, why_not_ranked
-from twinlens.reporting.wording.finding import standing
+from twinlens.reporting.wording.finding import label_words
 
 
 def test_two_lenses_stay_two_sections_with_training_first(demo: list[Pair]) -> None:
@@ -69,8 +69,8 @@ def test_an_unfinished_run_keeps_its_group_from_being_ranked(tmp_path: Path) -> 
 
 
 def test_labels_are_said_in_words() -> None:
-    assert standing("flat / warm-up") == "steady / steady after warm-up"
-    assert standing("drift") == "drift"
+    assert label_words("flat / warm-up") == "steady / steady after warm-up"
+    assert label_words("drift") == "drift"
 
 
 def test_notes_are_told_once(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from twinlens.errors import BadInput
 from twinlens.pages import find
-from twinlens.schedule.build import load_of
+from twinlens.schedule.build import planned_load
 from twinlens.schedule.loop.admission import BatchAdmission, Continuous
 from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.loop.conversation import Conversation
@@ -51,7 +51,7 @@ def spec(arrival: dict | str | None, point: dict | None = None, **workload: obje
     ],
 )
 def test_each_arrival_has_its_schedule_and_open_ones_a_plan(arrival, point, workload, kind, asks) -> None:
-    found = load_of(spec(arrival, point, **workload))
+    found = planned_load(spec(arrival, point, **workload))
     assert isinstance(found.schedule, kind)
     if asks == 0:
         assert found.plan is None
@@ -61,14 +61,14 @@ def test_each_arrival_has_its_schedule_and_open_ones_a_plan(arrival, point, work
 
 
 def test_closed_loops_keep_as_many_in_flight_as_were_asked_for() -> None:
-    assert len(load_of(spec("closed", USERS)).schedule.due(0)) == 3
-    assert len(load_of(spec("single-stream")).schedule.due(0)) == 1
-    assert len(load_of(spec("closed", USERS, sessions=TALKS)).schedule.due(0)) == 3
+    assert len(planned_load(spec("closed", USERS)).schedule.due(0)) == 3
+    assert len(planned_load(spec("single-stream")).schedule.due(0)) == 1
+    assert len(planned_load(spec("closed", USERS, sessions=TALKS)).schedule.due(0)) == 3
 
 
 def test_a_run_has_the_same_schedule_again_and_another_repeat_another() -> None:
-    first, again = (load_of(spec("poisson", RATE)).plan for _ in range(2))
-    other = load_of(spec("poisson", RATE).model_copy(update={"repeat": 1})).plan
+    first, again = (planned_load(spec("poisson", RATE)).plan for _ in range(2))
+    other = planned_load(spec("poisson", RATE).model_copy(update={"repeat": 1})).plan
     assert first is not None
     assert again is not None
     assert other is not None
@@ -77,7 +77,7 @@ def test_a_run_has_the_same_schedule_again_and_another_repeat_another() -> None:
 
 
 def test_a_trace_counts_what_it_could_not_ask_for() -> None:
-    found = load_of(spec(TRACE | {"format": "burstgpt", "speedup": 20.0}))
+    found = planned_load(spec(TRACE | {"format": "burstgpt", "speedup": 20.0}))
     assert found.unusable == 1
 
 

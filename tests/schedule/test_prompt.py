@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from twinlens.errors import BadInput
-from twinlens.schedule.build import load_of
+from twinlens.schedule.build import planned_load
 from twinlens.schedule.content.draw import single_requests
 from twinlens.schedule.content.prompt import FileWords, SyntheticWords, Words, messages, prompt_text, words_of
 from twinlens.schedule.content.words import WORDS
@@ -172,7 +172,7 @@ def test_every_point_repeat_and_salt_has_prompts_of_its_own_and_a_run_has_its_ow
     words = SyntheticWords()
 
     def begins(spec, salt: int = 0) -> set[str]:
-        plan = load_of(spec, salt=salt).plan
+        plan = planned_load(spec, salt=salt).plan
         assert plan is not None
         return {" ".join(prompt_text(scheduled, words).split()[:4]) for scheduled in plan}
 
@@ -185,7 +185,7 @@ def test_every_point_repeat_and_salt_has_prompts_of_its_own_and_a_run_has_its_ow
 
 def test_points_that_differ_in_admission_meet_the_same_traffic_with_other_words() -> None:
     plain, held = (parse(study() | {"point": p}).runs()[0] for p in POINTS)
-    first, second = load_of(plain).plan, load_of(held).plan
+    first, second = planned_load(plain).plan, planned_load(held).plan
     assert first is not None
     assert second is not None
     assert (first.intended_ns == second.intended_ns).all()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from material import fixed, inference, spec_of
 from twinlens.errors import BadInput
 from twinlens.record.request import Request
-from twinlens.schedule.build import load_of
+from twinlens.schedule.build import planned_load
 from twinlens.schedule.lost_client import LostClientSchedule
 from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
 from twinlens.schedule.split import Share, is_closed, refuse_unshared, shared_schedule
@@ -59,7 +59,7 @@ def played(
 
 
 def shares(spec: RunSpec, count: int) -> list[Schedule]:
-    plan = load_of(spec).plan
+    plan = planned_load(spec).plan
     return [shared_schedule(spec, plan, Share(index, count)) for index in range(count)]
 
 
@@ -67,7 +67,7 @@ def shares(spec: RunSpec, count: int) -> list[Schedule]:
 @given(count=st.integers(1, 7))
 def test_the_parts_of_an_open_loop_are_the_whole_of_it(parts: dict[str, Any], count: int) -> None:
     spec = poisson(**parts)
-    whole, _ = played(load_of(spec).schedule, SECOND // 10)
+    whole, _ = played(planned_load(spec).schedule, SECOND // 10)
     found = [scheduled for part in shares(spec, count) for scheduled in played(part, SECOND // 10)[0]]
     assert sorted(found, key=lambda scheduled: scheduled.number) == sorted(
         whole, key=lambda scheduled: scheduled.number

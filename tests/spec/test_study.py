@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from material import inference, spec_of, study_of, training
 from twinlens.errors import BadInput
 from twinlens.spec.model.reference import any_model
-from twinlens.spec.study import place
+from twinlens.spec.study import put_at
 
 
 def swept(repeats: int, seed: int = 0) -> list[tuple[str, int, int]]:
@@ -67,10 +67,10 @@ def test_seeds_differ_between_repeats_and_between_seeds() -> None:
 
 def test_placing_makes_the_tables_between_and_breaks_no_value() -> None:
     data: dict[str, object] = {"a": {"b": 1}}
-    place(data, "a.c.d", 2)
+    put_at(data, "a.c.d", 2)
     assert data == {"a": {"b": 1, "c": {"d": 2}}}
     with pytest.raises(TypeError, match="holds a value"):
-        place(data, "a.b.x", 3)
+        put_at(data, "a.b.x", 3)
 
 
 def test_ways_of_batching_stand_in_one_study_each_with_its_own_fields() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from twinlens.record.compliance import ComplianceTest, Response
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.stats.compliance import Compared, Timed, TokenFaults, answers, caching, compared, length, tokens
+from twinlens.stats.compliance import AnswerTimes, Compared, TokenFaults, answers, caching, compared, length, tokens
 from twinlens.stats.estimator.rank_ratio import lowest_rank, rank_ratio
 
 TEN = [1.0 + i / 1000 for i in range(10)]
@@ -68,13 +68,13 @@ def test_a_ratio_follows_a_change_of_scale(factor: float, times: list[float]) ->
 )
 def test_decoding_a_tenth_faster_is_the_limit_of_caching(factor: float, spread: float, ruling: str) -> None:
     noisy = [t * (1 + spread * (-1) ** i) for i, t in enumerate(TEN)]
-    found = caching(Timed([factor * t for t in noisy], noisy), Timed(noisy, noisy))
+    found = caching(AnswerTimes([factor * t for t in noisy], noisy), AnswerTimes(noisy, noisy))
     assert found.ruling == ruling, clause_of(found.reason)
 
 
 def test_caching_is_not_ruled_on_from_too_few_answers_or_without_decoding() -> None:
-    assert caching(Timed([0.1] * 3, TEN), Timed([1.0] * 3, TEN)).ruling == "not enough"
-    assert caching(Timed([], TEN), Timed([], TEN)).ruling == "not applicable"
+    assert caching(AnswerTimes([0.1] * 3, TEN), AnswerTimes([1.0] * 3, TEN)).ruling == "not enough"
+    assert caching(AnswerTimes([], TEN), AnswerTimes([], TEN)).ruling == "not applicable"
 
 
 def counted(*some: Response, asked: int = 3) -> TokenFaults:
@@ -179,7 +179,7 @@ def test_a_mean_length_that_may_lie_on_either_side_of_the_limit_is_not_ruled_on(
 
 
 def test_a_guard_is_the_same_after_json() -> None:
-    guard = caching(Timed(TEN, TEN), Timed(TEN, TEN))
+    guard = caching(AnswerTimes(TEN, TEN), AnswerTimes(TEN, TEN))
     assert ComplianceTest.from_json(json.loads(json.dumps(guard.to_json()))) == guard
     older = guard.to_json() | {"reason": "as fast as others"}
     assert clause_of(ComplianceTest.from_json(older).reason) == "as fast as others"

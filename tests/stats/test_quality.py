@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from twinlens.record.executor.facts import FidelityRow
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.protocol import Tolerance
-from twinlens.stats.metrics.quality import Gate, fidelity, gate
+from twinlens.stats.metrics.quality import Gate, fidelity, fidelity_gate
 
 rows = st.builds(
     lambda tokens, agreed, kl, nll, reference: FidelityRow(tokens, min(tokens, agreed), kl, nll, reference),
@@ -32,7 +32,7 @@ def test_agreement_divergence_and_perplexity_by_hand() -> None:
 def test_images_have_no_perplexity_and_nothing_compared_is_nothing() -> None:
     assert set(fidelity([FidelityRow(1, 1, 0.0, 0.0, 0.0)] * 8)) == {"top1_agreement", "kl_nats"}
     assert fidelity([]) == {}
-    assert gate({}, Tolerance()) is None
+    assert fidelity_gate({}, Tolerance()) is None
 
 
 @given(st.lists(rows, min_size=1, max_size=12))
@@ -46,14 +46,14 @@ def test_shares_stay_shares_and_divergence_is_never_negative(seen: list[Fidelity
 
 def test_the_gate_names_every_limit_that_is_broken() -> None:
     perfect = [FidelityRow(10, 10, 0.0, 9.0, 9.0)] * 8
-    assert gate(fidelity(perfect), Tolerance()) == Gate(True, (), Tolerance().model_dump())
-    poor = gate(fidelity([FidelityRow(10, 9, 1.0, 12.0, 9.0)] * 8), Tolerance())
+    assert fidelity_gate(fidelity(perfect), Tolerance()) == Gate(True, (), Tolerance().model_dump())
+    poor = fidelity_gate(fidelity([FidelityRow(10, 9, 1.0, 12.0, 9.0)] * 8), Tolerance())
     assert poor is not None
     assert poor.go is False
     assert Gate.from_json(json.loads(json.dumps(poor.to_json()))) == poor
     said = [clause_of(one) for one in poor.broken]
     assert said[:2] == ["top-1 agreement 0.900 is below 0.95", "KL per token 0.100 is above 0.05"]
     assert [one.subject for one in poor.broken] == ["top1_agreement", "kl_nats", "perplexity_change"]
-    better = gate(fidelity([FidelityRow(10, 10, 0.0, 3.0, 9.0)] * 8), Tolerance())
+    better = fidelity_gate(fidelity([FidelityRow(10, 10, 0.0, 3.0, 9.0)] * 8), Tolerance())
     assert better is not None
     assert better.go is True, "to be less perplexed than fp32 is no fault"

@@ -17,7 +17,7 @@ from twinlens.record.request import Requests
 from twinlens.spec.slo import Slo
 from twinlens.stats.estimator.censored import censored_quantile
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.stats.serving.goodput import fluidity_index, goodput, share, standing, within
+from twinlens.stats.serving.goodput import fluidity_index, goodput, share, slo_standing, within
 from twinlens.stats.serving.latency import chunking, gaps_s, latency
 from twinlens.stats.serving.overload import in_flight
 from twinlens.stats.serving.window import ServingLabel
@@ -208,9 +208,9 @@ def test_a_share_of_requests_that_are_all_alike_has_no_interval(hits: np.ndarray
 
 def test_a_run_without_a_miss_passes_where_its_requests_are_enough() -> None:
     slo = Slo(ttft_s=0.1)
-    assert standing({"ttft_s_within": share(np.ones(368, bool), "x")}, slo) == "pass"
-    assert standing({"ttft_s_within": share(np.ones(367, bool), "x")}, slo) == "inconclusive"
-    assert standing({"ttft_s_within": share(np.zeros(9, bool), "x")}, slo) == "fail"
+    assert slo_standing({"ttft_s_within": share(np.ones(368, bool), "x")}, slo) == "pass"
+    assert slo_standing({"ttft_s_within": share(np.ones(367, bool), "x")}, slo) == "inconclusive"
+    assert slo_standing({"ttft_s_within": share(np.zeros(9, bool), "x")}, slo) == "fail"
 
 
 def test_misses_that_come_together_are_worth_fewer_requests() -> None:
@@ -228,12 +228,12 @@ def test_a_run_meets_its_slo_only_beyond_doubt() -> None:
         return {"ttft_s_within": Estimate(low, "1", "m", "measured", low, high, 0.95)}
 
     slo = Slo(ttft_s=0.1)
-    assert standing(of(0.991, 1.0), slo) == "pass"
-    assert standing(of(0.97, 0.989), slo) == "fail"
-    assert standing(of(0.98, 0.999), slo) == "inconclusive"
-    assert standing({}, slo) == "inconclusive"
+    assert slo_standing(of(0.991, 1.0), slo) == "pass"
+    assert slo_standing(of(0.97, 0.989), slo) == "fail"
+    assert slo_standing(of(0.98, 0.999), slo) == "inconclusive"
+    assert slo_standing({}, slo) == "inconclusive"
     both = of(0.991, 1.0) | {"tpot_s_within": Estimate(0.5, "1", "m", "measured", 0.4, 0.6, 0.95)}
-    assert standing(both, Slo(ttft_s=0.1, tpot_s=0.1)) == "fail"
+    assert slo_standing(both, Slo(ttft_s=0.1, tpot_s=0.1)) == "fail"
 
 
 def test_in_flight_is_littles_law() -> None:
@@ -334,7 +334,7 @@ def test_a_queue_exactly_at_its_limit_passes_in_at_most_one_run_in_forty() -> No
 
 
 def passes(found: Estimate, quantile: float) -> bool:
-    return standing({"e2e_latency_s_within": found}, Slo(e2e_latency_s=1, quantile=quantile)) == "pass"
+    return slo_standing({"e2e_latency_s_within": found}, Slo(e2e_latency_s=1, quantile=quantile)) == "pass"
 
 
 def test_a_quiet_server_still_passes() -> None:

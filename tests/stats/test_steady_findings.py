@@ -12,7 +12,7 @@ from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA, Sample
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.stats.estimator.interval import t_quantile
 from twinlens.stats.estimator.rate import mean_error, rate_interval
-from twinlens.stats.finding.steadiness import change_unseen, disturbed, machine, spread
+from twinlens.stats.finding.steadiness import change_unseen, disturbed, machine, row_spread
 from twinlens.stats.steady.disturbed import Disturbance, Disturbed
 from twinlens.stats.steady.segment import segment
 from twinlens.stats.summary.group import Verdict
@@ -56,9 +56,9 @@ def test_a_change_that_might_have_gone_by_is_a_warning() -> None:
 
 
 def test_scatter_is_noted_above_three_percent() -> None:
-    assert [one.code for one in spread(replace(FLAT, cv=0.04))] == ["rows-scatter"]
-    assert not list(spread(replace(FLAT, cv=0.02)))
-    assert not list(spread(FLAT))
+    assert [one.code for one in row_spread(replace(FLAT, cv=0.04))] == ["rows-scatter"]
+    assert not list(row_spread(replace(FLAT, cv=0.02)))
+    assert not list(row_spread(FLAT))
 
 
 def test_a_clock_that_moves_and_a_board_that_still_warms_are_warnings() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from twinlens.api.progress import Progress, watching
 from twinlens.measurement.event import Watch
-from twinlens.measurement.preflight.check import Check, checked
+from twinlens.measurement.preflight.check import Check, checked_study
 from twinlens.measurement.search import measure_search, unfinished_search
 from twinlens.measurement.study import Outcome, measure_study, unfinished_study
 from twinlens.measurement.study_folder import is_held
@@ -24,7 +24,7 @@ def check(study: Study, *, refuse: bool = True) -> Check:
     Raises BadInput for what `measure` would refuse; `refuse` False leaves it in the answer's `refusal`, beside what
     theory says. Raises BadInput for a model that is not there in either case.
     """
-    result = checked(study)
+    result = checked_study(study)
     if refuse and result.refusal is not None:
         raise result.refusal
     return result

@@ -11,7 +11,7 @@ import typer
 
 from twinlens.cli.help import Verbs
 from twinlens.cli.plain_letters import REPLACE
-from twinlens.system.interrupts import heard
+from twinlens.system.interrupts import raising_interrupts
 from twinlens.system.numpy_threads import load_numpy
 from twinlens.version import __version__
 
@@ -49,10 +49,10 @@ Fresh = Annotated[bool, typer.Option("--fresh", help="Start over instead of resu
 On = Annotated[
     str | None, typer.Option("--on", metavar="ray://HOST:PORT", help="Generate the load on the nodes of a Ray cluster.")
 ]
-Gate = Annotated[
+GateFlag = Annotated[
     bool, typer.Option("--gate", help="Exit 1 if a run is not ranked, misses its target or SLO, or is a no-go.")
 ]
-Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders, study folders, or folders of them.")]
+RunPaths = Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders, study folders, or folders of them.")]
 
 
 def _version(asked: bool) -> None:
@@ -118,7 +118,7 @@ def measure(
     json: Json = False,
     quiet: Quiet = False,
     fresh: Fresh = False,
-    gate: Gate = False,
+    gate: GateFlag = False,
     on: On = None,
 ) -> None:
     """Measure a spec, an example, or a server that is up (--url). An interrupted study is resumed."""
@@ -153,7 +153,7 @@ def new(
 
 @app.command()
 def show(
-    runs: Runs,
+    runs: RunPaths,
     json: Json = False,
     tool: Annotated[str | None, typer.Option("--as", metavar="TOOL", help="In the figures of another tool.")] = None,
     whole: Annotated[bool, typer.Option("--all", help="Every metric, and how each was computed.")] = False,
@@ -172,7 +172,7 @@ def show(
 
 @app.command()
 def report(
-    runs: Runs,
+    runs: RunPaths,
     file: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.html")] = Path("report.html"),
 ) -> None:
     """Write one self-contained HTML file."""
@@ -207,7 +207,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
             stream.reconfigure(errors=REPLACE)
-    with heard():  # a verb says a sentence; until it is imported, the exit code must do
+    with raising_interrupts():  # a verb says a sentence; until it is imported, the exit code must do
         app()
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from twinlens.errors import TwinlensError
 from twinlens.reporting.display import clean
-from twinlens.system.interrupts import heard
+from twinlens.system.interrupts import raising_interrupts
 
 
 def out(width: int | None = None) -> Console:
@@ -69,7 +69,7 @@ def print_json(data: Any) -> None:
 def sentences() -> Iterator[None]:
     """Turn errors into one sentence on stderr and the exit code of their kind; no traceback for bad input."""
     try:
-        with heard():
+        with raising_interrupts():
             yield
     except TwinlensError as error:
         _complain(str(error), f"twinlens explain {error.code}")

@@ -15,7 +15,7 @@ from twinlens.clock import Clock, MonotonicClock, VirtualClock
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.capabilities import ALL_ARRIVALS, ALL_FAMILIES, Capabilities, Executor, Option
 from twinlens.executors.options import refuse_unknown_options
-from twinlens.executors.protocol import Rows, Say
+from twinlens.executors.protocol import Say, TakesRow
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, declared, observed
@@ -136,7 +136,7 @@ class FakeServer:
         self._laws = _Laws(spec)
         return self._laws.facts(spec)
 
-    def play(self, schedule: Schedule, rows: Rows) -> None:
+    def play(self, schedule: Schedule, rows: TakesRow) -> None:
         laws = self._laws
         while True:
             upcoming = schedule.due(laws.now_ns())

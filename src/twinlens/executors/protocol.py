@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from twinlens.executors.openai.request_writer import EndpointConfig
     from twinlens.record.running import Running
 
-Rows = Callable[[Request], None]
+TakesRow = Callable[[Request], None]
 """Takes each request as it ends."""
 OnResponse = Callable[[ScheduledRequest, Request, Response], None]
 """Takes each request as it ends, with what was asked and what the answer said."""
@@ -57,7 +57,7 @@ class Server(Protocol):
         """Build everything and report what really runs. Raises BadInput for what cannot be run here."""
         ...
 
-    def play(self, schedule: Schedule, rows: Rows) -> None:
+    def play(self, schedule: Schedule, rows: TakesRow) -> None:
         """Start what is due until the schedule is over, reporting each request as it ends; may be called again, and
         times go on counting from the first call."""
         ...
@@ -124,7 +124,7 @@ class AuditableClient(Protocol):
         """Meanwhile ask with other words, or for answers that are not streamed."""
         ...
 
-    def play(self, schedule: Schedule, rows: Rows) -> None:
+    def play(self, schedule: Schedule, rows: TakesRow) -> None:
         """As a server's."""
         ...
 

@@ -12,7 +12,7 @@ from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 _SETTINGS = ("device", "threads")
 
 
-def refuse_beyond(spec: RunSpec) -> None:
+def refuse_unsupported(spec: RunSpec) -> None:
     """Raises BadInput: TL207 for an option, TL218 for a setting, TL203 for a precision, TL202 for a model or arrivals
     that this executor does not have."""
     kind = spec.executor.kind

@@ -11,7 +11,7 @@ from dataclasses import replace
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import ALL_ARRIVALS, ALL_FAMILIES, Capabilities, Executor, Option
 from twinlens.executors.options import refuse_unknown_options
-from twinlens.executors.protocol import Rows, Say
+from twinlens.executors.protocol import Say, TakesRow
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord
 from twinlens.record.finding import Finding
@@ -46,7 +46,7 @@ class ReplayServer:
         self._rows = iter(run.table.to_pylist())
         return _facts(run)
 
-    def play(self, schedule: Schedule, rows: Rows) -> None:
+    def play(self, schedule: Schedule, rows: TakesRow) -> None:
         for row in self._rows:
             row |= {"chunk_ns": tuple(row["chunk_ns"]), "chunk_tokens": tuple(row["chunk_tokens"])}
             rows(Request(**row))

@@ -43,17 +43,19 @@ def pairs(log: str, marker: str) -> dict[str, str]:
     return values
 
 
-def said(values: Mapping[str, Any], names: Mapping[str, Iterable[str]], source: str) -> dict[str, Fact]:
+def first_known(values: Mapping[str, Any], names: Mapping[str, Iterable[str]], source: str) -> dict[str, Fact]:
     """Facts by field, from the first of the runtime's names that has a value. A server's word is declared, not seen."""
     facts: dict[str, Fact] = {}
     for field, candidates in names.items():
-        value = next((plain(values[key]) for key in candidates if plain(values.get(key)) is not None), None)
+        value = next(
+            (plain_setting(values[key]) for key in candidates if plain_setting(values.get(key)) is not None), None
+        )
         if value is not None:
             facts[field] = declared(value, source)
     return facts
 
 
-def plain(value: Any) -> Any:
+def plain_setting(value: Any) -> Any:
     """Text as the number, switch or nothing that it spells."""
     if not isinstance(value, str):
         return value

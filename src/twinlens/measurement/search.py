@@ -30,7 +30,7 @@ from twinlens.stats.search.next_rate import Done
 from twinlens.stats.search.trial import answer, judged, next_value, so_far
 
 Now = Callable[[], float]
-Tell = Callable[[int, RunSpec, Done], SayProgress]
+TellsTrial = Callable[[int, RunSpec, Done], SayProgress]
 """Who tells of a trial: its number from 1, its run, and what the search knows so far."""
 
 
@@ -128,7 +128,9 @@ class _Asked:
 class _Way:
     """One search on its way: what was tried so far, and what its runs took."""
 
-    def __init__(self, asked: _Asked, where: dict[str, Any], tell: Tell, keep: Callable[[SearchResult], None]) -> None:
+    def __init__(
+        self, asked: _Asked, where: dict[str, Any], tell: TellsTrial, keep: Callable[[SearchResult], None]
+    ) -> None:
         self._asked, self._search, self._where = asked, asked.search, where
         self._tell, self._keep = tell, keep
         self._tried: list[Tried] = []
@@ -184,7 +186,7 @@ class _Way:
         return SearchResult(self._where, tuple(self._tried), done.low, done.high, done.outcome, reason)
 
 
-def _telling(watch: Watch, search: Search, place: int, ways: int) -> Tell:
+def _telling(watch: Watch, search: Search, place: int, ways: int) -> TellsTrial:
     """Tells of the trials of one search, the `place`th (from 0) of `ways`."""
 
     def of_trial(trial: int, spec: RunSpec, done: Done) -> SayProgress:

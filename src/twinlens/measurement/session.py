@@ -21,7 +21,7 @@ from twinlens.executors.protocol import (
 from twinlens.executors.registry import capabilities, server, trainer
 from twinlens.measurement.drive.load import player
 from twinlens.measurement.drive.lockstep import serve
-from twinlens.measurement.drive.training import Progress, train
+from twinlens.measurement.drive.training import TellProgress, train
 from twinlens.measurement.facts.origin import marked
 from twinlens.measurement.facts.predicted_work import coverage_of, datasheet_of, theory_of, within_datasheet
 from twinlens.measurement.facts.provenance import provenance
@@ -39,7 +39,7 @@ from twinlens.measurement.server.scrape import scraping
 from twinlens.measurement.server.shared import joined, stack_of
 from twinlens.measurement.turns.closed_loop_slices import load_in_turns
 from twinlens.measurement.turns.lockstep_slices import batches, steps, take_in_turns
-from twinlens.measurement.turns.worker_turn import Turns
+from twinlens.measurement.turns.worker_turn import TurnQueue
 from twinlens.record.arrow import RowWriter
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord
@@ -57,7 +57,7 @@ SayProgress = Callable[[str, float, int], None]
 
 
 def run_here(
-    folder: Path, spec: RunSpec, say: SayProgress, server: Running | None = None, turns: Turns | None = None
+    folder: Path, spec: RunSpec, say: SayProgress, server: Running | None = None, turns: TurnQueue | None = None
 ) -> None:
     """Measure one run into `folder` (made by `create_run`), on `server` where it shares a launched one, and in
     `turns` where it takes turns with other runs.
@@ -97,7 +97,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     return named or "can't allocate memory" in str(error) or "CUBLAS_STATUS_ALLOC_FAILED" in str(error)
 
 
-def _measure(folder: Path, spec: RunSpec, say: SayProgress, handed: Running | None, turns: Turns | None) -> int:
+def _measure(folder: Path, spec: RunSpec, say: SayProgress, handed: Running | None, turns: TurnQueue | None) -> int:
     refuse_what_cannot_run(spec)
     update_run(folder, place=capabilities(spec.executor.kind).runs)
     opened: Trainer | Server = trainer(spec.executor.kind) if spec.lens == "training" else server(spec.executor.kind)
@@ -111,7 +111,7 @@ def _measure_with(
     spec: RunSpec,
     say: SayProgress,
     running: Running | None,
-    turns: Turns | None,
+    turns: TurnQueue | None,
 ) -> int:
     rows: RowWriter | None = None
     try:
@@ -148,7 +148,7 @@ def _take(
     say: SayProgress,
     facts: Facts,
     running: Running | None,
-    turns: Turns | None,
+    turns: TurnQueue | None,
 ) -> None:
     told_s = 0.0
 
@@ -182,10 +182,10 @@ def _take_load(
     spec: RunSpec,
     rows: RowWriter,
     say: SayProgress,
-    progress: Progress,
+    progress: TellProgress,
     sampling: contextlib.AbstractContextManager[Sampler | None],
     running: Running | None,
-    turns: Turns | None,
+    turns: TurnQueue | None,
 ) -> None:
     client = network_client_of(server)
 

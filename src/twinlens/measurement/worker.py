@@ -47,10 +47,10 @@ def _work(folder: Path, in_turns: bool) -> int:
         run = read_run(folder)
         from twinlens.executors.registry import preload
         from twinlens.measurement.session import run_here
-        from twinlens.measurement.turns.worker_turn import Turns
+        from twinlens.measurement.turns.worker_turn import TurnQueue
 
         server = run.sections.server
-        turns = Turns(sys.stdin, tell) if in_turns else None
+        turns = TurnQueue(sys.stdin, tell) if in_turns else None
         if turns is not None:
             preload(run.spec)
             turns.wait_to_open()

@@ -14,15 +14,15 @@ from typing import Literal, get_args
 
 from twinlens.errors import BadInput, nearest
 
-Kind = Literal["metrics", "labels", "findings", "errors", "terms"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+PageKind = Literal["metrics", "labels", "findings", "errors", "terms"]
+KINDS: tuple[PageKind, ...] = get_args(PageKind)
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """One page. `name` is the file's stem, `also` the other words it answers to, `text` Markdown from the title on."""
 
-    kind: Kind
+    kind: PageKind
     name: str
     title: str
     text: str
@@ -51,7 +51,7 @@ def refusal(word: str, more: Iterable[str] = ()) -> BadInput:
     return BadInput(f"there is no page for {word.strip()[:60]!r}; {hint}", code="TL212")
 
 
-def names(kind: Kind) -> tuple[str, ...]:
+def names(kind: PageKind) -> tuple[str, ...]:
     """The names of the pages of one kind, sorted."""
     return tuple(page.name for page in _pages() if page.kind == kind)
 
@@ -103,7 +103,7 @@ def _pages() -> tuple[Page, ...]:
     )
 
 
-def _read(kind: Kind, name: str, source: str) -> Page:
+def _read(kind: PageKind, name: str, source: str) -> Page:
     """A page from its source. Raises ValueError for one without a title: pages ship with the program."""
     front, text = "", source
     if source.startswith("---\n"):

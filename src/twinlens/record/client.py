@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from twinlens.record.finding import Finding
-from twinlens.record.trust.typed_value import checked
+from twinlens.record.trust.typed_value import typed
 
 _PER_OCTAVE = 8
 _BUCKETS = 64 * _PER_OCTAVE
@@ -126,7 +126,7 @@ class ClientSection:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """As `client` in run.json; of older versions too, which wrote losses as sentences. Raises ValueError."""
-        return checked(cls, {**data, "lost": tuple(map(Finding.from_json, data.get("lost", ())))})
+        return typed(cls, {**data, "lost": tuple(map(Finding.from_json, data.get("lost", ())))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,4 +149,4 @@ class Calibration:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of `to_json`. Raises ValueError for anything else."""
-        return checked(cls, data)
+        return typed(cls, data)

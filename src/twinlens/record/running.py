@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from twinlens.record.executor.facts import Facts
-from twinlens.record.trust.typed_value import checked
+from twinlens.record.trust.typed_value import typed
 from twinlens.system.home_folder import as_tilde, from_tilde
 
 
@@ -47,4 +47,4 @@ class Running:
         """The inverse of `to_json`, of earlier versions too, which knew no `cpus`. Raises ValueError or KeyError."""
         known = from_tilde(dict(data))
         facts = known.pop("facts", None)
-        return checked(cls, known | {"facts": Facts.from_json(facts) if facts else None})
+        return typed(cls, known | {"facts": Facts.from_json(facts) if facts else None})

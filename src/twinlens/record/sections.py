@@ -11,7 +11,7 @@ from twinlens.record.compliance import ComplianceTest
 from twinlens.record.running import Running
 from twinlens.record.sample.server import ServerReading
 from twinlens.record.slice import Pairing
-from twinlens.record.trust.typed_value import checked
+from twinlens.record.trust.typed_value import typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Sections:
         """From a whole run.json, of older versions too. Raises ValueError, KeyError or TypeError for a broken one."""
         known = {name: data[name] for name in _PLAIN if data.get(name) is not None}
         kinds = {name: read(data[name]) for name, read in _KINDS.items() if data.get(name) is not None}
-        return checked(cls, known | kinds)
+        return typed(cls, known | kinds)
 
 
 def _guards(entries: Iterable[Mapping[str, Any]]) -> tuple[ComplianceTest, ...]:

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from twinlens.record.trust.typed_value import checked
+from twinlens.record.trust.typed_value import typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Pairing:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """The inverse of `to_json`. Raises ValueError for anything else."""
-        return checked(cls, data)
+        return typed(cls, data)
 
 
 def slices_of(table: pa.Table) -> np.ndarray:

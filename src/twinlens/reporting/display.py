@@ -145,12 +145,12 @@ def level(estimate: Estimate) -> str:
     return f"{estimate.level:.0%}" if estimate.level is not None else "range"
 
 
-def times(ratio: Estimate) -> str:
+def factor(ratio: Estimate) -> str:
     """A ratio as "2.87×"."""
     return ABSENT if ratio.value is None else f"{_factor(ratio.value)}×"
 
 
-def times_bounds(ratio: Estimate) -> str:
+def factor_bounds(ratio: Estimate) -> str:
     """A ratio's interval as "2.74–3.06×"; "" where there is none."""
     if ratio.low is None or ratio.high is None:
         return ""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from twinlens.reporting.display import clean
-from twinlens.reporting.wording.finding import standing
+from twinlens.reporting.wording.finding import label_words
 from twinlens.stats.summary.group import Group, Summary
 from twinlens.units import show
 
@@ -70,4 +70,4 @@ def fault_of(group: Group) -> str:
     if group.ranked:
         return ""
     states = [run.state for run in group.runs if run.state != "finished"]
-    return clean(states[0] if states else standing(group.label), 40)
+    return clean(states[0] if states else label_words(group.label), 40)

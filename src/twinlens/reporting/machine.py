@@ -8,7 +8,7 @@ from twinlens.reporting.display import clean
 from twinlens.stats.summary.group import Group
 
 
-def where(group: Group) -> str:
+def machine_words(group: Group) -> str:
     """Where it ran, as the end of a title, if there are several machines or if a server was up already; else ""."""
     machine = group.machine
     if machine is None or not (group.tag or machine.is_attached):

@@ -9,14 +9,14 @@ from rich.text import Text
 
 from twinlens.record.run import Run
 from twinlens.reporting import display
-from twinlens.reporting.paired import said as ratio_words
+from twinlens.reporting.paired import ratio_words
 from twinlens.reporting.screen.figures import figures_of
 from twinlens.reporting.screen.one_run import verdict_line
 from twinlens.reporting.screen.point_table import parts_of, whole_table
 from twinlens.reporting.screen.subject import subject
-from twinlens.reporting.screen.workload import asked
+from twinlens.reporting.screen.workload import workload_words
 from twinlens.reporting.text.first_lines import finding_lines, said_of, verdict_words
-from twinlens.reporting.text.fitted import Rows
+from twinlens.reporting.text.fitted import FittedTable
 from twinlens.reporting.text.footnote import Footnotes
 from twinlens.reporting.text.paired_table import paired_of
 from twinlens.reporting.view import Material, each_once, why_not_ranked
@@ -80,7 +80,9 @@ def _not_ranked(groups: Sequence[Group]) -> list[str]:
 
 
 def _facts(runs: Sequence[Run], summaries: Sequence[Summary]) -> str:
-    lines = [f"{subject(run, summary)}; {asked(run, summary)}" for run, summary in zip(runs, summaries, strict=True)]
+    lines = [
+        f"{subject(run, summary)}; {workload_words(run, summary)}" for run, summary in zip(runs, summaries, strict=True)
+    ]
     return _items([*dict.fromkeys(lines), f"Twinlens {__version__}"])
 
 
@@ -88,7 +90,7 @@ def _numbered(notes: Footnotes) -> list[str]:
     return [f"[{place}] {sentence}" for place, sentence in enumerate(notes.sentences(), start=1)]
 
 
-def _table(rows: Rows) -> str:
+def _table(rows: FittedTable) -> str:
     """A table with a head; one without heads has empty ones, as Markdown knows no other."""
     heads = [head.replace("\n", " ") for head in rows.heads]
     sides = [("---:" if side == "right" else "---") for side in rows.sides]

@@ -9,7 +9,7 @@ from markupsafe import escape
 from twinlens.errors import BadInput
 from twinlens.reporting import display
 from twinlens.reporting.view import headline
-from twinlens.reporting.wording.finding import clause_of, sentence_of, standing
+from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Summary
 
@@ -45,7 +45,7 @@ def _line(summary: Summary) -> str:
         summary.point.get("precision", "?"),
         summary.repeat + 1,
         summary.state,
-        f"{standing(summary.label)}{ranked}",
+        f"{label_words(summary.label)}{ranked}",
         display.value(pair[1]) if pair else display.ABSENT,
     )
     style = _CELL.format("left")
@@ -59,7 +59,7 @@ def summary_html(summary: Summary) -> str:
     rows = "".join(_row(id, summary) for id in ids)
     verdict = summary.verdict
     ranked = "ranked" if summary.ranked else "not ranked"
-    label = f"{standing(verdict.label)} ({clause_of(verdict.reason)})"
+    label = f"{label_words(verdict.label)} ({clause_of(verdict.reason)})"
     told = "".join(
         f"<br><span>{escape(sentence_of(finding))}</span>"
         for finding in summary.findings

@@ -64,18 +64,18 @@ def paired_json(ratios: Sequence[Paired]) -> list[dict[str, Any]]:
     ]
 
 
-def said(pair: Paired) -> str:
+def ratio_words(pair: Paired) -> str:
     """ "1.83× (1.79–1.87×)", or that no difference can be told."""
-    ratio, interval = pair.found.ratio, display.times_bounds(pair.found.ratio)
+    ratio, interval = pair.found.ratio, display.factor_bounds(pair.found.ratio)
     if ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high:
-        return f"{display.times(ratio)} ({interval}: no difference can be told)"
-    return f"{display.times(ratio)} ({interval or 'no interval'})"
+        return f"{display.factor(ratio)} ({interval}: no difference can be told)"
+    return f"{display.factor(ratio)} ({interval or 'no interval'})"
 
 
 def paired_words(pair: Paired) -> str:
     """ "bf16 sustains 1.83× (1.79–1.87×) the tokens/s of fp32", and whether it is the ratio or the rates that rank."""
     label = METRICS[pair.found.metric].label if pair.found.metric in METRICS else "rate"
-    return f"{pair.found.above} sustains {said(pair)} the {label} of {pair.found.below}"
+    return f"{pair.found.above} sustains {ratio_words(pair)} the {label} of {pair.found.below}"
 
 
 def standing_words(ratios: Sequence[Paired]) -> str:

@@ -12,7 +12,7 @@ from twinlens.record.run import Run
 from twinlens.record.search import SearchRecord
 from twinlens.reporting.display import clean
 from twinlens.reporting.load_kind import POLICY_KEYS, SERVED, LoadKind, kind_of, load_of, place_of, policy_of
-from twinlens.reporting.wording.finding import clause_of, sentence_of, short, standing
+from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of, short
 from twinlens.spec.precision import PRECISIONS, Lens
 from twinlens.stats.metrics.definition import HEADLINE
 from twinlens.stats.summary.group import Group, Summary, group, once
@@ -225,7 +225,7 @@ def why_not_ranked(member: Group) -> str | None:
         if run.state != "finished":
             reasons.setdefault(f"unfinished ({clean(run.state)})", {}).setdefault(run.run, "")
         elif not run.verdict.ranked:
-            reasons.setdefault(standing(run.verdict.label), {}).setdefault(run.run, clause_of(run.verdict.reason))
+            reasons.setdefault(label_words(run.verdict.label), {}).setdefault(run.run, clause_of(run.verdict.reason))
         for finding in run.disqualified:
             if not (finding.code == "client-limit" and run.verdict.label == "invalid"):  # the verdict has said so
                 reasons.setdefault(short(finding.code), {}).setdefault(run.run, clause_of(finding))

@@ -31,7 +31,7 @@ class Load:
     unusable: int = 0
 
 
-def load_of(spec: RunSpec, duration_s: float | None = None, *, salt: int = 0) -> Load:
+def planned_load(spec: RunSpec, duration_s: float | None = None, *, salt: int = 0) -> Load:
     """The schedule of a run that is not in lockstep, over `duration_s` (None: the protocol's).
 
     Lengths and arrivals follow `spec.seed` alone, so all points of a repeat meet the same traffic; prompts are new for

@@ -219,7 +219,7 @@ class Study(Spec):
         data = self.to_dict()
         del data["sweep"], data["search"]
         for path, value in point.items():
-            place(data, path if "." in path else f"point.{path}", value)
+            put_at(data, path if "." in path else f"point.{path}", value)
         return RunSpec.model_validate_json(json.dumps(data | {"repeat": repeat}))
 
 
@@ -239,7 +239,7 @@ def refuse_too_large(study: Study) -> None:
         )
 
 
-def place(data: dict[str, Any], path: str, value: Any) -> None:
+def put_at(data: dict[str, Any], path: str, value: Any) -> None:
     """Set a dotted path in nested mappings, making the ones between. Raises TypeError through a non-mapping."""
     *parents, last = path.split(".")
     for parent in parents:

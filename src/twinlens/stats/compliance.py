@@ -33,14 +33,14 @@ _LEVEL = 0.99
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class AnswerTimes:
     """Answers asked one at a time: seconds of decoding per token, and from sending to the end. Shape: (answers,)."""
 
     decode_s: Sequence[float]
     whole_s: Sequence[float]
 
 
-def caching(identical: Timed, distinct: Timed) -> ComplianceTest:
+def caching(identical: AnswerTimes, distinct: AnswerTimes) -> ComplianceTest:
     """TEST04: whether the same request again and again is answered faster than others of the same lengths.
 
     Decided by decoding: a prefix cache rightly makes the time to the first token short, and nothing after it.

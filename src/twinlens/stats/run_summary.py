@@ -17,7 +17,7 @@ from twinlens.stats.finding.checks import Seen, findings
 from twinlens.stats.metrics.energy import EnergyScope, energy
 from twinlens.stats.metrics.inference import inference_metrics, inference_steadiness
 from twinlens.stats.metrics.memory import peak_memory
-from twinlens.stats.metrics.quality import Gate, gate
+from twinlens.stats.metrics.quality import Gate, fidelity_gate
 from twinlens.stats.metrics.training import training_metrics, training_steadiness
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
 from twinlens.stats.steady.segment import Steadiness, SteadyRule
@@ -52,7 +52,7 @@ def summarise(run: Run) -> Summary:
     metrics |= energy(
         energy_rows, verdict.begin_s, verdict.end_s, units_of_work, why_no_energy, scope, _evaluations(run)
     )
-    compared = gate(metrics, run.spec.protocol.tolerance) if run.lens == "inference" else None
+    compared = fidelity_gate(metrics, run.spec.protocol.tolerance) if run.lens == "inference" else None
     return Summary(
         run=run.id,
         lens=run.lens,

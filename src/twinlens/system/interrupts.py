@@ -37,7 +37,7 @@ def interrupt_once() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def heard() -> Iterator[None]:
+def raising_interrupts() -> Iterator[None]:
     """Meanwhile a request to stop, or the end of the terminal, is what Ctrl-C is."""
 
     def interrupt(*_: object) -> None:

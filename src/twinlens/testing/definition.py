@@ -8,7 +8,7 @@ import pytest
 
 from twinlens.errors import BadInput
 from twinlens.executors.protocol import Server, Trainer
-from twinlens.executors.refuse import refuse_beyond
+from twinlens.executors.refuse import refuse_unsupported
 from twinlens.executors.registry import server, trainer
 from twinlens.spec.precision import PRECISIONS, Lens
 from twinlens.testing.case import Case
@@ -46,5 +46,5 @@ class Definition:
 
     def test_an_unknown_option_is_refused_by_its_name(self, lens: Lens) -> None:
         with pytest.raises(BadInput, match="no-such-option") as refused:
-            refuse_beyond(self.case.spec(lens, self.case.models()[0], {"no-such-option": 1}))
+            refuse_unsupported(self.case.spec(lens, self.case.models()[0], {"no-such-option": 1}))
         assert "\n" not in str(refused.value)

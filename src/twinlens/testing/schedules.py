@@ -30,7 +30,7 @@ class Watched:
         self._schedule.done(request)
 
 
-class Timed:
+class TimedRequests:
     """Requests due at given times, one after another: nothing is due in between, and yet it is not over."""
 
     def __init__(self, due_ns: Sequence[int], input_tokens: int, output_tokens: int) -> None:
@@ -53,7 +53,7 @@ class Timed:
         self._running = False
 
 
-class Turns:
+class SessionOfTurns:
     """One session of so many turns, let go by an admission policy: the schedule finds its own again by the row.
 
     A row that does not carry its session and turn ends it with a KeyError, as a real conversation would.

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from twinlens.executors.protocol import Server
-from twinlens.executors.refuse import refuse_beyond
+from twinlens.executors.refuse import refuse_unsupported
 from twinlens.executors.registry import server
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request
@@ -19,7 +19,7 @@ from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.testing.case import Case
 from twinlens.testing.definition import quiet
 from twinlens.testing.facts import assert_says_who_it_is
-from twinlens.testing.schedules import Timed, Turns, Watched
+from twinlens.testing.schedules import SessionOfTurns, TimedRequests, Watched
 
 BATCH = 3
 _TURNS = 3
@@ -28,7 +28,7 @@ _DUE_NS = (0, 30_000_000, 60_000_000)
 
 
 @dataclass(frozen=True)
-class Served:
+class PlayedServer:
     """A server that has played two schedules, the second after the first was over, and is still up."""
 
     spec: RunSpec
@@ -62,9 +62,9 @@ class Serving:
 
     @pytest.fixture(scope="class")
     @classmethod
-    def served(cls, serving_model: str) -> Iterator[Served]:
+    def served(cls, serving_model: str) -> Iterator[PlayedServer]:
         spec = cls.case.spec("inference", serving_model)
-        refuse_beyond(spec)
+        refuse_unsupported(spec)
         opened = server(cls.case.kind)
         try:
             facts = opened.open(spec, quiet)
@@ -72,21 +72,21 @@ class Serving:
             rows: tuple[list[Request], list[Request]] = ([], [])
             for schedule, taken in zip(schedules, rows, strict=True):
                 opened.play(schedule, taken.append)
-            yield Served(spec, facts, schedules, rows, opened)
+            yield PlayedServer(spec, facts, schedules, rows, opened)
         finally:
             opened.close()
 
-    def test_a_server_says_who_it_is_and_its_facts_survive_json(self, served: Served) -> None:
+    def test_a_server_says_who_it_is_and_its_facts_survive_json(self, served: PlayedServer) -> None:
         assert_says_who_it_is(served.facts)
 
-    def test_chunks_hold_the_tokens_they_say(self, served: Served) -> None:
+    def test_chunks_hold_the_tokens_they_say(self, served: PlayedServer) -> None:
         assert served.all_rows
         for row in served.all_rows:
             assert row.outcome == "ok"
             assert len(row.chunk_ns) == len(row.chunk_tokens) >= 1
             assert sum(row.chunk_tokens) == row.output_tokens
 
-    def test_the_times_of_a_request_are_in_order_and_whole(self, served: Served) -> None:
+    def test_the_times_of_a_request_are_in_order_and_whole(self, served: PlayedServer) -> None:
         for row in served.all_rows:
             times = [row.intended_ns, row.sent_ns, *row.chunk_ns, row.end_ns]
             assert all(type(time) is int for time in times)
@@ -97,7 +97,7 @@ class Serving:
 class Answering(Serving):
     """And of one that answers what it is asked now: a recording cannot."""
 
-    def test_each_request_is_answered_once_and_in_full(self, served: Served) -> None:
+    def test_each_request_is_answered_once_and_in_full(self, served: PlayedServer) -> None:
         counts = self.case.can.prompts == "tokens"  # a server's tokenizer makes of words what it likes
         for schedule, rows in zip(served.schedules, served.rows, strict=True):
             assert len(schedule.asked) == 2 * BATCH
@@ -106,11 +106,11 @@ class Answering(Serving):
             asked = ((a.group, a.intended_ns, a.input_tokens * counts, a.output_tokens) for a in schedule.asked)
             assert given == sorted(asked)
 
-    def test_time_goes_on_when_a_server_plays_again(self, served: Served) -> None:
+    def test_time_goes_on_when_a_server_plays_again(self, served: PlayedServer) -> None:
         first, second = served.rows
         assert min(row.sent_ns for row in second) >= max(row.end_ns for row in first)
 
-    def test_a_row_says_how_long_its_answer_was_asked_to_be(self, served: Served) -> None:
+    def test_a_row_says_how_long_its_answer_was_asked_to_be(self, served: PlayedServer) -> None:
         asked = [scheduled.output_tokens for schedule in served.schedules for scheduled in schedule.asked]
         assert sorted(row.asked_tokens or 0 for row in served.all_rows) == sorted(asked)
 
@@ -118,18 +118,18 @@ class Answering(Serving):
 class UnderLoad(Answering):
     """And of one that answers more than batches in lockstep: requests at any time, and conversations."""
 
-    def test_a_row_carries_its_session_its_turn_and_when_it_was_let_go(self, served: Served) -> None:
-        schedule, rows = Watched(Turns(_TURNS, *_lengths(served.spec))), list[Request]()
+    def test_a_row_carries_its_session_its_turn_and_when_it_was_let_go(self, served: PlayedServer) -> None:
+        schedule, rows = Watched(SessionOfTurns(_TURNS, *_lengths(served.spec))), list[Request]()
         served.server.play(schedule, rows.append)
         asked = [(s.session, s.turn, s.intended_ns, s.released_ns) for s in schedule.asked]
         assert [(row.session, row.turn, row.intended_ns, row.released_ns) for row in rows] == asked
         assert len(rows) == _TURNS
 
-    def test_a_server_waits_for_what_is_due_later(self, served: Served) -> None:
+    def test_a_server_waits_for_what_is_due_later(self, served: PlayedServer) -> None:
         ended_ns = max(row.end_ns for row in served.all_rows)
         due_ns = [ended_ns + _LATER_NS + at_ns for at_ns in _DUE_NS]
         rows = list[Request]()
-        served.server.play(Timed(due_ns, *_lengths(served.spec)), rows.append)
+        served.server.play(TimedRequests(due_ns, *_lengths(served.spec)), rows.append)
         assert [row.intended_ns for row in rows] == due_ns
         assert all(row.sent_ns >= row.intended_ns for row in rows)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from twinlens.executors.refuse import refuse_beyond
+from twinlens.executors.refuse import refuse_unsupported
 from twinlens.executors.registry import trainer
 from twinlens.record.executor.facts import Facts
 from twinlens.record.step import Marks
@@ -44,7 +44,7 @@ class Training:
     @classmethod
     def trained(cls, training_model: str) -> Iterator[Trained]:
         spec = cls.case.spec("training", training_model)
-        refuse_beyond(spec)
+        refuse_unsupported(spec)
         opened = trainer(cls.case.kind)
         try:
             facts = opened.open(spec, quiet)

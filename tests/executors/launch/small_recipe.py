@@ -6,7 +6,7 @@ from pathlib import Path
 
 from twinlens.executors.launch.entry import launched
 from twinlens.executors.launch.recipe import Command, LaunchConfig, Recipe, ServerOutput, thread_environment
-from twinlens.executors.settings_text import formats, said
+from twinlens.executors.settings_text import first_known, formats
 from twinlens.record.executor.record import Fact
 
 SCRIPT = Path(__file__).with_name("small_server.py")
@@ -20,7 +20,7 @@ def _command(order: LaunchConfig) -> Command:
 def _facts(seen: ServerOutput) -> dict[str, Fact]:
     about = seen.pages.get("/about", {})
     names = {"serving.max_sequences": ("limit",), "software.runtime.version": ("version",)}
-    return said(about, names, "/about") | formats(about.get("dtype"), "auto", "/about")
+    return first_known(about, names, "/about") | formats(about.get("dtype"), "auto", "/about")
 
 
 RECIPE = Recipe(

@@ -20,7 +20,7 @@ from twinlens.executors.launch.recipe import Recipe, ServerOutput
 from twinlens.executors.launch.resolve import context_of, order_of
 from twinlens.executors.launch.runtime import llama_cpp, sglang, tensorrt_llm, transformers_serve, vllm
 from twinlens.executors.registry import server_words
-from twinlens.executors.settings_text import flat, labels, pairs, plain, tensor_format
+from twinlens.executors.settings_text import flat, labels, pairs, plain_setting, tensor_format
 from twinlens.record.executor.record import ExecutorRecord, declared
 from twinlens.spec.model.reference import any_model
 
@@ -291,7 +291,7 @@ def test_the_telling_line_is_the_last_thing_that_went_wrong(log: str, line: str)
 
 
 def test_words_of_servers_are_read_as_what_they_spell() -> None:
-    assert [plain(word) for word in ("True", "None", "12", "auto", 3, "")] == [True, None, 12, "auto", 3, None]
+    assert [plain_setting(word) for word in ("True", "None", "12", "auto", 3, "")] == [True, None, 12, "auto", 3, None]
     assert tensor_format("torch.float8_e4m3fn") == "fp8-e4m3"
     assert tensor_format("auto") is None
     assert flat({"a": {"x": 1, "y": 2}, "b": {"x": 3}, "y": 4}) == {"x": 1, "y": 2}

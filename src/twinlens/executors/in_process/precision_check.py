@@ -12,7 +12,7 @@ from twinlens.spec.precision import BITS
 _AGREES = 0.75  # of the elements or of the time: a model may keep a sensitive layer high, and the evidence says so
 
 
-def checked(
+def precision_checks(
     declared: Mapping[str, str],
     resident: Mapping[str, Mapping[str, int]],
     ran: Mapping[str, float],

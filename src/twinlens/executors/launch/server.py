@@ -26,7 +26,7 @@ from twinlens.executors.launch.recipe import Command, Recipe
 from twinlens.executors.launch.resolve import order_of
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.executors.openai.target import target_of
-from twinlens.executors.protocol import Rows, Say
+from twinlens.executors.protocol import Say, TakesRow
 from twinlens.record.executor.facts import Facts
 from twinlens.record.running import Running
 from twinlens.schedule.request import Schedule
@@ -114,7 +114,7 @@ class LaunchedServer:
         findings = (*server.facts.findings, *facts.findings)
         return replace(server.facts, executor=record, findings=findings)
 
-    def play(self, schedule: Schedule, rows: Rows) -> None:
+    def play(self, schedule: Schedule, rows: TakesRow) -> None:
         self._client.play(schedule, rows)
 
     @property

@@ -21,7 +21,7 @@ from twinlens.executors.openai.request_writer import RequestWriter, page_request
 from twinlens.executors.openai.row import in_one_piece, row_of
 from twinlens.executors.openai.target import Target
 from twinlens.executors.registry import server_words
-from twinlens.executors.settings_text import flat, plain
+from twinlens.executors.settings_text import flat, plain_setting
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, declared, observed, unknown
 from twinlens.record.finding import Finding
@@ -212,7 +212,7 @@ def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for words in server_words():
         for fact, names in words.settings.items():
-            known = next((value for name in names if (value := plain(values.get(name))) is not None), None)
+            known = next((value for name in names if (value := plain_setting(values.get(name))) is not None), None)
             settings[fact] = known if settings.get(fact) is None else settings[fact]
         for page in pages:
             config = page.get(words.under, page)  # unasked for JSON, vLLM gives one long text

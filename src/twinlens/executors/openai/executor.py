@@ -22,7 +22,7 @@ from twinlens.executors.openai.player import Player
 from twinlens.executors.openai.request_writer import EndpointConfig, RequestWriter
 from twinlens.executors.openai.target import Target, target_of
 from twinlens.executors.openai.undisturbed import undisturbed
-from twinlens.executors.protocol import OnResponse, Rows, Say
+from twinlens.executors.protocol import OnResponse, Say, TakesRow
 from twinlens.record.client import ClientRecord
 from twinlens.record.executor.facts import Facts
 from twinlens.schedule.content.prompt import Words, words_of
@@ -97,7 +97,7 @@ class OpenAIServer:
         self._loop = EventLoop(address, timeout_ns=round(target.timeout_s * 1e9), stamps=target.kernel_stamps)
         self._player = Player(self._loop, endpoint.requests)
 
-    def play(self, schedule: Schedule, rows: Rows) -> None:
+    def play(self, schedule: Schedule, rows: TakesRow) -> None:
         assert self._loop is not None
         with undisturbed():  # before time zero: it takes 10 ms, in which the first requests would be late
             if self._origin_ns is None:

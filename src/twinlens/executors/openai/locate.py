@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from twinlens.errors import BadInput
-from twinlens.executors.openai.page import Asker, Page
+from twinlens.executors.openai.page import Asker, HttpAnswer
 from twinlens.record.trust.foreign_text import in_one_line
 
 CODE = "TL223"
@@ -76,10 +76,10 @@ def _base(address: str) -> tuple[str, str]:
     return text, ""
 
 
-def _listed(base: str, asker: Asker) -> tuple[str, tuple[str, ...], list[Page]]:
+def _listed(base: str, asker: Asker) -> tuple[str, tuple[str, ...], list[HttpAnswer]]:
     """The url as far as /v1, the models that it lists, and the pages that were no list."""
     bases = [base] if _VERSION.search(urlsplit(base).path) else [f"{base}/v1", base]
-    seen: list[Page] = []
+    seen: list[HttpAnswer] = []
     for url in bases:
         page = asker.ask(f"{url}/models")
         names = _names(page.data) if page.status == 200 else None
@@ -97,7 +97,7 @@ def _names(content: Any) -> tuple[str, ...] | None:
     return tuple(str(entry["id"]) for entry in entries if isinstance(entry, dict) and entry.get("id"))
 
 
-def _only(url: str, names: tuple[str, ...], seen: list[Page]) -> str:
+def _only(url: str, names: tuple[str, ...], seen: list[HttpAnswer]) -> str:
     if len(names) == 1:
         return names[0]
     if names:
@@ -117,7 +117,7 @@ def _only(url: str, names: tuple[str, ...], seen: list[Page]) -> str:
 def _way(url: str, model: str, asker: Asker, chosen: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Endpoint and name of the limit that the server takes, by a request of one token: what differs from the usual."""
     wanted = str(chosen.get("endpoint") or options.get("endpoint") or "")
-    page = Page(0, "", "")
+    page = HttpAnswer(0, "", "")
     for endpoint in [wanted] if wanted in _PATHS else list(_PATHS):
         for limit in (str(options.get("limit_field") or "max_tokens"), "max_completion_tokens"):
             page = asker.ask(url + _PATHS[endpoint], _request(endpoint, limit, model), FIRST_ANSWER_S)
@@ -137,7 +137,7 @@ def _request(endpoint: str, limit: str, model: str) -> bytes:
     return json.dumps({"model": model, **asked, limit: 1, "stream": False}).encode()
 
 
-def _answers(page: Page) -> bool:
+def _answers(page: HttpAnswer) -> bool:
     content = page.data
     return page.text.startswith("data:") or (isinstance(content, dict) and bool(content.get("choices")))
 

@@ -23,7 +23,7 @@ _MOST_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class HttpAnswer:
     """What came: status, text, and the type that the server gives it."""
 
     status: int
@@ -59,7 +59,7 @@ class Asker:
         self.key_env, self._ca_file = key_env, ca_file
         self._key = _key(key_env) if key_env else ""
 
-    def ask(self, url: str, body: bytes | None = None, patience_s: float | None = None) -> Page:
+    def ask(self, url: str, body: bytes | None = None, patience_s: float | None = None) -> HttpAnswer:
         """A page, or what comes of a POST, within so many seconds (None: PAGE_S).
 
         Raises BadInput (TL223) where nothing comes, or where a key is wanted that is not there or not taken.
@@ -78,7 +78,7 @@ class Asker:
             "another variable with --key-env"
         )
 
-    def _once(self, url: str, body: bytes | None, patience_s: float) -> Page:
+    def _once(self, url: str, body: bytes | None, patience_s: float) -> HttpAnswer:
         parts = urlsplit(url)
         try:
             return self._exchanged(parts, body, patience_s)
@@ -104,7 +104,7 @@ class Asker:
                 f"what answers at {url} does not speak HTTP ({why}); correct the port, or write https://"
             ) from None
 
-    def _exchanged(self, parts: SplitResult, body: bytes | None, patience_s: float) -> Page:
+    def _exchanged(self, parts: SplitResult, body: bytes | None, patience_s: float) -> HttpAnswer:
         connection = self._connection(parts)
         headers = {"User-Agent": f"twinlens/{__version__}", "Accept-Encoding": "identity"}
         if self._key:
@@ -123,7 +123,7 @@ class Asker:
             if answer.status in (301, 302, 307, 308):
                 target = in_one_line(answer.getheader("location") or "elsewhere", 200)
                 raise _no(f"{parts.geturl()} redirects to {target}; give the address that it goes to")
-            return Page(answer.status, _text(answer, deadline_s), answer.getheader("content-type") or "")
+            return HttpAnswer(answer.status, _text(answer, deadline_s), answer.getheader("content-type") or "")
         finally:
             connection.close()
 

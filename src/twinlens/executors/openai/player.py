@@ -16,7 +16,7 @@ from twinlens.executors.http_client.exchange import Exchange
 from twinlens.executors.openai.request_writer import RequestWriter
 from twinlens.executors.openai.row import response_of, row_of, unsent_row
 from twinlens.executors.openai.stock import Stock
-from twinlens.executors.protocol import OnResponse, Rows
+from twinlens.executors.protocol import OnResponse, TakesRow
 from twinlens.record.client import LagCount
 from twinlens.record.request import Request
 from twinlens.schedule.request import Schedule, ScheduledRequest, SeesEnds
@@ -44,14 +44,14 @@ class Player:
         self._early: dict[int, Ended] = {}
         self._closed: SeesEnds | None = None
         self._schedule: Schedule
-        self._rows: Rows
+        self._rows: TakesRow
 
     @property
     def under_way(self) -> int:
         """Requests that have no row yet."""
         return len(self._upcoming)
 
-    def play(self, schedule: Schedule, rows: Rows, origin_ns: int, on_response: OnResponse | None) -> None:
+    def play(self, schedule: Schedule, rows: TakesRow, origin_ns: int, on_response: OnResponse | None) -> None:
         """Send what the schedule says, hand out a row for each, until nothing is due or under way.
 
         `origin_ns`: time zero. `on_response`: is handed every answer too.

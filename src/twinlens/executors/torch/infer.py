@@ -14,7 +14,7 @@ from torch import nn
 from twinlens.clock import MonotonicClock
 from twinlens.errors import BadInput
 from twinlens.executors.in_process.text import check_data
-from twinlens.executors.protocol import Rows, Say
+from twinlens.executors.protocol import Say, TakesRow
 from twinlens.executors.torch.allocator import keep_freed_memory
 from twinlens.executors.torch.evidence.collect import inference_facts
 from twinlens.executors.torch.evidence.fidelity import reference_logits
@@ -85,7 +85,7 @@ class TorchServer:
         self.forward = compiled(self.model, self.device, spec) if compiles else self.model
         return inference_facts(self, sample, reference, say)
 
-    def play(self, schedule: Schedule, rows: Rows) -> None:
+    def play(self, schedule: Schedule, rows: TakesRow) -> None:
         if self._origin_ns is None:
             self._origin_ns = time.monotonic_ns()
         origin_ns = self._origin_ns

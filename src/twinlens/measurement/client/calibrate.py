@@ -12,7 +12,7 @@ from twinlens.executors.http_client.null_server import null_server
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.record.client import Calibration
 from twinlens.record.request import Request
-from twinlens.schedule.build import load_of
+from twinlens.schedule.build import planned_load
 from twinlens.spec.study import RunSpec
 from twinlens.stats.estimator.quantile import needed_for_quantile
 
@@ -61,7 +61,7 @@ def _played(
     client = OpenAIServer()
     try:
         client.open(spec, lambda phrase: None)
-        client.play(load_of(spec).schedule, rows.append)
+        client.play(planned_load(spec).schedule, rows.append)
     finally:
         client.close()
     answered = [row for row in rows if row.outcome == "ok" and row.chunk_ns]

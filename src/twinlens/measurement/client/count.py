@@ -56,7 +56,7 @@ def needed_clients(spec: RunSpec, plan: Plan | None, client: Calibration) -> tup
     return count, why + (f"; {wanted} wanted, {processors} processors here" if wanted > count else "")
 
 
-def refuse_beyond(spec: RunSpec, plan: Plan | None, clients: Calibration) -> None:
+def refuse_overload(spec: RunSpec, plan: Plan | None, clients: Calibration) -> None:
     """Raises BadInput (TL216) for an open loop far above what the clients can take in, as they were just calibrated.
 
     It would be sent late, for many times its duration. Somewhat above, the run is played and called invalid.

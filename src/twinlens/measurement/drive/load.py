@@ -19,37 +19,37 @@ from twinlens.executors.openai.clients import ClientPool, client_pool_of
 from twinlens.executors.protocol import NetworkClient, Server, network_client_of
 from twinlens.measurement.client.calibrate import CALIBRATION_S, calibrate
 from twinlens.measurement.client.coordinate import Coordinator
-from twinlens.measurement.client.count import needed_clients, refuse_beyond, typical_answer_tokens
+from twinlens.measurement.client.count import needed_clients, refuse_overload, typical_answer_tokens
 from twinlens.measurement.client.messages import Job
 from twinlens.measurement.client.pool import ClientHandle, await_ready, calibrated, jobs_for
 from twinlens.measurement.client.process import ClientProcess
 from twinlens.measurement.drive.hopeless import Hope, WhileThereIsHope
-from twinlens.measurement.drive.training import Progress
+from twinlens.measurement.drive.training import TellProgress
 from twinlens.record.arrow import RowWriter
 from twinlens.record.client import Calibration
 from twinlens.record.request import Request
 from twinlens.record.store import update_run
-from twinlens.schedule.build import Load, load_of
+from twinlens.schedule.build import Load, planned_load
 from twinlens.schedule.split import refuse_unshared
 from twinlens.spec.study import RunSpec
 from twinlens.system.interrupts import ignore_interrupts, interrupt_once
 
 _SEEN = ("outcome", "error", "end_ns", "loss")
-Player = Callable[[RowWriter, Progress], None]
+PlaysLoad = Callable[[RowWriter, TellProgress], None]
 """Plays the whole schedule of a run once."""
 
 
 @contextlib.contextmanager
 def player(
     server: Server, spec: RunSpec, folder: Path, say: Callable[[str], None], is_up: Callable[[], bool] = lambda: True
-) -> Iterator[Player]:
+) -> Iterator[PlaysLoad]:
     """Everything made ready to play a run's load: the plan written beside the rows, the clients up and calibrated.
 
     `is_up`: whether the server, where it was launched, lives. Raises BadInput for a load that cannot be split over the
     clients asked for; the player raises ExecutorFailed (TL306) for a run that is given up.
     """
     hope = Hope(spec.protocol.hopeless_s, is_up)
-    load = load_of(spec)
+    load = planned_load(spec)
     if load.plan is not None:
         with pa.ipc.new_file(str(folder / "schedule.arrow"), load.plan.to_table().schema) as file:
             file.write_table(load.plan.to_table())
@@ -68,7 +68,7 @@ def player(
         return
     count, why, calibration = _count(pool, spec, load, say)
     if count == 1:
-        refuse_beyond(spec, load.plan, calibration)
+        refuse_overload(spec, load.plan, calibration)
         update_run(folder, calibration=asdict(calibration))
         yield partial(_recorded, server, client, load, spec, folder, {"clients_why": why} if why else {}, hope)
         return
@@ -120,16 +120,16 @@ def _pool_player(
     say: Callable[[str], None],
     about: dict[str, Any],
     hope: Hope,
-) -> Player:
+) -> PlaysLoad:
     say(f"starting {len(clients)} clients")
     await_ready(clients)
     say(f"calibrating {len(clients)} clients")
     tokens = typical_answer_tokens(spec, jobs[0].plan)
     together = calibrated(clients, spec.point.rate_per_s, tokens)
     update_run(folder, calibration=asdict(together))
-    refuse_beyond(spec, jobs[0].plan, together)
+    refuse_overload(spec, jobs[0].plan, together)
 
-    def play(rows: RowWriter, progress: Progress) -> None:
+    def play(rows: RowWriter, progress: TellProgress) -> None:
         def told(now_ns: int) -> None:
             progress(min(1.0, max(0.0, now_ns / 1e9 / spec.protocol.duration_s)), rows.count)
             hope.check()
@@ -157,7 +157,7 @@ def _recorded(
     about: dict[str, Any],
     hope: Hope,
     rows: RowWriter,
-    progress: Progress,
+    progress: TellProgress,
 ) -> None:
     try:
         _alone(server, load, spec, hope, rows, progress)
@@ -165,7 +165,7 @@ def _recorded(
         update_run(folder, client=client.client().to_json() | about)
 
 
-def _alone(server: Server, load: Load, spec: RunSpec, hope: Hope, rows: RowWriter, progress: Progress) -> None:
+def _alone(server: Server, load: Load, spec: RunSpec, hope: Hope, rows: RowWriter, progress: TellProgress) -> None:
     seconds = spec.protocol.duration_s
 
     def take(request: Request) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twinlens.executors.protocol import Server
 from twinlens.measurement.drive.settled import is_settled
-from twinlens.measurement.drive.training import Progress, give_up_s
+from twinlens.measurement.drive.training import TellProgress, give_up_s
 from twinlens.record.arrow import RowWriter
 from twinlens.record.request import Request
 from twinlens.schedule.loop.lockstep import LockstepLoop
@@ -12,7 +12,7 @@ from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import Images, InferenceWorkload
 
 
-def serve(server: Server, spec: RunSpec, rows: RowWriter, progress: Progress) -> int:
+def serve(server: Server, spec: RunSpec, rows: RowWriter, progress: TellProgress) -> int:
     """Play batches; how often the run was doubled as it had not settled when its time was up (`protocol.extend`)."""
     workload, batch = spec.workload, spec.point.batch
     assert isinstance(workload, InferenceWorkload)

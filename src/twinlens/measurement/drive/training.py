@@ -20,11 +20,11 @@ def give_up_s(limit_s: float) -> float:
     return 3 * limit_s + 10.0
 
 
-Progress = Callable[[float, int], None]
+TellProgress = Callable[[float, int], None]
 """Told how far a run is (0-1) and how many rows there are."""
 
 
-def train(trainer: Trainer, spec: RunSpec, rows: RowWriter, progress: Progress, entropy_rate: float | None) -> int:
+def train(trainer: Trainer, spec: RunSpec, rows: RowWriter, progress: TellProgress, entropy_rate: float | None) -> int:
     """Take steps; how often the run was doubled as it had not settled when its time was up (`protocol.extend`)."""
     assert isinstance(spec.workload, TrainingWorkload)
     target_loss = target_nats(spec.workload, entropy_rate)

@@ -71,7 +71,7 @@ class Check:
         return f"<Check {self.study.name}: {self.runs} runs of {len(self.points)} points{told}>"
 
 
-def checked(study: Study) -> Check:
+def checked_study(study: Study) -> Check:
     """Check a study; touches nothing. Raises BadInput for an executor or a model that is not there."""
     refuse_unknown_executor(study.executor.kind, study.lens)
     specs = study.point_runs()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from twinlens.errors import BadInput
 from twinlens.executors.openai.clients import client_pool_of
-from twinlens.executors.refuse import refuse_beyond
+from twinlens.executors.refuse import refuse_unsupported
 from twinlens.executors.registry import capabilities, launcher
 from twinlens.measurement.preflight.idle_gpu import refuse_lacking_precision, refuse_unusable_gpu
 from twinlens.measurement.preflight.impossible import refuse_impossible
@@ -52,7 +52,7 @@ def refuse_points(specs: Sequence[RunSpec]) -> tuple[str, ...]:
 
 def refuse_what_cannot_run(spec: RunSpec) -> None:
     """Raises BadInput for a run that does not fit this machine, or asks for what does not go together."""
-    refuse_beyond(spec)
+    refuse_unsupported(spec)
     refuse_impossible(spec)
     refuse_unusable_gpu(spec)
     refuse_lacking_precision(spec)

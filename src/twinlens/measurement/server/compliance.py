@@ -26,7 +26,7 @@ from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.compliance import (
-    Timed,
+    AnswerTimes,
     TokenFaults,
     answers,
     caching,
@@ -178,7 +178,7 @@ def _caching(client: AuditableClient, spec: RunSpec, like: ScheduledRequest, pat
 def _cached(same: ScheduledRequest, answers: Sequence[SampledResponse]) -> ComplianceTest:
     is_cut = any(len(sampled.row.chunk_ns) > 1 for sampled in answers if sampled.scheduled.number != same.number)
     groups = [[h for h in answers if (h.scheduled.number == same.number) == is_same] for is_same in (True, False)]
-    return caching(*[Timed(_decode_s(group) if is_cut else [], _whole_s(group)) for group in groups])
+    return caching(*[AnswerTimes(_decode_s(group) if is_cut else [], _whole_s(group)) for group in groups])
 
 
 def _fresh(spec: RunSpec, like: ScheduledRequest, count: int) -> list[ScheduledRequest]:

@@ -23,7 +23,7 @@ from twinlens.spec.study import RunSpec
 from twinlens.stats.paired.ratio import FEWEST_BLOCKS
 from twinlens.system.interrupts import ignore_interrupts
 
-Tell = Callable[[RunSpec, str, float, int], None]
+TellsTurn = Callable[[RunSpec, str, float, int], None]
 """Told which run does what, how far the whole repeat is (0-1), and how many rows that run has."""
 
 
@@ -38,7 +38,7 @@ class Member:
         self._size: int | None = None  # steps or batches of a slice, once the warm-up has told
         self._process = started(self.run, "--turns")
 
-    def opened(self, tell: Tell) -> None:
+    def opened(self, tell: TellsTurn) -> None:
         """Let it open, and wait until it is ready for its first turn. Raises what its run raises, as all that
         follows does."""
         self._say(open=True)
@@ -111,7 +111,7 @@ class Member:
         return last
 
 
-def measure_paired(folder: Path, specs: Sequence[RunSpec], tell: Tell) -> None:
+def measure_paired(folder: Path, specs: Sequence[RunSpec], tell: TellsTurn) -> None:
     """Measure the points of one repeat, taking turns, into new run folders under `folder`.
 
     Where one of them ends early all do: the rows of all are kept, none counts as finished, and the repeat is measured
@@ -139,7 +139,7 @@ def measure_paired(folder: Path, specs: Sequence[RunSpec], tell: Tell) -> None:
         raise kind(f"{who}: {error}", code=error.code) from error
 
 
-def _take_turns(members: Sequence[Member], tell: Tell) -> None:
+def _take_turns(members: Sequence[Member], tell: TellsTurn) -> None:
     """A round to warm up, then rounds until every point has enough."""
     first = members[0].spec
     orders = rounds(len(members), f"{first.protocol.seed}/{first.repeat}/turns")

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from twinlens.executors.protocol import Server, Trainer
 from twinlens.measurement.machine.telemetry import Sampler
-from twinlens.measurement.turns.worker_turn import Turn, Turns, Worked
+from twinlens.measurement.turns.worker_turn import Turn, TurnQueue, Worked
 from twinlens.record.arrow import RowWriter
 from twinlens.record.request import Request
 from twinlens.record.store import read_run, update_run
@@ -24,7 +24,7 @@ Work = Callable[[Turn, RowWriter], Worked]
 def take_in_turns(
     work: Work,
     rows: RowWriter,
-    turns: Turns,
+    turns: TurnQueue,
     sampling: AbstractContextManager[Sampler | None],
     begin_at: Callable[[int], None] = lambda origin_ns: None,
 ) -> None:

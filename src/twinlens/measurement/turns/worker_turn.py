@@ -32,7 +32,7 @@ class Worked:
     observations: int
 
 
-class Turns:
+class TurnQueue:
     """`next` blocks until there is a turn. `waited_s`, `waited_cpu_s`: how long that took in all, and what it cost
     this process in processor time; both without the first wait, which is one for the others to get ready."""
 

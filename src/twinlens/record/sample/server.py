@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from twinlens.record.trust.typed_value import checked
+from twinlens.record.trust.typed_value import typed
 
 _REAL = ("kv_use",)
 
@@ -109,4 +109,4 @@ class ServerReading:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of `to_json`. Raises ValueError for anything else."""
-        return checked(cls, data)
+        return typed(cls, data)

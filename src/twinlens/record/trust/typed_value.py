@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 T = TypeVar("T")
 
 
-def checked(kind: type[T], data: Mapping[str, Any]) -> T:
+def typed(kind: type[T], data: Mapping[str, Any]) -> T:
     """The dataclass `kind` from `data`; fields of newer versions are left out.
 
     Raises ValueError naming the field that is missing or of another kind.

@@ -10,7 +10,7 @@ from twinlens.reporting.chart.figure import Figure
 from twinlens.reporting.chart.loss import loss_chart
 from twinlens.reporting.chart.memory import memory_chart, phase_chart, rule_chart
 from twinlens.reporting.chart.rate import rate_chart, timeline
-from twinlens.reporting.chart.roofline import place, roofline_chart
+from twinlens.reporting.chart.roofline import placed_points, roofline_chart
 from twinlens.reporting.chart.time import time_charts
 from twinlens.reporting.view import Entry, LensView
 
@@ -55,7 +55,7 @@ def _of_part(lens: LensView, entries: tuple[Entry, ...], index: int) -> Charts:
 
 
 def _why_no_roofline(lens: LensView, entries: tuple[Entry, ...]) -> list[str]:
-    placed, missing = place(lens, entries)
+    placed, missing = placed_points(lens, entries)
     if placed:
         return ["No roofline: the ceilings of this machine were not measured (read bandwidth and matrix rate)."]
     return [f"No roofline: {'; '.join(missing[:2])}."]

@@ -13,7 +13,7 @@ from twinlens.reporting.chart.figure import INK, SOFT, STEADY, WARM, WIDTH, Figu
 from twinlens.reporting.chart.series import thin, throughput
 from twinlens.reporting.text.sentence import against, comparison, reference_of
 from twinlens.reporting.view import Entry, LensView, headline, runs_word
-from twinlens.reporting.wording.finding import standing
+from twinlens.reporting.wording.finding import label_words
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Summary
 
@@ -82,7 +82,7 @@ def timeline(entry: Entry, anchor: str) -> Figure | None:
         )
     else:
         words += "No run has a steady window."
-    state = "held its rate" if entry.group.ranked else f"is not ranked: {standing(entry.group.label)}"
+    state = "held its rate" if entry.group.ranked else f"is not ranked: {label_words(entry.group.label)}"
     return figure(anchor, chart, f"{entry.name} {state}.", words)
 
 
@@ -120,7 +120,7 @@ def _panel(summary: Summary, x: np.ndarray, y: np.ndarray, axes: _Axes, *, is_la
         mean = [{"from": begin_s, "to": end_s, "rate": pair[1].value}]
         rule = alt.Chart(data(mean)).mark_rule(color="#D55E00", strokeDash=[5, 3], strokeWidth=1.5)
         layers.append(rule.encode(x="from:Q", x2="to:Q", y=high))
-    label = alt.Chart(data([{"t": f"run {summary.repeat + 1}: {standing(summary.verdict.label)}"}]))
+    label = alt.Chart(data([{"t": f"run {summary.repeat + 1}: {label_words(summary.verdict.label)}"}]))
     layers.append(
         label.mark_text(align="right", baseline="bottom", fontSize=14, color=SOFT, dy=-2).encode(
             x=alt.value(WIDTH), y=alt.value(0), text="t:N"

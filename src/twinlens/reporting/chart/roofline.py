@@ -45,7 +45,7 @@ def roofline_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> F
     A point needs FLOP, bytes and a time; one that lacks any is left out and the caption says which.
     """
     roofs = {entry.name: roof for entry in entries if (roof := _roof(entry)) is not None}
-    placed, missing = place(lens, entries)
+    placed, missing = placed_points(lens, entries)
     if not roofs or not placed:
         return None
     across = [point.flop_per_byte for point in placed] + [ridge_point(*roof) for roof in roofs.values()]
@@ -79,7 +79,7 @@ def roofline_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> F
     return figure(anchor, chart, _title(placed), _caption(missing, entries))
 
 
-def place(lens: LensView, entries: tuple[Entry, ...]) -> tuple[list[Placed], list[str]]:
+def placed_points(lens: LensView, entries: tuple[Entry, ...]) -> tuple[list[Placed], list[str]]:
     """The points that can be placed, and a sentence for each that cannot."""
     placed, missing = [], []
     for entry in entries:

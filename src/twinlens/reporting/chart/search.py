@@ -6,7 +6,7 @@ import altair as alt
 
 from twinlens.record.search import SearchRecord, SearchResult
 from twinlens.reporting.chart.figure import INK, STEADY, WIDTH, Figure, data, figure, log_marks
-from twinlens.reporting.text.search_table import asked, interval, where
+from twinlens.reporting.text.search_table import search_interval, slo_words, swept_point
 from twinlens.reporting.view import runs_word
 from twinlens.stats.search.trial import so_far
 
@@ -51,12 +51,13 @@ def search_chart(record: SearchRecord, result: SearchResult, anchor: str) -> Fig
     points = base.mark_point(filled=True, size=90, opacity=1).encode(x=x, y=y, color=hue, shape=shape)
     words = base.mark_text(dy=-13, fontSize=14, color=INK).encode(x=x, y=y, text="word:N")
     chart = alt.layer(band, points, words).properties(width=WIDTH, height=220)
-    name = where(result)
-    title = f"{f'{name}: the' if name else 'The'} highest within the SLO is in {interval(result, record.search.unit)}."
+    name = swept_point(result)
+    lead, interval = f"{name}: the" if name else "The", search_interval(result, record.search.unit)
+    title = f"{lead} highest within the SLO is in {interval}."
     if result.low is None or result.high is None:
-        title = f"{f'{name}: the' if name else 'The'} highest within the SLO: {interval(result, record.search.unit)}."
+        title = f"{lead} highest within the SLO: {interval}."
     caption = (
         f"{runs_word(len(rows))} in the order in which they were made; the band is what was left after each. "
-        f"SLO: {asked(record)}."
+        f"SLO: {slo_words(record)}."
     )
     return figure(anchor, chart, title, caption)

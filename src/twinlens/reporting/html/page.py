@@ -10,12 +10,12 @@ from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
 from twinlens.reporting.chart.all import Charts
 from twinlens.reporting.gate import Word, gate_reason, gate_word
-from twinlens.reporting.machine import where
+from twinlens.reporting.machine import machine_words
 from twinlens.reporting.screen.subject import subject
 from twinlens.reporting.text.column import Column, columns
 from twinlens.reporting.text.sentence import against, reference_of
 from twinlens.reporting.view import Entry, LensView, View, precision_of, runs_word, why_not_ranked
-from twinlens.reporting.wording.finding import clause_of, sentence_of, standing
+from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of
 from twinlens.reporting.wording.quality import IMPOSSIBLE
 from twinlens.stats.finding.checks import is_impossible
 from twinlens.stats.metrics.definition import METRICS
@@ -62,7 +62,7 @@ class Detail:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LensPart:
     """One model under one lens: its table, its charts and all its metrics."""
 
     lens: str
@@ -76,16 +76,16 @@ class Part:
     details: tuple[tuple[str, tuple[Detail, ...]], ...]
 
 
-def part(lens: LensView, entries: Sequence[Entry], charts: Charts) -> Part:
+def part(lens: LensView, entries: Sequence[Entry], charts: Charts) -> LensPart:
     """Fill the part of one model on one machine. Ranked rows first, in the view's order."""
     groups = [entry.group for entry in entries]
     shown = columns(lens.lens, groups)
     ordered = sorted(entries, key=lambda entry: not entry.group.ranked)
     reference = next((precision_of(group) for group in groups if precision_of(group) == "fp32"), "the first row")
-    return Part(
+    return LensPart(
         lens.lens,
         display.clean(groups[0].model, 60),
-        where(groups[0]),
+        machine_words(groups[0]),
         shown,
         tuple(_row(entry, shown, groups) for entry in ordered),
         reference,
@@ -126,7 +126,7 @@ def _row(entry: Entry, shown: tuple[Column, ...], groups: list[Group]) -> TableR
         gate_reason(group),
         why_not_ranked(group),
         runs_word(len(group.runs)),
-        standing(group.label),
+        label_words(group.label),
     )
 
 
@@ -154,7 +154,7 @@ def _factor(group: Group, groups: list[Group]) -> Cell:
     ratio = against(group, reference)
     if ratio is None or ratio.value is None:
         return Cell(display.ABSENT, why="not ranked" if ratio is None else display.absence(ratio))
-    return Cell(display.times(ratio), display.times_bounds(ratio) or "no interval", display.method(ratio))
+    return Cell(display.factor(ratio), display.factor_bounds(ratio) or "no interval", display.method(ratio))
 
 
 def details_of(group: Group) -> tuple[Detail, ...]:

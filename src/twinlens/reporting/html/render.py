@@ -20,7 +20,7 @@ from twinlens.reporting.html.validity import validity
 from twinlens.reporting.text.paired_table import HEADS, LEGEND, cells, paired_of
 from twinlens.reporting.text.sentence import sentences
 from twinlens.reporting.view import View
-from twinlens.reporting.wording.finding import standing
+from twinlens.reporting.wording.finding import label_words
 from twinlens.version import __version__
 
 MOST_WARNINGS = 3  # that stand open at the top; the rest is one click away
@@ -61,7 +61,7 @@ def render(view: View) -> str:
         checks=VALIDITY,
         stack=facts,
         letters=LETTERS,
-        standing=standing,
+        standing=label_words,
         why=page.why,
         colour=colour,
         methods=reproduce(view),

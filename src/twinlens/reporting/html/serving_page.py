@@ -18,15 +18,15 @@ from twinlens.reporting.chart.tail import tail_chart
 from twinlens.reporting.html.page import Cell, Detail, details_of, intervals
 from twinlens.reporting.html.validity import Checked, GuardRow, calibration, guards, standing_of
 from twinlens.reporting.load_kind import SERVED, TITLES, LoadKind, load_of, place_of
-from twinlens.reporting.machine import where
+from twinlens.reporting.machine import machine_words
 from twinlens.reporting.text.column import Column
 from twinlens.reporting.text.policies import HELD, HOLD_COLUMNS, WHY, choices, has_policies
-from twinlens.reporting.text.search_table import interval, said
-from twinlens.reporting.text.search_table import where as where_of
+from twinlens.reporting.text.search_table import outcome_words, search_interval
+from twinlens.reporting.text.search_table import swept_point as where_of
 from twinlens.reporting.text.serving_column import PLACE_HEADS, served_columns
 from twinlens.reporting.text.serving_table import share_bounds
 from twinlens.reporting.view import Entry, LensView
-from twinlens.reporting.wording.finding import clause_of, standing
+from twinlens.reporting.wording.finding import clause_of, label_words
 from twinlens.stats.summary.group import Group
 
 
@@ -123,7 +123,7 @@ def _part(lens: LensView, entries: tuple[Entry, ...], mark: str, searches: tuple
     folders = {run.folder.resolve().parent for entry in entries for run, _ in entry.material}
     return ServedPart(
         display.clean(entries[0].group.model, 60),
-        where(entries[0].group),
+        machine_words(entries[0].group),
         tuple(map(standing_of, entries)),
         calibration(entries),
         guards(entries),
@@ -162,7 +162,7 @@ def _held(entries: list[Entry]) -> HeldTable | None:
 def _row(entry: Entry, shown: tuple[Column, ...]) -> ServedRow:
     place = place_of(entry.group)
     return ServedRow(
-        entry, f"{place:.4g}", tuple(_cell(column, entry.group) for column in shown), standing(entry.group.label)
+        entry, f"{place:.4g}", tuple(_cell(column, entry.group) for column in shown), label_words(entry.group.label)
     )
 
 
@@ -183,8 +183,8 @@ def _search(record: SearchRecord, place: int, anchor: str) -> SearchPart:
     result = record.found[place]
     return SearchPart(
         where_of(result),
-        interval(result, record.search.unit),
-        said(result),
+        search_interval(result, record.search.unit),
+        outcome_words(result),
         record.search.unit,
         tuple(
             (number, f"{trial.value:g}", trial.verdict, clause_of(trial.why))

@@ -10,7 +10,7 @@ from twinlens.reporting.html.stack import Stack
 from twinlens.reporting.load_kind import SERVED, fault_of, load_of
 from twinlens.reporting.text.first_lines import finding_lines, said_of
 from twinlens.reporting.view import Entry, LensView, View, why_not_ranked
-from twinlens.reporting.wording.finding import clause_of, standing
+from twinlens.reporting.wording.finding import clause_of, label_words
 from twinlens.stats.client.validity import MOST_LOAD
 from twinlens.units import SECONDS, TOKENS_PER_S, digits, show
 
@@ -55,7 +55,7 @@ def standing_of(entry: Entry) -> Checked:
     is_invalid = any(summary.verdict.label == "invalid" for _, summary in entry.material)
     client = "not recorded" if not has_client else "invalid" if is_invalid else "valid"
     fault = fault_of(group)
-    load = "not judged" if fault == "invalid" else fault or standing(group.label)
+    load = "not judged" if fault == "invalid" else fault or label_words(group.label)
     return Checked(
         entry.name,
         entry.precision,

@@ -13,7 +13,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
 from twinlens.reporting import display
 from twinlens.reporting.screen.remark import remarks
-from twinlens.reporting.text.fitted import Rows
+from twinlens.reporting.text.fitted import FittedTable
 from twinlens.reporting.text.footnote import Footnotes
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Summary
@@ -42,7 +42,7 @@ _LABELS = {"retention": "share of peak rate"}
 class Figures:
     """The figures of one run: tables for its screen, sentences by their marks, and what was not measured with why."""
 
-    tables: tuple[Rows, ...]
+    tables: tuple[FittedTable, ...]
     notes: Footnotes
     absent: tuple[tuple[str, str], ...]
 
@@ -68,7 +68,7 @@ def figures_of(run: Run, summary: Summary) -> Figures:
             absent.append((label, display.absence(pair[1], counted=False).partition("; ")[0]))
         else:
             lines.append(_line(label, pair[1], notes, known.get(pair[0], "")))
-    table = Rows(("",) * 4, ("left", "right", "left", "left"), tuple(lines), remarks=True)
+    table = FittedTable(("",) * 4, ("left", "right", "left", "left"), tuple(lines), remarks=True)
     return Figures((*(waiting for waiting in waits if waiting.rows), table), notes, tuple(absent))
 
 
@@ -79,7 +79,7 @@ def why_bare(estimate: Estimate) -> str:
     return f"no interval: {display.no_interval(estimate, counted=False)}"
 
 
-def interval(estimate: Estimate, notes: Footnotes) -> str:
+def interval_text(estimate: Estimate, notes: Footnotes) -> str:
     """The bounds in the value's unit, or the mark of why there are none; nothing for a count of bytes."""
     if estimate.low is not None and estimate.high is None:
         return f"no upper bound {notes.mark('the upper bound falls among requests that failed')}"
@@ -89,7 +89,7 @@ def interval(estimate: Estimate, notes: Footnotes) -> str:
     return "" if estimate.unit == "bytes" else notes.mark(why_bare(estimate))
 
 
-def stacked(rows: Rows) -> RenderableType:
+def stacked(rows: FittedTable) -> RenderableType:
     """A table too wide for its terminal, a line for each cell: "TTFT p50  29.4 ms  25.3–34.7"."""
     lines: list[Text] = []
     for name, *cells in rows.rows:
@@ -103,14 +103,14 @@ def stacked(rows: Rows) -> RenderableType:
     return Stack(*lines)
 
 
-def _waits(summary: Summary, notes: Footnotes) -> Rows:
+def _waits(summary: Summary, notes: Footnotes) -> FittedTable:
     rows = []
     for label, name in _WAITS.items():
         estimates = [summary.metrics.get(f"{name}_{q}") for q in _QUANTILES]
         if any(estimate is not None and estimate.value is not None for estimate in estimates):
             rows.append((Text(label), *(part for estimate in estimates for part in _pair(estimate, notes))))
     heads = ("", *(head for q in _QUANTILES for head in (q, "")))
-    return Rows(heads, ("left", *("right", "left") * 3), tuple(rows))
+    return FittedTable(heads, ("left", *("right", "left") * 3), tuple(rows))
 
 
 def _pair(estimate: Estimate | None, notes: Footnotes) -> tuple[Text, Text]:
@@ -120,14 +120,14 @@ def _pair(estimate: Estimate | None, notes: Footnotes) -> tuple[Text, Text]:
         return Text(display.ABSENT), Text(
             notes.mark(f"not measured: {display.absence(estimate, counted=False)}"), style="dim"
         )
-    return Text(display.value(estimate)), Text(interval(estimate, notes), style="dim")
+    return Text(display.value(estimate)), Text(interval_text(estimate, notes), style="dim")
 
 
 def _line(label: str, estimate: Estimate, notes: Footnotes, remark: str) -> tuple[Text, ...]:
     shown = (
         display.bare(estimate) if estimate.unit.endswith("/s") and estimate.unit in label else display.value(estimate)
     )
-    return Text(label), Text(shown), Text(interval(estimate, notes), style="dim"), Text(remark, style="dim")
+    return Text(label), Text(shown), Text(interval_text(estimate, notes), style="dim"), Text(remark, style="dim")
 
 
 def _first(summary: Summary, ids: Sequence[str]) -> tuple[str, Estimate] | None:

@@ -14,11 +14,11 @@ from twinlens.reporting.display import clean, value
 from twinlens.reporting.screen.figures import figures_of
 from twinlens.reporting.screen.next_step import next_step
 from twinlens.reporting.screen.subject import subject
-from twinlens.reporting.screen.workload import asked
+from twinlens.reporting.screen.workload import workload_words
 from twinlens.reporting.text.absent import not_measured
 from twinlens.reporting.text.fitted import MORE, Fitted, shortest
 from twinlens.reporting.text.footnote import hanging
-from twinlens.reporting.wording.finding import clause_of, sentence_of, short, standing
+from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of, short
 from twinlens.stats.summary.group import Summary
 from twinlens.units import digits
 
@@ -36,7 +36,7 @@ def _choices(run: Run, summary: Summary, width: int) -> Iterator[RenderableType]
     for findings, air, marks, reasons in _TERSE:
         yield Stack(
             hanging("", subject(run, summary), "bold"),
-            hanging("", asked(run, summary), ""),
+            hanging("", workload_words(run, summary), ""),
             *_verdict(summary, findings),
             *[Text("")] * air,
             figures.shown(width),
@@ -51,7 +51,7 @@ def _choices(run: Run, summary: Summary, width: int) -> Iterator[RenderableType]
 
 def verdict_line(summary: Summary) -> str:
     """ "ranked: steady after warm-up, from 0.7 to 59.9 s", "not ranked: unproven (no change showed in 22 rows, …)"."""
-    verdict, label = summary.verdict, standing(summary.verdict.label)
+    verdict, label = summary.verdict, label_words(summary.verdict.label)
     if summary.ranked:
         unseen = verdict.least_visible_change
         change = f"; a change of less than {digits(100 * unseen, 2)} % would hardly show" if unseen else ""

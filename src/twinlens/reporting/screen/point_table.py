@@ -10,11 +10,11 @@ from rich.console import RenderableType
 from twinlens.record.estimate import Estimate
 from twinlens.reporting.display import clean
 from twinlens.reporting.load_kind import SERVED, TITLES, LoadKind, load_of
-from twinlens.reporting.machine import where
+from twinlens.reporting.machine import machine_words
 from twinlens.reporting.screen.figures import stacked
 from twinlens.reporting.screen.point_column import PointColumn, has_value, point_columns
 from twinlens.reporting.text.column import Column, columns
-from twinlens.reporting.text.fitted import Rows
+from twinlens.reporting.text.fitted import FittedTable
 from twinlens.reporting.text.footnote import Footnotes, hanging
 from twinlens.reporting.text.serving_column import served_columns
 from twinlens.reporting.view import LENSES, in_order, runs_word
@@ -23,7 +23,7 @@ from twinlens.stats.summary.group import Group
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TablePart:
     """What may stand in one table."""
 
     lens: Lens
@@ -46,16 +46,16 @@ class PointTable:
     shown: tuple[Estimate, ...]
 
 
-def parts_of(groups: Sequence[Group]) -> tuple[Part, ...]:
+def parts_of(groups: Sequence[Group]) -> tuple[TablePart, ...]:
     """Groups by lens, model, machine and kind of load, training first."""
     parts: dict[tuple[Lens, str, str, LoadKind], list[Group]] = {}
     for lens in LENSES:
         for group in in_order([group for group in groups if group.lens == lens]):
             parts.setdefault((lens, group.model, group.tag, load_of(group)), []).append(group)
-    return tuple(Part(lens, load, tuple(mine)) for (lens, _, _, load), mine in parts.items())
+    return tuple(TablePart(lens, load, tuple(mine)) for (lens, _, _, load), mine in parts.items())
 
 
-def tables_of(parts: Sequence[Part], notes: Footnotes, width: int) -> tuple[str, tuple[PointTable, ...]]:
+def tables_of(parts: Sequence[TablePart], notes: Footnotes, width: int) -> tuple[str, tuple[PointTable, ...]]:
     """What all parts share, in one line ("" with one part, whose title says it), and a table for each."""
     told = [_circumstances(part) for part in parts]
     shared = [word for word in told[0] if all(word in others for others in told)] if len(parts) > 1 else []
@@ -66,14 +66,14 @@ def tables_of(parts: Sequence[Part], notes: Footnotes, width: int) -> tuple[str,
     return " · ".join(shared), tables
 
 
-def whole_table(part: Part, notes: Footnotes) -> tuple[str, Rows]:
+def whole_table(part: TablePart, notes: Footnotes) -> tuple[str, FittedTable]:
     """The title of a part and its table, as wide as it takes."""
     with_value = [column for column in part.columns if has_value(column, part.groups)]
     title = " · ".join([_title(part), *_circumstances(part)])
     return title, _rows(point_columns(part.load, part.lens, part.groups, with_value, notes))
 
 
-def _table(part: Part, title: str, notes: Footnotes, width: int) -> PointTable:
+def _table(part: TablePart, title: str, notes: Footnotes, width: int) -> PointTable:
     with_value = [column for column in part.columns if has_value(column, part.groups)]
     wanted, dropped = point_columns(part.load, part.lens, part.groups, with_value, notes), list[str]()
     rows = _rows(wanted)
@@ -92,21 +92,21 @@ def _table(part: Part, title: str, notes: Footnotes, width: int) -> PointTable:
     return PointTable((hanging("", title, "bold"), body), tuple(dropped), absent, tuple(shown))
 
 
-def _rows(shown: Sequence[PointColumn]) -> Rows:
+def _rows(shown: Sequence[PointColumn]) -> FittedTable:
     heads, sides = tuple(column.head for column in shown), tuple(column.side for column in shown)
-    return Rows(heads, sides, tuple(zip(*(column.cells for column in shown), strict=True)))
+    return FittedTable(heads, sides, tuple(zip(*(column.cells for column in shown), strict=True)))
 
 
-def _title(part: Part) -> str:
+def _title(part: TablePart) -> str:
     """ "Inference · small · served at a rate (open loop)"."""
     served = TITLES[part.load] if part.load in SERVED else ""
     return " · ".join(word for word in (part.lens.capitalize(), clean(part.groups[0].model, 60), served) if word)
 
 
-def _circumstances(part: Part) -> list[str]:
+def _circumstances(part: TablePart) -> list[str]:
     """Software, machine, how many runs, and on which days."""
     first, machine = part.groups[0], part.groups[0].machine
-    place = where(first).removeprefix(" · ") or (clean(machine.name, 60) if machine else "")
+    place = machine_words(first).removeprefix(" · ") or (clean(machine.name, 60) if machine else "")
     software = clean(machine.software, 60) if machine and not machine.is_attached else ""
     counts = {len(group.runs) for group in part.groups}
     runs = f"{runs_word(max(counts))} each" if len(counts) == 1 else ""

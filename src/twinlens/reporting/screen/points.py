@@ -12,14 +12,13 @@ from rich.text import Text
 from twinlens.record.search import SearchRecord
 from twinlens.reporting.display import clean, join_names, legend
 from twinlens.reporting.load_kind import fault_of
-from twinlens.reporting.paired import Paired
-from twinlens.reporting.paired import said as ratio_words
-from twinlens.reporting.screen.point_table import Part, PointTable, parts_of, tables_of
+from twinlens.reporting.paired import Paired, ratio_words
+from twinlens.reporting.screen.point_table import PointTable, TablePart, parts_of, tables_of
 from twinlens.reporting.text.absent import not_measured
 from twinlens.reporting.text.first_lines import finding_lines, said_of, verdict_words
 from twinlens.reporting.text.fitted import MORE, Fitted, shortest
 from twinlens.reporting.text.footnote import Footnotes, hanging
-from twinlens.reporting.text.search_table import interval, said, where
+from twinlens.reporting.text.search_table import outcome_words, search_interval, swept_point
 from twinlens.reporting.view import point_names, why_not_ranked
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Group
@@ -83,14 +82,14 @@ def _ratios(turns: Sequence[Paired]) -> list[str]:
 def _searched(searches: Sequence[SearchRecord]) -> list[str]:
     """ "Search, bf16: the highest within the SLO is [8, 8.9) requests/s (narrow: …)"."""
     return [
-        f"Search{f', {name}' if (name := where(result)) else ''}: the highest within the SLO is "
-        f"{interval(result, record.search.unit)} ({said(result).rstrip('.')})"
+        f"Search{f', {name}' if (name := swept_point(result)) else ''}: the highest within the SLO is "
+        f"{search_interval(result, record.search.unit)} ({outcome_words(result).rstrip('.')})"
         for record in searches
         for result in record.found
     ]
 
 
-def _why(parts: Sequence[Part], most: int) -> list[RenderableType]:
+def _why(parts: Sequence[TablePart], most: int) -> list[RenderableType]:
     """Why points are not ranked, those of one table with the same label in one line."""
     alike: dict[tuple[int, str], list[tuple[str, str]]] = {}
     for number, part in enumerate(parts):

@@ -13,7 +13,7 @@ from twinlens.stats.summary.group import Summary
 from twinlens.units import digits
 
 
-def asked(run: Run, summary: Summary) -> str:
+def workload_words(run: Run, summary: Summary) -> str:
     """ "8 requests/s, poisson · 64 → 16 tokens · 60 s, 454 requests · seed 0, repeat 2 of 2 · 2026-11-21 21:22 UTC"."""
     workload, protocol = run.spec.workload, run.spec.protocol
     if isinstance(workload, TrainingWorkload):

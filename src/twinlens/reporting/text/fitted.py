@@ -28,7 +28,7 @@ class Fitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class FittedTable:
     """A table before it has a width: heads, a side for each ("left" or "right"), and rows of cells of one line.
 
     `remarks`: its last column is of sentences, which may wrap; no other cell is ever wrapped or cut.
@@ -48,10 +48,12 @@ class Rows:
             widths[-1] = min(widths[-1], _SENTENCE)
         return sum(widths) + self.gap * (len(self.sides) - 1)
 
-    def without(self, place: int) -> Rows:
+    def without(self, place: int) -> FittedTable:
         """The same without one column."""
         heads, sides = ((*kept[:place], *kept[place + 1 :]) for kept in (self.heads, self.sides))
-        return Rows(heads, sides, tuple((*row[:place], *row[place + 1 :]) for row in self.rows), self.gap, self.remarks)
+        return FittedTable(
+            heads, sides, tuple((*row[:place], *row[place + 1 :]) for row in self.rows), self.gap, self.remarks
+        )
 
     def table(self) -> Table:
         table = Table.grid(padding=(0, self.gap, 0, 0), pad_edge=False)

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from twinlens.reporting.display import clean
-from twinlens.reporting.text.fitted import Fitted, Rows
+from twinlens.reporting.text.fitted import Fitted, FittedTable
 from twinlens.reporting.text.footnote import hanging
 from twinlens.stats.peers.names import TOOLS
 from twinlens.units import COUNT, RATIO
@@ -65,7 +65,7 @@ def _runs(rows: Sequence[Row]) -> Parts:
 def _part(title: str, rows: Sequence[Row], width: int) -> list[RenderableType]:
     heads = tuple(rows[0])
     cells = tuple(tuple(Text(clean(row.get(head, ""), 400)) for head in heads) for row in rows)
-    table = Rows(heads, ("left",) * len(heads), cells, remarks=True)
+    table = FittedTable(heads, ("left",) * len(heads), cells, remarks=True)
     head: list[RenderableType] = [hanging("", clean(title, 400), "bold")] if title else []
     if table.width <= width:
         return [*head, table.table(), *([Text("")] if title else [])]

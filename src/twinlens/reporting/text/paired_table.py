@@ -62,9 +62,9 @@ def cells(pair: Paired) -> tuple[str, ...]:
     label = METRICS[ratio.metric].label if ratio.metric in METRICS else display.clean(ratio.metric, 30)
     return (
         f"{ratio.above} / {ratio.below}",
-        display.times(ratio.ratio),
+        display.factor(ratio.ratio),
         label,
-        (display.times_bounds(ratio.ratio) + ("" if ratio.ratio.level is not None else " (range)"))
+        (display.factor_bounds(ratio.ratio) + ("" if ratio.ratio.level is not None else " (range)"))
         if ratio.ratio.low is not None
         else display.ABSENT,
         str(ratio.repeats),

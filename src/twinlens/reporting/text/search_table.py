@@ -21,7 +21,7 @@ def search_table(record: SearchRecord) -> RenderableType:
     return Stack(*(_one(record, result) for result in record.found))
 
 
-def where(result: SearchResult) -> str:
+def swept_point(result: SearchResult) -> str:
     """The point of the sweep that a search stands for: "bf16", or "" where nothing else was swept."""
     return " · ".join(
         display.clean(value, 30) if key == "precision" else f"{display.clean(key, 30)} {display.clean(value, 30)}"
@@ -30,7 +30,7 @@ def where(result: SearchResult) -> str:
     )
 
 
-def interval(result: SearchResult, unit: str) -> str:
+def search_interval(result: SearchResult, unit: str) -> str:
     """ "[8, 8.9) requests/s", with words where a side is open."""
     if result.low is None and result.high is None:
         return "not known"
@@ -41,7 +41,7 @@ def interval(result: SearchResult, unit: str) -> str:
     return f"[{result.low:g}, {result.high:g}) {unit}"
 
 
-def asked(record: SearchRecord) -> str:
+def slo_words(record: SearchRecord) -> str:
     """The SLO in words: "TTFT ≤ 0.5 s and TPOT ≤ 0.05 s for 99% of requests"."""
     return f"{limits_of(record.slo)} for {100 * record.slo.quantile:.4g}% of requests"
 
@@ -52,14 +52,14 @@ def limits_of(slo: Slo) -> str:
     return " and ".join(f"{names[key]} ≤ {limit:g} s" for key, limit in slo.limits().items())
 
 
-def said(result: SearchResult) -> str:
+def outcome_words(result: SearchResult) -> str:
     """The outcome and its reason, safe to show."""
     return f"{result.outcome}: {clause_of(result.reason)}"
 
 
 def _one(record: SearchRecord, result: SearchResult) -> RenderableType:
-    name = where(result)
-    title = Text(f"Search{f' · {name}' if name else ''}: {interval(result, record.search.unit)}", style="bold")
+    name = swept_point(result)
+    title = Text(f"Search{f' · {name}' if name else ''}: {search_interval(result, record.search.unit)}", style="bold")
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     table.add_column("run", justify="right", no_wrap=True)
     table.add_column(record.search.unit.replace(" in ", "\nin "), justify="right", no_wrap=True)
@@ -69,5 +69,5 @@ def _one(record: SearchRecord, result: SearchResult) -> RenderableType:
         style = _COLOURS.get(trial.verdict, "")
         words = Text(trial.verdict, style=style)
         table.add_row(str(number), f"{trial.value:g}", words, clause_of(trial.why))
-    lines = [Text(said(result)), Text(f"SLO: {asked(record)}.", style="dim")]
+    lines = [Text(outcome_words(result)), Text(f"SLO: {slo_words(record)}.", style="dim")]
     return Stack(title, Text(""), table, Text(""), *lines, Text(""))

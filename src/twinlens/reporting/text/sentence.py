@@ -9,11 +9,10 @@ from twinlens.record.search import SearchRecord
 from twinlens.reporting import display
 from twinlens.reporting.gate import gate_word
 from twinlens.reporting.load_kind import SERVED, load_of
-from twinlens.reporting.paired import Paired, paired_words, standing_words
-from twinlens.reporting.paired import said as ratio_words
+from twinlens.reporting.paired import Paired, paired_words, ratio_words, standing_words
 from twinlens.reporting.text.serving_sentence import served_sentence
 from twinlens.reporting.view import headline, in_order, point_names, precision_of, runs_word
-from twinlens.reporting.wording.finding import standing
+from twinlens.reporting.wording.finding import label_words
 from twinlens.spec.precision import Lens
 from twinlens.stats.estimator.ratio import difference_of_runs, ratio_of_runs
 from twinlens.stats.metrics.definition import METRICS
@@ -73,12 +72,12 @@ def reference_of(group: Group, groups: Sequence[Group]) -> Group | None:
 
 def comparison(ratio: Estimate) -> str:
     """A ratio in words: how much, its interval, or that there is no difference to be seen."""
-    interval = display.times_bounds(ratio)
+    interval = display.factor_bounds(ratio)
     if not interval:
-        return f"{display.times(ratio)} (no interval: {display.no_interval(ratio)})"
+        return f"{display.factor(ratio)} (no interval: {display.no_interval(ratio)})"
     if ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high:
-        return f"{display.times(ratio)} ({interval}: no difference can be told)"
-    return f"{display.times(ratio)} ({interval})"
+        return f"{display.factor(ratio)} ({interval}: no difference can be told)"
+    return f"{display.factor(ratio)} ({interval})"
 
 
 def _both_ways(groups: Sequence[Group], searches: Sequence[SearchRecord], paired: Sequence[Paired]) -> str:
@@ -149,7 +148,7 @@ def _for_choice(pair: tuple[Group, Group, Estimate], of: int) -> tuple[Group, Gr
 
 def _state(group: Group) -> str:
     unfinished = [run for run in group.runs if run.state != "finished"]
-    return f"unfinished ({display.clean(unfinished[0].state)})" if unfinished else standing(group.label)
+    return f"unfinished ({display.clean(unfinished[0].state)})" if unfinished else label_words(group.label)
 
 
 def _pair(group: Group, other: Group, ratio: Estimate, names: dict[int, str]) -> str:
@@ -223,7 +222,7 @@ def _apart(training: Sequence[Group], inference: Sequence[Group], paired: Sequen
             continue
         ratios = [_of_reference(group, training, paired), _of_reference(twin, inference, paired)]
         if None not in ratios:
-            first, second = (display.times(ratio) for ratio in ratios if ratio is not None)
+            first, second = (display.factor(ratio) for ratio in ratios if ratio is not None)
             return (
                 f"{precision_of(group)} is worth {first} in training and {second} in inference: "
                 "two different numbers, and neither predicts the other."

@@ -8,7 +8,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.search import SearchRecord
 from twinlens.reporting import display
 from twinlens.reporting.load_kind import LoadKind, fault_of, load_of, place_of
-from twinlens.reporting.text.search_table import asked, interval, where
+from twinlens.reporting.text.search_table import search_interval, slo_words, swept_point
 from twinlens.reporting.view import precision_of
 from twinlens.stats.summary.group import Group
 
@@ -22,8 +22,8 @@ _AT: dict[LoadKind, str] = {
 def served_sentence(groups: Sequence[Group], searches: Sequence[SearchRecord] = ()) -> str:
     """What each search found; else, for each model, load and precision, the highest ranked point and what came next."""
     found_by = [
-        f"{f'{name}: ' if (name := where(result)) else ''}the highest within the SLO ({asked(record)}) is "
-        f"{interval(result, record.search.unit)} ({result.outcome})"
+        f"{f'{name}: ' if (name := swept_point(result)) else ''}the highest within the SLO ({slo_words(record)}) is "
+        f"{search_interval(result, record.search.unit)} ({result.outcome})"
         for record in searches
         for result in record.found
     ]

@@ -13,14 +13,14 @@ from rich.text import Text
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
 from twinlens.reporting.load_kind import TITLES, LoadKind, fault_of, kind_of, place_of
-from twinlens.reporting.machine import where
+from twinlens.reporting.machine import machine_words
 from twinlens.reporting.text.agreement import agreement_sentence
 from twinlens.reporting.text.column import Column
 from twinlens.reporting.text.footnote import Footnotes, hanging
 from twinlens.reporting.text.policies import HELD, HOLD_COLUMNS, WHY, choices, has_policies
 from twinlens.reporting.text.serving_column import PLACE_HEADS, served_columns
 from twinlens.reporting.view import point_names, why_not_ranked
-from twinlens.reporting.wording.finding import standing
+from twinlens.reporting.wording.finding import label_words
 from twinlens.stats.summary.group import Group
 from twinlens.units import digits
 
@@ -40,7 +40,9 @@ def served_table(load: LoadKind, groups: Sequence[Group]) -> RenderableType:
     table.add_column("verdict", no_wrap=True)
     for group in groups:
         _add(table, group, columns, notes)
-    title = Text(display.clean(f"Inference · {groups[0].model}, {TITLES[load]}{where(groups[0])}", 160), style="bold")
+    title = Text(
+        display.clean(f"Inference · {groups[0].model}, {TITLES[load]}{machine_words(groups[0])}", 160), style="bold"
+    )
     against = [
         hanging("✗ ", f"{names[id(group)]} is not ranked: {why_not_ranked(group)}", "yellow")
         for group in groups
@@ -86,7 +88,7 @@ def _label(group: Group) -> str:
 def _add(table: Table, group: Group, columns: Sequence[Column], notes: Footnotes) -> None:
     style = "" if group.ranked else "dim"
     fault = fault_of(group)
-    word = _WORDS.get(fault, fault) or standing(group.label).split(" ")[0]
+    word = _WORDS.get(fault, fault) or label_words(group.label).split(" ")[0]
     place = place_of(group)
     shown = f"{place:g}" if place == float(f"{place:.4g}") else digits(place)
     cells = [Text(_label(group), style=style), Text(shown, style=style)]

@@ -15,14 +15,14 @@ from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
 from twinlens.reporting.gate import gate_word
 from twinlens.reporting.load_kind import SERVED, LoadKind, load_of
-from twinlens.reporting.machine import where
+from twinlens.reporting.machine import machine_words
 from twinlens.reporting.text.absent import absent_of, not_measured
 from twinlens.reporting.text.column import Column, columns
 from twinlens.reporting.text.first_lines import MOST
 from twinlens.reporting.text.footnote import Footnotes, hanging
 from twinlens.reporting.text.serving_table import served_table
 from twinlens.reporting.view import in_order, point_names, why_not_ranked
-from twinlens.reporting.wording.finding import clause_of, sentence_of, short, standing
+from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of, short
 from twinlens.reporting.wording.quality import IMPOSSIBLE
 from twinlens.spec.precision import Lens
 from twinlens.stats.finding.checks import is_impossible
@@ -106,7 +106,7 @@ def _of_model(lens: Lens, chosen: Sequence[Group]) -> RenderableType:
         if before is not None and before.ranked and not group.ranked:
             table.add_section()
         _add(table, group, names[id(group)], columns(lens, chosen), notes)
-    title = Text(display.clean(f"{lens.capitalize()} · {chosen[0].model}{where(chosen[0])}", 160), style="bold")
+    title = Text(display.clean(f"{lens.capitalize()} · {chosen[0].model}{machine_words(chosen[0])}", 160), style="bold")
     unranked = [
         hanging("✗ ", f"{names[id(group)]} is not ranked: {why_not_ranked(group)}", "yellow")
         for group in ordered
@@ -187,7 +187,7 @@ def _in_table_order(metrics: Mapping[str, Estimate]) -> list[str]:
 
 def _standing(summary: Summary) -> list[RenderableType]:
     """The verdict, and below it the gravest findings: what a reader must know before any number."""
-    verdict, label = summary.verdict, standing(summary.verdict.label)
+    verdict, label = summary.verdict, label_words(summary.verdict.label)
     causes = [
         short(finding.code) for finding in summary.disqualified if finding.code != "client-limit" or label != "invalid"
     ]

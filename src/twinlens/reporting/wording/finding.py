@@ -55,7 +55,7 @@ def short(code: str) -> str:
     return " ".join(["SLO" if words[0] == "slo" else words[0], *words[1:]])
 
 
-def standing(label: str) -> str:
+def label_words(label: str) -> str:
     """A label of a run or a group in words: "warm-up" is a run that became steady after one."""
     words = {"flat": "steady", "warm-up": "steady after warm-up"}
     parts = (words.get(part) or (short(part) if part in SENTENCES else clean(part, 60)) for part in label.split(" / "))

@@ -38,7 +38,7 @@ def percent(share: float) -> str:
     return f"{digits(100 * share, 2)} %"
 
 
-def times(count: int) -> str:
+def how_often(count: int) -> str:
     """ "once", "3 times" """
     return "once" if count == 1 else f"{count} times"
 

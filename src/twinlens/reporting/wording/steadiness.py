@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twinlens.record.finding import Finding
-from twinlens.reporting.wording.number import number, numbers, percent, times
+from twinlens.reporting.wording.number import how_often, number, numbers, percent
 from twinlens.units import digits
 
 
@@ -95,7 +95,7 @@ def _drift(finding: Finding) -> str:
 def _left_its_level(finding: Finding) -> str:
     count, effect, factor, first, last = numbers(finding, "count", "effect", "factor", "first", "last")
     rows = f"{_rows(finding)} {first} to {last} take {factor:.3g} times as long"
-    return f"the run left its level {times(count)}: {rows}, which changes the figure by {100 * effect:+.2g} %"
+    return f"the run left its level {how_often(count)}: {rows}, which changes the figure by {100 * effect:+.2g} %"
 
 
 def _disturbed(finding: Finding) -> str:
@@ -103,7 +103,7 @@ def _disturbed(finding: Finding) -> str:
         finding, "count", "share", "effect", "factor", "begin_s", "end_s"
     )
     return (
-        f"The run left its level {times(count)}, for {percent(share)} of the window: from {digits(begin_s)} to "
+        f"The run left its level {how_often(count)}, for {percent(share)} of the window: from {digits(begin_s)} to "
         f"{digits(end_s)} s its work took {digits(factor)} times as long. The figures include this time, which changes "
         f"them by {percent(effect)}."
     )
@@ -117,8 +117,8 @@ def _change_unseen(finding: Finding) -> str:
 def _extended(finding: Finding) -> str:
     count, asked, lasted = numbers(finding, "times", "asked_s", "lasted_s")
     return (
-        f"The run had not settled after {digits(asked)} s and was doubled {times(count)}, to {digits(lasted)} s: its "
-        "length depended on the data."
+        f"The run had not settled after {digits(asked)} s and was doubled {how_often(count)}, to {digits(lasted)} s: "
+        "its length depended on the data."
     )
 
 

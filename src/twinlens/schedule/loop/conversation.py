@@ -105,7 +105,7 @@ class Conversation:
 
     `concurrency` None is an open loop of sessions, which start when the plans say. A number is a closed loop of so
     many users: each starts the next session when the last one of theirs has ended. What would be due at `until_ns` or
-    later is not asked. Rows must carry their session and turn, as `answered` makes them.
+    later is not asked. Rows must carry their session and turn, as `request_of` makes them.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from twinlens.errors import BadInput
-from twinlens.spec.study import place
+from twinlens.spec.study import put_at
 
 _DEFAULT_KINDS = {"workload.data": "markov", "workload.input_tokens": "fixed", "workload.output_tokens": "fixed"}
 _LOADS = {"rate_per_s": ("closed", "single-stream"), "concurrency": ("constant", "poisson", "gamma")}
@@ -33,7 +33,7 @@ def _apply(data: dict[str, Any], setting: str) -> str:
     except tomllib.TOMLDecodeError:
         value = text  # a bare word is a string: --set point.precision=bf16
     try:
-        place(data, path, value)
+        put_at(data, path, value)
         for union, kind in _DEFAULT_KINDS.items():  # a field of a table that the file leaves out: of its default kind
             if path.startswith(f"{union}."):
                 data["workload"][union.partition(".")[2]].setdefault("kind", kind)

@@ -14,11 +14,11 @@ from twinlens.stats.client.validity import ClientVerdict
 from twinlens.stats.finding.causes import causes
 from twinlens.stats.finding.failures import failures
 from twinlens.stats.finding.pace import pace_of
-from twinlens.stats.finding.steadiness import change_unseen, disturbed, extended, machine, spread
+from twinlens.stats.finding.steadiness import change_unseen, disturbed, extended, machine, row_spread
 from twinlens.stats.metrics.disturbance import other_programs, throttled
 from twinlens.stats.metrics.quality import Gate, divergence, missed_target, target_nats
 from twinlens.stats.paired.empty_slots import empty_slots
-from twinlens.stats.serving.goodput import standing
+from twinlens.stats.serving.goodput import slo_standing
 from twinlens.stats.serving.planned_hits import short_prefix
 from twinlens.stats.serving.window import SERVING_NEAR
 from twinlens.stats.steady.rule import SteadyRule
@@ -50,7 +50,7 @@ class Seen:
     server: tuple[Finding, ...] = ()
 
 
-Check = Callable[[Seen], Iterable[Finding]]
+FindingCheck = Callable[[Seen], Iterable[Finding]]
 
 
 def findings(seen: Seen) -> tuple[Finding, ...]:
@@ -139,7 +139,7 @@ def slo(seen: Seen) -> Iterable[Finding]:
         "limit_s": workload.slo.limits()[name], "quantile": workload.slo.quantile, "share": worst.value,
         "low": worst.low, "high": worst.high, "requests": worst.n,
     }  # fmt: skip
-    ruling, evidence = standing(dict(shares), workload.slo), {f"{name}_within": worst}
+    ruling, evidence = slo_standing(dict(shares), workload.slo), {f"{name}_within": worst}
     if ruling == "fail":
         yield Finding("slo-missed", "disqualifies", name, numbers, evidence)
     elif ruling == "inconclusive" and (worst.value or 0.0) < workload.slo.quantile:
@@ -184,7 +184,7 @@ def was_steady(seen: Seen) -> Iterable[Finding]:
     """What left the level of the steady window, what could have unseen, and what else moved meanwhile."""
     yield from disturbed(seen.verdict)
     yield from change_unseen(seen.verdict, SERVING_NEAR if is_served(seen.run) else SteadyRule().near)
-    yield from spread(seen.verdict)
+    yield from row_spread(seen.verdict)
     yield from extended(seen.run.sections.extended, seen.run.spec.protocol.duration_s, seen.verdict)
     yield from machine(seen.verdict, seen.run.telemetry)
 
@@ -213,7 +213,7 @@ def said_by_executor(seen: Seen) -> Iterable[Finding]:
     return seen.run.facts.findings if seen.run.facts else ()
 
 
-CHECKS: tuple[Check, ...] = (
+CHECKS: tuple[FindingCheck, ...] = (
     lost_requests,
     guard_failed,
     precision_differs,

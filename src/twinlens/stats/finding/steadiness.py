@@ -45,7 +45,7 @@ def change_unseen(verdict: Verdict, near: float = SteadyRule().near) -> Iterable
         yield Finding("change-unseen", "warns", "", {"least_visible_change": visible, "near": near})
 
 
-def spread(verdict: Verdict) -> Iterable[Finding]:
+def row_spread(verdict: Verdict) -> Iterable[Finding]:
     """Row times that scatter by more than a steady machine's do."""
     if verdict.ranked and verdict.cv is not None and verdict.cv > MOST_CV:
         yield Finding("rows-scatter", "notes", "", {"cv": verdict.cv, "limit": MOST_CV})

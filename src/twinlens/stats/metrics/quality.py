@@ -92,7 +92,7 @@ class Gate:
         return cls(data["go"], tuple(map(Finding.from_json, data["broken"])), data["tolerance"])
 
 
-def gate(metrics: dict[str, Estimate], tolerance: Tolerance) -> Gate | None:
+def fidelity_gate(metrics: dict[str, Estimate], tolerance: Tolerance) -> Gate | None:
     """Go or no-go of a lower precision; None where nothing was compared."""
     if "top1_agreement" not in metrics:
         return None

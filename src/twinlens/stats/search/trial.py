@@ -13,7 +13,7 @@ from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo, Standing
 from twinlens.stats.estimator.repeats import binomial_bounds
 from twinlens.stats.search.next_rate import CONFIDENCE, Done, SearchRule, Trial, next_rate
-from twinlens.stats.serving.goodput import standing
+from twinlens.stats.serving.goodput import slo_standing
 from twinlens.stats.summary.group import Summary
 from twinlens.units import RATIO
 
@@ -39,7 +39,7 @@ def judged(
         return "fail", _labelled(summary), own
     valid = [earlier for earlier in before if earlier.verdict not in ("invalid", "failed")]
     shares = pooled([*(earlier.shares for earlier in valid if earlier.shares), own])
-    verdict = standing(shares, slo, 1 - (1 - CONFIDENCE) / (_NEAR_LIMIT * search.tries))
+    verdict = slo_standing(shares, slo, 1 - (1 - CONFIDENCE) / (_NEAR_LIMIT * search.tries))
     if verdict == "pass" and label in _NO_PASS:
         return "inconclusive", _labelled(summary), own
     why = _within(shares, slo, len(valid) + 1)

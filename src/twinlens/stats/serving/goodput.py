@@ -95,7 +95,7 @@ def share(
     return Estimate(value, RATIO, named, "measured", min(low, value), max(high, value), level, n=int(independent))
 
 
-def standing(metrics: Mapping[str, Estimate], slo: Slo, level: float = 0.95) -> Standing:
+def slo_standing(metrics: Mapping[str, Estimate], slo: Slo, level: float = 0.95) -> Standing:
     """Whether a run meets its SLO: each limit is kept by `slo.quantile` of its requests, and that beyond doubt.
 
     "pass" where every share's lower bound at `level` reaches the quantile, "fail" where some upper bound does not, and

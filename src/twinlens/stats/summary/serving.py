@@ -44,7 +44,7 @@ def is_served(run: Run) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedSummary:
     """What a served run came to. `work`: done in the window, for energy. `client`: None where none was recorded.
 
     `server`: what the server's own figures lack, and where they and the client's differ.
@@ -57,7 +57,7 @@ class Served:
     server: tuple[Finding, ...] = ()
 
 
-def served(run: Run, rule: SteadyRule) -> Served:
+def served(run: Run, rule: SteadyRule) -> ServedSummary:
     """What the rows of a served run come to."""
     workload = run.spec.workload
     assert isinstance(workload, InferenceWorkload)
@@ -69,7 +69,7 @@ def served(run: Run, rule: SteadyRule) -> Served:
     metrics |= planned_hits(run)
     metrics |= waits(requests, window.rows, run.spec.point, overlap(requests, window)) if window else {}
     if window is None:
-        return Served(metrics, nothing(), {})
+        return ServedSummary(metrics, nothing(), {})
     client = _client(run, requests, window, metrics, loop)
     metrics |= client.metrics if client else {}
     told = _told(run, requests, window)
@@ -81,7 +81,7 @@ def served(run: Run, rule: SteadyRule) -> Served:
         "energy_per_output_token_j": float(requests.output_tokens[done].sum()),
     }
     verdict = _verdict(_on_clock(window, run.requests), client)
-    return Served(metrics, verdict, work, client, told.notes if told else ())
+    return ServedSummary(metrics, verdict, work, client, told.notes if told else ())
 
 
 def peers(run: Run) -> dict[str, Estimate]:

@@ -16,7 +16,7 @@ from twinlens.executors.launch.recipe import (
     torch_name,
 )
 from twinlens.executors.server_words import SHARED, ServerWords, histogram
-from twinlens.executors.settings_text import flat, formats, pairs, said
+from twinlens.executors.settings_text import first_known, flat, formats, pairs
 from twinlens.record.executor.record import Fact, declared
 
 _READY = re.compile(r"max_total_num_tokens=.*?max_running_requests=(\d+)")
@@ -56,7 +56,7 @@ def _facts(seen: ServerOutput) -> dict[str, Fact]:
     path = next((path for path in _PAGES if isinstance(seen.pages.get(path), dict)), None)
     config: dict[str, Any] = flat(seen.pages[path]) if path else dict(pairs(seen.log, "server_args=ServerArgs("))
     source = path or "server_args in the log"
-    facts = said(config, _NAMES, source)
+    facts = first_known(config, _NAMES, source)
     if ready := _READY.search(seen.log):  # what was asked for stands in its pages, what came of it only here
         facts["serving.max_sequences"] = declared(int(ready[1]), "the log, when it was ready")
     facts |= formats(config.get("dtype"), config.get("kv_cache_dtype"), source)

@@ -16,7 +16,7 @@ from twinlens.executors.launch.recipe import (
     thread_environment,
 )
 from twinlens.executors.server_words import PHASES, SHARED, ServerWords
-from twinlens.executors.settings_text import pairs, said, tensor_format
+from twinlens.executors.settings_text import first_known, pairs, tensor_format
 from twinlens.record.executor.record import Fact, declared
 
 _LIMITS = {
@@ -52,13 +52,13 @@ def _command(order: LaunchConfig) -> Command:
 def _facts(seen: ServerOutput) -> dict[str, Fact]:
     facts: dict[str, Fact] = {"serving.batching": declared("continuous (in flight)", "TensorRT-LLM's executor")}
     config = pairs(seen.log, "PyTorchConfig(")
-    facts |= said(config, {"serving.attention": ("attn_backend",)}, "PyTorchConfig in the log")
+    facts |= first_known(config, {"serving.attention": ("attn_backend",)}, "PyTorchConfig in the log")
     if config.get("use_cuda_graph") in ("True", "False"):
         graphs = "captured" if config["use_cuda_graph"] == "True" else "none (eager)"
         facts["serving.graphs"] = declared(graphs, "PyTorchConfig in the log")
     if cached := tensor_format(config.get("kv_cache_dtype")):
         facts["precision.kv"] = declared(cached, "PyTorchConfig in the log")
-    facts |= said(
+    facts |= first_known(
         pairs(seen.log, "AttentionRuntimeFeatures("),
         {"serving.chunked_prefill": ("chunked_prefill",), "serving.prefix_cache": ("cache_reuse",)},
         "AttentionRuntimeFeatures in the log",

@@ -18,7 +18,7 @@ from twinlens.executors.launch.recipe import (
     torch_name,
 )
 from twinlens.executors.server_words import PHASES, SHARED, ServerWords
-from twinlens.executors.settings_text import flat, formats, labels, pairs, plain, said
+from twinlens.executors.settings_text import first_known, flat, formats, labels, pairs, plain_setting
 from twinlens.record.executor.record import Fact, declared
 
 _INFO = "/server_info?config_format=json"
@@ -67,8 +67,8 @@ def _facts(seen: ServerOutput) -> dict[str, Fact]:
     config = flat(nested)
     source = "/server_info" if config else "the engine's line in the log"
     config = config or dict(pairs(seen.log, "with config:"))
-    facts = said(labels(seen.metrics, "vllm:cache_config_info"), _NAMES, "/metrics, cache_config_info")
-    facts |= said(config, _NAMES, source)
+    facts = first_known(labels(seen.metrics, "vllm:cache_config_info"), _NAMES, "/metrics, cache_config_info")
+    facts |= first_known(config, _NAMES, source)
     facts |= formats(config.get("dtype"), config.get("cache_dtype", config.get("kv_cache_dtype")), source)
     eager = config.get("enforce_eager")
     if eager is not None:
@@ -104,7 +104,7 @@ def _speculation(config: Mapping[str, Any]) -> Any:
     if isinstance(settings, Mapping):
         kept = {key: settings[key] for key in _SPECULATION if isinstance(settings.get(key), str | int)}
         return {key: Path(value).name if key == "model" else value for key, value in kept.items()} or "on"
-    return plain(settings) or "none"
+    return plain_setting(settings) or "none"
 
 
 WORDS = ServerWords(

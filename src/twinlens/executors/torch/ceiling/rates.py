@@ -23,11 +23,11 @@ from twinlens.executors.torch.ceiling.timing import (
     WARM_S,
     board_state,
     captured,
+    conditions,
     first_line,
     setting,
     sustained,
     timed,
-    where,
 )
 from twinlens.record.estimate import Estimate
 from twinlens.units import BYTES_PER_S, FLOP_PER_S
@@ -68,7 +68,7 @@ def copy_bytes_per_s(device: str = "cpu", threads: int | None = None, buffer: to
     source, target = data[:half], data[half : 2 * half]
     with setting(threads):
         seconds = timed(lambda: target.copy_(source), device)
-        method = f"copy of {half / 2**20:.0f} MiB, read and written bytes, {where(device)}"
+        method = f"copy of {half / 2**20:.0f} MiB, read and written bytes, {conditions(device)}"
     return rate(2 * half, seconds, BYTES_PER_S, method)
 
 
@@ -79,7 +79,7 @@ def read_bytes_per_s(device: str = "cpu", threads: int | None = None, buffer: to
         return Estimate.absent(BYTES_PER_S, reason, "sum")
     with setting(threads):
         seconds = timed(lambda: data.sum(), device)
-        method = f"sum over {data.nbytes / 2**20:.0f} MiB of fp32, {where(device)}"
+        method = f"sum over {data.nbytes / 2**20:.0f} MiB of fp32, {conditions(device)}"
     return rate(data.nbytes, seconds, BYTES_PER_S, method)
 
 
@@ -103,7 +103,7 @@ def matvec_bytes_per_s(
         with setting(threads):
             call, size_bytes, used, kernel = walk(format, shapes, layout, data)
             seconds = timed(captured(call, device), device)
-            place = where(device)
+            place = conditions(device)
     except (Unsupported, RuntimeError, NotImplementedError) as error:
         return Estimate.absent(BYTES_PER_S, first_line(error), f"matrix-vector {format} {layout}")
     arithmetic = ", IEEE fp32" if format == "fp32" and device.startswith("cuda") else ""  # of a tf32 run too
@@ -127,7 +127,7 @@ def matrix_flop_per_s(format: str, device: str = "cpu", threads: int | None = No
     deadline = 0.0
     try:
         with setting(threads, format):
-            place = where(device)
+            place = conditions(device)
             for size in (256, *sizes):
                 flop = 2.0 * size**3
                 fastest = (best.value if best else None) or math.inf
@@ -188,7 +188,7 @@ def matrix_flop_per_s_at(
             once = sum(2.0 * m * n * k for m, n, k in counts)
             cut = max(1.0, once / probe.value * (LEAST_REPEATS + 1) / budget_s)
             passes, kernel = _passes(format, counts, cut, device, budget_s)
-            place = where(device)
+            place = conditions(device)
     except (Unsupported, RuntimeError, NotImplementedError) as error:
         return Estimate.absent(FLOP_PER_S, first_line(error), f"matrix product {format}")
     flop = sum(2.0 * _cut(m, cut) * n * k * count for (m, n, k), count in counts.items())

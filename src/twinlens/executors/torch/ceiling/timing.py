@@ -105,7 +105,7 @@ def _event(device: str) -> Any:
     return event
 
 
-def where(device: str) -> str:
+def conditions(device: str) -> str:
     """What the rate was measured on, for an estimate's method."""
     count = torch.get_num_threads()
     return f"{count} thread{'s' if count > 1 else ''}" if device == "cpu" else device

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from twinlens.executors.in_process.precision_check import checked, over_phases
+from twinlens.executors.in_process.precision_check import over_phases, precision_checks
 from twinlens.executors.torch.evidence.resident import Resident, hardware_formats
 from twinlens.executors.torch.evidence.trace import Kernel, compute_formats
 from twinlens.record.executor.record import PrecisionCheck
@@ -27,7 +27,7 @@ def check_precision(
     ran = compute_formats(kernels, fp32_is)
     blind = bool(kernels) and not any(kernel.self_time_s for kernel in kernels)
     missing = f"the profiler gave no {'device events' if blind else 'matrix product'}"
-    return checked(declared, resident, ran, support, missing)
+    return precision_checks(declared, resident, ran, support, missing)
 
 
 def check_phases(
