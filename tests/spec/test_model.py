@@ -43,6 +43,55 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "downsample_in_bottleneck": True,
     },
 }
+SMALL = {
+    "vocab_size": 99, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 8, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 24, "max_position_embeddings": 512,
+}  # fmt: skip
+LINEAR = {
+    "linear_num_value_heads": 6, "linear_value_head_dim": 16, "linear_num_key_heads": 3, "linear_key_head_dim": 8,
+    "linear_conv_kernel_dim": 4,
+}  # fmt: skip
+ROUTED = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 40}
+LATENT = {
+    "kv_lora_rank": 32, "q_lora_rank": None, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 16,
+    "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 40, "n_shared_experts": 2,
+    "first_k_dense_replace": 1, "num_key_value_heads": 4, "moe_layer_freq": 1,
+}  # fmt: skip
+MAMBA = {"mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2}
+HEADLESS = {name: value for name, value in SMALL.items() if name != "head_dim"}
+SHARED = {"shared_expert_intermediate_size": 56, "mlp_only_layers": [3], "decoder_sparse_step": 1}
+VARIANTS |= {
+    "gemma": {**SMALL, "model_type": "gemma"},
+    "gemma2": {**SMALL, "model_type": "gemma2"},
+    "gemma3": {**SMALL, "model_type": "gemma3_text", "sliding_window": 32, "sliding_window_pattern": 3},
+    "gpt-oss": {**SMALL, "model_type": "gpt_oss", "num_local_experts": 6, "num_experts_per_tok": 2},
+    "granite": {**HEADLESS, "model_type": "granite", "attention_bias": True},
+    "phi3": {**HEADLESS, "model_type": "phi3", "pad_token_id": 0},
+    "qwen2-moe": {**HEADLESS, **ROUTED, **SHARED, "model_type": "qwen2_moe", "qkv_bias": True},
+    "qwen3-moe": {**SMALL, **ROUTED, "model_type": "qwen3_moe", "decoder_sparse_step": 2, "mlp_only_layers": [3]},
+    "qwen3-next": {**SMALL, **ROUTED, **LINEAR, **SHARED, "model_type": "qwen3_next", "full_attention_interval": 4},
+    "qwen3.5": {**SMALL, **LINEAR, "model_type": "qwen3_5_text"},
+    "qwen3.5-moe": {**SMALL, **LINEAR, **ROUTED, "shared_expert_intermediate_size": 56,
+                    "model_type": "qwen3_5_moe_text"},
+    "jamba": {**HEADLESS, **MAMBA, "model_type": "jamba", "num_experts": 4, "num_experts_per_tok": 2,
+              "attn_layer_period": 4, "attn_layer_offset": 2, "expert_layer_period": 2, "expert_layer_offset": 1},
+    "jamba-biases": {**HEADLESS, **MAMBA, "model_type": "jamba", "num_experts": 1, "num_experts_per_tok": 1,
+                     "attn_layer_period": 8, "attn_layer_offset": 4, "expert_layer_period": 2,
+                     "expert_layer_offset": 1, "mamba_proj_bias": True, "mamba_conv_bias": False},
+    "bamba": {**HEADLESS, **MAMBA, "model_type": "bamba", "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_n_groups": 2,
+              "attn_layer_indices": [2, 5], "attention_bias": True},
+    "bamba-biases": {**HEADLESS, **MAMBA, "model_type": "bamba", "mamba_n_heads": 8, "mamba_d_head": 16,
+                     "mamba_n_groups": 2, "attn_layer_indices": [2], "mamba_proj_bias": True, "mlp_bias": True},
+    "llama4": {**SMALL, "model_type": "llama4_text", "intermediate_size_mlp": 128, "num_local_experts": 4,
+               "num_experts_per_tok": 1, "interleave_moe_layer_step": 2, "attention_chunk_size": 32},
+    "mllama": {"model_type": "mllama", "text_config": {
+        **HEADLESS, "model_type": "mllama_text_model", "cross_attention_layers": [3, 6], "tie_word_embeddings": False,
+        "pad_token_id": 0}},
+    "deepseek-v2": {**HEADLESS, **LATENT, "model_type": "deepseek_v2"},
+    "deepseek-v2-low-rank": {**HEADLESS, **LATENT, "model_type": "deepseek_v2", "q_lora_rank": 24,
+                             "attention_bias": True},
+    "glm4-moe": {**SMALL, **LATENT, "model_type": "glm4_moe", "use_qk_norm": True, "attention_bias": True},
+}  # fmt: skip
 CONFIGS = {name: load_model(name).config for name in list_models()} | VARIANTS
 
 

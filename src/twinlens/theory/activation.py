@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from twinlens.errors import BadInput
-from twinlens.spec.model.shape import DecoderShape, ModelShape, ResnetShape, VitShape
+from twinlens.spec.model.shape import DecoderShape, ModelShape, Recurrent, ResnetShape, VitShape
 from twinlens.theory.convolution import convolutions
+from twinlens.theory.number import Number, choose, count, is_scalar, larger, rate
 from twinlens.theory.parameter import vit_tokens
 
 Checkpointing = Literal["none", "selective", "full"]
@@ -17,12 +18,12 @@ _INT64 = 8.0
 
 def activation_bytes(
     shape: ModelShape,
-    microbatch: int,
-    seq_len: int | None = None,
+    microbatch: Number,
+    seq_len: Number | None = None,
     checkpointing: Checkpointing = "none",
     attention: Attention = "fused",
-    bytes_per_element: float = 2.0,
-) -> float:
+    bytes_per_element: Number = 2.0,
+) -> Number:
     """Bytes that autograd keeps for the layers of one microbatch; the scores at the loss are `logits_bytes`.
 
     Counted from the tensors that eager PyTorch saves in a Hugging Face block without dropout, in
@@ -32,23 +33,66 @@ def activation_bytes(
     one layer is recomputed, that layer. Residual networks keep each convolution's output and its
     activation; checkpointing them is refused, as is a decoder without `seq_len` (BadInput).
     """
-    e = bytes_per_element
+    e = rate("bytes_per_element", bytes_per_element)
+    count("microbatch", microbatch)
     if isinstance(shape, ResnetShape):
         if checkpointing != "none":
             raise BadInput("checkpointing a residual network has no formula here; use none")
         return microbatch * _resnet(shape, e)
     tokens = sequence_tokens(shape, seq_len)
     squares = attention == "materialised" and checkpointing == "none"
-    scores = shape.heads * tokens * (_FP32 + (e if e < _FP32 else 0.0)) if squares else 0.0
-    mixer = scores + (_decoder_mixer(shape, e) if isinstance(shape, DecoderShape) else 4 * shape.hidden * e)
     norm = _norm(shape, e)
-    layers = [2 * norm + mixer + width for width in _mlps(shape, e)]
-    kept = shape.layers * shape.hidden * e + max(layers) if checkpointing == "full" else sum(layers)
-    pixels = 0 if isinstance(shape, DecoderShape) else shape.channels * shape.image_size**2 * e
+    if isinstance(shape, VitShape):
+        pixels = shape.channels * shape.image_size**2 * e
+        layers = shape.layers * (2 * norm + _scores(shape, tokens, squares, e) + 4 * shape.hidden * e)
+        largest = layers / shape.layers + _mlp(shape, shape.intermediate, e)
+        every = layers + shape.layers * _mlp(shape, shape.intermediate, e)
+    else:
+        pixels = 0
+        every, largest = _decoder_layers(shape, tokens, squares, e)
+    kept = shape.layers * shape.hidden * e + largest if checkpointing == "full" else every
     return microbatch * (tokens * (kept + norm) + pixels)  # the last norm stands before the head
 
 
-def _resnet(shape: ResnetShape, e: float) -> float:
+def _scores(shape: DecoderShape | VitShape, tokens: Number, squares: bool, e: Number) -> Number:
+    """Bytes per token of one layer's square of scores, where it is written out."""
+    return shape.heads * tokens * (_FP32 + choose(e < _FP32, e, 0.0)) if squares else 0.0
+
+
+def _decoder_layers(shape: DecoderShape, tokens: Number, squares: bool, e: Number) -> tuple[Number, Number]:
+    """Bytes per token of all layers together, and of the largest one."""
+    norms = shape.layer_norms * _norm(shape, e)
+    attending = _scores(shape, tokens, squares, e) + _decoder_mixer(shape, e)
+    attention_layers = shape.attention_layers + shape.cross_attention_layers
+    every, mixer = shape.layers * norms + attention_layers * attending, attending if attention_layers else 0.0
+    if shape.recurrent:
+        every = every + shape.recurrent.layers * _recurrent_mixer(shape.recurrent, e)
+        mixer = larger(mixer, _recurrent_mixer(shape.recurrent, e))
+    mlps = [_mlp(shape, shape.intermediate, e)] if shape.layers > shape.expert_layers else []
+    every = every + (shape.layers - shape.expert_layers) * (mlps[0] if mlps else 0.0)
+    if shape.experts and shape.expert_layers:
+        # Each chosen expert also keeps a gathered copy of its input.
+        width = shape.experts.per_token * shape.experts.intermediate + shape.experts.shared_width
+        mlps.append(_mlp(shape, width, e) + shape.experts.per_token * shape.hidden * e)
+        every = every + shape.expert_layers * mlps[-1]
+    return every, norms + mixer + (larger(*mlps) if len(mlps) == 2 else mlps[0])
+
+
+def _mlp(shape: DecoderShape | VitShape, width: int, e: Number) -> Number:
+    """Bytes per token of an MLP of this inner width."""
+    gated = isinstance(shape, DecoderShape) and shape.gated_mlp
+    return (4 if gated else 2) * width * e
+
+
+def _recurrent_mixer(mixer: Recurrent, e: Number) -> Number:
+    """Bytes per token of one recurrent layer with fused kernels: what is convolved, before and after; gate and output.
+
+    States at the bounds of chunks, and what an unfused scan keeps, come on top.
+    """
+    return (2 * mixer.convolved + 3 * mixer.value_heads * mixer.value_dim) * e
+
+
+def _resnet(shape: ResnetShape, e: Number) -> Number:
     """Bytes for one image: itself, each convolution's output and activation, max pool with indices."""
     layers = convolutions(shape, shape.image_size)
     outputs = sum(layer.elements * (1 if layer.shortcut else 2) for layer in layers)
@@ -56,13 +100,13 @@ def _resnet(shape: ResnetShape, e: float) -> float:
     return e * (shape.channels * shape.image_size**2 + outputs + pooled) + _INT64 * pooled
 
 
-def _norm(shape: DecoderShape | VitShape, e: float) -> float:
+def _norm(shape: DecoderShape | VitShape, e: Number) -> Number:
     """Bytes per token of one norm and of what it feeds."""
     rms = isinstance(shape, DecoderShape) and not shape.norm_bias
     return shape.hidden * (_FP32 + 2 * e if rms else 2 * e)
 
 
-def _decoder_mixer(shape: DecoderShape, e: float) -> float:
+def _decoder_mixer(shape: DecoderShape, e: Number) -> Number:
     """Bytes per token of one layer's attention, scores aside."""
     queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     values, out = shape.kv_heads * shape.value_head_dim, shape.heads * shape.value_head_dim
@@ -71,41 +115,27 @@ def _decoder_mixer(shape: DecoderShape, e: float) -> float:
     return e * (queries + keys + values + out) + normed + latent * (_FP32 + 2 * e)
 
 
-def _mlps(shape: DecoderShape | VitShape, e: float) -> list[float]:
-    """Bytes per token of each layer's MLP."""
-    if isinstance(shape, VitShape):
-        return [2 * shape.intermediate * e] * shape.layers
-    copies = 4 if shape.gated_mlp else 2
-    dense = [copies * shape.intermediate * e] * (shape.layers - shape.expert_layers)
-    if not shape.experts:
-        return dense
-    # Each chosen expert also keeps a gathered copy of its input.
-    chosen = shape.experts.per_token * (copies * shape.experts.intermediate + shape.hidden)
-    shared = copies * shape.experts.shared * shape.experts.intermediate
-    return dense + [(chosen + shared) * e] * shape.expert_layers
-
-
 def korthikanti_bytes(
     shape: DecoderShape,
-    microbatch: int,
-    seq_len: int,
+    microbatch: Number,
+    seq_len: Number,
     checkpointing: Checkpointing = "none",
     attention: Attention = "materialised",
-) -> float:
+) -> Number:
     """s·b·h·(34 + 5·a·s/h)·L at 2 bytes per element (Korthikanti et al. 2022, arXiv 2205.05198).
 
     Selective recompute, like fused attention, drops the 5·a·s/h term; full recompute leaves 2·s·b·h·L.
     It describes a GPT block with dropout and an MLP of 4h; a Llama block in eager PyTorch keeps a
     quarter to two fifths more.
     """
-    wide = float(sequence_tokens(shape, seq_len) * microbatch * shape.hidden * shape.layers)
+    wide = 1.0 * sequence_tokens(shape, seq_len) * microbatch * shape.hidden * shape.layers
     if checkpointing == "full":
         return 2.0 * wide
     squares = attention == "materialised" and checkpointing == "none"
     return wide * (34.0 + (5.0 * shape.heads * seq_len / shape.hidden if squares else 0.0))
 
 
-def logits_bytes(shape: ModelShape, microbatch: int, seq_len: int | None, bytes_per_element: float) -> float:
+def logits_bytes(shape: ModelShape, microbatch: Number, seq_len: Number | None, bytes_per_element: Number) -> Number:
     """Bytes of the output scores at the loss: as computed, their fp32 log-softmax and its gradient.
 
     Checkpointing does not help here; with a large vocabulary this outweighs layers that are recomputed.
@@ -115,10 +145,10 @@ def logits_bytes(shape: ModelShape, microbatch: int, seq_len: int | None, bytes_
     return microbatch * shape.labels * (bytes_per_element + 2 * _FP32)
 
 
-def sequence_tokens(shape: DecoderShape | VitShape, seq_len: int | None) -> int:
+def sequence_tokens(shape: DecoderShape | VitShape, seq_len: Number | None) -> Number:
     """Tokens per sequence, or per image. Raises BadInput for a decoder without a sequence length."""
     if isinstance(shape, VitShape):
         return vit_tokens(shape, shape.image_size)
-    if seq_len is None or seq_len < 1:
+    if seq_len is None or (is_scalar(seq_len) and seq_len < 1):
         raise BadInput(f"a language model needs a sequence length of at least 1, not {seq_len}")
-    return seq_len
+    return count("seq_len", seq_len)

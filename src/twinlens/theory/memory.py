@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinlens.errors import BadInput
 from twinlens.spec.model.shape import DecoderShape, ModelShape
 from twinlens.theory.activation import (
     Attention,
@@ -13,7 +12,9 @@ from twinlens.theory.activation import (
     korthikanti_bytes,
     logits_bytes,
 )
+from twinlens.theory.attention import held_tokens, kv_elements, state_bytes
 from twinlens.theory.layout import LAYOUTS, Layout, layout_of
+from twinlens.theory.number import Number, amount, rate
 from twinlens.theory.parameter import parameters
 from twinlens.units import BYTES, digits, show
 
@@ -61,14 +62,13 @@ class InferenceMemory:
     arithmetic: str
 
 
-def weights_bytes(shape: ModelShape, bits_per_weight: float = 16.0, embedding_bits: float | None = None) -> float:
+def weights_bytes(shape: ModelShape, bits_per_weight: Number = 16.0, embedding_bits: Number | None = None) -> Number:
     """Bytes of all weights. `bits_per_weight` includes the quantisation scales.
 
     `embedding_bits` is for the token table and the output head where those are left wider; None means the
     same.
     """
-    if bits_per_weight <= 0:
-        raise BadInput(f"bits_per_weight must be above 0, not {bits_per_weight}")
+    rate("bits_per_weight", bits_per_weight)
     count = parameters(shape)
     tied = isinstance(shape, DecoderShape) and shape.tied_embeddings
     wide = count.embedding + (0 if tied else count.head)
@@ -76,39 +76,32 @@ def weights_bytes(shape: ModelShape, bits_per_weight: float = 16.0, embedding_bi
     return ((count.total - wide) * bits_per_weight + wide * wide_bits) / 8
 
 
-def kv_bytes_per_token(shape: DecoderShape, bytes_per_element: float = 2.0, *, latent: bool = True) -> float:
-    """Cache bytes that one more token takes while no window is full: 2·L·H_kv·d·bytes.
-
-    With latent attention it is L·(kv_lora_rank + rope)·bytes; `latent=False` is for a runtime that caches the
-    expanded keys and values instead.
-    """
-    return shape.layers * _kv_elements(shape, latent) * bytes_per_element
+def kv_bytes_per_token(shape: DecoderShape, bytes_per_element: Number = 2.0, *, latent: bool = True) -> Number:
+    """Cache bytes that one more token adds while no window is full; `latent=False` expands latent attention."""
+    return shape.attention_layers * kv_elements(shape, latent) * bytes_per_element
 
 
 def kv_bytes(
     shape: DecoderShape,
-    tokens_resident: int,
-    bytes_per_element: float = 2.0,
+    tokens_resident: Number,
+    bytes_per_element: Number = 2.0,
     *,
-    sequences: int = 1,
+    sequences: Number = 1,
     latent: bool = True,
-) -> float:
-    """Cache bytes of `sequences` times `tokens_resident` tokens; a window keeps no more than itself."""
-    if tokens_resident < 0 or sequences < 0:
-        raise BadInput("neither resident tokens nor sequences can be negative")
-    window = shape.sliding_window
-    full = shape.layers if window is None else min(shape.full_attention_layers, shape.layers)
-    held = full * tokens_resident
-    if window is not None:
-        held += (shape.layers - full) * min(tokens_resident, window)
-    return sequences * held * _kv_elements(shape, latent) * bytes_per_element
+    block: Number = 1,
+    image_tokens: Number = 0,
+) -> Number:
+    """Cache bytes of `sequences` times `tokens_resident` tokens, and the states of recurrent layers.
 
-
-def _kv_elements(shape: DecoderShape, latent: bool) -> int:
-    """Cached elements per token and layer."""
-    if shape.mla and latent:
-        return shape.mla.kv_lora_rank + shape.mla.qk_rope_head_dim
-    return shape.kv_heads * (shape.head_dim + shape.value_head_dim)
+    A window keeps no more than itself. `block`: tokens per page, of which each layer holds whole ones (arXiv
+    2309.06180). `image_tokens` are held by layers of cross-attention.
+    """
+    many = amount("sequences", sequences)
+    held = held_tokens(shape, tokens_resident, block)
+    if shape.cross_attention_layers:
+        held = held + shape.cross_attention_layers * amount("image_tokens", image_tokens)
+    cached = held * kv_elements(shape, latent) * bytes_per_element
+    return many * (cached + state_bytes(shape, bytes_per_element))
 
 
 def training_memory(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
-from twinlens.spec.model.shape import DecoderShape, ModelShape, VitShape
+from twinlens.spec.model.shape import DecoderShape, ModelShape, Recurrent, VitShape
 from twinlens.theory.convolution import convolutions
 
 
@@ -25,8 +26,9 @@ class ParameterCount:
     matmul: int
 
 
+@lru_cache(maxsize=256)
 def parameters(shape: ModelShape) -> ParameterCount:
-    """The parameters of any shape."""
+    """The parameters of any shape; of a model with images and text, those of its text part."""
     if isinstance(shape, DecoderShape):
         return _decoder(shape)
     if isinstance(shape, VitShape):
@@ -43,16 +45,23 @@ def expert_weights(shape: DecoderShape) -> int:
     return _mlp_matrices(shape) * shape.hidden * shape.experts.intermediate if shape.experts else 0
 
 
+def cross_attention_weights(shape: DecoderShape) -> int:
+    """Weights of the layers that stand idle while no image is there, their MLP included."""
+    mlp = _mlp_matrices(shape) * shape.hidden * shape.intermediate
+    return shape.cross_attention_layers * (attention_weights(shape) + mlp)
+
+
 def _mlp_matrices(shape: DecoderShape) -> int:
     return 3 if shape.gated_mlp else 2
 
 
-def _attention_weights(shape: DecoderShape) -> int:
+def attention_weights(shape: DecoderShape) -> int:
     """Weights of one layer's projections, biases excluded."""
     hidden, heads = shape.hidden, shape.heads
     out = heads * shape.value_head_dim * hidden
     if shape.mla is None:
-        return hidden * shape.head_dim * (heads + 2 * shape.kv_heads) + out
+        queries = heads * (2 if shape.output_gate else 1)
+        return hidden * shape.head_dim * (queries + 2 * shape.kv_heads) + out
     mla = shape.mla
     query = heads * shape.head_dim * (mla.q_lora_rank or hidden) + hidden * (mla.q_lora_rank or 0)
     down = hidden * (mla.kv_lora_rank + mla.qk_rope_head_dim)
@@ -67,31 +76,72 @@ def _attention_other(shape: DecoderShape) -> int:
         norms = mla.kv_lora_rank + (mla.q_lora_rank or 0)
         low_rank = (mla.q_lora_rank or 0) + mla.kv_lora_rank + mla.qk_rope_head_dim + shape.hidden
         return norms + (low_rank if shape.attention_bias != "none" else 0)
-    qkv = shape.head_dim * (shape.heads + 2 * shape.kv_heads)
+    queries = shape.heads * (2 if shape.output_gate else 1)
+    qkv = shape.head_dim * (queries + 2 * shape.kv_heads)
     bias = {"none": 0, "qkv": qkv, "all": qkv + shape.hidden}[shape.attention_bias]
-    return bias + (2 * shape.head_dim if shape.qk_norm else 0)
+    return bias + (2 * shape.head_dim if shape.qk_norm else 0) + (shape.heads if shape.sinks else 0)
+
+
+def recurrent_weights(mixer: Recurrent, hidden: int) -> int:
+    """Weights of one recurrent layer that a token is multiplied with, its convolution's included."""
+    wide, keys = mixer.value_heads * mixer.value_dim, mixer.key_heads * mixer.key_dim
+    # Each projects values and their gate; then the heads' time steps (and, in a delta net, its write strengths).
+    per_head = {"gated-delta": 2, "mamba2": 1, "mamba": 0}[mixer.kind]
+    inputs = hidden * (2 * wide + 2 * keys + per_head * mixer.value_heads)
+    selected = wide * (2 * mixer.rank + 2 * mixer.key_dim) if mixer.kind == "mamba" else 0
+    return inputs + selected + mixer.convolved * mixer.convolution + wide * hidden
+
+
+def _recurrent_other(mixer: Recurrent, hidden: int) -> int:
+    """Biases, norms and decays of one recurrent layer."""
+    wide, heads = mixer.value_heads * mixer.value_dim, mixer.value_heads
+    bias = mixer.convolved if mixer.convolution_bias else 0
+    if mixer.kind == "gated-delta":
+        return bias + 2 * heads + mixer.value_dim
+    if mixer.kind == "mamba2":
+        outputs = 2 * wide + 2 * mixer.key_heads * mixer.key_dim + heads + hidden
+        return bias + 3 * heads + wide + (outputs if mixer.bias else 0)
+    decays = wide * (mixer.key_dim + 2)  # A, D and the bias of the time step
+    return bias + decays + mixer.rank + 2 * mixer.key_dim + (2 * wide + hidden if mixer.bias else 0)
 
 
 def _decoder(shape: DecoderShape) -> ParameterCount:
     hidden, matrices = shape.hidden, _mlp_matrices(shape)
     dense_layers = shape.layers - shape.expert_layers
-    inner = shape.intermediate
-    mlp = dense_layers * matrices * hidden * inner
-    idle = 0
-    if shape.experts:
-        experts = shape.experts
-        per_expert = expert_weights(shape)
-        router = hidden * experts.count
-        mlp += shape.expert_layers * (router + per_expert * (experts.per_token + experts.shared))
-        idle = shape.expert_layers * per_expert * (experts.count - experts.per_token)
-    table = shape.vocab * hidden
+    mlp = dense_layers * matrices * hidden * shape.intermediate
+    across, mixer = shape.cross_attention_layers, shape.recurrent
+    mixers = (shape.attention_layers + across) * attention_weights(shape)
     norm = hidden * (2 if shape.norm_bias else 1)
-    mlp_bias = dense_layers * ((matrices - 1) * inner + hidden) if shape.mlp_bias else 0
-    other = shape.layers * (_attention_other(shape) + 2 * norm) + norm + mlp_bias
-    matmul = shape.layers * _attention_weights(shape) + mlp + table
-    embedding = table + (shape.max_context * hidden if shape.learned_positions else 0)
-    active = matmul + embedding + other - (table if shape.tied_embeddings else 0)
-    return ParameterCount(active + idle, active, embedding, table, matmul)
+    other = shape.layers * shape.layer_norms * norm + norm + shape.attention_layers * _attention_other(shape)
+    other += across * (2 * shape.head_dim + 2)  # norms of queries and keys, and two gates
+    if shape.mlp_bias:
+        other += dense_layers * ((matrices - 1) * shape.intermediate + hidden)
+    if mixer:
+        mixers += mixer.layers * recurrent_weights(mixer, hidden)
+        other += mixer.layers * _recurrent_other(mixer, hidden)
+    routed, routed_bias, idle = _experts(shape)
+    head = shape.vocab * hidden
+    matmul = mixers + mlp + routed + head
+    embedding = (shape.table_rows or shape.vocab) * hidden + (
+        shape.max_context * hidden if shape.learned_positions else 0
+    )
+    active = matmul + embedding + other + routed_bias - (head if shape.tied_embeddings else 0)
+    return ParameterCount(active + idle, active, embedding, head, matmul)
+
+
+def _experts(shape: DecoderShape) -> tuple[int, int, int]:
+    """Over all layers: weights of router, chosen and shared experts; their biases; all of experts not chosen."""
+    experts = shape.experts
+    if experts is None:
+        return 0, 0, 0
+    hidden, matrices, per_expert = shape.hidden, _mlp_matrices(shape), expert_weights(shape)
+    bias = (matrices - 1) * experts.intermediate + hidden if experts.bias else 0
+    shared = matrices * hidden * experts.shared_width + (hidden if experts.shared_gate else 0)
+    working = hidden * experts.count + per_expert * experts.per_token + shared
+    biases = bias * experts.per_token + (experts.count if experts.bias else 0)
+    unused = (experts.count - experts.per_token) * (per_expert + bias)
+    layers = shape.expert_layers
+    return layers * working, layers * biases, layers * unused
 
 
 def _vit(shape: VitShape) -> ParameterCount:

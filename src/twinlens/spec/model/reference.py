@@ -10,7 +10,7 @@ from typing import Any
 
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.frozen import Spec
-from twinlens.spec.model.config import READERS, shape_from_config
+from twinlens.spec.model.config import knows, shape_from_config
 from twinlens.spec.model.shape import (
     DecoderShape,
     Experts,
@@ -116,7 +116,7 @@ def any_model(name_or_path: str) -> AnyModel:
     path = Path(name_or_path).expanduser()
     if name_or_path not in list_models() and path.is_dir() and _has_weights(path):
         config = _read_config(path / "config.json", name_or_path)
-        if config.get("model_type") not in READERS:
+        if not knows(config):
             why = f"theory here knows no models of type {config.get('model_type')!r}"
             kept = {key: value for key, value in config.items() if key not in ("auto_map", "_source")}
             return AnyModel(

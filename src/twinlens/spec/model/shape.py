@@ -4,46 +4,36 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, model_validator
 
 from twinlens.spec.frozen import Spec
+from twinlens.spec.model.layer import Experts, LatentAttention, Layers, Recurrent, Width
 
-
-class Experts(Spec):
-    """Mixture of experts in place of the dense MLP, from layer `dense_layers_first` on."""
-
-    count: PositiveInt
-    per_token: PositiveInt
-    intermediate: PositiveInt
-    shared: NonNegativeInt = 0
-    """Experts every token passes through; they form one MLP of width `shared * intermediate`."""
-    dense_layers_first: NonNegativeInt = 0
-
-
-class LatentAttention(Spec):
-    """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434): keys and values share one latent."""
-
-    kv_lora_rank: PositiveInt
-    q_lora_rank: PositiveInt | None
-    """None when the query projection has full rank."""
-    qk_rope_head_dim: PositiveInt
-    qk_nope_head_dim: PositiveInt
-    v_head_dim: PositiveInt
+__all__ = [
+    "DecoderShape",
+    "Experts",
+    "LatentAttention",
+    "ModelShape",
+    "Recurrent",
+    "ResnetShape",
+    "VisionShape",
+    "VitShape",
+]
 
 
 class DecoderShape(Spec):
     """A decoder-only language model. `head_dim` is the query-key width of one head (MLA: nope + rope)."""
 
     family: Literal["decoder"] = "decoder"
-    layers: PositiveInt
-    hidden: PositiveInt
-    heads: PositiveInt
-    kv_heads: PositiveInt
-    head_dim: PositiveInt
-    intermediate: PositiveInt
-    vocab: PositiveInt
+    layers: Layers
+    hidden: Width
+    heads: Width
+    kv_heads: Width
+    head_dim: Width
+    intermediate: Width
+    vocab: Width
     tied_embeddings: bool
-    max_context: PositiveInt
+    max_context: Width
     attention_bias: Literal["none", "qkv", "all"] = "none"
     mlp_bias: bool = False
     gated_mlp: bool = True
@@ -52,18 +42,49 @@ class DecoderShape(Spec):
     """LayerNorm with a bias rather than RMSNorm."""
     qk_norm: bool = False
     learned_positions: bool = False
-    sliding_window: PositiveInt | None = None
+    sliding_window: Width | None = None
     """Tokens a windowed layer attends to, itself included; None when every layer sees all."""
     full_attention_layers: NonNegativeInt = 0
-    """How many layers ignore `sliding_window`."""
+    """How many attention layers ignore `sliding_window`."""
+    window_kind: Literal["sliding", "chunked"] = "sliding"
+    """"chunked": a token sees its own chunk of `sliding_window` tokens up to itself (Llama 4)."""
     experts: Experts | None = None
     mla: LatentAttention | None = None
+    recurrent: Recurrent | None = None
+    cross_attention_layers: NonNegativeInt = 0
+    """Layers that attend to an image in place of the text (Llama 3.2 Vision); idle without an image."""
+    layer_norms: Annotated[int, Field(gt=0, le=8)] = 2
+    output_gate: bool = False
+    """The query projection is twice as wide: half of it gates the output of attention (Qwen3-Next)."""
+    sinks: bool = False
+    """One learned score per head that softmax can spend on nothing (GPT-OSS)."""
+    table_rows: Width | None = None
+    """Rows of the input table where they are more than `vocab`."""
 
     @model_validator(mode="after")
     def _heads_divide(self) -> Self:
         if self.heads % self.kv_heads:
             raise ValueError(f"{self.heads} heads cannot share {self.kv_heads} key-value heads evenly")
+        special = (self.recurrent.layers if self.recurrent else 0) + self.cross_attention_layers
+        if special > self.layers:
+            raise ValueError(f"{special} recurrent and cross-attention layers in a model of {self.layers} layers")
         return self
+
+    @property
+    def attention_layers(self) -> int:
+        """Layers that attend to the text, and so keep keys and values of it."""
+        return self.layers - self.cross_attention_layers - (self.recurrent.layers if self.recurrent else 0)
+
+    @property
+    def full_layers(self) -> int:
+        """Attention layers that see every token."""
+        every = self.attention_layers
+        return every if self.sliding_window is None else min(self.full_attention_layers, every)
+
+    @property
+    def windowed_layers(self) -> int:
+        """Attention layers that see no more than `sliding_window` tokens."""
+        return self.attention_layers - self.full_layers
 
     @property
     def value_head_dim(self) -> int:
@@ -73,21 +94,25 @@ class DecoderShape(Spec):
     @property
     def expert_layers(self) -> int:
         """Layers whose MLP is a mixture of experts."""
-        return max(0, self.layers - self.experts.dense_layers_first) if self.experts else 0
+        if self.experts is None:
+            return 0
+        if self.experts.layers is not None:
+            return min(self.experts.layers, self.layers)
+        return max(0, self.layers - self.experts.dense_layers_first)
 
 
 class VitShape(Spec):
     """A vision transformer with a class token and a linear classifier."""
 
     family: Literal["vit"] = "vit"
-    layers: PositiveInt
-    hidden: PositiveInt
-    heads: PositiveInt
-    intermediate: PositiveInt
-    image_size: PositiveInt
-    patch_size: PositiveInt
-    channels: PositiveInt
-    labels: PositiveInt
+    layers: Layers
+    hidden: Width
+    heads: Width
+    intermediate: Width
+    image_size: Width
+    patch_size: Width
+    channels: Width
+    labels: Width
     qkv_bias: bool = True
 
 
@@ -96,12 +121,12 @@ class ResnetShape(Spec):
 
     family: Literal["resnet"] = "resnet"
     layer_type: Literal["basic", "bottleneck"]
-    embedding: PositiveInt
-    hidden_sizes: tuple[PositiveInt, ...]
-    depths: tuple[PositiveInt, ...]
-    channels: PositiveInt
-    labels: PositiveInt
-    image_size: PositiveInt
+    embedding: Width
+    hidden_sizes: tuple[Width, ...]
+    depths: tuple[Layers, ...]
+    channels: Width
+    labels: Width
+    image_size: Width
     """A usual side in pixels; a convolution takes any."""
     downsample_in_first_stage: bool = False
     downsample_in_bottleneck: bool = False

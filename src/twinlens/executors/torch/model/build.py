@@ -42,6 +42,12 @@ def build_model(
     import transformers
     from safetensors import SafetensorError
 
+    if "text_config" in ref.config or "vision_config" in ref.config:
+        raise BadInput(
+            f"{ref.name} takes images beside text, and the embedded engine runs models of text alone; serve it "
+            '(executor.kind = "vllm"), or take its text model',
+            code="TL202",
+        )
     vision = ref.shape.family != "decoder"
     auto = transformers.AutoModelForImageClassification if vision else transformers.AutoModelForCausalLM
     asked = {} if ref.shape.family == "resnet" else {"attn_implementation": attention}

@@ -1,0 +1,89 @@
+"""Kinds of layers that a decoder may have beside plain attention and a dense MLP."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, NonNegativeInt, model_validator
+
+from twinlens.spec.frozen import Spec
+
+MOST_LAYERS = 10_000
+Layers = Annotated[int, Field(gt=0, le=MOST_LAYERS)]
+Width = Annotated[int, Field(gt=0, le=2**31)]
+"""Above these limits a number is a mistake in the config, and not a model."""
+
+
+class Experts(Spec):
+    """Mixture of experts in place of the dense MLP, from layer `dense_layers_first` on."""
+
+    count: Width
+    per_token: Width
+    intermediate: Width
+    shared: NonNegativeInt = 0
+    """Experts every token passes through; they form one MLP of width `shared * intermediate`."""
+    dense_layers_first: NonNegativeInt = 0
+    layers: Layers | None = None
+    """Layers with experts where they are not all from `dense_layers_first` on."""
+    shared_intermediate: Width | None = None
+    """Width of the shared MLP where it is not `shared * intermediate`."""
+    shared_gate: bool = False
+    """One score per token scales the shared MLP (Qwen2-MoE)."""
+    bias: bool = False
+    """Router and experts have biases (GPT-OSS)."""
+
+    @model_validator(mode="after")
+    def _chosen_exist(self) -> Self:
+        if self.per_token > self.count:
+            raise ValueError(f"{self.per_token} experts per token out of {self.count}")
+        return self
+
+    @property
+    def shared_width(self) -> int:
+        """Inner width of the MLP that every token passes through; 0 without one."""
+        return self.shared * self.intermediate if self.shared_intermediate is None else self.shared_intermediate
+
+
+class LatentAttention(Spec):
+    """Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434): keys and values share one latent."""
+
+    kv_lora_rank: Width
+    q_lora_rank: Width | None
+    """None when the query projection has full rank."""
+    qk_rope_head_dim: Width
+    qk_nope_head_dim: Width
+    v_head_dim: Width
+
+
+class Recurrent(Spec):
+    """Layers that keep a state of fixed size in place of keys and values.
+
+    "gated-delta": Qwen3-Next (arXiv 2412.06464); "mamba": Jamba (2312.00752); "mamba2": Bamba (2405.21060).
+    The state of a layer has `value_heads * value_dim * key_dim` elements per sequence.
+    """
+
+    kind: Literal["gated-delta", "mamba", "mamba2"]
+    layers: Layers
+    value_heads: Width
+    """Heads of the state; for "mamba" its channels, each `value_dim` = 1 wide."""
+    value_dim: Width
+    key_heads: NonNegativeInt
+    """Heads (or groups) that keys and queries are projected to; 0 for "mamba", which projects them from channels."""
+    key_dim: Width
+    """Width of a key: the size of the state space."""
+    convolution: Width
+    """Tokens that the causal convolution spans."""
+    rank: NonNegativeInt = 0
+    """Rank of the time-step projection of "mamba"."""
+    convolution_bias: bool = False
+    bias: bool = False
+
+    @property
+    def convolved(self) -> int:
+        """Channels of the convolution."""
+        return self.value_heads * self.value_dim + 2 * self.key_heads * self.key_dim
+
+    @property
+    def state_elements(self) -> int:
+        """Elements of the recurrent state of one layer and sequence, the convolution's window aside."""
+        return self.value_heads * self.value_dim * self.key_dim

@@ -1,0 +1,1 @@
+"""Readers: one function per Hugging Face model type, from config to shape."""

@@ -1,0 +1,89 @@
+"""Readers of hybrids: some layers attend, the others keep a state of fixed size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twinlens.spec.model.layer import Experts, Recurrent
+from twinlens.spec.model.reader.dense import attention, bias, full_layers
+from twinlens.spec.model.reader.experts import qwen_experts
+from twinlens.spec.model.shape import DecoderShape
+
+Config = Mapping[str, Any]
+
+
+def qwen3_next(config: Config) -> DecoderShape:
+    """Three gated delta nets to one gated attention."""
+    full = full_layers(config, config.get("full_attention_interval") or 4)
+    mixer = Recurrent(
+        kind="gated-delta",
+        layers=config["num_hidden_layers"] - full,
+        value_heads=config["linear_num_value_heads"],
+        value_dim=config["linear_value_head_dim"],
+        key_heads=config["linear_num_key_heads"],
+        key_dim=config["linear_key_head_dim"],
+        convolution=config["linear_conv_kernel_dim"],
+    )
+    known = {"head_dim": 256, "intermediate_size": 1, **config}  # unused where every layer has experts
+    return DecoderShape(
+        **attention(known),
+        attention_bias=bias(config),
+        qk_norm=True,
+        output_gate=True,
+        experts=qwen_experts(config) if config.get("num_experts") else None,
+        recurrent=mixer,
+    )
+
+
+def jamba(config: Config) -> DecoderShape:
+    layers, hidden = config["num_hidden_layers"], config["hidden_size"]
+    rank = config.get("mamba_dt_rank", "auto")
+    mixer = Recurrent(
+        kind="mamba",
+        layers=layers - _every(layers, config["attn_layer_period"], config["attn_layer_offset"]),
+        value_heads=config["mamba_expand"] * hidden,
+        value_dim=1,
+        key_heads=0,
+        key_dim=config["mamba_d_state"],
+        convolution=config["mamba_d_conv"],
+        rank=-(-hidden // 16) if rank == "auto" else rank,
+        convolution_bias=config.get("mamba_conv_bias", True),
+        bias=config.get("mamba_proj_bias", False),
+    )
+    routed = _every(layers, config["expert_layer_period"], config["expert_layer_offset"])
+    experts = Experts(
+        count=config["num_experts"],
+        per_token=config["num_experts_per_tok"],
+        intermediate=config["intermediate_size"],
+        layers=routed,
+    )
+    return DecoderShape(
+        **attention({"max_position_embeddings": 262_144, **config}),
+        experts=experts if config["num_experts"] > 1 and routed else None,
+        recurrent=mixer,
+    )
+
+
+def bamba(config: Config) -> DecoderShape:
+    wide, heads = config["mamba_expand"] * config["hidden_size"], config["mamba_n_heads"]
+    attending = config.get("attn_layer_indices") or ()
+    mixer = Recurrent(
+        kind="mamba2",
+        layers=config["num_hidden_layers"] - len(attending),
+        value_heads=heads,
+        value_dim=wide // heads,
+        key_heads=config["mamba_n_groups"],
+        key_dim=config["mamba_d_state"],
+        convolution=config["mamba_d_conv"],
+        convolution_bias=config.get("mamba_conv_bias", True),
+        bias=config.get("mamba_proj_bias", False),
+    )
+    return DecoderShape(
+        **attention(config), attention_bias=bias(config), mlp_bias=config.get("mlp_bias", False), recurrent=mixer
+    )
+
+
+def _every(layers: int, period: int, offset: int) -> int:
+    """Layers of which the index leaves `offset` when divided by `period`."""
+    return sum(1 for index in range(layers) if index % period == offset)
