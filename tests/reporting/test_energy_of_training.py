@@ -27,3 +27,6 @@ def test_a_run_at_constant_power_spends_it_on_its_steps_only(tmp_path: Path) -> 
     steps = run.steps.where(run.steps.kind == "step")
     settled = (steps.end_ns - steps.begin_ns)[20:] / 1e9
     assert per_step.value == pytest.approx(watts * settled.mean(), rel=0.02)
+    whole = summary.metrics["energy_to_completion_j"]
+    lasted_s = (run.steps.end_ns.max() - run.steps.begin_ns[0]) / 1e9
+    assert whole.value == pytest.approx(watts * lasted_s, rel=0.01)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from twinlens.record.estimate import Estimate
 from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA, Sample
-from twinlens.stats.metrics.energy import energy
+from twinlens.stats.metrics.energy import energy, energy_of_training
 
 WORK = {"energy_per_step_j": 50.0}
 
@@ -87,3 +88,37 @@ def test_what_evaluations_took_is_in_neither_the_energy_nor_the_work() -> None:
     assert found["mean_power_w"].value == pytest.approx(100.0)
     assert found["energy_per_step_j"].low < 10.0 < found["energy_per_step_j"].high
     assert "12 stretches" in found["energy_per_step_j"].method
+
+
+def to_target(low: float, high: float) -> Estimate:
+    return Estimate((low + high) / 2, "s", "censored", "measured", low, high, n=1)
+
+
+def test_energy_to_a_target_is_censored_as_its_time_is_and_has_evaluations_in_it() -> None:
+    """100 W from the first step at 5 s: 1,500 J at the last miss, 2,000 J at the first hit, 3,000 J in all."""
+    metrics = energy_of_training(telemetry(*board(100.0)), (5.0, 35.0), to_target(15.0, 20.0), "none")
+    target, whole = metrics["energy_to_target_j"], metrics["energy_to_completion_j"]
+    assert target.value == pytest.approx(1750.0)
+    assert (target.low, target.high) == (pytest.approx(1500.0, abs=20.0), pytest.approx(2000.0, abs=20.0))
+    assert whole.value == pytest.approx(3000.0)
+
+
+def test_energy_to_a_target_met_at_the_first_look_begins_at_nothing() -> None:
+    target = energy_of_training(telemetry(*board(100.0)), (5.0, 35.0), to_target(0.0, 20.0), "none")[
+        "energy_to_target_j"
+    ]
+    assert (target.low, target.value) == (0.0, pytest.approx(1000.0))
+
+
+def test_energy_to_a_target_that_was_missed_or_not_counted_is_absent_with_its_reason() -> None:
+    missed = Estimate.absent("s", "target 1.2 nats not reached (best 1.4)")
+    rows = telemetry(*board(100.0))
+    assert energy_of_training(rows, (5.0, 35.0), missed, "none")["energy_to_target_j"].reason == missed.reason
+    bare = energy_of_training(telemetry(), (5.0, 35.0), to_target(15.0, 20.0), "RAPL: no powercap folder")
+    assert {one.reason for one in bare.values()} == {"RAPL: no powercap folder"}
+    cut = energy_of_training(rows, (5.0, 35.0), None, "none", is_finished=False)
+    assert list(cut) == ["energy_to_completion_j"]
+    assert (cut["energy_to_completion_j"].value, cut["energy_to_completion_j"].reason) == (
+        None,
+        "the run did not come to its end",
+    )

@@ -14,7 +14,7 @@ from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.stats.finding.checks import Seen, findings
-from twinlens.stats.metrics.energy import EnergyScope, energy
+from twinlens.stats.metrics.energy import EnergyScope, energy, energy_of_training
 from twinlens.stats.metrics.inference import inference_metrics, inference_steadiness
 from twinlens.stats.metrics.memory import peak_memory
 from twinlens.stats.metrics.quality import Gate, fidelity_gate
@@ -26,7 +26,7 @@ from twinlens.stats.summary.machine import machine_of, model_of, precision_of
 from twinlens.stats.summary.serving import is_served, nothing, served
 from twinlens.units import BYTES
 
-SUMMARY_SCHEMA = 5
+SUMMARY_SCHEMA = 6
 
 
 def summarise(run: Run) -> Summary:
@@ -52,6 +52,10 @@ def summarise(run: Run) -> Summary:
     metrics |= energy(
         energy_rows, verdict.begin_s, verdict.end_s, units_of_work, why_no_energy, scope, _evaluations(run)
     )
+    if run.lens == "training" and run.table.num_rows:
+        span_s = float(run.steps.begin_ns[0]) / 1e9, float(run.steps.end_ns[-1]) / 1e9
+        to_target_s, is_finished = metrics.get("time_to_target_s"), run.state == "finished"
+        metrics |= energy_of_training(energy_rows, span_s, to_target_s, why_no_energy, scope, is_finished=is_finished)
     compared = fidelity_gate(metrics, run.spec.protocol.tolerance) if run.lens == "inference" else None
     return Summary(
         run=run.id,

@@ -22,7 +22,7 @@ from twinlens.stats.summary.serving import is_served
 _TRAINING = (
     ("training_tokens_per_s", "training_images_per_s"), ("retention",), ("step_s_p50",), ("step_s_p99",),
     ("mfu", "mfu_own_shapes"), ("final_loss",), ("time_to_target_s",), ("peak_bytes",),
-    ("energy_per_token_j", "energy_per_step_j"),
+    ("energy_to_target_j", "energy_per_token_j", "energy_per_step_j"),
 )  # fmt: skip
 _ENGINE = (
     ("output_tokens_per_s", "inference_images_per_s"), ("prefill_tokens_per_s",), ("ttft_s_p50", "e2e_latency_s_p50"),

@@ -57,6 +57,8 @@ def _training() -> list[Metric]:
         Metric("samples_to_target", "samples to target", units.COUNT, lens, "quality", "less"),
         Metric("energy_per_step_j", "energy/step", units.JOULES, lens, "energy", "less"),
         Metric("energy_per_token_j", "energy/token", units.JOULES, lens, "energy", "less"),
+        Metric("energy_to_target_j", "energy to target", units.JOULES, lens, "energy", "less"),
+        Metric("energy_to_completion_j", "energy of the run", units.JOULES, lens, "energy", "less"),
     ]
 
 

@@ -66,6 +66,47 @@ def energy(
     return metrics | {"mean_power_w": scaled(spent, 1 / left_s, WATTS, "energy / window", "measured")}
 
 
+def energy_of_training(
+    telemetry: pa.Table,
+    span_s: tuple[float, float],
+    to_target_s: Estimate | None,
+    why_not: str,
+    scope: EnergyScope | None = None,
+    *,
+    is_finished: bool = True,
+) -> dict[str, Estimate]:
+    """Joules from the first step to the end of the last row, evaluations and warm-up included, and to the target.
+
+    `span_s`: (begin, end) of all rows. `to_target_s`: the time to the target with its bracket, None where none was set.
+    """
+    begin_s, end_s = span_s
+    whole = _spent(telemetry, begin_s, end_s, why_not, scope, ())
+    if not is_finished:
+        whole = Estimate.absent(JOULES, "the run did not come to its end")
+    metrics = {"energy_to_completion_j": whole}
+    if to_target_s is not None:
+        metrics["energy_to_target_j"] = _to_target(telemetry, begin_s, to_target_s, why_not, scope)
+    return metrics
+
+
+def _to_target(
+    telemetry: pa.Table, begin_s: float, to_target_s: Estimate, why_not: str, scope: EnergyScope | None
+) -> Estimate:
+    """Censored as the time is: more than at the last miss, at most as at the first hit; the value is the middle."""
+    if to_target_s.value is None or to_target_s.low is None or to_target_s.high is None:
+        return Estimate.absent(JOULES, to_target_s.reason or why_not)
+    missed_s, hit_s = begin_s + to_target_s.low, begin_s + to_target_s.high
+    hit = _spent(telemetry, begin_s, hit_s, why_not, scope, ())
+    if hit.value is None:
+        return hit
+    # A target met at the first look has nothing before it.
+    missed = _spent(telemetry, begin_s, hit_s, why_not, scope, [(missed_s, hit_s)]) if missed_s > begin_s else None
+    low = (missed.low if missed else None) or 0.0
+    value = ((missed.value if missed else None) or 0.0) / 2 + hit.value / 2
+    method = f"energy at the last miss to energy at the first hit, the value is the middle; {hit.method}"
+    return Estimate(value, JOULES, method, "measured", low, hit.high, n=1)
+
+
 def _spent(
     telemetry: pa.Table,
     begin_s: float,

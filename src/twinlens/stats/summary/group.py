@@ -248,4 +248,4 @@ def _is_share(name: str, estimates: list[Estimate]) -> bool:
 def _kind(name: str) -> Kind:
     if name in _OF_REQUESTS or name.endswith("_within"):
         return "share"
-    return "bracket" if name in ("time_to_target_s", "samples_to_target") else "mean"
+    return "bracket" if name in ("time_to_target_s", "samples_to_target", "energy_to_target_j") else "mean"
