@@ -78,6 +78,7 @@ def queue(
         session=np.full(n, np.nan),
         turn=np.full(n, np.nan),
         slice=np.full(n, np.nan),
+        reasoning_chunks=np.full(n, np.nan),
     )
 
 

@@ -96,7 +96,7 @@ def queue(rng: np.random.Generator, n: int, load: float, slots: int, stall: tupl
         group=np.arange(n), intended_ns=due_ns, sent_ns=due_ns, end_ns=end_ns, input_tokens=np.full(n, 16),
         output_tokens=np.full(n, 8), outcome=np.full(n, "ok", dtype=object), offsets=np.arange(n + 1), chunk_ns=end_ns,
         chunk_tokens=np.full(n, 8), asked_tokens=np.full(n, 8.0), released_ns=nothing, session=nothing, turn=nothing,
-        slice=nothing,
+        slice=nothing, reasoning_chunks=nothing,
     )  # fmt: skip
 
 

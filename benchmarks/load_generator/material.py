@@ -82,5 +82,6 @@ def requests_of(sent_ns: Sequence[int], chunk_ns: Sequence[np.ndarray], end_ns: 
         group=np.arange(count), intended_ns=sent, sent_ns=sent, end_ns=np.array(end_ns, np.int64),
         input_tokens=np.full(count, PROMPT_TOKENS), output_tokens=tokens, outcome=np.full(count, "ok", object),
         offsets=offsets, chunk_ns=pooled, chunk_tokens=np.ones(len(pooled), np.int32),
-        asked_tokens=tokens.astype(float), released_ns=none, session=none, turn=none,
+        asked_tokens=tokens.astype(float), released_ns=none, session=none, turn=none, slice=none,
+        reasoning_chunks=none,
     )  # fmt: skip

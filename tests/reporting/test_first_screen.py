@@ -120,7 +120,8 @@ def test_what_was_not_measured_is_one_sentence_by_reason(made: dict[str, Pair]) 
     for text in (" ".join(screen(made["training"])), " ".join(plain(metric_table(made["training"][1])).split())):
         assert text.count("not measured:") == 1
     whole = " ".join(plain(metric_table(made["training"][1])).split())
-    assert "energy/step, energy/token, mean power (no readable energy counter on this host)" in whole
+    energies = "energy/step, energy/token, energy to target, energy of the run, mean power"
+    assert f"{energies} (no readable energy counter on this host)" in whole
 
 
 def test_a_verdict_names_its_cause_before_other_warnings(made: dict[str, Pair]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import get_args
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from benchmarks.coverage.truths import stays
 from hypothesis import given, settings
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from served_rows import MS, columns, failed, poisson, queue, row, served_metrics
 from twinlens.pages import find
 from twinlens.record.estimate import Estimate
-from twinlens.record.request import Requests
+from twinlens.record.request import REQUEST_SCHEMA, Requests
 from twinlens.spec.slo import Slo
 from twinlens.stats.estimator.censored import censored_quantile
 from twinlens.stats.metrics.definition import METRICS
@@ -40,6 +42,33 @@ def test_times_count_from_intent_and_those_from_send_stand_beside_them() -> None
     assert found.tpot_s == pytest.approx([0.010])
     assert found.longest_gap_s == pytest.approx([0.010])
     assert found.lag_s == pytest.approx([0.030])
+
+
+def test_the_answer_begins_after_the_reasoning() -> None:
+    """Due at 100 ms: reasoning at 130 and 150 ms, the answer at 190 and 200 ms."""
+    thinks = row(100, (130, 150, 190, 200), reasoning_chunks=2)
+    plain = row(100, (140, 150), reasoning_chunks=0)
+    only_thinks = row(100, (130, 150), reasoning_chunks=2)
+    rows = columns([thinks, plain, only_thinks, failed(100, 200, (130,)), row(100, (120,))])
+    times = latency(rows, every(rows))
+    assert times.ttfat_s == pytest.approx([0.090, 0.040, np.inf, np.inf, 0.020])
+    assert times.ttft_s == pytest.approx([0.030, 0.040, 0.030, np.inf, 0.020])
+
+
+def test_the_time_to_the_answer_stands_only_where_answers_hold_reasoning() -> None:
+    thinks = columns([row(100 * n, (100 * n + 30, 100 * n + 50 + n % 7), reasoning_chunks=1) for n in range(60)])
+    metrics = served_metrics(thinks)
+    assert metrics["ttfat_s_p50"].value == pytest.approx(0.053)
+    assert metrics["ttft_s_p50"].value == pytest.approx(0.030)
+    plain = columns([row(100 * n, (100 * n + 30, 100 * n + 50), reasoning_chunks=0) for n in range(60)])
+    assert not [name for name in served_metrics(plain) if name.startswith("ttfat")]
+
+
+def test_a_run_older_than_the_count_of_reasoning_has_no_time_to_the_answer() -> None:
+    rows = pa.Table.from_pylist([asdict(row(0, (10, 20)))], schema=REQUEST_SCHEMA).drop_columns(["reasoning_chunks"])
+    older = Requests.from_table(rows)
+    assert np.isnan(older.reasoning_chunks).all()
+    assert older.first_answer_ns() == pytest.approx([10 * MS])
 
 
 def test_a_wait_before_sending_is_split_into_policy_and_client() -> None:

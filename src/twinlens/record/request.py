@@ -84,7 +84,8 @@ class Request:
 class Requests:
     """The rows of an inference run as columns. Chunks of row i are `chunk_*[offsets[i]:offsets[i + 1]]`.
 
-    `asked_tokens`, `released_ns`, `session`, `turn` and `slice` are floats, NaN where a row says nothing.
+    `asked_tokens`, `released_ns`, `session`, `turn`, `slice` and `reasoning_chunks` are floats, NaN where a row says
+    nothing.
     """
 
     group: np.ndarray
@@ -102,6 +103,7 @@ class Requests:
     session: np.ndarray
     turn: np.ndarray
     slice: np.ndarray
+    reasoning_chunks: np.ndarray
 
     def __len__(self) -> int:
         return len(self.intended_ns)
@@ -126,6 +128,7 @@ class Requests:
             **plain,
             **{name: _nullable(table, name) for name in ("asked_tokens", "released_ns", "session", "turn")},
             slice=slices_of(table),
+            reasoning_chunks=_nullable(table, "reasoning_chunks"),
         )
 
     def own_time(self) -> Self:
@@ -146,12 +149,17 @@ class Requests:
         """Time of each row's first chunk; NaN where none came. Shape: (rows,)."""
         return self._chunk_at(self.offsets[:-1])
 
+    def first_answer_ns(self) -> np.ndarray:
+        """Time of each row's first chunk that is no reasoning; NaN where none came. Shape: (rows,)."""
+        thought = np.nan_to_num(self.reasoning_chunks).astype(np.int64)
+        return self._chunk_at(self.offsets[:-1] + thought)
+
     def last_chunk_ns(self) -> np.ndarray:
         """Time of each row's last chunk; NaN where none came. Shape: (rows,)."""
         return self._chunk_at(self.offsets[1:] - 1)
 
     def _chunk_at(self, positions: np.ndarray) -> np.ndarray:
-        has = self.offsets[1:] > self.offsets[:-1]
+        has = (positions >= self.offsets[:-1]) & (positions < self.offsets[1:])
         times_ns = np.full(len(self), np.nan)
         times_ns[has] = self.chunk_ns[positions[has]]
         return times_ns

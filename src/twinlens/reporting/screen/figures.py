@@ -33,7 +33,14 @@ _SERVED = (
     ("output_tokens_per_s", "requests_per_s"), ("goodput_per_s", "requests_per_s"), ("slo_attainment",),
     ("failed_share",), ("peak_bytes",), ("energy_per_output_token_j",),
 )  # fmt: skip
-_WAITS = {"TTFT": "ttft_s", "TPOT": "tpot_s", "ITL": "itl_s", "ICL": "icl_s", "E2E": "e2e_latency_s"}
+_WAITS = {
+    "TTFT": "ttft_s",
+    "TTFAT": "ttfat_s",
+    "TPOT": "tpot_s",
+    "ITL": "itl_s",
+    "ICL": "icl_s",
+    "E2E": "e2e_latency_s",
+}
 _QUANTILES = ("p50", "p90", "p99")
 _LABELS = {"retention": "share of peak rate"}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from twinlens.reporting.load_kind import LoadKind
 from twinlens.reporting.text.column import Column
@@ -12,19 +12,24 @@ PLACE_HEADS: dict[LoadKind, str] = {"rate": "rate /s", "concurrency": "in flight
 """The head of the first column: what the points of a load differ in."""
 
 
-def served_columns(groups: Iterable[Group]) -> tuple[Column, ...]:
+def served_columns(groups: Sequence[Group]) -> tuple[Column, ...]:
     """The columns of served runs: what was good (done, where no SLO says what is good), the two latencies at their
-    median and their tail, and the share that was good."""
+    median and their tail, and the share that was good. Where answers hold reasoning, the time to the answer itself."""
     has_slo = any(
         "goodput_per_s" in group.metrics and group.metrics["goodput_per_s"].value is not None for group in groups
     )
+    reasons = any("ttfat_s_p50" in group.metrics for group in groups)
     return (
         Column("goodput /s", ("goodput_per_s",), bare=True)
         if has_slo
         else Column("done /s", ("requests_per_s",), bare=True),
         Column("TTFT p50", ("ttft_s_p50",)),
-        Column("TTFT p99", ("ttft_s_p99",)),
-        Column("TPOT p50", ("tpot_s_p50",)),
+        # Who waits for an answer waits for its first token and not for that of the reasoning before it.
+        *(
+            (Column("TTFAT p50", ("ttfat_s_p50",)), Column("TTFAT p99", ("ttfat_s_p99",)))
+            if reasons
+            else (Column("TTFT p99", ("ttft_s_p99",)), Column("TPOT p50", ("tpot_s_p50",)))
+        ),
         Column("TPOT p99", ("tpot_s_p99",)),
         Column("within SLO", ("slo_attainment",)),
     )

@@ -111,6 +111,7 @@ def _serving() -> list[Metric]:
         Metric("slow_tokens_per_s_per_request", "slow tokens/s/request", units.TOKENS_PER_S, lens, "sustained", "more"),
         Metric("mean_in_flight", "in flight", units.COUNT, lens, "sustained"),
         *_times("ttft_from_send_s", "TTFT from send", ("p50", "p90", "p99")),
+        *_times("ttfat_s", "TTFAT", ("p50", "p90", "p99")),
         *_times("e2e_from_send_s", "latency from send", ("p50", "p90", "p99")),
         *_times("icl_s", "ICL", ("p50", "p90", "p99")),
         *_times("hold_s", "hold", ("p50", "p99")),

@@ -1,8 +1,9 @@
 """Latencies of each request of a served run in seconds, as arrays over rows. A failed request takes infinitely long.
 
-Definitions (words.md): TTFT from the intended time to the first token, reasoning included; TPOT = (last - first token)
-/ (output tokens - 1), one value per request; ITL = gaps between consecutive tokens, pooled. Whatever is not "ok" is
-`inf` throughout, also where its first tokens came: so a burst of errors never makes a latency look better.
+Definitions (words.md): TTFT from the intended time to the first token, reasoning included; TTFAT to the first one after
+it; TPOT = (last - first token) / (output tokens - 1), one value per request; ITL = gaps between consecutive tokens,
+pooled. Whatever is not "ok" is `inf` throughout, also where its first tokens came: so a burst of errors never makes a
+latency look better.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ _MOST_GAPS = 1 << 20  # a million gaps show any p99; above that whole requests a
 class Latency:
     """Per request, in the order of the rows asked for, shape (rows,), seconds; `inf` where it failed.
 
+    `ttfat_s`: until the first token that is no reasoning, `inf` also where an answer was reasoning alone.
     `tpot_s` is NaN for answers of one token. `longest_gap_s` is the longest wait between two chunks, 0 for one chunk.
     `held_s` is what an admission policy kept it (NaN without one), `client_s` what the client was late after that,
     `lag_s` both together: these are known of failed requests too (NaN where nothing was ever sent).
@@ -32,6 +34,7 @@ class Latency:
     ok: np.ndarray
     ttft_s: np.ndarray
     ttft_from_send_s: np.ndarray
+    ttfat_s: np.ndarray
     tpot_s: np.ndarray
     longest_gap_s: np.ndarray
     e2e_s: np.ndarray
@@ -47,6 +50,7 @@ def latency(requests: Requests, rows: np.ndarray) -> Latency:
     intended, sent, end = requests.intended_ns[rows], requests.sent_ns[rows], requests.end_ns[rows]
     ok = (requests.outcome[rows] == "ok") & ~np.isnan(first_ns)
     tokens = requests.output_tokens[rows]
+    answer_ns = requests.first_answer_ns()[rows]
     with np.errstate(divide="ignore", invalid="ignore"):
         tpot_s = np.where(tokens > 1, (last_ns - first_ns) / (tokens - 1) / 1e9, np.nan)
     released = released_ns(requests)[rows]
@@ -56,6 +60,7 @@ def latency(requests: Requests, rows: np.ndarray) -> Latency:
         ok=ok,
         ttft_s=_or_never(ok, (first_ns - intended) / 1e9),
         ttft_from_send_s=_or_never(ok, (first_ns - sent) / 1e9),
+        ttfat_s=_or_never(ok & ~np.isnan(answer_ns), (answer_ns - intended) / 1e9),
         tpot_s=_or_never(ok, tpot_s),
         longest_gap_s=_or_never(ok, _longest_gap_s(requests)[rows]),
         e2e_s=_or_never(ok, (end - intended) / 1e9),

@@ -50,6 +50,7 @@ def serving_metrics(
         | _rates(requests, window, shared)
         | _token_rates(requests, window, devices)
         | _latencies(times, shared, tokens=True)
+        | _after_reasoning(requests, rows, times, shared)
         | _gaps(requests, rows, shared)
         | _lags(times)
         | goodput(times, slo, requests.intended_ns[rows], window.begin_ns, window.end_ns)
@@ -70,6 +71,23 @@ def _latencies(times: Latency, shared: Overlap, *, tokens: bool) -> dict[str, Es
     return metrics | {
         "tokens_per_s_per_request": inverse(metrics["tpot_s_p50"], 1.0, TOKENS_PER_S, "1 / median TPOT"),
         "slow_tokens_per_s_per_request": inverse(metrics["tpot_s_p90"], 1.0, TOKENS_PER_S, "1 / p90 TPOT"),
+    }
+
+
+def _after_reasoning(requests: Requests, rows: np.ndarray, times: Latency, shared: Overlap) -> dict[str, Estimate]:
+    """The time to the first token of the answer itself; nothing where no answer holds reasoning: it is TTFT then."""
+    if not (requests.reasoning_chunks[rows] > 0).any():
+        return {}
+    return {
+        f"ttfat_s_{q}": censored_quantile(
+            times.ttfat_s,
+            _QUANTILES[q],
+            unit=SECONDS,
+            what="requests without an answer or",
+            together=shared.together,
+            why_not=shared.why_not,
+        )
+        for q in _ALL
     }
 
 
