@@ -225,3 +225,13 @@ def test_a_compiled_graph_trains_alike_is_looked_at_and_no_row_pays_for_compilin
     assert "eager twin" in facts.work["counted_step_flop"].method
     (compute,) = (check for check in facts.precision if check.tensor_class == "compute")
     assert (compute.observed, compute.verdict) == ("fp32", "agrees")
+
+
+def test_ceilings_are_measured_again_once_the_rows_are_taken(tmp_path: Path) -> None:
+    run = measured(tmp_path, training(protocol={"ceilings": True}))
+    assert run.facts
+    before, after = run.facts.ceilings["matrix_flop_per_s"], run.sections.ceilings_after["matrix_flop_per_s"]
+    assert min(before.value or 0.0, after.value or 0.0) > 0
+    assert before.unit == after.unit
+    without = measured(tmp_path, training())
+    assert not without.sections.ceilings_after

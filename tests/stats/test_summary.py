@@ -12,7 +12,8 @@ from material import inference, measured, spec_of, training
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.run import Run
-from twinlens.record.store import create_run, read_run
+from twinlens.record.store import create_run, read_run, update_run
+from twinlens.reporting.wording.finding import sentence_of
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.run_summary import from_json, summarise, to_json
 from twinlens.stats.summary.group import group
@@ -86,6 +87,22 @@ def test_an_efficiency_above_one_is_named_as_impossible(tmp_path: Path) -> None:
     assert summary.metrics["mfu"].value > 1
     assert ("impossible-share", "mfu") in {(one.code, one.subject) for one in summary.findings}
     assert summary.ranked, "its rate does not depend on ceilings"
+
+
+@pytest.mark.parametrize(("after", "told"), [(0.7e12, True), (1.2e12, True), (0.95e12, False)])
+def test_a_ceiling_that_moved_during_the_run_is_told_in_a_sentence(tmp_path: Path, after: float, told: bool) -> None:
+    run = measured(tmp_path, training("fake", protocol=LONG))
+    assert run.facts
+    before = {"matrix_flop_per_s": Estimate(1e12, "flop/s", "before", "measured")}
+    again = {"matrix_flop_per_s": Estimate(after, "flop/s", "after", "measured").to_json()}
+    update_run(run.folder, facts=replace(run.facts, ceilings=before).to_json(), ceilings_after=again)
+    moved = [one for one in summarise(read_run(run.folder)).findings if one.code == "ceiling-moved"]
+    assert bool(moved) == told
+    if after == 0.7e12:
+        assert sentence_of(moved[0]) == (
+            "The matrix rate of this machine was 1.00 TFLOP/s before the run and 700 GFLOP/s after it (-30%): "
+            "a share of it is uncertain by as much."
+        )
 
 
 def test_energy_that_cannot_be_read_says_why(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from twinlens.record.client import ClientRecord
 from twinlens.record.compliance import Response
-from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.request import Request
 from twinlens.record.step import Marks
 from twinlens.schedule.content.prompt import Words
@@ -82,6 +82,15 @@ class HasDeviceMemory(Protocol):
 
     def device_memory(self) -> dict[str, int] | None:
         """The peak over the rows, in bytes: `allocated_peak_bytes`, `reserved_peak_bytes`; None on a processor."""
+        ...
+
+
+@runtime_checkable
+class RemeasuresCeilings(Protocol):
+    """An executor that can measure its ceilings again once the rows are taken: a clock may have fallen meanwhile."""
+
+    def ceilings_again(self) -> Estimates:
+        """Those that shares are made with, measured as before the first row; empty where none are wanted."""
         ...
 
 

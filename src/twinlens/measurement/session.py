@@ -13,6 +13,7 @@ from twinlens.errors import ExecutorFailed, Interrupted, TwinlensError
 from twinlens.executors.protocol import (
     HasDeviceMemory,
     NetworkClient,
+    RemeasuresCeilings,
     SavesWeights,
     Server,
     Trainer,
@@ -122,6 +123,11 @@ def _measure_with(
         _take(opened, spec, rows, say, facts, running, turns)
         if isinstance(opened, HasDeviceMemory) and (peak := opened.device_memory()):
             update_run(folder, device_memory=peak)
+        # Points that take turns are still at work: a ceiling beside them would be theirs, and they would be slowed.
+        if turns is None and isinstance(opened, RemeasuresCeilings) and facts.ceilings:
+            say("measuring ceilings again", 1.0, rows.count)
+            after = {name: estimate.to_json() for name, estimate in opened.ceilings_again().items()}
+            update_run(folder, ceilings_after=after)
         if settled := seen_afterwards(folder, facts):
             update_run(folder, facts=as_tilde(replace(facts, executor=facts.executor.merged(settled)).to_json()))
         if isinstance(spec.workload, TrainingWorkload) and spec.workload.save:

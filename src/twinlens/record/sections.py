@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from twinlens.record.client import Calibration, ClientSection
 from twinlens.record.compliance import ComplianceTest
+from twinlens.record.estimate import Estimate
 from twinlens.record.running import Running
 from twinlens.record.sample.server import ServerReading
 from twinlens.record.slice import Pairing
@@ -32,7 +33,8 @@ class Sections:
     `refused`: it was never measured, as its precision cannot be had here. `unusable_trace_rows`: rows of a trace that
     could not be sent. `pairing`: with whom it took turns. `client`, `calibration`: what a client over a network
     counted, and what it could do. `server`: the launched server. `server_metrics`: how the server's own figures were
-    read. `guards`: the rulings.
+    read. `guards`: the rulings. `ceilings_after`: ceilings measured again once the rows were taken; those from before
+    them are among the facts.
     """
 
     state: str = "finished"
@@ -50,6 +52,7 @@ class Sections:
     server: Running | None = None
     server_metrics: ServerReading | None = None
     guards: tuple[ComplianceTest, ...] = ()
+    ceilings_after: Mapping[str, Estimate] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
@@ -61,6 +64,10 @@ class Sections:
 
 def _guards(entries: Iterable[Mapping[str, Any]]) -> tuple[ComplianceTest, ...]:
     return tuple(map(ComplianceTest.from_json, entries))
+
+
+def _estimates(data: Mapping[str, Any]) -> dict[str, Estimate]:
+    return {name: Estimate.from_json(value) for name, value in data.items()}
 
 
 _PLAIN = (
@@ -81,4 +88,5 @@ _KINDS: dict[str, Callable[[Any], Any]] = {
     "server": Running.from_json,
     "server_metrics": ServerReading.from_json,
     "guards": _guards,
+    "ceilings_after": _estimates,
 }

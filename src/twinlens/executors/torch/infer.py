@@ -16,7 +16,7 @@ from twinlens.errors import BadInput
 from twinlens.executors.in_process.text import check_data
 from twinlens.executors.protocol import Say, TakesRow
 from twinlens.executors.torch.allocator import keep_freed_memory
-from twinlens.executors.torch.evidence.collect import inference_facts
+from twinlens.executors.torch.evidence.collect import ceilings_again, inference_facts
 from twinlens.executors.torch.evidence.fidelity import reference_logits
 from twinlens.executors.torch.evidence.memory import device_memory, free_bytes
 from twinlens.executors.torch.fp32 import fp32_as, set_fp32
@@ -32,7 +32,7 @@ from twinlens.executors.torch.model.data import PromptTensors, images
 from twinlens.executors.torch.model.quantize import apply_precision, left_wide
 from twinlens.executors.torch.options import TorchOptions
 from twinlens.executors.torch.train import refuse_unsupported
-from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.finding import Finding
 from twinlens.record.request import Request
 from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
@@ -106,6 +106,10 @@ class TorchServer:
     def device_memory(self) -> dict[str, int] | None:
         """The allocator's peak over the rows, in bytes; None on a CPU."""
         return device_memory(self.device)
+
+    def ceilings_again(self) -> Estimates:
+        """The matrix rate and the read bandwidth once more."""
+        return ceilings_again(self.spec, self.device)
 
     def no_grad(self) -> Any:
         """The mode in which answers are computed: a compiled graph wants plain tensors, inference mode's are not."""

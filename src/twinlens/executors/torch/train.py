@@ -16,14 +16,14 @@ from torch import nn
 from twinlens.errors import BadInput
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.allocator import keep_freed_memory
-from twinlens.executors.torch.evidence.collect import training_facts
+from twinlens.executors.torch.evidence.collect import ceilings_again, training_facts
 from twinlens.executors.torch.evidence.memory import device_memory
 from twinlens.executors.torch.fp32 import set_fp32
 from twinlens.executors.torch.marks import between_ns, mark
 from twinlens.executors.torch.model.build import build_model, choose_device, set_threads, synchronize
 from twinlens.executors.torch.model.data import Batches
 from twinlens.executors.torch.options import LEAST_GPU, TorchOptions
-from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.step import Marks
 from twinlens.spec.model.reference import DecoderShape, ModelRef
 from twinlens.spec.study import RunSpec
@@ -98,6 +98,10 @@ class TorchTrainer:
     def device_memory(self) -> dict[str, int] | None:
         """The allocator's peak over the rows, in bytes; None on a CPU."""
         return device_memory(self.device)
+
+    def ceilings_again(self) -> Estimates:
+        """The matrix rate once more."""
+        return ceilings_again(self.spec, self.device)
 
     def save(self, folder: Path) -> None:
         """Write the weights as a Hugging Face folder (config.json and safetensors)."""

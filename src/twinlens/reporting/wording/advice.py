@@ -75,6 +75,7 @@ ADVICE = {
     "diverged": "Lower the learning rate, clip gradients, or take bf16, which reaches as far as fp32.",
     "target-missed": "Train longer, or ask for a loss that this model can reach on this data.",
     "impossible-share": "Measure again on a quiet machine: the ceiling was disturbed, or the data lay in a cache.",
+    "ceiling-moved": "Measure again on a quiet machine, with clocks that hold; repeats show how far shares scatter.",
     "steps-skipped": "If they go on, lower the learning rate or take bf16, which needs no loss scale.",
     # what the executor says of itself
     "on-cpu": 'Do what the sentence says, or set executor.device = "cpu" to choose it.',

@@ -38,6 +38,19 @@ def _impossible_share(finding: Finding) -> str:
     return f"{subject_of(finding)} is {show(float(number(finding, 'share')), RATIO)}, {IMPOSSIBLE}."
 
 
+def _ceiling_moved(finding: Finding) -> str:
+    before, after, change = numbers(finding, "before", "after", "change")
+    unit = str(finding.numbers["unit"])
+    what = _CEILINGS.get(finding.subject, finding.subject)
+    return (
+        f"The {what} of this machine was {show(before, unit)} before the run and {show(after, unit)} after it "
+        f"({change:+.0%}): a share of it is uncertain by as much."
+    )
+
+
+_CEILINGS = {"matrix_flop_per_s": "matrix rate", "read_bytes_per_s": "read bandwidth"}
+
+
 def _steps_skipped(finding: Finding) -> str:
     skipped, steps = numbers(finding, "skipped", "steps")
     return f"{skipped:.0f} of {steps:.0f} steps overflowed in fp16 and trained nothing; they count in the rates."
@@ -52,5 +65,6 @@ SENTENCES = {
     "diverged": _diverged,
     "target-missed": _target_missed,
     "impossible-share": _impossible_share,
+    "ceiling-moved": _ceiling_moved,
     "steps-skipped": _steps_skipped,
 }

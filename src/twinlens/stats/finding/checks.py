@@ -27,6 +27,8 @@ from twinlens.stats.summary.serving import is_served
 
 SHARES = ("mfu", "hfu", "mfu_datasheet", "mfu_own_shapes", "prefill_mfu", "mbu", "matvec_share")
 """Shares of a ceiling, which cannot be above 1."""
+CEILING_STEADY = 0.1
+"""A ceiling that differs by more after a run has moved: on a quiet machine its repeats scatter by a few per cent."""
 
 
 def is_impossible(id: str, estimate: Estimate) -> bool:
@@ -180,6 +182,18 @@ def impossible_share(seen: Seen) -> Iterable[Finding]:
             yield Finding("impossible-share", "warns", id, {"share": share.value}, {id: share})
 
 
+def ceiling_moved(seen: Seen) -> Iterable[Finding]:
+    """A ceiling that was another one after the run: shares of it are uncertain by as much."""
+    for name, after in seen.run.sections.ceilings_after.items():
+        before = seen.run.facts.ceilings.get(name) if seen.run.facts else None
+        if before is None or not before.value or not after.value:
+            continue
+        change = after.value / before.value - 1
+        if abs(change) > CEILING_STEADY:
+            numbers = {"before": before.value, "after": after.value, "change": change, "unit": after.unit}
+            yield Finding("ceiling-moved", "warns", name, numbers, {name: after})
+
+
 def was_steady(seen: Seen) -> Iterable[Finding]:
     """What left the level of the steady window, what could have unseen, and what else moved meanwhile."""
     yield from disturbed(seen.verdict)
@@ -223,6 +237,7 @@ CHECKS: tuple[FindingCheck, ...] = (
     diverged,
     target_missed,
     impossible_share,
+    ceiling_moved,
     was_steady,
     in_slices,
     held_up,

@@ -239,6 +239,15 @@ def ceilings_for(
     }
 
 
+def deciding_ceilings(format: str, device: str, *, serving: bool) -> dict[str, Estimate]:
+    """The ceilings that shares are made with, as `ceilings_for` measures them: the matrix rate, and to serve the read
+    bandwidth too."""
+    on_gpu = device.startswith("cuda")
+    matrix = sustained_flop_per_s(format, device) if on_gpu else matrix_flop_per_s(format, device, None, 0.25)
+    read = {"read_bytes_per_s": read_bytes_per_s(device)} if serving else {}
+    return {"matrix_flop_per_s": matrix} | read
+
+
 def all_ceilings(device: str = "cpu", threads: Sequence[int] | None = None) -> tuple[Ceiling, ...]:
     """Every ceiling of this device, for one thread and for all of torch's (default); absent ones say why."""
     counts = tuple(dict.fromkeys(threads or (1, torch.get_num_threads()))) if device == "cpu" else (1,)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from twinlens.executors.protocol import Say
-from twinlens.executors.torch.ceiling.rates import ceilings_for
+from twinlens.executors.torch.ceiling.rates import ceilings_for, deciding_ceilings
 from twinlens.executors.torch.evidence.facts import Kernel, check_phases, kernels_seen, resident_formats
 from twinlens.executors.torch.evidence.fidelity import fidelity_rows
 from twinlens.executors.torch.evidence.flop import counted_flop
@@ -266,6 +266,13 @@ def _ceilings(
     kernel = {"int8-dynamic": "dynamic", "int8-weight": "packed", "int4-weight": "packed"}.get(regime.name, layout)
     ceilings = ceilings_for(regime.compute, matvec, gemm, str(device), weights=stored, layout=kernel)
     return {name: estimate for name, estimate in ceilings.items() if matvec or not name.startswith("matvec")}
+
+
+def ceilings_again(spec: RunSpec, device: torch.device) -> Estimates:
+    """After the rows, the ceilings that shares of this run are made with; empty where none were measured before."""
+    if not spec.protocol.ceilings:
+        return {}
+    return deciding_ceilings(spec.precision.compute, str(device), serving=spec.lens == "inference")
 
 
 def _checks(
