@@ -33,7 +33,9 @@ TAKES_APART |= {"removeprefix", "removesuffix", "rstrip", "lstrip", "strip"}
 
 READS_OTHERS = {
     "measurement/drive/hopeless.py": "errors of servers, alike but for their numbers, are one",
+    "measurement/machine/container.py": "files of the operating system",
     "measurement/machine/host.py": "files of the operating system",
+    "measurement/machine/kernel_file.py": "files of the operating system",
     "measurement/machine/software.py": "environment variables and wheels",
     "measurement/preflight/idle_gpu.py": "version.py of torch",
     "reporting/chart/figure.py": "SVG",

@@ -18,7 +18,8 @@ from twinlens.measurement.facts.predicted_work import datasheet_of
 from twinlens.measurement.machine.contention import foreign_processes, tenancy_facts
 from twinlens.measurement.machine.energy import amd_meters, energy_facts, open_meters
 from twinlens.measurement.machine.host import capture_host
-from twinlens.measurement.machine.nvidia import board_of, gpu_facts, gpus_of
+from twinlens.measurement.machine.nvidia import board_of, gpus_of
+from twinlens.measurement.machine.nvidia_facts import gpu_facts
 from twinlens.measurement.preflight.idle_gpu import refuse_unusable_gpu, torch_cuda, why_unusable
 from twinlens.measurement.preflight.memory import refuse_what_cannot_fit
 from twinlens.measurement.server.shared import boards_of

@@ -28,8 +28,9 @@ from twinlens.measurement.facts.predicted_work import coverage_of, datasheet_of,
 from twinlens.measurement.facts.provenance import provenance
 from twinlens.measurement.facts.whole_run import seen_afterwards
 from twinlens.measurement.machine.energy import energy_facts, open_meters
-from twinlens.measurement.machine.host import capture_host, software_facts
+from twinlens.measurement.machine.host import capture_host
 from twinlens.measurement.machine.nvidia import open_gpus
+from twinlens.measurement.machine.software import software_facts
 from twinlens.measurement.machine.telemetry import Sampler
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
 from twinlens.measurement.refused import is_refusal

@@ -1,4 +1,4 @@
-"""Facts of this machine: processor, memory, system, container and neighbours, read from the running system.
+"""Facts of this machine: processor, memory and system, read while it runs; and with them all others of this room.
 
 Linux files under /proc and /sys, `sysctl` on macOS, psutil for both; what cannot be read is unknown with a
 reason.
@@ -9,31 +9,28 @@ from __future__ import annotations
 import os
 import platform
 import re
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 
+from twinlens.measurement.machine.container import cgroup_limits, container_facts, virtualisation_fact
 from twinlens.measurement.machine.contention import tenancy_facts
-from twinlens.measurement.machine.nvidia import gpu_facts, gpu_free_bytes, open_gpus
-from twinlens.measurement.machine.software import software_facts
+from twinlens.measurement.machine.kernel_file import cpuinfo, fact_of, sysctl, text_of
+from twinlens.measurement.machine.nvidia import open_gpus
+from twinlens.measurement.machine.nvidia_facts import gpu_facts
 from twinlens.record.executor.record import Fact, observed, unknown
 
-__all__ = ["capture_host", "gpu_free_bytes", "host_facts", "software_facts"]
-
-FactMap = dict[str, Fact]
 # What low-precision arithmetic runs on: x86 names, then Arm names.
 ISA = (
     *("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "avx512_vnni", "avx_vnni", "amx_tile", "amx_bf16"),
     *("amx_int8", "amx_fp16", "asimddp", "i8mm", "bf16", "sve", "sve2", "sme", "fphp", "asimdhp"),
 )
-_NO_LIMIT_BYTES = 2**60  # cgroup v1 writes "no limit" as a number near 2**63
 
 
 def capture_host(
     device: str | None = None, uuids: Sequence[str] | None = None, ours: Sequence[int] = (), *, in_use: bool = False
-) -> FactMap:
+) -> dict[str, Fact]:
     """Host, tenancy and accelerator facts. Takes about 0.2 s (processor use by others needs a window).
 
     `device` "cpu" makes the processor the accelerator; "cuda" the GPUs that NVML sees (only `uuids`, if
@@ -50,67 +47,38 @@ def capture_host(
     return facts | tenancy_facts(gpus, ours=ours, in_use=in_use)
 
 
-def host_facts(root: Path) -> FactMap:
+def host_facts(root: Path) -> dict[str, Fact]:
     """Processor, memory, system and container; `root` is "/", or the folder of a recorded machine."""
     return {
         **_processor(root),
         **_frequency(root),
         **_memory(root),
-        **_limits(root),
+        **cgroup_limits(root),
         **_system(root),
-        **_container(root),
+        **container_facts(root),
     }
 
 
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text(errors="replace").strip() or None
-    except OSError:
-        return None
-
-
-def _sysctl(name: str) -> str | None:
-    """One macOS kernel value, or None elsewhere."""
-    if platform.system() != "Darwin":
-        return None
-    finished = subprocess.run(["/usr/sbin/sysctl", "-n", name], capture_output=True, text=True, check=False)
-    return finished.stdout.strip() or None
-
-
-def _fact(value: object, source: str, reason: str) -> Fact:
-    return unknown(reason) if value is None or value == "" else observed(value, source)
-
-
-def _cpuinfo(root: Path, *names: str) -> str | None:
-    """The first value of the first of these keys in /proc/cpuinfo."""
-    text = _text(root / "proc/cpuinfo") or ""
-    for name in names:
-        match = re.search(rf"^{re.escape(name)}\s*:[ \t]*(.*)$", text, re.MULTILINE)
-        if match and match.group(1).strip():
-            return match.group(1).strip()
-    return None
-
-
-def _processor(root: Path) -> FactMap:
-    cpuinfo, silent = "/proc/cpuinfo", "the kernel does not say"
+def _processor(root: Path) -> dict[str, Fact]:
+    source, silent = "/proc/cpuinfo", "the kernel does not say"
     topology = sorted((root / "sys/devices/system/cpu").glob("cpu[0-9]*/topology/physical_package_id"))
-    sockets = len({_text(path) for path in topology}) or None
+    sockets = len({text_of(path) for path in topology}) or None
     cores, threads = psutil.cpu_count(logical=False), psutil.cpu_count()
-    flags = (_cpuinfo(root, "flags", "Features") or "").split()
+    flags = (cpuinfo(root, "flags", "Features") or "").split()
     smt = None if not cores or not threads else threads > cores
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads
-    model = _cpuinfo(root, "model name", "Model", "CPU part") or _sysctl("machdep.cpu.brand_string")
+    model = cpuinfo(root, "model name", "Model", "CPU part") or sysctl("machdep.cpu.brand_string")
     return {
-        "host.cpu.model": _fact(model, cpuinfo, silent),
-        "host.cpu.vendor": _fact(_cpuinfo(root, "vendor_id", "CPU implementer"), cpuinfo, silent),
-        "host.cpu.sockets": _fact(sockets, "/sys/devices/system/cpu", silent),
-        "host.cpu.cores": _fact(cores, "psutil.cpu_count", silent),
-        "host.cpu.threads": _fact(threads, "psutil.cpu_count", silent),
-        "host.cpu.usable_threads": _fact(usable, "sched_getaffinity", silent),
-        "host.cpu.smt": _fact(smt, "psutil.cpu_count", silent),
-        "host.cpu.isa": _fact([name for name in ISA if name in flags] or None, cpuinfo, "no flags listed"),
-        "host.cpu.l3_bytes": _fact(_l3_bytes(root), "/sys/devices/system/cpu/cpu0/cache", silent),
-        "host.numa_nodes": _fact(
+        "host.cpu.model": fact_of(model, source, silent),
+        "host.cpu.vendor": fact_of(cpuinfo(root, "vendor_id", "CPU implementer"), source, silent),
+        "host.cpu.sockets": fact_of(sockets, "/sys/devices/system/cpu", silent),
+        "host.cpu.cores": fact_of(cores, "psutil.cpu_count", silent),
+        "host.cpu.threads": fact_of(threads, "psutil.cpu_count", silent),
+        "host.cpu.usable_threads": fact_of(usable, "sched_getaffinity", silent),
+        "host.cpu.smt": fact_of(smt, "psutil.cpu_count", silent),
+        "host.cpu.isa": fact_of([name for name in ISA if name in flags] or None, source, "no flags listed"),
+        "host.cpu.l3_bytes": fact_of(_l3_bytes(root), "/sys/devices/system/cpu/cpu0/cache", silent),
+        "host.numa_nodes": fact_of(
             len(list((root / "sys/devices/system/node").glob("node[0-9]*"))) or None,
             "/sys/devices/system/node",
             silent,
@@ -120,35 +88,35 @@ def _processor(root: Path) -> FactMap:
 
 def _l3_bytes(root: Path) -> int | None:
     for index in sorted((root / "sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        size = re.fullmatch(r"(\d+)([KM])", _text(index / "size") or "")
-        if _text(index / "level") == "3" and size:
+        size = re.fullmatch(r"(\d+)([KM])", text_of(index / "size") or "")
+        if text_of(index / "level") == "3" and size:
             return int(size.group(1)) * {"K": 2**10, "M": 2**20}[size.group(2)]
-    size_text = _sysctl("hw.l3cachesize")
+    size_text = sysctl("hw.l3cachesize")
     return int(size_text) if size_text and size_text.isdigit() else None
 
 
-def _frequency(root: Path) -> FactMap:
+def _frequency(root: Path) -> dict[str, Fact]:
     folder = root / "sys/devices/system/cpu/cpu0/cpufreq"
     hidden = "no frequency control is visible (usual in a virtual machine)"
-    highest = _text(folder / "cpuinfo_max_freq")
+    highest = text_of(folder / "cpuinfo_max_freq")
     try:
         now = psutil.cpu_freq()
     except (OSError, RuntimeError, AttributeError, NotImplementedError):
         now = None
     return {
-        "host.cpu.governor": _fact(_text(folder / "scaling_governor"), str(folder), hidden),
-        "host.cpu.max_mhz": _fact(int(highest) / 1e3 if highest else None, str(folder), hidden),
-        "host.cpu.mhz_now": _fact(now.current if now and now.current else None, "psutil.cpu_freq", hidden),
+        "host.cpu.governor": fact_of(text_of(folder / "scaling_governor"), str(folder), hidden),
+        "host.cpu.max_mhz": fact_of(int(highest) / 1e3 if highest else None, str(folder), hidden),
+        "host.cpu.mhz_now": fact_of(now.current if now and now.current else None, "psutil.cpu_freq", hidden),
     }
 
 
-def _memory(root: Path) -> FactMap:
+def _memory(root: Path) -> dict[str, Fact]:
     memory = psutil.virtual_memory()
     return {
         "host.memory_bytes": observed(int(memory.total), "psutil.virtual_memory"),
         "host.memory_available_bytes": observed(int(memory.available), "psutil.virtual_memory"),
         "host.memory_speed": unknown("memory modules are described only to the superuser"),
-        "host.storage": _fact(_storage(), "psutil.disk_partitions", "the working folder is on no listed device"),
+        "host.storage": fact_of(_storage(), "psutil.disk_partitions", "the working folder is on no listed device"),
     }
 
 
@@ -160,86 +128,18 @@ def _storage() -> str | None:
     return None if best is None else f"{best.fstype} on {Path(best.device).name}"
 
 
-def _limits(root: Path) -> FactMap:
-    """Limits of this process's control group, version 2 before version 1; "none" is an observation."""
-    lines = [line.split(":", 2) for line in (_text(root / "proc/self/cgroup") or "").splitlines()]
-    inside = {names: path.lstrip("/") for _, names, path in (line for line in lines if len(line) == 3)}
-    group = root / "sys/fs/cgroup"
-    reason = "no control group is visible"
-    quota = _first(group, inside, ("", "cpu.max"), ("cpu", "cpu.cfs_quota_us"), ("cpu,cpuacct", "cpu.cfs_quota_us"))
-    period = _first(group, inside, ("cpu", "cpu.cfs_period_us"), ("cpu,cpuacct", "cpu.cfs_period_us"))
-    memory = _first(group, inside, ("", "memory.max"), ("memory", "memory.limit_in_bytes"))
-    return {
-        "host.cgroup.cpu_limit": _fact(_cpu_limit(quota, period), "/sys/fs/cgroup", reason),
-        "host.cgroup.memory_limit_bytes": _fact(_memory_limit(memory), "/sys/fs/cgroup", reason),
-    }
-
-
-def _first(group: Path, inside: dict[str, str], *places: tuple[str, str]) -> str | None:
-    """The first readable limit: inside a container the group's own path is often mounted as the root."""
-    for controller, name in places:
-        for folder in (group / controller / inside.get(controller, ""), group / controller):
-            limit = _text(folder / name)
-            if limit:
-                return limit
-    return None
-
-
-def _cpu_limit(quota: str | None, period: str | None) -> float | str | None:
-    if quota is None:
-        return None
-    parts = [*quota.split(), period or "100000"]
-    return "none" if parts[0] in ("max", "-1") else int(parts[0]) / int(parts[1])
-
-
-def _memory_limit(limit: str | None) -> int | str | None:
-    if limit is None:
-        return None
-    return "none" if limit == "max" or int(limit) >= _NO_LIMIT_BYTES else int(limit)
-
-
-def _system(root: Path) -> FactMap:
-    release = dict(line.split("=", 1) for line in (_text(root / "etc/os-release") or "").splitlines() if "=" in line)
+def _system(root: Path) -> dict[str, Fact]:
+    release = dict(line.split("=", 1) for line in (text_of(root / "etc/os-release") or "").splitlines() if "=" in line)
     name = release.get("PRETTY_NAME", "").strip('"') or f"{platform.system()} {platform.mac_ver()[0]}".strip()
     return {
         "host.os": observed(name, "/etc/os-release" if release else "platform"),
         "host.kernel": observed(platform.release(), "platform.release"),
         "host.machine": observed(platform.machine(), "platform.machine"),
-        "host.virtualisation": _virtualisation(root),
+        "host.virtualisation": virtualisation_fact(root),
     }
 
 
-def _virtualisation(root: Path) -> Fact:
-    vendor = _text(root / "sys/class/dmi/id/sys_vendor")
-    flags = _cpuinfo(root, "flags")
-    if flags and "hypervisor" in flags.split():
-        kind = _text(root / "sys/hypervisor/type")
-        return observed(f"virtual machine ({kind or vendor or 'kind not said'})", "/proc/cpuinfo, hypervisor flag")
-    if _sysctl("kern.hv_vmm_present") == "1":
-        return observed("virtual machine (kind not said)", "sysctl kern.hv_vmm_present")
-    if flags or _sysctl("kern.hv_vmm_present") == "0":
-        return observed("none seen", "/proc/cpuinfo" if flags else "sysctl kern.hv_vmm_present")
-    return unknown("this processor lists no hypervisor flag")
-
-
-def _container(root: Path) -> FactMap:
-    podman = _text(root / "run/.containerenv")
-    image = re.search(r'^imageid="?([0-9a-f]{64})', podman or "", re.MULTILINE)
-    groups = _text(root / "proc/1/cgroup") or ""
-    kind = (
-        "kubernetes" if "KUBERNETES_SERVICE_HOST" in os.environ or "kubepods" in groups
-        else "podman" if podman is not None
-        else "docker" if (root / ".dockerenv").exists() or "docker" in groups
-        else "none seen"
-    )  # fmt: skip
-    reason = "no container" if kind == "none seen" else f"{kind} does not tell a container its image"
-    return {
-        "host.container": observed(kind, "container marks in the file system and control groups"),
-        "host.container_digest": _fact(f"sha256:{image.group(1)}" if image else None, "/run/.containerenv", reason),
-    }
-
-
-def _processor_as_accelerator(host: FactMap) -> FactMap:
+def _processor_as_accelerator(host: dict[str, Fact]) -> dict[str, Fact]:
     isa = host["host.cpu.isa"]
     own = unknown("the processor computes in host memory")
     facts = {
