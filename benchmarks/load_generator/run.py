@@ -54,6 +54,12 @@ def leave_a_core() -> None:
         os.sched_setaffinity(0, cores[:-1])
 
 
+def on_the_spare_core(words: list[str]) -> list[str]:
+    """A command, kept to the core that `leave_a_core` has left, if there is one."""
+    spare = set(range(os.cpu_count() or 1)) - os.sched_getaffinity(0)
+    return ["taskset", "-c", str(max(spare)), *words] if spare else words
+
+
 def build(folder: Path) -> None:
     """Compile the C programs."""
     for name in ("truth_server", "floor_client"):
@@ -63,13 +69,10 @@ def build(folder: Path) -> None:
 @contextlib.contextmanager
 def truth(folder: Path, ttft_us: int, itl_us: int, realtime: bool, step_us: int = 0) -> Iterator[str]:
     """A running truth server; gives its port. Its rows are in truth.rows once it has stopped."""
-    spare = set(range(os.cpu_count() or 1)) - os.sched_getaffinity(0)  # see leave_a_core
     words = [str(folder / "truth_server"), str(ttft_us), str(itl_us), str(folder / "truth.rows"), str(step_us)]
     if realtime and shutil.which("chrt"):
         words = ["chrt", "--rr", "1", *words]
-    if spare:
-        words = ["taskset", "-c", str(max(spare)), *words]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(on_the_spare_core(words), stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
             yield server.stdout.readline().strip()

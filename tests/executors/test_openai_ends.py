@@ -14,6 +14,7 @@ from http_play import TOKENS, asks, opened
 from test_openai_http_parts import Clocks
 
 from twinlens.executors.http_client import event_loop
+from twinlens.executors.http_client.answer.chunk_end import ends_in_chunks, is_one_chunk
 from twinlens.executors.http_client.answer.ended import Ended
 from twinlens.executors.http_client.connection import Address, Connection
 from twinlens.executors.http_client.event_loop import EventLoop
@@ -135,6 +136,59 @@ def test_what_ends_is_followed_before_what_goes_on_is_read(
     assert seen == [kept] * 4
     assert all(len(exchange.got) > len(before) for exchange, before in zip(going_on, kept, strict=True))
     loop.close()
+
+
+def test_an_answer_that_ends_while_others_wait_to_be_read_is_followed_before_them(listener: socket.socket) -> None:
+    going_on = 40
+    loop, servers, left = followed_from_the_start(listener, going_on + 1, [0])
+    reads = [len(one.exchange.got) for one in loop._in_flight.running.values() if one.exchange]
+    for server in servers[:going_on]:
+        server.sendall(TOKEN)
+    loop.turn()
+    assert left == []
+    some = going_on - len(loop._followers.held)
+    assert 0 < some < going_on, "a few are read, then the client looks for ends again"
+    servers[going_on].sendall(LAST)
+    loop.turn()
+    assert left == [going_on]
+    while loop._followers.held:
+        loop.turn()
+    running = [one.exchange for key, one in loop._in_flight.running.items() if key < going_on and one.exchange]
+    assert [len(one.got) for one in running] == [before + 3 for before in reads[:going_on]], "each is read, once"
+    loop.close()
+
+
+def test_events_that_wait_are_dropped_with_their_connection(listener: socket.socket) -> None:
+    loop, servers, _ = followed_from_the_start(listener, 40, [0])
+    for server in servers:
+        server.sendall(TOKEN)
+    loop.turn()
+    assert loop._followers.held
+    ended = loop.abandon("over")
+    assert len(ended) == 40
+    loop.turn()
+    assert not loop._followers.held
+    assert loop.in_flight == 0
+    loop.close()
+
+
+@pytest.mark.parametrize("size", [1, 9, 15, 16, 17, 255, 256, 4095, 4096, 65536])
+def test_a_piece_that_is_one_chunk_is_known_by_its_length(size: int) -> None:
+    piece = b"%x\r\n%s\r\n" % (size, b"\n" * size)
+    assert is_one_chunk(piece)
+    assert not is_one_chunk(piece[:-1])
+    assert not is_one_chunk(piece[1:])
+    assert not is_one_chunk(piece + piece)
+    assert ends_in_chunks(piece + piece + END)
+    assert not ends_in_chunks(piece + piece)
+
+
+def test_the_end_of_an_answer_inside_a_chunk_is_no_end() -> None:
+    assert not ends_in_chunks(b"8\r\nx\r\n" + END)
+    assert ends_in_chunks(b"8\r\nx\r\n" + END + b"\r\n" + END)
+    assert not ends_in_chunks(b"")
+    assert not ends_in_chunks(b"g\r\nx\r\n" + END)
+    assert ends_in_chunks(b"A\r\n%s\r\n" % (b"x" * 10) + END)
 
 
 def test_what_was_only_looked_at_is_taken_once_and_keeps_the_kernels_time(listener: socket.socket) -> None:

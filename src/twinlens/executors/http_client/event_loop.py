@@ -124,14 +124,15 @@ class EventLoop:
         coalescing = self._upkeep.coalescing
         in_flight, by_fd, timer_fd = self._in_flight, self._connections.by_fd, self._deadlines.fd
         ended, queue, near, follows = in_flight.ended, in_flight.queue, in_flight.near, self.follow is not None
+        held = self._followers.held
         now = now_ns()
         while not ended:
             asked_ns = now
             reads = 0
-            at_once = queue or until_ns == 0 or now >= coalescing.next_ns
+            at_once = queue or held or until_ns == 0 or now >= coalescing.next_ns
             timeout = 0 if at_once else -1 if timer_fd is not None else self._deadlines.wait_s(until_ns)
             ready = poll(timeout, MOST_EVENTS)
-            if near and follows:
+            if (near and follows) or held:
                 ready = self._followers.send_first(ready)
             for fd, events in ready:
                 connection = by_fd.get(fd)
@@ -184,7 +185,8 @@ class EventLoop:
             self._between_polls(asked_ns, now, until_ns, reads)
             if until_ns is not None and now >= until_ns:
                 break
-            if (wait_ns := coalescing.wait_ns) and not queue and (until_ns is None or until_ns - now > 2 * wait_ns):
+            gathers = not queue and not held
+            if gathers and (wait_ns := coalescing.wait_ns) and (until_ns is None or until_ns - now > 2 * wait_ns):
                 sleep(wait_ns / 1e9)
 
     def _between_polls(self, asked_ns: int, now: int, until_ns: int | None, reads: int) -> None:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from itertools import accumulate, count
 from typing import Any
 
-from twinlens.executors.http_client.answer.chunk_end import ends_in_chunks
+from twinlens.executors.http_client.answer.chunk_end import ends_in_chunks, is_one_chunk
 from twinlens.executors.http_client.answer.ended import Ended, merged_reads
 from twinlens.executors.http_client.answer.head import Malformed
 from twinlens.executors.http_client.answer.meaning import Meaning
@@ -37,6 +37,7 @@ class Exchange:
         "_is_dead",
         "_loss",
         "_lost",
+        "_may_be_complete",
         "_meaning",
         "_ready_at",
         "fault",
@@ -62,7 +63,7 @@ class Exchange:
         self._loss: Loss | None = None
         self.is_queued = False  # for a look
         self._lost: str | None = None  # why nothing more comes; "": the other side has closed
-        self._is_dead = False
+        self._is_dead = self._may_be_complete = False
         self._first = 0
         self._meaning, self._arrivals = Meaning(most_bytes), Arrivals(offset)
 
@@ -76,6 +77,9 @@ class Exchange:
             return False
         self._fold()
         reply = self._meaning.reply
+        self._may_be_complete = (
+            reply.frame == "chunked" and reply.status == 200 and not reply.closes and reply.between_chunks
+        )
         # A counted body ends without a sign, so each of its reads is looked at; they are short, or few.
         self.look_at = self._next_look() if reply.has_head and reply.frame != "length" else 0
         if self._lost is not None and not self.is_behind and not reply.is_over and self.fault is None:
@@ -87,10 +91,12 @@ class Exchange:
 
         Certain where true: the frame is what decides. What the answer says is for `look`, later.
         """
-        reply = self._meaning.reply
-        if reply.frame != "chunked" or reply.status != 200 or reply.closes or not reply.between_chunks:
+        if not self._may_be_complete:
             return False
-        return ends_in_chunks(b"".join([*self.got[::_A_READ], last]))
+        for piece in self.got[::_A_READ]:
+            if not is_one_chunk(piece):  # as a rule each read is one
+                return ends_in_chunks(b"".join([*self.got[::_A_READ], last]))
+        return ends_in_chunks(last)
 
     def part(self, now_ns: int) -> None:
         """It is complete, and its connection goes to another: nothing more comes for this one."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from socket import MSG_PEEK
 from typing import Any
 
@@ -18,25 +17,19 @@ from twinlens.executors.http_client.poller import MOST_EVENTS, READABLE
 from twinlens.executors.http_client.timing.timestamp import ANCILLARY_BYTES, NO_STAMP
 
 _PEEK_BYTES = READ_BYTES[2]  # more than a last token, the reason to end, the counts and the end
-_MOST_HELD_NS = 2_000_000  # how long reads wait while answers end, so that few chunks come to share a stamp
+_MOST_HELD_NS = 3_000_000  # how long reads wait while answers end, so that few chunks come to share a stamp
+_AT_ONCE = 32  # reads between two looks for answers that end
+_Event = tuple[int, int]
 
 Follow = Callable[[int], tuple[int, bytes, Exchange] | None]
 """What comes after the request of a key: a key, its bytes and what takes the answer; None: nothing, or not yet."""
 
 
-@dataclass(slots=True)
-class _Sent:
-    """A request that was sent behind the answer to `before`; `error`: what came of it."""
-
-    connection: Connection
-    before: Exchange
-    after: Exchange
-    payload: bytes
-    error: OSError | None = None
-
-
 class Followers:
-    """`follow`: who says what comes after an answer; None: nobody, the loop only hands out what has ended."""
+    """`follow`: who says what comes after an answer; None: nobody, the loop only hands out what has ended.
+
+    `held`: events that wait while answers end, each with its connection.
+    """
 
     def __init__(
         self,
@@ -48,26 +41,35 @@ class Followers:
     ) -> None:
         self._connections, self._in_flight, self._deadlines = connections, in_flight, deadlines
         self._poller, self._now_ns = poller, now_ns
-        self._sent: deque[_Sent] = deque()
+        # Sent, or just being sent, and not entered: its connection, the exchange before it, its own, and its bytes.
+        self._sent: deque[tuple[Connection, Exchange, Exchange, bytes]] = deque()
+        self._errors: dict[int, OSError] = {}  # of sending, by key
+        self.held: deque[tuple[_Event, Connection | None]] = deque()
         self.follow: Follow | None = None
 
-    def send_first(self, ready: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Send what comes after the answers about to end that do end here; all other events.
+    def send_first(self, ready: list[_Event]) -> list[_Event]:
+        """Send what comes after the answers about to end that do end here; some of the other events.
 
         Their last bytes are looked at and left where they are: a read would acknowledge them, for as much as a send
-        costs, and what is sent carries the acknowledgement. While answers end, more of them are asked for.
+        costs, and what is sent carries the acknowledgement. What was sent is entered while no other answer ends.
         """
-        near, until_ns, others = self._in_flight.near, self._now_ns() + _MOST_HELD_NS, []
-        while ready:
+        by_fd, near, held, sent = self._connections.by_fd, self._in_flight.near, self.held, self._sent
+        poll, now_ns, sends_after = self._poller.poll, self._now_ns, self._sends_after
+        until_ns = now_ns() + _MOST_HELD_NS
+        while True:
+            before = len(sent)
             for event in ready:
                 connection = near.get(event[0])
-                if connection is None or event[1] != READABLE or not self._sees_end(connection):
-                    others.append(event)
-            if not self._sent:
+                if connection is None or event[1] != READABLE or not sends_after(connection):
+                    held.append((event, by_fd.get(event[0])))
+            if not sent or now_ns() >= until_ns:
                 break
-            self.enter()
-            ready = self._poller.poll(0, MOST_EVENTS) if self._now_ns() < until_ns else []
-        return others
+            if len(sent) == before:
+                self._enter_first()
+            ready = poll(0, MOST_EVENTS)
+        self.enter()
+        some = [held.popleft() for _ in range(min(len(held), _AT_ONCE))]
+        return [event for event, connection in some if by_fd.get(event[0]) is connection]
 
     def send_after(self, connection: Connection, exchange: Exchange) -> None:
         """Send what comes after an answer whose last bytes have just been read, if it is complete."""
@@ -77,21 +79,24 @@ class Followers:
     def enter(self) -> None:
         """Put what was sent in the place of what it follows."""
         while self._sent:
-            sent = self._sent.popleft()
-            connection, after, error = sent.connection, sent.after, sent.error
-            try:
-                connection.drain()
-            except OSError as wrong:
-                error = error or wrong
-            connection.carry(sent.payload)
-            self._in_flight.replace(connection, sent.before, after)
-            self._deadlines.add(after.key, after.sent_ns)
-            if error is not None:
-                self._in_flight.lost(connection, error)
-            elif connection.out:
-                self._connections.watch_again(connection)
+            self._enter_first()
 
-    def _sees_end(self, connection: Connection) -> bool:
+    def _enter_first(self) -> None:
+        connection, before, after, payload = self._sent.popleft()
+        error = self._errors.pop(after.key, None)
+        try:
+            connection.drain()
+        except OSError as wrong:
+            error = error or wrong
+        connection.carry(payload)
+        self._in_flight.replace(connection, before, after)
+        self._deadlines.add(after.key, after.sent_ns)
+        if error is not None:
+            self._in_flight.lost(connection, error)
+        elif connection.out:
+            self._connections.watch_again(connection)
+
+    def _sends_after(self, connection: Connection) -> bool:
         """Whether the answer on this connection is seen to end, and has been followed."""
         exchange = connection.exchange
         try:
@@ -102,7 +107,7 @@ class Followers:
             return False
         if not self._send(connection, exchange):
             return False
-        exchange.got += (data, ancillary[0][2] if ancillary else NO_STAMP, self._sent[-1].after.sent_ns)
+        exchange.got += (data, ancillary[0][2] if ancillary else NO_STAMP, self._sent[-1][2].sent_ns)
         connection.unread = len(data)
         return True
 
@@ -114,9 +119,9 @@ class Followers:
             return False
         key, payload, after = following
         after.key, after.sent_ns = key, self._now_ns()
-        self._sent.append(sent := _Sent(connection, exchange, after, payload))
+        self._sent.append((connection, exchange, after, payload))
         try:
             connection.push_first(payload)
         except OSError as wrong:
-            sent.error = wrong
+            self._errors[key] = wrong
         return True

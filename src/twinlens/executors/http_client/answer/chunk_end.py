@@ -7,8 +7,8 @@ import re
 END = b"0\r\n\r\n"
 """Of an answer in chunks."""
 _HEX = re.compile(rb"[0-9a-fA-F]{1,6}")
-_END_PARTS = END.split(b"\r\n")
-_MOST_SIZES = 4096
+_LINE_END = b"\r\n"
+_MOST_KNOWN = 4096
 
 
 class _Sizes(dict[bytes, int]):
@@ -16,27 +16,39 @@ class _Sizes(dict[bytes, int]):
 
     def __missing__(self, size: bytes) -> int:
         found = int(size, 16) if _HEX.fullmatch(size) else 0
-        if len(self) < _MOST_SIZES:
+        if len(self) < _MOST_KNOWN:
             self[size] = found
         return found
 
 
-_SIZES = _Sizes()
+class _Fronts(dict[int, bytes]):
+    """How a piece of each length begins that is one chunk; too long for the piece where no chunk has that length."""
+
+    def __missing__(self, length: int) -> bytes:
+        sizes = (length - digits - 2 * len(_LINE_END) for digits in range(1, 7))
+        fronts = (b"%x%s" % (size, _LINE_END) for size in sizes if size > 0)
+        fit = (front for front in fronts if int(front, 16) + len(front) + len(_LINE_END) == length)
+        front = next(fit, b" " * (length + 1))
+        if len(self) < _MOST_KNOWN:
+            self[length] = front
+        return front
+
+
+_SIZES, _FRONTS = _Sizes(), _Fronts()
+
+
+def is_one_chunk(piece: bytes) -> bool:
+    """Whether this, where a chunk begins, is one chunk; never wrong where it says so."""
+    return piece.startswith(_FRONTS[len(piece)]) and piece.endswith(_LINE_END)
 
 
 def ends_in_chunks(raw: bytes) -> bool:
     """Whether these are whole chunks and the end after them."""
-    parts = raw.split(b"\r\n")
-    if parts[-3:] != _END_PARTS:
-        return False
-    sizes = [_SIZES[size] for size in parts[:-3:2]]
-    if 0 not in sizes and sizes == [len(part) for part in parts[1:-3:2]]:
-        return True
-    at, end = 0, len(raw) - len(END)
-    while at < end:  # what separates chunks stands in one, maybe
-        line = raw.find(b"\r\n", at, at + 8)
-        size = _SIZES[raw[at:line]] if line > at else 0
+    at, end, find, sizes = 0, len(raw) - len(END), raw.find, _SIZES
+    while at < end:
+        line = find(_LINE_END, at, at + 8)
+        size = sizes[raw[at:line]] if line > at else 0
         at = line + size + 4
-        if not size or not raw.startswith(b"\r\n", at - 2):
+        if not size or raw[at - 2 : at] != _LINE_END:
             return False
-    return at == end
+    return at == end and raw.endswith(END)
