@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 
 from twinlens.record.compliance import ComplianceTest, Response
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.stats.compliance import AnswerTimes, Compared, TokenFaults, answers, caching, compared, length, tokens
+from twinlens.stats.compliance.answer import Compared, answers, compared
+from twinlens.stats.compliance.caching import AnswerTimes, caching
+from twinlens.stats.compliance.length import length
+from twinlens.stats.compliance.token_count import TokenFaults, tokens
 from twinlens.stats.estimator.rank_ratio import lowest_rank, rank_ratio
 
 TEN = [1.0 + i / 1000 for i in range(10)]

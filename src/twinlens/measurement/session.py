@@ -20,6 +20,7 @@ from twinlens.executors.protocol import (
     network_client_of,
 )
 from twinlens.executors.registry import capabilities, server, trainer
+from twinlens.measurement.compliance.run import with_compliance_tests
 from twinlens.measurement.drive.load import player
 from twinlens.measurement.drive.lockstep import serve
 from twinlens.measurement.drive.training import TellProgress, train
@@ -34,7 +35,6 @@ from twinlens.measurement.machine.software import software_facts
 from twinlens.measurement.machine.telemetry import Sampler
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
 from twinlens.measurement.refused import is_refusal
-from twinlens.measurement.server.compliance import with_compliance_tests
 from twinlens.measurement.server.fault import injected_fault
 from twinlens.measurement.server.here import Here, server_here
 from twinlens.measurement.server.scrape import scraping

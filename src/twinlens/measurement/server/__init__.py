@@ -1,1 +1,1 @@
-"""The server under test: shared among runs, scraped, checked for compliance."""
+"""The server under test: shared among runs, scraped, paused."""
