@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from twinlens.version import __version__
 
 if TYPE_CHECKING:
+    from twinlens.api.compare import compare
     from twinlens.api.demo import Demo, demo
     from twinlens.api.gate import gate
     from twinlens.api.new import new
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from twinlens.api.reference import explain, probe
     from twinlens.api.runs import frame, peers, read, report, rows, show, summary
     from twinlens.api.studies import check, measure
+    from twinlens.comparison.verdict import Comparison
     from twinlens.errors import BadInput, ExecutorFailed, GateFailed, Interrupted, TwinlensError
     from twinlens.measurement.attach import attach
     from twinlens.measurement.event import Event
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from twinlens.stats.summary.group import Machine, Summary, Verdict
 
 _NAMES = {
+    "twinlens.api.compare": ("compare",),
     "twinlens.api.demo": ("Demo", "demo"),
     "twinlens.api.gate": ("gate",),
     "twinlens.api.new": ("new",),
@@ -47,6 +50,7 @@ _NAMES = {
     "twinlens.api.reference": ("explain", "list", "probe"),
     "twinlens.api.runs": ("frame", "peers", "read", "report", "rows", "show", "summary"),
     "twinlens.api.studies": ("check", "measure"),
+    "twinlens.comparison.verdict": ("Comparison",),
     "twinlens.errors": ("BadInput", "ExecutorFailed", "GateFailed", "Interrupted", "TwinlensError"),
     "twinlens.measurement.attach": ("attach",),
     "twinlens.measurement.event": ("Event",),
@@ -69,6 +73,7 @@ __all__ = [
     "BadInput",
     "CeilingRow",
     "Check",
+    "Comparison",
     "Demo",
     "Estimate",
     "Event",
@@ -92,6 +97,7 @@ __all__ = [
     "__version__",
     "attach",
     "check",
+    "compare",
     "demo",
     "explain",
     "frame",

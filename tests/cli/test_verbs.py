@@ -19,7 +19,7 @@ from twinlens.record.store import find_runs
 from twinlens.spec.load import dump
 from twinlens.version import __version__
 
-VERBS = ("demo", "probe", "check", "measure", "new", "show", "report", "explain", "list")
+VERBS = ("demo", "probe", "check", "measure", "new", "show", "compare", "report", "explain", "list")
 
 
 def call(*words: str | Path) -> Result:
@@ -81,7 +81,7 @@ def test_help_says_each_verb_in_a_whole_sentence_and_where_to_start() -> None:
     ("word", "says"),
     [
         ("bench", "'measure'"),
-        ("compare", "'show'"),
+        ("diff", "'compare'"),
         ("shwo", "'show'"),
         ("help", "twinlens --help"),
         ("xyzzy", "known:"),

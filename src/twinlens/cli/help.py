@@ -16,7 +16,7 @@ _START = (
 )
 _GROUPS = {
     "Measure": ("demo", "measure", "check", "new", "probe"),
-    "Read": ("show", "report"),
+    "Read": ("show", "compare", "report"),
     "Look up": ("explain", "list"),
 }
 _EXIT_CODES = "Exit: 0 done, 1 a gate failed, 2 bad input, 3 the executor failed, 130 stopped (rows are kept)."
@@ -24,7 +24,7 @@ _MEANT = {
     "init": "new", "create": "new", "template": "new",
     "run": "measure", "bench": "measure", "benchmark": "measure", "serve": "measure", "profile": "measure",
     "load": "measure", "test": "measure",
-    "compare": "show", "diff": "show", "summary": "show", "table": "show", "view": "show", "export": "show",
+    "diff": "compare", "versus": "compare", "summary": "show", "table": "show", "view": "show", "export": "show",
     "html": "report", "plot": "report", "validate": "check", "lint": "check", "plan": "check", "estimate": "check",
     "info": "probe", "hardware": "probe", "doctor": "probe", "ls": "list", "models": "list", "runs": "list",
     "man": "explain", "docs": "explain", "what": "explain", "define": "explain",

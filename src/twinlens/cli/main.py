@@ -171,6 +171,19 @@ def show(
 
 
 @app.command()
+def compare(
+    runs: RunPaths,
+    json: Json = False,
+    whole: Annotated[bool, typer.Option("--all", help="Every finding and every figure.")] = False,
+) -> None:
+    """Whether runs may be compared, how far apart they are, and why."""
+    load_numpy()
+    from twinlens.cli.compare import run
+
+    run(runs, json, whole)
+
+
+@app.command()
 def report(
     runs: RunPaths,
     file: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.html")] = Path("report.html"),

@@ -57,8 +57,7 @@ def _asked(a: Side, b: Side) -> Iterator[Difference]:
         mine, other = ours.get(path), theirs.get(path)
         if mine != other:
             rule = rule_of_path(path)
-            name = path.removeprefix("executor.options.").removeprefix("point.")
-            label = name.replace("_", " ").replace(".", " ")
+            label = path.rpartition(".")[2].replace("_", " ")
             yield Difference(path, label, rule.aspect, rule.role, (mine,), (other,), is_asked=True)
 
 

@@ -8,6 +8,7 @@ from twinlens.record.finding import IN_WORDS, Finding
 from twinlens.reporting.display import clean
 from twinlens.reporting.wording import (
     client,
+    comparison,
     compliance,
     executor,
     machine,
@@ -19,7 +20,7 @@ from twinlens.reporting.wording import (
     steadiness,
 )
 from twinlens.reporting.wording.advice import ADVICE
-from twinlens.reporting.wording.number import number, subject_of
+from twinlens.reporting.wording.number import number, numbers, subject_of
 
 Sentence = Callable[[Finding], str]
 _ENDS = (".", "!", "?", "…")
@@ -102,6 +103,13 @@ def _client_was_the_limit(finding: Finding) -> str:
     return f"the client was the limit, not the server: {_reasons(finding)}"
 
 
+def _side_not_ranked(finding: Finding) -> str:
+    side, name, state, label = numbers(finding, "side", "name", "state", "label")
+    what = label_words(label) if state == "finished" else state
+    why = f" ({clause_of(finding.because[0])})" if finding.because else ""
+    return f"{side} ({name}) is not ranked: {what}{why}."
+
+
 CLAUSES: dict[str, Sentence] = {
     **steadiness.CLAUSES,
     **serving.CLAUSES,
@@ -124,6 +132,8 @@ SENTENCES: dict[str, Sentence] = {
     **machine.SENTENCES,
     **quality.SENTENCES,
     **executor.SENTENCES,
+    **comparison.SENTENCES,
+    "side-not-ranked": _side_not_ranked,
     "client-limit": _client_limit,
     "guard-failed": _guard_failed,
     "fidelity-failed": _no_go,

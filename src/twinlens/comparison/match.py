@@ -1,0 +1,64 @@
+"""Pairs of sides from folders of runs: one point against one, the points of one study, or the same point in each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from twinlens.comparison.side import Side
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """`pairs`: baseline and other. `alone`: sides of the first folder or the others that have no counterpart."""
+
+    pairs: tuple[tuple[Side, Side], ...]
+    alone: tuple[Side, ...] = ()
+
+
+def pairs_of(folders: Sequence[Sequence[Side]]) -> Pairs:
+    """What is compared with what. `folders`: the sides found in each, the first of which holds the baseline.
+
+    One folder: its first point of each lens and model against the others there. Several: sides that were asked the same
+    point; where no two were, those that come nearest, so that the verdict says why they may not be compared.
+    """
+    if len(folders) == 1:
+        return _within(folders[0])
+    first, *others = folders
+    pairs = [pair for other in others for pair in _nearest(first, other)]
+    used = {id(side) for pair in pairs for side in pair}
+    return Pairs(tuple(pairs), tuple(side for folder in folders for side in folder if id(side) not in used))
+
+
+def _nearest(first: Sequence[Side], other: Sequence[Side]) -> list[tuple[Side, Side]]:
+    """Pairs by the same point, else by the same model and precision, else of one lens, else the first of each."""
+    for key in (_point, _regime):
+        known: dict[str, Side] = {}
+        for side in first:
+            known.setdefault(key(side), side)
+        if pairs := [(known[key(side)], side) for side in other if key(side) in known]:
+            return pairs
+    if len(first) == 1 or len(other) == 1:
+        alike = [(a, b) for a in first for b in other if a.lens == b.lens]
+        return alike or [(a, b) for a in first for b in other]
+    lenses = [(a, b) for a in first for b in other if a.lens == b.lens]
+    return (lenses or list(zip(first, other, strict=False)))[:1]
+
+
+def _within(sides: Sequence[Side]) -> Pairs:
+    baselines: dict[tuple[str, str], Side] = {}
+    for side in sides:
+        baselines.setdefault((side.lens, side.group.model), side)
+    pairs = [(baselines[side.lens, side.group.model], side) for side in sides]
+    pairs = [(a, b) for a, b in pairs if a is not b]
+    used = {id(side) for pair in pairs for side in pair}
+    return Pairs(tuple(pairs), tuple(side for side in sides if id(side) not in used))
+
+
+def _point(side: Side) -> str:
+    return json.dumps([side.lens, side.group.model, side.group.point], sort_keys=True)
+
+
+def _regime(side: Side) -> str:
+    return json.dumps([side.lens, side.group.model, side.group.point["precision"]])

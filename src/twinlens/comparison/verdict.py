@@ -1,0 +1,158 @@
+"""The verdict of a comparison: whether two sides may be compared at all, with which qualifiers, and why. Data only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from twinlens.comparison.aspect import is_partial, touches
+from twinlens.comparison.attribution import Thing, things
+from twinlens.comparison.difference import Difference, differences, of_role
+from twinlens.comparison.effect import Effect, effects
+from twinlens.comparison.side import Side
+from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding, worst_first
+from twinlens.stats.paired.by_turns import Rates
+
+Verdict = Literal["comparable", "comparable with qualifiers", "not comparable", "category error"]
+CATEGORY_ERRORS = ("lens-differs", "precision-as-one")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two sides, what they differ in, what that means, and how far they are apart.
+
+    `findings`: disqualifying ones (not comparable, or a category error), then qualifiers, then notes. `things`: what
+    varies; of one thing the effects are its, of several they are of all together. `effects` of what may not be compared
+    have no ratio.
+    """
+
+    a: Side
+    b: Side
+    verdict: Verdict
+    findings: tuple[Finding, ...]
+    differences: tuple[Difference, ...]
+    things: tuple[Thing, ...]
+    effects: tuple[Effect, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain mapping."""
+        plain = {"verdict": self.verdict, "lens": self.a.lens if self.a.lens == self.b.lens else None}
+        parts = ("findings", "differences", "things", "effects")
+        return (
+            plain
+            | {"a": _side_json(self.a), "b": _side_json(self.b)}
+            | {name: [each.to_json() for each in getattr(self, name)] for name in parts}
+        )
+
+
+def compare(a: Side, b: Side, rates: Mapping[str, Rates] | None = None, *, level: float = 0.95) -> Comparison:
+    """B against A, the baseline. `rates`: of the slices of runs that took turns, by id of the run."""
+    if a.lens != b.lens:
+        finding = Finding("lens-differs", "disqualifies", "", {"a": a.lens, "b": b.lens})
+        return Comparison(a, b, "category error", (finding,), (), (), ())
+    differing = differences(a, b)
+    varying = things(differing)
+    found = tuple(effects(a, b, rates or {}, level=level))
+    findings = worst_first([*_judged(a, b, differing, varying), *_unranked(a, b, found)])
+    verdict = _verdict(findings)
+    return Comparison(a, b, verdict, findings, differing, varying, _compared(found, findings, differing))
+
+
+def _verdict(findings: Sequence[Finding]) -> Verdict:
+    grave = [finding for finding in findings if finding.severity == "disqualifies"]
+    if any(finding.code in CATEGORY_ERRORS for finding in grave):
+        return "category error"
+    if grave:
+        return "not comparable"
+    warned = any(finding.severity == "warns" for finding in findings)
+    return "comparable with qualifiers" if warned else "comparable"
+
+
+def _judged(a: Side, b: Side, differing: Sequence[Difference], varying: Sequence[Thing]) -> Iterator[Finding]:
+    if {run.id for run in a.runs} & {run.id for run in b.runs}:
+        yield Finding("same-runs", "disqualifies", "", {"runs": sorted({run.id for run in a.runs})})
+    for aspect, members in _by_aspect(of_role(differing, "M")).items():
+        known = [each for each in members if each.is_known]
+        if known and aspect == "precision":
+            yield Finding("precision-as-one", "disqualifies", a.group.point["precision"], _numbers(known))
+        elif known:
+            yield Finding("must-match", "warns" if is_partial(aspect) else "disqualifies", aspect, _numbers(known))
+    if len(varying) > 1:
+        yield Finding("several-differ", "warns", "", {"things": [thing.aspect for thing in varying]})
+    elif varying:
+        yield Finding("one-differs", "notes", varying[0].aspect, _numbers(varying[0].fields))
+    elif not of_role(differing, "M"):
+        yield Finding("nothing-differs", "notes")
+    if any(thing.aspect == "precision" for thing in varying):
+        yield _precision(a, b)
+    for aspect, members in _by_aspect(of_role(differing, "Q")).items():
+        if known := [each for each in members if each.is_known]:
+            yield Finding("differs-too", "warns", aspect, _numbers(known))
+    if unknown := [each for each in of_role(differing, "M", "V") if not each.is_known]:
+        yield _not_said(unknown)
+
+
+def _precision(a: Side, b: Side) -> Finding:
+    """Two precisions are two products: the quality of the lower one belongs beside its speed."""
+    numbers: dict[str, Any] = {}
+    for letter, side in (("a", a), ("b", b)):
+        gates = [run.gate.go for run in side.group.runs if run.gate is not None]
+        numbers |= {letter: side.group.point["precision"], f"{letter}_passes": all(gates) if gates else None}
+    return Finding("precision-compared", "warns", "", numbers)
+
+
+def _not_said(unknown: Sequence[Difference]) -> Finding:
+    sides = sorted({"A" if not each.a else "B" for each in unknown})
+    return Finding("not-said", "warns", "", {"sides": sides, "fields": [each.label for each in unknown]})
+
+
+def _unranked(a: Side, b: Side, found: Sequence[Effect]) -> Iterator[Finding]:
+    """A side that may not be ranked, which is said first; where a ratio from slices stands, it only qualifies."""
+    by_turns = any(effect.way == "slices" for effect in found)
+    for letter, side in (("A", a), ("B", b)):
+        if not side.group.ranked:
+            run = next(run for run in side.group.runs if not run.ranked)
+            numbers = {"side": letter, "name": side.name, "state": run.state, "label": run.label}
+            because = run.disqualified[:1] or (run.verdict.reason,)
+            yield Finding("side-not-ranked", "warns" if by_turns else "disqualifies", "", numbers, because=because)
+
+
+def _compared(
+    found: Sequence[Effect], findings: Sequence[Finding], differing: Sequence[Difference]
+) -> tuple[Effect, ...]:
+    """The effects, without the ratios that may not be given: all of a refused comparison, else those that a target, a
+    reference or a counter has a bearing on which differs."""
+    refused = next((each for each in findings if each.severity == "disqualifies"), None)
+    partial = {each.aspect for each in of_role(differing, "M") if each.is_known and is_partial(each.aspect)}
+    shown = []
+    for effect in found:
+        aspect = next((aspect for aspect in sorted(partial) if touches(aspect, effect.metric)), None)
+        why = refused.code if refused else f"the {aspect} differs" if aspect else None
+        shown.append(_without_ratio(effect, why) if why else effect)
+    return tuple(shown)
+
+
+def _without_ratio(effect: Effect, why: str) -> Effect:
+    none = Estimate.absent(effect.ratio.unit, why)
+    return replace(effect, ratio=none, difference=none, way="none", apart=None, smallest=None)
+
+
+def _by_aspect(members: Sequence[Difference]) -> dict[str, list[Difference]]:
+    parts: dict[str, list[Difference]] = {}
+    for each in members:
+        parts.setdefault(each.aspect, []).append(each)
+    return parts
+
+
+def _numbers(members: Sequence[Difference]) -> dict[str, Any]:
+    return {"fields": [{"label": each.label, "a": list(each.a), "b": list(each.b)} for each in members]}
+
+
+def _side_json(side: Side) -> dict[str, Any]:
+    group = side.group
+    machine = group.machine.name if group.machine else None
+    return {"name": side.name, "lens": group.lens, "model": group.model, "point": group.point, "machine": machine} | {
+        "ranked": group.ranked, "runs": [run.id for run in side.runs]
+    }  # fmt: skip

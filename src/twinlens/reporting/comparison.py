@@ -1,0 +1,109 @@
+"""Parts of a comparison that a terminal and a page show alike: sides, rows of effects, the verdict in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from twinlens.comparison.effect import Effect, headline
+from twinlens.comparison.side import Side
+from twinlens.comparison.verdict import Comparison
+from twinlens.reporting import display
+from twinlens.reporting.view import runs_word
+from twinlens.reporting.wording.effect import effect_words, label_of
+from twinlens.reporting.wording.number import percent
+
+HEADS = ("A", "B", "B / A", "95% interval", "could show")
+LEGEND = (
+    "B / A: ratio of the means over runs, or from slices by turns; its interval is its own. could show: a smaller "
+    "change would hide in these runs."
+)
+_FIRST = {
+    "training": (
+        "training_tokens_per_s", "training_images_per_s", "step_s_p50", "step_s_p99", "mfu", "peak_bytes",
+        "final_loss", "time_to_target_s", "energy_per_token_j",
+    ),
+    "inference": (
+        "output_tokens_per_s", "inference_images_per_s", "goodput_per_s", "slo_attainment", "ttft_s_p50",
+        "ttft_s_p99", "tpot_s_p50", "tpot_s_p99", "e2e_latency_s_p50", "e2e_latency_s_p99", "failed_share",
+        "peak_bytes", "top1_agreement", "energy_per_output_token_j",
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One metric: its label and the cells under `HEADS`. `is_apart`: the two sides can be told apart in it."""
+
+    metric: str
+    label: str
+    cells: tuple[str, ...]
+    is_apart: bool
+
+
+def verdict_words(comparison: Comparison) -> str:
+    """ "Comparable with qualifiers. tokens/s: B is 2.09× A (2.01–2.17×)."."""
+    verdict = comparison.verdict
+    first = first_effect(comparison)
+    words = f"{verdict[:1].upper()}{verdict[1:]}."
+    return f"{words} {effect_words(first)}." if first is not None and verdict.startswith("comparable") else words
+
+
+def first_effect(comparison: Comparison) -> Effect | None:
+    """The effect that is said first: that of the metric which stands first at such a load."""
+    metric = headline(comparison.a)
+    return next((each for each in comparison.effects if each.metric == metric), None)
+
+
+def side_words(side: Side) -> str:
+    """ "bf16 · AMD EPYC, 2 processors · torch 2.13.0+cpu · 5 runs, not ranked"."""
+    machine = side.group.machine
+    parts = [side.name, *((machine.name, machine.software) if machine else ()), runs_word(len(side.runs))]
+    return display.clean(" · ".join(parts), 200) + ("" if side.group.ranked else ", not ranked")
+
+
+def subject_words(comparison: Comparison) -> str:
+    """ "Training · demo-34m", or of both sides where they have not even that in common."""
+    sides = dict.fromkeys((side.lens, side.group.model) for side in (comparison.a, comparison.b))
+    return " against ".join(display.clean(f"{lens.capitalize()} · {model}", 60) for lens, model in sides)
+
+
+def rows_of(comparison: Comparison, *, whole: bool = False) -> tuple[Row, ...]:
+    """The metrics that tables show first, or all of them; none that neither side measured."""
+    known = [each for each in comparison.effects if each.a.value is not None or each.b.value is not None]
+    order = _FIRST[comparison.a.lens]
+    shown = sorted((each for each in known if each.metric in order), key=lambda each: order.index(each.metric))
+    return tuple(_row(each) for each in (known if whole else shown))
+
+
+def not_measured_words(comparison: Comparison) -> str:
+    """The metrics of the table that neither side has, with the reason of the first."""
+    order = _FIRST[comparison.a.lens]
+    absent = [each for each in comparison.effects if each.metric in order and each.a.value is each.b.value is None]
+    if not absent:
+        return ""
+    names = display.join_names([label_of(each.metric) for each in absent], 4)
+    return f"not measured: {names} ({display.absence(absent[0].a)})"
+
+
+def _row(effect: Effect) -> Row:
+    ratio, gap = effect.ratio, effect.difference
+    by_ratio = ratio.value is not None
+    size = display.factor(ratio) if by_ratio else _signed(gap.value, display.value(gap))
+    bounds = display.factor_bounds(ratio) if by_ratio else display.bounds(gap)
+    shows = "" if effect.smallest is None else percent(effect.smallest) if effect.smallest > 1e-4 else "<0.01 %"
+    label = label_of(effect.metric)
+    show = display.bare if effect.a.unit in label else display.value  # "tokens/s" is said once
+    cells = (show(effect.a), show(effect.b), size, bounds or display.ABSENT, shows or display.ABSENT)
+    return Row(effect.metric, label, cells, bool(effect.apart))
+
+
+def _signed(value: float | None, text: str) -> str:
+    return f"+{text}" if value is not None and value > 0 else text
+
+
+def verdict_counts(comparisons: Sequence[Comparison]) -> str:
+    """ "3 comparisons: 2 comparable with qualifiers, 1 not comparable."."""
+    verdicts = [each.verdict for each in comparisons]
+    counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts))
+    return f"{len(verdicts)} comparisons: {counts}."

@@ -1,0 +1,121 @@
+"""Sentences on comparisons: whether two sides may be compared, what differs, and what a ratio can be attributed to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from twinlens.record.finding import Finding
+from twinlens.reporting.display import clean, join_names
+from twinlens.reporting.wording.number import number, numbers
+from twinlens.units import BYTES, show
+
+_MOST_FIELDS = 3
+_NEAREST = {
+    "workload": "Measure both with one spec.",
+    "load": "Measure both at the same rate or concurrency.",
+    "model": "Measure the same weights on both.",
+    "protocol": "Measure both under one protocol.",
+}
+
+
+def _lens_differs(finding: Finding) -> str:
+    a, b = numbers(finding, "a", "b")
+    return (
+        f"A is a run of {a} and B is a run of {b}. They do different work, in different units, and no ratio of the two "
+        f"means anything. Compare training with training and inference with inference."
+    )
+
+
+def _precision_as_one(finding: Finding) -> str:
+    return (
+        f"Both sides call their precision {finding.subject!r}, which stands for different formats here: "
+        f"{_fields(finding)}. They are two precisions, not one."
+    )
+
+
+def _same_runs(finding: Finding) -> str:
+    runs = number(finding, "runs")
+    return f"Both sides hold the same runs ({join_names(list(map(str, runs)), 3)}): that compares nothing."
+
+
+def _must_match(finding: Finding) -> str:
+    if finding.severity == "warns":
+        return f"The {_differ(finding)}, so figures that depend on it are not compared: {_fields(finding)}."
+    nearest = _NEAREST.get(finding.subject, "")
+    return f"The {_differ(finding)}: {_fields(finding)}. {nearest}".strip()
+
+
+def _several_differ(finding: Finding) -> str:
+    things = number(finding, "things")
+    joined = f"{', '.join(things[:-1])} and {things[-1]}"
+    return f"{joined[:1].upper()}{joined[1:]} differ: a ratio is of all of them together, and of none alone."
+
+
+def _one_differs(finding: Finding) -> str:
+    return f"Only the {_differ(finding)} ({_fields(finding)}): a ratio can be attributed to it."
+
+
+def _precision_compared(finding: Finding) -> str:
+    a, b = numbers(finding, "a", "b")
+    gates = [(letter, finding.numbers.get(f"{letter.lower()}_passes")) for letter in "AB"]
+    told = [f"{letter} {'passes' if go else 'fails'} the fidelity gate" for letter, go in gates if go is not None]
+    quality = f" ({', '.join(told)})" if told else ""
+    return f"{a} and {b} are different products: read the quality of each beside its speed{quality}."
+
+
+def _differs_too(finding: Finding) -> str:
+    return f"The {_differ(finding)} too: {_fields(finding)}."
+
+
+def _not_said(finding: Finding) -> str:
+    sides, fields = numbers(finding, "sides", "fields")
+    verb = "does" if len(sides) == 1 else "do"
+    return f"{' and '.join(sides)} {verb} not say everything ({join_names(fields, 4)}): it may differ too."
+
+
+def _differ(finding: Finding) -> str:
+    """ "driver differs", "settings differ"."""
+    return f"{finding.subject} differ{'' if finding.subject.endswith('s') else 's'}"
+
+
+def _fields(finding: Finding) -> str:
+    """ "precision fp32 → bf16, driver 550 → 560 and 2 more"."""
+    fields: Sequence[dict[str, Any]] = number(finding, "fields")
+    told = [f"{field['label']} {_values(field, 'a')} → {_values(field, 'b')}" for field in fields]
+    return join_names(list(dict.fromkeys(told)), _MOST_FIELDS)  # asked and observed alike are said once
+
+
+def _values(field: dict[str, Any], side: str) -> str:
+    texts = [_text(field["label"], value) for value in field[side]]
+    return clean(" or ".join(texts), 48) if texts else "unknown"
+
+
+def _text(label: str, value: Any) -> str:
+    """A value as people write it; bytes with their unit, so that GB and GiB are never confused."""
+    if value is None:
+        return "not set"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) and "memory" in label and value > 1 << 20:
+        return show(value, BYTES)
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, dict) and value.get("kind") == "fixed":
+        return str(value.get("value"))
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+SENTENCES = {
+    "lens-differs": _lens_differs,
+    "precision-as-one": _precision_as_one,
+    "same-runs": _same_runs,
+    "must-match": _must_match,
+    "several-differ": _several_differ,
+    "one-differs": _one_differs,
+    "nothing-differs": lambda finding: "Nothing that is known differs: what is left is chance.",
+    "precision-compared": _precision_compared,
+    "differs-too": _differs_too,
+    "not-said": _not_said,
+}

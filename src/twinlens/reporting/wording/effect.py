@@ -1,0 +1,34 @@
+"""Effects in words: "tokens/s: B is 2.09× A (2.01–2.17×)", or that the two cannot be told apart."""
+
+from __future__ import annotations
+
+from twinlens.comparison.effect import Effect
+from twinlens.reporting import display
+from twinlens.reporting.wording.number import percent
+from twinlens.stats.metrics.definition import METRICS
+
+
+def label_of(metric: str) -> str:
+    """The label of a metric, safe to show."""
+    return METRICS[metric].label if metric in METRICS else display.clean(metric, 30)
+
+
+def effect_words(effect: Effect) -> str:
+    """One effect as a clause; of one that has no ratio, why."""
+    label = label_of(effect.metric)
+    if effect.ratio.value is None and effect.difference.value is None:
+        return f"{label}: no ratio ({display.clean(effect.ratio.lacks)})"
+    by_turns = ", from slices by turns" if effect.way == "slices" else ""
+    if effect.apart is None:
+        return f"{label}: {_size(effect)}; whether they differ cannot be said ({display.no_interval(effect.ratio)})"
+    if effect.apart:
+        return f"{label}: {_size(effect)}{by_turns}"
+    seen = f"; a change below {percent(effect.smallest)} could not have shown" if effect.smallest else ""
+    return f"{label}: A and B cannot be told apart ({_size(effect)}{by_turns}{seen})"
+
+
+def _size(effect: Effect) -> str:
+    if effect.ratio.value is None:
+        return f"B is {display.value(effect.difference)} above A"
+    bounds = display.factor_bounds(effect.ratio)
+    return f"B is {display.factor(effect.ratio)} A{f' ({bounds})' if bounds else ''}"

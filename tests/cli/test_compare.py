@@ -1,0 +1,103 @@
+"""`twinlens compare` on real runs of the fake executor, and on published ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import twinlens as tl
+from material import for_rows, inference, measured, study_of, training
+from twinlens.cli.main import app
+from twinlens.measurement.study import measure_study
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+
+
+def call(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, ["compare", *map(str, words)])
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders of training studies of three repeats, the second of a stack a tenth slower, and one of inference."""
+    out = tmp_path_factory.mktemp("compared")
+    protocol = {"repeats": 3} | for_rows(60)
+    asked = {
+        "before": training("fake", protocol=protocol),
+        "slower": training("fake", protocol=protocol, options={"step_s": 0.11}),
+        "both": training("fake", protocol=protocol, options={"step_s": 0.11}, point={"precision": "bf16"}),
+        "longer": training("fake", protocol=protocol, seq_len=64),
+        "served": inference("fake", protocol=protocol),
+    }
+    return {name: measure_study(study_of(data), out / name).folder for name, data in asked.items()}
+
+
+def test_one_setting_that_differs_has_the_ratio_attributed_to_it(studies: dict[str, Path]) -> None:
+    told = call(studies["before"], studies["slower"])
+    assert told.exit_code == 0, told.stderr
+    assert told.stdout.startswith("Comparable. tokens/s: B is 0.91× A")
+    assert "Only the settings differ (step s not set → 0.11)" in " ".join(told.stdout.split())
+    assert told.stdout.count("\n") <= 24
+
+
+def test_two_things_that_differ_are_qualified(studies: dict[str, Path]) -> None:
+    data = json.loads(call(studies["before"], studies["both"], "--json").stdout)
+    (found,) = data["comparisons"]
+    assert found["verdict"] == "comparable with qualifiers"
+    assert [thing["aspect"] for thing in found["things"]] == ["precision", "settings"]
+    assert found["findings"][0]["code"] == "several-differ"
+    first = found["effects"][0]
+    assert first["metric"] == "training_tokens_per_s"
+    assert first["ratio"]["value"] == pytest.approx(1 / 1.1, rel=0.05)
+
+
+def test_another_workload_is_refused_and_a_training_run_against_inference_too(studies: dict[str, Path]) -> None:
+    longer, served = (call(studies["before"], studies[name]).stdout for name in ("longer", "served"))
+    assert longer.startswith("Not comparable.\n✗ The workload differs: seq len 32 → 64. Measure both with one spec.")
+    assert served.startswith("Category error.\n✗ A is a run of training and B is a run of inference.")
+    assert "×" not in longer + served
+
+
+def test_several_folders_are_tables_by_lens_and_never_one_list(studies: dict[str, Path]) -> None:
+    told = call(*(studies[name] for name in ("before", "slower", "both"))).stdout
+    assert told.startswith("2 comparisons: 1 comparable, 1 comparable with qualifiers.\nTraining\n")
+
+
+def test_a_run_that_was_cut_says_so_first(studies: dict[str, Path], tmp_path: Path) -> None:
+    run = measured(tmp_path, training("fake", protocol=for_rows(60)))
+    record = run.folder / "run.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"state": "interrupted"}))
+    told = call(studies["before"], run.folder).stdout
+    assert told.startswith("Not comparable.\n✗ B (")
+    assert "is not ranked: interrupted" in " ".join(told.split())
+
+
+@pytest.mark.parametrize("words", [("one",), ("nowhere", "here")])
+def test_nothing_to_compare_is_one_sentence(studies: dict[str, Path], words: tuple[str, ...]) -> None:
+    told = call(studies["before"]) if words == ("one",) else call(*words)
+    assert (told.exit_code, told.stdout) == (2, "")
+    assert told.stderr.count("\n") == 1
+    assert "Traceback" not in told.stderr
+
+
+def test_the_api_gives_the_same(studies: dict[str, Path]) -> None:
+    (found,) = tl.compare(tl.read(studies["before"]), tl.read(studies["slower"]))
+    assert (found.verdict, [thing.aspect for thing in found.things]) == ("comparable", ["settings"])
+    with pytest.raises(tl.BadInput) as raised:
+        tl.compare()
+    assert raised.value.code == "TL225"
+
+
+def test_published_runs_that_took_turns_are_compared_by_their_slices() -> None:
+    told = call(RESULTS / "2026-11-22-neighbour-epyc-2core").stdout
+    assert told.startswith("Comparable with qualifiers. tokens/s: B is 2.09× A (2.01–2.17×), from slices by")
+    assert "A (fp32) is not ranked: unproven" in told
+
+
+def test_two_machines_whose_workloads_differ_are_refused_by_what_differs() -> None:
+    told = call(*(RESULTS / f"2026-11-22-{name}-2core" for name in ("neighbour-epyc", "paired-xeon"))).stdout
+    assert "comparisons: 2 not comparable" in told
+    assert "global batch 1 → 2" in told
