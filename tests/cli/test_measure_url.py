@@ -131,6 +131,26 @@ def test_quick_is_a_minute_and_says_what_it_costs(tmp_path: Path) -> None:
         assert len(whole.runs()) == 3
 
 
+def test_quick_waits_a_minute_for_a_server_that_hangs_and_says_so() -> None:
+    from twinlens.cli.asked import Asked, study_of
+
+    with plain(Plain()) as server:
+        cut, said = study_of(Asked(url=server.url, at=("rate_per_s=1,2",), quick=True))
+        assert cut.executor.options["timeout_s"] == 60
+        assert said.endswith("a request that takes 60 s has failed")
+        own = ("executor.options.timeout_s=7",)
+        assert study_of(Asked(url=server.url, settings=own, quick=True))[0].executor.options["timeout_s"] == 7
+        assert "timeout_s" not in study_of(Asked(url=server.url))[0].executor.options
+    assert "has failed" not in study_of(Asked("laws", quick=True))[1]
+
+
+def test_a_shorter_run_is_asked_for_less_steady_time() -> None:
+    with plain(Plain()) as server:
+        assert attach(server.url, None, ["protocol.duration_s=9"]).protocol.steady_s == 3
+        assert attach(server.url, None, ["protocol.duration_s=90"]).protocol.steady_s == 20
+        assert attach(server.url, None, ["protocol.duration_s=9", "protocol.steady_s=5"]).protocol.steady_s == 5
+
+
 @pytest.mark.parametrize("name", ["chat", "search", "decode", "gpu-inference", "demo-training"])
 def test_quick_cuts_any_example_to_about_a_minute(name: str) -> None:
     from twinlens.spec.source.quick import quick

@@ -70,6 +70,14 @@ def test_several_models_are_named_and_one_can_be_chosen() -> None:
         assert locate(server.url, {"model": "c"}).model == "c"
 
 
+def test_a_model_that_the_server_does_not_list_is_refused_before_any_request() -> None:
+    with plain(Plain(models=["a", "b"])) as server:
+        said = refused(server.url, model="zz")
+        assert "does not list a model 'zz'; it lists a, b" in said
+        assert "twinlens new" in said
+        assert {method for method, *_ in server.asked} == {"GET"}
+
+
 def test_no_model_and_no_list_of_them() -> None:
     with plain(Plain(models=[])) as server:
         assert "lists no model" in refused(server.url)

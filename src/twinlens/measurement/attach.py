@@ -9,7 +9,7 @@ from typing import Any
 from twinlens.executors.openai.locate import locate
 from twinlens.measurement.preflight.quantiles import long_enough_s
 from twinlens.spec.load import parse
-from twinlens.spec.source.attached import attached, refuse_training, usual_load, with_some_load
+from twinlens.spec.source.attached import attached, fit_steady, refuse_training, usual_load, with_some_load
 from twinlens.spec.source.kind import source_of
 from twinlens.spec.source.settings import apply_settings
 from twinlens.spec.study import Study
@@ -34,6 +34,8 @@ def attach(url: str, spec: str | Path | None = None, settings: Sequence[str] = (
     data = attached(load, server.options, server.model)
     apply_settings(data, [setting for setting in settings if not setting.startswith(_OPTIONS)])
     with_some_load(data)
+    if spec is None and not any(setting.startswith("protocol.steady_s") for setting in settings):
+        fit_steady(data)
     study = parse(data, where=server.options["url"])
     if "duration_s" not in data["protocol"]:
         data["protocol"]["duration_s"] = _duration_s(study)

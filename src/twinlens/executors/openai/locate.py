@@ -41,7 +41,7 @@ def locate(address: str, options: Mapping[str, Any]) -> Located:
     base, endpoint = _base(address)
     asker = Asker(str(options.get("api_key_env", "")), str(options.get("ca_file", "")))
     url, names, seen = _listed(base, asker)
-    model = str(options.get("model") or "") or _only(url, names, seen)
+    model = _known(str(options.get("model") or ""), url, names) or _only(url, names, seen)
     chosen: dict[str, Any] = {**options, "url": url, "model": model}
     if asker.key_env:
         chosen["api_key_env"] = asker.key_env
@@ -97,14 +97,23 @@ def _names(content: Any) -> tuple[str, ...] | None:
     return tuple(str(entry["id"]) for entry in entries if isinstance(entry, dict) and entry.get("id"))
 
 
+def _known(asked: str, url: str, names: tuple[str, ...]) -> str:
+    """The model asked for. One that the server does not list is refused: some servers answer to any name, and the run
+    would bear that of a model that nobody measured."""
+    if asked and names and asked not in names:
+        raise _no(
+            f"{url} does not list a model {in_one_line(asked, 80)!r}; it lists {_shown(names)}. A name that a server "
+            "takes without listing it goes into a spec file: `twinlens new --url URL -o FILE.toml` writes one to edit"
+        )
+    return asked
+
+
 def _only(url: str, names: tuple[str, ...], seen: list[HttpAnswer]) -> str:
     if len(names) == 1:
         return names[0]
     if names:
-        shown = ", ".join(in_one_line(name, 80) for name in names[:_MOST_NAMED])
-        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         raise _no(
-            f"{url} serves {len(names)} models: {shown}{more}; choose one with --model NAME "
+            f"{url} serves {len(names)} models: {_shown(names)}; choose one with --model NAME "
             "(or --set executor.options.model=NAME)"
         )
     if not seen:
@@ -112,6 +121,11 @@ def _only(url: str, names: tuple[str, ...], seen: list[HttpAnswer]) -> str:
     if all(page.is_html for page in seen):
         raise _no(f"{url} answers with a web page (HTML) and no OpenAI API; correct the port or the path")
     raise _no(f"{url} has no list of models ({seen[0].said}); correct the url, or name the model with --model NAME")
+
+
+def _shown(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(in_one_line(name, 80) for name in names[:_MOST_NAMED]) + more
 
 
 def _way(url: str, model: str, asker: Asker, chosen: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:

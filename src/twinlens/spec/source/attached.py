@@ -26,6 +26,14 @@ def usual_load() -> dict[str, Any]:
     }
 
 
+def fit_steady(data: dict[str, Any]) -> None:
+    """Ask no longer steady time of a run than a third of its duration, where that is given."""
+    protocol = _table(data, "protocol")
+    duration_s = protocol.get("duration_s")
+    if isinstance(duration_s, int | float) and duration_s > 0:
+        protocol["steady_s"] = min(protocol["steady_s"], round(duration_s / 3, 3))
+
+
 def attached(data: dict[str, Any], options: dict[str, Any], model: str) -> dict[str, Any]:
     """The load of spec data on the server of these options of openai-http, which serves `model`.
 

@@ -6,6 +6,8 @@ from twinlens.spec.study import Study
 
 _TOTAL_S, _BESIDE_S, _SHORTEST_S = 60.0, 5.0, 5.0
 """In all; what a run costs beside its rows; and what no run is shorter than, however many there are."""
+_REQUEST_S = 60.0
+"""How long a request to a server that is up may take: with 300 s, one that hangs holds each run for five minutes."""
 
 
 def quick(study: Study) -> tuple[str, ...]:
@@ -22,6 +24,8 @@ def quick(study: Study) -> tuple[str, ...]:
         f"protocol.steady_s={min(protocol.steady_s, round(duration_s / 3, 1)):g}",
         f"protocol.min_rows={min(protocol.min_rows, 20)}",
     ]
+    if _is_attached(study):
+        settings.append(f"executor.options.timeout_s={_timeout_s(study):g}")
     return (*settings, "search.most_points=4", "search.tries=1") if study.search else tuple(settings)
 
 
@@ -30,7 +34,17 @@ def given_up(whole: Study, cut: Study) -> str:
     was, now = whole.protocol, cut.protocol
     before = f"{was.repeats} run{'' if was.repeats == 1 else 's'} of {was.duration_s:g} s"
     instead = "" if (was.repeats, was.duration_s) == (1, now.duration_s) else f" instead of {before}"
+    ends = f", and a request that takes {_timeout_s(cut):g} s has failed" if _is_attached(cut) else ""
     return (
         f"quick: 1 run of {now.duration_s:g} s at each point{instead}, and none is taken again if other "
-        "programs disturb it: no spread between runs, wider intervals, fewer quantiles"
+        f"programs disturb it: no spread between runs, wider intervals, fewer quantiles{ends}"
     )
+
+
+def _is_attached(study: Study) -> bool:
+    return study.executor.kind == "openai-http"
+
+
+def _timeout_s(study: Study) -> float:
+    asked = study.executor.options.get("timeout_s", _REQUEST_S)
+    return min(asked, _REQUEST_S) if isinstance(asked, int | float) else _REQUEST_S
