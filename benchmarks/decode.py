@@ -18,9 +18,9 @@ from benchmarks.interleave import bracketed, median_of
 from benchmarks.operators import operator_profile
 from benchmarks.setup import ANSWER, PROMPT, in_fresh_process, inference, opened_server, requests
 from twinlens.errors import TwinlensError
+from twinlens.executors.torch.ceiling.bandwidth import buffer_bytes, matvec_bytes_per_s, read_bytes_per_s
 from twinlens.executors.torch.ceiling.kernel import LAYOUTS, pattern
-from twinlens.executors.torch.ceiling.rates import buffer_bytes, matvec_bytes_per_s, read_bytes_per_s
-from twinlens.executors.torch.evidence.collect import _linear_sizes
+from twinlens.executors.torch.evidence.inference import linear_sizes
 from twinlens.executors.torch.infer import TorchServer
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import Request
@@ -74,14 +74,14 @@ def _configuration(model: str, name: str, graph: str, options: argparse.Namespac
     except (TwinlensError, RuntimeError, NotImplementedError) as error:
         reason = str(error).splitlines()[0][:160]
         return [Finding(f"{what}: of the mat-vec rate", Estimate.absent(SECONDS, reason))], None
-    linear_bytes = sum(out * width for out, width in _linear_sizes(server)) * _stored_bits(name) / 8
+    linear_bytes = sum(out * width for out, width in linear_sizes(server)) * _stored_bits(name) / 8
     findings = with_neighbours(_findings(what, name, linear_bytes, rounds, tpot_s, server.layout), seen)
     return findings, _explanation(what, server, findings[0])
 
 
 def _take(server: TorchServer, name: str, count: int) -> tuple[list[Round], list[float]]:
     """`count` times per token, and the ceilings before, between and after them. [count + 1], [count]"""
-    shapes = _linear_sizes(server)
+    shapes = linear_sizes(server)
     stored = precision(name).classes("inference")["weights"]
     weights_bytes = sum(out * width for out, width in shapes) * _stored_bits(name) // 8
     buffer = pattern(max(buffer_bytes(), weights_bytes + 64 * len(shapes)) // 4096 * 4096 + 4096, "cpu")

@@ -88,7 +88,7 @@ def sustained(folder: Path) -> Answer:
     import torch
 
     from twinlens.executors.torch.ceiling.kernel import product
-    from twinlens.executors.torch.ceiling.rates import matrix_flop_per_s, sustained_flop_per_s
+    from twinlens.executors.torch.ceiling.matrix import matrix_flop_per_s, sustained_flop_per_s
     from twinlens.executors.torch.ceiling.timing import _calls, setting
     from twinlens.measurement.facts.predicted_work import datasheet_of
     from twinlens.spec.precision import precision
@@ -192,7 +192,8 @@ def int8_weight(folder: Path) -> Answer:
 def second_gpu(folder: Path) -> Answer:
     import torch
 
-    from twinlens.executors.torch.ceiling.rates import matrix_flop_per_s, read_bytes_per_s
+    from twinlens.executors.torch.ceiling.bandwidth import read_bytes_per_s
+    from twinlens.executors.torch.ceiling.matrix import matrix_flop_per_s
     from twinlens.executors.torch.device import choose_device
     from twinlens.measurement.machine.nvidia import open_gpus
 

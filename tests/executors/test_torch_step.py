@@ -16,7 +16,7 @@ from twinlens.executors.torch import marks as clock_marks  # noqa: E402
 from twinlens.executors.torch import train  # noqa: E402
 from twinlens.executors.torch.ceiling import rates, timing  # noqa: E402
 from twinlens.executors.torch.ceiling.timing import captured, sustained, timed  # noqa: E402
-from twinlens.executors.torch.evidence.collect import launch_bound  # noqa: E402
+from twinlens.executors.torch.evidence.launch_bound import launch_bound  # noqa: E402
 from twinlens.executors.torch.model import prefetch  # noqa: E402
 from twinlens.executors.torch.model.data import Batches  # noqa: E402
 from twinlens.executors.torch.model.prefetch import Ahead  # noqa: E402

@@ -16,9 +16,10 @@ from twinlens.errors import BadInput
 from twinlens.executors.in_process.text import check_data
 from twinlens.executors.protocol import Say, TakesRow
 from twinlens.executors.torch.allocator import keep_freed_memory
-from twinlens.executors.torch.evidence.collect import ceilings_again, inference_facts
 from twinlens.executors.torch.evidence.fidelity import reference_logits
+from twinlens.executors.torch.evidence.inference import inference_facts
 from twinlens.executors.torch.evidence.memory import device_memory, free_bytes
+from twinlens.executors.torch.evidence.work import ceilings_again
 from twinlens.executors.torch.fp32 import fp32_as, set_fp32
 from twinlens.executors.torch.model.build import (
     build_model,

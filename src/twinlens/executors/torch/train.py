@@ -16,8 +16,9 @@ from torch import nn
 from twinlens.errors import BadInput
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.allocator import keep_freed_memory
-from twinlens.executors.torch.evidence.collect import ceilings_again, training_facts
 from twinlens.executors.torch.evidence.memory import device_memory
+from twinlens.executors.torch.evidence.training import training_facts
+from twinlens.executors.torch.evidence.work import ceilings_again
 from twinlens.executors.torch.fp32 import set_fp32
 from twinlens.executors.torch.marks import between_ns, mark
 from twinlens.executors.torch.model.build import build_model, choose_device, set_threads, synchronize

@@ -1,0 +1,148 @@
+"""Evidence of an inference run, taken before the first row on a real prefill and decode step of the run's own shape.
+
+It is outside what is timed: counting and profiling slow a step. A compiled graph is compiled and profiled here; FLOP
+are those of its eager twin, whose operators can be counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from twinlens.executors.protocol import Say
+from twinlens.executors.torch.evidence.check import witnessed_checks
+from twinlens.executors.torch.evidence.facts import kernels_seen, resident_formats
+from twinlens.executors.torch.evidence.fidelity import fidelity_rows
+from twinlens.executors.torch.evidence.flop import counted_flop
+from twinlens.executors.torch.evidence.graph import graph_facts
+from twinlens.executors.torch.evidence.launch_bound import find_launch_bound
+from twinlens.executors.torch.evidence.memory import bytes_of, forget_peak
+from twinlens.executors.torch.evidence.software import findings_on, software, transformers_version
+from twinlens.executors.torch.evidence.subject import OpenServer
+from twinlens.executors.torch.evidence.tf32 import Product, products_seen
+from twinlens.executors.torch.evidence.work import ceilings_of_run, compile_first, counted_work
+from twinlens.executors.torch.model.build import drawn_by
+from twinlens.record.estimate import Estimate
+from twinlens.record.executor.facts import Estimates, Facts
+from twinlens.record.executor.record import ExecutorRecord, declared, observed
+from twinlens.spec.precision import BITS
+from twinlens.units import BYTES
+
+
+def inference_facts(
+    server: OpenServer, sample: torch.Tensor | None, reference: list[torch.Tensor] | None, say: Say
+) -> Facts:
+    """A first answer under the counters and the profiler, the distance from fp32, then the ceilings."""
+    say("taking evidence")
+    spec, device, regime = server.spec, server.device, server.spec.precision
+    findings = [*findings_on(spec, server.ref, regime, device), *server.findings]
+    eager, timed = _phases(server)
+    products: dict[str, Counter[Product]] = {}
+    # The cache is allocated in here: in the mode that the run itself uses, or the run could not write to it.
+    with server.no_grad():
+        for name, call in eager.items():
+            with products_seen(server.model) as products[name]:
+                call()
+        flop = {f"counted_{name}_flop": counted_flop(call) for name, call in eager.items()}
+        if server.options.is_compiled:
+            findings.append(compile_first(list(timed.values())[-1], say))
+        kernels = {name: kernels_seen(call, device) for name, call in timed.items()}
+    if bound := find_launch_bound(server, timed, kernels):
+        findings.append(bound)
+    kv = server.generation.cache_tensors() if server.generation else []
+    resident = resident_formats(server.model, kv_tensors=kv)
+    checks = witnessed_checks(regime, "inference", resident, kernels, products, device)
+    work: Estimates = {}
+    for name, amount in flop.items():
+        work |= counted_work(amount, name, spec, server.model)
+    memory = {"weights_bytes": bytes_of(_held(server.model), "resident parameters and buffers, packed ones included")}
+    if kv:
+        memory["kv_bytes"] = bytes_of(kv, "static KV cache as allocated")
+    fidelity = fidelity_rows(server.model, server.dtype, sample, reference)
+    linears = linear_sizes(server.model)
+    stored = sum(out * width * BITS.get(fmt, 32) for out, width, fmt in linears) / 8
+    work["linear_bytes"] = Estimate(stored, BYTES, "weights of all linear layers, as they are stored", "derived", n=1)
+    rows = spec.point.batch * (1 if server.is_vision else spec.workload.input_tokens.max)  # type: ignore[union-attr]
+    gemm = [(rows, out, width) for out, width, _ in linears]
+    say("measuring ceilings")
+    ceilings = ceilings_of_run(spec, device, regime, linears, gemm, server.layout)
+    ran = [kernel for phase in kernels.values() for kernel in phase]
+    fields = software(
+        spec, server.ref, ran, regime, checks, spec.protocol.seed, device, drawn_by(device, server.made_in)
+    ) | {
+        "software.runtime.name": observed("torch with transformers, engine level", "executors/torch/infer.py"),
+        "software.runtime.version": transformers_version(),
+        "serving.batching": observed("lockstep batches", "executors/torch/infer.py"),
+        "serving.max_sequences": observed(spec.point.batch, "point.batch"),
+        "serving.attention": observed(server.options.attention, "model config"),
+        "serving.prefix_cache": observed("none", "executors/torch/infer.py"),
+        "serving.speculative": observed("none", "executors/torch/infer.py"),
+        "serving.chunked_prefill": observed("no", "executors/torch/infer.py"),
+        "decoding.cache_hit_ratio": declared(0.0, "executors/torch/infer.py: the cache is emptied before every batch"),
+        "decoding.strategy": observed("greedy", "executors/torch/infer.py"),
+        "decoding.stop": observed("forced length", "executors/torch/infer.py"),
+        "point.batch_achieved": observed(spec.point.batch, "lockstep"),
+    }
+    fields |= graph_facts(server.options.graph, device, serving=True)
+    forget_peak(device)
+    return Facts(
+        ExecutorRecord(fields),
+        checks,
+        work=work,
+        ceilings=ceilings,
+        memory=memory,
+        fidelity=fidelity,
+        findings=tuple(findings),
+    )
+
+
+def _phases(server: OpenServer) -> tuple[dict[str, Callable[[], Any]], dict[str, Callable[[], Any]]]:
+    """The phases run eagerly, whose operators can be counted, and as they are timed."""
+    batch = server.spec.point.batch
+    if server.generation is None:
+        pixels = server.images[:batch].to(server.dtype)
+        return {"image": lambda: server.model(pixel_values=pixels)}, {
+            "image": lambda: server.forward(pixel_values=pixels)
+        }
+    generation, length = server.generation, server.spec.workload.input_tokens.max  # type: ignore[union-attr]
+    prompts = server.prompts.batch([(7, i) for i in range(batch)], length).to(server.device)
+    newest = torch.zeros(batch, 1, dtype=torch.long, device=server.device)
+    position = torch.full_like(newest, length)
+
+    def prefill() -> None:
+        generation.cache.reset()
+        generation.prefill(prompts)
+
+    def again(step: Callable[..., Any]) -> Callable[[], Any]:
+        def decode() -> None:
+            generation.rewind(length)  # taken many times here, the step would run out of the cache
+            step(newest, position)
+
+        return decode
+
+    return (
+        {"prefill": prefill, "decode": again(generation.decode_eager)},
+        {"prefill": prefill, "decode": again(generation.decode)},
+    )
+
+
+def linear_sizes(model: torch.nn.Module) -> list[tuple[int, int, str]]:
+    """(out, in, stored format) of every linear layer: a tied head, or one a kernel cannot do, may be left wider."""
+    sizes = []
+    for module in model.modules():
+        out, width = getattr(module, "out_features", None), getattr(module, "in_features", None)
+        if isinstance(out, int) and isinstance(width, int):
+            held = resident_formats(module).get("weights") or {"fp32": 0}
+            sizes.append((out, width, max(held, key=lambda fmt: held[fmt])))
+    return sizes
+
+
+def _held(model: torch.nn.Module) -> list[torch.Tensor]:
+    """Parameters, buffers and the packed weights that torch's own quantised modules hide."""
+    packed = [
+        m.weight() for m in model.modules() if hasattr(m, "_packed_params") and callable(getattr(m, "weight", None))
+    ]
+    return [*model.parameters(), *model.buffers(), *packed]
