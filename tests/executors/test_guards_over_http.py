@@ -160,3 +160,20 @@ def test_guards_of_an_executor_that_is_not_asked_over_http_do_not_apply(tmp_path
     found = measured(tmp_path, data).sections.guards
     assert {guard.ruling for guard in found} == {"not applicable"}
     assert all("over HTTP" in clause_of(guard.reason) for guard in found)
+
+
+def test_every_point_of_a_study_answers_the_same_prompts_greedily(tmp_path: Path) -> None:
+    """Eight prompts that depend neither on the point nor on the repeat, so that answers can be compared."""
+    with hostile(Server()) as server:
+        parts = {
+            "options": {"url": server.url, "probe": False, "force_length": True},
+            "output_tokens": fixed(TOKENS),
+            "arrival": {"kind": "closed"},
+            "protocol": {"duration_s": 0.001, "min_rows": 10, "guards": True},
+        }
+        runs = [measured(tmp_path, inference("openai-http", point={"concurrency": many}, **parts)) for many in (1, 3)]
+    first, second = (run.sections.greedy for run in runs)
+    assert first is not None
+    assert first == second
+    assert [answer.tokens for answer in first.answers if answer] == [TOKENS] * 8
+    assert len({answer.text for answer in first.answers if answer}) == 8

@@ -9,6 +9,7 @@ from typing import Any, Self
 from twinlens.record.client import Calibration, ClientSection
 from twinlens.record.compliance import ComplianceTest
 from twinlens.record.estimate import Estimate
+from twinlens.record.greedy import GreedyAnswers
 from twinlens.record.running import Running
 from twinlens.record.sample.server import ServerReading
 from twinlens.record.slice import Pairing
@@ -33,7 +34,8 @@ class Sections:
     `refused`: it was never measured, as its precision cannot be had here. `unusable_trace_rows`: rows of a trace that
     could not be sent. `pairing`: with whom it took turns. `client`, `calibration`: what a client over a network
     counted, and what it could do. `server`: the launched server. `server_metrics`: how the server's own figures were
-    read. `guards`: the rulings. `ceilings_after`: ceilings measured again once the rows were taken; those from before
+    read. `guards`: the rulings. `greedy`: answers to
+    prompts that all points share. `ceilings_after`: ceilings measured again once the rows were taken; those from before
     them are among the facts.
     """
 
@@ -52,6 +54,7 @@ class Sections:
     server: Running | None = None
     server_metrics: ServerReading | None = None
     guards: tuple[ComplianceTest, ...] = ()
+    greedy: GreedyAnswers | None = None
     ceilings_after: Mapping[str, Estimate] = field(default_factory=dict)
 
     @classmethod
@@ -88,5 +91,6 @@ _KINDS: dict[str, Callable[[Any], Any]] = {
     "server": Running.from_json,
     "server_metrics": ServerReading.from_json,
     "guards": _guards,
+    "greedy": GreedyAnswers.from_json,
     "ceilings_after": _estimates,
 }

@@ -68,7 +68,9 @@ class Protocol(Spec):
     )
     ceilings: bool = Field(True, description="Measure the rates of this machine beside each run.")
     guards: bool = Field(
-        False, description="See whether a server over HTTP caches, miscounts, changes or shortens answers under load."
+        False,
+        description="See whether a server over HTTP caches, miscounts, changes or shortens answers under load, and "
+        "compare the greedy answers of points.",
     )
     tolerance: Tolerance = Field(Tolerance(), description="The limits of the go / no-go gate of a lower precision.")
     stall: Stall | None = Field(

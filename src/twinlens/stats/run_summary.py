@@ -11,6 +11,7 @@ import numpy as np
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
+from twinlens.record.greedy import GreedyAnswers
 from twinlens.record.run import Run
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.stats.finding.checks import Seen, findings
@@ -78,14 +79,16 @@ def summarise(run: Run) -> Summary:
         findings=findings(Seen(run, metrics, verdict, client, compared, server)),
         error=run.error,
         attempt=run.sections.attempt,
+        greedy=run.sections.greedy,
     )
 
 
 def to_json(summary: Summary) -> dict[str, Any]:
     """A summary as plain data, schema first."""
-    data = {"schema": SUMMARY_SCHEMA} | asdict(replace(summary, metrics={}, findings=(), gate=None))
+    data = {"schema": SUMMARY_SCHEMA} | asdict(replace(summary, metrics={}, findings=(), gate=None, greedy=None))
     data["verdict"]["reason"] = summary.verdict.reason.to_json()
     data["gate"] = summary.gate.to_json() if summary.gate else None
+    data["greedy"] = summary.greedy.to_json() if summary.greedy else None
     data["findings"] = [finding.to_json() for finding in summary.findings]
     data["ranked"] = summary.ranked
     data["metrics"] = {name: estimate.to_json() for name, estimate in summary.metrics.items()}
@@ -94,7 +97,7 @@ def to_json(summary: Summary) -> dict[str, Any]:
 
 def from_json(data: dict[str, Any]) -> Summary:
     """The inverse of `to_json`; one of before findings were made has none. Raises KeyError or TypeError otherwise."""
-    named = ("schema", "metrics", "verdict", "notes", "findings", "ranked", "machine", "gate")
+    named = ("schema", "metrics", "verdict", "notes", "findings", "ranked", "machine", "gate", "greedy")
     rest = {key: value for key, value in data.items() if key not in named}
     return Summary(
         **rest,
@@ -103,6 +106,7 @@ def from_json(data: dict[str, Any]) -> Summary:
         findings=tuple(Finding.from_json(finding) for finding in data.get("findings", ())),
         machine=Machine(**data["machine"]) if data.get("machine") else None,
         gate=Gate.from_json(data["gate"]) if data.get("gate") else None,
+        greedy=GreedyAnswers.from_json(data["greedy"]) if data.get("greedy") else None,
         metrics={name: Estimate.from_json(estimate) for name, estimate in data["metrics"].items()},
     )
 

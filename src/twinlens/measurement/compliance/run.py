@@ -14,6 +14,7 @@ from pathlib import Path
 
 from twinlens.executors.protocol import AuditableClient, NetworkClient
 from twinlens.measurement.compliance.alone import answers_alone, fresh_requests, recounts
+from twinlens.measurement.compliance.greedy import greedy_answers
 from twinlens.measurement.compliance.sampler import ResponseSampler, SampledResponse
 from twinlens.record.compliance import ComplianceTest
 from twinlens.record.store import update_run
@@ -54,6 +55,13 @@ def with_compliance_tests(
             client.on_response(None)
     on_begin()
     update_run(folder, guards=[guard.to_json() for guard in run_compliance_tests(client, spec, sampler)])
+    if client is not None and sampler.sample and (greedy := greedy_answers(client, spec, _patience_s(spec))):
+        update_run(folder, greedy=greedy.to_json())
+
+
+def _patience_s(spec: RunSpec) -> float:
+    """How long the questions of one kind may take."""
+    return max(_LEAST_PATIENCE_S, spec.protocol.duration_s)
 
 
 def run_compliance_tests(
@@ -64,7 +72,7 @@ def run_compliance_tests(
         return not_applicable("not-over-http")
     if not sampler.sample:
         return not_applicable("no-answer-sampled")
-    patience_s = max(_LEAST_PATIENCE_S, spec.protocol.duration_s)
+    patience_s = _patience_s(spec)
     once = answers_alone(client, [sampled.scheduled for sampled in sampler.sample], patience_s)
     again = answers_alone(client, [sampled.scheduled for sampled in once], patience_s)
     return (

@@ -19,6 +19,7 @@ def served_columns(groups: Sequence[Group]) -> tuple[Column, ...]:
         "goodput_per_s" in group.metrics and group.metrics["goodput_per_s"].value is not None for group in groups
     )
     reasons = any("ttfat_s_p50" in group.metrics for group in groups)
+    agrees = any("greedy_agreement" in group.metrics for group in groups)
     return (
         Column("goodput /s", ("goodput_per_s",), bare=True)
         if has_slo
@@ -28,8 +29,9 @@ def served_columns(groups: Sequence[Group]) -> tuple[Column, ...]:
         *(
             (Column("TTFAT p50", ("ttfat_s_p50",)), Column("TTFAT p99", ("ttfat_s_p99",)))
             if reasons
-            else (Column("TTFT p99", ("ttft_s_p99",)), Column("TPOT p50", ("tpot_s_p50",)))
+            else (Column("TTFT p99", ("ttft_s_p99",)), *(() if agrees else (Column("TPOT p50", ("tpot_s_p50",)),)))
         ),
         Column("TPOT p99", ("tpot_s_p99",)),
         Column("within SLO", ("slo_attainment",)),
+        *((Column("agree", ("greedy_agreement",)),) if agrees else ()),
     )

@@ -9,11 +9,14 @@ from typing import Any, Literal
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
+from twinlens.record.greedy import GreedyAnswers
 from twinlens.record.trust.foreign_text import in_one_line
 from twinlens.stats.estimator.repeats import Kind, over_runs
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.metrics.quality import Gate
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
+from twinlens.stats.summary.greedy import REFERENCE, greedy_agreement, width
+from twinlens.units import RATIO
 
 # What may be below 0; all else is an amount.
 _SIGNED = ("loss_gap", "perplexity_change")
@@ -64,7 +67,7 @@ class Summary:
 
     `identity` is equal for runs that are repeats of each other: all that was asked but the repeat, and who ran it;
     `asked` only all that was asked. `machine` is None where nothing was recorded of it. `notes`: what an executor of
-    somebody else, or of an older version, said in sentences of its own.
+    somebody else, or of an older version, said in sentences of its own. `greedy`: answers that points are compared by.
     """
 
     run: str
@@ -85,6 +88,7 @@ class Summary:
     error: str | None = None
     asked: str = ""
     machine: Machine | None = None
+    greedy: GreedyAnswers | None = None
 
     def __repr__(self) -> str:
         known = sum(estimate.value is not None for estimate in self.metrics.values())
@@ -170,7 +174,7 @@ def group(summaries: Iterable[Summary]) -> tuple[Group, ...]:
     for runs in members.values():
         runs.sort(key=lambda one: place[id(one)])
     ordered = sorted(members.values(), key=lambda runs: place[id(runs[0])])
-    return _tagged(tuple(_one(*_attempts(_not_replaced(runs))) for runs in ordered))
+    return _with_agreement(_tagged(tuple(_one(*_attempts(_not_replaced(runs))) for runs in ordered)))
 
 
 def _tagged(groups: tuple[Group, ...]) -> tuple[Group, ...]:
@@ -180,6 +184,35 @@ def _tagged(groups: tuple[Group, ...]) -> tuple[Group, ...]:
         return groups
     letters = {id: _LETTERS[place] if place < len(_LETTERS) else f"{place + 1}" for place, id in enumerate(ids)}
     return tuple(replace(member, tag=letters[member.machine.id]) if member.machine else member for member in groups)
+
+
+def _with_agreement(groups: tuple[Group, ...]) -> tuple[Group, ...]:
+    """The groups with the agreement of their greedy answers with those of the first group of the widest precision.
+
+    Only groups of one model that were asked the same prompts are compared, and one alone has no reference.
+    """
+    asked: dict[tuple[str, str], list[Group]] = {}
+    for each in groups:
+        if answers := _greedy(each):
+            asked.setdefault((each.model, answers[0].prompts), []).append(each)
+    added: dict[int, Estimate] = {}
+    for alike in asked.values():
+        reference = max(alike, key=lambda each: width(str(each.point.get("precision"))))
+        for each in alike if len(alike) > 1 else ():
+            named = str(reference.point.get("precision"))
+            added[id(each)] = (
+                Estimate.absent(RATIO, REFERENCE)
+                if each is reference
+                else greedy_agreement(_greedy(reference)[0], _greedy(each), named)
+            )
+    return tuple(
+        replace(each, metrics=each.metrics | {"greedy_agreement": added[id(each)]}) if id(each) in added else each
+        for each in groups
+    )
+
+
+def _greedy(group: Group) -> list[GreedyAnswers]:
+    return [run.greedy for run in group.runs if run.greedy]
 
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
