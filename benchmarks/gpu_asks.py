@@ -28,15 +28,17 @@ def machine(folder: Path) -> Answer:
     from twinlens.executors.torch.device import choose_device, why_no_gpu
     from twinlens.measurement.machine.host import capture_host
     from twinlens.measurement.machine.nvidia import open_gpus
+    from twinlens.spec.asked_device import AskedDevice
 
     why = why_no_gpu() or (None if torch.cuda.is_available() else "torch sees no CUDA device")
+    chosen = str(choose_device(AskedDevice("auto")))
     if why:
-        return {"why_not": why, "name": None, "auto": str(choose_device("auto")), "nvml_uuids": [], "uuid": None,
+        return {"why_not": why, "name": None, "auto": chosen, "nvml_uuids": [], "uuid": None,
                 "mig": _mig(), "product": None}  # fmt: skip
     uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
     product = capture_host("cuda", [uuid])["accelerator.product"].value
     uuids = [gpu.uuid for gpu in open_gpus()[0]]
-    return {"why_not": None, "name": torch.cuda.get_device_name(0), "auto": str(choose_device("auto")), "uuid": uuid,
+    return {"why_not": None, "name": torch.cuda.get_device_name(0), "auto": chosen, "uuid": uuid,
             "nvml_uuids": uuids, "mig": _mig(), "product": product, "torch": torch.__version__,
             "driver": _smi("driver_version")}  # fmt: skip
 
@@ -196,6 +198,7 @@ def second_gpu(folder: Path) -> Answer:
     from twinlens.executors.torch.ceiling.matrix import matrix_flop_per_s
     from twinlens.executors.torch.device import choose_device
     from twinlens.measurement.machine.nvidia import open_gpus
+    from twinlens.spec.asked_device import asked_device
 
     count = torch.cuda.device_count()
     if count < 2:
@@ -203,7 +206,7 @@ def second_gpu(folder: Path) -> Answer:
     rates = {}
     on_first = 0
     for name, device in (("second", "cuda:1"), ("first", "cuda:0")):
-        choose_device(device)
+        choose_device(asked_device(device))
         rates[name] = {"read": read_bytes_per_s(device).value, "bf16": matrix_flop_per_s("bf16", device).value}
         if name == "second":
             uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"

@@ -15,8 +15,12 @@ from typer.testing import CliRunner, Result
 
 from material import command, fixed, inference, run_json, study_of, training, twinlens
 from twinlens.cli.main import app
+from twinlens.measurement.summary_file import summary_of
+from twinlens.record.finding import Finding
 from twinlens.record.store import find_runs
+from twinlens.reporting.wording.finding import advice_of, sentence_of
 from twinlens.spec.load import dump
+from twinlens.stats.run_summary import to_json
 from twinlens.version import __version__
 
 VERBS = ("demo", "probe", "check", "measure", "new", "show", "compare", "report", "explain", "list")
@@ -116,7 +120,7 @@ def test_a_terminal_without_our_letters_gets_the_nearest_ones(measured_runs: Pat
     assert "?" not in shown.stdout
     run = find_runs(measured_runs)[0].folder
     data = twinlens("show", run, "--json", PYTHONIOENCODING="ascii").stdout
-    assert json.loads(data) == json.loads((run / "summary.json").read_text())
+    assert json.loads(data)["metrics"] == json.loads((run / "summary.json").read_text())["metrics"]
 
 
 def test_the_version_is_the_packages_own() -> None:
@@ -213,10 +217,16 @@ def test_measure_runs_shows_and_keeps_what_it_came_to(tmp_path: Path, lens: Any)
     assert {path.name for path in run.folder.iterdir()} >= {"run.json", "summary.json", "telemetry.arrows"}
 
 
-def test_measure_json_is_what_is_on_disk(tmp_path: Path, spec: Path) -> None:
+def test_measure_json_is_what_is_on_disk_with_the_words_of_its_findings(tmp_path: Path, spec: Path) -> None:
     done = call("measure", spec, "--out", tmp_path / "out", "--json", "-q")
     (run,) = find_runs(tmp_path / "out")
-    assert done.stdout == (run.folder / "summary.json").read_text()
+    printed, stored = json.loads(done.stdout), json.loads((run.folder / "summary.json").read_text())
+    assert printed.pop("next").startswith(("Measure", "--set", "Show", "Stop", "Pin"))
+    assert {"fake-executor"} <= {finding["code"] for finding in printed["findings"]}
+    for finding in [*printed["findings"], printed["verdict"]["reason"]]:
+        words = Finding.from_json(finding)
+        assert (finding.pop("text"), finding.pop("advice")) == (sentence_of(words), advice_of(words))
+    assert printed == stored
     assert done.stderr == ""
 
 
@@ -273,23 +283,23 @@ def test_fresh_begins_anew(tmp_path: Path, spec: Path) -> None:
     assert len(list(out.glob("*/study.json"))) == 2
 
 
-def test_show_prints_one_run_or_many_and_json_as_on_disk(measured_runs: Path) -> None:
+def test_show_prints_one_run_or_many_and_json_as_in_the_summary(measured_runs: Path) -> None:
     runs = find_runs(measured_runs)
     for run in runs:
         shown, data = call("show", run.folder), call("show", run.folder, "--json")
         assert (shown.exit_code, shown.stderr) == (0, "")
-        assert data.stdout == (run.folder / "summary.json").read_text()
+        assert json.loads(data.stdout)["metrics"] == json.loads(json.dumps(to_json(summary_of(run))))["metrics"]
     whole = call("show", measured_runs)
     assert "bf16" in whole.stdout
     assert len(json.loads(call("show", measured_runs, "--json").stdout)) == len(runs) == 5
 
 
-def test_show_rebuilds_a_deleted_summary_as_it_was(measured_runs: Path) -> None:
+def test_show_says_the_same_without_a_summary_on_disk_and_writes_none(measured_runs: Path) -> None:
     run = find_runs(measured_runs)[0]
     first = call("show", run.folder, "--json").stdout
     (run.folder / "summary.json").unlink()
     assert call("show", run.folder, "--json").stdout == first
-    assert (run.folder / "summary.json").read_text() == first
+    assert not (run.folder / "summary.json").exists()
 
 
 def test_show_fits_eighty_columns(measured_runs: Path) -> None:

@@ -16,6 +16,7 @@ from twinlens.executors.torch import device  # noqa: E402
 from twinlens.executors.torch.device import auto_note, choose_device, why_no_gpu  # noqa: E402
 from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
 from twinlens.reporting.wording.finding import sentence_of  # noqa: E402
+from twinlens.spec.asked_device import asked_device  # noqa: E402
 
 pytestmark = pytest.mark.torch
 DRIVER = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2026\n"
@@ -47,20 +48,20 @@ CUDA_13 = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120", "compute_120"]
 
 def test_the_chosen_gpu_becomes_the_current_one(monkeypatch: pytest.MonkeyPatch) -> None:
     board = Board(monkeypatch, 2, (9, 0), CUDA_13)
-    assert choose_device("cuda:1") == torch.device("cuda", 1)
+    assert choose_device(asked_device("cuda:1")) == torch.device("cuda", 1)
     assert board.current == 1, "events and streams that name no device belong to the current one"
-    assert choose_device("auto") == torch.device("cuda", 0)
+    assert choose_device(asked_device("auto")) == torch.device("cuda", 0)
     assert board.current == 0
 
 
 def test_a_device_that_is_not_there_is_refused_with_the_count(monkeypatch: pytest.MonkeyPatch) -> None:
     Board(monkeypatch, 2, (9, 0), CUDA_13)
     with pytest.raises(BadInput, match="torch sees 2 CUDA devices") as refused:
-        choose_device("cuda:2")
+        choose_device(asked_device("cuda:2"))
     assert refused.value.code == "TL208"
     Board(monkeypatch, 0, (9, 0), CUDA_13)
     with pytest.raises(BadInput, match="torch sees 0 CUDA devices; use cpu or auto"):
-        choose_device("cuda")
+        choose_device(asked_device("cuda"))
 
 
 def test_an_old_driver_is_named_with_the_remedy_and_auto_says_it_took_the_cpu(
@@ -72,11 +73,11 @@ def test_an_old_driver_is_named_with_the_remedy_and_auto_says_it_took_the_cpu(
     driver.write_text(DRIVER)
     monkeypatch.setattr(device, "_NVIDIA_DRIVER", driver)
     with pytest.raises(BadInput, match=r"under the NVIDIA driver 535\.104\.05; install a newer driver") as refused:
-        choose_device("cuda")
+        choose_device(asked_device("cuda"))
     assert "CUDA 13.0" in str(refused.value)
-    assert choose_device("auto") == torch.device("cpu")
-    assert "535.104.05" in (auto_note("auto") or "")
-    assert auto_note("cpu") is None, "who asks for the CPU gets it without a word"
+    assert choose_device(asked_device("auto")) == torch.device("cpu")
+    assert "535.104.05" in (auto_note(asked_device("auto")) or "")
+    assert auto_note(asked_device("cpu")) is None, "who asks for the CPU gets it without a word"
     facts = TorchTrainer().open(spec_of(training(executor={"device": "auto"})), quiet)
     assert any(note.startswith("This run is on the CPU: torch") for note in map(sentence_of, facts.findings))
     monkeypatch.setattr(torch.version, "cuda", None)
@@ -100,11 +101,11 @@ def test_a_build_without_kernels_for_the_board_is_refused_before_the_first_kerne
 ) -> None:
     Board(monkeypatch, 1, capability, archs)
     if works:
-        assert choose_device("cuda").type == "cuda"
+        assert choose_device(asked_device("cuda")).type == "cuda"
         return
     with pytest.raises(BadInput, match="has no kernels for Tesla V100-SXM2-16GB"):
-        choose_device("cuda")
-    assert choose_device("auto") == torch.device("cpu")
+        choose_device(asked_device("cuda"))
+    assert choose_device(asked_device("auto")) == torch.device("cpu")
 
 
 def test_amd_and_apple_gpus_are_refused_clearly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +113,7 @@ def test_amd_and_apple_gpus_are_refused_clearly(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(torch.version, "hip", "6.4.1")
     for asked in ("cuda", "cuda:0"):
         with pytest.raises(BadInput, match=r"built for AMD GPUs \(ROCm 6\.4\.1\)"):
-            choose_device(asked)
-    assert choose_device("auto") == torch.device("cpu")
+            choose_device(asked_device(asked))
+    assert choose_device(asked_device("auto")) == torch.device("cpu")
     with pytest.raises(BadInput, match="Apple GPUs are not supported"):
-        choose_device("mps")
+        choose_device(asked_device("mps"))

@@ -13,7 +13,7 @@ from nvml_machine import Board, Machine, with_slices
 
 from material import inference, spec_of, training
 from twinlens.errors import BadInput
-from twinlens.executors.launch.recipe import gpu_environment, only_device, visible_gpus
+from twinlens.executors.launch.recipe import gpu_environment, visible_gpus
 from twinlens.measurement.facts.predicted_work import datasheet_of
 from twinlens.measurement.machine.contention import foreign_processes, tenancy_facts
 from twinlens.measurement.machine.energy import amd_meters, energy_facts, open_meters
@@ -24,6 +24,7 @@ from twinlens.measurement.preflight.idle_gpu import refuse_unusable_gpu, torch_c
 from twinlens.measurement.preflight.memory import refuse_what_cannot_fit
 from twinlens.measurement.server.shared import boards_of
 from twinlens.record.executor.record import ExecutorRecord
+from twinlens.spec.asked_device import asked_device
 from twinlens.spec.precision import precision
 
 A100, H100, GT = "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA T400"
@@ -48,17 +49,31 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_a_server_gets_the_gpu_that_its_number_means_behind_the_mask() -> None:
-    assert gpu_environment("cuda:0", {"CUDA_VISIBLE_DEVICES": "2,3"}) == {"CUDA_VISIBLE_DEVICES": "2"}
-    assert gpu_environment("cuda:1", {"CUDA_VISIBLE_DEVICES": "GPU-a, GPU-b"}) == {"CUDA_VISIBLE_DEVICES": "GPU-b"}
-    assert gpu_environment("cuda:0", {"CUDA_VISIBLE_DEVICES": "MIG-x"}) == {"CUDA_VISIBLE_DEVICES": "MIG-x"}
-    assert gpu_environment("cuda:3", {}) == {"CUDA_VISIBLE_DEVICES": "3"}
-    assert gpu_environment("cuda", {"CUDA_VISIBLE_DEVICES": "2,3"}) == {}, "it inherits the mask as it is"
-    assert gpu_environment("cpu", {"CUDA_VISIBLE_DEVICES": "2"}) == {"CUDA_VISIBLE_DEVICES": ""}
+    def given(device: str, mask: str | None) -> str | None:
+        inherited = {} if mask is None else {"CUDA_VISIBLE_DEVICES": mask}
+        return gpu_environment(asked_device(device), inherited).get("CUDA_VISIBLE_DEVICES")
+
+    assert given("cuda:0", "2,3") == "2"
+    assert given("cuda:1", "GPU-a, GPU-b") == "GPU-b"
+    assert given("cuda:0", "MIG-x") == "MIG-x"
+    assert given("cuda:3", None) == "3"
+    assert given("cuda", "2,3") is None, "it inherits the mask as it is"
+    assert given("cpu", "2") == ""
     assert visible_gpus({"CUDA_VISIBLE_DEVICES": "1,-1,2"}) == ["1"], "as CUDA reads it"
-    with pytest.raises(BadInput, match="shows 2 GPUs, numbered from 0") as caught:
-        gpu_environment("cuda:2", {"CUDA_VISIBLE_DEVICES": "2,3"})
+    with pytest.raises(BadInput, match="shows 2 GPUs") as caught:
+        given("cuda:2", "2,3")
     assert caught.value.code == "TL208"
-    assert [only_device(name) for name in ("cuda:3", "cuda", "cpu", "auto")] == ["cuda", "cuda", "cpu", "auto"]
+    assert [asked_device(name).kind for name in ("cuda:3", "cuda", "cpu", "auto")] == ["cuda", "cuda", "cpu", "auto"]
+
+
+@pytest.mark.parametrize("kind", ["torch", "vllm", "transformers-serve"])
+def test_a_number_beyond_the_last_gpu_is_refused_before_anything_begins(kind: str, machine: Any) -> None:
+    machine(Board("GPU-a"), Board("GPU-b"))
+    with pytest.raises(BadInput, match="'cuda:7', and 2 GPUs are here, numbered from 0") as caught:
+        refuse_unusable_gpu(spec_of(inference(executor={"kind": kind, "device": "cuda:7"})))
+    assert caught.value.code == "TL208"
+    with pytest.raises(BadInput, match="is not one of auto, cpu, cuda, cuda:N"):
+        refuse_unusable_gpu(spec_of(inference(executor={"kind": kind, "device": "cuda7"})))
 
 
 def test_a_server_is_charged_with_the_boards_that_list_its_processes() -> None:
@@ -181,7 +196,7 @@ def test_the_memory_that_is_looked_at_is_that_of_the_board_the_run_will_use(mach
     assert caught.value.code == "TL211"
     refuse_what_cannot_fit(spec_of(inference(executor={"device": "cuda:1"})))
     for mask, number, uuid in (("1", 0, "GPU-b"), ("1,0", 1, "GPU-a"), ("GPU-b", 0, "GPU-b")):
-        found = board_of(f"cuda:{number}", gpus, {"CUDA_VISIBLE_DEVICES": mask})
+        found = board_of(asked_device(f"cuda:{number}"), gpus, {"CUDA_VISIBLE_DEVICES": mask})
         assert found is not None
         assert found.uuid == uuid
 
@@ -189,13 +204,13 @@ def test_the_memory_that_is_looked_at_is_that_of_the_board_the_run_will_use(mach
 def test_a_board_that_cannot_be_told_beforehand_refuses_nothing(machine: Any) -> None:
     library = machine(Board("GPU-a", name=GT, free=1), Board("GPU-b", free=2))
     gpus, _ = gpus_of(library)
-    assert board_of("cuda:0", gpus, {}) is None, "CUDA counts the fastest first, NVML by bus address"
-    by_bus = board_of("cuda:0", gpus, {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"})
+    assert board_of(asked_device("cuda:0"), gpus, {}) is None, "CUDA counts the fastest first, NVML by bus address"
+    by_bus = board_of(asked_device("cuda:0"), gpus, {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"})
     assert by_bus is not None
     assert by_bus.uuid == "GPU-a"
     refuse_what_cannot_fit(spec_of(inference(executor={"device": "cuda:0"})))
     cut = gpus_of(machine(with_slices(Board("GPU-a", free=1), Board("MIG-5", free=2))))[0]
-    assert board_of("cuda:0", cut, {}) is None
+    assert board_of(asked_device("cuda:0"), cut, {}) is None
 
 
 def test_auto_looks_at_host_memory_where_torch_cannot_use_the_gpu(machine: Any) -> None:

@@ -15,7 +15,7 @@ import pytest
 from material import IMAGES, command, fixed, inference, measured, run_json, spec_of, study_of, training
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted
 from twinlens.measurement.session import run_here
-from twinlens.measurement.summary_file import summary_of
+from twinlens.measurement.summary_file import store_summary, summary_of
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, find_runs, read_run
 from twinlens.spec.load import dump
@@ -214,21 +214,24 @@ def test_when_the_disk_takes_no_more_it_is_one_sentence_and_the_rows_are_kept(tm
     assert f"; {run.table.num_rows} rows are kept" in (run.error or "")
 
 
-def test_a_summary_is_rebuilt_as_it_was(tmp_path: Path) -> None:
+def test_reading_writes_no_summary_where_there_is_none(tmp_path: Path) -> None:
     run = measured(tmp_path, training("fake", options={"noise": 0.05}, protocol=LONG))
     path = run.folder / "summary.json"
+    path.unlink(missing_ok=True)
     first = summary_of(run)
-    text = path.read_text()
+    assert not path.exists()
+    assert store_summary(run) == first
+    assert json.loads(path.read_text())["run"] == run.id
     assert summary_of(read_run(run.folder)) == first, "read from disk it is the same"
     path.unlink()
     assert summary_of(read_run(run.folder)) == first
-    assert path.read_text() == text
+    assert not path.exists(), "an archive stays as it is"
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"twinlens": "0.0.0"}', '{"schema": 99}', "null"])
 def test_a_summary_that_is_broken_or_of_another_version_is_rebuilt(tmp_path: Path, content: str) -> None:
     run = measured(tmp_path, training("fake"))
-    first = summary_of(run)
+    first = store_summary(run)
     path = run.folder / "summary.json"
     whole = path.read_text()
     path.write_text(content)

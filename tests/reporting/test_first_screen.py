@@ -137,7 +137,7 @@ def test_a_verdict_names_its_cause_before_other_warnings(made: dict[str, Pair]) 
     lines = screen((run, replace(summary, findings=(odd, cause), verdict=verdict)))
     place = next(number for number, line in enumerate(lines) if line.startswith("✗ not ranked: unproven (no change"))
     assert "33 %" in " ".join(lines[place + 1 : place + 3])
-    assert "stop the other programs" in " ".join(line for line in lines if line.startswith("next "))
+    assert "Stop the other programs" in " ".join(line for line in lines if line.startswith("next "))
 
 
 def test_many_findings_are_cut_to_those_that_fit_and_counted(made: dict[str, Pair]) -> None:
@@ -153,10 +153,10 @@ def test_many_findings_are_cut_to_those_that_fit_and_counted(made: dict[str, Pai
     [
         ({"state": "interrupted"}, "goes on where it stopped"),
         ({"label": "unproven"}, "protocol.duration_s=240"),
-        ({"label": "overload"}, "offer less"),
+        ({"label": "overload"}, "Offer less"),
         ({"label": "invalid"}, "executor.options.clients=auto"),
         ({"code": "slo-missed"}, "--at rate_per_s=search"),
-        ({"code": "server-died"}, "read the server's log"),
+        ({"code": "server-died"}, "Read the server's log"),
         ({"code": "precision-differs"}, advice_of(Finding("precision-differs", "disqualifies"))),
     ],
 )

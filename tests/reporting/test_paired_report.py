@@ -20,6 +20,7 @@ from twinlens.reporting.text.paired_table import cells, paired_of, paired_table
 from twinlens.reporting.text.sentence import sentences
 from twinlens.reporting.text.table import plain
 from twinlens.reporting.view import view
+from twinlens.reporting.wording.finding import with_words
 from twinlens.stats.paired.ratio import PairedRatio
 from twinlens.stats.summary.group import Group, group
 
@@ -140,7 +141,8 @@ def test_json_holds_the_ratio_beside_the_runs(outcome: Outcome) -> None:
     shown = twinlens("show", outcome.folder, "--json")
     data = json.loads(shown.stdout)
     _, found = found_in(outcome)
-    assert data["paired"] == json.loads(json.dumps(paired_json(found)))
+    assert data["paired"] == json.loads(json.dumps(with_words(paired_json(found))))
+    assert data["paired"][0]["reason"]["text"]
     assert len(data["runs"]) == 6
 
 

@@ -14,11 +14,13 @@ from twinlens.record.runs import Runs
 from twinlens.record.search import search_json, searches_of
 from twinlens.record.store import find_runs, read_run
 from twinlens.reporting.paired import paired_json
+from twinlens.reporting.screen.next_step import next_step
 from twinlens.reporting.screen.runs_table import runs_table
 from twinlens.reporting.text.paired_table import paired_of
 from twinlens.reporting.text.peer_table import peer_figures
 from twinlens.reporting.text.table import plain
 from twinlens.reporting.view import Material, each_once
+from twinlens.reporting.wording.finding import with_words
 from twinlens.stats.run_summary import to_json
 from twinlens.stats.summary.group import Summary, group
 from twinlens.version import __version__
@@ -139,13 +141,14 @@ def material_of(runs: Iterable[Run]) -> tuple[Material, ...]:
 
 
 def as_json(runs: Iterable[Run]) -> Any:
-    """The summary of one run, or a list of several: what summary.json holds; beside the searches they belong to."""
+    """The summary of one run, or a list of several, beside the searches they belong to: what summary.json holds, with
+    `text` and `advice` in each finding, and `next`, the one thing to try."""
     kept, _ = each_once(material_of(runs))
     chosen, summaries = [run for run, _ in kept], [summary for _, summary in kept]
-    data = [{"twinlens": __version__} | to_json(each) for each in summaries]
+    data = [{"twinlens": __version__} | to_json(each) | {"next": next_step(run, each)} for run, each in kept]
     searches = [search_json(record) for record in searches_of(chosen)]
     turns = paired_json(paired_of(group(summaries), chosen))
     beside = ({"searches": searches} if searches else {}) | ({"paired": turns} if turns else {})
     if beside and len(data) > 1:
-        return beside | {"runs": data}
-    return data[0] if len(data) == 1 else data
+        return with_words(beside | {"runs": data})
+    return with_words(data[0] if len(data) == 1 else data)

@@ -11,7 +11,7 @@ from twinlens.measurement.preflight.check import Check, checked_study
 from twinlens.measurement.search import measure_search, unfinished_search
 from twinlens.measurement.study import Outcome, measure_study, unfinished_study
 from twinlens.measurement.study_folder import is_held
-from twinlens.measurement.summary_file import summary_of
+from twinlens.measurement.summary_file import store_summary
 from twinlens.record.store import end_study
 from twinlens.reporting.text.paired_table import paired_of, write_paired
 from twinlens.spec.study import Study
@@ -50,7 +50,7 @@ def measure(
     resumed = None if fresh else find(study, folder)
     with watching(watch, study, resumed if resumed and not is_held(resumed) else None) as told:
         outcome = go(study, folder, told, fresh=fresh, shown=False)
-    summaries = [summary_of(run) for run in outcome.runs]  # written beside each run while we are here
+    summaries = [store_summary(run) for run in outcome.runs]
     if study.protocol.pairing == "slices":
         with suppress(OSError):  # derived: it can be made again
             write_paired(outcome.folder, paired_of(group(summaries), outcome.runs))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from twinlens.errors import BadInput
 from twinlens.measurement.refused import was_refused
-from twinlens.measurement.summary_file import summary_of
+from twinlens.measurement.summary_file import store_summary
 from twinlens.record.run import Run
 from twinlens.record.store import read_run
 from twinlens.spec.study import RunSpec
@@ -45,7 +45,7 @@ def is_owed(spec: RunSpec, attempts: Sequence[Run]) -> bool:
     if spec.protocol.pairing == "slices":  # what disturbed it met the others of its repeat as well: their ratio stands
         return False
     try:
-        return len(attempts) <= spec.protocol.retakes and disturbed_by_others(summary_of(attempts[-1]))
+        return len(attempts) <= spec.protocol.retakes and disturbed_by_others(store_summary(attempts[-1]))
     except BadInput:
         return True
 

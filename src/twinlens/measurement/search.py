@@ -15,7 +15,7 @@ from twinlens.measurement.server.shared import SharedServer, shared_server
 from twinlens.measurement.session import SayProgress
 from twinlens.measurement.study import Outcome, measure_one
 from twinlens.measurement.study_folder import held_folder
-from twinlens.measurement.summary_file import summary_of
+from twinlens.measurement.summary_file import store_summary
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.record.runs import Runs
@@ -146,7 +146,7 @@ class _Way:
             done = so_far(self._tried, self._search)
             run = run or self._measured(spec, ask, self._tell(len(self._tried) + 1, spec, done))
             earlier = [tried for tried in self._tried if tried.value == ask]
-            verdict, why, shares = judged(summary := summary_of(run), self._asked.slo, self._search, earlier)
+            verdict, why, shares = judged(summary := store_summary(run), self._asked.slo, self._search, earlier)
             took_s = run.sections.took_s or summary.verdict.end_s
             self._tried.append(Tried(run.id, ask, verdict, summary.verdict.label, why, took_s, shares))
             invalid = sum(tried.value == ask and tried.verdict == "invalid" for tried in self._tried)

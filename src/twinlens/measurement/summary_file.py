@@ -1,4 +1,4 @@
-"""summary.json beside a run: derived, rebuilt when it is missing, of another version, or older than its rows."""
+"""summary.json beside a run: derived; not read when it is of another version, or older than its rows."""
 
 from __future__ import annotations
 
@@ -11,9 +11,28 @@ from twinlens.stats.run_summary import SUMMARY_SCHEMA, from_json, summarise, to_
 from twinlens.stats.summary.group import Summary
 from twinlens.version import __version__
 
+_MADE = "_summary"
+
 
 def summary_of(run: Run) -> Summary:
-    """The summary of a run: as it lies on disk where that is whole, else computed and, if the run is over, written."""
+    """The summary of a run: as it lies on disk where that is whole, else computed.
+
+    Reading makes no file: a summary.json that is there and no longer whole is renewed, and where there is none (an
+    archive, a run that was killed) none is written (decision 34).
+    """
+    stored = _stored(run)
+    if stored is not None:
+        return stored
+    if (run.folder / "summary.json").exists():
+        return store_summary(run)
+    if _MADE not in vars(run):
+        vars(run)[_MADE] = summarise(run)  # beside its cached rows, of which it is made
+    made: Summary = vars(run)[_MADE]
+    return made
+
+
+def store_summary(run: Run) -> Summary:
+    """The same, for whoever has measured the run: it is over, and its summary.json is written where it can be."""
     stored = _stored(run)
     if stored is not None:
         return stored

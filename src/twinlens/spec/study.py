@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, NonNegativeInt, ValidationError
 
 from twinlens.errors import BadInput, nearest
+from twinlens.spec.asked_device import AskedDevice, asked_device
 from twinlens.spec.frozen import Spec
 from twinlens.spec.model.reference import AnyModel, any_model
 from twinlens.spec.point import POLICY_FIELDS, Point
@@ -60,6 +61,11 @@ class RunSpec(Spec):
         Raises BadInput (TL201, TL202) where it is not here or cannot be read.
         """
         return any_model(self.workload.model)
+
+    @property
+    def device(self) -> AskedDevice:
+        """What `executor.device` asks for. Raises BadInput (TL208) for what is no device of ours."""
+        return asked_device(self.executor.device)
 
     @property
     def precision(self) -> Precision:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from twinlens.errors import BadInput
 from twinlens.executors.server_words import ServerWords
 from twinlens.record.executor.record import Fact
+from twinlens.spec.asked_device import AskedDevice
 from twinlens.spec.precision import PRECISIONS
 from twinlens.spec.study import RunSpec
 
@@ -37,8 +38,8 @@ class LaunchConfig:
     graph: str = "auto"
 
     @property
-    def device(self) -> str:
-        return self.spec.executor.device
+    def device(self) -> AskedDevice:
+        return self.spec.device
 
     @property
     def precision(self) -> str:
@@ -129,41 +130,35 @@ def thread_environment(threads: int) -> dict[str, str]:
     return dict.fromkeys(names, str(threads))
 
 
-_MASK = "CUDA_VISIBLE_DEVICES"
+MASK = "CUDA_VISIBLE_DEVICES"
 
 
-def gpu_environment(device: str, inherited: Mapping[str, str] = os.environ) -> dict[str, str]:
+def gpu_environment(device: AskedDevice, inherited: Mapping[str, str] = os.environ) -> dict[str, str]:
     """What a server may see of the GPUs: none for "cpu", one for "cuda:N": the N-th that we may see ourselves.
 
     A mask that we were given (by SLURM, Kubernetes, a user; numbers, UUIDs or MIG slices) is handed on entry by entry,
     so that the server counts as CUDA does here. Raises BadInput (TL208) for a GPU that the mask does not have.
     """
-    if device == "cpu":
-        return {_MASK: ""}
-    number = device.partition(":")[2]
-    if not number:
+    if device.kind == "cpu":
+        return {MASK: ""}
+    if device.index is None:
         return {}
-    if _MASK not in inherited:
-        return {_MASK: number}
+    if MASK not in inherited:
+        return {MASK: str(device.index)}
     seen = visible_gpus(inherited)
-    if int(number) >= len(seen):
+    if device.index >= len(seen):
         raise BadInput(
-            f"executor.device is {device!r}, but {_MASK}={inherited[_MASK]!r} shows {len(seen)} GPUs, numbered from 0",
+            f"executor.device is '{device}', but {MASK}={inherited[MASK]!r} shows {len(seen)} GPUs, numbered from 0",
             code="TL208",
         )
-    return {_MASK: seen[int(number)]}
+    return {MASK: seen[device.index]}
 
 
 def visible_gpus(environment: Mapping[str, str]) -> list[str]:
     """The entries of CUDA's mask in order; as in CUDA, all from the first one on that names none are hidden."""
     visible = list[str]()
-    for entry in (part.strip() for part in environment.get(_MASK, "").split(",")):
+    for entry in (part.strip() for part in environment.get(MASK, "").split(",")):
         if not entry or entry.startswith("-"):
             break
         visible.append(entry)
     return visible
-
-
-def only_device(device: str) -> str:
-    """The device's name inside a server that sees it alone: "cuda:3" is "cuda" there."""
-    return device.partition(":")[0]

@@ -7,29 +7,27 @@ from pathlib import Path
 import torch
 
 from twinlens.errors import BadInput
-from twinlens.executors.torch.options import refuse_wrong_device
+from twinlens.spec.asked_device import AskedDevice
 
 _NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 
 
-def choose_device(asked: str) -> torch.device:
+def choose_device(asked: AskedDevice) -> torch.device:
     """ "auto" is the first CUDA device that torch can use, or the CPU. Makes a CUDA device the current one.
 
     Events, streams and allocations that name no device belong to the current one: left at GPU 0, a run on GPU 1 would
     time an idle board. Raises BadInput (TL208) for a device that is not here or cannot be used.
     """
-    if asked == "auto":
+    if asked.kind == "auto":
         return torch.device("cpu") if why_no_gpu() or not torch.cuda.is_available() else _current(0)
-    refuse_wrong_device(asked)
-    kind, _, number = asked.partition(":")
-    if kind == "cpu":
+    if asked.kind == "cpu":
         return torch.device("cpu")
-    index = int(number or 0)
+    index = asked.index or 0
     if reason := why_no_gpu(index):
-        raise BadInput(f"executor.device is {asked!r} but {reason}", code="TL208")
+        raise BadInput(f"executor.device is '{asked}' but {reason}", code="TL208")
     if not torch.cuda.is_available() or index >= torch.cuda.device_count():
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        sentence = f"executor.device is {asked!r} but torch sees {count} CUDA devices; use cpu or auto"
+        sentence = f"executor.device is '{asked}' but torch sees {count} CUDA devices; use cpu or auto"
         raise BadInput(sentence, code="TL208")
     return _current(index)
 
@@ -57,9 +55,9 @@ def why_no_gpu(index: int = 0) -> str | None:
     return None
 
 
-def auto_note(asked: str) -> str | None:
+def auto_note(asked: AskedDevice) -> str | None:
     """What a reader must know when "auto" took the CPU although there is a GPU."""
-    reason = why_no_gpu() if asked == "auto" else None
+    reason = why_no_gpu() if asked.kind == "auto" else None
     return f"This run is on the CPU: {reason}." if reason else None
 
 

@@ -53,7 +53,7 @@ class TorchServer:
         if self.options.freed_memory == "kept":
             keep_freed_memory()
         self.spec, workload = spec, spec.workload
-        self.device = choose_device(spec.executor.device)
+        self.device = choose_device(spec.device)
         refuse_unsupported(spec.point.precision, self.device)
         set_fp32(spec.point.precision)
         self.threads = set_threads(spec.executor.threads)

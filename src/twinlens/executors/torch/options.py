@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Option
 from twinlens.executors.options import refuse_wrong_options
 
@@ -54,12 +53,3 @@ class TorchOptions:
 
 LEAST_GPU = {"tf32": (8, 0), "fp8": (8, 9)}
 """The compute capability that a precision needs on an NVIDIA GPU."""
-
-
-def refuse_wrong_device(asked: str) -> None:
-    """Raises BadInput (TL208) for a word that torch has no device for, here or anywhere."""
-    kind, _, number = asked.partition(":")
-    if kind == "mps":
-        raise BadInput("executor.device 'mps': Apple GPUs are not supported; use cpu", code="TL208")
-    if kind not in ("auto", "cpu", "cuda") or (number and not number.isdigit()):
-        raise BadInput(f"executor.device {asked!r} is not one of auto, cpu, cuda, cuda:N", code="TL208")

@@ -9,15 +9,17 @@ from twinlens.executors.torch.ceiling import rates
 from twinlens.executors.torch.device import auto_note, choose_device
 from twinlens.executors.torch.evidence.device_facts import device_facts
 from twinlens.executors.torch.evidence.facts import framework_facts
+from twinlens.spec.asked_device import asked_device
 
 
 def probe_device(asked: str) -> DeviceProbe:
     """Raises BadInput (TL208) for a device that is not here."""
-    chosen = choose_device(asked)
+    device = asked_device(asked)
+    chosen = choose_device(device)
 
     def ceilings() -> tuple[Ceiling, ...]:
         with warnings.catch_warnings():  # what torch has to say of kernels that are tried here is nothing to act on
             warnings.simplefilter("ignore", UserWarning)
             return rates.all_ceilings(str(chosen))
 
-    return DeviceProbe(chosen.type, device_facts(chosen), framework_facts(), ceilings, auto_note(asked))
+    return DeviceProbe(chosen.type, device_facts(chosen), framework_facts(), ceilings, auto_note(device))

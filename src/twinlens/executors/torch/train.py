@@ -43,7 +43,7 @@ class TorchTrainer:
         if self.options.freed_memory == "kept":
             keep_freed_memory()
         self.spec, self.workload = spec, spec.workload
-        self.device = choose_device(spec.executor.device)
+        self.device = choose_device(spec.device)
         refuse_unsupported(spec.point.precision, self.device)
         set_fp32(spec.point.precision)
         self.threads = set_threads(spec.executor.threads)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twinlens.executors.launch.recipe import gpu_environment
+from twinlens.spec.asked_device import AskedDevice
 
 _OPENING = threading.Lock()
 _MOST_LINKS = 36  # NVML_NVLINK_MAX_LINKS in nvml.h of 13.0
@@ -132,14 +133,13 @@ def _slice(library: Any, bare: str) -> Gpu | None:
         return None
 
 
-def board_of(device: str, gpus: Sequence[Gpu], environment: Mapping[str, str] = os.environ) -> Gpu | None:
+def board_of(device: AskedDevice, gpus: Sequence[Gpu], environment: Mapping[str, str] = os.environ) -> Gpu | None:
     """The device that CUDA will call `device` ("cuda", "auto": the first), through the mask of this process.
 
     None where that is not known: CUDA numbers mixed boards by speed, NVML by bus address, and a board cut into MIG
     slices has as many devices as it has slices.
     """
-    number = device.partition(":")[2] or "0"
-    entry = gpu_environment(f"cuda:{number}", environment)["CUDA_VISIBLE_DEVICES"]
+    entry = gpu_environment(AskedDevice("cuda", device.index or 0), environment)["CUDA_VISIBLE_DEVICES"]
     if not entry.isdigit():
         return next(iter(open_gpus([entry])[0]), None)
     same_order = environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" or len({_name(gpu) for gpu in gpus}) == 1

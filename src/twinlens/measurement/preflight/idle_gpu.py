@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from twinlens.errors import BadInput
-from twinlens.executors.launch.recipe import visible_gpus
+from twinlens.executors.launch.recipe import MASK, visible_gpus
 from twinlens.executors.registry import capabilities
-from twinlens.executors.torch.options import refuse_wrong_device
 from twinlens.measurement.machine.nvidia import Gpu, board_of, open_gpus
+from twinlens.spec.asked_device import AskedDevice
 from twinlens.spec.study import RunSpec
 
 _DRIVERS = {
@@ -23,26 +23,35 @@ _DRIVERS = {
 
 
 def refuse_unusable_gpu(spec: RunSpec) -> None:
-    """Raises BadInput (TL208) for a device that torch has nowhere, and for a GPU that is not here or cannot be used.
+    """Raises BadInput (TL208) for a word that is no device, and for a GPU that is not here or cannot be used.
 
-    Whether it is here is known where torch is built for no GPU at all; of other builds torch says it when it is opened.
+    Whether it is here is known where the driver counts its GPUs, and where torch is built for none; else whoever opens
+    the device says it.
     """
-    if not _needs_torch_for_gpu(spec):
-        return
-    refuse_wrong_device(spec.executor.device)
-    if not spec.executor.device.startswith("cuda"):
+    if "device" not in capabilities(spec.executor.kind).settings or not spec.device.names_gpu:
         return
     gpus, _ = open_gpus()
+    _refuse_beyond_last(spec.device, gpus)
+    if not _needs_torch_for_gpu(spec):
+        return
     if not gpus and torch_cuda() == "":
         raise BadInput(
-            f"executor.device is {spec.executor.device!r} but torch sees 0 CUDA devices, and is built without "
+            f"executor.device is '{spec.device}' but torch sees 0 CUDA devices, and is built without "
             "CUDA; use cpu or auto",
             code="TL208",
         )
     why = why_unusable(gpus, torch_cuda()) if gpus else None
     if why:
+        raise BadInput(f"executor.device is '{spec.device}', and {_counted(gpus)} are here, but {why}", code="TL208")
+
+
+def _refuse_beyond_last(device: AskedDevice, gpus: Sequence[Gpu], environment: Mapping[str, str] = os.environ) -> None:
+    """A server that is given the number of a GPU that is not there may compute on the processor without a word."""
+    shown = len(visible_gpus(environment)) if MASK in environment else len(gpus)
+    if gpus and device.index is not None and device.index >= shown:
+        few = "1 GPU is" if shown == 1 else f"{shown} GPUs are"
         raise BadInput(
-            f"executor.device is {spec.executor.device!r}, and {_counted(gpus)} are here, but {why}", code="TL208"
+            f"executor.device is '{device}', and {few} here, numbered from 0; take one of them, or auto", code="TL208"
         )
 
 
@@ -50,15 +59,13 @@ def _needs_torch_for_gpu(spec: RunSpec) -> bool:
     return capabilities(spec.executor.kind).computes_with == "torch"
 
 
-def uses_gpu(device: str) -> bool:
+def uses_gpu(device: AskedDevice) -> bool:
     """Whether torch, asked for this device, computes on a GPU, as far as can be said without importing it."""
-    if device == "cpu":
-        return False
-    if device.startswith("cuda"):
-        return True
+    if device.kind != "auto":
+        return device.names_gpu
     gpus, _ = open_gpus()
     cuda = torch_cuda()
-    hidden = not visible_gpus(os.environ) if "CUDA_VISIBLE_DEVICES" in os.environ else False
+    hidden = not visible_gpus(os.environ) if MASK in os.environ else False
     return bool(gpus and cuda and not hidden and why_unusable(gpus, cuda) is None)
 
 
@@ -68,8 +75,8 @@ def refuse_lacking_precision(spec: RunSpec) -> None:
     if needs is None:
         return
     capability: tuple[int, int] | None = (0, 0)
-    if uses_gpu(spec.executor.device):
-        board = board_of(spec.executor.device, open_gpus()[0])
+    if uses_gpu(spec.device):
+        board = board_of(spec.device, open_gpus()[0])
         capability = board.ask("nvmlDeviceGetCudaComputeCapability") if board is not None else None
     if capability is not None and capability < needs:
         here = "the CPU" if capability == (0, 0) else f"a GPU of compute capability {capability[0]}.{capability[1]}"

@@ -111,8 +111,8 @@ def refuse_what_cannot_fit_together(specs: Sequence[RunSpec], available_bytes: f
 
 
 def _available(spec: RunSpec) -> tuple[float, str]:
-    if uses_gpu(spec.executor.device):
-        gpu = board_of(spec.executor.device, open_gpus()[0])
+    if uses_gpu(spec.device):
+        gpu = board_of(spec.device, open_gpus()[0])
         memory = gpu.ask("nvmlDeviceGetMemoryInfo") if gpu is not None else None
         # Which board it will be is not always known before torch has it: then nothing can be refused.
         return (math.inf, "the GPU has free") if memory is None else (float(memory.free), "the GPU has free")

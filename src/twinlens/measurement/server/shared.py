@@ -119,7 +119,7 @@ def stack_of(running: Running, spec: RunSpec) -> dict[str, Fact]:
         fields["software.environment"] = observed(environment, "environment of the server's process")
     except (psutil.Error, OSError):
         fields["software.environment"] = unknown("the environment of the server's process cannot be read")
-    if spec.executor.device != "cpu" and _uses_cuda(maps):
+    if spec.device.kind != "cpu" and _uses_cuda(maps):
         fields["accelerator.uuid"] = boards_of(
             pids, open_gpus()[0], running.environment.get("CUDA_VISIBLE_DEVICES", "")
         )

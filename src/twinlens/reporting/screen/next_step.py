@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.display import clean
+from twinlens.reporting.wording.advice import OF_CAUSE
 from twinlens.reporting.wording.finding import advice_of
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.estimator.quantile import needed_for_quantile
@@ -14,19 +16,9 @@ from twinlens.stats.summary.group import Summary
 from twinlens.stats.summary.serving import is_served
 
 _LONGER = ("unproven", "too short", "drift", "slowdown", "cyclic", "no steady state")
-_OTHERS = ("other-programs", "steal")
-_MACHINE = {
-    "quota": "give the container more processor time",
-    "clock": "fix the processor's clock, or cool it",
-    "gpu-clock": "cool the accelerator, or raise its power limit",
-    "throttling": "cool the accelerator, or raise its power limit",
-    "temperature": "cool the machine, or warm it up for longer before the run",
-    "swapping": "free memory, so that nothing is swapped",
-    "page-faults": "free memory, so that pages stay in it",
-    "storage": "keep the data in memory",
-    "garbage-collection": "keep fewer objects in the measuring process",
-    "compile": "compile before the run, or measure longer",
-}
+_FIRST = ("server-died", "mostly-failed", "client-limit")
+_OF_LABEL = {"failing": "failing", "invalid": "client-limit"}
+"""The code of a verdict that is itself what to mend."""
 
 
 def next_step(run: Run, summary: Summary) -> str:
@@ -37,39 +29,33 @@ def next_step(run: Run, summary: Summary) -> str:
 def _go_on(_: Run, summary: Summary) -> str:
     if summary.state == "finished":
         return ""
-    return "give the same `measure` command again: a study goes on where it stopped"
+    return "Give the same `measure` command again: a study goes on where it stopped."
 
 
 def _mend(_: Run, summary: Summary) -> str:
-    codes = {finding.code for finding in summary.disqualified}
-    if codes & {"server-died", "mostly-failed"} or summary.verdict.label == "failing":
-        return "read the server's log and the error column of the rows; then mend it, or offer less"
-    if "client-limit" in codes or summary.verdict.label == "invalid":
-        return "give the client more processors or more processes: --set executor.options.clients=auto"
-    if "slo-missed" in codes:
-        return "--at rate_per_s=search finds the highest rate within the SLO"
-    return advice_of(summary.disqualified[0]) if summary.disqualified else ""
+    """What disqualifies; a server that fails, or a client at its limit, before anything else."""
+    found = [finding for finding in summary.disqualified if finding.code in _FIRST]
+    if not found and summary.verdict.label in _OF_LABEL:
+        found = [Finding(_OF_LABEL[summary.verdict.label], "disqualifies")]
+    found += summary.disqualified
+    return advice_of(found[0]) if found else ""
 
 
 def _free_the_machine(_: Run, summary: Summary) -> str:
     if summary.ranked:
         return ""
     causes = [finding for finding in summary.findings if finding.code == "cause"]
-    if any(finding.subject in _OTHERS for finding in causes):
-        return "stop the other programs; ratios survive them: --set protocol.pairing=slices"
-    return next((_MACHINE[finding.subject] for finding in causes if finding.subject in _MACHINE), "")
+    return next((advice_of(cause) for cause in causes if cause.subject in OF_CAUSE), "")
 
 
 def _offer_less(_: Run, summary: Summary) -> str:
-    if summary.verdict.label != "overload":
-        return ""
-    return "offer less, or let --at rate_per_s=search find the highest rate within an SLO"
+    return advice_of(Finding("overload", "notes")) if summary.verdict.label == "overload" else ""
 
 
 def _longer(run: Run, summary: Summary) -> str:
     if summary.verdict.label not in _LONGER:
         return ""
-    return f"measure four times as long: --set protocol.duration_s={4 * run.spec.protocol.duration_s:g}"
+    return f"Measure four times as long (--set protocol.duration_s={4 * run.spec.protocol.duration_s:g})."
 
 
 def _intervals(run: Run, summary: Summary) -> str:
@@ -78,8 +64,8 @@ def _intervals(run: Run, summary: Summary) -> str:
     if not is_served(run) or wait is None or wait.value is None or wait.low is not None:
         return ""
     if run.spec.protocol.repeats < FEWEST_RUNS:
-        return f"--set protocol.repeats={FEWEST_RUNS} gives the waits intervals over runs, or measure for longer"
-    return f"the study has intervals over its repeats: twinlens show {clean(run.folder.parent, 200)}"
+        return f"--set protocol.repeats={FEWEST_RUNS} gives the waits intervals over runs; or measure longer."
+    return f"The study has intervals over its repeats: twinlens show {clean(run.folder.parent, 200)}"
 
 
 def _tail(run: Run, summary: Summary) -> str:
@@ -90,20 +76,20 @@ def _tail(run: Run, summary: Summary) -> str:
     needed = needed_for_quantile(0.99, 0.95)
     times = max(2.0, 1.25 * needed / summary.rows) if summary.rows < needed else 4.0
     longer = f"--set protocol.duration_s={_round_up(times * run.spec.protocol.duration_s):g}"
-    return f"p99 takes {needed} independent requests: {longer}"
+    return f"p99 takes {needed} independent requests ({longer})."
 
 
 def _repeat(run: Run, _: Summary) -> str:
     if run.spec.protocol.repeats > 1:
         return ""
-    return "--set protocol.repeats=3 shows how far runs differ"
+    return "--set protocol.repeats=3 shows how far runs differ."
 
 
 def _compare(run: Run, _: Summary) -> str:
     workload = run.spec.workload
     if isinstance(workload, InferenceWorkload) and workload.slo and run.spec.point.rate_per_s is not None:
-        return "--at rate_per_s=search finds the highest rate within the SLO"
-    return f"show the whole study: twinlens show {clean(run.folder.parent, 200)}"
+        return "--at rate_per_s=search finds the highest rate within the SLO."
+    return f"Show the whole study: twinlens show {clean(run.folder.parent, 200)}"
 
 
 def _round_up(seconds: float) -> float:

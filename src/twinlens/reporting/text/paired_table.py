@@ -84,10 +84,13 @@ def write_paired(folder: Path, ratios: Sequence[Paired]) -> None:
 
 
 def renew_paired(material: Sequence[Material]) -> None:
-    """paired.json of each study that is given whole, where its runs say something else by now. Raises OSError."""
+    """paired.json of each study that is given whole and has one, where its runs say something else by now.
+
+    Raises OSError.
+    """
     for folder in {run.folder.parent for run, _ in material if run.sections.pairing}:
         mine = [(run, summary) for run, summary in material if run.folder.parent == folder]
-        if len(mine) == len(list(folder.glob("*/run.json"))):
+        if (folder / "paired.json").exists() and len(mine) == len(list(folder.glob("*/run.json"))):
             write_paired(folder, paired_of(group(summary for _, summary in mine), [run for run, _ in mine]))
 
 

@@ -1,11 +1,11 @@
-"""Sentences of advice, one for each code. The page of a code says more: `twinlens explain CODE`."""
+"""Sentences of advice, one for each code, and for each cause of disturbance. `twinlens explain CODE` says more."""
 
 from __future__ import annotations
 
 _LONGER = "Measure longer: raise protocol.duration_s."
 _QUIET = "Stop other programs, or compare in pairs with protocol.pairing."
 _LOG = "Read the server's log: server.log in the run folder of a launched one."
-_CLIENT = "Free the client's processors, use several clients (executor.options.clients), or offer less."
+_CLIENT = "Give the client more processors or processes (--set executor.options.clients=auto), or offer less."
 _CLOCK = "Lock the clock, cool the machine, or measure longer."
 _CHECK = "Turn off the server's cache of answers, or find out why it answers otherwise under load."
 
@@ -31,9 +31,9 @@ ADVICE = {
     "given-twice": "Nothing; to have repeats, measure again.",
     # requests and the server
     "overload": "Offer less, or search for the highest rate within the SLO: --at rate_per_s=search.",
-    "failing": "Read the reasons of the failures; offer less, or give the server more room.",
+    "failing": "Read the server's log and the error column of the rows; then mend it, or offer less.",
     "requests-failed": "Read the reasons: HTTP 429 and 503 are a server that sheds load.",
-    "mostly-failed": "Read the reasons, mend the server or the request, and measure again.",
+    "mostly-failed": "Read the server's log and the error column of the rows; then mend it, or offer less.",
     "server-died": _LOG,
     "slo-missed": "Offer less, or search for the highest rate within the SLO: --at rate_per_s=search.",
     "slo-unclear": "Measure longer: a quantile of 99 % needs some hundreds of requests.",
@@ -103,3 +103,20 @@ ADVICE = {
     "search-none": "Lower search.least, or loosen the SLO.",
     "search-all": "Raise search.most.",
 }
+_OTHERS = "Stop the other programs; ratios survive them: --set protocol.pairing=slices."
+_GPU_CLOCK = "Cool the accelerator, or raise its power limit."
+OF_CAUSE = {
+    "other-programs": _OTHERS,
+    "steal": _OTHERS,
+    "quota": "Give the container more processor time.",
+    "clock": "Fix the processor's clock, or cool it.",
+    "gpu-clock": _GPU_CLOCK,
+    "throttling": _GPU_CLOCK,
+    "temperature": "Cool the machine, or warm it up for longer before the run.",
+    "swapping": "Free memory, so that nothing is swapped.",
+    "page-faults": "Free memory, so that pages stay in it.",
+    "storage": "Keep the data in memory.",
+    "garbage-collection": "Keep fewer objects in the measuring process.",
+    "compile": "Compile before the run, or measure longer.",
+}
+"""What to try against each source of a `cause`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from twinlens.record.finding import IN_WORDS, Finding
 from twinlens.reporting.display import clean
@@ -19,7 +20,7 @@ from twinlens.reporting.wording import (
     serving,
     steadiness,
 )
-from twinlens.reporting.wording.advice import ADVICE
+from twinlens.reporting.wording.advice import ADVICE, OF_CAUSE
 from twinlens.reporting.wording.number import number, numbers, subject_of
 
 Sentence = Callable[[Finding], str]
@@ -47,7 +48,21 @@ def clause_of(finding: Finding) -> str:
 
 def advice_of(finding: Finding) -> str:
     """Advice as one sentence; "" if nothing can be done, and for a code of a newer version."""
-    return ADVICE.get(finding.code, "")
+    of_cause = OF_CAUSE.get(finding.subject) if finding.code == "cause" else None
+    return of_cause or ADVICE.get(finding.code, "")
+
+
+def with_words(data: Any) -> Any:
+    """The same JSON value with `text` and `advice` in each finding, however deep; the finding's own keys stay."""
+    if isinstance(data, list | tuple):
+        return [with_words(item) for item in data]
+    if not isinstance(data, dict):
+        return data
+    inner = {key: with_words(item) for key, item in data.items()}
+    if not {"code", "severity", "numbers"} <= data.keys():
+        return inner
+    finding = Finding.from_json(data)
+    return inner | {"text": sentence_of(finding), "advice": advice_of(finding)}
 
 
 def short(code: str) -> str:

@@ -32,7 +32,7 @@ def _command(order: LaunchConfig) -> Command:
         *("--n_threads_batch", str(order.threads)),
         # On by default: a new request would cut off the one that runs, with HTTP 200 and no error.
         *("--interrupt_requests", "false"),
-        *(() if order.device == "cpu" else ("--n_gpu_layers", "-1")),
+        *(() if order.device.kind == "cpu" else ("--n_gpu_layers", "-1")),
         *order.args,
     ]
     return Command(tuple(argv), {**thread_environment(order.threads), **gpu_environment(order.device)})

@@ -41,7 +41,7 @@ def _command(order: LaunchConfig) -> Command:
         *("--dtype", torch_name(order, "sglang"), "--context-length", str(order.context_tokens)),
         "--enable-metrics",
         *(("--disable-cuda-graph",) if order.graph == "eager" else ()),
-        *(("--device", "cpu") if order.device == "cpu" else ()),
+        *(("--device", "cpu") if order.device.kind == "cpu" else ()),
         *order.args,
     ]
     environment = {

@@ -9,7 +9,6 @@ from twinlens.executors.launch.recipe import (
     Recipe,
     ServerOutput,
     gpu_environment,
-    only_device,
     thread_environment,
     torch_name,
 )
@@ -23,7 +22,7 @@ def _command(order: LaunchConfig) -> Command:
     blocks = -(-max(_KEPT_TOKENS, 4 * order.context_tokens) // _BLOCK_TOKENS)
     argv = [
         *(order.python, "-m", "transformers.cli.transformers", "serve", order.folder),
-        *("--device", only_device(order.device), "--dtype", torch_name(order, "transformers-serve")),
+        *("--device", order.device.kind, "--dtype", torch_name(order, "transformers-serve")),
         *("--host", "127.0.0.1", "--port", str(order.port)),
         "--continuous-batching",
         *("--cb-block-size", str(_BLOCK_TOKENS)),

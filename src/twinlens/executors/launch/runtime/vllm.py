@@ -50,7 +50,7 @@ def _command(order: LaunchConfig) -> Command:
         **thread_environment(order.threads),
         **gpu_environment(order.device),
     }
-    if order.spec.executor.threads and not order.device.startswith("cuda"):
+    if order.spec.executor.threads and not order.device.names_gpu:
         environment["VLLM_CPU_OMP_THREADS_BIND"] = ",".join(map(str, _cores(order)))
     return Command(tuple(argv), environment)
 

@@ -77,7 +77,7 @@ def transformers_version() -> Fact:
 
 def findings_on(spec: RunSpec, ref: ModelRef, regime: Precision, device: torch.device) -> list[Finding]:
     """What a reader must know beside the numbers."""
-    reason = why_no_gpu() if spec.executor.device == "auto" else None
+    reason = why_no_gpu() if spec.device.kind == "auto" else None
     findings = [Finding("on-cpu", "notes", "", {"reason": reason})] if reason else []
     if ref.folder is None:
         findings.append(Finding("random-weights", "notes", ref.name))

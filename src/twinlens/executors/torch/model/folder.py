@@ -12,7 +12,7 @@ from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from twinlens.executors.torch.model.build import build_model, choose_device
+from twinlens.executors.torch.model.build import build_model
 from twinlens.schedule.content.words import WORDS
 from twinlens.spec.model.reference import load_model
 
@@ -35,7 +35,7 @@ def write_folder(model: str, folder: Path, seed: int) -> None:
     import transformers
 
     ref = load_model(model)
-    built: Any = build_model(ref, "sdpa", seed, choose_device("cpu")).to(torch.bfloat16)
+    built: Any = build_model(ref, "sdpa", seed, torch.device("cpu")).to(torch.bfloat16)
     vocabulary = int(built.config.vocab_size)
     plain = byte_level(vocabulary)
     with torch.no_grad():
