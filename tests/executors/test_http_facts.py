@@ -9,8 +9,9 @@ import pytest
 from material import inference, quiet, spec_of
 from plain_server import Plain, plain
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.openai.discovery import Discovery, facts_of
+from twinlens.executors.openai.discovery import Discovery
 from twinlens.executors.openai.executor import OpenAIServer
+from twinlens.executors.openai.server_facts import facts_of
 from twinlens.executors.openai.target import Address, target_of
 
 URL = "http://127.0.0.1:9/v1"

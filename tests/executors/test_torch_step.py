@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="needs the torch extra")
 
 from twinlens.executors.torch import marks as clock_marks  # noqa: E402
 from twinlens.executors.torch import train  # noqa: E402
-from twinlens.executors.torch.ceiling import rates, timing  # noqa: E402
+from twinlens.executors.torch.ceiling import bandwidth, matrix, timing  # noqa: E402
 from twinlens.executors.torch.ceiling.timing import captured, sustained, timed  # noqa: E402
 from twinlens.executors.torch.evidence.launch_bound import launch_bound  # noqa: E402
 from twinlens.executors.torch.model import prefetch  # noqa: E402
@@ -196,16 +196,16 @@ def test_a_gpus_matrix_rate_never_comes_from_a_small_product(clock: Clock, monke
 
         return call, "stood in"
 
-    monkeypatch.setattr(rates, "product", product)
-    found = rates.matrix_flop_per_s("fp32", "cuda:0", budget_s=0.0)
+    monkeypatch.setattr(matrix, "product", product)
+    found = matrix.matrix_flop_per_s("fp32", "cuda:0", budget_s=0.0)
     assert max(sizes) == 4096
     assert found.value == pytest.approx(50e12)
 
 
 def test_a_buffer_that_the_cache_holds_gives_no_memory_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rates, "cache_bytes", lambda device="cpu": 2**20)
+    monkeypatch.setattr(bandwidth, "cache_bytes", lambda device="cpu": 2**20)
     small = torch.zeros(2**21, dtype=torch.uint8)
-    for measure in (rates.copy_bytes_per_s, rates.read_bytes_per_s):
+    for measure in (bandwidth.copy_bytes_per_s, bandwidth.read_bytes_per_s):
         found = measure("cuda:0", buffer=small)
         assert found.value is None
         assert "only 2 MiB were free" in (found.reason or "")

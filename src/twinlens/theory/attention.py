@@ -1,4 +1,4 @@
-"""What attention sees and keeps, by kind of layer: full, sliding window, chunk, cross-attention, recurrent state.
+"""Tokens that attention sees and keeps, by kind of layer: full, window, chunk, cross-attention, recurrent state.
 
 Numbers of tokens are scalars or arrays (theory/number.py). H heads, d head width.
 """

@@ -20,21 +20,13 @@ from twinlens.executors.http_client.event_loop import EventLoop
 from twinlens.executors.openai.request_writer import RequestWriter, page_request
 from twinlens.executors.openai.row import in_one_piece, row_of
 from twinlens.executors.openai.target import Target
-from twinlens.executors.registry import server_words
-from twinlens.executors.settings_text import flat, plain_setting
-from twinlens.record.executor.facts import Facts
-from twinlens.record.executor.record import ExecutorRecord, Fact, declared, observed, unknown
-from twinlens.record.finding import Finding
 from twinlens.record.request import Request
 from twinlens.record.trust.foreign_text import all_whole
 from twinlens.schedule.content.prompt import Words
 from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload.length import Free
-from twinlens.spec.workload.workload import InferenceWorkload
 
 _ABOUT = ("/version", "/server_info", "/get_server_info", "/props", "/info")
-_SETTINGS = ("/server_info", "/get_server_info")
 _PATIENCE_S, _FIRST_ANSWER_S = 5.0, 60.0
 _MOST_BYTES = 2**20
 _PROBE = ScheduledRequest(0, 0, 0, input_tokens=8, output_tokens=4, seed=(0x7717, 0))
@@ -64,30 +56,6 @@ def find_out(target: Target, words: Words, spec: RunSpec) -> Discovery:
     model = target.model or _first_model(about) or spec.workload.model
     plain = Discovery(address, model, target.force_length is True, True, about, server)
     return _tried(target, words, plain, _patience_s(target, spec)) if target.probe else plain
-
-
-def facts_of(target: Target, discovery: Discovery, spec: RunSpec) -> Facts:
-    """What is known of the server, and what a reader must see."""
-    name, version = _runtime(discovery)
-    fields: dict[str, Fact] = {
-        "software.framework.name": unknown("a server over HTTP does not say what it computes with"),
-        "model.id": declared(discovery.model, f"{target.path}/models"),
-        "software.runtime.name": name or unknown("the server does not say who it is"),
-        "software.runtime.version": version or unknown("the server does not say its version"),
-        "protocol.timer": observed(
-            "monotonic clock; receive stamps of the kernel" if discovery.has_stamps else "monotonic clock",
-            "openai/discovery.py",
-        ),
-        "decoding.strategy": declared("greedy (temperature 0)", "request"),
-        "decoding.stop": declared(
-            "length forced (ignore_eos, min_tokens)" if discovery.forces_length else "the model's own, or the limit",
-            "request",
-        ),
-    }
-    for key, value in _settings(discovery.about).items():
-        fields[key] = declared(value, "/server_info")
-    free = isinstance(spec.workload, InferenceWorkload) and isinstance(spec.workload.output_tokens, Free)
-    return Facts(ExecutorRecord(fields), findings=_findings(discovery, free))
 
 
 def reachable(target: Target) -> Address:
@@ -181,63 +149,3 @@ def _asked(target: Target, address: Address, payload: bytes, timeout_s: float) -
         return ended[0], loop.counts.unstamped_connections == 0
     finally:
         loop.close()
-
-
-def _runtime(discovery: Discovery) -> tuple[Fact | None, Fact | None]:
-    about, header = discovery.about, discovery.server_header
-    entries = (about.get("/models") or {}).get("data") if isinstance(about.get("/models"), dict) else None
-    owner = entries[0].get("owned_by") if isinstance(entries, list) and entries and isinstance(entries[0], dict) else ""
-    for path, key, name in (
-        ("/version", "version", str(owner or "")),
-        ("/get_server_info", "version", "sglang"),
-        ("/server_info", "version", str(owner or "")),
-        ("/props", "build_info", "llama.cpp"),
-        ("/info", "version", "text-generation-inference"),
-    ):
-        content = about.get(path)
-        if isinstance(content, dict) and isinstance(content.get(key), str):
-            known = declared(name, "/models" if name == owner else path) if name else None
-            return known or _header(header), declared(content[key], path)
-    return (declared(str(owner), "/models") if owner else _header(header)), None
-
-
-def _header(header: str) -> Fact | None:
-    return declared(header[:100], "Server header") if header else None
-
-
-def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Limits and switches under the names that the runtimes known here have for them."""
-    pages = [page for path in _SETTINGS if isinstance(page := about.get(path), dict)]
-    values = {name: leaf for page in reversed(pages) for name, leaf in flat(page).items()}
-    settings: dict[str, Any] = {}
-    for words in server_words():
-        for fact, names in words.settings.items():
-            known = next((value for name in names if (value := plain_setting(values.get(name))) is not None), None)
-            settings[fact] = known if settings.get(fact) is None else settings[fact]
-        for page in pages:
-            config = page.get(words.under, page)  # unasked for JSON, vLLM gives one long text
-            if isinstance(config, dict) and (spoken := words.speculation(config)):
-                settings["serving.speculative"] = spoken
-    settings |= {"precision.weights": values.get("dtype"), "precision.kv": values.get("kv_cache_dtype")}
-    return {field: value for field, value in settings.items() if value is not None}
-
-
-def _findings(discovery: Discovery, free: bool) -> tuple[Finding, ...]:
-    """What a reader must know of this server beside the numbers."""
-    findings = (
-        [] if discovery.row is None and not free else [Finding("length-free", "notes") if free else _length(discovery)]
-    )
-    if discovery.in_one_piece:
-        findings.append(Finding("not-streamed", "notes"))
-    elif discovery.row is not None and not discovery.has_usage:
-        findings.append(Finding("no-usage-streamed", "notes"))
-    if discovery.row is not None and not discovery.has_stamps:
-        findings.append(Finding("no-kernel-stamps", "notes"))
-    return tuple(findings)
-
-
-def _length(discovery: Discovery) -> Finding:
-    if not discovery.forces_length:
-        return Finding("length-forbidden", "notes")
-    is_heeded = discovery.row is None or discovery.row.outcome != "cut_off"
-    return Finding("length-forced", "notes", "", {"heeded": is_heeded})

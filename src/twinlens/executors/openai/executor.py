@@ -17,9 +17,10 @@ from twinlens.executors.http_client.connections import OutOfResources
 from twinlens.executors.http_client.event_loop import EventLoop
 from twinlens.executors.http_client.limits import refuse_too_many, too_many
 from twinlens.executors.openai.clients import client_pool_of
-from twinlens.executors.openai.discovery import facts_of, find_out, reachable
+from twinlens.executors.openai.discovery import find_out, reachable
 from twinlens.executors.openai.player import Player
 from twinlens.executors.openai.request_writer import EndpointConfig, RequestWriter
+from twinlens.executors.openai.server_facts import facts_of
 from twinlens.executors.openai.target import Target, target_of
 from twinlens.executors.openai.undisturbed import undisturbed
 from twinlens.executors.protocol import OnResponse, Say, TakesRow
