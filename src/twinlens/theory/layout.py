@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from twinlens.errors import BadInput, nearest
 from twinlens.spec.precision import BITS, Precision
 
 
@@ -58,3 +59,23 @@ def layout_of(precision: Precision, optimizer_states: int = 2) -> Layout:
         activations=kept,
         cast=size["activations"] if narrower else 0.0,
     )
+
+
+OPTIMIZERS: dict[str, float] = {
+    "adamw": 8.0,
+    "adamw-bf16": 4.0,
+    "adamw-8bit": 2 * (1 + 4 / 256),
+    "lion": 4.0,
+    "momentum": 4.0,
+    "muon": 4.0,
+    "sgd": 0.0,
+}
+"""Bytes of optimizer state per parameter, by name. Two moments, in fp32, bf16, or 8 bits with a scale per 256 (arXiv
+2110.02861); one moment for Lion, momentum and Muon."""
+
+
+def with_optimizer(layout: Layout, optimizer: str) -> Layout:
+    """The same layout with another optimizer's state. Raises BadInput for one that is not known."""
+    if optimizer not in OPTIMIZERS:
+        raise BadInput(f"unknown optimizer {optimizer!r}; {nearest(optimizer, OPTIMIZERS)}")
+    return replace(layout, optimizer=OPTIMIZERS[optimizer])

@@ -1,11 +1,16 @@
-"""The roofline (Williams, Waterman, Patterson 2009): no work is faster than its FLOP or its bytes allow."""
+"""The roofline (Williams, Waterman, Patterson 2009, doi 10.1145/1498765.1498785).
+
+No work is faster than its FLOP or its bytes allow. Numbers may be arrays (theory/number.py).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from twinlens.errors import BadInput
+from twinlens.theory.number import Number, amount, choose, larger, rate, smaller
 
 Binds = Literal["compute", "bandwidth"]
 
@@ -14,47 +19,52 @@ Binds = Literal["compute", "bandwidth"]
 class Floor:
     """The least time in seconds, and the roof that sets it. On the ridge itself, compute binds."""
 
-    time_s: float
-    binds: Binds
+    time_s: Number
+    binds: Any
+    """`Binds`, or an array of them."""
 
 
-def ridge_point(flop_per_s: float, bytes_per_s: float) -> float:
+def ridge_point(flop_per_s: Number, bytes_per_s: Number) -> Number:
     """FLOP per byte above which compute binds and below which bandwidth does."""
-    _rates(flop_per_s=flop_per_s, bytes_per_s=bytes_per_s)
-    return flop_per_s / bytes_per_s
+    return rate("flop_per_s", flop_per_s) / rate("bytes_per_s", bytes_per_s)
 
 
-def intensity(flop: float, bytes_moved: float) -> float:
+def ridge_points(flop_per_s: Mapping[str, Number], bytes_per_s: Number) -> dict[str, Number]:
+    """The ridge point of each precision of one device: the narrower the format, the farther to the right."""
+    return {precision: ridge_point(peak, bytes_per_s) for precision, peak in flop_per_s.items()}
+
+
+def intensity(flop: Number, bytes_moved: Number) -> Number:
     """FLOP done per byte moved. Raises BadInput when no byte moves, since the ratio then says nothing."""
-    _rates(bytes_moved=bytes_moved)
-    return flop / bytes_moved
+    return flop / rate("bytes_moved", bytes_moved)
 
 
-def attainable_flop_per_s(flop_per_byte: float, flop_per_s: float, bytes_per_s: float) -> float:
+def attainable_flop_per_s(flop_per_byte: Number, flop_per_s: Number, bytes_per_s: Number) -> Number:
     """The roof above one intensity: min(peak, intensity × bandwidth)."""
-    _rates(flop_per_s=flop_per_s, bytes_per_s=bytes_per_s)
-    return min(flop_per_s, flop_per_byte * bytes_per_s)
+    return smaller(rate("flop_per_s", flop_per_s), flop_per_byte * rate("bytes_per_s", bytes_per_s))
 
 
-def time_floor_s(flop: float, bytes_moved: float, flop_per_s: float, bytes_per_s: float) -> Floor:
+def time_floor_s(flop: Number, bytes_moved: Number, flop_per_s: Number, bytes_per_s: Number) -> Floor:
     """max(flop / peak, bytes / bandwidth): a lower bound that assumes perfect overlap of the two."""
-    _rates(flop_per_s=flop_per_s, bytes_per_s=bytes_per_s)
-    if flop < 0 or bytes_moved < 0:
-        raise BadInput("neither FLOP nor bytes can be negative")
-    compute_s, memory_s = flop / flop_per_s, bytes_moved / bytes_per_s
-    return Floor(compute_s, "compute") if compute_s >= memory_s else Floor(memory_s, "bandwidth")
+    compute_s = amount("flop", flop) / rate("flop_per_s", flop_per_s)
+    memory_s = amount("bytes_moved", bytes_moved) / rate("bytes_per_s", bytes_per_s)
+    return Floor(larger(compute_s, memory_s), choose(compute_s >= memory_s, "compute", "bandwidth"))
 
 
-def batch_at_ridge(flop_per_s: float, bytes_per_s: float, bits_per_weight: float = 16.0) -> float:
+def compute_time_s(flop: Mapping[str, Number], flop_per_s: Mapping[str, Number]) -> Number:
+    """Seconds of arithmetic done in several precisions, each at its own peak: Σ flop_p / peak_p.
+
+    Raises BadInput for a precision without a peak.
+    """
+    for precision in flop:
+        if precision not in flop_per_s:
+            raise BadInput(f"no peak is known for {precision}; known: {', '.join(flop_per_s) or 'none'}")
+    return sum(amount("flop", done) / rate("flop_per_s", flop_per_s[name]) for name, done in flop.items())
+
+
+def batch_at_ridge(flop_per_s: Number, bytes_per_s: Number, bits_per_weight: Number = 16.0) -> Number:
     """Sequences at which decode turns from bandwidth- to compute-bound, KV traffic left out.
 
     Each weight is 2 FLOP per sequence and bits/8 bytes per step, so batch = ridge × bits / 16.
     """
-    _rates(bits_per_weight=bits_per_weight)
-    return ridge_point(flop_per_s, bytes_per_s) * bits_per_weight / 16
-
-
-def _rates(**numbers: float) -> None:
-    for name, number in numbers.items():
-        if not number > 0:
-            raise BadInput(f"{name} must be above 0, not {number}")
+    return ridge_point(flop_per_s, bytes_per_s) * rate("bits_per_weight", bits_per_weight) / 16

@@ -1,0 +1,94 @@
+"""LoRA (arXiv 2106.09685) and QLoRA (2305.14314): adapters of low rank beside weights that stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twinlens.errors import BadInput, nearest
+from twinlens.spec.model.shape import DecoderShape
+from twinlens.theory.activation import Attention, Checkpointing, activation_bytes, logits_bytes
+from twinlens.theory.attention import flop_per_pair, mean_seen, recurrent_flop_per_token
+from twinlens.theory.layout import Layout
+from twinlens.theory.number import Number, amount, count
+from twinlens.theory.parameter import cross_attention_weights, parameters
+from twinlens.theory.sharding import ShardedMemory
+
+ATTENTION = ("q", "k", "v", "o")
+MLP = ("gate", "up", "down")
+ALL_LINEAR = (*ATTENTION, *MLP)
+
+
+def adapter_parameters(
+    shape: DecoderShape, rank: Number, targets: Sequence[str] = ALL_LINEAR, *, active: bool = False
+) -> Number:
+    """Parameters of adapters of `rank` on these projections of every layer: r·(in + out) each.
+
+    Every routed expert has its own; `active` counts only those of the experts that a token passes. Recurrent layers
+    have none. Raises BadInput for an unknown projection.
+    """
+    widths = _widths(shape)
+    for name in targets:
+        if name not in widths:
+            raise BadInput(f"no projection {name!r} for an adapter; {nearest(name, widths)}")
+    return count("rank", rank) * sum(widths[name][1 if active else 0] for name in targets)
+
+
+def _widths(shape: DecoderShape) -> dict[str, tuple[int, int]]:
+    """In + out of each projection, summed over layers: of all weights, and of those that one token passes."""
+    hidden, layers = shape.hidden, shape.attention_layers + shape.cross_attention_layers
+    out = shape.heads * shape.value_head_dim
+    queries = shape.heads * shape.head_dim * (2 if shape.output_gate else 1)
+    sizes = {"o": layers * (hidden + out)}
+    if shape.mla is None:
+        keys, values = shape.kv_heads * shape.head_dim, shape.kv_heads * shape.value_head_dim
+        sizes |= {"q": layers * (hidden + queries), "k": layers * (hidden + keys), "v": layers * (hidden + values)}
+    dense = (shape.layers - shape.expert_layers) * (hidden + shape.intermediate)
+    every = working = dense
+    if shape.experts:
+        shared = (hidden + shape.experts.shared_width) if shape.experts.shared_width else 0
+        one = hidden + shape.experts.intermediate
+        every += shape.expert_layers * (shape.experts.count * one + shared)
+        working += shape.expert_layers * (shape.experts.per_token * one + shared)
+    names = MLP if shape.gated_mlp else ("up", "down")
+    return {name: (size, size) for name, size in sizes.items()} | dict.fromkeys(names, (every, working))
+
+
+def adapter_flop_per_token(
+    shape: DecoderShape, seq_len: Number, rank: Number, targets: Sequence[str] = ALL_LINEAR
+) -> Number:
+    """FLOP to train adapters on one token, attention causal: 4·N (forward, gradients of inputs) + 6·adapters.
+
+    Gradients of the frozen weights are not computed; attention has no weights, and costs three times its forward pass.
+    """
+    frozen = 2.0 * (parameters(shape).matmul - cross_attention_weights(shape))
+    inside = flop_per_pair(shape, absorbed=False) * mean_seen(shape, seq_len, causal=True)
+    inside = inside + recurrent_flop_per_token(shape)
+    return 2 * frozen + 3 * inside + 6.0 * adapter_parameters(shape, rank, targets, active=True)
+
+
+def adapter_memory(
+    shape: DecoderShape,
+    frozen_bytes: Number,
+    layout: Layout,
+    rank: Number,
+    targets: Sequence[str],
+    microbatch: Number,
+    seq_len: Number,
+    checkpointing: Checkpointing = "none",
+    attention: Attention = "fused",
+) -> ShardedMemory:
+    """Bytes on one device to train adapters beside `frozen_bytes` of weights (QLoRA: `stored_bytes` in "nf4-double").
+
+    `layout` is that of the adapters. Activations are those of full training: an upper bound, as the input of a frozen
+    product without an adapter need not be kept.
+    """
+    trained = adapter_parameters(shape, rank, targets)
+    return ShardedMemory(
+        weights_bytes=amount("frozen_bytes", frozen_bytes) + trained * (layout.weights + layout.cast),
+        gradients_bytes=trained * layout.gradients,
+        master_bytes=trained * layout.master,
+        optimizer_bytes=trained * layout.optimizer,
+        gathered_bytes=0.0,
+        activations_bytes=activation_bytes(shape, microbatch, seq_len, checkpointing, attention, layout.activations),
+        logits_bytes=logits_bytes(shape, microbatch, seq_len, layout.activations),
+    )

@@ -1,0 +1,133 @@
+"""Collectives: bandwidth as nccl-tests define it, time by ring or tree, and bytes that each split of training moves.
+
+nccl-tests: doc/PERFORMANCE.md. Ring and tree costs: Thakur et al. 2005, doi 10.1177/1094342005051521. All numbers may
+be arrays (theory/number.py). Bytes are those through one rank, in each direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, get_args
+
+import numpy as np
+
+from twinlens.errors import BadInput, nearest
+from twinlens.spec.model.shape import DecoderShape
+from twinlens.theory.attention import kv_elements
+from twinlens.theory.number import Number, amount, choose, count, rate
+from twinlens.theory.parameter import parameters
+
+Kind = Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce", "send"]
+Algorithm = Literal["ring", "tree"]
+_PARTS: dict[str, Callable[[Number], Number]] = {
+    "all-reduce": lambda n: 2 * (n - 1) / n,
+    "all-gather": lambda n: (n - 1) / n,
+    "reduce-scatter": lambda n: (n - 1) / n,
+    "all-to-all": lambda n: (n - 1) / n,
+}
+
+
+def bus_factor(kind: Kind, ranks: Number) -> Number:
+    """Bus bandwidth over algorithm bandwidth. Raises BadInput for an unknown collective.
+
+    The size is the whole buffer; for an all-gather or reduce-scatter that of all ranks together.
+    """
+    if kind not in get_args(Kind):
+        raise BadInput(f"unknown collective {kind!r}; {nearest(kind, get_args(Kind))}")
+    many = count("ranks", ranks)
+    return _PARTS[kind](many) if kind in _PARTS else choose(many > 1, 1.0, 0.0)
+
+
+def algorithm_bandwidth(size_bytes: Number, time_s: Number) -> Number:
+    """Bytes per second: size over time."""
+    return amount("size_bytes", size_bytes) / rate("time_s", time_s)
+
+
+def bus_bandwidth(kind: Kind, size_bytes: Number, time_s: Number, ranks: Number) -> Number:
+    """Bytes per second that a link carries in one direction, comparable between numbers of ranks and with its peak."""
+    return algorithm_bandwidth(size_bytes, time_s) * bus_factor(kind, ranks)
+
+
+def collective_time_s(
+    kind: Kind,
+    size_bytes: Number,
+    ranks: Number,
+    bus_bytes_per_s: Number,
+    hop_s: Number = 0.0,
+    algorithm: Algorithm = "ring",
+) -> Number:
+    """Seconds: hops times latency, and bytes over bandwidth.
+
+    An all-reduce by ring takes 2·(n − 1) hops, by (double binary) tree 2·log₂ n, at the same bandwidth; the others take
+    half of that. One rank exchanges nothing.
+    """
+    if algorithm not in get_args(Algorithm):
+        raise BadInput(f"unknown algorithm {algorithm!r}; {nearest(algorithm, get_args(Algorithm))}")
+    many = count("ranks", ranks)
+    hops = many - 1 if algorithm == "ring" else np.ceil(np.log2(many))
+    if kind == "send":
+        hops = choose(many > 1, 1, 0)
+    moved = amount("size_bytes", size_bytes) * bus_factor(kind, many)
+    passes = 2 if kind == "all-reduce" else 1
+    return passes * hops * amount("hop_s", hop_s) + moved / rate("bus_bytes_per_s", bus_bytes_per_s)
+
+
+def gradient_bytes(shape: DecoderShape, ranks: Number, bytes_per_gradient: Number = 2.0) -> Number:
+    """All-reduce of all gradients, once per optimizer step."""
+    return parameters(shape).total * bytes_per_gradient * bus_factor("all-reduce", ranks)
+
+
+def zero_bytes(
+    shape: DecoderShape,
+    ranks: Number,
+    stage: int,
+    bytes_per_weight: Number = 2.0,
+    bytes_per_gradient: Number = 2.0,
+    accumulation: Number = 1,
+) -> Number:
+    """Per optimizer step: 2 passes over the model up to stage 2, and 3 at stage 3 (arXiv 1910.02054, section 7).
+
+    From stage 2 on gradients are scattered after every microbatch; at stage 3 weights are gathered for each, twice.
+    """
+    if stage not in (0, 1, 2, 3):
+        raise BadInput(f"zero is a stage from 0 to 3, not {stage}")
+    passes = count("accumulation", accumulation)
+    gathered = 2 * passes if stage == 3 else 1
+    scattered = passes if stage >= 2 else 1
+    per_pass = parameters(shape).total * bus_factor("all-gather", ranks)
+    return per_pass * (gathered * bytes_per_weight + scattered * bytes_per_gradient)
+
+
+def tensor_parallel_bytes(
+    shape: DecoderShape, tokens: Number, ranks: Number, bytes_per_element: Number = 2.0, *, training: bool = True
+) -> Number:
+    """All-reduces of tokens × hidden: two per layer forward, two backward (Megatron, arXiv 1909.08053)."""
+    each = amount("tokens", tokens) * shape.hidden * bytes_per_element
+    return (4 if training else 2) * shape.layers * each * bus_factor("all-reduce", ranks)
+
+
+def expert_bytes(
+    shape: DecoderShape, tokens: Number, ranks: Number, bytes_per_element: Number = 2.0, *, training: bool = True
+) -> Number:
+    """All-to-alls of a rank's `tokens`, a copy for each chosen expert: out and back forward, and again backward."""
+    chosen = shape.experts.per_token if shape.experts else 0
+    each = amount("tokens", tokens) * chosen * shape.hidden * bytes_per_element
+    return (4 if training else 2) * shape.expert_layers * each * bus_factor("all-to-all", ranks)
+
+
+def pipeline_bytes(
+    shape: DecoderShape, tokens: Number, bytes_per_element: Number = 2.0, *, training: bool = True
+) -> Number:
+    """Activations of `tokens` sent to the next stage, and their gradients back."""
+    return (2 if training else 1) * amount("tokens", tokens) * shape.hidden * bytes_per_element
+
+
+def context_parallel_bytes(
+    shape: DecoderShape, tokens: Number, ranks: Number, bytes_per_element: Number = 2.0, *, training: bool = True
+) -> Number:
+    """Keys and values of a rank's `tokens` passed round the ring; backward they go round with their gradients.
+
+    Ring attention, arXiv 2310.01889.
+    """
+    each = amount("tokens", tokens) * kv_elements(shape, latent=False) * bytes_per_element
+    return (3 if training else 1) * shape.attention_layers * each * (count("ranks", ranks) - 1)
