@@ -31,8 +31,8 @@ _CHILDREN_EVERY = 20  # samples
 class Sampler:
     """Reads host and GPUs every `period_s` and hands one row per source to `sink`, from its own thread.
 
-    Use it as a context manager around the run. `start_ns` is the run's start on `clock`; sample times count
-    from it. A sink that raises ends the sampling and `error` keeps why: telemetry never ends a run. Ratios
+    Use it as a context manager around the run. Sample times count from `start_ns` on `clock`: unless given, the moment
+    it is entered. A sink that raises ends the sampling and `error` keeps why: telemetry never ends a run. Ratios
     are over the interval since the sample before, so the first row has none. `server_pid`: the first process of
     the server that is measured, whose work is ours. `knows_others` False: such a server is here, and its processes
     cannot be seen, so that nothing is said of what others used.
@@ -50,6 +50,7 @@ class Sampler:
         knows_others: bool = True,
     ) -> None:
         self._clock = clock or MonotonicClock()
+        self._starts_open = start_ns is None
         self._start_ns = self._clock.now_ns() if start_ns is None else start_ns
         self._sink, self._gpus, self._period_s, self._meters = sink, tuple(gpus), period_s, meters
         self._process = psutil.Process()
@@ -68,9 +69,13 @@ class Sampler:
         self.error: str | None = None
 
     def __enter__(self) -> Self:
-        self._begin_ns = self._clock.now_ns()
         self._pressure.open()
-        self._thread.start()
+        self._awake.clear()
+        self._thread.start()  # on a busy machine this takes long: time zero comes after it, right before the rows' own
+        self._begin_ns = self._clock.now_ns()
+        if self._starts_open:
+            self._start_ns = self._begin_ns
+        self._awake.set()
         return self
 
     def __exit__(
@@ -81,15 +86,17 @@ class Sampler:
         self._awake.set()
         self._thread.join(timeout=5.0)
         if was_awake and not self._thread.is_alive() and self.error is None:
-            self._deliver()  # the interval since the last sample, so that the end of the run is covered
+            with self._one:
+                self._sample()  # the interval since the last sample, so that the end of the run is covered
         self._pressure.close()
         self._end_ns = self._clock.now_ns()
 
     def pause(self) -> None:
         """Take one more sample, and no other until `resume`: for a run that waits while others work."""
-        if self.error is None:
-            self._deliver()
-        self._awake.clear()
+        with self._one:  # a sample that the thread was about to take is not taken in another's turn
+            if self.error is None:
+                self._sample()
+            self._awake.clear()
 
     def resume(self) -> None:
         """Go on sampling. Ratios count from here: what happened meanwhile is none of this run's."""
@@ -125,19 +132,21 @@ class Sampler:
 
     def _loop(self) -> None:
         while not self._ended.is_set() and self.error is None:
-            self._deliver()
-            self._ended.wait(self._period_s)
             self._awake.wait()
+            with self._one:
+                if self._awake.is_set() and not self._ended.is_set():
+                    self._sample()
+            self._ended.wait(self._period_s)
 
-    def _deliver(self) -> None:
-        with self._one:
-            begin_ns = time.thread_time_ns()
-            try:
-                self._sink(self.read())
-                self.samples += 1
-            except Exception as error:  # the boundary between an observer and what it observes
-                self.error = f"{type(error).__name__}: {error}"
-            self._spent_ns += time.thread_time_ns() - begin_ns
+    def _sample(self) -> None:
+        """Read and hand over, while `_one` is held."""
+        begin_ns = time.thread_time_ns()
+        try:
+            self._sink(self.read())
+            self.samples += 1
+        except Exception as error:  # the boundary between an observer and what it observes
+            self.error = f"{type(error).__name__}: {error}"
+        self._spent_ns += time.thread_time_ns() - begin_ns
 
     def _host(self, now_ns: int) -> Sample:
         if self._reads % _CHILDREN_EVERY == 0:  # listing them walks every process of the host

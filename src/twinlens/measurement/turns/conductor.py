@@ -28,7 +28,7 @@ TellsTurn = Callable[[RunSpec, str, float, int], None]
 
 
 class Member:
-    """One point's worker, and how far it is. `opened` first, then turns, then `ended` or `abandoned`."""
+    """One point's worker, and how far it is. `opened` first, then turns, then `end` and `ended`, or `abandoned`."""
 
     def __init__(self, folder: Path, spec: RunSpec, pairing: Pairing) -> None:
         self.spec = spec
@@ -57,9 +57,12 @@ class Member:
             self.worked_s += had["worked_s"]
             self.observations += had["observations"]
 
-    def ended(self) -> None:
-        """There are no more turns: wait until it has written everything."""
+    def end(self) -> None:
+        """Tell it that there are no more turns."""
         self._say(over=True)
+
+    def ended(self) -> None:
+        """Wait until it has written everything."""
         self._receive(None, lambda phrase: None)
 
     def abandoned(self, why: str) -> None:
@@ -125,6 +128,8 @@ def measure_paired(folder: Path, specs: Sequence[RunSpec], tell: TellsTurn) -> N
         for member in members:
             member.opened(tell)
         _take_turns(members, tell)
+        for member in members:  # nothing is measured any more: all write at the same time
+            member.end()
         for member in members:
             member.ended()
     except (KeyboardInterrupt, Interrupted):
