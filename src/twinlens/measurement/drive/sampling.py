@@ -1,0 +1,44 @@
+"""Samples of this machine while rows are taken: of the boards and processes of this run, and of no others."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from twinlens.executors.registry import capabilities
+from twinlens.measurement.machine.energy import open_meters
+from twinlens.measurement.machine.nvidia import open_gpus
+from twinlens.measurement.machine.telemetry import Sampler
+from twinlens.measurement.server.here import Here, server_here
+from twinlens.record.executor.facts import Facts
+from twinlens.record.running import Running
+from twinlens.record.store import open_telemetry
+from twinlens.spec.study import RunSpec
+
+
+@contextlib.contextmanager
+def sampling_of(spec: RunSpec, folder: Path, facts: Facts, running: Running | None) -> Iterator[Sampler | None]:
+    """Samples of the machine into the run folder, from entering on."""
+    if (
+        capabilities(spec.executor.kind).runs == "recorded"
+    ):  # what this machine does meanwhile is nothing of the recorded one's
+        yield None
+        return
+    # Only the boards this run uses: others draw power too, and it is not this run's.
+    used = facts.executor.value("accelerator.uuid")
+    gpus = open_gpus(used)[0] if used else ()
+    server = server_here(spec.executor.options.get("url")) if running is None else Here(running.pid)
+    is_told = server is None or server.pid is not None  # else its work cannot be told from that of others
+    with (
+        open_telemetry(folder) as readings,
+        Sampler(
+            readings.add_all,
+            gpus,
+            spec.protocol.telemetry_s,
+            meters=open_meters(gpus, boards=used or ()),
+            server_pid=server.pid if server else None,
+            knows_others=is_told,
+        ) as sampler,
+    ):
+        yield sampler

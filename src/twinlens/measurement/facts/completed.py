@@ -1,0 +1,47 @@
+"""The executor's own facts, completed by those of the machine, the measuring layer, and theory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from twinlens.executors.registry import capabilities
+from twinlens.measurement.facts.predicted_work import coverage_of, datasheet_of, theory_of, within_datasheet
+from twinlens.measurement.facts.provenance import provenance
+from twinlens.measurement.machine.energy import energy_facts, open_meters
+from twinlens.measurement.machine.host import capture_host
+from twinlens.measurement.machine.nvidia import open_gpus
+from twinlens.measurement.machine.software import software_facts
+from twinlens.measurement.server.shared import stack_of
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import ExecutorRecord
+from twinlens.record.running import Running
+from twinlens.spec.study import RunSpec
+from twinlens.system.processes import tree
+
+_BOARD = ("accelerator.product", "accelerator.memory_bytes", "accelerator.architecture", "accelerator.partition")
+
+
+def completed(facts: Facts, spec: RunSpec, running: Running | None) -> Facts:
+    """The executor's own facts, with the host's, the measuring layer's and what theory says of the work."""
+    place = capabilities(spec.executor.kind).runs
+    if place == "recorded":
+        return facts  # the machine is the recorded one, not this one
+    if place == "elsewhere":
+        # Where that server runs is its own to say: this machine is only the client's.
+        return replace(facts, executor=ExecutorRecord(provenance(spec, facts)).merged(facts.executor))
+    if running is not None:
+        facts = replace(facts, executor=facts.executor.merged(stack_of(running, spec)))
+    # A run on a GPU that cannot be named is still none on the processor: its facts are unknown, and so is its energy.
+    on_gpu, used = "accelerator.uuid" in facts.executor.facts, facts.executor.value("accelerator.uuid") or ()
+    ours = tree(running.pid) if running is not None else ()
+    host = capture_host("cuda" if on_gpu else "cpu", used, ours, in_use=True)
+    meters = open_meters(open_gpus(used)[0] if used else (), boards=used)
+    power = energy_facts(meters, "gpu" if on_gpu else "package")
+    software = software_facts() if running is None else {}  # a launched server has a Python of its own
+    record = ExecutorRecord(host | software | power | provenance(spec, facts)).merged(facts.executor)
+    # The driver's own word on a board goes before the framework's, which stands in where there is no NVML.
+    record = record.merged({key: host[key] for key in _BOARD if on_gpu and key in host and host[key].value is not None})
+    sheet = datasheet_of(record.value("accelerator.product"), spec.precision)
+    work = theory_of(spec) | facts.work
+    ceilings = within_datasheet(facts.ceilings, sheet) | sheet
+    return replace(facts, executor=record, work=work | coverage_of(work), ceilings=ceilings)
