@@ -53,7 +53,7 @@ class Followers:
         Their last bytes are looked at and left where they are: a read would acknowledge them, for as much as a send
         costs, and what is sent carries the acknowledgement. What was sent is entered while no other answer ends.
         """
-        by_fd, near, held, sent = self._connections.by_fd, self._in_flight.near, self.held, self._sent
+        near, sent, others = self._in_flight.near, self._sent, list[_Event]()
         poll, now_ns, sends_after = self._poller.poll, self._now_ns, self._sends_after
         until_ns = now_ns() + _MOST_HELD_NS
         while True:
@@ -61,13 +61,19 @@ class Followers:
             for event in ready:
                 connection = near.get(event[0])
                 if connection is None or event[1] != READABLE or not sends_after(connection):
-                    held.append((event, by_fd.get(event[0])))
+                    others.append(event)
             if not sent or now_ns() >= until_ns:
                 break
             if len(sent) == before:
                 self._enter_first()
             ready = poll(0, MOST_EVENTS)
         self.enter()
+        return others if len(others) <= _AT_ONCE and not self.held else self._some(others)
+
+    def _some(self, others: list[_Event]) -> list[_Event]:
+        """The next few of those held and these; the rest is held."""
+        by_fd, held = self._connections.by_fd, self.held
+        held.extend([(event, by_fd.get(event[0])) for event in others])
         some = [held.popleft() for _ in range(min(len(held), _AT_ONCE))]
         return [event for event, connection in some if by_fd.get(event[0]) is connection]
 

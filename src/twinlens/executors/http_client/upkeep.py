@@ -8,7 +8,7 @@ from twinlens.executors.http_client.in_flight import InFlight
 from twinlens.executors.http_client.timing.timestamp import WallOffset
 
 _QUIET_NS = 200_000_000
-_NEAR_SHARE = 0.25
+_NEAR_SHARE = 0.15
 
 
 class Upkeep:
