@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from twinlens.version import __version__
 
 if TYPE_CHECKING:
-    from twinlens.api.compare import compare
+    from twinlens.api.compare import compare, ledger
     from twinlens.api.demo import Demo, demo
     from twinlens.api.gate import gate
     from twinlens.api.new import new
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from twinlens.stats.summary.group import Machine, Summary, Verdict
 
 _NAMES = {
-    "twinlens.api.compare": ("compare",),
+    "twinlens.api.compare": ("compare", "ledger"),
     "twinlens.api.demo": ("Demo", "demo"),
     "twinlens.api.gate": ("gate",),
     "twinlens.api.new": ("new",),
@@ -102,6 +102,7 @@ __all__ = [
     "explain",
     "frame",
     "gate",
+    "ledger",
     "load",
     "measure",
     "new",

@@ -101,3 +101,28 @@ def test_two_machines_whose_workloads_differ_are_refused_by_what_differs() -> No
     told = call(*(RESULTS / f"2026-11-22-{name}-2core" for name in ("neighbour-epyc", "paired-xeon"))).stdout
     assert "comparisons: 2 not comparable" in told
     assert "global batch 1 → 2" in told
+
+
+def test_a_ledger_shows_each_step_and_refuses_another_workload(studies: dict[str, Path]) -> None:
+    steps = [studies[name] for name in ("before", "slower", "both")]
+    told = call("--ledger", *steps, "--price-per-hour", "3.6", "--per-month", "1e9")
+    assert told.exit_code == 0, told.stderr
+    assert told.stdout.startswith("All steps together: 0.91× (")
+    assert told.stdout.count("\n") <= 24
+    data = json.loads(call("--ledger", *steps, "--json").stdout)
+    assert [step["before"]["things"][0]["aspect"] for step in data["steps"][1:]] == ["settings", "precision"]
+    assert {len(step["figures"]) for step in data["steps"]} == {5}
+    other = call("--ledger", studies["before"], studies["longer"])
+    assert (other.exit_code, other.stdout) == (2, "")
+    assert "a ledger has one workload at one load" in other.stderr
+
+
+def test_a_point_of_a_study_is_named_by_its_settings() -> None:
+    study = RESULTS / "2026-11-22-neighbour-epyc-2core"
+    told = json.loads(call(f"{study}@precision=bf16", f"{study}@precision=fp32", "--json").stdout)["comparisons"][0]
+    assert [told[side]["point"]["precision"] for side in "ab"] == ["bf16", "fp32"]
+    assert told["effects"][0]["ratio"]["value"] == pytest.approx(1 / 2.09, rel=0.01)
+    for wrong, words in (("@precision=int4", "has no point with precision = int4; it has"), ("@bf16", "after @ stand")):
+        refused = call(f"{study}{wrong}", study)
+        assert refused.exit_code == 2
+        assert words in refused.stderr

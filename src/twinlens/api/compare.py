@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from twinlens.api.runs import material_of, read
+from twinlens.comparison.ledger import Ledger, Prices
+from twinlens.comparison.ledger import ledger as ledger_of
 from twinlens.comparison.match import Pairs, pairs_of
 from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import Comparison
@@ -14,7 +17,7 @@ from twinlens.comparison.verdict import compare as compare_sides
 from twinlens.errors import BadInput
 from twinlens.record.run import Run
 from twinlens.reporting.view import LENSES, in_order, point_names
-from twinlens.stats.paired.by_turns import slice_rates
+from twinlens.stats.paired.by_turns import Rates, slice_rates
 from twinlens.stats.summary.group import group
 from twinlens.version import __version__
 
@@ -47,20 +50,40 @@ def pairs(*runs: Runs) -> Pairs:
     return found
 
 
+def ledger(*runs: Runs, price_per_hour: float | None = None, per_month: float | None = None) -> Ledger:
+    """The ledger of a baseline and the steps after it, in the order given; of a study, its points in their order.
+
+    `price_per_hour`: of the machine, in any currency. `per_month`: inferences (or tokens) in a month. Raises BadInput
+    (TL226) where the workload is not the same throughout, and for a price or volume that is none.
+    """
+    for name, value in (("price", price_per_hour), ("volume", per_month)):
+        if value is not None and not (math.isfinite(value) and value > 0):
+            raise BadInput(f"a {name} is a number above 0, not {value:g}", code="TL226")
+    steps = [side for each in runs for side in sides(each, len(runs) > 1)]
+    return ledger_of(steps, _rates(steps), Prices(price_per_hour, per_month))
+
+
 def compared(found: Pairs) -> tuple[Comparison, ...]:
     """A comparison for each pair; the rows are read only of runs that took turns."""
-    runs = {run.id: run for pair in found.pairs for side in pair for run in side.runs}
-    rates = {id: slice_rates(run) for id, run in runs.items() if run.sections.pairing and run.is_finished}
+    rates = _rates([side for pair in found.pairs for side in pair])
     return tuple(compare_sides(a, b, rates) for a, b in found.pairs)
+
+
+def _rates(chosen: Iterable[Side]) -> dict[str, Rates]:
+    runs = {run.id: run for side in chosen for run in side.runs}
+    return {id: slice_rates(run) for id, run in runs.items() if run.sections.pairing and run.is_finished}
 
 
 def sides(runs: Runs, is_named: bool) -> tuple[Side, ...]:
     """The operating points among some runs, training first. `is_named`: with the folder's name before the point's."""
-    chosen = read(runs) if isinstance(runs, str | Path) else (runs,) if isinstance(runs, Run) else tuple(runs)
+    asked: dict[str, str] = {}
+    if isinstance(runs, str | Path):
+        runs, asked = selection(runs)
+    chosen = read(runs) if isinstance(runs, Path) else (runs,) if isinstance(runs, Run) else tuple(runs)
     material = material_of(chosen)
     by_summary = {id(summary): run for run, summary in material}
     groups = group(summary for _, summary in material)
-    folder = Path(runs) if isinstance(runs, str | Path) else chosen[0].folder if chosen else Path()
+    folder = runs if isinstance(runs, Path) else chosen[0].folder if chosen else Path()
     made = []
     for lens in LENSES:
         mine = in_order([each for each in groups if each.lens == lens])
@@ -68,7 +91,36 @@ def sides(runs: Runs, is_named: bool) -> tuple[Side, ...]:
             words = [folder.resolve().name] if is_named else []
             words += [name] if not is_named or len(groups) > 1 else []
             made.append(Side(" · ".join(words), each, tuple(by_summary[id(run)] for run in each.runs)))
-    return tuple(made)
+    kept = tuple(side for side in made if selects(asked, side))
+    if asked and not kept:
+        names = ", ".join(side.name for side in made[:6])
+        raise BadInput(f"{folder} has no point with {_listed(asked)}; it has {names}", code="TL225")
+    return kept
+
+
+def selection(path: str | Path) -> tuple[Path, dict[str, str]]:
+    """A folder and which of its points are meant: "runs/study@precision=bf16,batch=4". Raises BadInput (TL225)."""
+    text = str(path)
+    folder, mark, words = text.rpartition("@")
+    if not mark or Path(text).exists():
+        return Path(text), {}
+    pairs = [word.partition("=") for word in words.split(",")]
+    if not all(key and equals and value for key, equals, value in pairs):
+        raise BadInput(
+            f"after @ stand settings of a point, such as @precision=bf16,batch=4, not {words!r}", code="TL225"
+        )
+    return Path(folder), {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def selects(asked: Mapping[str, str], side: Side) -> bool:
+    """Whether a side is of a point with these settings: of the point itself, or options of the executor."""
+    spec = side.spec
+    known = spec["executor"]["options"] | spec["point"]
+    return all(str(known.get(key)) == value for key, value in asked.items())
+
+
+def _listed(asked: Mapping[str, str]) -> str:
+    return " and ".join(f"{key} = {value}" for key, value in asked.items())
 
 
 def comparison_json(comparisons: Sequence[Comparison], alone: Sequence[Side] = ()) -> dict[str, Any]:

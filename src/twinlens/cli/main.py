@@ -52,6 +52,9 @@ On = Annotated[
 GateFlag = Annotated[
     bool, typer.Option("--gate", help="Exit 1 if a run is not ranked, misses its target or SLO, or is a no-go.")
 ]
+Sides = Annotated[
+    list[Path], typer.Argument(metavar="RUN", help="Run or study folders, the baseline first; FOLDER@batch=4: a point.")
+]
 RunPaths = Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders, study folders, or folders of them.")]
 
 
@@ -172,15 +175,25 @@ def show(
 
 @app.command()
 def compare(
-    runs: RunPaths,
+    runs: Sides,
     json: Json = False,
     whole: Annotated[bool, typer.Option("--all", help="Every finding and every figure.")] = False,
+    ledger: Annotated[bool, typer.Option("--ledger", help="A baseline and steps, with what each one gave.")] = False,
+    price_per_hour: Annotated[
+        float | None, typer.Option(metavar="PRICE", help="Of the machine, for the cost column of a ledger.")
+    ] = None,
+    per_month: Annotated[
+        float | None, typer.Option(metavar="COUNT", help="Inferences a month, for what a step repays.")
+    ] = None,
 ) -> None:
     """Whether runs may be compared, how far apart they are, and why."""
     load_numpy()
-    from twinlens.cli.compare import run
+    from twinlens.cli.compare import run, run_ledger
 
-    run(runs, json, whole)
+    if ledger:
+        run_ledger(runs, json, price_per_hour, per_month)
+    else:
+        run(runs, json, whole)
 
 
 @app.command()

@@ -1,0 +1,159 @@
+"""The ledger: a baseline and the steps after it, all with one workload, and what each step gave and is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from twinlens.comparison.side import Side
+from twinlens.comparison.verdict import Comparison, compare
+from twinlens.comparison.workload_hash import workload_hash
+from twinlens.errors import BadInput
+from twinlens.record.estimate import Estimate
+from twinlens.stats.estimator.scaled import inverse, scaled
+from twinlens.stats.metrics.definition import HEADLINE
+from twinlens.stats.paired.by_turns import Rates
+from twinlens.units import COUNT
+
+# Of each quantity the first that every step has: a p99 takes more requests than most runs have.
+_QUANTITIES = {
+    "inference": {
+        "latency": ("e2e_latency_s_p99", "e2e_latency_s_p50", "ttft_s_p50"),
+        "throughput": ("requests_per_s",),
+        "utilisation": ("mbu", "matvec_share", "prefill_mfu"),
+        "energy": ("energy_per_request_j",),
+    },
+    "training": {
+        "latency": ("step_s_p50",),
+        "throughput": HEADLINE["training"],
+        "utilisation": ("mfu", "mfu_own_shapes"),
+        "energy": ("energy_per_step_j",),
+    },
+}
+PER = 1000.0
+"""Inferences (or tokens) that a cost is given for: one costs too little to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What the money columns need. `per_hour`: of the whole machine, in any currency; `per_month`: inferences (or
+    tokens trained on) in a month, over which a step has to pay."""
+
+    per_hour: float | None = None
+    per_month: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One entry. `figures`: by quantity (latency, throughput, utilisation, energy, cost per thousand).
+
+    `before`: against the entry above, `baseline`: against the first; both None for the first itself. `repays`: what the
+    step saves in a month against the entry above, which is the engineering cost that a month repays.
+    """
+
+    side: Side
+    figures: Mapping[str, Estimate]
+    before: Comparison | None
+    baseline: Comparison | None
+    repays: Estimate
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain mapping."""
+        against = {"before": self.before, "baseline": self.baseline}
+        return {
+            "name": self.side.name,
+            "runs": [run.id for run in self.side.runs],
+            "ranked": self.side.group.ranked,
+            "figures": {name: estimate.to_json() for name, estimate in self.figures.items()},
+            "repays_per_month": self.repays.to_json(),
+        } | {name: each.to_json() if each else None for name, each in against.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Steps in order, the baseline first. `metrics`: which metric stands for each quantity."""
+
+    steps: tuple[Step, ...]
+    metrics: Mapping[str, str]
+    workload: str
+    prices: Prices
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain mapping."""
+        return {
+            "schema": 1,
+            "lens": self.steps[0].side.lens,
+            "workload": self.workload,
+            "metrics": dict(self.metrics),
+            "price_per_hour": self.prices.per_hour,
+            "per_month": self.prices.per_month,
+            "steps": [step.to_json() for step in self.steps],
+        }
+
+
+def ledger(sides: Sequence[Side], rates: Mapping[str, Rates] | None = None, prices: Prices | None = None) -> Ledger:
+    """The ledger of some sides in the order given. Raises BadInput (TL226) for other than one workload at one load."""
+    known = prices or Prices()
+    _refuse(sides)
+    lens = sides[0].lens
+    metrics = {name: _metric(sides, ids) for name, ids in _QUANTITIES[lens].items()}
+    figures = [_figures(side, metrics, known) for side in sides]
+    steps = [Step(sides[0], figures[0], None, None, Estimate.absent(COUNT, "it is the baseline"))]
+    for place in range(1, len(sides)):
+        before = compare(sides[place - 1], sides[place], rates)
+        first = before if place == 1 else compare(sides[0], sides[place], rates)
+        repays = _repays(figures[place - 1]["cost"], figures[place]["cost"], known)
+        steps.append(Step(sides[place], figures[place], before, first, repays))
+    return Ledger(tuple(steps), metrics, workload_hash(sides[0]), known)
+
+
+def _refuse(sides: Sequence[Side]) -> None:
+    if len(sides) < 2:
+        raise BadInput("a ledger needs a baseline and at least one step; give two run folders or more", code="TL226")
+    first = sides[0]
+    for side in sides[1:]:
+        if side.lens != first.lens:
+            both = f"{first.name} is {first.lens}, {side.name} is {side.lens}"
+            raise BadInput(f"a ledger has one lens: {both}; make one for each", code="TL226")
+        if workload_hash(side) != workload_hash(first):
+            found = compare(first, side).differences
+            fields = [each.label for each in found if each.role == "M" or each.aspect == "content"]
+            raise BadInput(
+                f"a ledger has one workload at one load: {side.name} differs from {first.name} in "
+                f"{', '.join(fields[:4]) or 'its workload'}; measure each step with the spec of the baseline",
+                code="TL226",
+            )
+
+
+def _metric(sides: Sequence[Side], ids: Sequence[str]) -> str:
+    """The first metric that all have; else the first that any has; else the first."""
+
+    def having(name: str) -> int:
+        estimates = (side.group.metrics.get(name) for side in sides)
+        return sum(estimate is not None and estimate.value is not None for estimate in estimates)
+
+    return next((name for name in ids if having(name) == len(sides)), max(ids, key=having))
+
+
+def _figures(side: Side, metrics: Mapping[str, str], prices: Prices) -> dict[str, Estimate]:
+    absent = Estimate.absent(COUNT, "not computed for these runs")
+    figures = {quantity: side.group.metrics.get(name, absent) for quantity, name in metrics.items()}
+    return figures | {"cost": _cost(figures["throughput"], prices)}
+
+
+def _cost(throughput: Estimate, prices: Prices) -> Estimate:
+    """The price of a thousand inferences (or tokens) at the sustained rate: price per second over rate."""
+    if prices.per_hour is None:
+        return Estimate.absent(COUNT, "no price was given")
+    return inverse(throughput, PER * prices.per_hour / 3600, COUNT, "price of the machine over its sustained rate")
+
+
+def _repays(before: Estimate, after: Estimate, prices: Prices) -> Estimate:
+    """What the step saves in a month. Without interval: the costs of both sides rest on one price."""
+    if before.value is None or after.value is None:
+        return Estimate.absent(COUNT, before.reason or after.reason or "no cost is known")
+    if prices.per_month is None:
+        return Estimate.absent(COUNT, "no volume was given")
+    saved = Estimate(before.value - after.value, COUNT, "cost before less cost after", "derived")
+    return scaled(saved, prices.per_month / PER, COUNT, "times the volume of a month")

@@ -1,0 +1,103 @@
+"""The ledger: steps with one workload, what each gave, and the money by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sides import side
+
+from twinlens.comparison.ledger import Prices, ledger
+from twinlens.comparison.side import Side
+from twinlens.comparison.workload_hash import workload_hash
+from twinlens.errors import BadInput
+from twinlens.reporting.screen.ledger import ledger_screen
+from twinlens.reporting.text.table import plain
+
+
+def step(name: str, rate: float, *asked: str, **parts: Any) -> Side:
+    """Three runs at about `rate` requests a second, of 8 tokens each, that take 1 / rate seconds each."""
+    spread = (0.99, 1.0, 1.01)
+    values = {
+        "output_tokens_per_s": [8 * rate * each for each in spread],
+        "requests_per_s": [rate * each for each in spread],
+        "e2e_latency_s_p50": [1 / (rate * each) for each in spread],
+        "mbu": [0.3] * 3,
+    }
+    return side(name, values, asked=asked, **parts)
+
+
+def near(*values: float | None) -> list[Any]:
+    return [None if value is None else pytest.approx(value, rel=1e-3) for value in values]
+
+
+def test_each_step_has_what_changed_its_ratio_and_what_it_repays() -> None:
+    """3.60 an hour is 0.001 a second: at 10/s a thousand cost 0.10, at 20/s 0.05; a million a month then save 50."""
+    bf16 = "point.precision=bf16"
+    found = ledger([step("a", 10), step("b", 20, bf16), step("c", 40, bf16, "point.batch=4")], prices=Prices(3.6, 1e6))
+    assert [len(each.before.things) if each.before else None for each in found.steps] == [None, 1, 1]
+    assert [each.figures["cost"].value for each in found.steps] == near(0.1, 0.05, 0.025)
+    assert [each.repays.value for each in found.steps] == near(None, 50, 25)
+    last = found.steps[2]
+    assert last.before is not None
+    assert last.baseline is not None
+    assert [thing.aspect for thing in last.before.things] == ["batching"]
+    assert [thing.aspect for thing in last.baseline.things] == ["precision", "batching"]
+    assert last.before.effects[0].ratio.value == pytest.approx(2.0)
+    assert last.baseline.effects[0].ratio.value == pytest.approx(4.0)
+    assert found.metrics["latency"] == "e2e_latency_s_p50"
+    text = plain(ledger_screen(found))
+    assert text.startswith("All steps together: 4.00× (3.")
+    assert text.count("\n") <= 24
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_bounds_of_a_cost_come_from_the_interval_of_the_rate() -> None:
+    cost = ledger([step("a", 10), step("b", 20)], prices=Prices(3.6)).steps[0].figures["cost"]
+    assert cost.low is not None
+    assert cost.high is not None
+    assert cost.low < 0.1 < cost.high
+
+
+def test_without_a_price_or_a_volume_there_is_no_money_and_never_0() -> None:
+    bare, priced = (ledger([step("a", 10), step("b", 20)], prices=prices) for prices in (None, Prices(3.6)))
+    assert bare.steps[1].figures["cost"].reason == "no price was given"
+    assert (priced.steps[1].repays.value, priced.steps[1].repays.reason) == (None, "no volume was given")
+    assert "not given: cost (no price was given)" in plain(ledger_screen(bare))
+
+
+@pytest.mark.parametrize(
+    ("setting", "field"),
+    [
+        ("workload.input_tokens.value=99", "input tokens"),
+        ("point.rate_per_s=3.0", "rate per s"),
+        ("workload.data.branches=3", "data"),
+    ],
+)
+def test_another_workload_is_refused_by_what_differs(setting: str, field: str) -> None:
+    with pytest.raises(BadInput, match=f"b differs from a in .*{field}") as raised:
+        ledger([step("a", 10), step("b", 20, setting)])
+    assert raised.value.code == "TL226"
+
+
+def test_one_side_and_two_lenses_make_no_ledger() -> None:
+    for sides in ([step("a", 10)], [step("a", 10), side("t", lens="training")]):
+        with pytest.raises(BadInput) as raised:
+            ledger(sides)
+        assert raised.value.code == "TL226"
+
+
+def test_a_step_that_is_not_ranked_says_so_and_has_no_ratio() -> None:
+    text = plain(ledger_screen(ledger([step("a", 10), step("b", 20, label="drift")])))
+    assert "The last step has no ratio to the baseline." in text
+    assert "✗ b" in text
+    assert "B (b) is not ranked: drift" in text
+
+
+def test_the_workload_hash_knows_the_work_and_not_who_does_it() -> None:
+    base = workload_hash(step("a", 10))
+    same = ["point.precision=bf16", "point.batch=4", "protocol.duration_s=99", "protocol.seed=4"]
+    assert {workload_hash(step("b", 20, setting)) for setting in same} == {base}
+    assert workload_hash(step("b", 20, "workload.model=small")) == base  # the weights are those of a
+    assert workload_hash(step("b", 20, "workload.model=small", stack={"model.weights_hash": "bb"})) != base
+    assert workload_hash(step("b", 20, "workload.output_tokens.value=9")) != base
