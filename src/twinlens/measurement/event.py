@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from twinlens.measurement.drive.take import SayProgress
+from twinlens.measurement.take_rows import SayProgress
 from twinlens.spec.study import RunSpec
 
 

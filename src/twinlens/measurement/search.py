@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted
-from twinlens.measurement.drive.take import SayProgress
 from twinlens.measurement.event import Watch, phrases, telling
 from twinlens.measurement.preflight.refuse import preflight
 from twinlens.measurement.server.shared import SharedServer, shared_server
 from twinlens.measurement.study import Outcome, measure_one
 from twinlens.measurement.study_folder import held_folder
 from twinlens.measurement.summary_file import store_summary
+from twinlens.measurement.take_rows import SayProgress
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.record.runs import Runs

@@ -15,13 +15,13 @@ from twinlens.executors.protocol import (
     Trainer,
 )
 from twinlens.executors.registry import capabilities, server, trainer
-from twinlens.measurement.drive.take import SayProgress, take_rows
 from twinlens.measurement.facts.completed import completed
 from twinlens.measurement.facts.origin import marked
 from twinlens.measurement.facts.whole_run import seen_afterwards
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
 from twinlens.measurement.refused import is_refusal
 from twinlens.measurement.server.shared import joined
+from twinlens.measurement.take_rows import SayProgress, take_rows
 from twinlens.measurement.turns.worker_turn import TurnQueue
 from twinlens.record.arrow import RowWriter
 from twinlens.record.running import Running

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
-from twinlens.measurement.drive.take import SayProgress
 from twinlens.measurement.event import Watch, phrases, telling, telling_together
 from twinlens.measurement.preflight.refuse import preflight
 from twinlens.measurement.refused import is_refusal, was_refused, without_refused
@@ -18,6 +17,7 @@ from twinlens.measurement.retake import finished_attempts, is_owed
 from twinlens.measurement.server.shared import SharedServer, shared_server, together
 from twinlens.measurement.session import run_here
 from twinlens.measurement.study_folder import held_folder
+from twinlens.measurement.take_rows import SayProgress
 from twinlens.measurement.turns.conductor import measure_paired
 from twinlens.measurement.worker_process import gone_on, raise_for, say_interrupted, started, stop
 from twinlens.record.run import Run

@@ -16,9 +16,9 @@ from twinlens.executors.protocol import (
 from twinlens.measurement.compliance.run import with_compliance_tests
 from twinlens.measurement.drive.load import player
 from twinlens.measurement.drive.lockstep import serve
-from twinlens.measurement.drive.sampling import sampling_of
 from twinlens.measurement.drive.training import TellProgress, train
 from twinlens.measurement.machine.telemetry import Sampler
+from twinlens.measurement.sampling import sampling_of
 from twinlens.measurement.server.fault import injected_fault
 from twinlens.measurement.server.scrape import scraping
 from twinlens.measurement.turns.closed_loop_slices import load_in_turns
