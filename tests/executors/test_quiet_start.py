@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from hostile_server import good, hostile
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, which only Linux has")
 
@@ -52,3 +54,24 @@ def test_what_the_user_says_of_numpys_threads_stands() -> None:
     code = "import os; from twinlens.system.numpy_threads import load_numpy; load_numpy(); "
     code += "print(os.environ['OPENBLAS_NUM_THREADS'])"
     assert said_by(code, OPENBLAS_NUM_THREADS="2") == "2"
+
+
+def test_a_run_over_http_loads_no_engine_no_chart_and_no_template(tmp_path: Path) -> None:
+    """What a client loads, it loads before its first request, in the time of whoever waits for one."""
+    with hostile(good) as server:
+        code = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+from pathlib import Path
+from material import fixed, inference, measured
+asked = inference(
+    "openai-http", options={{"url": {server.url!r}, "probe": False}}, output_tokens=fixed(4),
+    arrival={{"kind": "closed"}}, point={{"concurrency": 1}}, protocol={{"duration_s": 0.001, "min_rows": 3}},
+)
+run = measured(Path({str(tmp_path)!r}), asked)
+heavy = {{"torch", "transformers", "tokenizers", "altair", "vl_convert", "jinja2", "ray", "matplotlib"}}
+print(run.table.num_rows, sorted(heavy & set(sys.modules)))
+"""
+        rows, loaded = said_by(code).splitlines()[-1].split(" ", 1)
+    assert int(rows) >= 3
+    assert loaded == "[]"

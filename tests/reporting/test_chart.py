@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -10,8 +11,9 @@ from report_material import Pair, estimate, image_run, inference_run, training_r
 from twinlens import units
 from twinlens.reporting.chart.all import Charts, charts
 from twinlens.reporting.chart.figure import PRECISION_COLOURS, _safe, colour
+from twinlens.reporting.chart.rate import rate_chart
 from twinlens.reporting.chart.roofline import placed_points
-from twinlens.reporting.view import view
+from twinlens.reporting.view import Entry, headline, view
 
 
 @pytest.fixture(scope="module")
@@ -118,3 +120,37 @@ def test_runs_without_rows_or_facts_draw_nothing_and_do_not_fail(tmp_path: Path)
         (found,) = charts(lens)
         assert found.timelines == ()
         assert found.missing
+
+
+@pytest.mark.parametrize("reach", [0.02, 0.9, 180.0])
+def test_the_words_of_a_bar_begin_where_its_interval_ends(demo: list[Pair], reach: float) -> None:
+    """However wide the interval: its line went through its own label like a strike-through."""
+    lens = view(demo).lenses[0]
+
+    def widened(entry: Entry) -> Entry:
+        (key, rate) = headline(entry.group) or pytest.fail("no rate")
+        value = rate.value or 0.0
+        wide = replace(rate, low=max(0.0, value * (1 - reach)), high=value * (1 + reach))
+        return replace(entry, group=replace(entry.group, metrics=entry.group.metrics | {key: wide}))
+
+    chart = rate_chart(lens, tuple(widened(entry) for entry in lens.entries), "a")
+    assert chart
+    root = ElementTree.fromstring(chart.svg)
+    rules = {y: x + float(line.get("x2", 0)) for line, x, y in _placed(root, "line", "stroke-width", "2")}
+    words = [(y, x) for _, x, y in _placed(root, "text", "text-anchor", "start") if x > 0]  # the title is at 0
+    assert len(words) == len(rules) == len(lens.entries)
+    for y, x in words:
+        row = min(rules, key=lambda at: abs(at - y))
+        assert x >= rules[row] + 4
+
+
+def _placed(
+    root: ElementTree.Element, tag: str, key: str, value: str
+) -> list[tuple[ElementTree.Element, float, float]]:
+    """Elements with an attribute of this value, each with where its own translation puts it."""
+    placed = []
+    for mark in root.iter():
+        at = re.match(r"translate\(([-\d.]+),\s*([-\d.]+)\)", mark.get("transform") or "")
+        if at and mark.tag.rpartition("}")[2] == tag and mark.get(key) == value:
+            placed.append((mark, float(at[1]), float(at[2])))
+    return placed
