@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
-import tomllib
 from pathlib import Path
 
+import documented_package
 import pytest
-
-PAGE = Path(__file__).parents[2] / "docs" / "writing-an-executor.md"
-FILE = re.compile(r"```\w+\n# ([\w.]+)\n(.*?)```", re.DOTALL)
+from documented_package import installed, written
 
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """The files of the page, and the metadata that an installer makes of its pyproject.toml."""
-    files = dict(FILE.findall(PAGE.read_text(encoding="utf-8")))
-    assert set(files) == {"my_runtime.py", "my_executor.py", "pyproject.toml", "test_my_executor.py"}
-    for name, text in files.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    project = tomllib.loads(files["pyproject.toml"])["project"]
-    info = tmp_path / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
-    groups = [
-        "\n".join([f"[{group}]", *(f"{name} = {value}" for name, value in entries.items())])
-        for group, entries in project["entry-points"].items()
-    ]
-    (info / "entry_points.txt").write_text("\n".join(groups) + "\n")
-    return tmp_path
+    """The files of the page, installed beside the folder that they are in."""
+    folder = tmp_path / "package"
+    assert written("writing-an-executor.md", folder) == {
+        "my_runtime.py",
+        "my_executor.py",
+        "pyproject.toml",
+        "test_my_executor.py",
+    }
+    installed(folder, tmp_path / "site")
+    return folder
 
 
 def run(package: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(package), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return subprocess.run(
-        [sys.executable, *words], cwd=package, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
-    )
+    return documented_package.run(package.parent / "site", package, *words)
 
 
 def test_the_documented_executor_passes_the_suite(package: Path) -> None:
