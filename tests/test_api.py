@@ -75,10 +75,10 @@ def test_a_check_says_what_measure_would_refuse_and_never_disagrees_with_the_com
     big = study_of(training("torch", "llama-3.1-70b"))
     with pytest.raises(BadInput, match="does not fit"):
         tl.check(big)
-    found = tl.check(big, refuse=False)
-    assert "does not fit" in str(found.refusal)
-    assert found.points[0].memory_bytes is not None
-    assert found.points[0].memory_bytes > 1e12
+    checked = tl.check(big, refuse=False)
+    assert "does not fit" in str(checked.refusal)
+    assert checked.points[0].memory_bytes is not None
+    assert checked.points[0].memory_bytes > 1e12
 
 
 def test_a_frame_has_a_row_for_each_run_and_metric(outcome: tl.Outcome) -> None:

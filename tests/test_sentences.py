@@ -88,13 +88,15 @@ def _looked_into(tree: ast.AST) -> Iterator[str]:
         if not isinstance(node, ast.Compare):
             continue
         sides = [node.left, *node.comparators]
-        words = [one.value for one in sides if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-        if any(_named(one) in OF_SENTENCES for one in sides):
+        words = [side.value for side in sides if isinstance(side, ast.Constant) and isinstance(side.value, str)]
+        if any(_named(side) in OF_SENTENCES for side in sides):
             yield from (word for word in words if len(word.split()) > 1)
 
 
 def _imports_re(tree: ast.AST) -> bool:
-    return any(isinstance(node, ast.Import) and any(one.name == "re" for one in node.names) for node in ast.walk(tree))
+    return any(
+        isinstance(node, ast.Import) and any(name.name == "re" for name in node.names) for node in ast.walk(tree)
+    )
 
 
 def test_the_rule_sees_what_it_is_meant_to_see() -> None:

@@ -32,10 +32,10 @@ def test_one_command_measures_a_server_that_is_up(tmp_path: Path) -> None:
         host = server.url.removeprefix("http://").removesuffix("/v1")
         done = call("measure", "--url", host, "--at", "rate_per_s=20,40", "--out", tmp_path, *with_settings(SMALL))
     assert done.exit_code == 0, done.stderr
-    said = done.stderr.splitlines()
-    assert said[0] == f"null at {server.url}"
-    assert said[1].startswith("256 tokens in, 4 out; poisson arrivals at 20, 40/s; 2 runs of 0.5 s")
-    assert "p99 needs 368 requests" in said[2]
+    lines = done.stderr.splitlines()
+    assert lines[0] == f"null at {server.url}"
+    assert lines[1].startswith("256 tokens in, 4 out; poisson arrivals at 20, 40/s; 2 runs of 0.5 s")
+    assert "p99 needs 368 requests" in lines[2]
     assert "null" in done.stdout
     assert "fp32" not in done.stdout
     runs = find_runs(tmp_path)

@@ -25,7 +25,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("name", [one.name for one in examples()])
+@pytest.mark.parametrize("name", [example.name for example in examples()])
 def test_each_example_is_written_as_it_stands_and_is_the_same_study(name: str) -> None:
     done = call("new", name)
     assert done.exit_code == 0, done.stderr

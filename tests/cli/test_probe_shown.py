@@ -22,8 +22,8 @@ def probed(monkeypatch: pytest.MonkeyPatch, form: str, *words: str) -> Result:
         "tenancy.co_tenants": observed("seen", "34% of the processors"),
     }
     rate = Estimate(1e12, units.FLOP_PER_S, "by hand", "measured")
-    found = Probe(ExecutorRecord(facts), (CeilingRow("matrix", "fp32", "", 1, rate),), None, _load_note(facts))
-    monkeypatch.setattr(command, "probe", lambda device: found)
+    probe = Probe(ExecutorRecord(facts), (CeilingRow("matrix", "fp32", "", 1, rate),), None, _load_note(facts))
+    monkeypatch.setattr(command, "probe", lambda device: probe)
     done = CliRunner().invoke(app, ["probe", "-q", *words])
     assert (done.exit_code, done.stderr) == (0, "")
     return done
@@ -39,8 +39,8 @@ def test_the_verdict_on_the_record_stands_for_each_lens(monkeypatch: pytest.Monk
 
 
 def test_ceilings_of_a_machine_that_others_use_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = " ".join(probed(monkeypatch, "processor").stdout.split())
-    assert "Measured under load (34% of the processors): the ceilings are what was left over." in said
+    text = " ".join(probed(monkeypatch, "processor").stdout.split())
+    assert "Measured under load (34% of the processors): the ceilings are what was left over." in text
     assert _load_note({"tenancy.co_tenants": observed("none seen", "by hand")}) == ()
 
 

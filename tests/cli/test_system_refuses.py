@@ -41,10 +41,10 @@ def test_every_refusal_names_the_path_and_what_the_system_says(code: int, capsys
     with pytest.raises(SystemExit) as left, sentences():
         raise OSError(code, os.strerror(code), "/archive/runs/a/run.json")
     assert left.value.code == 3
-    said = capsys.readouterr().err
-    assert len(said.strip().splitlines()) == 1
-    assert said.startswith(f"twinlens: /archive/runs/a/run.json: {os.strerror(code)}")
-    assert ("free some space" in said) == (code in (errno.ENOSPC, errno.EDQUOT))
+    printed = capsys.readouterr().err
+    assert len(printed.strip().splitlines()) == 1
+    assert printed.startswith(f"twinlens: /archive/runs/a/run.json: {os.strerror(code)}")
+    assert ("free some space" in printed) == (code in (errno.ENOSPC, errno.EDQUOT))
 
 
 _READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'

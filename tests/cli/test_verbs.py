@@ -188,12 +188,12 @@ def test_check_prints_the_spec_and_what_theory_says_and_touches_nothing(spec: Pa
 
 def test_check_resolves_settings_and_sweeps(spec: Path) -> None:
     words = ("check", spec, "--set", "workload.global_batch=8", "--at", "precision=fp32,bf16", "--at", "microbatch=4,8")
-    found = json.loads(call(*words, "--json").stdout)
-    assert found["study"]["workload"]["global_batch"] == 8
-    assert [(p["point"]["precision"], p["point"]["microbatch"]) for p in found["points"]] == [
+    data = json.loads(call(*words, "--json").stdout)
+    assert data["study"]["workload"]["global_batch"] == 8
+    assert [(p["point"]["precision"], p["point"]["microbatch"]) for p in data["points"]] == [
         ("fp32", 4), ("fp32", 8), ("bf16", 4), ("bf16", 8),
     ]  # fmt: skip
-    assert found["runs"] == 4
+    assert data["runs"] == 4
 
 
 def test_what_is_set_replaces_a_sweep_over_it(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_a_failing_run_is_exit_3_after_everything_else_was_shown(tmp_path: Path,
     words = ("--set", "executor.options={fail_at=3}", "--at", "precision=fp32,bf16", "--json", "-q")
     done = call("measure", spec, "--out", tmp_path / "out", *words)
     assert done.exit_code == 3
-    assert [one["state"] for one in json.loads(done.stdout)] == ["failed", "failed"]
+    assert [load["state"] for load in json.loads(done.stdout)] == ["failed", "failed"]
     assert len(done.stderr.strip().splitlines()) == 1
     assert "fails at row 3" in done.stderr
     assert "(and 1 more)" in done.stderr
@@ -422,4 +422,4 @@ def test_inference_settings_reach_the_run(tmp_path: Path) -> None:
     file = tmp_path / "serve.toml"
     file.write_text(dump(study_of(inference("fake", output_tokens=fixed(2)))))
     done = call("measure", file, "--out", tmp_path / "out", "--at", "batch=1,4", "--json", "-q")
-    assert sorted(one["point"]["batch"] for one in json.loads(done.stdout)) == [1, 4]
+    assert sorted(load["point"]["batch"] for load in json.loads(done.stdout)) == [1, 4]

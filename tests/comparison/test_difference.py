@@ -15,7 +15,7 @@ from twinlens.record.executor.field import FIELDS
 
 
 def named(a: Side, b: Side) -> dict[str, tuple[str, str]]:
-    return {one.field: (one.aspect, one.role) for one in differences(a, b)}
+    return {difference.field: (difference.aspect, difference.role) for difference in differences(a, b)}
 
 
 def test_two_sides_that_were_asked_and_ran_the_same_do_not_differ() -> None:
@@ -54,8 +54,8 @@ def test_what_ran_has_a_role(key: str, value: str, rule: tuple[str, str]) -> Non
 
 
 def test_formats_that_the_precision_asked_for_brings_may_vary() -> None:
-    found = named(side("a"), side("b", asked=["point.precision=bf16"], stack={"precision.weights": "bf16"}))
-    assert found == {"point.precision": ("precision", "V"), "precision.weights": ("precision", "V")}
+    names = named(side("a"), side("b", asked=["point.precision=bf16"], stack={"precision.weights": "bf16"}))
+    assert names == {"point.precision": ("precision", "V"), "precision.weights": ("precision", "V")}
 
 
 def test_a_value_beside_an_unknown_one_is_no_known_difference_and_two_unknowns_are_none() -> None:
@@ -67,13 +67,13 @@ def test_a_value_beside_an_unknown_one_is_no_known_difference_and_two_unknowns_a
 def test_the_same_weights_under_another_name_are_one_model_and_other_weights_are_not() -> None:
     again, other = ("workload.model=small",), {"model.weights_hash": "bb"}
     assert named(side("a"), side("b", asked=again)) == {"workload.model": ("model", "C")}
-    found = named(side("a"), side("b", asked=again, stack=other))
-    assert found["workload.model"] == found["model.weights_hash"] == ("model", "M")
+    names = named(side("a"), side("b", asked=again, stack=other))
+    assert names["workload.model"] == names["model.weights_hash"] == ("model", "M")
 
 
 def test_weights_that_another_seed_made_are_content() -> None:
-    found = named(side("a"), side("b", asked=["protocol.seed=3"], stack={"model.weights_hash": "bb"}))
-    assert found["model.weights_hash"] == ("content", "Q")
+    names = named(side("a"), side("b", asked=["protocol.seed=3"], stack={"model.weights_hash": "bb"}))
+    assert names["model.weights_hash"] == ("content", "Q")
 
 
 def test_every_field_of_a_spec_and_every_compared_field_has_a_rule() -> None:
@@ -88,7 +88,7 @@ def test_every_field_of_a_spec_and_every_compared_field_has_a_rule() -> None:
 
 def aspects(a: Side, b: Side) -> dict[str, tuple[list[str], list[str]]]:
     found = things(differences(a, b))
-    return {one.aspect: ([x.field for x in one.fields], [x.field for x in one.brings]) for one in found}
+    return {each.aspect: ([x.field for x in each.fields], [x.field for x in each.brings]) for each in found}
 
 
 def test_two_things_that_vary_are_two() -> None:

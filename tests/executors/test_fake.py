@@ -23,28 +23,28 @@ def steps(count: int, seed: int = 0, **laws: float) -> list[Marks]:
 
 
 def seconds(marks: list[Marks]) -> list[float]:
-    return [(one.end_ns - one.begin_ns) / 1e9 for one in marks]
+    return [(mark.end_ns - mark.begin_ns) / 1e9 for mark in marks]
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.floats(1e-3, 10), st.floats(0, 2), st.integers(0, 9), st.floats(1, 5))
 def test_a_step_lasts_what_the_laws_say(step_s: float, drift: float, warmup: int, factor: float) -> None:
-    found = seconds(steps(12, step_s=step_s, drift=drift, warmup_steps=warmup, warmup_factor=factor))
-    for index, took in enumerate(found):
+    times_s = seconds(steps(12, step_s=step_s, drift=drift, warmup_steps=warmup, warmup_factor=factor))
+    for index, took in enumerate(times_s):
         expected = step_s * (1 + drift * index / 1000)
         expected *= 1 + (factor - 1) * (1 - index / warmup) if index < warmup else 1
         assert took == pytest.approx(expected, rel=1e-6, abs=4e-9)
 
 
 def test_throttles_stalls_and_failures_come_at_their_row() -> None:
-    found = seconds(steps(6, throttle_at=4, throttle_factor=2.0, stall_at=2, stall_s=3.0))
-    assert found == pytest.approx([0.1, 0.1, 3.1, 0.1, 0.2, 0.2])
+    times_s = seconds(steps(6, throttle_at=4, throttle_factor=2.0, stall_at=2, stall_s=3.0))
+    assert times_s == pytest.approx([0.1, 0.1, 3.1, 0.1, 0.2, 0.2])
     with pytest.raises(ExecutorFailed, match="fails at row 3"):
         steps(6, fail_at=3)
 
 
 def test_the_loss_falls_exponentially_from_one_to_the_other() -> None:
-    found = [one.loss for one in steps(101, loss_from=6.0, loss_to=2.0, loss_steps=100.0)]
+    found = [step.loss for step in steps(101, loss_from=6.0, loss_to=2.0, loss_steps=100.0)]
     assert found[0] == 6.0
     assert found[100] == pytest.approx(2 + 4 / np.e)
 

@@ -24,11 +24,15 @@ def test_a_dry_run_writes_a_folder_and_says_first_what_was_never_seen(
     assert printed.startswith(NEVER_SEEN)
     (folder,) = tmp_path.iterdir()
     result = json.loads((folder / "result.json").read_text())
-    assert [one["name"] for one in result["results"]] == list(BUDGET_S)
+    assert [resultresult["name"] for resultresult in result["results"]] == list(BUDGET_S)
     summary = (folder / "summary.md").read_text()
     assert "no device was asked" in summary
     assert "0 not as expected" in summary
-    unseen = [one["name"] for one in result["results"] if any(line["verdict"] == "not seen" for line in one["lines"])]
+    unseen = [
+        resultresult["name"]
+        for resultresult in result["results"]
+        if any(line["verdict"] == "not seen" for line in resultresult["lines"])
+    ]
     assert unseen == ["second-gpu"], "a machine with one board cannot show what a second one does"
 
 
@@ -45,7 +49,11 @@ def test_a_check_that_fails_is_not_seen_and_the_others_go_on(tmp_path: Path) -> 
 
     names = ["tf32", "sustained", "memory"]
     results = check(names, ask, tmp_path)
-    assert [{line.verdict for line in one.lines} for one in results] == [{"not seen"}, {"not seen"}, {"as expected"}]
+    assert [{line.verdict for line in result.lines} for result in results] == [
+        {"not seen"},
+        {"not seen"},
+        {"as expected"},
+    ]
     assert "illegal memory access" in results[0].lines[0].seen
     (late,) = check(["memory"], ask, tmp_path, total_s=0.0)
     assert late.lines[0].seen == "no time was left"
@@ -85,7 +93,7 @@ def test_what_is_not_as_it_should_be_is_told(name: str, change: Any, expected: s
     wrong = answer(name)
     change(wrong)
     found = {line.expected for line in judged(name, wrong) if line.verdict == "not as expected"}
-    assert any(said.startswith(expected) for said in found), found
+    assert any(each.startswith(expected) for each in found), found
 
 
 def test_a_name_that_does_not_exist_is_told_with_those_that_do(capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,11 +40,11 @@ def test_a_compiled_graph_alone_is_no_captured_one(monkeypatch: pytest.MonkeyPat
 def test_breaks_are_counted_with_their_reasons() -> None:
     counters["graph_break"]["call to print\nat line 3"] += 2
     counters["graph_break"]["a tensor becomes a number"] += 1
-    found = graph.graph_facts("compiled", CPU, serving=False)
-    assert found["kernels.graph_breaks"].value == {
+    facts = graph.graph_facts("compiled", CPU, serving=False)
+    assert facts["kernels.graph_breaks"].value == {
         "count": 3,
         "reasons": ["a tensor becomes a number", "call to print"],
     }
-    assert "serving.graphs" not in found
+    assert "serving.graphs" not in facts
     assert graph.graph_facts("eager", GPU, serving=True)["serving.graphs"].value == "none (eager)"
     assert graph.graph_facts("eager", GPU, serving=False) == {}

@@ -120,8 +120,8 @@ def test_a_server_that_shortens_answers_under_load_fails_for_length() -> None:
 
 
 def test_too_few_requests_get_no_ruling() -> None:
-    found = rulings(guards(Server(), requests=1, concurrency=3))
-    assert {id: found[id] for id in ("tokens", "answers", "length")} == dict.fromkeys(
+    by_id = rulings(guards(Server(), requests=1, concurrency=3))
+    assert {id: by_id[id] for id in ("tokens", "answers", "length")} == dict.fromkeys(
         ("tokens", "answers", "length"), "not enough"
     )
 

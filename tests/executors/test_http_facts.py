@@ -29,9 +29,9 @@ URL = "http://127.0.0.1:9/v1"
 )  # fmt: skip
 def test_a_server_info_in_any_form_is_read_or_left_out(info: Any, speculative: Any) -> None:
     spec = spec_of(inference("openai-http", options={"url": URL}, arrival={"kind": "poisson"}, point={"rate_per_s": 1}))
-    found = Discovery(Address("127.0.0.1", 9, ()), "small", True, True, {"/server_info": info})
+    discovery = Discovery(Address("127.0.0.1", 9, ()), "small", True, True, {"/server_info": info})
     assert (
-        facts_of(target_of("openai-http", {"url": URL}), found, spec).executor.value("serving.speculative")
+        facts_of(target_of("openai-http", {"url": URL}), discovery, spec).executor.value("serving.speculative")
         == speculative
     )
 

@@ -63,8 +63,8 @@ def test_what_ran_is_checked_against_what_was_declared_over_all_phases() -> None
 
 
 def test_a_rate_is_the_median_of_its_repeats() -> None:
-    found = rate(6.0, [1.0, 2.0, 3.0], "bytes/s", "by hand")
-    assert (found.value, found.low, found.high, found.n) == (3.0, 2.0, 6.0, 3)
+    estimate = rate(6.0, [1.0, 2.0, 3.0], "bytes/s", "by hand")
+    assert (estimate.value, estimate.low, estimate.high, estimate.n) == (3.0, 2.0, 6.0, 3)
 
 
 def test_none_of_it_imports_torch() -> None:

@@ -25,10 +25,10 @@ def _no_key_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
 def refused(address: str, **options: Any) -> str:
     with pytest.raises(BadInput) as caught:
         locate(address, options)
-    said = str(caught.value)
-    assert "\n" not in said
+    text = str(caught.value)
+    assert "\n" not in text
     assert caught.value.code in ("TL207", "TL223")
-    return said
+    return text
 
 
 @pytest.mark.parametrize(
@@ -56,25 +56,25 @@ def test_a_server_that_only_completes_is_asked_to(answer: Any) -> None:
 def test_the_name_of_the_limit_is_found() -> None:
     wants = (400, {"error": "Unsupported parameter: use 'max_completion_tokens' instead"})
     with plain(Plain(answers={"/v1/chat/completions": wants})) as server:
-        said = refused(server.url)  # it refuses both here, and was asked for both
-        assert "max_completion_tokens" in said
+        sentence = refused(server.url)  # it refuses both here, and was asked for both
+        assert "max_completion_tokens" in sentence
         limits = [set(body) & {"max_tokens", "max_completion_tokens"} for _, _, _, body in server.asked if body]
     assert limits == [{"max_tokens"}, {"max_completion_tokens"}]
 
 
 def test_several_models_are_named_and_one_can_be_chosen() -> None:
     with plain(Plain(models=["a", "b\x1b[31m", "c"])) as server:
-        said = refused(server.url)
-        assert "serves 3 models: a, b\ufffd[31m, c; choose one with --model NAME" in said
-        assert "--set executor.options.model=NAME" in said
+        sentence = refused(server.url)
+        assert "serves 3 models: a, b\ufffd[31m, c; choose one with --model NAME" in sentence
+        assert "--set executor.options.model=NAME" in sentence
         assert locate(server.url, {"model": "c"}).model == "c"
 
 
 def test_a_model_that_the_server_does_not_list_is_refused_before_any_request() -> None:
     with plain(Plain(models=["a", "b"])) as server:
-        said = refused(server.url, model="zz")
-        assert "does not list a model 'zz'; it lists a, b" in said
-        assert "twinlens new" in said
+        sentence = refused(server.url, model="zz")
+        assert "does not list a model 'zz'; it lists a, b" in sentence
+        assert "twinlens new" in sentence
         assert {method for method, *_ in server.asked} == {"GET"}
 
 
@@ -99,9 +99,9 @@ def test_a_key_is_sent_only_where_one_is_wanted(monkeypatch: pytest.MonkeyPatch)
         assert found.options["api_key_env"] == "OPENAI_API_KEY"
         assert "sk-1" not in str(found)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-2")
-        said = refused(server.url)
-        assert "refuses the key in OPENAI_API_KEY" in said
-        assert "sk-2" not in said
+        sentence = refused(server.url)
+        assert "refuses the key in OPENAI_API_KEY" in sentence
+        assert "sk-2" not in sentence
         monkeypatch.setenv("MY_KEY", "sk-1")
         assert locate(server.url, {"api_key_env": "MY_KEY"}).options["api_key_env"] == "MY_KEY"
     with plain(Plain()) as server:
@@ -115,15 +115,15 @@ def test_a_server_that_hangs_is_given_up_soon(path: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(page, "PAGE_S", 0.2)
     monkeypatch.setattr("twinlens.executors.openai.locate.FIRST_ANSWER_S", 0.2)
     with plain(Plain(hangs=(path,))) as server:
-        said = refused(server.url)
-    assert f"does not answer {'GET' if path.endswith('models') else 'POST'} {path} within 0.2 s" in said
+        sentence = refused(server.url)
+    assert f"does not answer {'GET' if path.endswith('models') else 'POST'} {path} within 0.2 s" in sentence
 
 
 def test_a_server_that_refuses_the_first_request_is_quoted() -> None:
     with plain(Plain(answers={"/v1/chat/completions": (500, {"error": "out of memory"})})) as server:
-        said = refused(server.url)
-    assert "does not answer a request of one token to 'Qwen/Qwen3-8B': HTTP 500" in said
-    assert "out of memory" in said
+        sentence = refused(server.url)
+    assert "does not answer a request of one token to 'Qwen/Qwen3-8B': HTTP 500" in sentence
+    assert "out of memory" in sentence
 
 
 def test_a_server_that_sends_people_elsewhere_is_not_followed() -> None:

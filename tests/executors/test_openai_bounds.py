@@ -92,7 +92,7 @@ def test_a_count_that_cannot_be_is_refused_and_the_row_says_so(name: str, count:
 
 
 def bytewise(data: bytes) -> list[bytes]:
-    return [data[at : at + 1] for at in range(len(data))]
+    return [data[i : i + 1] for i in range(len(data))]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_what_follows_an_answer_is_no_part_of_the_next_one() -> None:
 @pytest.mark.parametrize("size", [60_000, 70_000])
 def test_a_big_head_has_one_outcome_however_it_is_cut(size: int) -> None:
     whole = HEAD[:-2] + b"x: " + b"y" * size + b"\r\n\r\n" + b"".join(map(chunk, EVENTS)) + END
-    cuts = [[whole], [whole[:65_000], whole[65_000:]], [whole[at : at + 700] for at in range(0, len(whole), 700)]]
+    cuts = [[whole], [whole[:65_000], whole[65_000:]], [whole[i : i + 700] for i in range(0, len(whole), 700)]]
     faults = {exchanged(parts).fault for parts in cuts}
     assert faults == ({None} if size == 60_000 else {"the head of the answer does not end"})
 
@@ -158,7 +158,7 @@ def bomb_of_many_parts(asked: Asked) -> None:
     part = gzip.compress((b": nothing" * 10 + b"\n\n") * 5_000)
     body = part * 40
     head = HEAD.replace(b"\r\n\r\n", b"\r\ncontent-encoding: gzip\r\n\r\n")
-    asked.send(head, *[chunk(body[at : at + 1000]) for at in range(0, len(body), 1000)], END)
+    asked.send(head, *[chunk(body[i : i + 1000]) for i in range(0, len(body), 1000)], END)
 
 
 def bomb_of_one_event(asked: Asked) -> None:
@@ -226,10 +226,10 @@ def test_an_answer_without_measure_harms_no_other(
 
 def test_a_long_answer_is_understood_in_slices() -> None:
     """Between two of them the loop does what is due."""
-    found = Exchange(Clocks().offset(), 2**26)
-    found.got += (HEAD + chunk(b": nothing\n\n" * 20_000), bytes(16), 1)
+    exchange = Exchange(Clocks().offset(), 2**26)
+    exchange.got += (HEAD + chunk(b": nothing\n\n" * 20_000), bytes(16), 1)
     slices = 1
-    while not found.look() and found.is_behind:
+    while not exchange.look() and exchange.is_behind:
         slices += 1
         assert slices < 10_000
     assert slices >= 220_000 // (32 * 1024)
@@ -252,10 +252,10 @@ def test_what_a_terminal_would_obey_is_not_in_a_row() -> None:
 def test_an_answer_that_is_there_is_no_timeout_and_no_broken_connection() -> None:
     """A client that was busy meanwhile looks at what has come before it says that nothing did."""
     for why in ("no end after 5 s", "the connection broke: Connection reset by peer"):
-        found = Exchange(Clocks().offset(), 2**26)
-        found.got += (HEAD + b"".join(map(chunk, EVENTS)) + END, bytes(16), 1)
-        found.give_up(why)
-        assert found.ended(2).fault is None
+        exchange = Exchange(Clocks().offset(), 2**26)
+        exchange.got += (HEAD + b"".join(map(chunk, EVENTS)) + END, bytes(16), 1)
+        exchange.give_up(why)
+        assert exchange.ended(2).fault is None
 
 
 def test_a_url_that_ends_before_v1_is_asked_about() -> None:

@@ -236,13 +236,13 @@ def test_a_long_pause_before_a_wave_of_ends_is_no_reason_to_understand_any_of_th
 
 @pytest.mark.parametrize("body", [b"data: x\r\n\r\n", b"data: 1\r\n0\r\n\r\n", b": 0\r\n\r\n"])
 def test_an_end_is_seen_behind_chunks_that_hold_line_ends(body: bytes) -> None:
-    found = Exchange(Clocks().offset(), 2**26, tokens=TOKENS)
+    exchange = Exchange(Clocks().offset(), 2**26, tokens=TOKENS)
     for data in (HEAD, TOKEN):
-        found.got += (data, bytes(16), 1)
-        found.look()
-    assert found.is_complete(chunk(body) + LAST)
-    assert not found.is_complete(chunk(body) + LAST + END)
-    assert not found.is_complete(chunk(body)[:-1] + LAST)
+        exchange.got += (data, bytes(16), 1)
+        exchange.look()
+    assert exchange.is_complete(chunk(body) + LAST)
+    assert not exchange.is_complete(chunk(body) + LAST + END)
+    assert not exchange.is_complete(chunk(body)[:-1] + LAST)
 
 
 def test_what_is_given_up_in_between_is_a_whole_answer_and_one_that_was_given_up(listener: socket.socket) -> None:
@@ -271,21 +271,21 @@ def test_what_is_given_up_in_between_is_a_whole_answer_and_one_that_was_given_up
     ],
 )
 def test_nothing_follows_what_has_not_surely_ended_well(head: bytes, last: bytes) -> None:
-    found = Exchange(Clocks().offset(), 2**26, tokens=TOKENS)
+    exchange = Exchange(Clocks().offset(), 2**26, tokens=TOKENS)
     for data in (head, TOKEN, TOKEN):
-        found.got += (data, bytes(16), 1)
-        found.look()
-    found.got += (last, bytes(16), 2)
-    assert not found.is_complete()
+        exchange.got += (data, bytes(16), 1)
+        exchange.look()
+    exchange.got += (last, bytes(16), 2)
+    assert not exchange.is_complete()
 
 
 def test_what_looks_like_an_end_is_one_only_where_a_chunk_ends() -> None:
-    found = Exchange(Clocks().offset(), 2**26, tokens=TOKENS)
+    exchange = Exchange(Clocks().offset(), 2**26, tokens=TOKENS)
     for data in (HEAD, TOKEN, TOKEN):
-        found.got += (data, bytes(16), 1)
-        found.look()
-    found.got += (LAST, bytes(16), 2)
-    assert found.is_complete()
+        exchange.got += (data, bytes(16), 1)
+        exchange.look()
+    exchange.got += (LAST, bytes(16), 2)
+    assert exchange.is_complete()
 
 
 class Noted(ClosedLoop):
@@ -302,9 +302,9 @@ class Noted(ClosedLoop):
         return scheduled
 
     def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
-        found = super().due(now_ns)
-        self.given += [scheduled.number for scheduled in found]
-        return found
+        due = super().due(now_ns)
+        self.given += [scheduled.number for scheduled in due]
+        return due
 
 
 def piecewise(asked: Asked) -> None:

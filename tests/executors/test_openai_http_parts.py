@@ -46,17 +46,17 @@ def stamp(wall_ns: int) -> bytes:
 def exchanged(parts: list[bytes], *, look_each: bool = False) -> Ended:
     """What an exchange makes of these reads, the n-th of which arrived at n milliseconds and was read at n + 0.1."""
     clocks = Clocks()
-    found = Exchange(clocks.offset(), 2**26)
+    exchange = Exchange(clocks.offset(), 2**26)
     begin = clocks.monotonic
-    found.sent_ns = begin
+    exchange.sent_ns = begin
     for data in parts:
         clocks.move(1_000_000)
-        found.got += (data, stamp(clocks.wall), clocks.monotonic + 100_000)
-        if look_each or len(found.got) >= found.look_at or data[-4:] == b"\r\n\r\n" or len(data) < 4:
-            look(found)
-    found.lose()
-    look(found)
-    ended = found.ended(clocks.monotonic + S)
+        exchange.got += (data, stamp(clocks.wall), clocks.monotonic + 100_000)
+        if look_each or len(exchange.got) >= exchange.look_at or data[-4:] == b"\r\n\r\n" or len(data) < 4:
+            look(exchange)
+    exchange.lose()
+    look(exchange)
+    ended = exchange.ended(clocks.monotonic + S)
     ended.chunk_ns[:] = (ended.chunk_ns - begin) // 1_000_000
     return ended
 
@@ -99,7 +99,7 @@ def test_where_the_bytes_are_cut_changes_nothing(
     events: list[bytes], at: list[int], carriage: bool, once: bool
 ) -> None:
     if carriage:
-        events = [one.replace(b"\n", b"\r\n") for one in events]
+        events = [event.replace(b"\n", b"\r\n") for event in events]
     framed = [chunk(*events)] if once and events else list(map(chunk, events))
     whole = HEAD + b"".join([*framed, chunk(usage(3)), chunk(DONE)]) + END
     assert (
@@ -208,8 +208,8 @@ def test_without_a_stamp_the_read_itself_counts_and_no_time_lies_before_the_send
     clocks = Clocks()
     now = clocks.monotonic
     stamps = stamp(clocks.wall - S) + NO_STAMP + stamp(clocks.wall + 100)
-    found = arrival_ns(stamps, np.array([now + 10, now + 200, now + 300]), clocks.offset(), now)
-    assert found.tolist() == [now, now + 200, now + 200]
+    times_ns = arrival_ns(stamps, np.array([now + 10, now + 200, now + 300]), clocks.offset(), now)
+    assert times_ns.tolist() == [now, now + 200, now + 200]
 
 
 def test_noise_of_the_measurement_is_no_step() -> None:

@@ -24,9 +24,9 @@ SHAPES = [(256, 128), (128, 256)]
 
 
 def test_a_rate_is_the_median_with_the_slowest_and_best_repeat() -> None:
-    found = rate_of(100.0, [10.0, 5.0, 20.0], FLOP_PER_S, "by hand")
-    assert (found.value, found.low, found.high, found.n) == (10.0, 5.0, 20.0, 3)
-    assert found.level == 0.75  # both sides of the median missed: 2 * (1/2)**3
+    estimate = rate_of(100.0, [10.0, 5.0, 20.0], FLOP_PER_S, "by hand")
+    assert (estimate.value, estimate.low, estimate.high, estimate.n) == (10.0, 5.0, 20.0, 3)
+    assert estimate.level == 0.75  # both sides of the median missed: 2 * (1/2)**3
 
 
 def test_one_repeat_has_no_level() -> None:
@@ -36,19 +36,19 @@ def test_one_repeat_has_no_level() -> None:
 @pytest.mark.parametrize("regime", [("fp32", None), ("bf16", "int8")])
 def test_the_ceilings_of_a_run_are_whole_and_take_little_time(regime: tuple[str, str | None]) -> None:
     begin = time.perf_counter()
-    found = ceilings_for(regime[0], SHAPES, [(32, 256, 128)], weights=regime[1])
+    ceilings = ceilings_for(regime[0], SHAPES, [(32, 256, 128)], weights=regime[1])
     assert time.perf_counter() - begin < 60  # half a second alone
-    assert all(estimate.value and estimate.low <= estimate.value <= estimate.high for estimate in found.values())
-    best = found["matvec_best_bytes_per_s"].value
+    assert all(estimate.value and estimate.low <= estimate.value <= estimate.high for estimate in ceilings.values())
+    best = ceilings["matvec_best_bytes_per_s"].value
     assert best is not None
-    assert best >= found["matvec_bytes_per_s"].value
+    assert best >= ceilings["matvec_bytes_per_s"].value
 
 
 def test_methods_name_the_kernel_and_the_threads() -> None:
-    found = matvec_bytes_per_s("int8", SHAPES, threads=1, buffer=pattern(2**20, "cpu"))
-    assert "_weight_int8pack_mm" in found.method
-    assert "1 thread" in found.method
-    assert "fits in the last-level cache" in found.method
+    rate = matvec_bytes_per_s("int8", SHAPES, threads=1, buffer=pattern(2**20, "cpu"))
+    assert "_weight_int8pack_mm" in rate.method
+    assert "1 thread" in rate.method
+    assert "fits in the last-level cache" in rate.method
 
 
 def test_threads_and_precision_are_set_back() -> None:
@@ -60,9 +60,9 @@ def test_threads_and_precision_are_set_back() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
 @pytest.mark.parametrize("fmt", ["tf32", "fp8-e4m3", "int4"])
 def test_a_format_this_device_lacks_is_absent_with_a_reason(fmt: str) -> None:
-    found = matrix_flop_per_s(fmt)
-    assert found.value is None
-    assert fmt in (found.reason or "")
+    rate = matrix_flop_per_s(fmt)
+    assert rate.value is None
+    assert fmt in (rate.reason or "")
     assert matrix_flop_per_s_at(fmt, [(1, 2, 3)]).value is None
 
 
@@ -91,9 +91,9 @@ def test_the_pattern_is_an_ordinary_number_in_every_format() -> None:
 
 def test_a_slow_pass_is_cut_to_its_budget_and_says_so() -> None:
     begin = time.perf_counter()
-    found = matrix_flop_per_s_at("fp32", [(200_000, 1024, 1024)], budget_s=0.05)
+    rate = matrix_flop_per_s_at("fp32", [(200_000, 1024, 1024)], budget_s=0.05)
     assert time.perf_counter() - begin < 60
-    assert "cut" in found.method
+    assert "cut" in rate.method
 
 
 def test_reading_and_copying_say_how_much() -> None:

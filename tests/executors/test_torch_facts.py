@@ -186,8 +186,8 @@ def test_gpu_formats_follow_compute_capability(capability: tuple[int, int], nati
 
 def test_processor_formats_follow_instructions() -> None:
     assert processor_formats({})["bf16"] == "emulated"
-    found = processor_formats({"avx512_bf16": True, "avx512_vnni": True, "avx512_fp16": False})
-    assert (found["bf16"], found["int8"], found["fp16"]) == ("native", "native", "emulated")
+    formats = processor_formats({"avx512_bf16": True, "avx512_vnni": True, "avx512_fp16": False})
+    assert (formats["bf16"], formats["int8"], formats["fp16"]) == ("native", "native", "emulated")
 
 
 def test_random_weights_are_known_by_what_drew_them_too() -> None:

@@ -29,11 +29,11 @@ class Torchao:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.recipe, self.layers = "", list[str]()
-        made = SimpleNamespace(
+        stand_in = SimpleNamespace(
             Float8LinearConfig=SimpleNamespace(from_recipe_name=lambda name: f"recipe {name}"),
             convert_to_float8_training=self._convert,
         )
-        patch.setitem(sys.modules, "torchao.float8", made)
+        patch.setitem(sys.modules, "torchao.float8", stand_in)
         patch.setattr(train, "refuse_unsupported", lambda name, device: None)
 
     def _convert(self, model: nn.Module, *, config: Any, module_filter_fn: Any) -> None:

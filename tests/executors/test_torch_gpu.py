@@ -49,9 +49,9 @@ def test_a_gpu_trains_as_the_processor_does(precision: str) -> None:
 def test_a_lower_precision_on_a_gpu_is_near_fp32_and_not_fp32_itself(precision: str) -> None:
     supported(precision)
     facts = TorchServer().open(spec_of(inference("torch", executor=CUDA, point={"precision": precision})), quiet)
-    found = fidelity(facts.fidelity)
-    assert (found["top1_agreement"].value or 0) >= (0.75 if precision == "fp8" else 0.9)
-    assert (found["kl_nats"].value or 0) > 0, "what it is compared with is IEEE fp32"
+    metrics = fidelity(facts.fidelity)
+    assert (metrics["top1_agreement"].value or 0) >= (0.75 if precision == "fp8" else 0.9)
+    assert (metrics["kl_nats"].value or 0) > 0, "what it is compared with is IEEE fp32"
 
 
 @pytest.mark.parametrize("precision", ["int8-weight", "int4-weight"])
@@ -125,9 +125,9 @@ def test_both_lenses_are_measured_with_the_board_they_ran_on(tmp_path: Path, mak
     run = measured(tmp_path, make("torch", model, executor=CUDA, protocol=SHORT))
     assert run.facts is not None
     assert run.facts.executor.value("accelerator.product") == torch.cuda.get_device_name()
-    found = summary_of(run).metrics
-    assert found["peak_bytes"].value
-    assert "allocator" in found["peak_bytes"].method
+    metrics = summary_of(run).metrics
+    assert metrics["peak_bytes"].value
+    assert "allocator" in metrics["peak_bytes"].method
 
 
 def test_energy_is_read_from_the_board_or_its_absence_has_a_reason(tmp_path: Path) -> None:

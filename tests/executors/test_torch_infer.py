@@ -163,11 +163,11 @@ LOWER = {"bf16": (0.95, 0.001), "int8-weight": (0.95, 0.002), "int8-dynamic": (0
 def test_a_lower_precision_is_near_fp32(trained: str, precision: str) -> None:
     data = {"kind": "markov", "symbols": 16, "branches": 4}
     _, facts = opened(model=trained, data=data, point={"precision": precision}, input_tokens=fixed(64))
-    found = fidelity(facts.fidelity)
+    metrics = fidelity(facts.fidelity)
     least, most = LOWER[precision]
-    assert found["top1_agreement"].value >= least  # type: ignore[operator]
-    assert 0 < found["kl_nats"].value < most  # type: ignore[operator]
-    assert abs(found["perplexity_change"].value) < 10 * most  # type: ignore[arg-type]
+    assert metrics["top1_agreement"].value >= least  # type: ignore[operator]
+    assert 0 < metrics["kl_nats"].value < most  # type: ignore[operator]
+    assert abs(metrics["perplexity_change"].value) < 10 * most  # type: ignore[arg-type]
     assert len(facts.fidelity) == 8
     assert all(row.tokens == 64 for row in facts.fidelity)
 
@@ -188,8 +188,8 @@ def test_a_wrong_scale_would_be_noticed(trained: str, precision: str, monkeypatc
         point={"precision": precision},
         input_tokens=fixed(64),
     )
-    found = fidelity(facts.fidelity)
-    assert found["kl_nats"].value > LOWER[precision][1]  # type: ignore[operator]
+    metrics = fidelity(facts.fidelity)
+    assert metrics["kl_nats"].value > LOWER[precision][1]  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(("layer", "worst"), [(Int8WeightLinear, 0.02), (Int4WeightLinear, 0.2)])

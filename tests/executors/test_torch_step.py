@@ -197,15 +197,15 @@ def test_a_gpus_matrix_rate_never_comes_from_a_small_product(clock: Clock, monke
         return call, "stood in"
 
     monkeypatch.setattr(matrix, "product", product)
-    found = matrix.matrix_flop_per_s("fp32", "cuda:0", budget_s=0.0)
+    rate = matrix.matrix_flop_per_s("fp32", "cuda:0", budget_s=0.0)
     assert max(sizes) == 4096
-    assert found.value == pytest.approx(50e12)
+    assert rate.value == pytest.approx(50e12)
 
 
 def test_a_buffer_that_the_cache_holds_gives_no_memory_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bandwidth, "cache_bytes", lambda device="cpu": 2**20)
     small = torch.zeros(2**21, dtype=torch.uint8)
     for measure in (bandwidth.copy_bytes_per_s, bandwidth.read_bytes_per_s):
-        found = measure("cuda:0", buffer=small)
-        assert found.value is None
-        assert "only 2 MiB were free" in (found.reason or "")
+        outcome = measure("cuda:0", buffer=small)
+        assert outcome.value is None
+        assert "only 2 MiB were free" in (outcome.reason or "")

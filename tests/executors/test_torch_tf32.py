@@ -42,8 +42,8 @@ def test_rounding_is_seen_where_it_happens_and_weighs_by_flop(tensor_cores: None
     assert fp32_computed_in({Product(32, 64, 64): 1}, "cpu") == {"tf32": 1.0}
     assert fp32_computed_in({Product(1, 64, 64): 1}, "cpu") == {"fp32": 1.0}
     assert fp32_computed_in({CONV: 1}, "cpu") == {"tf32": 1.0}
-    found = fp32_computed_in({Product(30, 64, 64): 2, Product(15, 64, 64): 4}, "cpu")
-    assert found == {"tf32": 0.5, "fp32": 0.5}
+    shares = fp32_computed_in({Product(30, 64, 64): 2, Product(15, 64, 64): 4}, "cpu")
+    assert shares == {"tf32": 0.5, "fp32": 0.5}
 
 
 def test_a_processors_products_are_fp32() -> None:

@@ -101,8 +101,8 @@ def test_fp32_operands_are_what_the_arithmetic_says_and_not_what_a_name_says() -
         ("tf32", {"fp32": 1.0}, "differs"),
     ):
         asked = {"activations": "fp32", "compute": declared}
-        found = check_precision(asked, {}, kernels, hardware=NATIVE, fp32_is=witness)
-        assert [check.verdict for check in found] == ["agrees", verdict]
+        checks = check_precision(asked, {}, kernels, hardware=NATIVE, fp32_is=witness)
+        assert [check.verdict for check in checks] == ["agrees", verdict]
 
 
 def test_a_backward_product_of_e5m2_by_e4m3_is_fp8() -> None:

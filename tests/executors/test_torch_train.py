@@ -175,17 +175,17 @@ def test_a_model_learns_the_language_to_within_the_gap_and_never_beats_it(tmp_pa
             protocol={"duration_s": 60.0},
         ),
     )
-    found = summarise(run).metrics
+    metrics = summarise(run).metrics
     assert run.facts is not None
     floor = run.facts.entropy_rate_nats
     assert floor == pytest.approx(1.2425, abs=1e-4), "H of (12, 6, 4, 3) / 25"
     looked = run.steps.loss[run.steps.kind == "evaluate"]
     assert looked[-1] <= floor + gap < looked[-2]
-    before, reached = found["time_to_target_s"].low, found["time_to_target_s"].high
+    before, reached = metrics["time_to_target_s"].low, metrics["time_to_target_s"].high
     assert before is not None
     assert reached is not None
     assert 0 < before < reached
-    assert found["loss_gap"].value == pytest.approx(looked[-1] - floor)
+    assert metrics["loss_gap"].value == pytest.approx(looked[-1] - floor)
     # The mean of that many surprises, each of a standard deviation below 1, strays no further than four errors.
     assert looked.min() > floor - 4 / (4 * rows * length) ** 0.5
 
@@ -217,8 +217,8 @@ def test_a_compiled_graph_trains_alike_is_looked_at_and_no_row_pays_for_compilin
     untouched = build_model(load_model(one_layer), "sdpa", trainer.spec.seed, CPU)
     assert all(torch.equal(a, b) for a, b in zip(trainer.model.parameters(), untouched.parameters(), strict=True))
     marks = [trainer.step() for _ in range(3)]
-    assert [one.loss for one in marks] == pytest.approx(eager, abs=1e-3)
-    assert [one.tag for one in marks] == [None] * 3
+    assert [mark.loss for mark in marks] == pytest.approx(eager, abs=1e-3)
+    assert [mark.tag for mark in marks] == [None] * 3
     assert facts.executor.value("compiler.name") == "torch.compile (inductor)"
     assert facts.executor.value("kernels.graph_breaks") == {"count": 0, "reasons": []}
     assert any("Compiling took" in note for note in map(sentence_of, facts.findings))

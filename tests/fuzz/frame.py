@@ -34,9 +34,9 @@ def fuzz(check: Check, *, seconds: float = 1e9, count: int = 10**12, seed: int =
 
 def one_sentence(refused: Exception) -> None:
     """Raises where what people are told is not one line of a length to be read."""
-    said = str(refused)
-    assert "\n" not in said, said
-    assert len(said) < 2500, said
+    text = str(refused)
+    assert "\n" not in text, text
+    assert len(text) < 2500, text
 
 
 def cut(source: random.Random, data: bytes) -> list[bytes]:

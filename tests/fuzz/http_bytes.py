@@ -46,18 +46,18 @@ def check(source: random.Random) -> None:
 def outcome(parts: list[bytes], fold: int, source: random.Random) -> tuple[Any, ...]:
     """What the client makes of these reads, looking when its loop would, or more often."""
     often = source.random() < 0.3
-    found = Exchange(_OFFSET, 2**16, fold)
-    found.sent_ns = 1
+    exchange = Exchange(_OFFSET, 2**16, fold)
+    exchange.sent_ns = 1
     is_over = False
     for number, data in enumerate(parts):
-        found.got += (data, NO_STAMP, number + 2)
-        is_asked = len(found.got) >= found.look_at or len(data) < 4 or data[-4] == 13 or data[0] <= 13
-        if (often or is_asked) and (is_over := looked(found)):
+        exchange.got += (data, NO_STAMP, number + 2)
+        is_asked = len(exchange.got) >= exchange.look_at or len(data) < 4 or data[-4] == 13 or data[0] <= 13
+        if (often or is_asked) and (is_over := looked(exchange)):
             break
     if not is_over:
-        found.lose()
-        assert looked(found), "a closed connection ends it"
-    ended = found.ended(10**9)
+        exchange.lose()
+        assert looked(exchange), "a closed connection ends it"
+    ended = exchange.ended(10**9)
     written(ended)
     answer = ended.answer
     return (
@@ -79,8 +79,8 @@ def written(ended: Ended) -> None:
     pa.RecordBatch.from_pylist([{name: getattr(row, name) for name in REQUEST_SCHEMA.names}], schema=REQUEST_SCHEMA)
     assert (row.error is None) == (row.outcome == "ok")
     assert row.error is None or (row.error.isprintable() and len(row.error) <= 400)
-    said = response_of(ended)
-    for word in (said.text, said.first, said.finish or ""):
+    response = response_of(ended)
+    for word in (response.text, response.first, response.finish or ""):
         word.encode()
 
 

@@ -111,9 +111,9 @@ def test_two_clients_play_the_plan_of_one(url: str) -> None:
     assert (rows.column("sent_ns").to_numpy() >= plan.intended_ns).all(), "nothing is sent early"
     record = together.record()
     assert record["lost"] == []
-    assert [one["rows"] for one in record["clients"]] == [(len(plan) + 1) // 2, len(plan) // 2]
-    assert record["reads"] == sum(one["reads"] for one in record["clients"]) > 0
-    assert record["lag_max_ns"] == max(one["lag_max_ns"] for one in record["clients"])
+    assert [recordclient["rows"] for recordclient in record["clients"]] == [(len(plan) + 1) // 2, len(plan) // 2]
+    assert record["reads"] == sum(recordclient["reads"] for recordclient in record["clients"]) > 0
+    assert record["lag_max_ns"] == max(recordclient["lag_max_ns"] for recordclient in record["clients"])
     assert record["clock_bound_ns"] is None, "one machine has one clock"
 
 
@@ -123,7 +123,7 @@ def test_rows_come_in_the_order_of_their_ends(url: str) -> None:
     by_client = [rows.filter(pa.compute.equal(rows.column("client"), client)) for client in (0, 1)]
     for part, slots in zip(by_client, (3, 2), strict=True):
         starts, ends = part.column("sent_ns").to_numpy(), np.sort(part.column("end_ns").to_numpy())
-        in_flight = [(starts <= at).sum() - (ends <= at).sum() for at in starts]
+        in_flight = [(starts <= start).sum() - (ends <= start).sum() for start in starts]
         assert max(in_flight) == slots
 
 
@@ -252,9 +252,9 @@ def test_a_lost_client_makes_a_run_invalid_and_says_so(run_of_two: Run) -> None:
     (run.folder / "summary.json").unlink(missing_ok=True)
     summary = summary_of(find_runs(run.folder)[0])
     assert summary.verdict.label == "invalid"
-    said = clause_of(summary.verdict.reason)
-    assert "client 1 was killed" in said.lower()
-    assert "clocks known to 40.0 ms" in said
+    clause = clause_of(summary.verdict.reason)
+    assert "client 1 was killed" in clause.lower()
+    assert "clocks known to 40.0 ms" in clause
     assert summary.metrics["clock_bound_s"].value == 0.04
 
 

@@ -36,9 +36,9 @@ def vllm(**parts: Any) -> dict[str, Any]:
 
 
 def test_a_served_run_types_no_cache_hits_into_its_record() -> None:
-    found = facts(vllm(prefix={"tokens": 32, "share": 0.5}))
-    assert found["decoding.cache_hit_ratio"].value is None
-    assert "32 tokens" in str(found["decoding.system_prompt"].value), "a shared prefix is sent as the system message"
+    fields = facts(vllm(prefix={"tokens": 32, "share": 0.5}))
+    assert fields["decoding.cache_hit_ratio"].value is None
+    assert "32 tokens" in str(fields["decoding.system_prompt"].value), "a shared prefix is sent as the system message"
     plain = facts(vllm())["decoding.system_prompt"]
     assert plain.value is None
     assert "chat template" in str(plain.reason)
@@ -63,9 +63,9 @@ def test_only_outputs_that_were_compared_have_a_quality_metric() -> None:
     ],
 )
 def test_stock_is_what_nothing_was_set_for(parts: dict[str, Any], words: str) -> None:
-    found = facts(vllm(**parts))
-    assert str(found["protocol.tier"].value).startswith(words)
-    assert (found["protocol.budget"].value is None) == words.startswith("not")
+    fields = facts(vllm(**parts))
+    assert str(fields["protocol.tier"].value).startswith(words)
+    assert (fields["protocol.budget"].value is None) == words.startswith("not")
 
 
 def test_what_a_launcher_sets_unasked_is_not_called_stock() -> None:

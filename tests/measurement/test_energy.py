@@ -136,16 +136,16 @@ def test_a_gpu_counter_is_millijoules_since_opening_and_a_reset_is_no_reading() 
 
 def test_boards_without_a_counter_or_partitioned_are_refused_with_a_reason(tmp_path: Path) -> None:
     for gpu, word in ((recorded_gpu(None), "no energy counter"), (recorded_gpu(5, mig=1), "MIG")):
-        found = open_meters([gpu], tmp_path)
-        assert found.meters == ()
-        assert word in found.why()
+        meters = open_meters([gpu], tmp_path)
+        assert meters.meters == ()
+        assert word in meters.why()
 
 
 def test_scopes_stay_apart(tmp_path: Path) -> None:
     Domain(tmp_path / "intel-rapl:0", "package-0")
-    found = open_meters([recorded_gpu(5)], tmp_path)
-    assert sorted(found.read()) == ["gpu:GPU-7", "package:0"]
-    assert energy_facts(found)["power.boundary"].value == ["gpu board", "processor package"]
+    meters = open_meters([recorded_gpu(5)], tmp_path)
+    assert sorted(meters.read()) == ["gpu:GPU-7", "package:0"]
+    assert energy_facts(meters)["power.boundary"].value == ["gpu board", "processor package"]
 
 
 def test_without_a_meter_the_record_says_why(tmp_path: Path) -> None:

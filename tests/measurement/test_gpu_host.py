@@ -196,9 +196,9 @@ def test_the_memory_that_is_looked_at_is_that_of_the_board_the_run_will_use(mach
     assert caught.value.code == "TL211"
     refuse_what_cannot_fit(spec_of(inference(executor={"device": "cuda:1"})))
     for mask, number, uuid in (("1", 0, "GPU-b"), ("1,0", 1, "GPU-a"), ("GPU-b", 0, "GPU-b")):
-        found = board_of(asked_device(f"cuda:{number}"), gpus, {"CUDA_VISIBLE_DEVICES": mask})
-        assert found is not None
-        assert found.uuid == uuid
+        board = board_of(asked_device(f"cuda:{number}"), gpus, {"CUDA_VISIBLE_DEVICES": mask})
+        assert board is not None
+        assert board.uuid == uuid
 
 
 def test_a_board_that_cannot_be_told_beforehand_refuses_nothing(machine: Any) -> None:
@@ -242,12 +242,12 @@ def test_a_gpu_that_torch_cannot_use_is_refused_before_anything_begins(machine: 
 def test_torchs_own_word_names_a_board_where_there_is_no_nvml() -> None:
     from twinlens.executors.torch.evidence.device_facts import properties_facts
 
-    found = properties_facts(
+    facts = properties_facts(
         SimpleNamespace(
             name=f"{A100} MIG 1g.10gb", major=8, minor=0, total_memory=10 << 30, multi_processor_count=14, uuid="5-6"
         )
     )
-    record = ExecutorRecord(found)
+    record = ExecutorRecord(facts)
     assert record.value("accelerator.product") == f"{A100} MIG 1g.10gb"
     assert record.value("accelerator.partition") == "MIG slice"
     assert record.value("accelerator.uuid") == ["GPU-5-6"]

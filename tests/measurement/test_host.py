@@ -105,10 +105,10 @@ def test_this_machine_is_captured_whole_and_its_identity_is_stable() -> None:
 
 
 def test_only_variables_that_change_speed_are_kept_and_home_is_hidden() -> None:
-    found = performance_environment(
+    environment = performance_environment(
         {"OMP_NUM_THREADS": "2", "LD_PRELOAD": f"{Path.home()}/x.so", "API_KEY": "secret", "MY_OMP_X": "1"}
     )
-    assert found == {"LD_PRELOAD": "~/x.so", "OMP_NUM_THREADS": "2"}
+    assert environment == {"LD_PRELOAD": "~/x.so", "OMP_NUM_THREADS": "2"}
 
 
 def test_libraries_are_read_from_the_memory_map(tmp_path: Path) -> None:

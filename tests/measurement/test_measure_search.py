@@ -63,9 +63,9 @@ def test_the_interval_holds_the_rate_at_which_a_queue_leaves_its_slo(tmp_path: P
     assert share_within(found.low) > 0.9 > share_within(found.high)
     assert found.high <= found.low * 1.6
     assert len(outcome.runs) == len(found.tried)
-    assert all(one.shares["e2e_latency_s"][1] >= 1 for one in found.tried)
-    for one in found.tried:  # each in three digits, each a run of its own
-        assert float(f"{one.value:.3g}") == one.value
+    assert all(trial.shares["e2e_latency_s"][1] >= 1 for trial in found.tried)
+    for trial in found.tried:  # each in three digits, each a run of its own
+        assert float(f"{trial.value:.3g}") == trial.value
     assert len({run.spec.fingerprint() for run in outcome.runs}) == len(found.tried)
 
 
@@ -136,7 +136,7 @@ def test_search_json_is_rebuilt_from_the_runs_alone(tmp_path: Path) -> None:
 def test_the_budget_of_seconds_counts_what_runs_took_and_begins_none_that_does_not_fit(tmp_path: Path) -> None:
     clock = iter(range(0, 10_000, 70))  # each run takes 70 s by this clock, of which 60 under load
     _, found = answer(queue("search.budget_s=200"), tmp_path, now_s=lambda: float(next(clock)))
-    assert [one.took_s for one in found.tried] == [70.0, 70.0]
+    assert [trial.took_s for trial in found.tried] == [70.0, 70.0]
     assert found.outcome == "budget"
     assert "200 s" in clause_of(found.reason)
     assert "at least 40 requests/s" in clause_of(found.reason)

@@ -53,7 +53,9 @@ def spans(run: Run) -> dict[int, tuple[int, int]]:
     table, origin_ns = run.table, run_json(run)["pairing"]["origin_ns"]
     begin = table.column("begin_ns" if run.lens == "training" else "intended_ns").to_numpy() + origin_ns
     end, number = table.column("end_ns").to_numpy() + origin_ns, table.column("slice").to_numpy()
-    return {int(one): (int(begin[number == one].min()), int(end[number == one].max())) for one in np.unique(number)}
+    return {
+        int(value): (int(begin[number == value].min()), int(end[number == value].max())) for value in np.unique(number)
+    }
 
 
 def test_exactly_one_point_works_at_any_moment(runs: tuple[Run, ...]) -> None:
@@ -72,7 +74,7 @@ def test_the_slices_of_a_point_are_of_one_size(runs: tuple[Run, ...]) -> None:
     """A slice that ended by the clock would end sooner after slow rows."""
     for run in runs:
         number = run.table.column("slice").to_numpy()
-        sizes = {int((number == one).sum()) for one in np.unique(number[number >= 0])}
+        sizes = {int((number == value).sum()) for value in np.unique(number[number >= 0])}
         assert len(sizes) == 1
 
 

@@ -53,11 +53,11 @@ def spans(run: Run) -> dict[int, tuple[int, int]]:
     """Slice → from its first intended to its last ended request, on the machine's clock."""
     rows, origin_ns = run.requests, run_json(run)["pairing"]["origin_ns"]
     return {
-        int(one): (
-            int(rows.intended_ns[rows.slice == one].min()) + origin_ns,
-            int(rows.end_ns[rows.slice == one].max()) + origin_ns,
+        int(value): (
+            int(rows.intended_ns[rows.slice == value].min()) + origin_ns,
+            int(rows.end_ns[rows.slice == value].max()) + origin_ns,
         )
-        for one in np.unique(rows.slice)
+        for value in np.unique(rows.slice)
     }
 
 
@@ -87,7 +87,7 @@ def test_a_server_works_in_its_own_slices_only(played: tuple[Outcome, dict[str, 
 def test_each_slice_is_whole_waves_and_all_of_it_is_answered(played: tuple[Outcome, dict[str, list[Sent]]]) -> None:
     for run in played[0].runs:
         rows = run.requests
-        (size,) = {int((rows.slice == one).sum()) for one in np.unique(rows.slice[rows.slice >= 0])}
+        (size,) = {int((rows.slice == value).sum()) for value in np.unique(rows.slice[rows.slice >= 0])}
         assert size % CONCURRENCY == 0
         assert size >= 4 * CONCURRENCY
         assert set(rows.outcome) == {"ok"}

@@ -17,13 +17,13 @@ def value(found: dict[str, object], name: str) -> float:
 
 
 def test_a_step_by_hand() -> None:
-    found = theory_of(spec_of(training(global_batch=4, seq_len=32)))
+    work = theory_of(spec_of(training(global_batch=4, seq_len=32)))
     matmul = 1_016_448 - 512 * 128 - 5 * 128  # all but the embedding and the norms
     attention = 6 * 2 * 4 * 32 * 32  # 6 L H d S, causal
-    assert value(found, "step_flop_causal") == 4 * 32 * (6 * matmul + attention)
-    assert value(found, "step_flop_palm_full") == 4 * 32 * (6 * matmul + 2 * attention)
-    assert value(found, "step_flop") == value(found, "step_flop_causal")
-    assert {estimate.origin for estimate in found.values()} == {"modelled"}
+    assert value(work, "step_flop_causal") == 4 * 32 * (6 * matmul + attention)
+    assert value(work, "step_flop_palm_full") == 4 * 32 * (6 * matmul + 2 * attention)
+    assert value(work, "step_flop") == value(work, "step_flop_causal")
+    assert {estimate.origin for estimate in work.values()} == {"modelled"}
 
 
 def test_accumulation_changes_traffic_and_not_flop() -> None:
@@ -49,8 +49,8 @@ def test_fewer_bits_are_fewer_bytes() -> None:
 
 
 def test_decode_is_taken_in_the_middle_of_the_answer() -> None:
-    found = theory_of(spec_of(inference(input_tokens=fixed(100), output_tokens=fixed(40))))
-    assert "120 tokens of context" in found["decode_flop"].method
+    work = theory_of(spec_of(inference(input_tokens=fixed(100), output_tokens=fixed(40))))
+    assert "120 tokens of context" in work["decode_flop"].method
 
 
 def test_images_have_no_tokens() -> None:

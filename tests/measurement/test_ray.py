@@ -72,11 +72,11 @@ def test_a_run_on_two_nodes_is_one_run_with_its_clocks_aligned(cluster: str, tmp
     assert set(rows.column("outcome").to_pylist()) == {"ok"}
     assert truth == len(plan) + 1, "every request reached the server once, and the one that asked who it is"
     clients = run_json(run)["client"]["clients"]
-    assert len({one["name"].rpartition("/")[2] for one in clients}) == 2, "a client on each node"
+    assert len({client["name"].rpartition("/")[2] for client in clients}) == 2, "a client on each node"
     assert run_json(run)["calibration"]["clients"] == 2
-    for one in clients:
-        assert abs(one["clock_offset_ns"]) <= one["clock_bound_ns"], "both nodes are this machine: the truth is 0"
-    assert run_json(run)["client"]["clock_bound_ns"] == max(one["clock_bound_ns"] for one in clients) > 0
+    for client in clients:
+        assert abs(client["clock_offset_ns"]) <= client["clock_bound_ns"], "both nodes are this machine: the truth is 0"
+    assert run_json(run)["client"]["clock_bound_ns"] == max(client["clock_bound_ns"] for client in clients) > 0
     shown = twinlens("show", "--all", run.folder)
     assert "clock bound" in shown.stdout
 

@@ -66,7 +66,7 @@ def test_an_undisturbed_second_attempt_ends_it(tmp_path: Path, monkeypatch: pyte
     outcome = measure_study(study_of(training("fake", protocol={"retakes": 5})), tmp_path)
     first, last = sorted(outcome.runs, key=attempt_of)
     assert (attempt_of(first), attempt_of(last)) == (1, 2)
-    assert [one.code for one in summarise(last).findings if one.code == "retaken"] == ["retaken"]
+    assert [finding.code for finding in summarise(last).findings if finding.code == "retaken"] == ["retaken"]
 
 
 def test_going_on_with_a_study_knows_the_attempts_that_are_there(

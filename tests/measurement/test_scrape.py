@@ -238,7 +238,7 @@ def test_a_measured_run_has_its_servers_figures_and_says_that_they_are_of_anothe
     assert summary.metrics["server_running_mean"].value == 2.0
     assert summary.metrics["server_requests_agreement"].reason == "the server does not say it"
     counted = 1000 * (len(times) - 1)  # far from the client's two hundred, however many readings there were
-    told = [one for one in summary.findings if one.code == "counts-disagree"]
+    told = [finding for finding in summary.findings if finding.code == "counts-disagree"]
     assert len(told) == 1
     assert told[0].numbers["server"] == counted
     assert "batching efficiency" in plain(metric_table(summary))
@@ -260,4 +260,4 @@ def test_a_measured_run_on_a_server_without_a_page_says_so_and_is_whole(tmp_path
     assert "metrics page" in reason
     summary = summarise(run)
     assert summary.metrics["server_running_mean"].reason == reason
-    assert "server-metrics-not-read" in {one.code for one in summary.findings}
+    assert "server-metrics-not-read" in {finding.code for finding in summary.findings}

@@ -59,5 +59,5 @@ def test_what_others_used_is_not_said_where_the_server_cannot_be_seen(
     assert all(found)
     assert any(row["foreign_cpu"] is not None for row in found[0])
     assert not any(row["foreign_cpu"] is not None for row in found[1])
-    sources = [one.numbers.get("source") for one in summary_of(unseen).findings if one.code == "cause"]
+    sources = [finding.numbers.get("source") for finding in summary_of(unseen).findings if finding.code == "cause"]
     assert "other-programs" not in sources

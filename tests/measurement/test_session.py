@@ -285,7 +285,7 @@ def test_a_run_that_has_not_settled_is_doubled_and_says_so(tmp_path: Path, make:
     protocol = {"duration_s": 20.0, "extend": 1}
     doubled, summary = run_of(tmp_path, make, protocol | {"steady_s": 25.0})
     assert run_json(doubled)["extended"] == 1
-    (found,) = (one for one in summary.findings if one.code == "extended")
+    (found,) = (finding for finding in summary.findings if finding.code == "extended")
     assert (found.severity, found.numbers["times"], found.numbers["asked_s"]) == ("notes", 1, 20.0)
     assert 40 <= found.numbers["lasted_s"] < 45
     assert summary.verdict.ranked

@@ -92,9 +92,9 @@ def steps(times_s: np.ndarray) -> Steps:
 
 def batches(times_s: np.ndarray) -> Requests:
     """Lockstep batches of one, back to back."""
-    made = queue(np.zeros(times_s.size), times_s, 1)
-    due_ns = np.concatenate(([0], made.end_ns[:-1]))
-    return replace(made, intended_ns=due_ns, sent_ns=due_ns)
+    queued = queue(np.zeros(times_s.size), times_s, 1)
+    due_ns = np.concatenate(([0], queued.end_ns[:-1]))
+    return replace(queued, intended_ns=due_ns, sent_ns=due_ns)
 
 
 def holds(found: Steadiness, times_s: np.ndarray, begin: int, end: int) -> None:
@@ -105,7 +105,9 @@ def holds(found: Steadiness, times_s: np.ndarray, begin: int, end: int) -> None:
     assert found.steady_begin <= START + block or not found.ranked
     if found.ranked:
         assert found.disturbed.stretches, (found, begin, end)
-        named = [one for one in found.disturbed.stretches if one.begin_row < end and begin < one.end_row]
+        named = [
+            stretch for stretch in found.disturbed.stretches if stretch.begin_row < end and begin < stretch.end_row
+        ]
         assert named, found.disturbed
 
 
@@ -136,13 +138,15 @@ def test_a_slow_phase_stays_in_an_inference_run_whatever_its_place_and_length(ca
 def stalled(due_s: np.ndarray, needs_s: np.ndarray, slots: int, at_s: float, for_s: float) -> Requests:
     """A queue whose server stands still for `for_s` from `at_s` on: its own clock stops meanwhile."""
     own_s = np.where(due_s < at_s, due_s, np.maximum(at_s, due_s - for_s))
-    made = queue(own_s, needs_s, slots)
+    queued = queue(own_s, needs_s, slots)
 
     def seen(times_ns: np.ndarray) -> np.ndarray:
         return np.asarray(np.where(times_ns <= at_s * S, times_ns, times_ns + for_s * S), dtype=np.int64)
 
     due_ns = np.rint(due_s * S).astype(np.int64)
-    return replace(made, intended_ns=due_ns, sent_ns=due_ns, end_ns=seen(made.end_ns), chunk_ns=seen(made.chunk_ns))
+    return replace(
+        queued, intended_ns=due_ns, sent_ns=due_ns, end_ns=seen(queued.end_ns), chunk_ns=seen(queued.chunk_ns)
+    )
 
 
 @settings(max_examples=80)
@@ -161,7 +165,11 @@ def test_a_stall_of_a_server_stays_in_every_figure(
     hit = np.flatnonzero(stay_s > 6 * STAY_S)
     assert set(hit) <= set(window.rows), (window.label, window.first, hit)
     if window.ranked and hit.size:
-        named = [one for one in window.disturbed.stretches if one.begin_row <= hit[-1] and hit[0] < one.end_row]
+        named = [
+            stretch
+            for stretch in window.disturbed.stretches
+            if stretch.begin_row <= hit[-1] and hit[0] < stretch.end_row
+        ]
         assert named
         assert named[0].begin_s <= due_s[hit[-1]] + 1e-6
         after_start = stay_s[window.first :]

@@ -112,25 +112,25 @@ def test_a_ratio_and_its_inverse_have_inverse_intervals(a, b, spread_a, spread_b
 
 @given(series(positive, 1, 400))
 def test_any_run_gets_a_label_and_no_row_is_lost(times):
-    found = segment(times)
+    steadiness = segment(times)
     n = times.size
-    assert 0 <= found.steady_begin <= found.steady_end <= n
-    assert found.windows[0] == 0
-    assert found.windows[-1] == n
-    assert all(a < b for a, b in zip(found.windows[:-1], found.windows[1:], strict=True))
-    assert found.ranked == (found.label in ("flat", "warm-up"))
-    assert found.reason
-    assert found.peak_window_rate == max(found.window_rate)
-    kept = retention(peak_rate(found, unit="1/s"), found)
+    assert 0 <= steadiness.steady_begin <= steadiness.steady_end <= n
+    assert steadiness.windows[0] == 0
+    assert steadiness.windows[-1] == n
+    assert all(a < b for a, b in zip(steadiness.windows[:-1], steadiness.windows[1:], strict=True))
+    assert steadiness.ranked == (steadiness.label in ("flat", "warm-up"))
+    assert steadiness.reason
+    assert steadiness.peak_window_rate == max(steadiness.window_rate)
+    kept = retention(peak_rate(steadiness, unit="1/s"), steadiness)
     assert kept.value is None or kept.value == 1.0
 
 
 @given(series(st.floats(5e-324, 1.7e308), 1, 60), st.data())
 def test_a_run_of_absurd_times_gets_a_label_too(times, data):
     tags = data.draw(st.lists(st.integers(0, times.size - 1), max_size=3))
-    found = segment(times, tagged_rows=tags)
-    assert found.steady_begin <= times.size
-    assert not tags or max(tags) < found.steady_begin or max(tags) >= SteadyRule().min_rows
+    steadiness = segment(times, tagged_rows=tags)
+    assert steadiness.steady_begin <= times.size
+    assert not tags or max(tags) < steadiness.steady_begin or max(tags) >= SteadyRule().min_rows
 
 
 @given(series(st.floats(0.5, 2.0), 20, 200), st.integers(-30, 30))

@@ -12,10 +12,10 @@ from twinlens.record.finding import Finding, worst_first
 
 def test_a_finding_survives_json_with_numbers_of_any_kind() -> None:
     numbers = {"share": np.float64(0.25), "rows": np.int64(3), "loss": float("nan"), "each": (1.0, float("inf"))}
-    made = Finding("mostly-failed", "disqualifies", "failed_share", numbers)
-    text = json.dumps(made.to_json(), allow_nan=False)
-    assert Finding.from_json(json.loads(text)) == made
-    assert made.numbers == {"share": 0.25, "rows": 3, "loss": None, "each": [1.0, None]}
+    finding = Finding("mostly-failed", "disqualifies", "failed_share", numbers)
+    text = json.dumps(finding.to_json(), allow_nan=False)
+    assert Finding.from_json(json.loads(text)) == finding
+    assert finding.numbers == {"share": 0.25, "rows": 3, "loss": None, "each": [1.0, None]}
 
 
 def test_a_severity_that_does_not_exist_is_refused() -> None:

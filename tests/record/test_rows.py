@@ -110,9 +110,9 @@ def test_wherever_the_end_is_torn_off_whole_batches_are_left(data: st.DataObject
         cut = data.draw(PLACES) % (len(whole) + 1)
         path.write_bytes(whole[:cut])
         kept = 3 * sum(end <= cut for end in ends)
-        found = read_rows(path, STEP_SCHEMA)
-        assert found.num_rows == kept
-        assert [Marks(**row) for row in found.to_pylist()] == [step(n) for n in range(kept)]
+        rows = read_rows(path, STEP_SCHEMA)
+        assert rows.num_rows == kept
+        assert [Marks(**row) for row in rows.to_pylist()] == [step(n) for n in range(kept)]
 
 
 @pytest.mark.parametrize("content", [None, b"", b"not an Arrow stream", bytes(64)])

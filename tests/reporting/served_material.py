@@ -93,7 +93,7 @@ def _played(
         heapq.heappush(free, float(chunks[-1]))
         busy.append(float(chunks[-1]))
         lost = random.random() < more.get("fails", 0.0)
-        times = tuple(int(1e9 * at) for at in chunks)
+        times = tuple(int(1e9 * chunk) for chunk in chunks)
         rows.append(
             Request(
                 number, int(1e9 * due), int(1e9 * sent), () if lost else times, () if lost else (1,) * TOKENS,

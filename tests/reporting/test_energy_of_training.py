@@ -18,8 +18,8 @@ def test_a_run_at_constant_power_spends_it_on_its_steps_only(tmp_path: Path) -> 
     run, _ = training_run(tmp_path)
     watts, last_s = 100.0, int(run.steps.end_ns.max() / 1e9) + 2
     writer = RowWriter(run.folder / "telemetry.arrows", TELEMETRY_SCHEMA)
-    for at in range(10 * last_s):
-        writer.add(Sample(int(at * 1e8), "package:0", energy_mj=round(watts * 100 * at)))
+    for i in range(10 * last_s):
+        writer.add(Sample(int(i * 1e8), "package:0", energy_mj=round(watts * 100 * i)))
     writer.close()
     summary = summarise(read_run(run.folder))
     per_step = summary.metrics["energy_per_step_j"]

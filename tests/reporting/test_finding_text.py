@@ -13,29 +13,29 @@ CODES = sorted({*SENTENCES, *CLAUSES})
 
 def test_a_finding_is_one_plain_sentence() -> None:
     numbers = {"declared": "int8", "observed": "bf16", "evidence": "dtype of 3 of 4 tensors"}
-    said = sentence_of(Finding("precision-differs", "disqualifies", "weights", numbers))
-    assert said == "weights was declared as int8 and ran as bf16 (dtype of 3 of 4 tensors)."
+    sentence = sentence_of(Finding("precision-differs", "disqualifies", "weights", numbers))
+    assert sentence == "weights was declared as int8 and ran as bf16 (dtype of 3 of 4 tensors)."
 
 
 def test_an_unknown_code_gives_a_plain_general_sentence() -> None:
-    said = sentence_of(Finding("from-tomorrow", "disqualifies", "ttft_s_p99"))
-    assert said == "A check found 'from-tomorrow' (TTFT p99): so the run is not ranked."
+    sentence = sentence_of(Finding("from-tomorrow", "disqualifies", "ttft_s_p99"))
+    assert sentence == "A check found 'from-tomorrow' (TTFT p99): so the run is not ranked."
     assert advice_of(Finding("from-tomorrow", "warns")) == ""
 
 
 @pytest.mark.parametrize("code", CODES)
 def test_a_finding_without_its_numbers_can_still_be_read(code: str) -> None:
     for numbers in ({}, dict.fromkeys(("reason", "declared", "share", "reasons"))):
-        found = Finding(code, "warns", "", numbers)
-        assert sentence_of(found).endswith((".", "?", "!"))
-        assert clause_of(found)
-        assert "None" not in sentence_of(found) + clause_of(found)
+        finding = Finding(code, "warns", "", numbers)
+        assert sentence_of(finding).endswith((".", "?", "!"))
+        assert clause_of(finding)
+        assert "None" not in sentence_of(finding) + clause_of(finding)
 
 
 def test_a_clause_is_the_sentence_without_its_stop() -> None:
-    found = Finding("failing", "disqualifies", "", {"failed": 3, "requests": 9})
-    assert clause_of(found) == "3 of 9 requests failed or were cut short"
-    assert sentence_of(found) == "3 of 9 requests failed or were cut short."
+    finding = Finding("failing", "disqualifies", "", {"failed": 3, "requests": 9})
+    assert clause_of(finding) == "3 of 9 requests failed or were cut short"
+    assert sentence_of(finding) == "3 of 9 requests failed or were cut short."
 
 
 def test_a_finding_rests_on_others_and_says_them() -> None:
@@ -53,8 +53,8 @@ def test_what_somebody_else_said_is_shown_as_it_stands() -> None:
 
 def test_what_a_finding_quotes_cannot_do_harm() -> None:
     reason = in_words("\x1b[2Jgone")
-    said = sentence_of(Finding("guard-failed", "disqualifies", "caching", because=(reason,)))
-    assert said == "The guard 'caching' failed: [2Jgone."
+    sentence = sentence_of(Finding("guard-failed", "disqualifies", "caching", because=(reason,)))
+    assert sentence == "The guard 'caching' failed: [2Jgone."
 
 
 def test_a_code_is_a_short_label() -> None:

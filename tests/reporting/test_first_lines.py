@@ -46,8 +46,10 @@ def test_the_gravest_stand_first_and_few_stand_at_all(
 
 
 def test_a_finding_of_several_repeats_is_one_line_that_says_in_how_many(pair: Pair) -> None:
-    found = Finding("precision-differs", "disqualifies", "weights",
+    finding = Finding("precision-differs", "disqualifies", "weights",
                     {"declared": "fp32", "observed": "bf16", "evidence": "dtype"})  # fmt: skip
-    runs = [replace(pair[1], repeat=number, run=f"r{number}", findings=(found,) * (number > 0)) for number in range(3)]
+    runs = [
+        replace(pair[1], repeat=number, run=f"r{number}", findings=(finding,) * (number > 0)) for number in range(3)
+    ]
     (line,) = finding_lines(group(runs))
     assert line.text == "weights was declared as fp32 and ran as bf16 (dtype) (in 2 of 3 runs)."

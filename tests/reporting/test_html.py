@@ -141,10 +141,10 @@ def test_unfinished_and_empty_runs_are_reported_and_explained(tmp_path: Path) ->
 
 
 def test_twelve_runs_are_rendered_without_hanging(tmp_path: Path) -> None:
-    made = view(study(tmp_path, repeats=2))
-    assert len(made.material) == 12
+    report = view(study(tmp_path, repeats=2))
+    assert len(report.material) == 12
     began = time.monotonic()
-    render(made)
+    render(report)
     assert time.monotonic() - began < 120  # 2 s alone
 
 

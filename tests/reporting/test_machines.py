@@ -48,8 +48,8 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> list[Pair]:
 
 
 def test_each_machine_has_its_own_groups_tables_and_charts(two: list[Pair]) -> None:
-    made = view(two)
-    (lens,) = made.lenses
+    report = view(two)
+    (lens,) = report.lenses
     assert [entry.name for entry in lens.entries] == [
         "machine A · fp32", "machine A · bf16", "machine B · fp32", "machine B · bf16",
     ]  # fmt: skip
@@ -92,18 +92,18 @@ def test_two_stacks_on_one_machine_have_two_names(tmp_path: Path) -> None:
 
 
 def test_the_header_names_every_machine_and_shared_is_only_what_is_shared(two: list[Pair]) -> None:
-    made = view(two)
-    lines = machine_lines(made)
+    report = view(two)
+    lines = machine_lines(report)
     assert [line[:2] for line in lines] == ["A:", "B:"]
     assert "AMD EPYC" in lines[0]
     assert OTHER in lines[1]
-    facts = stack(made)
+    facts = stack(report)
     assert "processor" not in {line.label for line in facts.shared}
     assert "processor" in {row.label for row in facts.varying}
-    page = render(made)
+    page = render(report)
     assert "no ratio is made across them" in page
-    said = " ".join(plain(first_lines([entry.group for lens in made.lenses for entry in lens.entries])).split())
-    assert f"B: {OTHER}, 2 processors" in said
+    text = " ".join(plain(first_lines([entry.group for lens in report.lenses for entry in lens.entries])).split())
+    assert f"B: {OTHER}, 2 processors" in text
 
 
 def test_a_run_given_twice_counts_once_and_the_report_says_so(tmp_path: Path) -> None:
@@ -114,9 +114,9 @@ def test_a_run_given_twice_counts_once_and_the_report_says_so(tmp_path: Path) ->
     (once,) = group(summary for _, summary in pairs)
     (both,) = group(summary for _, summary in [*pairs, *again])
     assert both.metrics == once.metrics, "no interval is narrower for a copy"
-    made = view([*pairs, *again])
-    assert len(made.material) == 3
-    assert made.notes[0].startswith("3 runs were given more than once")
+    report = view([*pairs, *again])
+    assert len(report.material) == 3
+    assert report.notes[0].startswith("3 runs were given more than once")
 
 
 def test_a_finished_copy_stands_for_an_unfinished_one(tmp_path: Path) -> None:
@@ -134,14 +134,14 @@ def test_a_server_that_was_up_is_titled_with_its_own_model_and_address(tmp_path:
         "precision.weights": declared("bfloat16", "/server_info").to_json(),
     }
     pair = served_run(tmp_path, 4, "fp32", seconds=20, said=said)
-    made = view([pair])
-    text = plain(summary_table(made.groups("inference"), "inference"))
+    report = view([pair])
+    text = plain(summary_table(report.groups("inference"), "inference"))
     title = " ".join(text.split("\n\n")[0].split())
     assert "Inference · Qwen/Qwen3-8B, served at a rate (open loop) · http://127.0.0.1:8000/v1" in title
     assert "small" not in text
     assert "fp32" not in text, "nobody declared it"
-    assert made.lenses[0].entries[0].precision == "as-served"
-    page = render(made).partition('id="executor"')[0]
+    assert report.lenses[0].entries[0].precision == "as-served"
+    page = render(report).partition('id="executor"')[0]
     assert "Qwen/Qwen3-8B at http://127.0.0.1:8000/v1" in page
     assert "<h3>Qwen/Qwen3-8B, served · http://127.0.0.1:8000/v1</h3>" in page
 

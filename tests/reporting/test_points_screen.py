@@ -76,9 +76,9 @@ def test_no_line_is_too_long_and_no_number_is_cut(published: dict[str, list[Pair
 
 
 def test_a_narrow_table_says_which_columns_it_left_out(rates: list[Pair]) -> None:
-    said = " ".join(lines_of(rates, 50)[-3:])
-    assert "left out here: " in said
-    assert "TPOT p50" in said
+    text = " ".join(lines_of(rates, 50)[-3:])
+    assert "left out here: " in text
+    assert "TPOT p50" in text
 
 
 def test_runs_that_were_taken_again_are_counted_in_the_table(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from twinlens.stats.summary.group import Group, group
 
 
 def said(pairs: list[Pair]) -> tuple[str, str, str]:
-    made = view(pairs)
-    return sentences(made.groups("training"), made.groups("inference"))
+    report = view(pairs)
+    return sentences(report.groups("training"), report.groups("inference"))
 
 
 def steady(pair: Pair) -> Pair:

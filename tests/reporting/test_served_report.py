@@ -194,12 +194,12 @@ def test_the_sentence_says_how_far_each_precision_went_and_what_came_next(served
 
 def test_a_search_is_told_with_its_interval_its_runs_and_its_reason(served: list[Pair]) -> None:
     folder = served[0][0].folder.parent
-    made = record(folder)
-    text = plain(search_table(made))
+    written = record(folder)
+    text = plain(search_table(written))
     assert max(cell_len(line) for line in text.splitlines()) <= 80
     assert "Search · bf16: [11.3, 16) requests/s" in text
     assert "TTFT ≤ 0.5 s and TPOT ≤ 0.03 s for 90% of requests" in " ".join(text.split())
-    page = render(view(served, searches=(made,)))
+    page = render(view(served, searches=(written,)))
     assert "The highest load within the SLO, bf16: [11.3, 16) requests/s" in page
     assert "bf16: the highest within the SLO is in [11.3, 16) requests/s." in page
     assert '<span class="verdict inconclusive">inconclusive</span>' in page
@@ -211,8 +211,8 @@ def test_a_search_is_told_with_its_interval_its_runs_and_its_reason(served: list
     [(8.0, None, "at least 8 requests/s"), (None, 2.0, "below 2 requests/s"), (None, None, "not known")],
 )
 def test_an_interval_with_an_open_side_says_so(tmp_path: Path, low: float, high: float, words: str) -> None:
-    made = record(tmp_path, low=low, high=high)
-    assert search_interval(made.found[0], made.search.unit) == words
+    written = record(tmp_path, low=low, high=high)
+    assert search_interval(written.found[0], written.search.unit) == words
 
 
 def test_hostile_words_of_a_search_or_a_guard_are_text(tmp_path: Path) -> None:
@@ -220,12 +220,12 @@ def test_hostile_words_of_a_search_or_a_guard_are_text(tmp_path: Path) -> None:
     guard = {"id": HOSTILE, "after": HOSTILE, "ruling": "fail", "reason": HOSTILE, "evidence": {}}
     update_run(run.folder, guards=[guard])
     run = read_run(run.folder)
-    made = record(tmp_path, reason=in_words(HOSTILE), where={"precision": HOSTILE, HOSTILE: HOSTILE})
-    write_search(made)
-    page = render(view([(run, summarise(run))], searches=(made,)))
+    written = record(tmp_path, reason=in_words(HOSTILE), where={"precision": HOSTILE, HOSTILE: HOSTILE})
+    write_search(written)
+    page = render(view([(run, summarise(run))], searches=(written,)))
     assert "<script" not in page
     assert "The guard" in page.partition("What it comes to")[0]
-    text = plain(search_table(made))
+    text = plain(search_table(written))
     assert "\x1b" not in text
     assert "[bold]" in text
 

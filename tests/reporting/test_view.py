@@ -15,11 +15,11 @@ from twinlens.reporting.wording.finding import label_words
 
 
 def test_two_lenses_stay_two_sections_with_training_first(demo: list[Pair]) -> None:
-    made = view(list(reversed(demo)))
-    assert [lens.lens for lens in made.lenses] == ["training", "inference"]
-    for lens in made.lenses:
+    report = view(list(reversed(demo)))
+    assert [lens.lens for lens in report.lenses] == ["training", "inference"]
+    for lens in report.lenses:
         assert {summary.lens for entry in lens.entries for _, summary in entry.material} == {lens.lens}
-    assert len(made.material) == len(demo)
+    assert len(report.material) == len(demo)
 
 
 def test_points_go_from_wide_to_narrow_whatever_order_they_were_measured_in(demo: list[Pair]) -> None:

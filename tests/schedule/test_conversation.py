@@ -81,7 +81,7 @@ def test_a_closed_loop_of_sessions_has_so_many_users() -> None:
     schedule = Conversation([planned(talking(turns=Fixed(value=2)), [0] * 5)], concurrency=2)
     seen = played(schedule, SECOND)
     at_once = [
-        sum(scheduled.intended_ns <= at < end for scheduled, end in seen) for at in range(0, 20 * SECOND, SECOND // 2)
+        sum(scheduled.intended_ns <= i < end for scheduled, end in seen) for i in range(0, 20 * SECOND, SECOND // 2)
     ]
     assert max(at_once) == 2
     first_turns = sorted(scheduled.intended_ns for scheduled, _ in seen if scheduled.turn == 0)

@@ -32,20 +32,20 @@ def test_the_entropy_rate_is_that_of_the_successors_worked_by_hand(branches: int
 @given(sizes)
 def test_successors_are_distinct_and_probabilities_fall_and_sum_to_one(parts: tuple[int, int, float, int]) -> None:
     symbols, branches, exponent, seed = parts
-    made = language(symbols, branches, exponent, seed)
-    assert made.successors.shape == (symbols, min(branches, symbols))
-    assert ((made.successors >= 0) & (made.successors < symbols)).all()
-    assert all(len(set(row)) == len(row) for row in made.successors.tolist())
-    assert made.probabilities.sum() == pytest.approx(1)
-    assert (np.diff(made.probabilities) <= 0).all()
-    assert 0 <= made.entropy_rate_nats <= math.log(min(branches, symbols)) + 1e-12
+    grammar = language(symbols, branches, exponent, seed)
+    assert grammar.successors.shape == (symbols, min(branches, symbols))
+    assert ((grammar.successors >= 0) & (grammar.successors < symbols)).all()
+    assert all(len(set(row)) == len(row) for row in grammar.successors.tolist())
+    assert grammar.probabilities.sum() == pytest.approx(1)
+    assert (np.diff(grammar.probabilities) <= 0).all()
+    assert 0 <= grammar.entropy_rate_nats <= math.log(min(branches, symbols)) + 1e-12
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(2, 12), st.integers(1, 6), st.floats(0, 2), st.integers(0, 99))
 def test_a_long_sample_has_the_entropy_rate_it_says(symbols: int, branches: int, exponent: float, seed: int) -> None:
-    made = language(symbols, branches, exponent, seed)
-    text = made.sample(np.random.default_rng(seed), 40, 2000)
+    grammar = language(symbols, branches, exponent, seed)
+    text = grammar.sample(np.random.default_rng(seed), 40, 2000)
     pairs = Counter(zip(text[:, :-1].ravel().tolist(), text[:, 1:].ravel().tolist(), strict=True))
     lefts = Counter(text[:, :-1].ravel().tolist())
     total = sum(pairs.values())
@@ -53,19 +53,19 @@ def test_a_long_sample_has_the_entropy_rate_it_says(symbols: int, branches: int,
     # The plug-in entropy is low by about (cells - states) / 2n and noisy by less than ln(branches) / sqrt(n).
     bias = symbols * branches / (2 * total)
     assert conditional == pytest.approx(
-        made.entropy_rate_nats, abs=bias + 4 * math.log(branches + 1) / math.sqrt(total)
+        grammar.entropy_rate_nats, abs=bias + 4 * math.log(branches + 1) / math.sqrt(total)
     )
 
 
 @given(sizes)
 def test_every_step_goes_to_a_successor(parts: tuple[int, int, float, int]) -> None:
     symbols, branches, exponent, seed = parts
-    made = language(symbols, branches, exponent, seed)
-    text = made.sample(np.random.default_rng(0), 3, 30)
+    grammar = language(symbols, branches, exponent, seed)
+    text = grammar.sample(np.random.default_rng(0), 3, 30)
     assert text.shape == (3, 30)
     assert text.dtype == np.int64
     for row in text.tolist():
-        assert all(after in made.successors[before] for before, after in pairwise(row))
+        assert all(after in grammar.successors[before] for before, after in pairwise(row))
 
 
 def test_a_seed_decides_the_grammar_and_the_generator_the_sentences() -> None:
@@ -77,6 +77,6 @@ def test_a_seed_decides_the_grammar_and_the_generator_the_sentences() -> None:
 
 
 def test_a_vocabulary_larger_than_a_block_is_made_whole() -> None:
-    made = language(2500, 3, 1.0, 0)
-    assert made.successors.shape == (2500, 3)
-    assert len({tuple(row) for row in made.successors[1020:1030].tolist()}) > 1
+    grammar = language(2500, 3, 1.0, 0)
+    assert grammar.successors.shape == (2500, 3)
+    assert len({tuple(row) for row in grammar.successors[1020:1030].tolist()}) > 1

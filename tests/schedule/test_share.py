@@ -45,7 +45,9 @@ def played(
         for scheduled in schedule.due(now_ns):
             asks.append(scheduled)
             running.append((scheduled.intended_ns + takes_ns, scheduled))
-        times = [end_ns for end_ns, _ in running] + [at for at in [schedule.next_due_ns()] if at is not None]
+        times = [end_ns for end_ns, _ in running] + [
+            next_due_n for next_due_n in [schedule.next_due_ns()] if next_due_n is not None
+        ]
         if not times or (until_ns is not None and min(times) > until_ns):
             return asks, rows
         now_ns = min(times)

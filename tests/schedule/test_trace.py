@@ -24,13 +24,13 @@ def columns(plan: Plan) -> list[tuple[int, int, int]]:
 
 
 def test_azure_dates_keep_their_seventh_digit_and_cross_midnight() -> None:
-    found = columns(read("azure.csv", "azure").plan)
-    assert found == [(0, 374, 44), (1_000_000_100, 396, 109), (2 * SECOND, 879, 55)]
+    heads = columns(read("azure.csv", "azure").plan)
+    assert heads == [(0, 374, 44), (1_000_000_100, 396, 109), (2 * SECOND, 879, 55)]
 
 
 def test_azure_2024_has_zones_and_a_file_may_have_a_mark_blank_lines_and_returns() -> None:
-    found = columns(read("azure_2024.csv", "azure").plan)
-    assert found == [(0, 2162, 5), (7_405_000, 2399, 6), (990_070_000, 76, 15)]
+    heads = columns(read("azure_2024.csv", "azure").plan)
+    assert heads == [(0, 2162, 5), (7_405_000, 2399, 6), (990_070_000, 76, 15)]
 
 
 def test_burstgpt_counts_seconds_and_its_failures_cannot_be_asked_for() -> None:

@@ -24,9 +24,9 @@ ALL = [load_device(name) for name in list_devices()]
     ],
 )
 def test_a_driver_name_finds_its_device(reported: str, name: str) -> None:
-    found = find_device(reported)
-    assert found is not None
-    assert found.name == name
+    device = find_device(reported)
+    assert device is not None
+    assert device.name == name
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_a_format_the_part_has_no_figure_for_is_absent() -> None:
     ],
 )
 def test_boards_of_these_years_are_known_by_the_names_their_drivers_report(reported: str, name: str) -> None:
-    found = find_device(reported)
-    assert found is not None
-    assert found.name == name
+    device = find_device(reported)
+    assert device is not None
+    assert device.name == name
 
 
 def test_what_sources_dispute_is_left_out() -> None:

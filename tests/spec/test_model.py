@@ -147,17 +147,17 @@ def test_a_folder_with_weights_is_kept_and_one_without_is_not(tmp_path: Path) ->
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
     assert load_model(str(tmp_path)).folder is None
     (tmp_path / "model.safetensors").write_bytes(b"")
-    found = load_model(str(tmp_path))
-    assert found.folder == str(tmp_path)
-    assert found.shape == load_model("tiny").shape
+    model = load_model(str(tmp_path))
+    assert model.folder == str(tmp_path)
+    assert model.shape == load_model("tiny").shape
 
 
 def test_a_config_file_alone_means_random_weights(tmp_path: Path) -> None:
     file = tmp_path / "my.json"
     file.write_text(json.dumps(GPT2))
-    found = load_model(str(file))
-    assert found.folder is None
-    assert found.config == GPT2
+    model = load_model(str(file))
+    assert model.folder is None
+    assert model.config == GPT2
 
 
 def test_remote_code_of_a_known_type_is_dropped(tmp_path: Path) -> None:

@@ -23,22 +23,22 @@ def study(*settings: str, **parts: object) -> Study:
 
 def test_search_in_place_of_values_is_its_short_form() -> None:
     assert as_settings(["rate_per_s=search"]) == ['search.over="rate_per_s"']
-    found = study(*as_settings(["rate_per_s=search"]), "search.start=4")
-    assert found.search == Search(start=4.0)
-    assert [run.point.rate_per_s for run in found.runs()] == [4.0]
+    read_study = study(*as_settings(["rate_per_s=search"]), "search.start=4")
+    assert read_study.search == Search(start=4.0)
+    assert [run.point.rate_per_s for run in read_study.runs()] == [4.0]
 
 
 def test_a_search_is_made_at_each_point_of_the_sweep_and_has_no_repeats() -> None:
-    found = study("search.start=2", sweep={"precision": ["fp32", "bf16"]}, protocol={"repeats": 3})
-    assert [(run.point.precision, run.point.rate_per_s, run.repeat) for run in found.runs()] == [
+    read_study = study("search.start=2", sweep={"precision": ["fp32", "bf16"]}, protocol={"repeats": 3})
+    assert [(run.point.precision, run.point.rate_per_s, run.repeat) for run in read_study.runs()] == [
         ("fp32", 2.0, 0),
         ("bf16", 2.0, 0),
     ]
 
 
 def test_a_trial_has_the_value_and_a_seed_for_each_time_it_was_tried() -> None:
-    found = study("search.start=2")
-    first, again, other = (found.trial({}, value, before) for value, before in ((8.0, 0), (8.0, 1), (9.0, 0)))
+    read_study = study("search.start=2")
+    first, again, other = (read_study.trial({}, value, before) for value, before in ((8.0, 0), (8.0, 1), (9.0, 0)))
     assert (first.point.rate_per_s, first.repeat, again.repeat) == (8.0, 0, 1)
     assert len({spec.prompt_seed() for spec in (first, again, other)}) == 3
     assert len({spec.fingerprint() for spec in (first, again, other)}) == 3
@@ -55,8 +55,8 @@ def test_what_is_asked_last_replaces_what_it_contradicts() -> None:
 def test_a_study_with_a_search_is_read_back_as_it_was_written(tmp_path) -> None:
     import tomllib
 
-    found = study("search.start=2", "search.budget_s=60")
-    assert parse(tomllib.loads(dump(found))) == found
+    read_study = study("search.start=2", "search.budget_s=60")
+    assert parse(tomllib.loads(dump(read_study))) == read_study
 
 
 LOCKSTEP = {"kind": "lockstep"}

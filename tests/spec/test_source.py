@@ -34,11 +34,11 @@ def test_a_name_that_is_nearly_right_is_named() -> None:
 def test_each_example_says_what_it_is_in_half_a_line() -> None:
     found = examples()
     order = ["demo", "training", "inference", "serving"]
-    assert [one.group for one in found] == sorted((one.group for one in found), key=order.index)
-    for one in found:
-        assert 10 < len(one.about) <= 48, one.name
-        assert one.about.endswith(".")
-        assert find_example(f"{one.name}.toml") == one
+    assert [each.group for each in found] == sorted((each.group for each in found), key=order.index)
+    for each in found:
+        assert 10 < len(each.about) <= 48, each.name
+        assert each.about.endswith(".")
+        assert find_example(f"{each.name}.toml") == each
 
 
 def test_what_a_study_or_a_run_was_asked_for_can_be_asked_again(tmp_path: Path) -> None:

@@ -39,33 +39,33 @@ def values(found: ServerAgreement) -> dict[str, float | None]:
 
 
 def test_a_server_that_counts_what_the_client_counts_agrees_without_a_word() -> None:
-    found = agreement(server(10 * N, N, 0.048), requests())
-    assert values(found) == {
+    shares = agreement(server(10 * N, N, 0.048), requests())
+    assert values(shares) == {
         "tokens_agreement": 1.0,
         "requests_agreement": 1.0,
         "ttft_agreement": pytest.approx(0.96),
     }
-    assert found.notes == ()
-    method = found.metrics["server_tokens_agreement"].method
+    assert shares.notes == ()
+    method = shares.metrics["server_tokens_agreement"].method
     assert method.startswith(
         "1,000 generated tokens at the server, 1,000 at the client, over the whole run; up to 1.0 %"
     )
 
 
 def test_somebody_else_on_the_same_server_is_seen_in_both_counts() -> None:
-    found = agreement(server(15 * N, N + 50, 0.048), requests())
-    assert values(found)["tokens_agreement"] == 1.5
-    assert len(found.notes) == 2
-    assert sentence_of(found.notes[0]) == (
+    shares = agreement(server(15 * N, N + 50, 0.048), requests())
+    assert values(shares)["tokens_agreement"] == 1.5
+    assert len(shares.notes) == 2
+    assert sentence_of(shares.notes[0]) == (
         "Server and client disagree: 1,500 generated tokens at the server, 1,000 at the client; a difference of up to "
         "1.0 % is expected; another client uses this server too, or the client does not count tokens."
     )
-    assert "150 finished requests at the server, 100 at the client" in sentence_of(found.notes[1])
+    assert "150 finished requests at the server, 100 at the client" in sentence_of(shares.notes[1])
 
 
 def test_chunks_counted_as_tokens_are_seen_in_the_tokens_alone() -> None:
-    found = agreement(server(25 * N, N, 0.048), requests())
-    assert ["generated tokens" in sentence_of(note) for note in found.notes] == [True]
+    shares = agreement(server(25 * N, N, 0.048), requests())
+    assert ["generated tokens" in sentence_of(note) for note in shares.notes] == [True]
 
 
 @pytest.mark.parametrize(("extra", "silent"), [(10, True), (11, False)])
@@ -85,21 +85,21 @@ def test_what_failed_may_or_may_not_have_been_answered_by_the_server() -> None:
 def test_what_is_under_way_at_an_edge_widens_what_is_to_be_expected() -> None:
     # The first reading came after the first two requests had begun, one of which was still under way.
     late = server(10 * N - 15, N - 2, 0.048, first_at=0.12)
-    found = agreement(late, requests())
-    assert found.notes == ()
-    assert "985 generated tokens at the server, 980 at the client" in found.metrics["server_tokens_agreement"].method
+    shares = agreement(late, requests())
+    assert shares.notes == ()
+    assert "985 generated tokens at the server, 980 at the client" in shares.metrics["server_tokens_agreement"].method
 
 
 def test_a_cut_off_answer_is_finished_on_both_sides() -> None:
     rows = [row(100.0 * i, [100.0 * i + 50], outcome="cut_off", asked_tokens=10) for i in range(N)]
-    found = agreement(server(N, N, 0.048), columns(rows))
-    assert values(found)["requests_agreement"] == 1.0
+    shares = agreement(server(N, N, 0.048), columns(rows))
+    assert values(shares)["requests_agreement"] == 1.0
 
 
 def test_time_between_the_client_and_the_engine_is_named() -> None:
-    found = agreement(server(10 * N, N, 0.020), requests())
-    assert values(found)["ttft_agreement"] == pytest.approx(0.4)
-    assert tuple(map(sentence_of, found.notes)) == (
+    shares = agreement(server(10 * N, N, 0.020), requests())
+    assert values(shares)["ttft_agreement"] == pytest.approx(0.4)
+    assert tuple(map(sentence_of, shares.notes)) == (
         "Server and client disagree: mean TTFT 20.0 ms at the server, 50.0 ms from send at the client; the "
         "difference is 30.0 ms, and up to 7.00 ms is expected. Requests wait in the network, "
         "or before the engine takes them.",
@@ -107,8 +107,8 @@ def test_time_between_the_client_and_the_engine_is_named() -> None:
 
 
 def test_a_server_that_saw_its_first_tokens_later_than_the_client_contradicts_it() -> None:
-    found = agreement(server(10 * N, N, 0.052), requests())
-    assert "the server's time cannot be the longer one" in sentence_of(found.notes[0])
+    shares = agreement(server(10 * N, N, 0.052), requests())
+    assert "the server's time cannot be the longer one" in sentence_of(shares.notes[0])
     assert agreement(server(10 * N, N, 0.0512), requests()).notes == ()
 
 
@@ -116,18 +116,18 @@ def test_a_restart_leaves_nothing_to_compare() -> None:
     rows = samples(
         [{"at": -1, "generation_tokens": 500, "finished": 9}, {"at": 11, "generation_tokens": 40, "finished": 2}]
     )
-    found = agreement(ServerRows.from_table(rows), requests())
-    assert set(values(found).values()) == {None}
-    reason = found.metrics["server_tokens_agreement"].reason
+    shares = agreement(ServerRows.from_table(rows), requests())
+    assert set(values(shares).values()) == {None}
+    reason = shares.metrics["server_tokens_agreement"].reason
     assert reason is not None
     assert "started again" in reason
-    assert found.notes == ()
+    assert shares.notes == ()
 
 
 def test_a_client_that_got_nothing_has_no_ratio() -> None:
     nothing = columns(failed(100.0 * i, 100.0 * i + 5) for i in range(5))
-    found = agreement(server(0, 0, 0.0), nothing)
-    assert set(values(found).values()) == {None}
+    shares = agreement(server(0, 0, 0.0), nothing)
+    assert set(values(shares).values()) == {None}
 
 
 def test_the_order_of_rows_does_not_matter() -> None:

@@ -114,21 +114,21 @@ def test_slow_waves_of_two_series_are_seldom_taken_for_cause_and_effect() -> Non
     def wave(seed: int) -> np.ndarray:
         steps = np.random.default_rng(seed).standard_normal(81)
         wandering = np.zeros(81)
-        for at in range(1, 81):
-            wandering[at] = 0.95 * wandering[at - 1] + steps[at]
+        for i in range(1, 81):
+            wandering[i] = 0.95 * wandering[i - 1] + steps[i]
         return wandering
 
     named = 0
     for seed in range(100):
         machine = telemetry(foreign_cpu=0.3 + 0.05 * wave(1000 + seed))
-        found = causes(pace(np.exp(0.1 * wave(seed)), seed=seed, tagged=np.inf), machine)
-        named += any(one.how == "in time" for one in found)
+        suspects = causes(pace(np.exp(0.1 * wave(seed)), seed=seed, tagged=np.inf), machine)
+        named += any(each.how == "in time" for each in suspects)
     assert named <= 8
 
 
 def test_a_run_too_short_to_correlate_still_names_what_was_there_throughout() -> None:
-    found = causes(pace(1 + 0.6 * bursts(7)), telemetry(foreign_cpu=flat(0.4, 7)))
-    assert [(one.source, one.how) for one in found] == [("other-programs", "throughout")]
+    suspects = causes(pace(1 + 0.6 * bursts(7)), telemetry(foreign_cpu=flat(0.4, 7)))
+    assert [(each.source, each.how) for each in suspects] == [("other-programs", "throughout")]
 
 
 def test_telemetry_of_an_older_version_or_none_at_all_names_nothing() -> None:
@@ -141,9 +141,9 @@ def test_telemetry_of_an_older_version_or_none_at_all_names_nothing() -> None:
 def test_the_largest_share_comes_first() -> None:
     on = bursts(161)
     half = on * (np.arange(161) % 2)  # the collector ran in half of the slow moments only
-    found = causes(pace(1 + 0.9 * on), telemetry(gc_share=0.001 + 0.2 * half, foreign_cpu=0.01 + 0.4 * on))
-    assert [one.source for one in found] == ["other-programs", "garbage-collection"]
-    assert {one.source for one in found} <= set(NAMES)
+    suspects = causes(pace(1 + 0.9 * on), telemetry(gc_share=0.001 + 0.2 * half, foreign_cpu=0.01 + 0.4 * on))
+    assert [each.source for each in suspects] == ["other-programs", "garbage-collection"]
+    assert {each.source for each in suspects} <= set(NAMES)
 
 
 def test_a_run_that_is_not_ranked_says_its_cause_or_that_none_was_found(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_run_that_is_not_ranked_says_its_cause_or_that_none_was_found(tmp_path
     ends = np.cumsum(durations).astype(np.int64)
     slowed = replace(run.steps.where(np.arange(factor.size)), end_ns=ends, begin_ns=ends - durations.astype(np.int64))
     middle = (ends / 1e9 / PERIOD_S).astype(int)
-    busy = [float(0.5 * (factor[middle == at] > 1.3).mean()) if (middle == at).any() else 0.0 for at in range(110)]
+    busy = [float(0.5 * (factor[middle == i] > 1.3).mean()) if (middle == i).any() else 0.0 for i in range(110)]
     run.__dict__["steps"], run.__dict__["telemetry"] = slowed, telemetry(foreign_cpu=[0.0, *busy])
     summary = summarise(run)
     assert not summary.ranked
@@ -166,9 +166,9 @@ def test_a_run_that_is_not_ranked_says_its_cause_or_that_none_was_found(tmp_path
 
 
 def test_the_last_attempt_at_a_repeat_counts_and_the_others_are_kept(tmp_path: Path) -> None:
-    made = summarise(measured(tmp_path, training("fake")))
-    first, again = (replace(made, run=f"try {attempt}", attempt=attempt) for attempt in (1, 2))
-    other = replace(made, run="other", repeat=1)
+    summary = summarise(measured(tmp_path, training("fake")))
+    first, again = (replace(summary, run=f"try {attempt}", attempt=attempt) for attempt in (1, 2))
+    other = replace(summary, run="other", repeat=1)
     (one,) = group([first, again, other])
     assert one.runs == (again, other)
     assert one.retaken == (first,)
@@ -176,18 +176,18 @@ def test_the_last_attempt_at_a_repeat_counts_and_the_others_are_kept(tmp_path: P
 
 def test_a_ranked_rate_says_what_it_is_with_the_attempts_that_others_disturbed(tmp_path: Path) -> None:
     """Ranked groups of a shared machine read 3 to 4 % above the mean of all their runs, and nothing said so."""
-    made = summarise(measured(tmp_path, training("fake")))
-    (name,) = [key for key in ("training_tokens_per_s",) if key in made.metrics]
-    slow, fast = (Estimate(rate, made.metrics[name].unit, "m", "measured", n=100) for rate in (80.0, 100.0))
+    summary = summarise(measured(tmp_path, training("fake")))
+    (name,) = [key for key in ("training_tokens_per_s",) if key in summary.metrics]
+    slow, fast = (Estimate(rate, summary.metrics[name].unit, "m", "measured", n=100) for rate in (80.0, 100.0))
     retaken = Finding("retaken", "warns", "", {"attempt": 2})
-    first = replace(made, run="try 1", attempt=1, metrics=made.metrics | {name: slow})
-    again = replace(made, run="try 2", attempt=2, metrics=made.metrics | {name: fast}, findings=(retaken,))
-    other = replace(made, run="other", repeat=1, metrics=made.metrics | {name: fast})
+    first = replace(summary, run="try 1", attempt=1, metrics=summary.metrics | {name: slow})
+    again = replace(summary, run="try 2", attempt=2, metrics=summary.metrics | {name: fast}, findings=(retaken,))
+    other = replace(summary, run="other", repeat=1, metrics=summary.metrics | {name: fast})
     (one,) = group([first, again, other])
     assert mean_of_attempts(one, name).value == pytest.approx(280 / 3)
-    (line,) = [found for found in finding_lines([one]) if found.code == "retaken"]
+    (line,) = [finding_line for finding_line in finding_lines([one]) if finding_line.code == "retaken"]
     assert "with them" in line.text
     assert "is 93.3 tokens/s, here 100 tokens/s" in line.text
     (alone,) = group([again, other])
     assert mean_of_attempts(alone, name) is None
-    assert "with them" not in "".join(found.text for found in finding_lines([alone]))
+    assert "with them" not in "".join(finding_line.text for finding_line in finding_lines([alone]))

@@ -41,31 +41,31 @@ def verdict(calibration: Calibration | None = CERTIFICATE, **changed: object) ->
 
 
 def test_a_client_well_below_its_ceiling_and_in_time_is_valid() -> None:
-    found = verdict()
-    assert (found.valid, found.reasons, found.notes) == (True, (), ())
-    assert found.metrics["client_load"].value == pytest.approx(0.1)
-    assert found.metrics["read_lag_s_p99"].value == pytest.approx(0.0001)
+    ruling = verdict()
+    assert (ruling.valid, ruling.reasons, ruling.notes) == (True, (), ())
+    assert ruling.metrics["client_load"].value == pytest.approx(0.1)
+    assert ruling.metrics["read_lag_s_p99"].value == pytest.approx(0.0001)
 
 
 def test_without_a_certificate_a_run_is_valid_and_says_that_the_ceiling_is_unknown() -> None:
-    found = verdict(None)
-    assert found.valid
-    assert "not calibrated" in sentence_of(found.notes[0])
-    assert found.metrics["client_load"].value is None
+    ruling = verdict(None)
+    assert ruling.valid
+    assert "not calibrated" in sentence_of(ruling.notes[0])
+    assert ruling.metrics["client_load"].value is None
 
 
 def test_near_its_ceiling_a_client_measures_itself() -> None:
     assert verdict(tokens_per_s=100_000 * MOST_LOAD).valid
-    found = verdict(tokens_per_s=71_000)
-    assert not found.valid
-    assert "71 % of the 100,000" in sentence_of(found.reasons[0])
+    ruling = verdict(tokens_per_s=71_000)
+    assert not ruling.valid
+    assert "71 % of the 100,000" in sentence_of(ruling.reasons[0])
 
 
 def test_sending_late_is_held_against_the_time_to_first_token() -> None:
     assert verdict(sent_late_s=np.full(1000, 0.1 * MOST_LAG_SHARE)).valid
-    found = verdict(sent_late_s=np.full(1000, 0.0101))
-    assert not found.valid
-    assert "Requests were sent late (p50 10.1 ms): more than 10 %" in sentence_of(found.reasons[0])
+    ruling = verdict(sent_late_s=np.full(1000, 0.0101))
+    assert not ruling.valid
+    assert "Requests were sent late (p50 10.1 ms): more than 10 %" in sentence_of(ruling.reasons[0])
 
 
 def test_a_few_late_requests_do_not_reach_the_p99() -> None:
@@ -82,10 +82,10 @@ def test_a_client_that_stood_still_for_a_second_is_invalid_whatever_its_quantile
     late = np.full(6000, 0.0001)
     late[3000:3010] = np.linspace(1.0, 0.1, 10)
     late[5] = np.nan
-    found = verdict(**{kind: late}, stamped_by_kernel=True)
-    assert not found.valid
-    assert "The client stopped for a while" in sentence_of(found.reasons[0])
-    assert "1.00 s late" in sentence_of(found.reasons[0])
+    ruling = verdict(**{kind: late}, stamped_by_kernel=True)
+    assert not ruling.valid
+    assert "The client stopped for a while" in sentence_of(ruling.reasons[0])
+    assert "1.00 s late" in sentence_of(ruling.reasons[0])
     late[3000:3010] = 0.4
     assert verdict(**{kind: late}, stamped_by_kernel=True).valid
 
@@ -93,9 +93,9 @@ def test_a_client_that_stood_still_for_a_second_is_invalid_whatever_its_quantile
 def test_a_millisecond_matters_where_requests_come_every_few() -> None:
     late = np.full(1000, 0.0011)
     assert verdict(sent_late_s=late, mean_gap_s=0.025).valid
-    found = verdict(sent_late_s=late, mean_gap_s=0.0025)
-    assert not found.valid
-    assert "every 2.50 ms" in sentence_of(found.reasons[0])
+    ruling = verdict(sent_late_s=late, mean_gap_s=0.0025)
+    assert not ruling.valid
+    assert "every 2.50 ms" in sentence_of(ruling.reasons[0])
 
 
 def test_reading_late_spoils_times_unless_the_kernel_stamped_them() -> None:
@@ -110,17 +110,17 @@ def test_reading_late_spoils_times_unless_the_kernel_stamped_them() -> None:
 def test_chunks_that_a_late_client_merged_have_lost_their_times() -> None:
     slow = {"read_lag_s": np.full(1000, 0.0011), "stamped_by_kernel": True}
     assert verdict(merged_reads=1000, **slow).valid
-    found = verdict(merged_reads=1100, **slow)
-    assert not found.valid
-    assert "merged 1.1 % of the chunks" in sentence_of(found.reasons[0])
+    ruling = verdict(merged_reads=1100, **slow)
+    assert not ruling.valid
+    assert "merged 1.1 % of the chunks" in sentence_of(ruling.reasons[0])
     # A server that sends in lumps to a client in time is no fault of the client.
     assert verdict(merged_reads=50_000, stamped_by_kernel=True).valid
 
 
 def test_a_client_that_cannot_say_how_late_it_reads_is_not_accused_of_it() -> None:
-    found = verdict(read_lag_s=np.full(1000, np.nan))
-    assert found.valid
-    assert found.metrics["read_lag_s_p99"].reason == "this client does not record when bytes arrived"
+    ruling = verdict(read_lag_s=np.full(1000, np.nan))
+    assert ruling.valid
+    assert ruling.metrics["read_lag_s_p99"].reason == "this client does not record when bytes arrived"
 
 
 def test_lateness_is_held_against_the_same_quantile_and_only_those_that_are_given() -> None:
@@ -156,9 +156,9 @@ def test_constant_arrivals_with_a_little_jitter_are_on_plan() -> None:
 def test_another_rate_is_off_plan() -> None:
     fit = arrival_fit(PLANNED, (PLANNED * 1.05).astype(np.int64))
     assert fit is not None
-    found = verdict(arrivals=fit)
-    assert not found.valid
-    assert "95.2 % of the planned rate" in sentence_of(found.reasons[0])
+    ruling = verdict(arrivals=fit)
+    assert not ruling.valid
+    assert "95.2 % of the planned rate" in sentence_of(ruling.reasons[0])
 
 
 def test_bursts_at_the_right_rate_are_off_plan() -> None:
@@ -170,9 +170,9 @@ def test_bursts_at_the_right_rate_are_off_plan() -> None:
     assert fit.p < 1e-6
     assert fit.achieved_dispersion is not None
     assert fit.achieved_dispersion > 5
-    found = verdict(arrivals=fit)
-    assert any("differ from the plan" in sentence_of(reason) for reason in found.reasons)
-    assert any("bursts" in sentence_of(reason) for reason in found.reasons)
+    ruling = verdict(arrivals=fit)
+    assert any("differ from the plan" in sentence_of(reason) for reason in ruling.reasons)
+    assert any("bursts" in sentence_of(reason) for reason in ruling.reasons)
 
 
 def test_without_jitter_the_distance_is_that_of_kolmogorov_and_smirnov(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,5 +210,5 @@ def test_what_a_run_says_of_its_client_comes_from_its_rows() -> None:
 
 def test_every_reason_is_given_and_none_hides_another() -> None:
     fit = ArrivalFit(0.4, 1e-9, 1.0, 6.0, 0.5, 1000)
-    found = verdict(tokens_per_s=99_000, sent_late_s=np.full(1000, 1.0), read_lag_s=np.full(1000, 1.0), arrivals=fit)
-    assert len(found.reasons) == 7
+    ruling = verdict(tokens_per_s=99_000, sent_late_s=np.full(1000, 1.0), read_lag_s=np.full(1000, 1.0), arrivals=fit)
+    assert len(ruling.reasons) == 7

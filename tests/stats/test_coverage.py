@@ -93,12 +93,12 @@ def test_of_served_runs_near_a_full_server_latencies_have_no_interval(servers: i
         requests = served(np.random.default_rng([servers, seed]), 0.85 * servers, n, servers, 1.0)
         window = find_window(requests, "open")
         assert window is not None
-        found = serving_metrics(requests, window, None, None)
-        assert all(found[f"e2e_latency_s_{q}"].low is None for q in ("p50", "p90", "p99"))
+        metrics = serving_metrics(requests, window, None, None)
+        assert all(metrics[f"e2e_latency_s_{q}"].low is None for q in ("p50", "p90", "p99"))
 
 
 def test_a_search_holds_the_highest_rate_of_a_queue() -> None:
     server = Server(1, 1.0, 0.95, 0.8)
     limit_s = -np.log(0.05) / (1 - server.load)  # stays of M/M/1 are exponential
     found = [search(np.random.default_rng(seed), server, limit_s, 400) for seed in range(12)]
-    assert sum((one.low or 0) < server.load <= (one.high or np.inf) for one in found) >= 11
+    assert sum((each.low or 0) < server.load <= (each.high or np.inf) for each in found) >= 11

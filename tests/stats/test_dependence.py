@@ -18,7 +18,7 @@ RUNS = 60
 
 
 def with_interval(found: list[Estimate]) -> int:
-    return sum(one.low is not None for one in found)
+    return sum(each.low is not None for each in found)
 
 
 @pytest.mark.parametrize(("load", "n"), [(0.5, 200), (0.5, 1000), (0.8, 200), (0.8, 1000), (0.9, 3000)])
@@ -47,9 +47,9 @@ def test_a_slow_wander_under_the_noise_of_single_rows_is_seen_in_their_means() -
 
 
 def test_the_reason_says_how_many_rows_it_takes() -> None:
-    found = mean_interval(stays(np.random.default_rng(1), 1000, 0.8), unit="s")
-    assert "rows that depend on their neighbours as these do need some" in found.lacks
-    assert "there are 1000" in found.lacks
+    mean = mean_interval(stays(np.random.default_rng(1), 1000, 0.8), unit="s")
+    assert "rows that depend on their neighbours as these do need some" in mean.lacks
+    assert "there are 1000" in mean.lacks
 
 
 def test_constant_and_alternating_rows_do_not_depend() -> None:
@@ -81,10 +81,10 @@ def test_many_requests_in_flight_need_many_to_show_how_long_their_queue_lasts() 
     requests, window = window_of("open", 16, 0.85, 3000)
     assert mean_in_flight(requests, window) == pytest.approx(15, rel=0.2)  # type: ignore[arg-type]
     assert "requests in flight it takes some" in overlap(requests, window).why_not  # type: ignore[arg-type]
-    found = serving_metrics(requests, window, None, None)  # type: ignore[arg-type]
-    assert found["e2e_latency_s_p50"].value is not None
-    assert found["e2e_latency_s_p50"].low is None
-    assert "to see how long a queue lasts" in found["e2e_latency_s_p50"].lacks
+    metrics = serving_metrics(requests, window, None, None)  # type: ignore[arg-type]
+    assert metrics["e2e_latency_s_p50"].value is not None
+    assert metrics["e2e_latency_s_p50"].low is None
+    assert "to see how long a queue lasts" in metrics["e2e_latency_s_p50"].lacks
 
 
 def test_few_requests_in_flight_leave_an_interval() -> None:

@@ -45,5 +45,5 @@ def test_a_run_that_took_no_turns_says_nothing() -> None:
 @given(st.lists(st.tuples(st.floats(0, 50), st.floats(1, 50)), min_size=1, max_size=8))
 def test_the_share_is_a_share(spans: list[tuple[float, float]]) -> None:
     found = list(empty_slots(columns(sliced(0, *((begin, begin + took) for begin, took in spans))), len(spans)))
-    assert all(LEAST_EMPTY <= one.numbers["share"] < 1 for one in found)
+    assert all(LEAST_EMPTY <= each.numbers["share"] < 1 for each in found)
     assert len(found) <= 1

@@ -25,11 +25,11 @@ def board(watts: float, sampled_w: float | None = None, name: str = "gpu:GPU-7",
 
 
 def test_energy_over_a_window_by_hand() -> None:
-    found = energy(telemetry(*board(250.0)), 10.0, 30.0, WORK, "none")
-    assert found["energy_per_step_j"].value == pytest.approx(250.0 * 20 / 50)
-    assert found["energy_per_step_j"].low == pytest.approx((5000 - 25) / 50)  # one counter period of 0.1 s
-    assert found["mean_power_w"].value == pytest.approx(250.0)
-    assert "GPU board" in found["mean_power_w"].method
+    joules = energy(telemetry(*board(250.0)), 10.0, 30.0, WORK, "none")
+    assert joules["energy_per_step_j"].value == pytest.approx(250.0 * 20 / 50)
+    assert joules["energy_per_step_j"].low == pytest.approx((5000 - 25) / 50)  # one counter period of 0.1 s
+    assert joules["mean_power_w"].value == pytest.approx(250.0)
+    assert "GPU board" in joules["mean_power_w"].method
 
 
 def test_boards_are_added_and_a_package_is_never_added_to_a_board() -> None:
@@ -38,42 +38,42 @@ def test_boards_are_added_and_a_package_is_never_added_to_a_board() -> None:
 
 
 def test_without_a_board_the_package_is_charged_and_named() -> None:
-    found = energy(telemetry(*board(90.0, name="package:0")), 10.0, 30.0, WORK, "none")
-    assert found["mean_power_w"].value == pytest.approx(90.0)
-    assert "processor package" in found["mean_power_w"].method
+    joules = energy(telemetry(*board(90.0, name="package:0")), 10.0, 30.0, WORK, "none")
+    assert joules["mean_power_w"].value == pytest.approx(90.0)
+    assert "processor package" in joules["mean_power_w"].method
 
 
 @pytest.mark.parametrize(
     ("sampled_w", "verdict"), [(260.0, "agrees with"), (270.0, "DISAGREES"), (None, "not cross-checked")]
 )
 def test_the_counter_is_checked_against_sampled_power(sampled_w: float | None, verdict: str) -> None:
-    found = energy(telemetry(*board(250.0, sampled_w)), 10.0, 30.0, WORK, "none")
-    assert verdict in found["mean_power_w"].method
+    joules = energy(telemetry(*board(250.0, sampled_w)), 10.0, 30.0, WORK, "none")
+    assert verdict in joules["mean_power_w"].method
 
 
 def test_a_window_shorter_than_a_hundred_periods_is_not_measured() -> None:
-    found = energy(telemetry(*board(250.0)), 10.0, 19.9, WORK, "none")
-    assert found["energy_per_step_j"].value is None
-    assert "shorter than 100 counter periods" in (found["energy_per_step_j"].reason or "")
+    joules = energy(telemetry(*board(250.0)), 10.0, 19.9, WORK, "none")
+    assert joules["energy_per_step_j"].value is None
+    assert "shorter than 100 counter periods" in (joules["energy_per_step_j"].reason or "")
 
 
 @pytest.mark.parametrize("watts", [0.0, -250.0])
 def test_a_counter_that_stood_still_or_was_reset_is_not_measured(watts: float) -> None:
-    found = energy(telemetry(*board(watts)), 10.0, 30.0, WORK, "none")
-    assert "stood still, was reset" in (found["energy_per_step_j"].reason or "")
+    joules = energy(telemetry(*board(watts)), 10.0, 30.0, WORK, "none")
+    assert "stood still, was reset" in (joules["energy_per_step_j"].reason or "")
 
 
 def test_without_a_counter_the_reason_is_given_and_no_zero() -> None:
     host = [Sample(t * 10**9, "host", cpu_busy=0.5) for t in range(40)]
-    found = energy(telemetry(*host), 10.0, 30.0, WORK, "RAPL: no powercap folder")
-    assert (found["mean_power_w"].value, found["mean_power_w"].reason) == (None, "RAPL: no powercap folder")
+    joules = energy(telemetry(*host), 10.0, 30.0, WORK, "RAPL: no powercap folder")
+    assert (joules["mean_power_w"].value, joules["mean_power_w"].reason) == (None, "RAPL: no powercap folder")
 
 
 def test_a_gpu_run_without_a_board_counter_is_not_charged_with_the_processor() -> None:
     rows = board(90.0, name="package:0")
-    found = energy(telemetry(*rows), 10.0, 30.0, WORK, "the board has no counter", "gpu")
-    assert {name: one.value for name, one in found.items()} == dict.fromkeys(found)
-    assert {one.reason for one in found.values()} == {"the board has no counter"}
+    joules = energy(telemetry(*rows), 10.0, 30.0, WORK, "the board has no counter", "gpu")
+    assert {name: one.value for name, one in joules.items()} == dict.fromkeys(joules)
+    assert {one.reason for one in joules.values()} == {"the board has no counter"}
     both = telemetry(*rows, *board(250.0))
     assert energy(both, 10.0, 30.0, WORK, "none", "package")["mean_power_w"].value == pytest.approx(90.0)
     assert energy(both, 10.0, 30.0, WORK, "none", "gpu")["mean_power_w"].value == pytest.approx(250.0)
@@ -83,11 +83,11 @@ def test_what_evaluations_took_is_in_neither_the_energy_nor_the_work() -> None:
     """100 W throughout, steps of 0.1 s, an evaluation of 0.5 s after each ten: 10 J a step, not 15."""
     rows = telemetry(*board(100.0))
     looks = [(10.0 + 1.5 * n + 1.0, 10.0 + 1.5 * (n + 1)) for n in range(12)]
-    found = energy(rows, 10.0, 28.0, {"energy_per_step_j": 120.0}, "none", without=looks)
-    assert found["energy_per_step_j"].value == pytest.approx(10.0)
-    assert found["mean_power_w"].value == pytest.approx(100.0)
-    assert found["energy_per_step_j"].low < 10.0 < found["energy_per_step_j"].high
-    assert "12 stretches" in found["energy_per_step_j"].method
+    joules = energy(rows, 10.0, 28.0, {"energy_per_step_j": 120.0}, "none", without=looks)
+    assert joules["energy_per_step_j"].value == pytest.approx(10.0)
+    assert joules["mean_power_w"].value == pytest.approx(100.0)
+    assert joules["energy_per_step_j"].low < 10.0 < joules["energy_per_step_j"].high
+    assert "12 stretches" in joules["energy_per_step_j"].method
 
 
 def to_target(low: float, high: float) -> Estimate:

@@ -28,7 +28,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
 
 
 def codes(run: Run) -> list[tuple[str, str, str]]:
-    return [(one.code, one.severity, one.subject) for one in summarise(run).findings]
+    return [(finding.code, finding.severity, finding.subject) for finding in summarise(run).findings]
 
 
 def checked(run: Run, verdict: Any) -> Run:
@@ -76,10 +76,10 @@ def test_an_unfinished_run_is_not_ranked(run: Run) -> None:
 
 
 def test_findings_stand_in_the_summary_and_one_without_them_is_still_read(run: Run) -> None:
-    made = summarise(guarded(run, "fail"))
-    data = json.loads(json.dumps(to_json(made), allow_nan=False))
+    summary = summarise(guarded(run, "fail"))
+    data = json.loads(json.dumps(to_json(summary), allow_nan=False))
     assert data["findings"][0]["code"] == "guard-failed"
-    assert from_json(data) == made
+    assert from_json(data) == summary
     del data["findings"]
     assert from_json(data).findings == ()
 

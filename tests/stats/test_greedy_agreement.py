@@ -22,21 +22,21 @@ def answers(*texts: str | None, prompts: str = "p") -> GreedyAnswers:
 def test_agreement_is_the_share_of_tokens_before_the_first_difference() -> None:
     reference = answers("abcdefghij", "abcdefghij", "abcdefghij", "abcdefghij", "abcdefghij")
     other = answers("abcdefghij", "abcdeXghij", "Xbcdefghij", "abcdefghij", "abcdefgh")
-    found = greedy_agreement(reference, [other], "fp32")
-    assert found.value == pytest.approx((1.0 + 0.5 + 0.0 + 1.0 + 0.8) / 5)
-    assert found.n == 5
-    assert (found.low, found.high) == (0.0, 1.0)  # 0.66 ± t(4) · 0.41 / √5, cut where a share ends
+    agreement = greedy_agreement(reference, [other], "fp32")
+    assert agreement.value == pytest.approx((1.0 + 0.5 + 0.0 + 1.0 + 0.8) / 5)
+    assert agreement.n == 5
+    assert (agreement.low, agreement.high) == (0.0, 1.0)  # 0.66 ± t(4) · 0.41 / √5, cut where a share ends
 
 
 def test_each_prompt_is_averaged_over_repeats_and_is_one_observation() -> None:
     reference = answers("abcd", "abcd")
-    found = greedy_agreement(reference, [answers("abcd", "abcd"), answers("abXX", "XXXX")], "fp32")
-    assert (found.value, found.n) == (pytest.approx((0.75 + 0.5) / 2), 2)
+    agreement = greedy_agreement(reference, [answers("abcd", "abcd"), answers("abXX", "XXXX")], "fp32")
+    assert (agreement.value, agreement.n) == (pytest.approx((0.75 + 0.5) / 2), 2)
 
 
 def test_an_agreement_that_is_all_one_has_no_interval_and_unanswered_prompts_do_not_count() -> None:
-    found = greedy_agreement(answers("ab", "cd", None, ""), [answers("ab", None, "ef", "x")], "fp32")
-    assert (found.value, found.n, found.low) == (1.0, 1, None)
+    agreement = greedy_agreement(answers("ab", "cd", None, ""), [answers("ab", None, "ef", "x")], "fp32")
+    assert (agreement.value, agreement.n, agreement.low) == (1.0, 1, None)
     nothing = greedy_agreement(answers(None), [answers("a")], "fp32")
     assert (nothing.value, nothing.reason) == (None, "no prompt was answered by both")
 

@@ -50,9 +50,9 @@ def test_the_normal_ranks_of_many_follow_the_exact_ones_of_few() -> None:
 
 
 def test_a_ratio_of_two_like_samples_is_one_and_its_interval_holds_it() -> None:
-    found = rank_ratio(TEN, TEN)
-    assert found.value == pytest.approx(1.0)
-    assert found.low < 1 < found.high
+    ratio_estimate = rank_ratio(TEN, TEN)
+    assert ratio_estimate.value == pytest.approx(1.0)
+    assert ratio_estimate.low < 1 < ratio_estimate.high
     assert rank_ratio([1.0], TEN).low is None
     assert rank_ratio([], TEN).value is None
 

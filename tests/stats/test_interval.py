@@ -121,14 +121,14 @@ def test_no_bound_of_a_rate_is_below_zero_however_uneven_its_rows_are():
     work = np.zeros(150)
     work[[3, 70]] = 1e6
     begin = np.arange(150) * 10**9
-    found = rate_interval(work, begin, begin + 10**9, unit=TOKENS_PER_S)
-    assert found.low is None or 0 < found.low < found.value < found.high
+    rate_estimate = rate_interval(work, begin, begin + 10**9, unit=TOKENS_PER_S)
+    assert rate_estimate.low is None or 0 < rate_estimate.low < rate_estimate.value < rate_estimate.high
 
 
 def test_a_mean_of_rows_of_which_few_are_slow_reaches_further_up():
     stalls = np.where(np.arange(200) % 50 == 7, 10.0, 1.0)
-    found = mean_interval(stalls, unit=SECONDS)
-    assert found.high - found.value > 1.2 * (found.value - found.low)
+    mean = mean_interval(stalls, unit=SECONDS)
+    assert mean.high - mean.value > 1.2 * (mean.value - mean.low)
 
 
 def test_a_rate_is_the_same_every_time_it_is_asked_for():

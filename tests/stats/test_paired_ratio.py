@@ -101,10 +101,10 @@ def test_a_slice_in_which_others_took_the_machine_is_marked_and_stays() -> None:
 def test_the_ratio_is_the_geometric_mean_of_rounds_then_of_repeats() -> None:
     first = rates([0, 3, 4], [8.0, 2.0, 4.0]), rates([1, 2, 5], [2.0, 2.0, 4.0])  # 4, 1, 1
     second = rates([1], [16.0]), rates([0], [1.0])
-    found = paired_ratio([first, second], [2, 2])
-    assert found.ratio.value == pytest.approx(math.exp((math.log(4) / 3 + math.log(16)) / 2))
-    assert (found.repeats, found.blocks, found.slices) == (2, 4, 8)
-    assert found.ratio.level is None
+    ratio = paired_ratio([first, second], [2, 2])
+    assert ratio.ratio.value == pytest.approx(math.exp((math.log(4) / 3 + math.log(16)) / 2))
+    assert (ratio.repeats, ratio.blocks, ratio.slices) == (2, 4, 8)
+    assert ratio.ratio.level is None
 
 
 def test_three_repeats_by_hand() -> None:
@@ -116,16 +116,16 @@ def test_three_repeats_by_hand() -> None:
 
 
 def test_a_round_that_only_one_point_finished_is_no_pair() -> None:
-    found = paired_ratio([(rates([0, 3], [2.0, 2.0]), rates([1], [1.0]))], [2])
-    assert found.blocks == 1
-    assert found.label == "too short"
-    assert not found.ranked
+    ratio = paired_ratio([(rates([0, 3], [2.0, 2.0]), rates([1], [1.0]))], [2])
+    assert ratio.blocks == 1
+    assert ratio.label == "too short"
+    assert not ratio.ranked
 
 
 def test_no_common_round_is_absent_with_a_reason() -> None:
-    found = paired_ratio([], [])
-    assert found.ratio.value is None
-    assert not found.ranked
+    ratio = paired_ratio([], [])
+    assert ratio.ratio.value is None
+    assert not ratio.ranked
 
 
 def test_what_meets_both_sides_leaves_the_ratio_alone() -> None:
@@ -137,11 +137,11 @@ def test_what_meets_both_sides_leaves_the_ratio_alone() -> None:
         noise = np.exp(0.02 * rng.normal(size=(2, 40)))
         fast, plain = list(20 / slow * noise[0]), list(10 / slow * noise[1])
         pairs.append((rates(list(range(0, 80, 2)), fast), rates(list(range(1, 80, 2)), plain)))
-    found = paired_ratio(pairs, [2] * 3)
-    assert found.ranked
-    assert found.ratio.low is not None
-    assert found.ratio.high is not None
-    assert 1.97 < found.ratio.low < found.ratio.high < 2.03
+    ratio = paired_ratio(pairs, [2] * 3)
+    assert ratio.ranked
+    assert ratio.ratio.low is not None
+    assert ratio.ratio.high is not None
+    assert 1.97 < ratio.ratio.low < ratio.ratio.high < 2.03
 
 
 def test_a_ratio_that_moves_is_a_drift_and_not_ranked() -> None:
@@ -180,14 +180,14 @@ def test_a_ratio_whose_rounds_could_hide_a_drift_of_a_quarter_is_not_ranked() ->
         )
         for _ in range(3)
     ]
-    found = paired_ratio(pairs, [2] * 3)
-    assert found.visible_change is not None
-    assert found.visible_change > MOST_HIDDEN
-    assert (found.label, found.ranked) == ("unproven", False)
-    size = digits(100 * found.visible_change, 2)
+    ratio = paired_ratio(pairs, [2] * 3)
+    assert ratio.visible_change is not None
+    assert ratio.visible_change > MOST_HIDDEN
+    assert (ratio.label, ratio.ranked) == ("unproven", False)
+    size = digits(100 * ratio.visible_change, 2)
     reason = f"no change showed in 60 rounds, but a change of less than {size} % could be missed"
-    assert clause_of(found.reason) == reason
-    assert found.ratio.low is not None  # the interval is shown all the same
+    assert clause_of(ratio.reason) == reason
+    assert ratio.ratio.low is not None  # the interval is shown all the same
 
 
 @given(st.floats(0.001, 2.0), st.integers(0, 2**16))

@@ -18,19 +18,19 @@ SERVER = (Sample(0, "server", rss_bytes=300), Sample(1, "server", rss_bytes=500)
 
 
 def test_the_peak_of_a_process_is_its_own_largest_sample() -> None:
-    found = peak_memory(table(*CLIENT, *SERVER))
-    assert (found.value, found.n) == (900, 2)
+    peak = peak_memory(table(*CLIENT, *SERVER))
+    assert (peak.value, peak.n) == (900, 2)
 
 
 def test_the_peak_of_a_launched_server_is_not_that_of_its_client() -> None:
-    found = peak_memory(table(*CLIENT, *SERVER), is_server=True)
-    assert (found.value, found.n) == (500, 2)
-    assert "the server's processes" in found.method
+    peak = peak_memory(table(*CLIENT, *SERVER), is_server=True)
+    assert (peak.value, peak.n) == (500, 2)
+    assert "the server's processes" in peak.method
 
 
 def test_a_launched_server_whose_memory_was_never_read_has_no_peak() -> None:
-    found = peak_memory(table(*CLIENT), is_server=True)
-    assert (found.value, found.reason) == (None, "no telemetry sample has it")
+    peak = peak_memory(table(*CLIENT), is_server=True)
+    assert (peak.value, peak.reason) == (None, "no telemetry sample has it")
 
 
 BOARD = Sample(0, "gpu:GPU-7", memory_used_bytes=30_000)
@@ -38,16 +38,16 @@ BOARD = Sample(0, "gpu:GPU-7", memory_used_bytes=30_000)
 
 def test_on_a_gpu_the_peak_is_the_allocators_and_what_the_board_held_is_said_beside_it() -> None:
     allocator = DeviceMemory(allocated_peak_bytes=5000, reserved_peak_bytes=8000)
-    found = peak_memory(table(*CLIENT, BOARD), on_gpu=True, allocator=allocator)
-    assert (found.value, found.n) == (5000, 1)
-    assert "7.81 KiB reserved" in found.method
-    assert "29.3 KiB in use, others' too" in found.method
+    peak = peak_memory(table(*CLIENT, BOARD), on_gpu=True, allocator=allocator)
+    assert (peak.value, peak.n) == (5000, 1)
+    assert "7.81 KiB reserved" in peak.method
+    assert "29.3 KiB in use, others' too" in peak.method
 
 
 def test_on_a_gpu_the_memory_of_the_host_is_never_the_runs() -> None:
-    found = peak_memory(table(*CLIENT), on_gpu=True)
-    assert found.value is None
-    assert "the host's is not the run's" in (found.reason or "")
+    peak = peak_memory(table(*CLIENT), on_gpu=True)
+    assert peak.value is None
+    assert "the host's is not the run's" in (peak.reason or "")
     assert peak_memory(table(*CLIENT, BOARD), on_gpu=True).value == 30_000
 
 
@@ -61,6 +61,6 @@ def test_a_model_that_is_split_over_boards_needs_the_sum_of_them_at_one_moment()
         Sample(at, f"gpu:{name}", memory_used_bytes=used)
         for at, name, used in ((0, "a", 50), (0, "b", 10), (1, "a", 20), (1, "b", 30), (2, "a", 90))
     ]
-    found = peak_memory(table(*samples), is_server=True)
-    assert (found.value, found.n) == (60, 2), "at 2 one board was not read"
-    assert "summed over 2 boards" in found.method
+    peak = peak_memory(table(*samples), is_server=True)
+    assert (peak.value, peak.n) == (60, 2), "at 2 one board was not read"
+    assert "summed over 2 boards" in peak.method

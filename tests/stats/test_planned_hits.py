@@ -53,7 +53,9 @@ def test_rows_of_a_trace_that_cannot_be_asked_for_are_counted_and_said(tmp_path:
     arrival = {"kind": "trace", "path": str(trace), "format": "csv"}
     run = measured(tmp_path, inference("fake", arrival=arrival, protocol={"duration_s": 5.0, "min_rows": 1}))
     assert run_json(run)["unusable_trace_rows"] == 2
-    assert ("trace-rows-left-out", 2) in [(one.code, one.numbers.get("rows")) for one in summarise(run).findings]
+    assert ("trace-rows-left-out", 2) in [
+        (finding.code, finding.numbers.get("rows")) for finding in summarise(run).findings
+    ]
     path = run.folder / "run.json"
     raw = json.loads(path.read_text())
     del raw["unusable_trace_rows"]  # a run of an earlier version

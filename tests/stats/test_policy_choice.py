@@ -28,10 +28,10 @@ def policy(name: str, p99: Estimate, *, ranked: bool = True) -> Group:
 
 
 def test_the_lowest_tail_wins_where_the_interval_of_the_difference_clears_zero() -> None:
-    found = choose([policy("static", known(3.0, 0.3)), policy("continuous", known(1.0, 0.4))], P99)
-    assert found.best is not None
-    assert found.best.point["admission"] == "continuous"
-    (other,) = found.differences
+    choice = choose([policy("static", known(3.0, 0.3)), policy("continuous", known(1.0, 0.4))], P99)
+    assert choice.best is not None
+    assert choice.best.point["admission"] == "continuous"
+    (other,) = choice.differences
     assert (other.more_s, other.is_told_apart) == (2.0, True)
     assert other.low_s == pytest.approx(2.0 - 0.5), "the root of 0.3² + 0.4²"
 
@@ -44,11 +44,11 @@ def test_overlapping_intervals_may_be_told_apart_and_wide_ones_are_not() -> None
 
 
 def test_without_an_interval_nothing_is_told_apart_and_what_is_not_ranked_is_left_out() -> None:
-    found = choose([policy("a", known(1.0)), policy("b", known(9.0, 0.1)), policy("c", known(0.1), ranked=False)], P99)
-    assert found.best is not None
-    assert found.best.point["admission"] == "a"
-    assert [one.is_told_apart for one in found.differences] == [False]
-    assert [one.point["admission"] for one in found.left_out] == ["c"]
+    choice = choose([policy("a", known(1.0)), policy("b", known(9.0, 0.1)), policy("c", known(0.1), ranked=False)], P99)
+    assert choice.best is not None
+    assert choice.best.point["admission"] == "a"
+    assert [one.is_told_apart for one in choice.differences] == [False]
+    assert [one.point["admission"] for one in choice.left_out] == ["c"]
     absent = Estimate.absent(SECONDS, "too few requests")
     assert choose([policy("a", known(1.0)), policy("b", absent)], P99).best is None
 
@@ -72,8 +72,8 @@ def batch(group: int, released: float, *rows: tuple[float, float]) -> list:
 def test_the_parts_of_a_hold_are_metrics_and_add_up_to_it() -> None:
     # The first two go at 4 and end at 14 and 34; the next two are due at 5 and 6 and go at 34.
     requests = columns([*batch(0, 4, (0, 14), (4, 34)), *batch(1, 34, (5, 44), (6, 44))])
-    found = waits(requests, np.arange(4), Point(admission="static", batch=2))
-    means = {name: found[f"{name}_s_mean"].value for name in ("queued", "blocked", "gathering")}
+    parts = waits(requests, np.arange(4), Point(admission="static", batch=2))
+    means = {name: parts[f"{name}_s_mean"].value for name in ("queued", "blocked", "gathering")}
     assert means == {"queued": pytest.approx(0.017 / 4), "blocked": pytest.approx(0.040 / 4), "gathering": 0.001}
     held = (requests.released_ns - requests.intended_ns).mean() / 1e9
     assert sum(value or 0 for value in means.values()) == pytest.approx(held)
@@ -83,6 +83,6 @@ def test_the_parts_of_a_hold_are_metrics_and_add_up_to_it() -> None:
 
 def test_all_that_continuous_admission_holds_is_queueing_and_no_policy_holds_nothing() -> None:
     requests = columns([row(0, [9], released_ms=3.0, sent_ms=3.0), row(1, [9], released_ms=3.0, sent_ms=3.0)])
-    found = waits(requests, np.arange(2), Point(admission="continuous", in_flight=2))
-    assert (found["queued_s_mean"].value, found["blocked_s_mean"].value) == (0.0025, 0.0)
+    parts = waits(requests, np.arange(2), Point(admission="continuous", in_flight=2))
+    assert (parts["queued_s_mean"].value, parts["blocked_s_mean"].value) == (0.0025, 0.0)
     assert waits(columns([row(0, [9])]), np.arange(1), Point()) == {}

@@ -22,11 +22,11 @@ rows = st.builds(
 
 def test_agreement_divergence_and_perplexity_by_hand() -> None:
     seen = [FidelityRow(11, 10, 0.22, 21.0, 20.0), FidelityRow(11, 9, 0.44, 20.0, 20.0)]
-    found = fidelity(seen)
-    assert found["top1_agreement"].value == pytest.approx((10 / 11 + 9 / 11) / 2)
-    assert found["kl_nats"].value == pytest.approx(0.03)
-    assert found["perplexity_change"].value == pytest.approx(math.expm1(0.05))  # (0.1 + 0) / 2 nats per token
-    assert found["top1_agreement"].n == 2
+    metrics = fidelity(seen)
+    assert metrics["top1_agreement"].value == pytest.approx((10 / 11 + 9 / 11) / 2)
+    assert metrics["kl_nats"].value == pytest.approx(0.03)
+    assert metrics["perplexity_change"].value == pytest.approx(math.expm1(0.05))  # (0.1 + 0) / 2 nats per token
+    assert metrics["top1_agreement"].n == 2
 
 
 def test_images_have_no_perplexity_and_nothing_compared_is_nothing() -> None:
@@ -37,9 +37,9 @@ def test_images_have_no_perplexity_and_nothing_compared_is_nothing() -> None:
 
 @given(st.lists(rows, min_size=1, max_size=12))
 def test_shares_stay_shares_and_divergence_is_never_negative(seen: list[FidelityRow]) -> None:
-    found = fidelity(seen)
+    metrics = fidelity(seen)
     for name, most in (("top1_agreement", 1.0), ("kl_nats", math.inf)):
-        estimate = found[name]
+        estimate = metrics[name]
         for bound in (estimate.low, estimate.value, estimate.high):
             assert bound is None or 0 <= bound <= most
 

@@ -49,23 +49,23 @@ def test_a_run_without_a_value_is_not_left_out_of_what_the_others_say():
 def test_quantiles_without_an_interval_of_their_own_have_one_over_runs():
     values = [0.3326, 0.3426, 0.3032]  # one of the three runs was disturbed, and so had no interval
     runs = [Estimate(v, "s", "p50: empirical quantile; no interval: …", "measured") for v in values]
-    found = over_runs(runs)
-    assert (round(found.value, 3), found.level, found.n) == (0.326, 0.95, 3)
-    assert (found.high - found.value) / found.value == pytest.approx(0.157, abs=0.002)
+    estimate = over_runs(runs)
+    assert (round(estimate.value, 3), estimate.level, estimate.n) == (0.326, 0.95, 3)
+    assert (estimate.high - estimate.value) / estimate.value == pytest.approx(0.157, abs=0.002)
 
 
 def test_an_open_upper_bound_stays_open_over_runs():
     runs = [Estimate(v, "s", "p99", "measured", v / 2, None, 0.95, 400) for v in (0.4, 0.45, 0.5)]
-    found = over_runs(runs)
-    assert found.value == pytest.approx(0.45)
-    assert (found.low is not None, found.high) == (True, None)
-    assert "open" in found.method
+    estimate = over_runs(runs)
+    assert estimate.value == pytest.approx(0.45)
+    assert (estimate.low is not None, estimate.high) == (True, None)
+    assert "open" in estimate.method
 
 
 def test_no_bound_lies_where_the_quantity_cannot_be():
-    found = over_runs([run(v) for v in (1, 10, 20)], least=0.0)
-    assert found.low == 0
-    assert found.method.endswith("cut at 0, the least it can be")
+    estimate = over_runs([run(v) for v in (1, 10, 20)], least=0.0)
+    assert estimate.low == 0
+    assert estimate.method.endswith("cut at 0, the least it can be")
 
 
 def shares(*of: tuple[float, int]) -> list[Estimate]:
@@ -85,8 +85,8 @@ def test_a_share_over_runs_stays_a_share_and_has_an_interval_where_all_is_well()
 
 def test_times_to_a_target_keep_the_width_of_what_is_known_of_each():
     reached = [Estimate(65.0, "s", "between evaluations", "measured", 60.0, 70.0, None, 1)] * 3
-    found = over_runs(reached, kind="bracket")
-    assert (found.low, found.value, found.high) == (60, 65, 70)
+    estimate = over_runs(reached, kind="bracket")
+    assert (estimate.low, estimate.value, estimate.high) == (60, 65, 70)
     assert over_runs(reached[:2], kind="bracket").high == 70
     missed = Estimate.absent("s", "target not reached (best 3.1)")
     assert over_runs([*reached, missed], kind="bracket").value is None

@@ -86,7 +86,7 @@ def test_a_client_that_was_late_makes_the_run_invalid_and_says_so(tmp_path: Path
 def test_an_uncalibrated_client_is_noted(tmp_path: Path) -> None:
     summary = summarise(recorded(tmp_path, steady(), client=CLIENT))
     assert summary.verdict.ranked
-    assert "not-calibrated" in [one.code for one in summary.findings]
+    assert "not-calibrated" in [finding.code for finding in summary.findings]
 
 
 def test_failures_stay_in_the_denominator(tmp_path: Path) -> None:

@@ -35,53 +35,51 @@ def metrics(rows: list[dict[str, Any]], slots: int | None = None) -> dict[str, E
 def grown(of: str, per_s: float, **more: float) -> list[dict[str, Any]]:
     """Counters that grow evenly, read every half second from -0.5 s to 10 s."""
     rates = {of: per_s} | more
-    return [
-        {"at": at / 2} | {name: round(1000 + rate * at / 2) for name, rate in rates.items()} for at in range(-1, 21)
-    ]
+    return [{"at": i / 2} | {name: round(1000 + rate * i / 2) for name, rate in rates.items()} for i in range(-1, 21)]
 
 
 def test_gauges_are_averaged_inside_the_window_only() -> None:
-    rows = [{"at": at, "running": 4 if 2 <= at <= 8 else 100, "waiting": at % 2, "kv_use": 0.5} for at in range(11)]
-    found = metrics(rows)
-    assert (found["server_running_mean"].value, found["server_running_max"].value) == (4.0, 4.0)
-    assert found["server_running_mean"].n == 7
-    assert found["server_waiting_mean"].value == pytest.approx(3 / 7)
-    assert found["server_waiting_max"].value == 1.0
-    assert found["server_kv_use_max"].value == 0.5
-    assert found["server_waiting_mean"].low is None
-    assert "there are 7" in found["server_waiting_mean"].lacks
+    rows = [{"at": i, "running": 4 if 2 <= i <= 8 else 100, "waiting": i % 2, "kv_use": 0.5} for i in range(11)]
+    by_id = metrics(rows)
+    assert (by_id["server_running_mean"].value, by_id["server_running_max"].value) == (4.0, 4.0)
+    assert by_id["server_running_mean"].n == 7
+    assert by_id["server_waiting_mean"].value == pytest.approx(3 / 7)
+    assert by_id["server_waiting_max"].value == 1.0
+    assert by_id["server_kv_use_max"].value == 0.5
+    assert by_id["server_waiting_mean"].low is None
+    assert "there are 7" in by_id["server_waiting_mean"].lacks
 
 
 def test_the_mean_of_a_gauge_has_an_interval_from_a_hundred_readings_on_and_none_below_zero() -> None:
-    rows = [{"at": 2 + at / 20, "waiting": float(at % 40 == 0)} for at in range(120)]
+    rows = [{"at": 2 + i / 20, "waiting": float(i % 40 == 0)} for i in range(120)]
     found = metrics(rows)["server_waiting_mean"]
     assert found.low is not None
     assert 0 <= found.low < found.value
 
 
 def test_counters_are_subtracted_inside_the_window() -> None:
-    found = metrics(grown("preemptions", 2.0))
-    assert found["server_preemptions"].value == 12.0  # two a second for six seconds
-    assert found["server_preemptions"].n == 12
+    by_id = metrics(grown("preemptions", 2.0))
+    assert by_id["server_preemptions"].value == 12.0  # two a second for six seconds
+    assert by_id["server_preemptions"].n == 12
 
 
 def test_ratios_are_those_of_the_differences_and_not_of_the_totals() -> None:
     rows = grown("prefix_queries", 100, prefix_hits=25, draft_tokens=40, accepted_tokens=30)
-    found = metrics(rows)
-    assert found["prefix_hit_ratio"].value == pytest.approx(0.25, abs=0.01)
-    assert found["draft_acceptance"].value == pytest.approx(0.75, abs=0.01)
-    assert found["prefix_hit_ratio"].no_interval
-    rows = [{"at": 2 + at / 20, "prefix_queries": 50 * at, "prefix_hits": 12 * at} for at in range(120)]
+    by_id = metrics(rows)
+    assert by_id["prefix_hit_ratio"].value == pytest.approx(0.25, abs=0.01)
+    assert by_id["draft_acceptance"].value == pytest.approx(0.75, abs=0.01)
+    assert by_id["prefix_hit_ratio"].no_interval
+    rows = [{"at": 2 + i / 20, "prefix_queries": 50 * i, "prefix_hits": 12 * i} for i in range(120)]
     assert metrics(rows)["prefix_hit_ratio"].level == 0.95
 
 
 def test_batching_efficiency_is_useful_tokens_of_slots_times_steps() -> None:
     rows = grown("generation_tokens", 300, iterations=50, iteration_tokens=450)
-    found = metrics(rows, slots=8)
+    by_id = metrics(rows, slots=8)
     # 300 tokens/s from 50 steps/s are 6 a step, of 8 that fit.
-    assert found["batching_efficiency"].value == pytest.approx(0.75)
-    assert found["tokens_per_iteration"].value == pytest.approx(9.0)
-    assert "of 8" in found["batching_efficiency"].method
+    assert by_id["batching_efficiency"].value == pytest.approx(0.75)
+    assert by_id["tokens_per_iteration"].value == pytest.approx(9.0)
+    assert "of 8" in by_id["batching_efficiency"].method
 
 
 def test_slots_come_from_the_page_where_the_facts_do_not_say_them() -> None:
@@ -98,38 +96,38 @@ def test_without_slots_batching_efficiency_says_so() -> None:
 def test_means_of_histograms_are_sums_over_counts_of_the_window() -> None:
     rows = [
         {
-            "at": at / 2,
-            "ttft_sum_s": 100.0 + 0.3 * at,
-            "ttft_count": 50 + 2 * at,
+            "at": i / 2,
+            "ttft_sum_s": 100.0 + 0.3 * i,
+            "ttft_count": 50 + 2 * i,
             "queue_sum_s": 0.0,
-            "queue_count": at + 1,
+            "queue_count": i + 1,
         }
-        for at in range(-1, 21)
+        for i in range(-1, 21)
     ]
-    found = metrics(rows)
-    assert found["server_ttft_s_mean"].value == pytest.approx(0.15)
-    assert found["server_queue_s_mean"].value == 0.0
+    by_id = metrics(rows)
+    assert by_id["server_ttft_s_mean"].value == pytest.approx(0.15)
+    assert by_id["server_queue_s_mean"].value == 0.0
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode", "e2e", "itl"])
 def test_each_phase_has_its_mean_in_the_window_and_none_where_it_is_not_said(phase: str) -> None:
-    rows = [{"at": at / 2, f"{phase}_sum_s": 7.0 + 0.4 * at, f"{phase}_count": 5 + 4 * at} for at in range(-1, 21)]
+    rows = [{"at": i / 2, f"{phase}_sum_s": 7.0 + 0.4 * i, f"{phase}_count": 5 + 4 * i} for i in range(-1, 21)]
     found = {name: metrics(rows)[f"server_{name}_s_mean"] for name in ("prefill", "decode", "e2e", "itl")}
     assert found.pop(phase).value == pytest.approx(0.1)
     assert {(one.value, one.reason) for one in found.values()} == {(None, "the server does not say it")}
 
 
 def test_what_did_not_happen_in_the_window_has_no_ratio() -> None:
-    found = metrics(grown("draft_tokens", 0, accepted_tokens=0, iterations=0, iteration_tokens=0))
-    assert found["draft_acceptance"].reason == "nothing was drafted"
-    assert found["tokens_per_iteration"].reason == "the engine made no step"
+    by_id = metrics(grown("draft_tokens", 0, accepted_tokens=0, iterations=0, iteration_tokens=0))
+    assert by_id["draft_acceptance"].reason == "nothing was drafted"
+    assert by_id["tokens_per_iteration"].reason == "the engine made no step"
 
 
 def test_what_a_server_does_not_say_is_absent_and_the_rest_is_there() -> None:
-    found = metrics([{"at": at, "running": 1} for at in range(11)])
-    assert found["server_running_mean"].value == 1.0
+    by_id = metrics([{"at": i, "running": 1} for i in range(11)])
+    assert by_id["server_running_mean"].value == 1.0
     for name in ("server_kv_use_mean", "server_preemptions", "prefix_hit_ratio", "server_ttft_s_mean"):
-        assert (found[name].value, found[name].reason) == (None, "the server does not say it")
+        assert (by_id[name].value, by_id[name].reason) == (None, "the server does not say it")
 
 
 def test_a_restart_inside_the_window_leaves_no_differences_and_a_note() -> None:

@@ -34,14 +34,14 @@ def every(requests: Requests) -> np.ndarray:
 def test_times_count_from_intent_and_those_from_send_stand_beside_them() -> None:
     # Due at 100 ms, sent 30 ms late, first of 5 tokens at 180 ms, last at 220 ms, over at 225 ms.
     one = columns([row(100, (180, 190, 200, 210, 220), sent_ms=130, end_ms=225)])
-    found = latency(one, every(one))
-    assert found.ttft_s == pytest.approx([0.080])
-    assert found.ttft_from_send_s == pytest.approx([0.050])
-    assert found.e2e_s == pytest.approx([0.125])
-    assert found.e2e_from_send_s == pytest.approx([0.095])
-    assert found.tpot_s == pytest.approx([0.010])
-    assert found.longest_gap_s == pytest.approx([0.010])
-    assert found.lag_s == pytest.approx([0.030])
+    times = latency(one, every(one))
+    assert times.ttft_s == pytest.approx([0.080])
+    assert times.ttft_from_send_s == pytest.approx([0.050])
+    assert times.e2e_s == pytest.approx([0.125])
+    assert times.e2e_from_send_s == pytest.approx([0.095])
+    assert times.tpot_s == pytest.approx([0.010])
+    assert times.longest_gap_s == pytest.approx([0.010])
+    assert times.lag_s == pytest.approx([0.030])
 
 
 def test_the_answer_begins_after_the_reasoning() -> None:
@@ -73,11 +73,11 @@ def test_a_run_older_than_the_count_of_reasoning_has_no_time_to_the_answer() -> 
 
 def test_a_wait_before_sending_is_split_into_policy_and_client() -> None:
     held = columns([row(100, (200,), released_ms=140, sent_ms=143), row(100, (200,), sent_ms=102)])
-    found = latency(held, every(held))
-    assert found.held_s[0] == pytest.approx(0.040)
-    assert np.isnan(found.held_s[1])
-    assert found.client_s == pytest.approx([0.003, 0.002])
-    assert found.lag_s == pytest.approx([0.043, 0.002])
+    times = latency(held, every(held))
+    assert times.held_s[0] == pytest.approx(0.040)
+    assert np.isnan(times.held_s[1])
+    assert times.client_s == pytest.approx([0.003, 0.002])
+    assert times.lag_s == pytest.approx([0.043, 0.002])
 
 
 def test_a_request_that_was_never_sent_has_no_lag() -> None:
@@ -88,9 +88,9 @@ def test_a_request_that_was_never_sent_has_no_lag() -> None:
 
 def test_whatever_is_not_ok_took_for_ever_even_where_its_first_tokens_came() -> None:
     rows = [failed(0, 50, (10, 20)), row(0, (10, 20), outcome="cut_off"), failed(0, 5, outcome="refused")]
-    found = latency(columns(rows), np.arange(3))
+    times = latency(columns(rows), np.arange(3))
     for name in ("ttft_s", "ttft_from_send_s", "tpot_s", "e2e_s", "e2e_from_send_s", "longest_gap_s"):
-        assert np.isinf(getattr(found, name)).all(), name
+        assert np.isinf(getattr(times, name)).all(), name
 
 
 def test_an_answer_of_one_token_has_no_time_per_output_token() -> None:
@@ -141,10 +141,10 @@ def test_one_token_in_a_thousand_may_share_a_chunk_and_not_two() -> None:
 
 def test_itl_is_absent_and_says_why_where_chunks_carry_several_tokens() -> None:
     lumps = columns([row(10 * i, (10 * i + 5, 10 * i + 9), tokens=(4, 4)) for i in range(400)])
-    found = served_metrics(lumps)
-    assert found["itl_s_p50"].value is None
-    assert "3200 tokens came in 800 chunks" in (found["itl_s_p50"].reason or "")
-    assert found["icl_s_p50"].value == pytest.approx(0.004)
+    metrics = served_metrics(lumps)
+    assert metrics["itl_s_p50"].value is None
+    assert "3200 tokens came in 800 chunks" in (metrics["itl_s_p50"].reason or "")
+    assert metrics["icl_s_p50"].value == pytest.approx(0.004)
     plain = served_metrics(columns([row(10 * i, (10 * i + 5, 10 * i + 9)) for i in range(400)]))
     assert plain["itl_s_p50"].value == plain["itl_s_p90"].value == pytest.approx(0.004)
     assert "icl_s_p50" not in plain
@@ -159,19 +159,19 @@ def test_wrk2s_example_a_second_of_stall_shows_from_intent_and_not_from_send() -
     due = np.arange(3000) / 50
     needs = np.full(3000, 0.010)
     needs[1500] = 1.010
-    found = served_metrics(queue(due, needs, 1, tokens=2, late=True), "whole")
-    assert found["e2e_latency_s_p99"].value == pytest.approx(0.71, abs=0.03)
-    assert found["e2e_from_send_s_p99"].value == pytest.approx(0.010, abs=1e-6)
-    assert found["ttft_from_send_s_p99"].value == pytest.approx(0.005, abs=1e-6)
-    assert found["client_lag_s_p99"].value == pytest.approx(0.70, abs=0.03)
-    assert "p99 needs at least 368 independent values" in found["e2e_latency_s_p99"].lacks
+    metrics = served_metrics(queue(due, needs, 1, tokens=2, late=True), "whole")
+    assert metrics["e2e_latency_s_p99"].value == pytest.approx(0.71, abs=0.03)
+    assert metrics["e2e_from_send_s_p99"].value == pytest.approx(0.010, abs=1e-6)
+    assert metrics["ttft_from_send_s_p99"].value == pytest.approx(0.005, abs=1e-6)
+    assert metrics["client_lag_s_p99"].value == pytest.approx(0.70, abs=0.03)
+    assert "p99 needs at least 368 independent values" in metrics["e2e_latency_s_p99"].lacks
 
 
 def test_a_quantile_among_failures_is_absent_and_counts_them() -> None:
     values = np.full(1000, 0.5)
     values[:8] = np.inf
-    found = censored_quantile(values, 0.99, unit="s", what="requests")
-    assert found.value == 0.5
+    quantile = censored_quantile(values, 0.99, unit="s", what="requests")
+    assert quantile.value == 0.5
     values[:11] = np.inf
     beyond = censored_quantile(values, 0.99, unit="s", what="requests")
     assert beyond.value is None
@@ -181,11 +181,11 @@ def test_a_quantile_among_failures_is_absent_and_counts_them() -> None:
 
 def test_an_upper_bound_among_failures_is_left_open() -> None:
     values = np.random.default_rng(1).permutation(np.r_[np.linspace(0.1, 1, 995), np.full(5, np.inf)])
-    found = censored_quantile(values, 0.99, unit="s", what="requests")
-    assert found.value is not None
-    assert found.low is not None
-    assert found.high is None
-    assert "the upper bound falls among them" in found.method
+    quantile = censored_quantile(values, 0.99, unit="s", what="requests")
+    assert quantile.value is not None
+    assert quantile.low is not None
+    assert quantile.high is None
+    assert "the upper bound falls among them" in quantile.method
 
 
 @pytest.mark.parametrize("bad", [np.nan, -1.0])
@@ -230,9 +230,9 @@ def test_a_share_has_the_exact_binomial_interval() -> None:
 @pytest.mark.parametrize("hits", [np.ones(1000, bool), np.zeros(1000, bool)])
 def test_a_share_of_requests_that_are_all_alike_has_no_interval(hits: np.ndarray) -> None:
     """It was 99.6 to 100 %: where 1 % miss in bursts of 20, three runs in five see none, and were wrong."""
-    found = share(hits, "x")
-    assert (found.value, found.low, found.high, found.n) == (float(hits[0]), None, None, 1000)
-    assert "all requests are alike" in found.lacks
+    part = share(hits, "x")
+    assert (part.value, part.low, part.high, part.n) == (float(hits[0]), None, None, 1000)
+    assert "all requests are alike" in part.lacks
 
 
 def test_a_run_without_a_miss_passes_where_its_requests_are_enough() -> None:
@@ -274,34 +274,34 @@ def test_in_flight_is_littles_law() -> None:
 def test_tokens_count_when_they_came_whoever_asked_and_failed_answers_give_none() -> None:
     # A token each 10 ms for a second from two answers, one of which fails: only one stream counts.
     stream = np.arange(0, 1000, 10)
-    rows = [row(0, stream), failed(0, 1000, stream), *[row(at, (at + 1,)) for at in range(0, 1001, 100)]]
-    found = served_metrics(columns(rows), devices=2)
+    rows = [row(0, stream), failed(0, 1000, stream), *[row(i, (i + 1,)) for i in range(0, 1001, 100)]]
+    metrics = served_metrics(columns(rows), devices=2)
     wall_s = 1.001
-    assert found["output_tokens_per_s"].value == pytest.approx(111 / wall_s)
-    assert found["total_tokens_per_s"].value == pytest.approx((111 + 12 * 10) / wall_s)
-    assert found["output_tokens_per_s_per_device"].value == pytest.approx(111 / wall_s / 2)
-    assert found["requests_per_s"].value == pytest.approx(12 / wall_s)
-    assert found["failed_share"].value == pytest.approx(1 / 13)
+    assert metrics["output_tokens_per_s"].value == pytest.approx(111 / wall_s)
+    assert metrics["total_tokens_per_s"].value == pytest.approx((111 + 12 * 10) / wall_s)
+    assert metrics["output_tokens_per_s_per_device"].value == pytest.approx(111 / wall_s / 2)
+    assert metrics["requests_per_s"].value == pytest.approx(12 / wall_s)
+    assert metrics["failed_share"].value == pytest.approx(1 / 13)
     assert served_metrics(columns(rows))["output_tokens_per_s_per_device"].value is None
 
 
 def test_the_servers_count_of_tokens_is_spread_over_chunks() -> None:
     rows = [row(0, (0, 1000), output_tokens=10), row(1000, (2000,), output_tokens=3)]
-    found = served_metrics(columns(rows))
-    assert found["output_tokens_per_s"].value == pytest.approx(13 / 2.0)
+    metrics = served_metrics(columns(rows))
+    assert metrics["output_tokens_per_s"].value == pytest.approx(13 / 2.0)
 
 
 def test_the_offered_rate_is_gaps_over_time() -> None:
-    found = served_metrics(columns([row(at, (at + 5, at + 6)) for at in range(0, 10_001, 250)]))
-    assert found["offered_requests_per_s"].value == pytest.approx(4.0)
+    metrics = served_metrics(columns([row(at, (at + 5, at + 6)) for at in range(0, 10_001, 250)]))
+    assert metrics["offered_requests_per_s"].value == pytest.approx(4.0)
     at_once = served_metrics(columns([row(0, (5, 6 + i)) for i in range(50)]))
     assert at_once["offered_requests_per_s"].reason == "all requests were due at one moment"
 
 
 def test_quantiles_are_given_only_where_n_affords_them() -> None:
-    found = served_metrics(columns([row(10 * i, (10 * i + 5, 10 * i + 6)) for i in range(100)]))
-    assert found["ttft_s_p90"].value == pytest.approx(0.005)
-    assert found["ttft_s_p99"].lacks == "p99 needs at least 368 values, there are 100"
+    metrics = served_metrics(columns([row(10 * i, (10 * i + 5, 10 * i + 6)) for i in range(100)]))
+    assert metrics["ttft_s_p90"].value == pytest.approx(0.005)
+    assert metrics["ttft_s_p99"].lacks == "p99 needs at least 368 values, there are 100"
 
 
 def test_fluidity_tells_one_stall_from_a_slow_answer() -> None:
@@ -330,18 +330,18 @@ def test_a_failed_answer_is_not_fluid_and_without_limits_there_is_no_index() -> 
 
 
 def test_every_metric_of_a_served_run_is_defined_and_every_label_explained() -> None:
-    found = served_metrics(queue(poisson(12, 500, 2), np.full(500, 0.4), 8), "open", SLO, 1)
-    assert set(found) <= set(METRICS)
-    for name, estimate in found.items():
+    metrics = served_metrics(queue(poisson(12, 500, 2), np.full(500, 0.4), 8), "open", SLO, 1)
+    assert set(metrics) <= set(METRICS)
+    for name, estimate in metrics.items():
         assert estimate.unit == METRICS[name].unit, name
     assert {find(label).kind for label in (*get_args(get_args(ServingLabel)[1]), "invalid")} == {"labels"}
 
 
 def test_images_have_no_tokens_and_keep_their_latency() -> None:
     rows = [row(10 * i, (10 * i + 5,), tokens=(0,), output_tokens=0) for i in range(50)]
-    found = served_metrics(columns(rows))
-    assert found["e2e_latency_s_p50"].value == pytest.approx(0.005)
-    assert "ttft_s_p50" not in found
+    metrics = served_metrics(columns(rows))
+    assert metrics["e2e_latency_s_p50"].value == pytest.approx(0.005)
+    assert "ttft_s_p50" not in metrics
 
 
 def test_a_queue_exactly_at_its_limit_passes_in_at_most_one_run_in_forty() -> None:
@@ -352,10 +352,10 @@ def test_a_queue_exactly_at_its_limit_passes_in_at_most_one_run_in_forty() -> No
         passed = covers = given = alone = 0
         for _ in range(120):
             times = stays(rng, n, load)
-            found = share(times <= limit, "x", {"e2e_latency_s": times})
-            passed += passes(found, quantile)
-            given += found.low is not None
-            covers += found.low is not None and found.low <= quantile <= found.high
+            part = share(times <= limit, "x", {"e2e_latency_s": times})
+            passed += passes(part, quantile)
+            given += part.low is not None
+            covers += part.low is not None and part.low <= quantile <= part.high
             alone += passes(share(times <= limit, "x"), quantile)
         assert passed <= 0.045 * 120  # 2.5 %, and what chance adds to 120 runs
         assert covers >= 0.93 * given
@@ -394,7 +394,7 @@ def test_goodput_is_never_above_what_was_offered(rows) -> None:
     requests = columns(
         [row(at, (at + took / MS,)) if ok else failed(at, at + 1) for at, (_, took, ok) in zip(due, rows, strict=True)]
     )
-    found = served_metrics(requests, slo=Slo(e2e_latency_s=0.5))
-    good, offered = found.get("goodput_per_s"), found["offered_requests_per_s"].value
+    metrics = served_metrics(requests, slo=Slo(e2e_latency_s=0.5))
+    good, offered = metrics.get("goodput_per_s"), metrics["offered_requests_per_s"].value
     if good is not None and good.value is not None and offered is not None:
         assert good.value <= offered * (1 + 1e-9)

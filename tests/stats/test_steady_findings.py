@@ -98,5 +98,5 @@ def test_a_level_that_wanders_has_no_mean_and_one_that_only_scatters_has() -> No
     rng = np.random.default_rng(0)
     assert segment(np.exp(0.05 * rng.normal(size=300))).ranked
     slow = np.repeat(rng.normal(size=12), 25)  # a level that changes every 25 rows by itself
-    found = segment(np.exp(0.25 * slow + 0.01 * rng.normal(size=300)))
-    assert not found.ranked
+    steadiness = segment(np.exp(0.25 * slow + 0.01 * rng.normal(size=300)))
+    assert not steadiness.ranked

@@ -85,7 +85,7 @@ def test_an_efficiency_above_one_is_named_as_impossible(tmp_path: Path) -> None:
     summary = summarise(replace(run, facts=replace(run.facts, ceilings=slow)))
     assert summary.metrics["mfu"].value is not None
     assert summary.metrics["mfu"].value > 1
-    assert ("impossible-share", "mfu") in {(one.code, one.subject) for one in summary.findings}
+    assert ("impossible-share", "mfu") in {(finding.code, finding.subject) for finding in summary.findings}
     assert summary.ranked, "its rate does not depend on ceilings"
 
 
@@ -96,7 +96,7 @@ def test_a_ceiling_that_moved_during_the_run_is_told_in_a_sentence(tmp_path: Pat
     before = {"matrix_flop_per_s": Estimate(1e12, "flop/s", "before", "measured")}
     again = {"matrix_flop_per_s": Estimate(after, "flop/s", "after", "measured").to_json()}
     update_run(run.folder, facts=replace(run.facts, ceilings=before).to_json(), ceilings_after=again)
-    moved = [one for one in summarise(read_run(run.folder)).findings if one.code == "ceiling-moved"]
+    moved = [finding for finding in summarise(read_run(run.folder)).findings if finding.code == "ceiling-moved"]
     assert bool(moved) == told
     if after == 0.7e12:
         assert sentence_of(moved[0]) == (

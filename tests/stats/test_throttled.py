@@ -30,9 +30,9 @@ def test_idle_and_application_clocks_are_no_throttling_and_no_reading_is_no_shar
 
 
 def test_a_power_cap_is_said_as_what_it_is() -> None:
-    said = sentence_of(Finding("throttled", "warns", "software power cap", {"share": 0.5}))
-    assert "power cap" in said
-    assert "50 %" in said
+    sentence = sentence_of(Finding("throttled", "warns", "software power cap", {"share": 0.5}))
+    assert "power cap" in sentence
+    assert "50 %" in sentence
 
 
 def test_other_programs_count_from_the_least_share_on_and_inside_the_window_alone() -> None:

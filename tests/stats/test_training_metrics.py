@@ -64,8 +64,8 @@ def test_rates_quantiles_and_shares_by_hand() -> None:
 def test_phases_and_what_no_phase_accounts_for_add_up_however_steps_differ() -> None:
     """Phases were means of ratios and the rest a ratio of sums: they did not add up where steps differ in length."""
     uneven = []
-    for at in range(0, 40_400, 202):
-        uneven += rows(1, begin_ms=at) + rows(1, begin_ms=at + 100, took_ms=102, forward_ns=12 * MS)
+    for i in range(0, 40_400, 202):
+        uneven += rows(1, begin_ms=i) + rows(1, begin_ms=i + 100, took_ms=102, forward_ns=12 * MS)
     shares = {name: one.value for name, one in found(uneven).items() if name.endswith("_share")}
     assert sum(shares.values()) == pytest.approx(1, abs=1e-9)
     assert shares["forward_share"] == pytest.approx((30 + 12) / 202)
@@ -194,7 +194,10 @@ def test_a_loss_that_is_no_number_is_divergence_and_no_good_loss(bad: float) -> 
 
 def test_an_evaluation_that_is_no_number_is_no_traceback() -> None:
     workload = WORKLOAD.model_copy(update={"until": LossTarget(loss_nats=1.0)})
-    lost = [replace(one, loss=float("nan")) if one.kind == "evaluate" else one for one in with_evaluations()]
+    lost = [
+        replace(with_evaluation, loss=float("nan")) if with_evaluation.kind == "evaluate" else with_evaluation
+        for with_evaluation in with_evaluations()
+    ]
     metrics = found(lost, workload=workload)
     assert "diverged" in (metrics["final_loss"].reason or "")
     assert "no held-out loss is a number" in (metrics["time_to_target_s"].reason or "")

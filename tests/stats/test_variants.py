@@ -83,9 +83,9 @@ def test_a_variant_is_what_that_tool_would_print(name: str, value: float) -> Non
 def test_aiperfs_own_example_comes_out() -> None:
     """Its documentation: first token after 255.886568 ms, latency 297.525228 ms, 9 tokens → 5.2048325 ms, 192.129/s."""
     chunks = np.linspace(255.886568, 297.525228, 9)
-    found = variants(columns([row(0, chunks)]))
-    assert found["aiperf.inter_token_latency_avg"].value == pytest.approx(5.2048325, rel=1e-6)
-    assert found["aiperf.output_token_throughput_per_user_avg"].value == pytest.approx(192.1291415, rel=1e-6)
+    figures = variants(columns([row(0, chunks)]))
+    assert figures["aiperf.inter_token_latency_avg"].value == pytest.approx(5.2048325, rel=1e-6)
+    assert figures["aiperf.output_token_throughput_per_user_avg"].value == pytest.approx(192.1291415, rel=1e-6)
 
 
 def test_others_leave_failures_out_and_mlperf_counts_no_run_with_them() -> None:
@@ -154,12 +154,12 @@ def test_early_stopping_takes_the_highest_value_that_is_allowed() -> None:
 
 
 def test_every_variant_has_a_unit_and_a_page_and_never_stands_in_our_own_tables() -> None:
-    found = variants(queue(poisson(12, 700, 2), np.full(700, 0.4), 8), Slo(ttft_s=1), single_stream=True)
+    figures = variants(queue(poisson(12, 700, 2), np.full(700, 0.4), 8), Slo(ttft_s=1), single_stream=True)
     peers = {id: metric for id, metric in METRICS.items() if metric.group == "peer"}
-    assert set(found) == set(peers)
-    assert {id: estimate.unit for id, estimate in found.items()} == {id: m.unit for id, m in peers.items()}
-    assert {find(id).kind for id in found} == {"metrics"}
-    assert all(estimate.value is not None and estimate.low is None for estimate in found.values())
+    assert set(figures) == set(peers)
+    assert {id: estimate.unit for id, estimate in figures.items()} == {id: m.unit for id, m in peers.items()}
+    assert {find(id).kind for id in figures} == {"metrics"}
+    assert all(estimate.value is not None and estimate.low is None for estimate in figures.values())
 
 
 def test_a_run_without_tokens_or_without_answers_has_no_variants_or_says_why() -> None:

@@ -76,9 +76,9 @@ def test_the_window_begins_when_the_server_has_filled_up_and_goes_by_intent() ->
     assert window.end_ns == requests.intended_ns[-1]
     assert (requests.intended_ns[window.rows] >= window.begin_ns).all()
     assert window.rows.size == 500 - window.first
-    found = serving_metrics(requests, window, None, None)
-    assert found["e2e_latency_s_p50"].value == pytest.approx(1.0)
-    assert found["output_tokens_per_s"].value == pytest.approx(80, rel=0.02)  # the drain lowers no rate
+    metrics = serving_metrics(requests, window, None, None)
+    assert metrics["e2e_latency_s_p50"].value == pytest.approx(1.0)
+    assert metrics["output_tokens_per_s"].value == pytest.approx(80, rel=0.02)  # the drain lowers no rate
 
 
 def test_failures_at_the_start_stay_inside_the_window() -> None:

@@ -92,7 +92,7 @@ def test_what_is_no_count_is_refused_in_one_sentence(wrong: Any) -> None:
 
 @given(st.integers(1, 70), st.integers(0, 70))
 def test_pairs_of_chunks_are_those_counted_one_by_one(new: int, context: int) -> None:
-    by_hand = sum((at + 1) + 2 * (at % 16 + 1) for at in range(context, context + new))
+    by_hand = sum((i + 1) + 2 * (i % 16 + 1) for i in range(context, context + new))
     assert attention_pairs(CHUNK, new, context) == by_hand
 
 

@@ -55,8 +55,8 @@ WINDOWED = TINY.model_copy(update={"sliding_window": 16, "full_attention_layers"
 
 
 def test_training_memory_explains_itself() -> None:
-    found = training_memory(decoder("demo-134m"), LAYOUTS["fp32"], 1, 256)
-    assert found.arithmetic == (
+    memory = training_memory(decoder("demo-134m"), LAYOUTS["fp32"], 1, 256)
+    assert memory.arithmetic == (
         "134.1 M parameters × 16 B = 2.00 GiB + activations 188 MiB + logits 93.8 MiB = 2.27 GiB"
     )
 
@@ -71,9 +71,9 @@ def test_inference_memory_explains_itself() -> None:
 @pytest.mark.parametrize("name", ["tiny", "vit-tiny", "resnet-tiny"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_total_is_its_parts(name: str, layout: str) -> None:
-    found = training_memory(any_shape(name), LAYOUTS[layout], 2, 64)
-    parts = found.weights_bytes + found.gradients_bytes + found.master_bytes + found.optimizer_bytes
-    assert found.total_bytes == pytest.approx(parts + found.activations_bytes)
+    memory = training_memory(any_shape(name), LAYOUTS[layout], 2, 64)
+    parts = memory.weights_bytes + memory.gradients_bytes + memory.master_bytes + memory.optimizer_bytes
+    assert memory.total_bytes == pytest.approx(parts + memory.activations_bytes)
 
 
 def test_a_cited_total_of_eight_copies_needs_eight_b200() -> None:

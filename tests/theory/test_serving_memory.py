@@ -78,21 +78,21 @@ def test_a_decode_step_reads_what_is_stored_but_the_table() -> None:
 
 def test_serving_is_its_parts() -> None:
     # 70B in 16 bits on 4 devices: 141.1 / 4; KV 16 × 32,768 × 320 KiB / 4; scores 16 × 128,256 × 10 B
-    found = serving_memory(BIG, 141.1e9, 16, 32768, runtime_bytes=1e9, tensor_parallel=4)
-    assert found.weights_bytes == pytest.approx(35.3e9, rel=0.001)
-    assert found.kv_bytes == 171_798_691_840 / 4
-    assert found.sampler_bytes == 16 * 128_256 * 10
+    memory = serving_memory(BIG, 141.1e9, 16, 32768, runtime_bytes=1e9, tensor_parallel=4)
+    assert memory.weights_bytes == pytest.approx(35.3e9, rel=0.001)
+    assert memory.kv_bytes == 171_798_691_840 / 4
+    assert memory.sampler_bytes == 16 * 128_256 * 10
     # 2,048 tokens × 2 B × (2 · 8,192 + 3 · 28,672 / 4)
-    assert found.activations_bytes == 2048 * 2 * (16_384 + 21_504)
-    parts = found.weights_bytes + found.kv_bytes + found.activations_bytes + found.sampler_bytes + 1e9
-    assert found.total_bytes == parts
+    assert memory.activations_bytes == 2048 * 2 * (16_384 + 21_504)
+    parts = memory.weights_bytes + memory.kv_bytes + memory.activations_bytes + memory.sampler_bytes + 1e9
+    assert memory.total_bytes == parts
 
 
 def test_a_grid_of_batches_and_contexts_is_one_call() -> None:
     batch, context = np.array([[1], [16]]), np.array([1000, 8192])
-    found = serving_memory(BIG, 141.1e9, batch, context)
-    assert found.total_bytes.shape == (2, 2)
-    assert found.total_bytes[1, 0] == serving_memory(BIG, 141.1e9, 16, 1000).total_bytes
+    memory = serving_memory(BIG, 141.1e9, batch, context)
+    assert memory.total_bytes.shape == (2, 2)
+    assert memory.total_bytes[1, 0] == serving_memory(BIG, 141.1e9, 16, 1000).total_bytes
 
 
 @pytest.mark.parametrize(("ranks", "share"), [(1, 1.0), (2, 0.5), (8, 1 / 8), (16, 1 / 8)])

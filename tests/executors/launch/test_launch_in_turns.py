@@ -42,11 +42,11 @@ def spans(run: Run) -> list[tuple[int, int, int]]:
     rows, origin_ns = run.requests, run_json(run)["pairing"]["origin_ns"]
     return [
         (
-            int(one),
-            int(rows.intended_ns[rows.slice == one].min()) + origin_ns,
-            int(rows.end_ns[rows.slice == one].max()) + origin_ns,
+            int(value),
+            int(rows.intended_ns[rows.slice == value].min()) + origin_ns,
+            int(rows.end_ns[rows.slice == value].max()) + origin_ns,
         )
-        for one in np.unique(rows.slice)
+        for value in np.unique(rows.slice)
     ]
 
 
@@ -74,7 +74,7 @@ def test_each_point_has_a_server_of_its_own_and_one_is_asked_at_a_time(
     assert len(turns) > 2 * 8
     assert all(before[2] <= after[1] for before, after in pairwise(turns))
     found = paired_of(group(map(summary_of, outcome.runs)), outcome.runs)
-    assert {one.found.metric for one in found} >= {"output_tokens_per_s"}
+    assert {each.found.metric for each in found} >= {"output_tokens_per_s"}
 
 
 def cmd(process: psutil.Process) -> list[str]:

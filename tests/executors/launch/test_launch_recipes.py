@@ -128,8 +128,8 @@ def test_which_launchers_were_never_run_by_their_authors_is_said() -> None:
 
 
 def test_vllm_tells_its_limits_on_a_page() -> None:
-    found = values(vllm.RECIPE, pages={"/server_info?config_format=json": recorded.VLLM_INFO})
-    assert found == {
+    drawn_values = values(vllm.RECIPE, pages={"/server_info?config_format=json": recorded.VLLM_INFO})
+    assert drawn_values == {
         "serving.batching": "continuous",
         "serving.max_sequences": 128,
         "serving.max_batched_tokens": 2048,
@@ -151,42 +151,42 @@ def test_what_vllm_speculates_with_is_read_whole_from_its_nested_settings() -> N
     info["vllm_config"]["speculative_config"] = {
         "method": "ngram", "model": "/models/draft", "num_speculative_tokens": 4, "draft_model_config": {"dtype": "x"},
     }  # fmt: skip
-    found = values(vllm.RECIPE, pages={"/server_info?config_format=json": info})
-    assert found["serving.speculative"] == {"method": "ngram", "model": "draft", "num_speculative_tokens": 4}
-    assert found["precision.weights"] == "bf16", "the draft's own settings are not the model's"
+    drawn_values = values(vllm.RECIPE, pages={"/server_info?config_format=json": info})
+    assert drawn_values["serving.speculative"] == {"method": "ngram", "model": "draft", "num_speculative_tokens": 4}
+    assert drawn_values["precision.weights"] == "bf16", "the draft's own settings are not the model's"
 
 
 def test_vllm_without_that_page_is_read_from_its_log_and_its_metrics() -> None:
-    found = values(
+    drawn_values = values(
         vllm.RECIPE, log=recorded.VLLM_LOG, metrics=recorded.VLLM_METRICS, pages={"/version": {"version": "0.32.0"}}
     )
-    assert found["software.runtime.version"] == "0.32.0"
-    assert found["precision.weights"] == "bf16"
-    assert found["precision.kv"] == "fp8-e4m3"
-    assert found["serving.kv_block_tokens"] == 128
-    assert found["serving.prefix_cache"] is True, "the engine's own line is nearer than a metric's label"
-    assert "serving.max_sequences" not in found
+    assert drawn_values["software.runtime.version"] == "0.32.0"
+    assert drawn_values["precision.weights"] == "bf16"
+    assert drawn_values["precision.kv"] == "fp8-e4m3"
+    assert drawn_values["serving.kv_block_tokens"] == 128
+    assert drawn_values["serving.prefix_cache"] is True, "the engine's own line is nearer than a metric's label"
+    assert "serving.max_sequences" not in drawn_values
 
 
 def test_sglang_is_read_from_its_page_but_its_real_limit_from_its_log() -> None:
     asked_for = values(sglang.RECIPE, pages={"/server_info": recorded.SGLANG_INFO})
     assert asked_for["serving.max_sequences"] == 32
-    found = values(sglang.RECIPE, pages={"/get_server_info": recorded.SGLANG_INFO}, log=recorded.SGLANG_LOG)
-    assert found["serving.max_sequences"] == 9
-    assert found["software.runtime.version"] == "0.5.19"
-    assert found["precision.kv"] == "fp8-e4m3"
-    assert found["serving.prefix_cache"] is False
-    assert found["serving.graphs"] == "captured"
-    assert found["serving.speculative"] == "EAGLE"
-    assert found["serving.parallel"] == {"tensor_parallel": 8, "pipeline_parallel": 1, "data_parallel": 1}
+    drawn_values = values(sglang.RECIPE, pages={"/get_server_info": recorded.SGLANG_INFO}, log=recorded.SGLANG_LOG)
+    assert drawn_values["serving.max_sequences"] == 9
+    assert drawn_values["software.runtime.version"] == "0.5.19"
+    assert drawn_values["precision.kv"] == "fp8-e4m3"
+    assert drawn_values["serving.prefix_cache"] is False
+    assert drawn_values["serving.graphs"] == "captured"
+    assert drawn_values["serving.speculative"] == "EAGLE"
+    assert drawn_values["serving.parallel"] == {"tensor_parallel": 8, "pipeline_parallel": 1, "data_parallel": 1}
 
 
 def test_sglang_without_a_page_is_read_from_its_log() -> None:
-    found = values(sglang.RECIPE, log=recorded.SGLANG_LOG)
-    assert found["serving.attention"] == "fa3"
-    assert found["serving.chunked_prefill"] == 8192
-    assert found["serving.graphs"] == "none (eager)"
-    assert "precision.weights" not in found, "auto says nothing"
+    drawn_values = values(sglang.RECIPE, log=recorded.SGLANG_LOG)
+    assert drawn_values["serving.attention"] == "fa3"
+    assert drawn_values["serving.chunked_prefill"] == 8192
+    assert drawn_values["serving.graphs"] == "none (eager)"
+    assert "precision.weights" not in drawn_values, "auto says nothing"
 
 
 def test_tensorrt_llm_is_read_from_its_log_the_last_limits_counting() -> None:
@@ -205,12 +205,12 @@ def test_tensorrt_llm_is_read_from_its_log_the_last_limits_counting() -> None:
 
 
 def test_llama_cpp_is_read_from_its_log() -> None:
-    found = values(llama_cpp.RECIPE, log=recorded.LLAMA_LOG)
-    assert (found["precision.weights"], found["precision.detail"]) == ("fp16", "F16")
+    drawn_values = values(llama_cpp.RECIPE, log=recorded.LLAMA_LOG)
+    assert (drawn_values["precision.weights"], drawn_values["precision.detail"]) == ("fp16", "F16")
     quantised = values(llama_cpp.RECIPE, log=recorded.LLAMA_LOG.replace("= F16", "= Q4_K - Medium"))
     assert (quantised["precision.weights"], quantised["precision.detail"]) == ("int4", "Q4_K - Medium")
-    assert found["precision.kv"] == "fp16"
-    assert found["serving.max_sequences"] == 1
+    assert drawn_values["precision.kv"] == "fp16"
+    assert drawn_values["serving.max_sequences"] == 1
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.kind)

@@ -35,15 +35,15 @@ def test_a_model_folder_is_made_once(cache: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setenv("TWINLENS_CACHE", str(cache))
     said: list[str] = []
-    made = model_folder(any_model("tiny"), said.append)
+    folder = model_folder(any_model("tiny"), said.append)
     assert said == ["making random weights and a tokenizer for tiny (once)"]
-    assert model_folder(any_model("tiny"), said.append) == made
+    assert model_folder(any_model("tiny"), said.append) == folder
     assert len(said) == 1
-    assert made.made
-    assert not list(made.path.parent.glob(".*")), "no half-made folder is left"
-    tokenizer = AutoTokenizer.from_pretrained(made.path)
+    assert folder.made
+    assert not list(folder.path.parent.glob(".*")), "no half-made folder is left"
+    tokenizer = AutoTokenizer.from_pretrained(folder.path)
     assert len(tokenizer) == load_model("tiny").config["vocab_size"]
-    tensors = load_file(made.path / "model.safetensors")
+    tensors = load_file(folder.path / "model.safetensors")
     assert sum(tensor.numel() for tensor in tensors.values()) == parameters(load_model("tiny").shape).total
     zero = set((tensors["lm_head.weight"].float().abs().sum(1) == 0).nonzero().flatten().tolist())
     assert zero == {number for number in range(len(tokenizer)) if not is_text(tokenizer, number)}
@@ -122,6 +122,6 @@ def test_a_local_folder_is_served_as_it_is(tmp_path: Path, cache: Path, monkeypa
     mine = tmp_path / "mine"
     shutil.copytree(made.path, mine)
     (mine / "twinlens-weights.json").unlink()
-    found = model_folder(any_model(str(mine)), quiet)
-    assert (found.path, found.digest, found.made) == (mine, made.digest, False)
+    folder = model_folder(any_model(str(mine)), quiet)
+    assert (folder.path, folder.digest, folder.made) == (mine, made.digest, False)
     assert not (mine / "twinlens-weights.json").exists(), "nothing is written into a folder of the user's"
