@@ -26,7 +26,7 @@ def columns(rows: Iterable[Request]) -> Requests:
 
 def row(intended_ms: float, chunks_ms: Iterable[float] = (), **more: Any) -> Request:
     """A request from times in milliseconds: sent at once and over with its last chunk unless `more` says otherwise."""
-    times = tuple(round(chunks_m * MS) for chunks_m in chunks_ms)
+    times = tuple(round(chunk_ms * MS) for chunk_ms in chunks_ms)
     sent_ns = round(more.pop("sent_ms", intended_ms) * MS)
     end_ns = round(more.pop("end_ms", times[-1] / MS if times else intended_ms) * MS)
     tokens = more.pop("tokens", (1,) * len(times))

@@ -24,14 +24,12 @@ def test_a_dry_run_writes_a_folder_and_says_first_what_was_never_seen(
     assert printed.startswith(NEVER_SEEN)
     (folder,) = tmp_path.iterdir()
     result = json.loads((folder / "result.json").read_text())
-    assert [resultresult["name"] for resultresult in result["results"]] == list(BUDGET_S)
+    assert [part["name"] for part in result["results"]] == list(BUDGET_S)
     summary = (folder / "summary.md").read_text()
     assert "no device was asked" in summary
     assert "0 not as expected" in summary
     unseen = [
-        resultresult["name"]
-        for resultresult in result["results"]
-        if any(line["verdict"] == "not seen" for line in resultresult["lines"])
+        part["name"] for part in result["results"] if any(line["verdict"] == "not seen" for line in part["lines"])
     ]
     assert unseen == ["second-gpu"], "a machine with one board cannot show what a second one does"
 

@@ -55,7 +55,7 @@ def test_a_server_that_is_gone_ends_a_run_later_too_and_one_that_comes_back_does
 
 @given(st.lists(st.sampled_from(["ok", "refused", "failed"]), max_size=400), st.integers(1, 5000))
 def test_a_share_of_failures_never_ends_a_run(outcomes: list[str], every_ms: int) -> None:
-    rows = [(okoutcome, None if okoutcome == "ok" else "HTTP 503: overloaded") for okoutcome in ["ok", *outcomes]]
+    rows = [(outcome, None if outcome == "ok" else "HTTP 503: overloaded") for outcome in ["ok", *outcomes]]
     assert after(rows, every_ms).lost is None
 
 

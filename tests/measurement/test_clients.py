@@ -111,9 +111,9 @@ def test_two_clients_play_the_plan_of_one(url: str) -> None:
     assert (rows.column("sent_ns").to_numpy() >= plan.intended_ns).all(), "nothing is sent early"
     record = together.record()
     assert record["lost"] == []
-    assert [recordclient["rows"] for recordclient in record["clients"]] == [(len(plan) + 1) // 2, len(plan) // 2]
-    assert record["reads"] == sum(recordclient["reads"] for recordclient in record["clients"]) > 0
-    assert record["lag_max_ns"] == max(recordclient["lag_max_ns"] for recordclient in record["clients"])
+    assert [client["rows"] for client in record["clients"]] == [(len(plan) + 1) // 2, len(plan) // 2]
+    assert record["reads"] == sum(client["reads"] for client in record["clients"]) > 0
+    assert record["lag_max_ns"] == max(client["lag_max_ns"] for client in record["clients"])
     assert record["clock_bound_ns"] is None, "one machine has one clock"
 
 

@@ -45,7 +45,7 @@ def test_a_finished_run_is_read_back_whole(tmp_path: Path) -> None:
         assert found.facts is not None
         assert found.ended_utc is not None
         assert found.table.num_rows >= 5
-    assert {find_run.lens for find_run in find_runs(tmp_path)} == {"training", "inference"}
+    assert {run.lens for run in find_runs(tmp_path)} == {"training", "inference"}
 
 
 @pytest.mark.parametrize("make", [training, inference])

@@ -44,9 +44,7 @@ def test_a_row_says_at_which_point_and_whether_its_run_may_be_ranked(runs: list[
     assert (row["precision"], row["global_batch"], row["seq_len"], row["batch"]) == ("fp32", 4, 32, None)
     assert (row["state"], row["label"], row["ranked"]) == ("finished", summary_of(runs[0]).label, True)
     drifting = measured(tmp_path, training("fake", protocol=for_rows(60), options={"drift": 9.0}))
-    assert {(tidy_row["label"], tidy_row["ranked"]) for tidy_row in tidy_rows([summary_of(drifting)])} == {
-        ("drift", False)
-    }
+    assert {(row["label"], row["ranked"]) for row in tidy_rows([summary_of(drifting)])} == {("drift", False)}
 
 
 def test_no_runs_are_no_rows() -> None:

@@ -185,9 +185,9 @@ def test_a_ranked_rate_says_what_it_is_with_the_attempts_that_others_disturbed(t
     other = replace(summary, run="other", repeat=1, metrics=summary.metrics | {name: fast})
     (one,) = group([first, again, other])
     assert mean_of_attempts(one, name).value == pytest.approx(280 / 3)
-    (line,) = [finding_line for finding_line in finding_lines([one]) if finding_line.code == "retaken"]
+    (line,) = [line for line in finding_lines([one]) if line.code == "retaken"]
     assert "with them" in line.text
     assert "is 93.3 tokens/s, here 100 tokens/s" in line.text
     (alone,) = group([again, other])
     assert mean_of_attempts(alone, name) is None
-    assert "with them" not in "".join(finding_line.text for finding_line in finding_lines([alone]))
+    assert "with them" not in "".join(line.text for line in finding_lines([alone]))

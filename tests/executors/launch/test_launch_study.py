@@ -127,7 +127,7 @@ def test_measure_one_takes_a_server_from_outside(tmp_path: Path, small_server: P
         assert is_alive(server.pid, server.born_s)
         assert shared.of(spec, lambda phrase: None) == server
     assert not is_alive(server.pid, server.born_s)
-    assert {run_json(find_run)["server"]["id"] for find_run in find_runs(tmp_path)} == {server.id}
+    assert {run_json(run)["server"]["id"] for run in find_runs(tmp_path)} == {server.id}
     assert len(set(runs)) == 2
 
 
