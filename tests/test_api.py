@@ -168,3 +168,16 @@ def test_progress_in_a_notebook_is_one_line_that_is_replaced(monkeypatch: pytest
     tl.measure(study, tmp_path, watch=tl.Progress(after_s=0.0))
     assert "small 6/6" in told[-1]
     assert "<progress" in told[0]
+
+
+def test_a_notebook_shows_text_as_it_is_printed_and_only_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """rich displays what it prints where it believes to be in Jupyter, whatever file it was given."""
+    runs = tl.measure(study_of(STUDY | {"name": "small"}), tmp_path, watch=None).runs
+    outside = tl.show(*runs)
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    inside = tl.show(*runs)
+    assert inside == outside
+    assert "ranked" in inside.partition("\n")[0]
+    assert inside._repr_html_().startswith("<pre")  # type: ignore[attr-defined]
+    assert "<" not in inside._repr_html_().removeprefix('<pre style="line-height:1.25">').removesuffix("</pre>")  # type: ignore[attr-defined]
+    assert tl.explain("ttft")._repr_markdown_() == tl.explain("ttft")  # type: ignore[attr-defined]

@@ -222,3 +222,15 @@ def test_the_longest_input_that_still_fits_is_taken(tmp_path: Path) -> None:
 
     run = measured(tmp_path, inference("torch", input_tokens=fixed(506), protocol={"min_rows": 1, "duration_s": 0.01}))
     assert run.state == "finished"
+
+
+def test_a_letter_that_the_locale_does_not_know_is_a_word_like_any_other(tmp_path: Path) -> None:
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for words in (("nöpe",), ("check", "laws", "--at", "nöpe=1,2"), ("measure", "laws", "--set", "point.nöpe=1")):
+        done = twinlens(*words, **plain)
+        assert done.returncode == 2
+        assert "n?pe" in done.stderr or "nöpe" in done.stderr
+        assert len(done.stderr.strip().splitlines()) <= 4
+    done = twinlens("measure", "nöpe", **plain)
+    assert done.returncode == 2
+    assert done.stderr.startswith("twinlens: there is no spec file")

@@ -6,6 +6,7 @@ import builtins
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from twinlens.api.shown import Page
 from twinlens.errors import BadInput
 
 if TYPE_CHECKING:
@@ -39,12 +40,12 @@ def explain(word: str | None = None) -> str:
     from twinlens.reporting.reference.page import field_page, field_paths, field_words
 
     if word is None:
-        return f"{index()}\nAlso every field of a spec and every option of an executor: `twinlens list fields`.\n"
+        return Page(f"{index()}\nAlso every field of a spec and every option of an executor: `twinlens list fields`.\n")
     try:
         text = find(word).text
     except BadInput:
         if (own := field_page(word)) is not None:
-            return own
+            return Page(own)
         raise refusal(word, field_words()) from None
     paths = [f"`twinlens explain {path}`" for path in field_paths(word) if path.casefold() != word.strip().casefold()]
-    return f"{text}\nAs a field of a spec: {', '.join(paths)}\n" if paths else text
+    return Page(f"{text}\nAs a field of a spec: {', '.join(paths)}\n" if paths else text)

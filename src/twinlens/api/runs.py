@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from twinlens.api.shown import Shown
 from twinlens.errors import BadInput
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.estimate import Estimate
@@ -68,7 +69,7 @@ def summary(run: Run) -> Summary:
 
 def show(*runs: Run, whole: bool = False) -> str:
     """What `twinlens show` prints, as text of 80 columns. `whole`: every metric of a run that stands alone."""
-    return plain(runs_table(material_of(runs), searches_of(runs), whole=whole))
+    return Shown(plain(runs_table(material_of(runs), searches_of(runs), whole=whole)))
 
 
 def peers(run: Run, tool: str) -> dict[str, Estimate]:

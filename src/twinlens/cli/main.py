@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from twinlens.cli.help import Verbs
-from twinlens.cli.plain_letters import REPLACE
+from twinlens.cli.plain_letters import REPLACE, as_text
 from twinlens.system.interrupts import raising_interrupts
 from twinlens.system.numpy_threads import load_numpy
 from twinlens.version import __version__
@@ -230,6 +230,7 @@ def list_(
 
 def main() -> None:
     """Entry point of the `twinlens` command."""
+    sys.argv[1:] = as_text(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
             stream.reconfigure(errors=REPLACE)

@@ -13,6 +13,17 @@ _NEAREST = {
 }  # fmt: skip
 
 
+def as_text(words: list[str]) -> list[str]:
+    """The words of a command. A locale without UTF-8 takes other letters for bytes; the verb and settings, which are no
+    paths, are read as UTF-8 again."""
+    return [_decoded(word) if place == 0 or "=" in word else word for place, word in enumerate(words)]
+
+
+def _decoded(word: str) -> str:
+    is_bytes = any("\udc80" <= letter <= "\udcff" for letter in word)
+    return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace") if is_bytes else word
+
+
 def _nearest(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error

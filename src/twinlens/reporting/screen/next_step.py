@@ -21,9 +21,10 @@ _OF_LABEL = {"failing": "failing", "invalid": "client-limit"}
 """The code of a verdict that is itself what to mend."""
 
 
-def next_step(run: Run, summary: Summary) -> str:
-    """The one thing to try next."""
-    return next(advice for rule in _RULES if (advice := rule(run, summary)))
+def next_step(run: Run, summary: Summary, *, of_many: bool = False) -> str:
+    """The one thing to try next. `of_many`: other runs are shown with it; "" where nothing is left to try."""
+    rules = [rule for rule in _RULES if not (of_many and rule is _show_study)]
+    return next((advice for rule in rules if (advice := rule(run, summary))), "")
 
 
 def _go_on(_: Run, summary: Summary) -> str:
@@ -85,10 +86,14 @@ def _repeat(run: Run, _: Summary) -> str:
     return "--set protocol.repeats=3 shows how far runs differ."
 
 
-def _compare(run: Run, _: Summary) -> str:
+def _search(run: Run, _: Summary) -> str:
     workload = run.spec.workload
     if isinstance(workload, InferenceWorkload) and workload.slo and run.spec.point.rate_per_s is not None:
         return "--at rate_per_s=search finds the highest rate within the SLO."
+    return ""
+
+
+def _show_study(run: Run, _: Summary) -> str:
     return f"Show the whole study: twinlens show {clean(run.folder.parent, 200)}"
 
 
@@ -99,5 +104,5 @@ def _round_up(seconds: float) -> float:
 
 
 _RULES: tuple[Callable[[Run, Summary], str], ...] = (
-    _go_on, _mend, _free_the_machine, _offer_less, _longer, _intervals, _tail, _repeat, _compare,
+    _go_on, _mend, _free_the_machine, _offer_less, _longer, _intervals, _tail, _repeat, _search, _show_study,
 )  # fmt: skip

@@ -36,17 +36,18 @@ _TERSE = (
 
 
 def points_screen(
-    groups: Sequence[Group], turns: Sequence[Paired] = (), searches: Sequence[SearchRecord] = ()
+    groups: Sequence[Group], turns: Sequence[Paired] = (), searches: Sequence[SearchRecord] = (), step: str = ""
 ) -> RenderableType:
     """At most 24 lines at 80 columns for one table of up to eight points; longer on a narrower terminal.
 
-    `turns`: the ratios of points that took turns; `searches`: those that the runs belong to.
+    `turns`: the ratios of points that took turns; `searches`: those that the runs belong to; `step`: what
+    to try next.
     """
-    return Fitted(lambda width: shortest(_choices(groups, turns, searches, width), width))
+    return Fitted(lambda width: shortest(_choices(groups, turns, searches, step, width), width))
 
 
 def _choices(
-    groups: Sequence[Group], turns: Sequence[Paired], searches: Sequence[SearchRecord], width: int
+    groups: Sequence[Group], turns: Sequence[Paired], searches: Sequence[SearchRecord], step: str, width: int
 ) -> Iterator[RenderableType]:
     """Ever shorter: fewer findings, no empty lines, the sentences of marks in one line, reasons as labels."""
     notes, parts = Footnotes(), parts_of(groups)
@@ -64,6 +65,7 @@ def _choices(
             *(notes.listed() if marks else notes.folded()),
             *not_measured([(label, why if reasons else "--all says why") for label, why in _absent(tables)]),
             *_legend(tables),
+            *([hanging("next   ", step, "")] if step else []),
             hanging("more   ", _more(tables), "dim"),
         )
 
@@ -125,7 +127,9 @@ def _left(count: int, named: str) -> list[RenderableType]:
 
 
 def _absent(tables: Sequence[PointTable]) -> list[tuple[str, str]]:
-    """The first reason for each metric that no point of a table has."""
+    """The first reason for each metric that no point of a table has; nothing where no point has any figure."""
+    if not any(table.shown for table in tables):
+        return []
     return list(dict(reversed([entry for table in tables for entry in table.absent])).items())
 
 

@@ -8,10 +8,11 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 
 from twinlens.record.search import SearchRecord
+from twinlens.reporting.screen.next_step import next_step
 from twinlens.reporting.screen.one_run import run_screen
 from twinlens.reporting.screen.points import points_screen
 from twinlens.reporting.text.first_lines import first_lines
-from twinlens.reporting.text.footnote import hanging
+from twinlens.reporting.text.footnote import Footnotes, hanging
 from twinlens.reporting.text.paired_table import paired_of, paired_table
 from twinlens.reporting.text.search_table import search_table
 from twinlens.reporting.text.table import metric_table, summary_table
@@ -32,8 +33,15 @@ def runs_table(
     groups = group(summary for _, summary in kept)
     turns = paired_of(groups, [run for run, _ in kept])
     if not whole:
-        return Stack(*parts, points_screen(groups, turns, searches))
+        return Stack(*parts, points_screen(groups, turns, searches, _next(kept)))
     parts.append(first_lines(groups, turns))
-    parts += [summary_table(groups, lens) for lens in LENSES if any(member.lens == lens for member in groups)]
+    notes = Footnotes()
+    parts += [summary_table(groups, lens, notes) for lens in LENSES if any(member.lens == lens for member in groups)]
     parts += [paired_table(turns)] if turns else []
     return Stack(*parts, *(search_table(record) for record in searches))
+
+
+def _next(kept: Sequence[Material]) -> str:
+    """The next thing to try: with the first point that is not ranked, else with the first; "" where there is none."""
+    run, summary = next((pair for pair in kept if not pair[1].ranked), kept[0])
+    return next_step(run, summary, of_many=True)

@@ -14,6 +14,7 @@ class Footnotes:
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
+        self._told = 0
 
     def __len__(self) -> int:
         return len(self._places)
@@ -31,6 +32,11 @@ class Footnotes:
         return [
             hanging(f"[{place}] ", sentence, "dim") for place, sentence in zip(count(1), self.sentences(), strict=False)
         ]
+
+    def listed_since(self) -> list[RenderableType]:
+        """The sentences that no earlier call has listed: for tables below each other with one count of marks."""
+        told, self._told = self._told, len(self)
+        return self.listed()[told:]
 
     def folded(self) -> list[RenderableType]:
         """One line in place of several sentences."""

@@ -176,8 +176,11 @@ def _quality(group: Group, other: Group) -> str:
     apart = difference_of_runs(*(_losses(side) for side in (group, other)), unit=NATS)
     if apart.value is None or apart.low is None or apart.high is None:
         return f" (final loss {shown} nats, no interval)"
-    by = f"{apart.low:+.2g} to {apart.high:+.2g} nats"
-    told = f"no difference can be told, {by}" if apart.low <= 0 <= apart.high else f"they differ by {by}"
+    if apart.low <= 0 <= apart.high:
+        told = f"no difference can be told, {apart.low:+.2g} to {apart.high:+.2g} nats"
+    else:
+        ends = dict.fromkeys(f"{end:.2g}" for end in sorted(map(abs, (apart.low, apart.high))))
+        told = f"they differ by {' to '.join(ends)} nats"
     return f", with final losses of {shown} nats ({told}; after equal time, not equal steps)"
 
 

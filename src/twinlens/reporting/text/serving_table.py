@@ -25,13 +25,13 @@ from twinlens.stats.summary.group import Group
 from twinlens.units import digits
 
 _LABEL_WIDTH = 12
+_WHY_NO_BOUNDS = "no interval: its runs came to the same share, which does not show how far others may lie apart"
 _WORDS = {"no steady state": "unsteady"}  # what is too wide for its column; the line above says it in full
 
 
-def served_table(load: LoadKind, groups: Sequence[Group]) -> RenderableType:
+def served_table(load: LoadKind, groups: Sequence[Group], notes: Footnotes) -> RenderableType:
     """One model served in one way on one machine. Groups that may not be ranked are named first, with the reason."""
     names = dict(zip(map(id, groups), point_names(groups), strict=True))
-    notes = Footnotes()
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     table.add_column("", no_wrap=True, overflow="ellipsis", max_width=_LABEL_WIDTH)
     columns = served_columns(groups)
@@ -50,10 +50,12 @@ def served_table(load: LoadKind, groups: Sequence[Group]) -> RenderableType:
     ]
     agreed = agreement_sentence(groups)
     below = [hanging("", words, "dim") for words in (_legend(load, _shown(columns, groups)), agreed) if words]
-    return Stack(title, *against, Text(""), table, Text(""), *notes.listed(), *below, Text(""), *_held(load, groups))
+    return Stack(
+        title, *against, Text(""), table, Text(""), *notes.listed_since(), *below, Text(""), *_held(load, groups, notes)
+    )
 
 
-def _held(load: LoadKind, groups: Sequence[Group]) -> list[RenderableType]:
+def _held(load: LoadKind, groups: Sequence[Group], notes: Footnotes) -> list[RenderableType]:
     """What each policy kept back and why, and which one to take; nothing where no policy held anything."""
     if not has_policies(groups):
         return []
@@ -61,7 +63,6 @@ def _held(load: LoadKind, groups: Sequence[Group]) -> list[RenderableType]:
     table.add_column("", no_wrap=True, overflow="ellipsis", max_width=_LABEL_WIDTH)
     for head in (PLACE_HEADS[load], *(column.head for column in HOLD_COLUMNS)):
         table.add_column(head.replace(" ", "\n"), justify="right", no_wrap=True)
-    notes = Footnotes()
     for group in groups:
         style = "" if group.ranked else "dim"
         cells = [_cell(column, group, notes, style) for column in HOLD_COLUMNS]
@@ -72,7 +73,7 @@ def _held(load: LoadKind, groups: Sequence[Group]) -> list[RenderableType]:
         Text(""),
         table,
         Text(""),
-        *notes.listed(),
+        *notes.listed_since(),
         *chosen,
         hanging("", WHY, "dim"),
         Text(""),
@@ -103,7 +104,7 @@ def _cell(column: Column, group: Group, notes: Footnotes, style: str) -> Text:
         return Text(f"{display.ABSENT} {notes.mark(why)}", style=style)
     under = display.under(pair[1])
     if pair[0] == "slo_attainment":
-        under = share_bounds(pair[1])
+        under = share_bounds(pair[1]) or notes.mark(_WHY_NO_BOUNDS)
     elif pair[1].low is None or pair[1].high is None:
         under = notes.mark(f"no interval: {display.no_interval(pair[1], counted=False)}")
     return Text(f"{column.text(group)}\n{under}", style=style)

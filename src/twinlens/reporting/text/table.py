@@ -32,12 +32,14 @@ from twinlens.stats.summary.group import Group, Summary
 WIDTH = 80
 
 
-def summary_table(groups: Sequence[Group], lens: Lens) -> RenderableType:
+def summary_table(groups: Sequence[Group], lens: Lens, notes: Footnotes | None = None) -> RenderableType:
     """One lens's operating points: sustained rate and what stands beside it, each with its interval.
 
     One table for a model on a machine, and one more for each way in which it was served. Groups that may not be
     ranked stand apart at its end, with the reason below. Fits 80 columns; a dash and a footnote: not measured.
+    `notes`: those of the tables above, whose count goes on.
     """
+    notes = Footnotes() if notes is None else notes
     chosen = in_order([group for group in groups if group.lens == lens])
     if not chosen:
         return Text(f"{lens.capitalize()}: not measured.")
@@ -46,7 +48,7 @@ def summary_table(groups: Sequence[Group], lens: Lens) -> RenderableType:
         parts.setdefault((group.model, group.tag, load_of(group)), []).append(group)
     return Stack(
         *(
-            served_table(load, groups) if load in SERVED else _of_model(lens, groups)
+            served_table(load, groups, notes) if load in SERVED else _of_model(lens, groups, notes)
             for (_, _, load), groups in parts.items()
         )
     )
@@ -92,14 +94,16 @@ def metric_table(summary: Summary) -> RenderableType:
 def plain(renderable: RenderableType, width: int = WIDTH) -> str:
     """A renderable as plain text of at most `width` columns, without colour."""
     out = StringIO()
-    console = Console(file=out, width=width, color_system=None, force_terminal=False, legacy_windows=False)
+    # In a notebook rich would otherwise display what it prints, and write nothing into the file.
+    console = Console(
+        file=out, width=width, color_system=None, force_terminal=False, force_jupyter=False, legacy_windows=False
+    )
     console.print(renderable)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
-def _of_model(lens: Lens, chosen: Sequence[Group]) -> RenderableType:
+def _of_model(lens: Lens, chosen: Sequence[Group], notes: Footnotes) -> RenderableType:
     names = dict(zip(map(id, chosen), point_names(chosen), strict=True))
-    notes = Footnotes()
     ordered = sorted(chosen, key=lambda group: not group.ranked)
     table = _empty(lens, chosen)
     for before, group in zip([None, *ordered], ordered, strict=False):
@@ -113,7 +117,7 @@ def _of_model(lens: Lens, chosen: Sequence[Group]) -> RenderableType:
         if not group.ranked
     ]
     legend = hanging("", _legend(chosen, lens), "dim")
-    return Stack(title, Text(""), table, Text(""), *unranked, *notes.listed(), legend, Text(""))
+    return Stack(title, Text(""), table, Text(""), *unranked, *notes.listed_since(), legend, Text(""))
 
 
 def _empty(lens: Lens, groups: Sequence[Group]) -> Table:
