@@ -62,7 +62,7 @@ def recorded(parent: Path, lens: str, rows: int, per_batch: int) -> Path:
         "name": "million",
         "executor": {"kind": "fake"},
         "workload": shape,
-        "protocol": {"duration_s": 0.01, "min_rows": 1, "extend": 0, "isolate": False},
+        "protocol": {"duration_s": 0.01, "steady_s": 0.0, "min_rows": 1, "extend": 0, "isolate": False},
     }
     spec = parse(data).runs()[0]
     folder = create_run(parent, spec)

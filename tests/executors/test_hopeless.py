@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ from hypothesis import strategies as st
 
 from material import inference, spec_of, study_of
 from twinlens.errors import ExecutorFailed
-from twinlens.measurement.drive.hopeless import FEWEST, Hope, WhileThereIsHope
+from twinlens.measurement.drive.hopeless import FEWEST, Hope, while_there_is_hope
 from twinlens.measurement.session import run_here
 from twinlens.measurement.study import measure_study
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, find_runs, read_run
+from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.loop.open_loop import OpenLoop
-from twinlens.schedule.request import ScheduledRequest
+from twinlens.schedule.request import ScheduledRequest, SeesEnds, Settled
 
 NOBODY = "cannot connect: Connection refused"
 MS = 1_000_000
@@ -62,13 +64,29 @@ def test_a_share_of_failures_never_ends_a_run(outcomes: list[str], every_ms: int
 def test_a_schedule_without_hope_is_over_and_else_as_it_was() -> None:
     asks = [ScheduledRequest(n, n, n, 1, 1, (0, n)) for n in range(4)]
     hope = Hope(1.0)
-    schedule = WhileThereIsHope(OpenLoop(asks), hope)
+    schedule = while_there_is_hope(OpenLoop(asks), hope)
+    assert isinstance(schedule, Settled)
+    assert not isinstance(schedule, SeesEnds)
     assert (schedule.due(1), schedule.next_due_ns(), schedule.is_settled) == (tuple(asks[:2]), 2, True)
     hope.lost = "given up"
     assert (schedule.due(9), schedule.next_due_ns()) == ((), None)
     with pytest.raises(ExecutorFailed, match="given up") as stopped:
         hope.check()
     assert stopped.value.code == "TL306"
+
+
+def test_a_closed_loop_sees_ends_as_long_as_there_is_hope() -> None:
+    asks = [ScheduledRequest(n, n, n, 1, 1, (0, n)) for n in range(4)]
+    hope = Hope(1.0)
+    schedule = while_there_is_hope(ClosedLoop(2, asks), hope)
+    for name in ("coming", "take", "done_with_follower"):
+        inspect.getattr_static(schedule, name)  # where Python from 3.12 on looks: a `__getattr__` would not be asked
+    assert isinstance(schedule, SeesEnds)
+    assert not (isinstance(schedule, Settled) and schedule.is_settled)
+    assert [scheduled.number for scheduled in schedule.due(0)] == [0, 1]
+    assert schedule.coming(0) is not None
+    hope.lost = "given up"
+    assert schedule.take(1) is None
 
 
 def served(url: str, **more: Any) -> dict[str, Any]:

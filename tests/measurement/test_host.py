@@ -118,12 +118,12 @@ def test_libraries_are_read_from_the_memory_map(tmp_path: Path) -> None:
         "7f2-7f3 r-xp 0 fe:00 3   /a/libgomp.so.1\n"
         "7f4-7f5 r-xp 0 fe:00 4   /b/libgomp-1d.so.1\n7f6-7f7 rw-p 0 0 0 [heap]\n"
     )
-    assert loaded_libraries(maps).value == {
+    assert loaded_libraries([maps], "maps of a server").value == {
         "openmp": ["libgomp-1d.so.1", "libgomp.so.1"],
         "cublas": ["libcublas.so.12"],
         "cublaslt": ["libcublasLt.so.12"],
     }
-    assert loaded_libraries(tmp_path / "none").capture == "unknown"
+    assert loaded_libraries([tmp_path / "none"], "").capture == "unknown"
 
 
 def test_shares_of_the_processor_by_hand() -> None:

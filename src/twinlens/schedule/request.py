@@ -75,6 +75,13 @@ class Schedule(Protocol):
 
 
 @runtime_checkable
+class Settled(Schedule, Protocol):
+    """A schedule that may be known beforehand, whatever happens: its requests can then be written out ahead."""
+
+    is_settled: bool
+
+
+@runtime_checkable
 class SeesEnds(Schedule, Protocol):
     """A schedule whose next request is known before an answer ends, so that it can leave as the end is seen."""
 

@@ -14,7 +14,7 @@ from twinlens.executors.launch.interpreter import Interpreter, interpreter_for, 
 from twinlens.executors.launch.log import read_log
 from twinlens.executors.launch.model_folder import ModelFolder, stored_precision
 from twinlens.executors.launch.ready import page, pages
-from twinlens.executors.launch.recipe import Recipe, ServerOutput
+from twinlens.executors.launch.recipe import TORCH_NAMES, Recipe, ServerOutput
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck, declared, observed, unknown
 from twinlens.record.finding import Finding
@@ -130,7 +130,9 @@ def _model(spec: RunSpec, folder: ModelFolder) -> dict[str, Fact]:
         "precision.name": declared(regime.name, "the spec"),
         "precision.compute": unknown("what the kernels computed in was not looked at"),
         "precision.method": declared(regime.method, "the spec"),
-        "precision.calibration": observed("none", "nothing was calibrated here"),
+        "precision.calibration": declared("none", "a cast needs no data")
+        if regime.name in TORCH_NAMES
+        else unknown("the folder does not say with which data it was quantised"),
         "protocol.synchronisation": observed("tokens as they arrive at the client", "openai/executor.py"),
     }
     if folder.made:

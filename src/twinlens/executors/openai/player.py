@@ -19,7 +19,7 @@ from twinlens.executors.openai.stock import Stock
 from twinlens.executors.protocol import OnResponse, TakesRow
 from twinlens.record.client import LagCount
 from twinlens.record.request import Request
-from twinlens.schedule.request import Schedule, ScheduledRequest, SeesEnds
+from twinlens.schedule.request import Schedule, ScheduledRequest, SeesEnds, Settled
 
 _AHEAD_NS = 5_000_000
 _AT_ONCE = 8
@@ -59,7 +59,7 @@ class Player:
         self._schedule, self._rows, self._origin_ns, loop = schedule, rows, origin_ns, self._loop
         self._on_response = on_response
         # An open loop is settled beforehand: what is due soon is written out now, so that it leaves on time.
-        ahead_ns = _AHEAD_NS if getattr(schedule, "is_settled", False) else 0
+        ahead_ns = _AHEAD_NS if isinstance(schedule, Settled) and schedule.is_settled else 0
         ready, now = self._ready, time.monotonic_ns
         self._closed = closed = schedule if isinstance(schedule, SeesEnds) else None
         loop.follow = None if closed is None else partial(self._follow, closed)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 from twinlens.errors import ExecutorFailed
 from twinlens.record.request import Request
-from twinlens.schedule.request import Schedule, ScheduledRequest
+from twinlens.schedule.request import Schedule, ScheduledRequest, SeesEnds, Settled
 
 FEWEST = 20
 """Failures that must have come, however long it took."""
@@ -64,6 +63,7 @@ class WhileThereIsHope:
 
     def __init__(self, schedule: Schedule, hope: Hope) -> None:
         self._schedule, self._hope = schedule, hope
+        self.is_settled = isinstance(schedule, Settled) and schedule.is_settled
 
     def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
         return () if self._hope.lost else self._schedule.due(now_ns)
@@ -71,12 +71,29 @@ class WhileThereIsHope:
     def next_due_ns(self) -> int | None:
         return None if self._hope.lost else self._schedule.next_due_ns()
 
-    def take(self, now_ns: int) -> ScheduledRequest | None:
-        """Where the schedule sees ends: nothing follows any more, either."""
-        return None if self._hope.lost else self._schedule.take(now_ns)  # type: ignore[attr-defined]
-
     def done(self, request: Request) -> None:
         self._schedule.done(request)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._schedule, name)
+
+class SeesEndsWhileThereIsHope(WhileThereIsHope):
+    """The same for a schedule that sees ends, method by method: `isinstance` looks past a `__getattr__`."""
+
+    def __init__(self, schedule: SeesEnds, hope: Hope) -> None:
+        super().__init__(schedule, hope)
+        self._sees_ends = schedule
+
+    def coming(self, place: int) -> ScheduledRequest | None:
+        return self._sees_ends.coming(place)
+
+    def take(self, now_ns: int) -> ScheduledRequest | None:
+        return None if self._hope.lost else self._sees_ends.take(now_ns)
+
+    def done_with_follower(self, request: Request) -> None:
+        self._sees_ends.done_with_follower(request)
+
+
+def while_there_is_hope(schedule: Schedule, hope: Hope) -> Schedule:
+    """The schedule, over once `hope` is lost; it sees ends where the schedule does."""
+    if isinstance(schedule, SeesEnds):
+        return SeesEndsWhileThereIsHope(schedule, hope)
+    return WhileThereIsHope(schedule, hope)

@@ -23,7 +23,7 @@ from twinlens.measurement.client.count import needed_clients, refuse_overload, t
 from twinlens.measurement.client.messages import Job
 from twinlens.measurement.client.pool import ClientHandle, await_ready, calibrated, jobs_for
 from twinlens.measurement.client.process import ClientProcess
-from twinlens.measurement.drive.hopeless import Hope, WhileThereIsHope
+from twinlens.measurement.drive.hopeless import Hope, while_there_is_hope
 from twinlens.measurement.drive.training import TellProgress
 from twinlens.record.arrow import RowWriter
 from twinlens.record.client import Calibration
@@ -173,5 +173,5 @@ def _alone(server: Server, load: Load, spec: RunSpec, hope: Hope, rows: RowWrite
         hope.see(request.outcome, request.error, request.end_ns, request.loss)
         progress(min(1.0, request.end_ns / 1e9 / seconds), rows.count)
 
-    server.play(WhileThereIsHope(load.schedule, hope), take)
+    server.play(while_there_is_hope(load.schedule, hope), take)
     hope.check()

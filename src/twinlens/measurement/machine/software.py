@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def software_facts(maps: Path = Path("/proc/self/maps")) -> dict[str, Fact]:
         if torch is None
         else observed(wheel_source(torch), "importlib.metadata"),
         "software.environment": observed(performance_environment(os.environ), "os.environ"),
-        "software.libraries": loaded_libraries(maps),
+        "software.libraries": loaded_libraries([maps], "/proc/self/maps"),
     }
 
 
@@ -97,7 +97,7 @@ def _shown(name: str, value: str) -> str:
     return f"{len(named)} by UUID" if named and name.endswith("_VISIBLE_DEVICES") else value
 
 
-def loaded_libraries(*maps: Path) -> Fact:
+def loaded_libraries(maps: Sequence[Path], whose: str) -> Fact:
     """Kernel libraries mapped into these processes, by kind; two names under one kind are a shadowed copy."""
     try:
         text = "\n".join(path.read_text(errors="replace") for path in maps)
@@ -105,5 +105,4 @@ def loaded_libraries(*maps: Path) -> Fact:
         return unknown("this system does not list the libraries of a process")
     files = sorted({Path(path).name for path in re.findall(r"\s(/\S+\.so\S*)", text)})
     libraries = {kind: [name for name in files if re.search(pattern, name)] for kind, pattern in _LIBRARIES.items()}
-    where = "/proc/self/maps" if len(maps) < 2 else "maps of the server's processes"
-    return observed({kind: names for kind, names in libraries.items() if names}, where)
+    return observed({kind: names for kind, names in libraries.items() if names}, whose)

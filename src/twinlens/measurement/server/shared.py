@@ -113,7 +113,7 @@ def stack_of(running: Running, spec: RunSpec) -> dict[str, Fact]:
     """What this machine shows of a server's processes: libraries mapped, variables that change speed, GPUs used."""
     pids = tree(running.pid)
     maps = [Path(f"/proc/{pid}/maps") for pid in pids]
-    fields = {"software.libraries": loaded_libraries(*maps)}
+    fields = {"software.libraries": loaded_libraries(maps, "maps of the server's processes")}
     try:
         environment = performance_environment(psutil.Process(running.pid).environ())
         fields["software.environment"] = observed(environment, "environment of the server's process")

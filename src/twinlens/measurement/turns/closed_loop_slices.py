@@ -14,7 +14,7 @@ from twinlens.executors.openai.undisturbed import undisturbed
 from twinlens.executors.protocol import Server, network_client_of
 from twinlens.measurement.client.calibrate import CALIBRATION_S, calibrate
 from twinlens.measurement.client.count import typical_answer_tokens
-from twinlens.measurement.drive.hopeless import Hope, WhileThereIsHope
+from twinlens.measurement.drive.hopeless import Hope, while_there_is_hope
 from twinlens.measurement.turns.lockstep_slices import Work
 from twinlens.measurement.turns.worker_turn import Turn, Worked
 from twinlens.record.arrow import RowWriter
@@ -71,7 +71,7 @@ def requests(server: Server, spec: RunSpec, hope: Hope) -> Work:
         slice_ns = round(turn.seconds * 1e9)
         count = None if turn.observations is None else max(turn.observations, _LEAST_WAVES * concurrency)
         schedule = ClosedSlice(concurrency, upcoming, requests=count, slice_ns=slice_ns)
-        server.play(WhileThereIsHope(schedule, hope), take)
+        server.play(while_there_is_hope(schedule, hope), take)
         hope.check()
         upcoming = schedule.rest()
         worked_ns = max(end for _, end in spans) - min(begin for begin, _ in spans)
