@@ -43,10 +43,18 @@ WINDOWED = TINY.model_copy(update={"sliding_window": 16, "full_attention_layers"
 DENSE_DEEPSEEK = {**load_model("deepseek-v3").config, "num_hidden_layers": 2, "first_k_dense_replace": 2}
 DENSE_LITE = {**load_model("deepseek-v2-lite").config, "num_hidden_layers": 2, "first_k_dense_replace": 2}
 GPT2 = {"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positions": 64, "vocab_size": 99}
+SIZES = {
+    "vocab_size": 96, "hidden_size": 64, "intermediate_size": 80, "num_hidden_layers": 3, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+}  # fmt: skip
 COUNTED = {name: load_model(name).config for name in ("tiny", "demo-34m", "qwen3-8b", "llama-3.2-1b")} | {
     "deepseek": DENSE_DEEPSEEK,
     "deepseek-lite": DENSE_LITE,
     "gpt2": GPT2,
+    "gemma2": {**SIZES, "model_type": "gemma2", "head_dim": 24},
+    "gemma3": {**SIZES, "model_type": "gemma3_text", "head_dim": 24, "sliding_window": 64},
+    "granite": {**SIZES, "model_type": "granite", "attention_bias": True},
+    "phi3": {**SIZES, "model_type": "phi3"},
 }
 
 

@@ -13,6 +13,7 @@ from torch import nn
 from twinlens.errors import BadInput
 from twinlens.executors.torch.device import choose_device
 from twinlens.spec.model.reference import ModelRef
+from twinlens.spec.model.shape import DecoderShape
 from twinlens.system.processors import usable_cores
 
 __all__ = [
@@ -42,12 +43,7 @@ def build_model(
     import transformers
     from safetensors import SafetensorError
 
-    if "text_config" in ref.config or "vision_config" in ref.config:
-        raise BadInput(
-            f"{ref.name} takes images beside text, and the embedded engine runs models of text alone; serve it "
-            '(executor.kind = "vllm"), or take its text model',
-            code="TL202",
-        )
+    _refuse_what_only_theory_reads(ref, attention)
     vision = ref.shape.family != "decoder"
     auto = transformers.AutoModelForImageClassification if vision else transformers.AutoModelForCausalLM
     asked = {} if ref.shape.family == "resnet" else {"attn_implementation": attention}
@@ -75,9 +71,27 @@ def build_model(
     return model.to(device)
 
 
+def _refuse_what_only_theory_reads(ref: ModelRef, attention: str) -> None:
+    elsewhere = 'serve it instead (executor.kind = "vllm")'
+    if "text_config" in ref.config or "vision_config" in ref.config:
+        raise BadInput(
+            f"{ref.name} takes images beside text, and the embedded engine text alone; {elsewhere}", code="TL202"
+        )
+    if not isinstance(ref.shape, DecoderShape):
+        return
+    if ref.shape.recurrent:
+        raise BadInput(
+            f"{ref.name} has recurrent layers, whose state the embedded engine cannot move; {elsewhere}", code="TL202"
+        )
+    if ref.shape.sinks and attention != "eager":
+        raise BadInput(
+            f'{ref.name} has attention sinks; set executor.options.attention = "eager", or {elsewhere}', code="TL202"
+        )
+
+
 def parameter_count(ref: ModelRef) -> int:
     """Parameters of the model, counted on one without memory."""
-    bare = build_model(ref.model_copy(update={"folder": None}), "sdpa", 0, torch.device("meta"))
+    bare = build_model(ref.model_copy(update={"folder": None}), "eager", 0, torch.device("meta"))
     return sum(parameter.numel() for parameter in bare.parameters())
 
 
