@@ -105,13 +105,13 @@ def _measured(study: Study, folder: Path) -> tuple[Ratios, float]:
     groups = group(map(summary_of, outcome.runs))
     turns = paired_of(groups, outcome.runs)
     if study.protocol.pairing == "slices":
-        return {one.found.metric: (one.found.ratio, _said(one)) for one in turns}, took_s
+        return {one.result.metric: (one.result.ratio, _said(one)) for one in turns}, took_s
     return _one_after_another(groups), took_s
 
 
 def _said(one: Paired) -> str:
-    others = f"others in {one.found.disturbed_slices} of {one.found.slices} slices"
-    return f"{one.fault or 'ranked'}; {one.found.blocks} rounds, {others}"
+    others = f"others in {one.result.disturbed_slices} of {one.result.slices} slices"
+    return f"{one.fault or 'ranked'}; {one.result.blocks} rounds, {others}"
 
 
 def _one_after_another(groups: Sequence[Group]) -> Ratios:

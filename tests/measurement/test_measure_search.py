@@ -41,7 +41,7 @@ def answer(study: Study, out: Path, **more: Any) -> tuple[Outcome, SearchResult]
     outcome = measure_search(study, out, **more)
     record = read_search(outcome.folder)
     assert record is not None
-    (found,) = record.found
+    (found,) = record.results
     return outcome, found
 
 
@@ -88,7 +88,7 @@ def test_concurrency_is_searched_in_whole_numbers_and_ends_at_neighbours(tmp_pat
 def test_each_point_of_the_sweep_has_a_search_of_its_own(tmp_path: Path) -> None:
     outcome = measure_search(queue("search.most_points=2", sweep={"precision": ["fp32", "bf16"]}), tmp_path)
     (record,) = searches_of(outcome.runs)
-    assert [(one.where, len(one.tried)) for one in record.found] == [
+    assert [(one.where, len(one.tried)) for one in record.results] == [
         ({"precision": "fp32"}, 2),
         ({"precision": "bf16"}, 2),
     ]
@@ -108,8 +108,8 @@ def test_an_interrupted_search_goes_on_and_measures_nothing_twice(tmp_path: Path
     assert folder is not None
     before = read_search(folder)
     assert before is not None
-    assert [one.outcome for one in before.found] == ["running"]
-    kept = [one.run for one in before.found[0].tried]
+    assert [one.outcome for one in before.results] == ["running"]
+    kept = [one.run for one in before.results[0].tried]
     assert len(kept) == 3
 
     outcome, found = answer(study, tmp_path)

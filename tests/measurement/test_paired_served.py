@@ -111,13 +111,13 @@ def test_the_ratio_of_two_servers_has_an_interval_beside_rates_of_each(
 ) -> None:
     runs = played[0].runs
     (one,) = paired_of(group(map(summary_of, runs)), runs)
-    assert one.found.metric == "output_tokens_per_s"
-    assert one.found.blocks >= 8
-    assert one.found.ratio.value is not None
-    named = {one.one.machine.name: one.found.ratio.value} if one.one.machine else {}
+    assert one.result.metric == "output_tokens_per_s"
+    assert one.result.blocks >= 8
+    assert one.result.ratio.value is not None
+    named = {one.group.machine.name: one.result.ratio.value} if one.group.machine else {}
     quick, slow = list(played[1])
     is_quick = quick in named
-    value = one.found.ratio.value if is_quick else 1 / one.found.ratio.value
+    value = one.result.ratio.value if is_quick else 1 / one.result.ratio.value
     assert 1.2 < value < 2.5
     assert is_quick != (slow in named)
 

@@ -40,19 +40,19 @@ def found_in(outcome: Outcome) -> tuple[tuple[Group, ...], tuple[Paired, ...]]:
 
 def with_ratio(pair: Paired, value: float, **changes: object) -> Paired:
     ratio = Estimate(value, "1", "by hand", "derived", low=value * 0.98, high=value * 1.02, level=0.95, n=3)
-    return replace(pair, found=replace(pair.found, ratio=ratio), fault="", **changes)  # type: ignore[arg-type]
+    return replace(pair, result=replace(pair.result, ratio=ratio), fault="", **changes)  # type: ignore[arg-type]
 
 
 def test_each_point_that_took_turns_has_a_ratio_to_its_reference(outcome: Outcome) -> None:
     _, (one,) = found_in(outcome)
-    assert (one.found.above, one.found.below, one.found.metric) == ("bf16", "fp32", "training_tokens_per_s")
-    assert (one.found.repeats, one.found.label) == (3, "level")
-    assert one.found.blocks >= 30
+    assert (one.result.above, one.result.below, one.result.metric) == ("bf16", "fp32", "training_tokens_per_s")
+    assert (one.result.repeats, one.result.label) == (3, "level")
+    assert one.result.blocks >= 30
     assert one.ranked
-    assert one.found.ratio.low is not None
-    assert one.found.ratio.high is not None
-    assert one.found.ratio.low < 1.02
-    assert one.found.ratio.high > 0.98
+    assert one.result.ratio.low is not None
+    assert one.result.ratio.high is not None
+    assert one.result.ratio.low < 1.02
+    assert one.result.ratio.high > 0.98
 
 
 def test_the_table_fits_a_terminal_and_says_what_is_ranked(outcome: Outcome) -> None:
@@ -91,7 +91,7 @@ def test_the_first_lines_count_ranked_ratios_beside_points_that_are_not(outcome:
 def test_the_sentence_ranks_the_ratio_where_the_rates_are_not(outcome: Outcome) -> None:
     groups, (one,) = found_in(outcome)
     shaky = tuple(replace(single, ranked=False) for single in groups)
-    pair = with_ratio(one, 1.83, one=shaky[groups.index(one.one)], reference=shaky[groups.index(one.reference)])
+    pair = with_ratio(one, 1.83, group=shaky[groups.index(one.group)], reference=shaky[groups.index(one.reference)])
     said, _, _ = sentences(shaky, (), paired=[pair])
     assert "bf16 sustains 1.83× (1.79–1.87×) the tokens/s of fp32" in said
     assert "the ratio is ranked, the absolute rates are not" in said
@@ -101,7 +101,7 @@ def test_the_sentence_ranks_the_ratio_where_the_rates_are_not(outcome: Outcome) 
 def test_the_sentence_says_it_where_both_are_ranked(outcome: Outcome) -> None:
     groups, (one,) = found_in(outcome)
     steady = tuple(replace(single, ranked=True) for single in groups)
-    pair = with_ratio(one, 1.83, one=steady[groups.index(one.one)], reference=steady[groups.index(one.reference)])
+    pair = with_ratio(one, 1.83, group=steady[groups.index(one.group)], reference=steady[groups.index(one.reference)])
     assert standing_words([pair]) == "the ratio is ranked, and so are the absolute rates"
 
 
@@ -167,6 +167,6 @@ def test_show_makes_the_file_of_ratios_again_where_it_says_something_else(outcom
 
 def test_a_ratio_as_data_is_plain(outcome: Outcome) -> None:
     _, (one,) = found_in(outcome)
-    plain_data = one.found.to_json()
+    plain_data = one.result.to_json()
     assert json.loads(json.dumps(plain_data))["ranked"] is True
     assert set(PairedRatio.__slots__) <= set(plain_data)

@@ -212,7 +212,7 @@ def test_a_search_is_told_with_its_interval_its_runs_and_its_reason(served: list
 )
 def test_an_interval_with_an_open_side_says_so(tmp_path: Path, low: float, high: float, words: str) -> None:
     written = record(tmp_path, low=low, high=high)
-    assert search_interval(written.found[0], written.search.unit) == words
+    assert search_interval(written.results[0], written.search.unit) == words
 
 
 def test_hostile_words_of_a_search_or_a_guard_are_text(tmp_path: Path) -> None:

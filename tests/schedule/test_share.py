@@ -46,7 +46,7 @@ def played(
             asks.append(scheduled)
             running.append((scheduled.intended_ns + takes_ns, scheduled))
         times = [end_ns for end_ns, _ in running] + [
-            next_due_n for next_due_n in [schedule.next_due_ns()] if next_due_n is not None
+            due_ns for due_ns in [schedule.next_due_ns()] if due_ns is not None
         ]
         if not times or (until_ns is not None and min(times) > until_ns):
             return asks, rows

@@ -194,10 +194,7 @@ def test_a_loss_that_is_no_number_is_divergence_and_no_good_loss(bad: float) -> 
 
 def test_an_evaluation_that_is_no_number_is_no_traceback() -> None:
     workload = WORKLOAD.model_copy(update={"until": LossTarget(loss_nats=1.0)})
-    lost = [
-        replace(with_evaluation, loss=float("nan")) if with_evaluation.kind == "evaluate" else with_evaluation
-        for with_evaluation in with_evaluations()
-    ]
+    lost = [replace(step, loss=float("nan")) if step.kind == "evaluate" else step for step in with_evaluations()]
     metrics = found(lost, workload=workload)
     assert "diverged" in (metrics["final_loss"].reason or "")
     assert "no held-out loss is a number" in (metrics["time_to_target_s"].reason or "")

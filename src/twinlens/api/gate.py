@@ -18,7 +18,7 @@ def gate(outcome: Outcome) -> None:
     to fail: it fails itself where no rate met the SLO.
     """
     record = read_search(outcome.folder)
-    for result in record.found if record else ():
+    for result in record.results if record else ():
         if result.low is None or result.outcome in ("invalid", "failed"):
             raise GateFailed(f"the search has no rate within the SLO: {clause_of(result.reason)}")
     failing = (

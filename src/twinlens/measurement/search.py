@@ -91,7 +91,7 @@ def unfinished_search(study: Study, out: Path) -> Path | None:
         except BadInput:
             continue  # a broken neighbour is no reason to stop
         # The newest of the same has its answer: asking again means searching again.
-        is_over = search is not None and all(result.is_over for result in search.found)
+        is_over = search is not None and all(result.is_over for result in search.results)
         return None if is_over and is_ended(record.parent) else record.parent
     return None
 

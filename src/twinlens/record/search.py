@@ -68,7 +68,7 @@ class SearchRecord:
     folder: Path
     search: Search
     slo: Slo
-    found: tuple[SearchResult, ...]
+    results: tuple[SearchResult, ...]
 
 
 def write_search(record: SearchRecord) -> None:
@@ -78,7 +78,7 @@ def write_search(record: SearchRecord) -> None:
         "twinlens": __version__,
         "search": record.search.model_dump(mode="json"),
         "slo": record.slo.model_dump(mode="json"),
-        "found": [_plain(result) for result in record.found],
+        "found": [_plain(result) for result in record.results],
     }
     write_json(record.folder / "search.json", data)
 

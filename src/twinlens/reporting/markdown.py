@@ -61,7 +61,7 @@ def _of_points(material: Sequence[Material]) -> list[str]:
     for part in parts_of(groups):
         title, rows = whole_table(part, notes)
         tables += [f"**{_escaped(title)}**", _table(rows)]
-    ratios = [f"{each.found.above} / {each.found.below}: {ratio_words(each)}" for each in turns if each.ranked]
+    ratios = [f"{each.result.above} / {each.result.below}: {ratio_words(each)}" for each in turns if each.ranked]
     first = [next(pair for pair in material if pair[1] is each.runs[0]) for each in groups]
     return [
         f"**{_escaped(verdict_words(groups, turns))}**",

@@ -22,9 +22,9 @@ Reference = Callable[[Group, Sequence[Group]], Group | None]
 class Paired:
     """The ratio of one group's rate to its reference's. `fault`: what keeps it from being ranked, "" where nothing."""
 
-    one: Group
+    group: Group
     reference: Group
-    found: PairedRatio
+    result: PairedRatio
     fault: str
 
     @property
@@ -34,7 +34,7 @@ class Paired:
     @property
     def is_headline(self) -> bool:
         """Whether it is of the rate that stands first in this lens, not of a part such as decode."""
-        return self.found.metric != "decode_tokens_per_s"
+        return self.result.metric != "decode_tokens_per_s"
 
 
 def paired(groups: Sequence[Group], runs: Iterable[Run], reference_of: Reference) -> tuple[Paired, ...]:
@@ -57,8 +57,13 @@ def paired(groups: Sequence[Group], runs: Iterable[Run], reference_of: Reference
 def paired_json(ratios: Sequence[Paired]) -> list[dict[str, Any]]:
     """As plain data, for --json and paired.json."""
     return [
-        {"lens": pair.one.lens, "model": pair.one.model, "point": pair.one.point, "reference": pair.reference.point}
-        | pair.found.to_json()
+        {
+            "lens": pair.group.lens,
+            "model": pair.group.model,
+            "point": pair.group.point,
+            "reference": pair.reference.point,
+        }
+        | pair.result.to_json()
         | {"ranked": pair.ranked, "fault": pair.fault}
         for pair in ratios
     ]
@@ -66,7 +71,7 @@ def paired_json(ratios: Sequence[Paired]) -> list[dict[str, Any]]:
 
 def ratio_words(pair: Paired) -> str:
     """ "1.83× (1.79–1.87×)", or that no difference can be told."""
-    ratio, interval = pair.found.ratio, display.factor_bounds(pair.found.ratio)
+    ratio, interval = pair.result.ratio, display.factor_bounds(pair.result.ratio)
     if ratio.low is not None and ratio.high is not None and ratio.low <= 1 <= ratio.high:
         return f"{display.factor(ratio)} ({interval}: no difference can be told)"
     return f"{display.factor(ratio)} ({interval or 'no interval'})"
@@ -74,13 +79,13 @@ def ratio_words(pair: Paired) -> str:
 
 def paired_words(pair: Paired) -> str:
     """ "bf16 sustains 1.83× (1.79–1.87×) the tokens/s of fp32", and whether it is the ratio or the rates that rank."""
-    label = METRICS[pair.found.metric].label if pair.found.metric in METRICS else "rate"
-    return f"{pair.found.above} sustains {ratio_words(pair)} the {label} of {pair.found.below}"
+    label = METRICS[pair.result.metric].label if pair.result.metric in METRICS else "rate"
+    return f"{pair.result.above} sustains {ratio_words(pair)} the {label} of {pair.result.below}"
 
 
 def standing_words(ratios: Sequence[Paired]) -> str:
     """What is ranked: the ratio, the rates, both; with the reason for what is not."""
-    rates = {id(group): group for pair in ratios for group in (pair.one, pair.reference)}.values()
+    rates = {id(group): group for pair in ratios for group in (pair.group, pair.reference)}.values()
     ratio = "the ratio is ranked" if len(ratios) == 1 else "the ratios are ranked"
     if all(group.ranked for group in rates):
         return f"{ratio}, and so are the absolute rates"

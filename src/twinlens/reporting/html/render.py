@@ -54,7 +54,7 @@ def render(view: View) -> str:
         validity=validity(view, facts),
         parts={lens.lens: [part for part in parts if part.lens == lens.lens] for lens in view.lenses},
         served=served,
-        paired={lens.lens: [each for each in turns if each.one.lens == lens.lens] for lens in view.lenses},
+        paired={lens.lens: [each for each in turns if each.group.lens == lens.lens] for lens in view.lenses},
         paired_cells=cells,
         paired_heads=HEADS,
         paired_legend=LEGEND,

@@ -78,7 +78,7 @@ class SearchPart:
 
     name: str
     answer: str
-    said: str
+    outcome: str
     unit: str
     rows: tuple[tuple[int, str, str, str], ...]
     figure: Figure | None
@@ -132,7 +132,7 @@ def _part(lens: LensView, entries: tuple[Entry, ...], mark: str, searches: tuple
             _search(record, place, f"{mark}-search{number}-{place}")
             for number, record in enumerate(searches)
             if record.folder.resolve() in folders
-            for place in range(len(record.found))
+            for place in range(len(record.results))
         ),
         tuple(chart for chart in drawn if chart is not None),
         tuple(chart for chart in times if chart is not None),
@@ -180,7 +180,7 @@ def _cell(column: Column, group: Group) -> Cell:
 
 
 def _search(record: SearchRecord, place: int, anchor: str) -> SearchPart:
-    result = record.found[place]
+    result = record.results[place]
     return SearchPart(
         where_of(result),
         search_interval(result, record.search.unit),

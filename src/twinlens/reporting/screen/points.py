@@ -73,10 +73,10 @@ def _choices(
 def _ratios(turns: Sequence[Paired]) -> list[str]:
     """ "bf16 / fp32: 1.52× (1.44–1.59×) the tokens/s, ranked (3 repeats, 83 rounds)"."""
     return [
-        f"{clean(turn.found.above, 60)} / {clean(turn.found.below, 60)}: {ratio_words(turn)} the "
-        f"{METRICS[turn.found.metric].label if turn.found.metric in METRICS else clean(turn.found.metric, 30)}, "
+        f"{clean(turn.result.above, 60)} / {clean(turn.result.below, 60)}: {ratio_words(turn)} the "
+        f"{METRICS[turn.result.metric].label if turn.result.metric in METRICS else clean(turn.result.metric, 30)}, "
         f"{'ranked' if turn.ranked else f'not ranked: {turn.fault}'} "
-        f"({turn.found.repeats} repeats, {turn.found.blocks} rounds)"
+        f"({turn.result.repeats} repeats, {turn.result.blocks} rounds)"
         for turn in turns
     ]
 
@@ -87,7 +87,7 @@ def _searched(searches: Sequence[SearchRecord]) -> list[str]:
         f"Search{f', {name}' if (name := swept_point(result)) else ''}: the highest within the SLO is "
         f"{search_interval(result, record.search.unit)} ({outcome_words(result).rstrip('.')})"
         for record in searches
-        for result in record.found
+        for result in record.results
     ]
 
 

@@ -50,7 +50,7 @@ def first_lines(groups: Sequence[Group], turns: Sequence[Paired] = ()) -> Render
     ]
     places = machines(groups)
     if places:
-        but = " but by turns" if any(group.one.tag != group.reference.tag for group in turns) else ""
+        but = " but by turns" if any(group.group.tag != group.reference.tag for group in turns) else ""
         shown.append(hanging("", f"Machines, between which no ratio is made{but}: {'; '.join(places)}.", ""))
     rest = len(lines) - most
     left = [Text(f"… {rest} more: see --json or the report", style="dim")] if rest > 0 else []

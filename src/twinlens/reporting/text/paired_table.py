@@ -52,13 +52,13 @@ def _reference_of(member: Group, groups: Sequence[Group]) -> Group | None:
 def paired_table(ratios: Sequence[Paired]) -> RenderableType:
     """One row a ratio, a table a lens; nothing where there is none. Those not ranked say why below."""
     return Stack(
-        *(_of_lens(lens, mine) for lens in LENSES if (mine := [pair for pair in ratios if pair.one.lens == lens]))
+        *(_of_lens(lens, mine) for lens in LENSES if (mine := [pair for pair in ratios if pair.group.lens == lens]))
     )
 
 
 def cells(pair: Paired) -> tuple[str, ...]:
     """A row: what against what, and its columns as HEADS names them."""
-    ratio = pair.found
+    ratio = pair.result
     label = METRICS[ratio.metric].label if ratio.metric in METRICS else display.clean(ratio.metric, 30)
     return (
         f"{ratio.above} / {ratio.below}",
@@ -107,7 +107,7 @@ def _of_lens(lens: str, ratios: Sequence[Paired]) -> RenderableType:
         for pair in ratios
         if not pair.ranked
     ]
-    seen = [pair.found.visible_change for pair in ratios if pair.ranked and pair.found.visible_change is not None]
+    seen = [pair.result.visible_change for pair in ratios if pair.ranked and pair.result.visible_change is not None]
     could = f" A change of {digits(100 * max(seen), 2)}% within a repeat would have shown." if seen else ""
     title = Text(f"{lens.capitalize()} · ratios from paired slices", style="bold")
     return Stack(title, Text(""), table, Text(""), *why, hanging("", LEGEND + could, "dim"), Text(""))

@@ -18,7 +18,7 @@ _COLOURS = {"pass": "green", "fail": "red", "invalid": "yellow", "failed": "yell
 
 def search_table(record: SearchRecord) -> RenderableType:
     """The answer of each search as an interval with its reason, and its runs: value, verdict, why."""
-    return Stack(*(_one(record, result) for result in record.found))
+    return Stack(*(_one(record, result) for result in record.results))
 
 
 def swept_point(result: SearchResult) -> str:

@@ -104,15 +104,15 @@ def _of_machines(groups: Sequence[Group], paired: Sequence[Paired]) -> str:
 def _paired(groups: Sequence[Group], paired: Sequence[Paired]) -> str | None:
     """The sentence of points that took turns; None where no ratio of theirs may be ranked."""
     members = set(map(id, groups))
-    ratios = [pair for pair in paired if pair.ranked and pair.is_headline and id(pair.one) in members]
+    ratios = [pair for pair in paired if pair.ranked and pair.is_headline and id(pair.group) in members]
     if not ratios:
         return None
-    best = max(ratios, key=lambda pair: pair.found.ratio.value or 0.0)
-    text = paired_words(best) + _quality(best.one, best.reference)
-    passing = [pair for pair in ratios if gate_word(pair.one) == "go"]
-    if gate_word(best.one) == "no-go" and passing:
-        second = max(passing, key=lambda pair: pair.found.ratio.value or 0.0)
-        text += f"; the fastest that passes is {second.found.above} at {ratio_words(second)}"
+    best = max(ratios, key=lambda pair: pair.result.ratio.value or 0.0)
+    text = paired_words(best) + _quality(best.group, best.reference)
+    passing = [pair for pair in ratios if gate_word(pair.group) == "go"]
+    if gate_word(best.group) == "no-go" and passing:
+        second = max(passing, key=lambda pair: pair.result.ratio.value or 0.0)
+        text += f"; the fastest that passes is {second.result.above} at {ratio_words(second)}"
     return f"{text}; {standing_words([best])}."
 
 
@@ -235,8 +235,8 @@ def _apart(training: Sequence[Group], inference: Sequence[Group], paired: Sequen
 
 def _of_reference(group: Group, groups: Sequence[Group], paired: Sequence[Paired]) -> Estimate | None:
     for pair in paired:
-        if pair.ranked and pair.is_headline and pair.one is group:
-            return pair.found.ratio
+        if pair.ranked and pair.is_headline and pair.group is group:
+            return pair.result.ratio
     reference = reference_of(group, groups)
     return against(group, reference) if reference is not None else None
 

@@ -25,7 +25,7 @@ def served_sentence(groups: Sequence[Group], searches: Sequence[SearchRecord] = 
         f"{f'{name}: ' if (name := swept_point(result)) else ''}the highest within the SLO ({slo_words(record)}) is "
         f"{search_interval(result, record.search.unit)} ({result.outcome})"
         for record in searches
-        for result in record.found
+        for result in record.results
     ]
     searched = {"rate" if record.search.over == "rate_per_s" else "concurrency" for record in searches}
     groups = [result for result in groups if load_of(result) not in searched]
