@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import twinlens as tl
 from material import for_rows, inference, measured, study_of, training
 from twinlens.cli.main import app
 from twinlens.measurement.study import measure_study
+from twinlens.reporting.html.comparison_page import comparison_page
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
@@ -126,3 +128,30 @@ def test_a_point_of_a_study_is_named_by_its_settings() -> None:
         refused = call(f"{study}{wrong}", study)
         assert refused.exit_code == 2
         assert words in refused.stderr
+
+
+def test_a_limit_fails_a_pipeline_and_gives_a_table_for_the_pull_request(studies: dict[str, Path]) -> None:
+    pair = studies["before"], studies["slower"]
+    failed = call(*pair, "--fail-if", "tokens/s -5%", "--markdown")
+    assert failed.exit_code == 1
+    assert "tokens/s of" in failed.stderr
+    assert failed.stdout.startswith("- ❌ tokens/s of")
+    assert "| tokens/s | 1,280 | 1,164 | 0.91× |" in failed.stdout
+    assert call(*pair, "--fail-if", "tokens/s -20%").exit_code == 0
+    refused = call(*pair, "--fail-if", "speed -20%")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+
+
+def test_a_page_holds_every_comparison_and_escapes_what_is_foreign(studies: dict[str, Path], tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    assert call(studies["before"], studies["both"], "-o", file).exit_code == 0
+    page = file.read_text(encoding="utf-8")
+    assert "Comparable with qualifiers." in page
+    assert "fields that differ" in page
+    assert "http" not in page.replace("http-equiv", "")
+    (found,) = tl.compare(tl.read(studies["before"]), tl.read(studies["both"]))
+    bad = replace(found, b=replace(found.b, name="<script>alert(1)</script>"))
+    assert "<script>" not in comparison_page([bad])
+    refused = call(studies["before"], studies["both"], "-o", tmp_path / "no" / "page.html")
+    assert refused.exit_code == 2
+    assert "the page cannot be written" in refused.stderr

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from twinlens.api.compare import compared, comparison_json, ledger, pairs
-from twinlens.cli.screen import out, print_json, sentences
+from twinlens.cli.screen import err, out, print_json, sentences
+from twinlens.comparison.limit import failures, limit_of
+from twinlens.errors import GateFailed
+from twinlens.reporting.comparison_markdown import comparison_markdown
+from twinlens.reporting.html.comparison_page import write_comparison
 from twinlens.reporting.screen.comparison import comparison_screen, whole_screen
 from twinlens.reporting.screen.ledger import ledger_screen
+from twinlens.reporting.wording.finding import sentence_of
 
 
-def run(paths: list[Path], json: bool, whole: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Form:
+    """In what form comparisons are shown, and the limits that fail a pipeline. `page`: an HTML file beside that."""
+
+    json: bool = False
+    whole: bool = False
+    markdown: bool = False
+    fail_if: tuple[str, ...] = ()
+    page: Path | None = None
+
+
+def run(paths: list[Path], form: Form) -> None:
     with sentences():
-        _compare(paths, json, whole)
+        _compare(paths, form)
 
 
 def run_ledger(paths: list[Path], json: bool, price_per_hour: float | None, per_month: float | None) -> None:
@@ -24,11 +42,21 @@ def run_ledger(paths: list[Path], json: bool, price_per_hour: float | None, per_
             out().print(ledger_screen(found))
 
 
-def _compare(paths: list[Path], json: bool, whole: bool) -> None:
+def _compare(paths: list[Path], form: Form) -> None:
+    limits = [limit_of(text) for text in form.fail_if]
     found = pairs(*paths)
     comparisons = compared(found)
-    if json:
-        print_json(comparison_json(comparisons, found.alone))
-        return
     alone = [side.name for side in found.alone]
-    out().print((whole_screen if whole else comparison_screen)(comparisons, alone))
+    broken = list(failures(comparisons, limits))
+    if form.json:
+        print_json(comparison_json(comparisons, found.alone) | {"failures": [each.to_json() for each in broken]})
+    elif form.markdown:
+        sys.stdout.write(comparison_markdown(comparisons, broken))
+    else:
+        out().print((whole_screen if form.whole else comparison_screen)(comparisons, alone))
+    if form.page is not None:
+        write_comparison(comparisons, form.page, alone)
+        err().print(f"report: {form.page.resolve()}", soft_wrap=True)
+    if broken:
+        more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
+        raise GateFailed(f"{sentence_of(broken[0])}{more}")

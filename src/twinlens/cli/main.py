@@ -178,6 +178,13 @@ def compare(
     runs: Sides,
     json: Json = False,
     whole: Annotated[bool, typer.Option("--all", help="Every finding and every figure.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="A table for a pull request.")] = False,
+    fail_if: Annotated[
+        list[str] | None, typer.Option("--fail-if", metavar="LIMIT", help="Exit 1 beyond it: 'TTFT p99 +5%'.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="Write an HTML page, too.")
+    ] = None,
     ledger: Annotated[bool, typer.Option("--ledger", help="A baseline and steps, with what each one gave.")] = False,
     price_per_hour: Annotated[
         float | None, typer.Option(metavar="PRICE", help="Of the machine, for the cost column of a ledger.")
@@ -188,12 +195,12 @@ def compare(
 ) -> None:
     """Whether runs may be compared, how far apart they are, and why."""
     load_numpy()
-    from twinlens.cli.compare import run, run_ledger
+    from twinlens.cli.compare import Form, run, run_ledger
 
     if ledger:
         run_ledger(runs, json, price_per_hour, per_month)
     else:
-        run(runs, json, whole)
+        run(runs, Form(json, whole, markdown, tuple(fail_if or ()), file))
 
 
 @app.command()

@@ -45,7 +45,7 @@ def _of_run(run: Run, summary: Summary) -> list[str]:
     ]
     absent = [f"{label} is not measured: {why}" for label, why in figures.absent]
     return [
-        f"**{_escaped(verdict_line(summary))}**",
+        f"**{escaped(verdict_line(summary))}**",
         _facts([run], [summary]),
         *(_table(estimate) for estimate in figures.tables),
         _items([*_numbered(figures.notes), *absent]),
@@ -60,11 +60,11 @@ def _of_points(material: Sequence[Material]) -> list[str]:
     tables = []
     for part in parts_of(groups):
         title, rows = whole_table(part, notes)
-        tables += [f"**{_escaped(title)}**", _table(rows)]
+        tables += [f"**{escaped(title)}**", _table(rows)]
     ratios = [f"{each.result.above} / {each.result.below}: {ratio_words(each)}" for each in turns if each.ranked]
     first = [next(pair for pair in material if pair[1] is each.runs[0]) for each in groups]
     return [
-        f"**{_escaped(verdict_words(groups, turns))}**",
+        f"**{escaped(verdict_words(groups, turns))}**",
         *tables,
         _items([*ratios, *_not_ranked(groups), *(said_of(line) for line in finding_lines(groups))]),
         _folded(
@@ -94,23 +94,23 @@ def _table(rows: FittedTable) -> str:
     """A table with a head; one without heads has empty ones, as Markdown knows no other."""
     heads = [head.replace("\n", " ") for head in rows.heads]
     sides = [("---:" if side == "right" else "---") for side in rows.sides]
-    lines = [[_escaped(head) for head in heads], sides, *([_cell(cell) for cell in row] for row in rows.rows)]
+    lines = [[escaped(head) for head in heads], sides, *([_cell(cell) for cell in row] for row in rows.rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _cell(text: Text) -> str:
-    return _escaped(text.plain)
+    return escaped(text.plain)
 
 
 def _items(sentences: Iterable[str]) -> str:
-    return "\n".join(f"- {_escaped(sentence)}" for sentence in sentences)
+    return "\n".join(f"- {escaped(sentence)}" for sentence in sentences)
 
 
 def _folded(title: str, body: str) -> str:
     return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>" if body else ""
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Text that Markdown and HTML leave alone, and that calls nobody: neither @names nor #numbers."""
     plain = display.clean(text, 2000)
     safe = _SPECIAL.sub(lambda match: f"&#{ord(match.group()):d};", plain)

@@ -42,7 +42,7 @@ def render(view: View) -> str:
     shown += [column for part in every for table in part.tables for column in table.columns]
     shown += [column for part in every for table in part.tables if table.held for column in table.held.columns]
     heads = [id for column in shown for id in column.ids[:1]] + [id for id, _ in VALIDITY if every]
-    return _environment().get_template("report.html.j2").render(
+    return environment().get_template("report.html.j2").render(
         view=view,
         version=__version__,
         subjects=page.subjects(view),
@@ -82,7 +82,8 @@ def write(view: View, path: str | Path) -> Path:
 
 
 @lru_cache(maxsize=1)
-def _environment() -> Environment:
+def environment() -> Environment:
+    """The templates, with everything foreign escaped."""
     environment = Environment(
         loader=PackageLoader("twinlens.reporting.html"),
         autoescape=True,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from twinlens.record.finding import Finding
-from twinlens.reporting.display import clean, join_names
-from twinlens.reporting.wording.number import number, numbers
+from twinlens.reporting.display import clean, factor, factor_bounds, join_names
+from twinlens.reporting.wording.number import number, numbers, percent, subject_of
 from twinlens.units import BYTES, show
 
 _MOST_FIELDS = 3
@@ -75,6 +75,27 @@ def _not_said(finding: Finding) -> str:
     return f"{' and '.join(sides)} {verb} not say everything ({join_names(fields, 4)}): it may differ too."
 
 
+def _limit_passed(finding: Finding) -> str:
+    limit, name = numbers(finding, "limit", "name")
+    ratio = finding.evidence["ratio"]
+    size = f"{factor(ratio)} ({factor_bounds(ratio)})"
+    whose = f"{subject_of(finding)} of {clean(name, 60)}"
+    return f"{whose} is {size} that of the baseline, beyond the limit of {_change(limit)}."
+
+
+def _limit_unjudged(finding: Finding) -> str:
+    limit, name = numbers(finding, "limit", "name")
+    hidden = finding.numbers.get("hidden")
+    why = finding.numbers.get("reason") if hidden is None else f"a change of {percent(hidden)} would hide in these runs"
+    return (
+        f"Whether {subject_of(finding)} of {clean(name, 60)} keeps the limit of {_change(limit)} cannot be said: {why}."
+    )
+
+
+def _change(limit: float) -> str:
+    return f"{'+' if limit > 0 else '−'}{percent(abs(limit))}"
+
+
 def _differ(finding: Finding) -> str:
     """ "driver differs", "settings differ"."""
     return f"{finding.subject} differ{'' if finding.subject.endswith('s') else 's'}"
@@ -83,12 +104,16 @@ def _differ(finding: Finding) -> str:
 def _fields(finding: Finding) -> str:
     """ "precision fp32 → bf16, driver 550 → 560 and 2 more"."""
     fields: Sequence[dict[str, Any]] = number(finding, "fields")
-    told = [f"{field['label']} {_values(field, 'a')} → {_values(field, 'b')}" for field in fields]
+    told = [
+        f"{field['label']} {values_words(field['label'], field['a'])} → {values_words(field['label'], field['b'])}"
+        for field in fields
+    ]
     return join_names(list(dict.fromkeys(told)), _MOST_FIELDS)  # asked and observed alike are said once
 
 
-def _values(field: dict[str, Any], side: str) -> str:
-    texts = [_text(field["label"], value) for value in field[side]]
+def values_words(label: str, values: Sequence[Any]) -> str:
+    """The values of a field on one side: "bf16", "550 or 560", "unknown"."""
+    texts = [_text(label, value) for value in values]
     return clean(" or ".join(texts), 48) if texts else "unknown"
 
 
@@ -117,5 +142,7 @@ SENTENCES = {
     "nothing-differs": lambda finding: "Nothing that is known differs: what is left is chance.",
     "precision-compared": _precision_compared,
     "differs-too": _differs_too,
+    "limit-passed": _limit_passed,
+    "limit-unjudged": _limit_unjudged,
     "not-said": _not_said,
 }

@@ -1,0 +1,71 @@
+"""Limits for a pipeline: "p99 ttft +5%" fails where a metric is shown to be that much above the baseline."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from twinlens.comparison.effect import Effect
+from twinlens.comparison.verdict import Comparison
+from twinlens.errors import BadInput, nearest
+from twinlens.record.finding import Finding
+from twinlens.stats.metrics.definition import METRICS
+
+_FORM = re.compile(r"^\s*(?P<metric>.+?)\s*(?P<sign>[+\-−])\s*(?P<percent>\d+(?:\.\d+)?)\s*%\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A metric and the relative change at which it fails: +0.05 is 5 % above the baseline, -0.05 is 5 % below."""
+
+    metric: str
+    change: float
+
+
+def limit_of(text: str) -> Limit:
+    """A limit from "p99 ttft +5%": a metric by its id or its label, its words in any order. Raises BadInput (TL227)."""
+    form = _FORM.match(text)
+    if form is None:
+        raise BadInput(f"a limit is a metric and a change, such as 'TTFT p99 +5%', not {text[:60]!r}", code="TL227")
+    change = float(form["percent"]) / 100 * (1 if form["sign"] == "+" else -1)
+    if change in (0.0, -0.0) or change <= -1:
+        raise BadInput(f"a limit is above +0% or between -0% and -100%, not {text[:60]!r}", code="TL227")
+    return Limit(_metric(form["metric"]), change)
+
+
+def _metric(words: str) -> str:
+    if words in METRICS:
+        return words
+    asked = sorted(words.casefold().split())
+    alike = [each.id for each in METRICS.values() if sorted(each.label.casefold().split()) == asked]
+    if not alike:
+        labels = [each.label for each in METRICS.values() if each.group != "peer"]
+        raise BadInput(f"there is no metric {words[:40]!r}; {nearest(words, labels)}", code="TL227")
+    return alike[0]
+
+
+def failures(comparisons: Sequence[Comparison], limits: Sequence[Limit]) -> Iterator[Finding]:
+    """A finding for each limit that a comparison does not keep, and for each that cannot be judged.
+
+    `limit-passed`: the whole interval of the ratio lies beyond the limit. `limit-unjudged`: there is no ratio with an
+    interval, or one so wide that a change of the size of the limit would hide in it: that is no pass.
+    """
+    for comparison in comparisons:
+        for limit in limits:
+            effect = next((each for each in comparison.effects if each.metric == limit.metric), None)
+            yield from _judged(comparison, limit, effect)
+
+
+def _judged(comparison: Comparison, limit: Limit, effect: Effect | None) -> Iterator[Finding]:
+    numbers = {"limit": limit.change, "name": comparison.b.name, "verdict": comparison.verdict}
+    if effect is None or effect.ratio.value is None or effect.ratio.low is None or effect.ratio.high is None:
+        reason = "neither side has it" if effect is None else effect.ratio.lacks
+        yield Finding("limit-unjudged", "disqualifies", limit.metric, numbers | {"reason": reason})
+        return
+    low, high, at = effect.ratio.low, effect.ratio.high, 1 + limit.change
+    evidence = {"ratio": effect.ratio}
+    if (low > at) if limit.change > 0 else (high < at):
+        yield Finding("limit-passed", "disqualifies", limit.metric, numbers, evidence)
+    elif (high - low) / 2 > abs(limit.change):
+        yield Finding("limit-unjudged", "disqualifies", limit.metric, numbers | {"hidden": (high - low) / 2}, evidence)

@@ -1,0 +1,73 @@
+"""Limits of `compare --fail-if`: read from words, and judged by the interval of the ratio."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sides import side
+
+from twinlens.comparison.limit import Limit, failures, limit_of
+from twinlens.comparison.verdict import compare
+from twinlens.errors import BadInput
+from twinlens.reporting.wording.finding import sentence_of
+
+TTFT = "ttft_s_p99"
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("p99 ttft +5%", Limit(TTFT, 0.05)),
+        ("TTFT p99+5 %", Limit(TTFT, 0.05)),
+        ("ttft_s_p99 +0.5%", Limit(TTFT, 0.005)),
+        ("tokens/s -3%", Limit("training_tokens_per_s", -0.03)),
+        ("output tokens/s - 3%", Limit("output_tokens_per_s", -0.03)),
+    ],
+)
+def test_a_limit_is_a_metric_in_any_order_of_words_and_a_change(text: str, limit: Limit) -> None:
+    assert limit_of(text) == limit
+
+
+@pytest.mark.parametrize("text", ["ttft", "+5%", "p99 ttft 5%", "p99 ttft +0%", "p99 ttft -100%", "p98 tftt +5%", ""])
+def test_what_is_no_limit_is_one_sentence(text: str) -> None:
+    with pytest.raises(BadInput) as raised:
+        limit_of(text)
+    assert raised.value.code == "TL227"
+
+
+def judged(b: tuple[float, ...], change: float, **parts: Any) -> list[str]:
+    found = compare(side("a", {TTFT: (0.99, 1.0, 1.01)}), side("b", {TTFT: b}, **parts))
+    return [each.code for each in failures([found], [Limit(TTFT, change)])]
+
+
+@pytest.mark.parametrize(
+    ("b", "change", "codes"),
+    [
+        ((1.19, 1.20, 1.21), 0.05, ["limit-passed"]),  # 1.20 (1.17 to 1.23) is above 1.05
+        ((1.01, 1.02, 1.03), 0.05, []),  # 1.02 (1.00 to 1.04) is not shown to be, and 5 % would have shown
+        ((0.79, 0.80, 0.81), 0.05, []),  # better is no failure
+        ((0.79, 0.80, 0.81), -0.05, ["limit-passed"]),
+        ((0.7, 1.0, 1.3), 0.05, ["limit-unjudged"]),  # half the interval hides 5 %
+        ((1.2,), 0.05, ["limit-unjudged"]),  # one run has no interval
+    ],
+)
+def test_a_limit_is_passed_only_where_the_whole_interval_is_beyond_it(
+    b: tuple[float, ...], change: float, codes: list[str]
+) -> None:
+    assert judged(b, change) == codes
+
+
+def test_what_may_not_be_compared_is_no_pass() -> None:
+    assert judged((1.0, 1.01, 1.02), 0.05, asked=["workload.input_tokens.value=9"]) == ["limit-unjudged"]
+    assert judged((1.0, 1.01, 1.02), 0.05, label="drift") == ["limit-unjudged"]
+
+
+def test_a_failure_says_the_ratio_with_its_interval_and_the_limit() -> None:
+    found = compare(side("a", {TTFT: (0.99, 1.0, 1.01)}), side("b", {TTFT: (1.19, 1.20, 1.21)}))
+    (finding,) = failures([found], [Limit(TTFT, 0.05)])
+    told = sentence_of(finding)
+    assert told.startswith("TTFT p99 of b is 1.20× (1.1")
+    assert told.endswith("that of the baseline, beyond the limit of +5.0 %.")
+    (missing,) = failures([found], [Limit("mbu", 0.05)])
+    assert "cannot be said: neither side has it" in sentence_of(missing)
