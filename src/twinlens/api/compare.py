@@ -101,13 +101,13 @@ def sides(runs: Runs, is_named: bool) -> tuple[Side, ...]:
 def selection(path: str | Path) -> tuple[Path, dict[str, str]]:
     """A folder and which of its points are meant: "runs/study@precision=bf16,batch=4". Raises BadInput (TL225)."""
     text = str(path)
-    folder, mark, words = text.rpartition("@")
+    folder, mark, setting = text.rpartition("@")
     if not mark or Path(text).exists():
         return Path(text), {}
-    pairs = [word.partition("=") for word in words.split(",")]
+    pairs = [word.partition("=") for word in setting.split(",")]
     if not all(key and equals and value for key, equals, value in pairs):
         raise BadInput(
-            f"after @ stand settings of a point, such as @precision=bf16,batch=4, not {words!r}", code="TL225"
+            f"after @ stand settings of a point, such as @precision=bf16,batch=4, not {setting!r}", code="TL225"
         )
     return Path(folder), {key.strip(): value.strip() for key, _, value in pairs}
 

@@ -88,7 +88,7 @@ def read_search(folder: Path) -> SearchRecord | None:
     path = folder / "search.json"
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        results = tuple(_found(result) for result in data["found"])
+        results = tuple(_result_from_json(result) for result in data["found"])
         search, slo = (kind.model_validate_json(json.dumps(data[kind.__name__.lower()])) for kind in (Search, Slo))
     except FileNotFoundError:
         return None
@@ -111,7 +111,7 @@ def search_json(record: SearchRecord) -> Any:
     return json.loads((record.folder / "search.json").read_text(encoding="utf-8"))
 
 
-def _found(data: dict[str, Any]) -> SearchResult:
+def _result_from_json(data: dict[str, Any]) -> SearchResult:
     if data["outcome"] not in get_args(SearchOutcome):
         raise ValueError(f"unknown outcome {data['outcome']!r}")
     tried = tuple(Tried(**trial | {"why": Finding.from_json(trial["why"])}) for trial in data["tried"])

@@ -74,7 +74,7 @@ def summarise(run: Run) -> Summary:
         gate=compared,
         notes=run.facts.notes if run.facts else (),
         identity=_identity(run),
-        asked=_asked(run),
+        asked=_asked_hash(run),
         machine=machine_of(run),
         findings=findings(Seen(run, metrics, verdict, client, compared, server)),
         error=run.error,
@@ -159,7 +159,7 @@ def _identity(run: Run) -> str:
     return hashlib.sha256(f"{_asked_text(run)}/{who}".encode()).hexdigest()[:12]
 
 
-def _asked(run: Run) -> str:
+def _asked_hash(run: Run) -> str:
     return hashlib.sha256(_asked_text(run).encode()).hexdigest()[:12]
 
 

@@ -16,10 +16,10 @@ def marked(facts: Facts, spec: RunSpec, executor: Trainer | Server) -> Facts:
     if type(executor).__module__.startswith("twinlens."):
         return facts
     who = distribution_of(spec.executor.kind)
-    fields = {key: _said(fact, who) for key, fact in facts.executor.facts.items()}
+    fields = {key: _with_source(fact, who) for key, fact in facts.executor.facts.items()}
     checks = tuple(replace(check, evidence=f"said by the plug-in {who}: {check.evidence}") for check in facts.precision)
     return replace(facts, executor=ExecutorRecord(fields), precision=checks)
 
 
-def _said(fact: Fact, who: str) -> Fact:
+def _with_source(fact: Fact, who: str) -> Fact:
     return fact if fact.value is None else replace(fact, source=f"said by the plug-in {who}: {fact.source}")

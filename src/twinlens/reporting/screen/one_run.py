@@ -68,7 +68,7 @@ def verdict_line(summary: Summary) -> str:
 def _verdict(summary: Summary, most: int) -> list[RenderableType]:
     good = summary.ranked
     lines = [hanging("✓ " if good else "✗ ", verdict_line(summary), "green" if good else "yellow")]
-    told = _told(summary)
+    told = _findings_shown(summary)
     lines += [
         hanging("✗ " if finding in summary.disqualified else "! ", sentence_of(finding), "yellow")
         for finding in told[:most]
@@ -78,7 +78,7 @@ def _verdict(summary: Summary, most: int) -> list[RenderableType]:
     return lines
 
 
-def _told(summary: Summary) -> list[Finding]:
+def _findings_shown(summary: Summary) -> list[Finding]:
     """What disqualifies, then the cause, then what else warns; that no cause was found is an answer too."""
     shown = {"change-unseen"} if summary.ranked else set[str]()
     shown |= {"client-limit"} if summary.verdict.label == "invalid" else set[str]()

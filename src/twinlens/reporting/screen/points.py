@@ -66,7 +66,7 @@ def _choices(
             *not_measured([(label, why if reasons else "--all says why") for label, why in _absent(tables)]),
             *_legend(tables),
             *([hanging("next   ", step, "")] if step else []),
-            hanging("more   ", _more(tables), "dim"),
+            hanging("more   ", _what_is_left_out(tables), "dim"),
         )
 
 
@@ -138,6 +138,6 @@ def _legend(tables: Sequence[PointTable]) -> list[RenderableType]:
     return [hanging("", sentence, "dim")] if sentence else []
 
 
-def _more(tables: Sequence[PointTable]) -> str:
+def _what_is_left_out(tables: Sequence[PointTable]) -> str:
     narrow = list(dict.fromkeys(head for table in tables for head in table.left_out))
     return f"left out here: {', '.join(narrow)}; {MORE.partition(';')[0]}" if narrow else MORE

@@ -26,14 +26,14 @@ def listing(kind: str, rows: Sequence[Row]) -> RenderableType:
     """Rows of plain data with the same keys, the last one in words that may wrap. No row: one sentence."""
     if not rows:
         return Text(f"no {kind} here")
-    parts = {"metrics": _metrics, "runs": _runs}.get(kind, _one)(rows)
+    parts = {"metrics": _metrics, "runs": _runs}.get(kind, _in_one_part)(rows)
     return Fitted(lambda width: Stack(*(line for title, part in parts for line in _part(title, part, width))))
 
 
 Parts = list[tuple[str, list[Row]]]
 
 
-def _one(rows: Sequence[Row]) -> Parts:
+def _in_one_part(rows: Sequence[Row]) -> Parts:
     return [("", list(rows))]
 
 

@@ -61,8 +61,8 @@ def _sentence(choice: Choice, where: str) -> str:
         return f"No policy can be chosen by {tail}{place}: fewer than two are ranked and have one."
     best = choice.best
     first = f"{policy_of(best.point)} has the lowest {tail}{place}, {_with_bounds(best, choice.metric)}"
-    apart = [_more(difference) for difference in choice.differences if difference.is_told_apart]
-    alike = [_more(difference) for difference in choice.differences if not difference.is_told_apart]
+    apart = [_difference(difference) for difference in choice.differences if difference.is_told_apart]
+    alike = [_difference(difference) for difference in choice.differences if not difference.is_told_apart]
     words = [first]
     if apart:
         words.append(f"less than {' and '.join(apart)}")
@@ -87,7 +87,7 @@ def _with_bounds(group: Group, metric: str) -> str:
     return display.value(estimate) + (f" ({bounds})" if bounds else " (no interval)")
 
 
-def _more(difference: TailDifference) -> str:
+def _difference(difference: TailDifference) -> str:
     name = policy_of(difference.other.point)
     if difference.low_s is None or difference.high_s is None:
         return f"{name} (+{show(difference.more_s, 's')}, no interval)"

@@ -18,7 +18,7 @@ _COLOURS = {"pass": "green", "fail": "red", "invalid": "yellow", "failed": "yell
 
 def search_table(record: SearchRecord) -> RenderableType:
     """The answer of each search as an interval with its reason, and its runs: value, verdict, why."""
-    return Stack(*(_one(record, result) for result in record.results))
+    return Stack(*(_answer(record, result) for result in record.results))
 
 
 def swept_point(result: SearchResult) -> str:
@@ -57,7 +57,7 @@ def outcome_words(result: SearchResult) -> str:
     return f"{result.outcome}: {clause_of(result.reason)}"
 
 
-def _one(record: SearchRecord, result: SearchResult) -> RenderableType:
+def _answer(record: SearchRecord, result: SearchResult) -> RenderableType:
     name = swept_point(result)
     title = Text(f"Search{f' · {name}' if name else ''}: {search_interval(result, record.search.unit)}", style="bold")
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)

@@ -32,7 +32,7 @@ def served_sentence(groups: Sequence[Group], searches: Sequence[SearchRecord] = 
     alike: dict[tuple[str, str, LoadKind, str], list[Group]] = {}
     for result in groups:
         alike.setdefault((result.model, result.tag, load_of(result), precision_of(result)), []).append(result)
-    clauses = [_one(load, name, members) for (_, _, load, name), members in alike.items()]
+    clauses = [_highest_ranked(load, name, members) for (_, _, load, name), members in alike.items()]
     models, tags = {model for model, *_ in alike}, {tag for _, tag, *_ in alike}
     names = [
         (f"machine {tag}, " if len(tags) > 1 and tag else "")
@@ -42,21 +42,21 @@ def served_sentence(groups: Sequence[Group], searches: Sequence[SearchRecord] = 
     return f"served, {'; '.join([*found_by, *(name + words for name, words in zip(names, clauses, strict=True))])}."
 
 
-def _one(load: LoadKind, name: str, members: Sequence[Group]) -> str:
+def _highest_ranked(load: LoadKind, name: str, members: Sequence[Group]) -> str:
     ranked = [group for group in members if group.ranked]
     if not ranked:
         faults = ", ".join(dict.fromkeys(fault_of(group) for group in members))
         return f"{name} has no point that can be ranked ({faults})"
     best = max(ranked, key=place_of)
     beyond = [group for group in members if not group.ranked and place_of(group) > place_of(best)]
-    best_point = f"{name} at {_AT[load].format(place_of(best))}{_gave(best)}"
+    best_point = f"{name} at {_AT[load].format(place_of(best))}{_figures(best)}"
     if not beyond:
         return best_point
     after = min(beyond, key=place_of)
     return f"{best_point}; {_AT[load].format(place_of(after))} is not ranked ({fault_of(after)})"
 
 
-def _gave(group: Group) -> str:
+def _figures(group: Group) -> str:
     times = [
         f"{label} {display.value(estimate)}"
         for label, key in (("p99 TTFT", "ttft_s_p99"), ("p99 TPOT", "tpot_s_p99"))

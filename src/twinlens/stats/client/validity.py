@@ -68,7 +68,7 @@ def client_verdict(observed: Observed, calibration: Calibration | None) -> Clien
     )
     notes = [] if calibration else [Finding("not-calibrated", "notes")]
     if observed.stamped_by_kernel and not reasons and _is_large(read_p99, observed.gap_s):
-        notes.append(_found("read-late-stamped", {"late_s": read_p99.value}, "notes"))
+        notes.append(_finding("read-late-stamped", {"late_s": read_p99.value}, "notes"))
     return ClientVerdict(
         not reasons, reasons, tuple(notes), {"read_lag_s_p99": read_p99} | _figures(observed, calibration)
     )
@@ -100,7 +100,7 @@ def _figures(observed: Observed, calibration: Calibration | None) -> dict[str, E
     return figures
 
 
-def _found(code: str, numbers: Mapping[str, float | None], severity: Severity = "disqualifies") -> Finding:
+def _finding(code: str, numbers: Mapping[str, float | None], severity: Severity = "disqualifies") -> Finding:
     return Finding(code, severity, "", numbers)
 
 
@@ -116,7 +116,7 @@ def _loaded(observed: Observed, calibration: Calibration | None) -> list[Finding
         "ceiling_tokens_per_s": calibration.ceiling_tokens_per_s,
         "most_share": MOST_LOAD,
     }
-    return [_found("client-loaded", numbers)]
+    return [_finding("client-loaded", numbers)]
 
 
 def _still(observed: Observed) -> list[Finding]:
@@ -125,7 +125,7 @@ def _still(observed: Observed) -> list[Finding]:
     worst = {name: float(np.nanmax(values)) for name, values in lags.items() if np.isfinite(values).any()}
     if max(worst.values(), default=0.0) <= MOST_STILL_S:
         return []
-    return [_found("client-stood-still", worst | {"most_s": MOST_STILL_S})]
+    return [_finding("client-stood-still", worst | {"most_s": MOST_STILL_S})]
 
 
 def _late(observed: Observed, p99: Estimate) -> list[Finding]:
@@ -139,11 +139,11 @@ def _late(observed: Observed, p99: Estimate) -> list[Finding]:
         lag_s = float(np.nanquantile(np.maximum(observed.sent_late_s, 0.0), q))
         if lag_s + (bound_s or 0.0) > MOST_LAG_SHARE * ttft_s:
             of = {"late_s": lag_s, "quantile": q, "ttft_s": ttft_s, "most_share": MOST_LAG_SHARE}
-            return [_found("sent-late", of | {"clock_bound_s": bound_s})]
+            return [_finding("sent-late", of | {"clock_bound_s": bound_s})]
     close = observed.mean_gap_s is not None and observed.mean_gap_s < LAG_MATTERS_BELOW_GAP_S
     if close and late_s > MOST_LAG_S:
         of = {"late_s": p99.value, "quantile": 0.99, "gap_s": observed.mean_gap_s or 0.0}
-        return [_found("arrivals-late", of | {"clock_bound_s": bound_s})]
+        return [_finding("arrivals-late", of | {"clock_bound_s": bound_s})]
     return []
 
 
@@ -153,11 +153,11 @@ def _slow(observed: Observed, p99: Estimate) -> list[Finding]:
         return []
     late = {"late_s": p99.value, "gap_s": observed.gap_s, "most_share": MOST_LAG_SHARE}
     if not observed.stamped_by_kernel:
-        return [_found("read-late", late)]
+        return [_finding("read-late", late)]
     merged = (observed.merged_reads or 0) / max(1, observed.chunks)
     if merged <= MOST_MERGED_SHARE:
         return []
-    return [_found("chunks-merged", late | {"merged_share": merged})]
+    return [_finding("chunks-merged", late | {"merged_share": merged})]
 
 
 def _off_plan(fit: ArrivalFit | None) -> list[Finding]:
@@ -165,12 +165,12 @@ def _off_plan(fit: ArrivalFit | None) -> list[Finding]:
         return []
     findings = []
     if abs(fit.rate_ratio - 1) > MOST_RATE_CHANGE:
-        findings.append(_found("rate-off-plan", {"rate_ratio": fit.rate_ratio}))
+        findings.append(_finding("rate-off-plan", {"rate_ratio": fit.rate_ratio}))
     if fit.p < LEAST_P:
-        findings.append(_found("gaps-off-plan", {"distance": fit.statistic, "p": fit.p}))
+        findings.append(_finding("gaps-off-plan", {"distance": fit.statistic, "p": fit.p}))
     before, after = fit.planned_dispersion, fit.achieved_dispersion
     if before is not None and after is not None and abs(after - before) > MOST_DISPERSION_CHANGE * max(1.0, before):
-        findings.append(_found("arrivals-in-bursts", {"planned_dispersion": before, "achieved_dispersion": after}))
+        findings.append(_finding("arrivals-in-bursts", {"planned_dispersion": before, "achieved_dispersion": after}))
     return findings
 
 

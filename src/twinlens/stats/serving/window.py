@@ -70,7 +70,7 @@ def find_window(requests: Requests, loop: LoopKind, rule: SteadyRule = SteadyRul
     """
     if not len(requests):
         return None
-    window = replace(_found(requests, loop, rule), loop=loop)
+    window = replace(_settled_window(requests, loop, rule), loop=loop)
     failed = int((requests.outcome[window.rows] != "ok").sum())
     if not window.ranked or failed <= _MOST_FAILED * window.rows.size:
         return window
@@ -78,7 +78,7 @@ def find_window(requests: Requests, loop: LoopKind, rule: SteadyRule = SteadyRul
     return replace(window, label="failing", ranked=False, reason=reason)
 
 
-def _found(requests: Requests, loop: LoopKind, rule: SteadyRule) -> Window:
+def _settled_window(requests: Requests, loop: LoopKind, rule: SteadyRule) -> Window:
     """The window, whatever became of its requests."""
     order = np.argsort(requests.intended_ns, kind="stable")
     if loop == "whole":

@@ -174,7 +174,7 @@ def group(summaries: Iterable[Summary]) -> tuple[Group, ...]:
     for runs in members.values():
         runs.sort(key=lambda one: place[id(one)])
     ordered = sorted(members.values(), key=lambda runs: place[id(runs[0])])
-    return _with_agreement(_tagged(tuple(_one(*_attempts(_not_replaced(runs))) for runs in ordered)))
+    return _with_agreement(_tagged(tuple(_group_of(*_attempts(_not_replaced(runs))) for runs in ordered)))
 
 
 def _tagged(groups: tuple[Group, ...]) -> tuple[Group, ...]:
@@ -249,7 +249,7 @@ def _attempts(runs: list[Summary]) -> tuple[list[Summary], tuple[Summary, ...]]:
     )
 
 
-def _one(runs: list[Summary], retaken: tuple[Summary, ...] = ()) -> Group:
+def _group_of(runs: list[Summary], retaken: tuple[Summary, ...] = ()) -> Group:
     complete = [run for run in runs if run.state == "finished"] or runs
     names = list(dict.fromkeys(name for run in complete for name in run.metrics))
     return Group(

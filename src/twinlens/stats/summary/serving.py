@@ -72,7 +72,7 @@ def served(run: Run, rule: SteadyRule) -> ServedSummary:
         return ServedSummary(metrics, nothing(), {})
     client = _client(run, requests, window, metrics, loop)
     metrics |= client.metrics if client else {}
-    told = _told(run, requests, window)
+    told = _server_figures(run, requests, window)
     metrics |= told.metrics if told else {}
     ended = (requests.end_ns >= window.begin_ns) & (requests.end_ns <= window.end_ns)
     done = ended & (requests.outcome == "ok")
@@ -152,7 +152,7 @@ def _client(
     return client_verdict(observed, run.sections.calibration)
 
 
-def _told(run: Run, requests: Requests, window: Window) -> ServerFigures | None:
+def _server_figures(run: Run, requests: Requests, window: Window) -> ServerFigures | None:
     """What the server said of itself; None for a run in which nobody asked it (an engine in this process)."""
     reading = run.sections.server_metrics
     if reading is None:

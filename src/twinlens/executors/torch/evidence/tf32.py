@@ -90,7 +90,7 @@ def _computed_in(product: Product, device: torch.device | str) -> str:
     x = torch.zeros(rows, product.inner, device=device)
     weight = torch.zeros(product.columns, product.inner, device=device)
     x[:, 0], weight[:, 0] = 1.0 + _BIT, 1.0
-    return _said(lambda: F.linear(x, weight))
+    return _format_kept(lambda: F.linear(x, weight))
 
 
 def _convolution_in(shapes: tuple[Any, ...], device: torch.device | str) -> str:
@@ -99,9 +99,9 @@ def _convolution_in(shapes: tuple[Any, ...], device: torch.device | str) -> str:
     middle = [side // 2 for side in weight_size[2:]]
     x[:, 0], weight[:, 0, middle[0], middle[1]] = 1.0 + _BIT, 1.0
     groups = size[1] // weight_size[1]
-    return _said(lambda: F.conv2d(x, weight, stride=stride, padding=padding, groups=groups))
+    return _format_kept(lambda: F.conv2d(x, weight, stride=stride, padding=padding, groups=groups))
 
 
-def _said(call: Callable[[], torch.Tensor]) -> str:
+def _format_kept(call: Callable[[], torch.Tensor]) -> str:
     """What the largest result kept: padding gives zeros, and those say nothing."""
     return "fp32" if float(call().max()) > 1.0 + _BIT / 2 else "tf32"
