@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from twinlens.errors import BadInput
 from twinlens.spec.model.config import shape_from_config
 from twinlens.spec.model.reference import load_model
 from twinlens.spec.model.shape import DecoderShape
+from twinlens.theory.flop import prefill_flop
+from twinlens.theory.memory import kv_bytes
 from twinlens.theory.parameter import parameters
 
 SCOUT = {
@@ -123,3 +127,28 @@ def test_an_absurd_config_is_one_sentence(change: dict[str, Any], says: str | No
     with pytest.raises(BadInput, match=says) as caught:
         shape_from_config(config)
     assert "\n" not in str(caught.value)
+
+
+WRONG: list[Any] = [0, -1, 1, 7, 2**40, 10**30, 1.5, float("nan"), True, None, "", "x", [], [1], [0] * 4, {}, {"a": 1}]
+
+
+@settings(max_examples=400)
+@given(st.sampled_from(sorted(PUBLISHED)), st.lists(st.tuples(st.integers(0, 99), st.sampled_from(WRONG)), max_size=3))
+def test_a_spoilt_config_is_counted_or_refused_in_one_sentence(name: str, spoilt: list[tuple[int, Any]]) -> None:
+    whole = PUBLISHED[name][0]
+    config = dict(whole.get("text_config", whole))
+    for at, value in spoilt:
+        config[sorted(config)[at % len(config)]] = value
+    try:
+        shape_read = shape_from_config(config)
+    except BadInput as refused:
+        lines = str(refused).splitlines()
+    else:
+        lines = []
+    if lines:
+        assert len(lines) == 1
+        return
+    assert isinstance(shape_read, DecoderShape)
+    assert parameters(shape_read).total > 0
+    assert prefill_flop(shape_read, 100) > 0
+    assert kv_bytes(shape_read, 100) >= 0

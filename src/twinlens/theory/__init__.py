@@ -1,1 +1,1 @@
-"""Pure theory: FLOP, bytes, memory, roofline."""
+"""Pure theory: FLOP, bytes, memory, roofline, collectives, speculative decoding, energy; of scalars or arrays."""

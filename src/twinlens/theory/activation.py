@@ -26,6 +26,9 @@ def activation_bytes(
 ) -> Number:
     """Bytes that autograd keeps for the layers of one microbatch; the scores at the loss are `logits_bytes`.
 
+    Held to autograd within 5 % for Llama, Qwen3, ViT and ResNet. In eager PyTorch Gemma's norms and routed experts
+    keep up to a fifth more, latent attention through SDPA twice as much, and scans without fused kernels far more.
+
     Counted from the tensors that eager PyTorch saves in a Hugging Face block without dropout, in
     `bytes_per_element` e: a norm keeps its input in fp32 and two copies in e, attention its queries,
     keys, values and output, a gated MLP four of its inner width. `attention="fused"` (flash, SDPA) and

@@ -43,7 +43,7 @@ WEIGHT_FORMATS: dict[str, WeightFormat] = {
     "int8": WeightFormat(8.0),
     "awq-int4-g128": WeightFormat(4.0 + 16 / 128 + 4 / 128),  # scale in fp16, zero in 4 bits
     "gptq-int4-g128": WeightFormat(4.0 + 16 / 128 + 4 / 128),
-    "int4-g32": WeightFormat(4.0 + 32 / 32),  # scale and zero in bf16, as the embedded engine keeps them
+    "int4-g32": WeightFormat(4.0 + 32 / 32, head=4.0 + 32 / 32),  # as the embedded engine keeps them, head too
     "nvfp4": WeightFormat(4.0 + 8 / 16),
     "mxfp4": WeightFormat(4.0 + 8 / 32),
     "mxfp4-experts": WeightFormat(16.0, experts=4.0 + 8 / 32),  # as GPT-OSS is published
