@@ -18,9 +18,11 @@ import pyarrow as pa
 from benchmarks.finding import Finding, watched, with_neighbours
 from benchmarks.interleave import median_of
 from twinlens.measurement.session import run_here
+from twinlens.record.arrow import RowWriter
 from twinlens.record.request import REQUEST_SCHEMA
 from twinlens.record.step import STEP_SCHEMA
 from twinlens.record.store import create_run
+from twinlens.record.trust.checksum import marks_path
 from twinlens.spec.load import parse
 from twinlens.units import SECONDS
 
@@ -70,13 +72,12 @@ def recorded(parent: Path, lens: str, rows: int, per_batch: int) -> Path:
     name, schema = ("steps", STEP_SCHEMA) if lens == "training" else ("requests", REQUEST_SCHEMA)
     columns = _steps(rows) if lens == "training" else _requests(rows)
     columns = {field.name: pa.nulls(rows, field.type) for field in schema} | columns
-    with (
-        (folder / f"{name}.arrows").open("wb") as file,
-        pa.ipc.new_stream(file, schema) as writer,
-    ):
-        table = pa.table(columns, schema=schema)
-        for batch in table.to_batches(max_chunksize=per_batch):
-            writer.write_batch(batch)
+    path = folder / f"{name}.arrows"
+    for file in (path, marks_path(path)):
+        file.unlink(missing_ok=True)
+    with RowWriter(path, schema) as writer:  # with checksums, as a run writes them
+        for batch in pa.table(columns, schema=schema).to_batches(max_chunksize=per_batch):
+            writer.add_table(pa.Table.from_batches([batch]))
     return folder
 
 

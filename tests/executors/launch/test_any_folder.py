@@ -38,7 +38,7 @@ AT_RATE: dict[str, Any] = {"arrival": {"kind": "poisson"}, "point": {"rate_per_s
 
 def folder(path: Path, **config: Any) -> str:
     path.mkdir()
-    (path / "config.json").write_text(json.dumps({"model_type": "phi3"} | config))
+    (path / "config.json").write_text(json.dumps({"model_type": "from-tomorrow"} | config))
     (path / "model.safetensors").write_bytes(b"weights")
     (path / "tokenizer.json").write_text("{}")
     return str(path)
@@ -63,11 +63,11 @@ def test_a_type_that_is_not_read_here_is_served_and_theory_says_why_it_is_silent
     spec = spec_of(vllm(model))
     memory, words = needed(spec)
     assert memory is None
-    assert "phi3" in words
+    assert "from-tomorrow" in words
     assert {one.value for one in theory_of(spec).values()} == {None}
     facts = provenance(spec, Facts(ExecutorRecord({})))
     assert facts["model.id"].value == model
-    assert "phi3" in str(facts["model.parameters"].reason)
+    assert "from-tomorrow" in str(facts["model.parameters"].reason)
     (found,) = check(study_of(vllm(model))).points
     assert found.memory_bytes is None
 
