@@ -60,8 +60,9 @@ class ClosedLoop:
 
     def take(self, now_ns: int) -> ScheduledRequest | None:
         """As SeesEnds says; None too once the time is over."""
-        is_late = self._until_ns is not None and now_ns >= self._until_ns
-        if is_late or self.coming(0) is None:
+        if self._until_ns is not None and now_ns >= self._until_ns:
+            return None
+        if not self._coming and self.coming(0) is None:  # a call costs more than a look
             return None
         return self._coming.popleft()
 
