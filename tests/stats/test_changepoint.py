@@ -142,10 +142,37 @@ def test_a_run_that_is_nowhere_for_long_has_no_settled_level():
 def test_rows_too_few_for_a_level_show_that_it_was_reached_before_a_disturbance():
     start = np.random.default_rng(4).normal(0, 0.01, 30)
     start[6:] += 1.0
-    assert leading_return(start, 0.01, 0.01, 0.05) == 0
-    assert leading_return(start[6:], 0.01, 0.01, 0.05) == 24
+    assert leading_return(start, 0.01, 0.01, 0.05) == (0, 6)
+    assert leading_return(start[6:], 0.01, 0.01, 0.05) is None
     falling = np.exp(-np.arange(40) / 8) + np.random.default_rng(4).normal(0, 0.01, 40)
-    assert leading_return(falling, 0.01, 0.01, 0.05) == 40
+    assert leading_return(falling, 0.01, 0.01, 0.05) is None
+
+
+@pytest.mark.parametrize("at_level", [1, 2, 4, 10, 26])
+def test_one_row_at_the_level_shows_that_a_run_began_at_it(at_level):
+    start = np.random.default_rng(4).normal(0, 0.02, 30)
+    start[at_level:] += 0.2
+    found = leading_return(start, 0.02, 0.01, 0.05)
+    assert found is not None
+    assert found[0] == 0
+    assert 1 <= found[1] <= at_level
+
+
+def test_a_level_between_a_warm_up_and_a_stall_is_the_level_reached():
+    start = np.random.default_rng(4).normal(0, 0.02, 24)
+    start[:8] += 0.5
+    start[12:] += 1.5
+    found = leading_return(start, 0.02, 0.01, 0.05)
+    assert found is not None
+    assert 8 <= found[0] <= 10
+    assert found[0] < found[1] <= 12
+
+
+def test_noise_of_a_slower_level_is_no_return():
+    """A warm-up of one level, four standard errors of three rows above: 2,000 runs."""
+    rng = np.random.default_rng(4)
+    found = sum(leading_return(rng.normal(0.18, 0.08, 200), 0.08, 0.01, 0.05) is not None for _ in range(2000))
+    assert found <= 20
 
 
 def test_a_line_is_told_from_a_step():

@@ -98,9 +98,9 @@ def test_a_stall_stays_in_the_rate_and_widens_its_interval():
 
 
 def test_rate_intervals_cover_the_truth():
-    """Measured with 1,000 series each: 0.96 (phi 0, 200 rows), 0.96 (phi 0.5), 0.93 (phi 0.8, 100 rows)."""
+    """Measured with 400 series each: 0.97 (phi 0, 200 rows), 0.98 (phi 0.5), 0.97 (phi 0.8)."""
     rng = np.random.default_rng(4)
-    for n, phi in ((200, 0.0), (200, 0.5), (100, 0.8)):
+    for n, phi in ((200, 0.0), (200, 0.5), (200, 0.8)):
         found = []
         for _ in range(200):
             durations = np.maximum(1 + 0.1 * first_order(rng, n, phi), 0.05)
@@ -108,6 +108,20 @@ def test_rate_intervals_cover_the_truth():
         stated = [e for e in found if e.level is not None]
         assert len(stated) > 150
         assert sum(e.low <= 1 <= e.high for e in stated) / len(stated) >= 0.9
+
+
+def test_rates_of_a_machine_with_slow_phases_cover_the_truth():
+    """Rows twice as long for phases of 50 rows: 86 % hold with the plain count, 91 % with its doubt."""
+    rng, held, stated = np.random.default_rng(6), 0, 0
+    for _ in range(200):
+        ends = np.cumsum(rng.exponential(np.tile([50.0, 117.0], 40))) - rng.uniform(0, 2000)
+        slow = (np.searchsorted(ends, np.arange(1000)) % 2 == 0).astype(float)
+        durations = rng.gamma(4, 0.25, 1000) * (1 + slow)
+        found = rate_interval(np.ones(1000), *rows(durations), unit=TOKENS_PER_S)
+        stated += found.level is not None
+        held += found.level is not None and found.low <= 1 / (1 + 50 / 167) <= found.high
+    assert stated > 180
+    assert held / stated > 0.9
 
 
 def test_a_run_too_short_to_show_its_dependence_has_no_interval_of_its_own():

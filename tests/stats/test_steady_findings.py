@@ -77,7 +77,7 @@ def test_a_clock_that_moves_and_a_board_that_still_warms_are_warnings() -> None:
 
 
 def test_the_error_that_decides_is_that_of_the_rate_that_is_reported() -> None:
-    """One count of independent values for both, whatever the rows depend on."""
+    """By the same groups: the interval is that error and the doubt of its own count, whatever the rows depend on."""
     for seed, phi in ((1, 0.0), (2, 0.5), (3, 0.8)):
         rng = np.random.default_rng(seed)
         series = rng.normal(size=400)
@@ -87,11 +87,13 @@ def test_the_error_that_decides_is_that_of_the_rate_that_is_reported() -> None:
         error, independent = mean_error(np.log(times_s), np.ones(400))
         end_ns = np.rint(np.cumsum(times_s) * 1e9).astype(np.int64)
         rate = rate_interval(np.ones(400), np.concatenate(([0], end_ns[:-1])), end_ns, unit="1/s")
-        assert rate.n == int(independent)
+        assert rate.n is not None
+        assert 0.5 * independent < rate.n <= independent, "the interval adds the doubt of the count itself"
         assert rate.high is not None
         assert rate.low is not None
         half = np.log(rate.high / rate.low) / 2
-        assert half == pytest.approx(t_quantile(0.95, independent - 1) * error, rel=0.05)
+        plain = t_quantile(0.95, independent - 1) * error
+        assert 0.95 * plain <= half <= 1.6 * plain
 
 
 def test_a_level_that_wanders_has_no_mean_and_one_that_only_scatters_has() -> None:

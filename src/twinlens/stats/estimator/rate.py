@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twinlens.record.estimate import Estimate
-from twinlens.stats.estimator.autocorrelation import autocorrelation_time
+from twinlens.stats.estimator.autocorrelation import autocorrelation_time, careful_time
+from twinlens.stats.estimator.dependence import slow_time
 from twinlens.stats.estimator.interval import FEWEST_ROWS, reach, too_short
 
 MOST_GROUPS = 200  # enough to see how time varies, few enough that most of their dependence is inside them
@@ -32,7 +33,8 @@ def rate_interval(
     charged the time since the row that ended before it, so the charges add up to the wall and no stall is
     lost. The interval is that of a ratio of two means (Cochran 1977, 2.11): over at most `MOST_GROUPS`
     contiguous groups of rows, the time each took beyond what its work takes at the mean rate is a series
-    of mean 0, whose standard error on its effective number of values is that of the wall. It is laid out
+    of mean 0, whose standard error on its effective number of values is that of the wall: by the careful time and by
+    that of tenths and twentieths, as slow phases that come again outlast any window over lags. It is laid out
     in the logarithm of the rate, so that no bound is below 0. Without interval below `FEWEST_ROWS` rows or
     5 independent groups; absent with no rows or no time. `name`: what is divided by what. `seen`: how many
     things were seen, where the rows are intervals of time in which they were counted.
@@ -50,7 +52,8 @@ def rate_interval(
     order = np.argsort(end, kind="stable")
     charged_s = np.diff(end[order], prepend=begin.min()) / 1e9
     group_work, group_s = _group(work[order], charged_s)
-    found = reach(group_s - group_work / rate, level)
+    excess = group_s - group_work / rate
+    found = reach(excess, level, max(careful_time(excess), slow_time(excess)))
     why_not, there = too_short(work.size if seen is None else seen, found.independent, FEWEST_ROWS)
     method = f"{name}{method_suffix}"
     if why_not:

@@ -137,7 +137,12 @@ def _steady(requests: Requests, order: np.ndarray, fill: int, rule: SteadyRule) 
     )
     # What a stall costs shows in the mean latency, in which each request counts once.
     even = np.ones_like(per_token)
-    levels = segment(spans_s, work=spans_s / per_token, tagged_rows=early, rule=serving, weight=even)
+    work = spans_s / per_token
+    levels = segment(spans_s, work=work, tagged_rows=early, rule=serving, weight=even)
+    if levels.ranked and levels.steady_begin > early.size:
+        # What was slow after the fill is no warm-up if requests of the fill had been at the level already.
+        whole = segment(spans_s, work=work, rule=serving, weight=even)
+        levels = whole if whole.label == "disturbed" and whole.steady_begin <= early.size else levels
     # From the first request, unless what was answered there was warm-up: a failure alone never ends one.
     first = int(heads[levels.steady_begin]) if 0 < levels.steady_begin < heads.size else 0
     failed = first - int(np.searchsorted(answered, first))

@@ -9,6 +9,7 @@ FEWEST_POINTS = 3  # a mean and a spread of two points fit them exactly, so pair
 # Variance added to every segment: changes of log duration far below 0.1 % are the clock's grain, not
 # levels.
 GRAIN = 1e-6
+_CLEAR_ERRORS = 4.0
 _FENCE_DEVIATIONS = 11.4  # 3 · (P90 - P10) of normal values in median absolute deviations
 
 
@@ -90,19 +91,57 @@ def leading_outliers(series: NDArray[np.float64], delta: float) -> int:
     return int(outside.argmin())
 
 
-def leading_return(start: NDArray[np.float64], spread: float, delta: float, near: float) -> int:
-    """The first row of `start` [n], the log times of a warm-up less the level it ends at, that was at the level before
-    others left it again; n where a warm-up only ever came nearer.
+def leading_return(start: NDArray[np.float64], spread: float, delta: float, near: float) -> tuple[int, int] | None:
+    """The first row of `start` [n] at the level, and the first after it that had left it; None where none did.
 
-    Both by means of three rows: within `delta` or three standard errors of the level, beyond `near` and six of them.
+    `start`: log times of what looks like a warm-up, less the level it ends at; `spread`: of the level's own rows. A
+    warm-up only ever comes nearer. A run that began at its level, for one row or many, or that was at it for three
+    rows on end, and got slower after that, has reached it: what follows is a disturbance.
     """
-    n, few = start.size, FEWEST_POINTS
-    if n < 2 * few:
-        return n
+    return _begun_at_level(start, spread, delta, near) or _passed_the_level(start, spread, delta, near)
+
+
+def _begun_at_level(start: NDArray[np.float64], spread: float, delta: float, near: float) -> tuple[int, int] | None:
+    """The first rows of `start` [n] are at the level, and the rest is slower, by its mean and its median.
+
+    Where two means part best, or after 1, 2, 3, 5, 8 … rows: the first within `delta` or three standard errors of the
+    level, and below the rest by more than `near` and four, which a warm-up of one level shows in one run of 30,000.
+    """
+    for few in _splits(start, max(near, 8 * spread)):
+        rest = start[few:]
+        begun, slower = float(start[:few].mean()), min(float(rest.mean()), float(np.median(rest)))
+        clear = _CLEAR_ERRORS * spread * np.sqrt(1 / few + 1 / rest.size)
+        if begun <= max(delta, 3 * spread / np.sqrt(few)) and slower - max(begun, 0.0) > max(near, clear):
+            return 0, few
+    return None
+
+
+def _splits(start: NDArray[np.float64], most: float) -> list[int]:
+    """Places to part `start` [n] at: after few rows, and where two means explain it best, giants cut at `most`."""
+    n, few = start.size, [1, 2]
+    if n < 2:
+        return []
+    calm = np.minimum(start, most)
+    split = np.arange(1, n)
+    between = np.cumsum(calm - calm.mean())[:-1] ** 2 / (split * (n - split))
+    while few[-1] + few[-2] < n // 2:
+        few.append(few[-1] + few[-2])
+    return [int(between.argmax()) + 1, *(one for one in few if one < n)]
+
+
+def _passed_the_level(start: NDArray[np.float64], spread: float, delta: float, near: float) -> tuple[int, int] | None:
+    """Three rows on end of `start` [n] are at the level, and three later ones are slower.
+
+    Means of three rows: within `delta` or three standard errors of the level, and later ones beyond `near` and six, and
+    further from the first than so many means of one level are by chance.
+    """
+    few = FEWEST_POINTS
+    if start.size < 2 * few:
+        return None
     means = np.convolve(start, np.full(few, 1 / few), "valid")
     error = spread / np.sqrt(few)
-    at, left = np.abs(means) <= max(delta, 3 * error), means > max(near, 6 * error)
-    if not left.any() or not at.any():
-        return n
+    at = np.abs(means) <= max(delta, 3 * error)
     first = int(at.argmax())
-    return first if left[first + 1 :].any() else n
+    by_chance = (2 * np.sqrt(2 * np.log(means.size)) + 1.5) * error
+    left = means[first + 1 :] > max(near, 6 * error, means[first] + by_chance)
+    return (first, first + 1 + int(left.argmax())) if at.any() and left.any() else None

@@ -190,7 +190,7 @@ def _window(
 
     Those are the other levels, and single rows outside the Tukey fence of the level's own rows before outliers are
     brought in, so that no stall is hidden by that. The window begins earlier where a few rows on end were at the level
-    already and others left it again: too few for a level of their own.
+    already and others left it again, too few for a level of their own: those that left are away too.
     """
     row = trace.row(levels[at].begin)
     away = np.zeros(trace.calm.size, bool)
@@ -199,9 +199,11 @@ def _window(
         away[trace.row(level.begin) : trace.row(level.end)] = not is_home(level)
     low, middle, high = np.quantile(trace.log_time[~away], (0.1, 0.5, 0.9))
     fence, near = 3 * (high - low), float(np.log1p(rule.near))
-    first = leading_return(trace.log_time[:row] - middle, (high - low) / 2.56, float(np.log1p(rule.delta)), near)
+    found = leading_return(trace.log_time[:row] - middle, (high - low) / 2.56, float(np.log1p(rule.delta)), near)
+    first, left = found or (row, row)
+    away[:left] = False
     outside = np.abs(trace.log_time - middle) > max(fence, near)
-    return first, np.asarray(outside | (away & (np.arange(away.size) >= row)))[first:]
+    return first, np.asarray(outside | away)[first:]
 
 
 def _left_its_level(disturbed: Disturbed) -> Finding:
