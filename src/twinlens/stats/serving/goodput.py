@@ -10,7 +10,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
 from twinlens.spec.slo import Slo, Standing
 from twinlens.stats.estimator.autocorrelation import careful_time
-from twinlens.stats.estimator.dependence import normal_scores
+from twinlens.stats.estimator.dependence import normal_scores, slow_time
 from twinlens.stats.estimator.interval import mean_interval
 from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.estimator.repeats import binomial_bounds, cut
@@ -20,6 +20,7 @@ from twinlens.units import RATIO, REQUESTS_PER_S
 
 FLUID = 0.9  # an answer is fluid if it met nine deadlines in ten (Agrawal et al. 2024)
 _BINS = 200
+_QUEUE_DOUBT = 1.5
 _NO_SLO = "the workload names no SLO"
 
 
@@ -58,26 +59,38 @@ def goodput(
     times = _limited(latency, slo)
     each = within(latency, slo)
     good = np.logical_and.reduce(list(each.values()))
+    waiting = _in_flight_when_due(latency, intended_ns)
     limits = ", ".join(f"{name} ≤ {limit:g}" for name, limit in slo.limits().items())
     return {
         "goodput_per_s": _good_rate(good, intended_ns, begin_ns, end_ns, f"; good requests ({limits}) by intention"),
-        "slo_attainment": share(good, f"requests within all limits ({limits}) / all requests of the window", times),
+        "slo_attainment": share(
+            good, f"requests within all limits ({limits}) / all requests of the window", times, in_flight=waiting
+        ),
     } | {
         f"{name}_within": share(
-            kept, f"requests with {name} ≤ {slo.limits()[name]:g} / all requests of the window", {name: times[name]}
+            kept,
+            f"requests with {name} ≤ {slo.limits()[name]:g} / all requests of the window",
+            {name: times[name]},
+            in_flight=waiting,
         )
         for name, kept in each.items()
     }
 
 
 def share(
-    hits: np.ndarray, method: str, times: Mapping[str, np.ndarray] | None = None, level: float = 0.95
+    hits: np.ndarray,
+    method: str,
+    times: Mapping[str, np.ndarray] | None = None,
+    level: float = 0.95,
+    in_flight: np.ndarray | None = None,
 ) -> Estimate:
     """The share of hits [n] in time order, with the exact binomial interval (Clopper & Pearson 1934).
 
     The number of independent requests is what their clustering leaves of n. It is read from the hits and, as few misses
     say little of how misses cluster, from what decides them: `times` [n] by name, `inf` where a request failed. What
-    queues for one moment of a server resembles its neighbours long before the first of them misses. Without interval
+    queues for one moment of a server resembles its neighbours long before the first of them misses. Before many servers
+    the noise of single services hides that: there the number `in_flight` [n] when each was due shows how long a queue
+    lasts, and its correlation with hits and times how much of them it decides. Without interval
     where all requests are alike: misses that come in bursts are in few runs, and a run without one cannot know.
     """
     n = hits.size
@@ -85,7 +98,11 @@ def share(
         return Estimate.absent(RATIO, "there are no requests in the window")
     value = float(hits.mean())
     series = list((times or {}).values())
-    independent = max(1.0, n / max([careful_time(hits.astype(float), 2.0), *map(_together, series)]))
+    decided = hits.astype(float)
+    lasting = [careful_time(decided, 2.0), *map(_together, series)]
+    if in_flight is not None:
+        lasting.append(_queue_time([decided, *map(_scores, series)], in_flight))
+    independent = max(1.0, n / max(lasting))
     counted = f"{int(independent)} independent of {n}"
     if value in (0.0, 1.0):
         why_not = "all requests are alike, which does not show how others cluster"
@@ -124,11 +141,42 @@ def _together(times: np.ndarray) -> float:
 
     Each is raised by its own error: runs that pass are those that looked calm, so the doubt must be on that side.
     """
-    answered = np.isfinite(times)
-    if not answered.any():
+    if not np.isfinite(times).any():
         return 1.0
-    known = np.where(answered, times, times[answered].max())
-    return max(careful_time(known, 1.0), careful_time(normal_scores(known), 2.0))
+    return max(careful_time(_known(times), 1.0), careful_time(_scores(times), 2.0))
+
+
+def _queue_time(series: list[np.ndarray], in_flight: np.ndarray) -> float:
+    """For how many requests the queue makes `series` [n] each resemble their neighbours: as long as it lasts itself, by
+    the share of their variance that it explains. Raised by half: a run that passes at its limit has seen less of a
+    queue than is usual.
+    """
+    explained = max((_explained(one, in_flight) for one in series), default=0.0)
+    lasts = max(careful_time(in_flight, 2.0), slow_time(in_flight))
+    return max(1.0, 1.0 + explained * (_QUEUE_DOUBT * lasts - 1.0))
+
+
+def _explained(series: np.ndarray, by: np.ndarray) -> float:
+    """The squared correlation of two series [n]; 0 where one does not vary."""
+    if series.std() == 0 or by.std() == 0:
+        return 0.0
+    return float(np.corrcoef(series, by)[0, 1] ** 2)
+
+
+def _scores(times: np.ndarray) -> np.ndarray:
+    return normal_scores(_known(times)) if np.isfinite(times).any() else np.zeros(times.size)
+
+
+def _known(times: np.ndarray) -> np.ndarray:
+    """`times` with the largest in the place of those that never came."""
+    answered = np.isfinite(times)
+    return np.where(answered, times, times[answered].max())
+
+
+def _in_flight_when_due(latency: Latency, intended_ns: np.ndarray) -> np.ndarray:
+    """How many earlier requests of the window had not ended when each was due [n]; failed ones count until the end."""
+    ends = np.sort(intended_ns / 1e9 + latency.e2e_s)
+    return np.arange(intended_ns.size) - np.searchsorted(ends, intended_ns / 1e9, side="right").astype(float)
 
 
 def _good_rate(good: np.ndarray, intended_ns: np.ndarray, begin_ns: int, end_ns: int, suffix: str) -> Estimate:
