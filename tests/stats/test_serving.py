@@ -230,7 +230,7 @@ def test_a_queue_before_many_servers_does_not_pass_by_luck() -> None:
         made = served(rng, 14.4, 1000, 16, 1.0, 2000)
         times = latency(made, every(made))
         found = goodput(times, slo, made.intended_ns, int(made.intended_ns[0]), int(made.intended_ns[-1]))
-        passed += standing(found, slo) == "pass"
+        passed += slo_standing(found, slo) == "pass"
     assert passed <= 4
 
 
@@ -240,7 +240,7 @@ def test_requests_in_flight_that_decide_nothing_cost_a_share_nothing() -> None:
     slo = Slo(e2e_latency_s=4.0, quantile=0.95)
     found = goodput(times, slo, made.intended_ns, int(made.intended_ns[0]), int(made.intended_ns[-1]))
     assert (found["slo_attainment"].n or 0) > 700
-    assert standing(found, slo) == "pass"
+    assert slo_standing(found, slo) == "pass"
 
 
 def test_a_share_has_the_exact_binomial_interval() -> None:
