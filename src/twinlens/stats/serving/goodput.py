@@ -176,7 +176,8 @@ def _known(times: np.ndarray) -> np.ndarray:
 def _in_flight_when_due(latency: Latency, intended_ns: np.ndarray) -> np.ndarray:
     """How many earlier requests of the window had not ended when each was due [n]; failed ones count until the end."""
     ends = np.sort(intended_ns / 1e9 + latency.e2e_s)
-    return np.arange(intended_ns.size) - np.searchsorted(ends, intended_ns / 1e9, side="right").astype(float)
+    ended = np.searchsorted(ends, intended_ns / 1e9, side="right")
+    return np.asarray(np.arange(intended_ns.size) - ended, dtype=np.float64)
 
 
 def _good_rate(good: np.ndarray, intended_ns: np.ndarray, begin_ns: int, end_ns: int, suffix: str) -> Estimate:
