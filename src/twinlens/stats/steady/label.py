@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from twinlens.record.estimate import Estimate
-from twinlens.record.finding import Finding, Severity
+from twinlens.record.finding import Finding
 from twinlens.stats.estimator.rate import mean_error
-from twinlens.stats.estimator.trend import theil_sen
 from twinlens.stats.steady.changepoint import leading_outliers, leading_return, winsorised
 from twinlens.stats.steady.cycle import find_cycle
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed, weigh
@@ -31,17 +29,14 @@ from twinlens.stats.steady.levels import (
     noise,
     settled_level,
 )
+from twinlens.stats.steady.reason import Numbers, because, left_its_level, shortage_of, slowed_down
 from twinlens.stats.steady.rule import SteadyRule
+from twinlens.stats.steady.slope import Trace, least_visible_change, moves, slope_from
 from twinlens.units import RATIO
 
 Label = Literal[
     "flat", "warm-up", "unproven", "disturbed", "slowdown", "drift", "cyclic", "no steady state", "too short"
 ]
-
-_POWER_ERRORS = 0.84  # standard errors by which a change must be larger than the test's bound to be seen in 4 of 5 runs
-
-
-Numbers = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +51,6 @@ class Judgement:
     disturbed: Disturbed = UNDISTURBED
 
 
-@dataclass(frozen=True, slots=True)
-class _Trace:
-    """Rows after the start: their times, log times and weights, calm log times, and means of these between `edges`."""
-
-    time_s: NDArray[np.float64]
-    log_time: NDArray[np.float64]
-    weight: NDArray[np.float64]
-    calm: NDArray[np.float64]
-    edges: NDArray[np.int64]
-    points: NDArray[np.float64]
-    block: int
-    skipped: int
-
-    def row(self, point: int) -> int:
-        return int(self.edges[point])
-
-
 def judge(
     time_s: NDArray[np.float64],
     log_time: NDArray[np.float64],
@@ -85,10 +63,10 @@ def judge(
     `weight` [n]: how much a row counts in the figure that is reported, its work by default.
     """
     begin = after_tags + leading_outliers(log_time[after_tags:], rule.delta)
-    shortage = _shortage(time_s[begin:], max(2, rule.min_rows), rule.min_seconds)
+    shortage = shortage_of(time_s[begin:], max(2, rule.min_rows), rule.min_seconds)
     if shortage:
         untested = Estimate.absent(RATIO, "the rows are too few for a slope")
-        return Judgement("too short", _because("too-short", {"rows": time_s.size} | shortage), begin, untested)
+        return Judgement("too short", because("too-short", {"rows": time_s.size} | shortage), begin, untested)
     if weight is None:
         work = np.log(time_s) - log_time
         weight = np.exp(work - work.max())
@@ -96,17 +74,17 @@ def judge(
     block = block_rows(calm, rule.points, rule.trend_blocks)
     edges = group_edges(calm.size, calm.size // block)
     points = group_means(calm, edges)
-    trace = _Trace(time_s[begin:], log_time[begin:], weight[begin:], calm, edges, points, block, begin)
+    trace = Trace(time_s[begin:], log_time[begin:], weight[begin:], calm, edges, points, block, begin)
     levels = find_levels(trace.points, rule.penalty)
     turn = find_cycle(calm, [trace.row(level.begin) for level in levels], rule)
     if turn is not None:
         size, rows = turn
-        reason = _because("cyclic", {"swing": size, "rows": rows})
-        return Judgement("cyclic", reason, begin, _slope(trace, 0, rule), rows)
+        reason = because("cyclic", {"swing": size, "rows": rows})
+        return Judgement("cyclic", reason, begin, slope_from(trace, 0, rule), rows)
     return _settle(trace, levels, rule)
 
 
-def _settle(trace: _Trace, levels: tuple[Level, ...], rule: SteadyRule, refined: bool = False) -> Judgement:
+def _settle(trace: Trace, levels: tuple[Level, ...], rule: SteadyRule, refined: bool = False) -> Judgement:
     """The label once a cycle is ruled out."""
     points, size = trace.points, trace.points.size
     spread, transient = noise(points, levels), round(rule.transient_fraction * size)
@@ -122,7 +100,7 @@ def _settle(trace: _Trace, levels: tuple[Level, ...], rule: SteadyRule, refined:
         if long_enough and is_line(points, levels[start:], rule.delta):
             return _drift(trace, trace.row(levels[start].begin), rule)
     if home is None:
-        return _unsteady(trace, _because("no-level", {"share": rule.min_fraction}), rule)
+        return _unsteady(trace, because("no-level", {"share": rule.min_fraction}), rule)
     row, away = _window(trace, levels, at, lambda level: same(level, home), rule)
     disturbed = weigh(
         away,
@@ -134,11 +112,11 @@ def _settle(trace: _Trace, levels: tuple[Level, ...], rule: SteadyRule, refined:
         rule.transient_fraction,
     )
     fewest = max(rule.min_rows, int(np.ceil(rule.min_fraction * trace.calm.size)))
-    shortage = _shortage(trace.time_s[row:][~away], fewest, rule.min_seconds)
+    shortage = shortage_of(trace.time_s[row:][~away], fewest, rule.min_seconds)
     if shortage and not disturbed.heavy:
-        return _unsteady(trace, _because("level-too-short", {"row": trace.skipped + row} | shortage), rule)
-    slope = _slope(trace, row, rule, away)
-    if _moves(slope, rule.delta):
+        return _unsteady(trace, because("level-too-short", {"row": trace.skipped + row} | shortage), rule)
+    slope = slope_from(trace, row, rule, away)
+    if moves(slope, rule.delta):
         begin = levels[at].begin
         step = None if refined or disturbed.stretches else best_step(points[begin:])
         if step is None:
@@ -148,9 +126,9 @@ def _settle(trace: _Trace, levels: tuple[Level, ...], rule: SteadyRule, refined:
     faster = _faster(levels[:at], home, same, transient)
     if faster is not None:
         label: Label = "slowdown"
-        reason = _slowed_down(trace, faster, home)
+        reason = slowed_down(trace, faster, home)
     elif disturbed.heavy:
-        label, reason = "disturbed", _left_its_level(disturbed)
+        label, reason = "disturbed", left_its_level(disturbed)
     else:
         wanders = _wanders(trace, row, rule)
         if wanders is not None:
@@ -159,32 +137,17 @@ def _settle(trace: _Trace, levels: tuple[Level, ...], rule: SteadyRule, refined:
     return Judgement(label, reason, trace.skipped + row, slope, disturbed=disturbed)
 
 
-def least_visible_change(slope: Estimate, delta: float) -> float | None:
-    """The smallest relative change from the first row of a window to its last that four in five such runs would have
-    shown, from the interval of its slope; None without one. A step half way is seen alike, a later one must be larger.
-    """
-    if slope.low is None or slope.high is None or slope.level is None:
-        return None
-    errors = float(ndtri((1 + slope.level) / 2))
-    return max(delta, (slope.high - slope.low) / 2 * (errors + _POWER_ERRORS) / errors)
-
-
-def _because(code: str, numbers: Numbers, severity: Severity = "disqualifies") -> Finding:
-    """Why a run has its label; what keeps it from being ranked, unless said otherwise."""
-    return Finding(code, severity, "", numbers)
-
-
-def _level(trace: _Trace, row: int, visible: float | None, rule: SteadyRule) -> tuple[Label, Finding]:
+def _level(trace: Trace, row: int, visible: float | None, rule: SteadyRule) -> tuple[Label, Finding]:
     begin = trace.skipped + row
     seen: Numbers = {"rows": trace.calm.size - row, "begin": begin, "least_visible_change": visible}
     if visible is None or visible > rule.most_hidden:
-        return "unproven", _because("unproven", seen)
+        return "unproven", because("unproven", seen)
     label: Label = "flat" if begin == 0 else "warm-up"
-    return label, _because(label, seen, "notes")
+    return label, because(label, seen, "notes")
 
 
 def _window(
-    trace: _Trace, levels: tuple[Level, ...], at: int, is_home: Callable[[Level], bool], rule: SteadyRule
+    trace: Trace, levels: tuple[Level, ...], at: int, is_home: Callable[[Level], bool], rule: SteadyRule
 ) -> tuple[int, NDArray[np.bool_]]:
     """The first row of the window that level `at` begins, and which rows from there on are not at the settled level.
 
@@ -206,82 +169,29 @@ def _window(
     return first, np.asarray(outside | away)[first:]
 
 
-def _left_its_level(disturbed: Disturbed) -> Finding:
-    worst = disturbed.largest
-    numbers = {
-        "count": len(disturbed.stretches),
-        "effect": disturbed.effect,
-        "factor": worst.factor,
-        "first": worst.begin_row,
-        "last": worst.end_row - 1,
-    }
-    return _because("left-its-level", numbers)
-
-
-def _shortage(time_s: NDArray[np.float64], rows: int, seconds: float) -> dict[str, Any]:
-    """What a window lacks in rows or seconds: what it has, needs, and in which unit; empty where it lacks nothing."""
-    if time_s.size < rows:
-        return {"have": time_s.size, "need": rows, "unit": "rows"}
-    with np.errstate(over="ignore"):
-        lasted = float(time_s.sum())
-    return {"have": lasted, "need": seconds, "unit": "s"} if lasted < seconds else {}
-
-
-def _wanders(trace: _Trace, row: int, rule: SteadyRule) -> Finding | None:
+def _wanders(trace: Trace, row: int, rule: SteadyRule) -> Finding | None:
     """Why the mean that is reported cannot be known: its rows, disturbances included, wander too much."""
     error, independent = mean_error(trace.log_time[row:], trace.weight[row:])
-    return None if error <= rule.most_error else _because("wanders", {"independent": independent, "error": error})
+    return None if error <= rule.most_error else because("wanders", {"independent": independent, "error": error})
 
 
 def _faster(levels: tuple[Level, ...], home: Level, same: Same, transient: int) -> Level | None:
     """The fastest earlier level that lasted and that the settled one has fallen behind."""
-    behind = [one for one in levels if one.size > transient and one.mean < home.mean and not same(one, home)]
+    behind = [level for level in levels if level.size > transient and level.mean < home.mean and not same(level, home)]
     return min(behind, key=lambda level: level.mean, default=None)
 
 
-def _slowed_down(trace: _Trace, faster: Level, last: Level) -> Finding:
-    numbers = {
-        "begin": trace.skipped + trace.row(last.begin),
-        "longer": float(np.expm1(min(last.mean - faster.mean, 700.0))),
-        "first": trace.skipped + trace.row(faster.begin),
-        "last": trace.skipped + trace.row(faster.end) - 1,
-    }
-    return _because("slowdown", numbers)
-
-
 def _drift(
-    trace: _Trace,
+    trace: Trace,
     row: int,
     rule: SteadyRule,
     away: NDArray[np.bool_] | None = None,
     disturbed: Disturbed = UNDISTURBED,
 ) -> Judgement:
-    slope = _slope(trace, row, rule, away)
+    slope = slope_from(trace, row, rule, away)
     reason = Finding("drift", "disqualifies", evidence={"change": slope})
     return Judgement("drift", reason, trace.skipped + row, slope, disturbed=disturbed)
 
 
-def _unsteady(trace: _Trace, reason: Finding, rule: SteadyRule) -> Judgement:
-    return Judgement("no steady state", reason, trace.skipped, _slope(trace, 0, rule))
-
-
-def _slope(trace: _Trace, row: int, rule: SteadyRule, away: NDArray[np.bool_] | None = None) -> Estimate:
-    """Relative change of row time from `row` to the end, from block means of the rows at the level."""
-    rows = np.arange(trace.calm.size - row) if away is None else np.flatnonzero(~away)
-    blocks = min(rule.trend_blocks, rows.size // trace.block)
-    if blocks < 4:
-        return Estimate.absent(RATIO, f"a slope needs 4 independent blocks, there are {blocks}")
-    edges = group_edges(rows.size, blocks)
-    means, places = group_means(trace.calm[row:][rows], edges), group_means(rows.astype(float), edges)
-    value, low, high = (
-        float(np.expm1(np.clip(slope * (trace.calm.size - row), -700, 700)))
-        for slope in theil_sen(means, rule.trend_level, places)
-    )
-    method = f"Theil-Sen slope over {blocks} block means, times the window"
-    return Estimate(value, RATIO, method, "derived", low=low, high=high, level=rule.trend_level, n=blocks)
-
-
-def _moves(slope: Estimate, delta: float) -> bool:
-    if slope.value is None or slope.low is None or slope.high is None:
-        return False
-    return abs(slope.value) > delta and not slope.low <= 0 <= slope.high
+def _unsteady(trace: Trace, reason: Finding, rule: SteadyRule) -> Judgement:
+    return Judgement("no steady state", reason, trace.skipped, slope_from(trace, 0, rule))

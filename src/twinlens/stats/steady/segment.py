@@ -17,9 +17,10 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.stats.estimator.shuffled import FEWEST_WINDOWS, noise_alone
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
-from twinlens.stats.steady.label import Label, judge, least_visible_change
+from twinlens.stats.steady.label import Label, judge
 from twinlens.stats.steady.levels import block_rows, group_edges
 from twinlens.stats.steady.rule import SteadyRule, window_count
+from twinlens.stats.steady.slope import least_visible_change
 
 __all__ = ["Label", "Steadiness", "SteadyRule", "segment"]
 
