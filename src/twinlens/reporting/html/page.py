@@ -12,7 +12,7 @@ from twinlens.reporting.chart.all import Charts
 from twinlens.reporting.gate import Word, gate_reason, gate_word
 from twinlens.reporting.machine import machine_words
 from twinlens.reporting.screen.subject import subject
-from twinlens.reporting.text.column import Column, columns
+from twinlens.reporting.text.column import Column, absences, columns, measured
 from twinlens.reporting.text.sentence import against, reference_of
 from twinlens.reporting.view import Entry, LensView, View, precision_of, runs_word, why_not_ranked
 from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of
@@ -72,6 +72,7 @@ class LensPart:
     rows: tuple[TableRow, ...]
     reference: str
     intervals: str
+    absent: str
     charts: Charts
     details: tuple[tuple[str, tuple[Detail, ...]], ...]
 
@@ -79,7 +80,8 @@ class LensPart:
 def part(lens: LensView, entries: Sequence[Entry], charts: Charts) -> LensPart:
     """Fill the part of one model on one machine. Ranked rows first, in the view's order."""
     groups = [entry.group for entry in entries]
-    shown = columns(lens.lens, groups)
+    wanted = columns(lens.lens, groups)
+    shown = measured(wanted, groups)
     ordered = sorted(entries, key=lambda entry: not entry.group.ranked)
     reference = next((precision_of(group) for group in groups if precision_of(group) == "fp32"), "the first row")
     return LensPart(
@@ -90,6 +92,7 @@ def part(lens: LensView, entries: Sequence[Entry], charts: Charts) -> LensPart:
         tuple(_row(entry, shown, groups) for entry in ordered),
         reference,
         intervals(groups, shown),
+        absences(wanted, groups),
         charts,
         tuple((entry.name, details_of(entry.group)) for entry in entries),
     )

@@ -19,7 +19,7 @@ from twinlens.reporting.html.page import Cell, Detail, details_of, intervals
 from twinlens.reporting.html.validity import Checked, GuardRow, calibration, guards, standing_of
 from twinlens.reporting.load_kind import SERVED, TITLES, LoadKind, load_of, place_of
 from twinlens.reporting.machine import machine_words
-from twinlens.reporting.text.column import Column
+from twinlens.reporting.text.column import Column, absences, measured
 from twinlens.reporting.text.policies import HELD, HOLD_COLUMNS, WHY, choices, has_policies
 from twinlens.reporting.text.search_table import outcome_words, search_interval
 from twinlens.reporting.text.search_table import swept_point as where_of
@@ -69,6 +69,7 @@ class ServedTable:
     columns: tuple[Column, ...]
     rows: tuple[ServedRow, ...]
     intervals: str
+    absent: str
     held: HeldTable | None = None
 
 
@@ -143,9 +144,12 @@ def _part(lens: LensView, entries: tuple[Entry, ...], mark: str, searches: tuple
 def _table(entries: tuple[Entry, ...], load: LoadKind) -> ServedTable:
     here = [entry for entry in entries if load_of(entry.group) == load]
     groups = [entry.group for entry in here]
-    shown = served_columns(groups)
+    wanted = served_columns(groups)
+    shown = measured(wanted, groups)
     rows = tuple(_row(entry, shown) for entry in here)
-    return ServedTable(TITLES[load], PLACE_HEADS[load], shown, rows, intervals(groups, shown), _held(here))
+    return ServedTable(
+        TITLES[load], PLACE_HEADS[load], shown, rows, intervals(groups, shown), absences(wanted, groups), _held(here)
+    )
 
 
 def _held(entries: list[Entry]) -> HeldTable | None:

@@ -89,3 +89,22 @@ def columns(lens: Lens, groups: Sequence[Group]) -> tuple[Column, ...]:
         Column("memory", ("peak_bytes",)),
         Column("energy", _ENERGY[lens]),
     )
+
+
+def measured(shown: Sequence[Column], groups: Sequence[Group]) -> tuple[Column, ...]:
+    """The columns in which any group has a figure; all of them where none has one."""
+    return tuple(column for column in shown if not all(_lacks(column, group) for group in groups)) or tuple(shown)
+
+
+def absences(shown: Sequence[Column], groups: Sequence[Group]) -> str:
+    """ "TTFT p99, TPOT p99 (p99 needs at least 368 values)": what some group lacks, by reason; "" where none does."""
+    alike: dict[str, list[str]] = {}
+    for column in shown:
+        for why in dict.fromkeys(column.reason(group, counted=False) for group in groups if _lacks(column, group)):
+            alike.setdefault(why, []).append(column.label)
+    return "; ".join(f"{', '.join(labels)} ({why})" for why, labels in alike.items())
+
+
+def _lacks(column: Column, group: Group) -> bool:
+    pair = column.estimate(group)
+    return pair is None or pair[1].value is None

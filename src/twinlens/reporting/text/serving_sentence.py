@@ -57,15 +57,22 @@ def _highest_ranked(load: LoadKind, name: str, members: Sequence[Group]) -> str:
 
 
 def _figures(group: Group) -> str:
-    times = [
-        f"{label} {display.value(estimate)}"
-        for label, key in (("p99 TTFT", "ttft_s_p99"), ("p99 TPOT", "tpot_s_p99"))
-        if _has(estimate := group.metrics.get(key))
-    ]
+    """Its tails, or its medians where too few requests came for a tail, and what met the SLO or was done at all."""
+    times = _times(group, "p99") or _times(group, "p50")
     good = group.metrics.get("slo_attainment")
     if good is not None and good.value is not None:
         times.append(f"{display.value(good)} of requests within the SLO")
+    elif _has(done := group.metrics.get("requests_per_s")):
+        times.append(f"{display.value(done)} done")
     return f" has {', '.join(times)}" if times else ""
+
+
+def _times(group: Group, quantile: str) -> list[str]:
+    return [
+        f"{quantile} {label} {display.value(estimate)}"
+        for label, name in (("TTFT", "ttft_s"), ("TPOT", "tpot_s"))
+        if _has(estimate := group.metrics.get(f"{name}_{quantile}"))
+    ]
 
 
 def _has(estimate: Estimate | None) -> bool:
