@@ -24,7 +24,7 @@ from twinlens.measurement.preflight.memory import needed
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, declared
 from twinlens.reporting.wording.finding import sentence_of
-from twinlens.spec.model.reference import any_model
+from twinlens.spec.model.reference import any_model, load_model
 
 AWQ = {"quant_method": "awq", "bits": 4}
 W8A8 = {"quant_method": "compressed-tensors", "config_groups": {"group_0": {
@@ -57,7 +57,7 @@ def line(model: str, **parts: Any) -> str:
 
 
 def test_a_type_that_is_not_read_here_is_served_and_theory_says_why_it_is_silent(tmp_path: Path) -> None:
-    model = folder(tmp_path / "phi", text_config={"max_position_embeddings": 700})
+    model = folder(tmp_path / "tomorrow", model_type="from-tomorrow", text_config={"max_position_embeddings": 700})
     assert servable(any_model(model)).shape is None
     assert "--max-model-len 700" in line(model)
     spec = spec_of(vllm(model))
@@ -72,9 +72,21 @@ def test_a_type_that_is_not_read_here_is_served_and_theory_says_why_it_is_silent
     assert found.memory_bytes is None
 
 
+def test_a_known_type_with_a_config_that_is_not_read_here_is_served_too(tmp_path: Path) -> None:
+    """A mixture in every second layer: theory refuses to count it, and vLLM serves it all the same."""
+    config = {**load_model("deepseek-v2-lite").config, "moe_layer_freq": 2}
+    model = folder(tmp_path / "v2", **config)
+    assert model in line(model)
+    memory, words = needed(spec_of(vllm(model)))
+    assert memory is None
+    assert "moe_layer_freq" in words
+    with pytest.raises(BadInput, match="moe_layer_freq"):
+        theory_of(spec_of(training(model=model)))
+
+
 def test_the_embedded_engine_names_the_families_that_it_reads(tmp_path: Path) -> None:
-    model = folder(tmp_path / "phi")
-    with pytest.raises(BadInput, match="the embedded engine and theory read deepseek_v2, deepseek_v3, gpt2, llama"):
+    model = folder(tmp_path / "rwkv", model_type="rwkv")
+    with pytest.raises(BadInput, match="the embedded engine and theory read .*deepseek_v2, .*gpt2, .*llama"):
         theory_of(spec_of(training(model=model)))
 
 

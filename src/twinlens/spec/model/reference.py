@@ -109,21 +109,31 @@ _POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequ
 
 
 def any_model(name_or_path: str) -> AnyModel:
-    """The same as `load_model`, and also a folder with weights of a type that is not read here: others run it.
+    """The same as `load_model`, and also a folder with weights whose config is not read here: others run it.
 
-    Raises what `load_model` raises, but for an unknown type in a folder that holds weights.
+    Raises what `load_model` raises, but for an unknown type or an unusual config in a folder that holds weights.
     """
     path = Path(name_or_path).expanduser()
     if name_or_path not in list_models() and path.is_dir() and _has_weights(path):
         config = _read_config(path / "config.json", name_or_path)
-        if not knows(config):
-            why = f"theory here knows no models of type {config.get('model_type')!r}"
+        if why := _why_unread(config):
             kept = {key: value for key, value in config.items() if key not in ("auto_map", "_source")}
             return AnyModel(
                 name=name_or_path, config=kept, shape=None, folder=str(path), source="local file config.json", why=why
             )
     ref = load_model(name_or_path)
     return AnyModel(name=ref.name, config=ref.config, shape=ref.shape, folder=ref.folder, source=ref.source)
+
+
+def _why_unread(config: dict[str, Any]) -> str:
+    """Why theory is silent on this model; "" where it is not."""
+    if not knows(config):
+        return f"theory here knows no models of type {config.get('model_type')!r}"
+    try:
+        shape_from_config(config)
+    except BadInput as unread:
+        return f"theory here cannot tell its shape: {unread.args[0]}"
+    return ""
 
 
 def _catalogue() -> Any:
