@@ -77,6 +77,10 @@ def test_a_study_that_nobody_measures_is_refused_before_it_is_built(large: dict[
     assert time.process_time() - begin_s < 5.0, "10^12 points would take years"
 
 
+def test_one_point_is_not_counted_as_several() -> None:
+    assert "1 point in 100000 repeats" in said(training("fake", protocol={"repeats": 100_000}))
+
+
 def test_nothing_is_lost_on_the_way_to_a_file_and_back_or_it_is_refused() -> None:
     assert "is nothing (null)" in said(training("fake", options={"a": [1, {"b": [None]}]}))
     assert "is nothing (null)" in said(training("fake", sweep={"executor.options.a": [None]}))

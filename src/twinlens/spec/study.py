@@ -239,7 +239,8 @@ def refuse_too_large(study: Study) -> None:
     runs = points * study.protocol.repeats
     if points > MOST_POINTS or runs > MOST_RUNS:
         raise BadInput(
-            f"{points} points in {study.protocol.repeats} repeats are {runs} runs; a study has at most {MOST_POINTS} "
+            f"{points} point{'s' * (points != 1)} in {study.protocol.repeats} repeats are {runs} runs; "
+            f"a study has at most {MOST_POINTS} "
             f"points and {MOST_RUNS} runs: sweep fewer values, or lower protocol.repeats",
             code="TL202",
         )

@@ -86,7 +86,7 @@ def test_a_known_type_with_a_config_that_is_not_read_here_is_served_too(tmp_path
 
 def test_the_embedded_engine_names_the_families_that_it_reads(tmp_path: Path) -> None:
     model = folder(tmp_path / "rwkv", model_type="rwkv")
-    with pytest.raises(BadInput, match="the embedded engine and theory read .*deepseek_v2, .*gpt2, .*llama"):
+    with pytest.raises(BadInput, match=r"the embedded engine and theory read .*deepseek_v2, .*gpt2, .*llama"):
         theory_of(spec_of(training(model=model)))
 
 
