@@ -125,6 +125,14 @@ def test_too_few_or_too_short_is_said() -> None:
     assert "0 of 100 requests ended well" in clause_of(whole(columns(rows), "open").reason)
 
 
+def test_a_trace_of_two_requests_is_too_short_as_any_run_of_two_is() -> None:
+    """Two requests of a trace were "ranked: whole run"."""
+    for count, label in ((2, "too short"), (19, "too short"), (20, "whole run")):
+        window = whole(columns([row(0, (5, 6 + i)) for i in range(count)]), "whole")
+        assert (window.label, window.ranked) == (label, count >= 20)
+    assert "at least 20 are needed" in clause_of(whole(columns([row(0, (5, 6))] * 2), "whole").reason)
+
+
 def test_load_that_changes_by_design_counts_whole() -> None:
     window = whole(columns([row(0, (5, 6 + i)) for i in range(50)]), "whole")
     assert (window.label, window.ranked, window.first, window.end_ns) == ("whole run", True, 0, 55_000_000)

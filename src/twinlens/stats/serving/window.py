@@ -81,8 +81,11 @@ def find_window(requests: Requests, loop: LoopKind, rule: SteadyRule = SteadyRul
 def _settled_window(requests: Requests, loop: LoopKind, rule: SteadyRule) -> Window:
     """The window, whatever became of its requests."""
     order = np.argsort(requests.intended_ns, kind="stable")
+    fewest = max(2, rule.min_rows)
     if loop == "whole":
         end_ns = int(requests.end_ns.max())
+        if len(order) < fewest:  # by design or not: so few say nothing of another run
+            return _window(requests, order, 0, "too short", _too_few(requests, order, fewest), end_ns=end_ns)
         return _window(requests, order, 0, "whole run", Finding("whole-run", "notes"), end_ns=end_ns)
     fill = _fill_rows(requests, order)
     if fill is None:
@@ -93,6 +96,12 @@ def _settled_window(requests: Requests, loop: LoopKind, rule: SteadyRule) -> Win
             slope_per_s, reason = growing
             return _window(requests, order, fill, "overload", reason, slope_per_s=slope_per_s)
     return _steady(requests, order, fill, rule)
+
+
+def _too_few(requests: Requests, order: np.ndarray, fewest: int) -> Finding:
+    answered = int((requests.outcome[order] == "ok").sum())
+    numbers = {"answered": answered, "requests": len(order), "fewest": fewest}
+    return Finding("few-answers", "disqualifies", "", numbers)
 
 
 def _fill_rows(requests: Requests, order: np.ndarray) -> int | None:
@@ -115,9 +124,8 @@ def _fill_rows(requests: Requests, order: np.ndarray) -> int | None:
 def _steady(requests: Requests, order: np.ndarray, fill: int, rule: SteadyRule) -> Window:
     """Levels of latency per output token over the answered requests, judged as row times are."""
     answered = np.flatnonzero(requests.outcome[order] == "ok")
-    if answered.size < max(2, rule.min_rows):
-        numbers = {"answered": answered.size, "requests": len(order), "fewest": rule.min_rows}
-        return _window(requests, order, 0, "too short", Finding("few-answers", "disqualifies", "", numbers))
+    if answered.size < (fewest := max(2, rule.min_rows)):
+        return _window(requests, order, 0, "too short", _too_few(requests, order, fewest))
     size = -(-answered.size // _POINTS)
     heads = answered[::size]
     per_token = _stay_per_token(requests, order[answered], size)
