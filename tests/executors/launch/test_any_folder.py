@@ -141,3 +141,14 @@ def test_a_page_that_does_not_answer_in_time_is_named_and_not_passed_over() -> N
         found, silent = pages(deaf.getsockname()[1], ("/server_info?config_format=json",), patience_s=0.05)
     assert (found, silent) == ({}, ["/server_info?config_format=json"])
     assert "did not answer /server_info in time" in sentence_of(_silence(silent[0]))
+
+
+def test_a_model_that_sees_is_served_whether_or_not_its_text_part_is_read(tmp_path: Path) -> None:
+    whole = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
+             "vocab_size": 99, "max_position_embeddings": 700, "model_type": "qwen2"}  # fmt: skip
+    read = any_model(folder(tmp_path / "read", text_config=whole))
+    assert read.shape is not None
+    assert "of its text part" in theory_of(spec_of(vllm(str(tmp_path / "read"))))["parameters"].method
+    part = any_model(folder(tmp_path / "part", text_config={"model_type": "qwen2", "hidden_size": 64}))
+    assert part.shape is None
+    assert "has no 'num_attention_heads'" in part.why

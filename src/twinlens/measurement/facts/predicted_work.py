@@ -8,6 +8,7 @@ from twinlens.measurement.facts.model import asked_model
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates
 from twinlens.spec.device import find_device
+from twinlens.spec.model.config import text_part
 from twinlens.spec.model.shape import DecoderShape, ModelShape
 from twinlens.spec.precision import AS_SERVED, BITS, Precision
 from twinlens.spec.study import RunSpec
@@ -46,9 +47,10 @@ def theory_of(spec: RunSpec) -> Estimates:
     if shape is None:
         return {name: Estimate.absent(COUNT, ref.why) for name in ("parameters", "active_parameters")}
     count = parameters(shape)
+    counted = "exact count from the config" + (", of its text part" if text_part(ref.config) else "")
     work = {
-        "parameters": _modelled(count.total, COUNT, "exact count from the config"),
-        "active_parameters": _modelled(count.active, COUNT, "exact count from the config"),
+        "parameters": _modelled(count.total, COUNT, counted),
+        "active_parameters": _modelled(count.active, COUNT, counted),
     }
     if isinstance(spec.workload, TrainingWorkload):
         return work | _training(spec, spec.workload, shape, regime)

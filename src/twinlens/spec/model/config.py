@@ -63,8 +63,10 @@ def _reader(config: Config) -> tuple[str, Config]:
             return _kind(part), part
     kind = config.get("model_type")
     remote = "; it asks for its own code, which is never run" if "auto_map" in config else ""
+    near = nearest(str(kind), READERS)
+    guess = f"; {near}" if near.startswith("did") else ""
     raise BadInput(
-        f"unknown model_type {kind!r}{remote}; {nearest(str(kind), READERS)}; the embedded engine and theory read "
+        f"unknown model_type {kind!r}{remote}{guess}; the embedded engine and theory read "
         f'{", ".join(sorted(READERS))}; a launched server (executor.kind = "vllm") takes any folder with weights',
         code="TL202",
     )
