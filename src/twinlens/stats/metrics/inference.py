@@ -11,7 +11,7 @@ import numpy as np
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Requests
-from twinlens.stats.estimator.quantile import quantile
+from twinlens.stats.estimator.quantile import Series, quantile
 from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.estimator.ratio import of_ceiling
 from twinlens.stats.estimator.scaled import inverse, scaled
@@ -174,14 +174,17 @@ def _gaps_s(requests: Requests, rows: np.ndarray) -> np.ndarray:
     chosen = np.zeros(len(requests), bool)
     chosen[rows] = True
     wanted = np.flatnonzero(within & np.repeat(chosen, np.diff(requests.offsets))[:-1])
-    order = np.argsort(requests.chunk_ns[wanted + 1], kind="stable")
-    return np.asarray(gaps[wanted[order]] / 1e9)
+    ended_ns = requests.chunk_ns[wanted + 1]
+    if (ended_ns[1:] < ended_ns[:-1]).any():  # one request after another is in order as it is
+        wanted = wanted[np.argsort(ended_ns, kind="stable")]
+    return np.asarray(gaps[wanted] / 1e9)
 
 
 def _quantiles(name: str, values: np.ndarray, wanted: tuple[str, ...]) -> dict[str, Estimate]:
     if not values.size:
         return {f"{name}_{q}": Estimate.absent(SECONDS, "no request of the window ended well") for q in wanted}
-    return {f"{name}_{q}": quantile(values, _QUANTILES[q], unit=SECONDS, in_time_order=True) for q in wanted}
+    series = Series(values)
+    return {f"{name}_{q}": quantile(series, _QUANTILES[q], unit=SECONDS, in_time_order=True) for q in wanted}
 
 
 def _failed(outcomes: np.ndarray) -> Estimate:

@@ -11,7 +11,7 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.slice import without_waiting
 from twinlens.record.step import Steps
 from twinlens.spec.workload.workload import TrainingWorkload
-from twinlens.stats.estimator.quantile import quantile
+from twinlens.stats.estimator.quantile import Series, quantile
 from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.estimator.ratio import of_ceiling
 from twinlens.stats.estimator.scaled import scaled
@@ -58,7 +58,7 @@ def training_metrics(
     vision = not only.tokens.any()
     counted, unit = ("images", IMAGES_PER_S) if vision else ("tokens", TOKENS_PER_S)
     rate = rate_interval(_work(window), window.begin_ns, window.end_ns, unit=unit)
-    durations = _durations_s(window)
+    durations = Series(_durations_s(window))
     return (
         {
             f"training_{counted}_per_s": rate,
