@@ -29,11 +29,11 @@ class BadInput(TwinlensError):
 
 
 class ExecutorFailed(TwinlensError):
-    """What ran failed; the partial run is kept (exit code 3)."""
+    """The run failed; the partial run is kept (exit code 3)."""
 
 
 class GateFailed(TwinlensError):
-    """What was measured is there, and it is not good enough for what was asked (exit code 1)."""
+    """The measurement is there, and it is not good enough for what was asked (exit code 1)."""
 
     exit_code = 1
 

@@ -25,8 +25,8 @@ _STUDIES = ("training", "inference", "quality", "serving")
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """What the demo came to: its outcomes in measuring order, their runs, the report's path, and what it says in words:
-    one sentence for each lens, one that they are two, and both ways of counting where a server was paused."""
+    """The result of the demo: its outcomes in measuring order, their runs, the report's path, and what it says in
+    words: one sentence for each lens, one that they are two, and both ways of counting where a server was paused."""
 
     outcomes: tuple[Outcome, ...]
     runs: Runs

@@ -31,7 +31,7 @@ class Progress:
 
 @contextmanager
 def watching(watch: Watch | Progress | None, study: Study, resumed: Path | None) -> Iterator[Watch]:
-    """What a study is to tell its events to. `resumed`: the folder of the interrupted study that goes on."""
+    """The watch that a study tells its events. `resumed`: the folder of the interrupted study that goes on."""
     if watch is None:
         yield lambda event: None
     elif isinstance(watch, Progress):

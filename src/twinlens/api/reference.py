@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def probe(device: str = "auto") -> Probe:
-    """Who is this machine: captured facts and measured ceilings. Raises BadInput for a device that is not here."""
+    """Facts of this machine and its measured ceilings. Raises BadInput for a device that is not here."""
     from twinlens.measurement.machine import probe as machine
 
     return machine.probe(device)
 
 
 def list(kind: str = "kinds", out: str | Path = "runs") -> builtins.list[dict[str, Any]]:
-    """What `twinlens list KIND` prints, as rows: models, precisions, executors, metrics, devices, examples, runs.
+    """The rows of `twinlens list KIND`: models, precisions, executors, metrics, devices, examples, runs.
 
     Raises BadInput (TL204) with the nearest kind.
     """

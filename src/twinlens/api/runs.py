@@ -68,12 +68,12 @@ def summary(run: Run) -> Summary:
 
 
 def show(*runs: Run, whole: bool = False) -> str:
-    """What `twinlens show` prints, as text of 80 columns. `whole`: every metric of a run that stands alone."""
+    """The text that `twinlens show` prints, as text of 80 columns. `whole`: every metric of a run that stands alone."""
     return Shown(plain(runs_table(material_of(runs), searches_of(runs), whole=whole)))
 
 
 def peers(run: Run, tool: str) -> dict[str, Estimate]:
-    """What another tool would print of a served run, by its own names: `tl.peers(run, "vllm")["p99_ttft_ms"]`.
+    """The figures another tool would print of a served run, by its names: `tl.peers(run, "vllm")["p99_ttft_ms"]`.
 
     `tool`: vllm, guidellm, aiperf, mlperf, genai-bench or inference-perf. Raises BadInput.
     """

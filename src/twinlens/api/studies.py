@@ -19,7 +19,7 @@ from twinlens.stats.summary.group import group
 
 
 def check(study: Study, *, refuse: bool = True) -> Check:
-    """What a study stands for and what theory says of each operating point; touches nothing.
+    """The runs of a study and the prediction for each operating point; touches nothing.
 
     Raises BadInput for what `measure` would refuse; `refuse` False leaves it in the answer's `refusal`, beside what
     theory says. Raises BadInput for a model that is not there in either case.

@@ -45,7 +45,7 @@ _NEAREST_IS_LONGER = 8  # "±" becomes "+-", once in each column of a table
 
 
 def _columns() -> int:
-    """What COLUMNS says, where it says a width; else 80."""
+    """The width in COLUMNS, where it is one; else 80."""
     width = os.environ.get("COLUMNS", "")
     return max(_NARROWEST, int(width)) if width.isdecimal() and int(width) else 80
 

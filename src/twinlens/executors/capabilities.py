@@ -40,7 +40,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a spec may ask of an executor; anything else is refused before the run begins.
+    """Requests that an executor can serve; anything else is refused before the run begins.
 
     `runs`: on this machine ("here"), on a server that somebody else started ("elsewhere"), or in the past ("recorded").
     `families`: the model families it takes. `arrivals`: the kinds of `workload.arrival` it answers.
@@ -76,7 +76,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """What an entry point of the group `twinlens.executors` names: capabilities, and a maker for each lens it has.
+    """An entry point of the group `twinlens.executors`: capabilities, and a maker for each lens it has.
 
     The makers import what is heavy; naming the executor imports nothing of it. `launcher`: for a server that starts a
     process of its own, which the runs of a repeat then share. `words`: what servers of this runtime call their
@@ -96,6 +96,6 @@ class Executor:
 
     @property
     def lenses(self) -> tuple[Lens, ...]:
-        """Those it has a maker for."""
+        """The lenses it has a maker for."""
         makers: dict[Lens, object] = {"training": self.trainer, "inference": self.server}
         return tuple(lens for lens, maker in makers.items() if maker is not None)

@@ -90,13 +90,14 @@ class RemeasuresCeilings(Protocol):
     """An executor that can measure its ceilings again once the rows are taken: a clock may have fallen meanwhile."""
 
     def ceilings_again(self) -> Estimates:
-        """Those that shares are made with, measured as before the first row; empty where none are wanted."""
+        """The ceilings that shares are made with, measured as before the first row; empty where none are wanted."""
         ...
 
 
 @runtime_checkable
 class NetworkClient(Protocol):
-    """What asks a server over a network: it can be late itself, and others may ask the same server beside it."""
+    """A client that asks a server over a network: it can be late itself, and others may ask the same server beside
+    it."""
 
     @property
     def origin_ns(self) -> int | None:
@@ -112,13 +113,13 @@ class NetworkClient(Protocol):
         ...
 
     def endpoint(self) -> EndpointConfig:
-        """What another client needs to ask this server too."""
+        """The config with which another client can ask this server too."""
         ...
 
 
 @runtime_checkable
 class AuditableClient(Protocol):
-    """What compliance tests need of a client: every answer as it ends, and requests other than usual."""
+    """A client for compliance tests: every answer as it ends, and requests other than usual."""
 
     @property
     def forces_length(self) -> bool:
@@ -144,7 +145,7 @@ class HasNetworkClient(Protocol):
 
     @property
     def network_client(self) -> NetworkClient:
-        """What asks it."""
+        """The client that asks it."""
         ...
 
 
@@ -172,7 +173,7 @@ class Launched(Protocol):
 
 @runtime_checkable
 class Launcher(Protocol):
-    """What a Server that starts its own has besides, so that runs can share one: starting may take minutes."""
+    """A server that starts its own process, so that runs can share one: starting may take minutes."""
 
     def key(self, spec: RunSpec) -> str:
         """Equal for specs that the same server serves."""

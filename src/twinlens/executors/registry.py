@@ -51,7 +51,7 @@ def executor(kind: str) -> Executor:
 
 
 def capabilities(kind: str) -> Capabilities:
-    """What an executor can do; nothing heavy is imported. Raises BadInput (TL207)."""
+    """The capabilities of an executor; nothing heavy is imported. Raises BadInput (TL207)."""
     return executor(kind).capabilities
 
 

@@ -30,7 +30,7 @@ PHASES = {
     "spec_decode_num_draft_tokens_total": "draft_tokens",
     "spec_decode_num_accepted_tokens_total": "accepted_tokens",
 }
-"""Those that vLLM and TensorRT-LLM have in common."""
+"""Names that vLLM and TensorRT-LLM have in common."""
 
 
 def _no_word(config: Mapping[str, Any]) -> Any:

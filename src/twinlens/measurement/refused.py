@@ -43,6 +43,6 @@ def without_refused(folder: Path, specs: Sequence[RunSpec]) -> list[RunSpec]:
 
 
 def refusals(runs: Sequence[Run]) -> list[str]:
-    """What was not measured and why, a sentence each, equal ones once."""
+    """Sentences on what was not measured and why, equal ones once."""
     sentences = (f"not measured: {run.error}" for run in runs if was_refused(run))
     return list(dict.fromkeys(sentences))

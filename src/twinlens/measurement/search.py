@@ -31,7 +31,7 @@ from twinlens.stats.search.trial import answer, judged, next_value, so_far
 
 Now = Callable[[], float]
 TellsTrial = Callable[[int, RunSpec, Done], SayProgress]
-"""Who tells of a trial: its number from 1, its run, and what the search knows so far."""
+"""The progress of a trial: its number from 1, its run, and what the search knows so far."""
 
 
 def measure_search(
@@ -114,7 +114,8 @@ def _finished(folder: Path) -> list[Run]:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What all searches of a study share: `known` are its finished runs by fingerprint, `now_s` the wall clock."""
+    """Values that all searches of a study share: `known` are its finished runs by fingerprint, `now_s` the wall
+    clock."""
 
     study: Study
     search: Search
@@ -198,7 +199,7 @@ def _telling(watch: Watch, search: Search, place: int, ways: int) -> TellsTrial:
 
 
 def _bounds(done: Done, unit: str) -> str:
-    """What is known so far, for the line of progress: "at least 8 requests/s"."""
+    """The interval known so far, for the line of progress: "at least 8 requests/s"."""
     if done.low is None and done.high is None:
         return "not known yet"
     if done.low is None:

@@ -94,7 +94,7 @@ def _measured(study: Study, folder: Path, planned: list[RunSpec], watch: Watch) 
 
 
 def _outcome(folder: Path, resumed: int, failures: list[ExecutorFailed]) -> Outcome:
-    """What there is now. Raises BadInput where every run was refused."""
+    """The outcome so far. Raises BadInput where every run was refused."""
     runs = Runs.of(find_runs(folder))
     if runs and all(was_refused(run) for run in runs):
         raise BadInput(runs[0].error or "no precision can be had here", code="TL203")

@@ -30,7 +30,7 @@ def started(run: Path, *switches: str) -> subprocess.Popen[str]:
 
 
 def gone_on(folder: Path) -> str:
-    """What an interrupted study says."""
+    """The sentence of an interrupted study."""
     return f"interrupted; what was measured is kept in {folder}; run it again to go on"
 
 

@@ -63,7 +63,7 @@ def index() -> str:
 
 
 def first_paragraph(page: Page) -> str:
-    """What the page says first, on one line and without markup: enough for a table or a tooltip."""
+    """The first paragraph of a page, on one line and without markup: enough for a table or a tooltip."""
     paragraphs = (" ".join(part.split()) for part in page.text.split("\n\n"))
     paragraph = next((part for part in paragraphs if part and not part.startswith("#")), page.title)
     return paragraph.replace("`", "").replace("**", "")

@@ -76,7 +76,7 @@ class Finding:
 
 
 def in_words(text: str) -> Finding:
-    """What somebody said in a sentence of their own, which is shown as it stands."""
+    """A sentence by somebody else, which is shown as it stands."""
     return Finding.from_json(text)
 
 

@@ -75,12 +75,12 @@ class Run:
 
     @cached_property
     def telemetry(self) -> pa.Table:
-        """What the machine was doing meanwhile (TELEMETRY_SCHEMA); no rows where nothing was sampled."""
+        """Samples of the machine meanwhile (TELEMETRY_SCHEMA); no rows where nothing was sampled."""
         return read_rows(self.folder / "telemetry.arrows", TELEMETRY_SCHEMA)
 
     @cached_property
     def server_samples(self) -> pa.Table:
-        """What the server said of itself meanwhile (SERVER_SCHEMA); no rows where it has no metrics page."""
+        """Samples of the server's own metrics (SERVER_SCHEMA); no rows where it has no metrics page."""
         return read_rows(self.folder / "server.arrows", SERVER_SCHEMA)
 
     @cached_property

@@ -107,7 +107,7 @@ def searches_of(runs: Iterable[Run]) -> tuple[SearchRecord, ...]:
 
 
 def search_json(record: SearchRecord) -> Any:
-    """What search.json holds."""
+    """The content of search.json."""
     return json.loads((record.folder / "search.json").read_text(encoding="utf-8"))
 
 

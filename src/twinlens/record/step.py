@@ -31,7 +31,7 @@ STEP_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What a trainer reports of one step. Times are nanoseconds from the start of the run on one monotonic clock.
+    """A trainer's report of one step. Times are nanoseconds from the start of the run on one monotonic clock.
 
     `data_ns` … `optimize_ns` are the time spent in each phase, summed over microbatches, with the device synchronised
     at each boundary; None means that the phase does not exist here (not 0). What they leave of `end_ns - begin_ns` is

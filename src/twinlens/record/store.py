@@ -178,7 +178,7 @@ def read_record(path: Path) -> dict[str, Any]:
 
 
 def read_study(folder: Path) -> Study:
-    """What was asked of a study folder. Raises BadInput when it cannot be read."""
+    """The study of a study folder. Raises BadInput when it cannot be read."""
     data = _read_json(folder / "study.json", "a study folder")
     try:
         return Study.model_validate_json(json.dumps(modern(data["asked"])))

@@ -92,7 +92,7 @@ def bare_bounds(estimate: Estimate | None, significant: int = 3) -> str:
 
 
 def kind(estimate: Estimate) -> str:
-    """What stands behind an interval: "run" (one run's own), "bracket" (one run's two looks), "range" (of two runs),
+    """The source of an interval: "run" (one run's own), "bracket" (one run's two looks), "range" (of two runs),
     "runs"; "" without one."""
     if estimate.low is None or estimate.high is None:
         return ""
@@ -139,7 +139,7 @@ def legend(shown: Iterable[Estimate | None]) -> list[str]:
 
 
 def level(estimate: Estimate) -> str:
-    """What the interval is: "95%" confidence, "range" where none is claimed, or "" without interval."""
+    """The kind of interval: "95%" confidence, "range" where none is claimed, or "" without interval."""
     if estimate.low is None or estimate.high is None:
         return ""
     return f"{estimate.level:.0%}" if estimate.level is not None else "range"

@@ -39,7 +39,7 @@ def policy_of(point: Mapping[str, Any]) -> str:
 
 
 def kind_of(group: Group | Summary) -> str:
-    """What a line of a chart or a row of a table stands for: the precision, and the policy where there is one."""
+    """The kind of a line of a chart or a row of a table: the precision, and the policy where there is one."""
     precision = clean(group.point.get("precision", "?"), 40)
     policy = policy_of(group.point)
     return f"{precision}, {policy}" if policy else precision

@@ -84,7 +84,7 @@ def paired_words(pair: Paired) -> str:
 
 
 def standing_words(ratios: Sequence[Paired]) -> str:
-    """What is ranked: the ratio, the rates, both; with the reason for what is not."""
+    """Which of the ratio and the rates is ranked, with the reason for what is not."""
     rates = {id(group): group for pair in ratios for group in (pair.group, pair.reference)}.values()
     ratio = "the ratio is ranked" if len(ratios) == 1 else "the ratios are ranked"
     if all(group.ranked for group in rates):

@@ -201,7 +201,7 @@ def point_names(groups: Sequence[Group]) -> tuple[str, ...]:
 
 
 def _varying(groups: Sequence[Group]) -> list[str]:
-    """What differs between operating points, besides what every name says."""
+    """Settings that differ between operating points, besides what every name says."""
     keys = dict.fromkeys(key for member in groups for key in member.point if key not in ("precision", *_PLACES))
     return [key for key in keys if len({str(member.point.get(key)) for member in groups}) > 1]
 

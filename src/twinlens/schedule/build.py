@@ -21,7 +21,7 @@ from twinlens.spec.workload.workload import InferenceWorkload
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What to play. `plan` is None for a closed loop, whose times nobody knows before.
+    """The load to play. `plan` is None for a closed loop, whose times nobody knows before.
 
     `unusable`: rows of a trace that cannot be asked for.
     """

@@ -134,7 +134,8 @@ class Plan(Sequence[ScheduledRequest]):
         return replace(self, input_tokens=whole, prefix_id=prefix_id, prefix_tokens=prefix_tokens)
 
     def _history(self, row: int, turn: int) -> tuple[int, ...]:
-        """What was said, from lengths alone: a prompt is the one before, its answer, and what the user adds."""
+        """The history of a session, from lengths alone: a prompt is the one before, its answer, and what the user
+        adds."""
         lengths: list[int] = []
         before = _at(self.prefix_tokens, row) or 0
         for i in range(row - turn, row + 1):

@@ -50,7 +50,7 @@ class Search(Spec):
 
     @property
     def unit(self) -> str:
-        """What the values count, for people."""
+        """The unit of the values, for people."""
         return "requests/s" if self.over == "rate_per_s" else "requests in flight"
 
     def rounded(self, value: float) -> float:

@@ -64,12 +64,12 @@ class RunSpec(Spec):
 
     @property
     def device(self) -> AskedDevice:
-        """What `executor.device` asks for. Raises BadInput (TL208) for what is no device of ours."""
+        """The device that `executor.device` asks for. Raises BadInput (TL208) for what is no device of ours."""
         return asked_device(self.executor.device)
 
     @property
     def precision(self) -> Precision:
-        """What the point's precision stands for. Raises BadInput (TL203)."""
+        """The regime that the point's precision names. Raises BadInput (TL203)."""
         return regime_named(self.point.precision)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:

@@ -19,7 +19,7 @@ _ELSEWHERE = {
     "max_concurrency": "concurrency", "concurrent": "concurrency", "streams": "concurrency", "lr": "learning_rate",
     "time": "duration_s", "duration": "duration_s", "runs": "repeats", "seeds": "seed",
 }  # fmt: skip
-"""What other tools call our fields."""
+"""Names that other tools have for our fields."""
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|sec|m|min|h|d)")
 _SECONDS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 

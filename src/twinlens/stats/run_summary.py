@@ -154,7 +154,8 @@ def _evaluations(run: Run) -> list[tuple[float, float]]:
 
 
 def _identity(run: Run) -> str:
-    """What repeats share: everything that was asked but the repeat and the name, and the executor's hash."""
+    """The identity that repeats share: everything that was asked but the repeat and the name, and the executor's
+    hash."""
     who = run.facts.executor.hash() if run.facts else "unknown"
     return hashlib.sha256(f"{_asked_text(run)}/{who}".encode()).hexdigest()[:12]
 
@@ -198,7 +199,7 @@ def _is_attached(run: Run) -> bool:
 
 
 def _energy_scope(run: Run) -> EnergyScope | None:
-    """What the run computed on, and is charged with: GPU boards, named or not, or else the processor."""
+    """The device that the run computed on, and is charged with: GPU boards, named or not, or else the processor."""
     if run.facts is None:
         return None
     return "gpu" if "accelerator.uuid" in run.facts.executor.facts else "package"

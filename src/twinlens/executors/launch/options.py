@@ -48,7 +48,7 @@ class Settings:
 
 
 def options_of(graphs: tuple[str, ...]) -> dict[str, Option]:
-    """Those of a launcher. `graphs`: the values of its `graph`, if it has one."""
+    """Options of a launcher. `graphs`: the values of its `graph`, if it has one."""
     known = {**_OWN, **{name: OPTIONS[name] for name in _ASKING}, **POOL_OPTIONS}
     return known | ({"graph": Option(graphs[0], graphs, tunes=True, description=_GRAPH)} if graphs else {})
 

@@ -13,7 +13,7 @@ from twinlens.errors import ExecutorFailed
 
 _GUARD = Path(__file__).with_name("watchdog.py")
 GRACE_S = 10.0
-"""What a server is given to end by itself after SIGTERM."""
+"""The time in which a server may end by itself after SIGTERM."""
 
 
 class Process:

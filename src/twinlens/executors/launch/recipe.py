@@ -20,7 +20,8 @@ TORCH_NAMES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 @dataclass(frozen=True, slots=True)
 class LaunchConfig:
-    """What one server is to be. `folder`: its model; `name`: what requests call it; `context_tokens`: the longest
+    """The configuration of one server. `folder`: its model; `name`: what requests call it; `context_tokens`: the
+    longest
     prompt and answer together; `stored`: the precision that the folder is quantised to, "" for none; `cpus`: the
     processors it is kept to, if any; `graph`: one of the recipe's graphs."""
 
@@ -56,7 +57,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class ServerOutput:
-    """What a server that is up shows. `pages`: JSON by path; `metrics`: the text of /metrics; `log`: what it has
+    """The output of a server that is up. `pages`: JSON by path; `metrics`: the text of /metrics; `log`: what it has
     printed; `argv`: its command line; `packages`: versions by name in its Python."""
 
     pages: Mapping[str, Any] = field(default_factory=dict)
@@ -134,7 +135,7 @@ MASK = "CUDA_VISIBLE_DEVICES"
 
 
 def gpu_environment(device: AskedDevice, inherited: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What a server may see of the GPUs: none for "cpu", one for "cuda:N": the N-th that we may see ourselves.
+    """The GPUs that a server may see: none for "cpu", one for "cuda:N": the N-th that we may see ourselves.
 
     A mask that we were given (by SLURM, Kubernetes, a user; numbers, UUIDs or MIG slices) is handed on entry by entry,
     so that the server counts as CUDA does here. Raises BadInput (TL208) for a GPU that the mask does not have.

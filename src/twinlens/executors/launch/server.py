@@ -119,7 +119,7 @@ class LaunchedServer:
 
     @property
     def network_client(self) -> OpenAIServer:
-        """What asks it."""
+        """The client that asks it."""
         return self._client
 
     def close(self) -> None:

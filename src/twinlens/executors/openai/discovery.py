@@ -140,7 +140,7 @@ def _tried(target: Target, words: Words, plain: Discovery, patience_s: float) ->
 
 
 def _asked(target: Target, address: Address, payload: bytes, timeout_s: float) -> tuple[Ended, bool]:
-    """What came of one request, and whether the kernel stamps what comes."""
+    """The outcome of one request, and whether the kernel stamps what comes."""
     loop = EventLoop(address, timeout_ns=round(timeout_s * 1e9), most_bytes=_MOST_BYTES, stamps=target.kernel_stamps)
     try:
         loop.start(1, payload)

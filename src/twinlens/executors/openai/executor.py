@@ -70,7 +70,7 @@ class OpenAIServer:
         return facts_of(target, discovery, spec)
 
     def endpoint(self) -> EndpointConfig:
-        """What another client needs to ask this server too."""
+        """The config with which another client can ask this server too."""
         return self._endpoint
 
     def connect(self, endpoint: EndpointConfig) -> None:

@@ -24,7 +24,7 @@ _MOST_BYTES = 4 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """What came: status, text, and the type that the server gives it."""
+    """An HTTP answer: status, text, and the type that the server gives it."""
 
     status: int
     text: str

@@ -120,7 +120,8 @@ class Player:
         return True
 
     def _follow(self, schedule: SeesEnds, ended_key: int) -> tuple[int, bytes, Exchange] | None:
-        """What goes out as an answer is seen to end. When it was intended is known once that answer is a row."""
+        """The request that goes out as an answer is seen to end. When it was intended is known once that answer is a
+        row."""
         if not self._stock or (scheduled := schedule.take(time.monotonic_ns() - self._origin_ns)) is None:
             return None
         self._key = key = self._key + 1
@@ -156,7 +157,7 @@ class Player:
             self._done(early)
 
     def _remember(self, scheduled: ScheduledRequest, ended: Ended, row: Request) -> None:
-        """What was really said goes into the next turn, where the server's cache may still hold it."""
+        """Puts the real answer into the next turn, where the server's cache may still hold it."""
         assert scheduled.session is not None
         answers = self._said.setdefault(scheduled.session, [])
         if row.outcome == "ok" and len(answers) == (scheduled.turn or 0):

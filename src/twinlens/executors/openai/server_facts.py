@@ -20,7 +20,7 @@ _SETTINGS = ("/server_info", "/get_server_info")
 
 
 def facts_of(target: Target, discovery: Discovery, spec: RunSpec) -> Facts:
-    """What is known of the server, and what a reader must see."""
+    """Facts of the server, and findings that a reader must see."""
     name, version = _runtime(discovery)
     fields: dict[str, Fact] = {
         "software.framework.name": unknown("a server over HTTP does not say what it computes with"),
@@ -83,7 +83,7 @@ def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _findings(discovery: Discovery, free: bool) -> tuple[Finding, ...]:
-    """What a reader must know of this server beside the numbers."""
+    """Findings on this server that a reader must see beside the numbers."""
     findings = (
         [] if discovery.row is None and not free else [Finding("length-free", "notes") if free else _length(discovery)]
     )

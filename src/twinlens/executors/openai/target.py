@@ -65,7 +65,7 @@ class Target:
         return urlsplit(self.url).path.rstrip("/")
 
     def tls(self) -> ssl.SSLContext | None:
-        """What a certificate is checked against; None without TLS. Raises BadInput for a CA file that is none."""
+        """The context that checks certificates; None without TLS. Raises BadInput for a CA file that is none."""
         if not self.is_tls:
             return None
         import ssl

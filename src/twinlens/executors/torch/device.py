@@ -56,7 +56,7 @@ def why_no_gpu(index: int = 0) -> str | None:
 
 
 def auto_note(asked: AskedDevice) -> str | None:
-    """What a reader must know when "auto" took the CPU although there is a GPU."""
+    """The finding where "auto" took the CPU although there is a GPU."""
     reason = why_no_gpu() if asked.kind == "auto" else None
     return f"This run is on the CPU: {reason}." if reason else None
 

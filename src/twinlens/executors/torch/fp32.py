@@ -31,7 +31,7 @@ def fp32_as(precision: str) -> Iterator[None]:
 
 
 def fp32_settings() -> dict[str, str]:
-    """What fp32 means now, by where it is used: "ieee", "tf32", or "none" (torch's default: ieee for products)."""
+    """The meaning of fp32 now, by where it is used: "ieee", "tf32", or "none" (torch's default: ieee for products)."""
     settings = {name: _read(name) for name in (*_NEWER, "mkldnn.matmul")}
     if settings["cuda.matmul"] is None:  # torch before 2.9
         older = {"cuda.matmul": torch.backends.cuda.matmul.allow_tf32, "cudnn.conv": torch.backends.cudnn.allow_tf32}

@@ -46,7 +46,7 @@ Instruction = Calibrate | Play
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """It has reached the server and waits for an order."""
+    """The client has reached the server and waits for an order."""
 
     pid: int
 
@@ -66,7 +66,8 @@ class Some:
 
 @dataclass(frozen=True, slots=True)
 class PlayEnded:
-    """It has played its share, or was told to stop, and all rows were sent before this. `cpu_s`: what that took."""
+    """The client has played its share, or was told to stop, and all rows were sent before this. `cpu_s`: what that
+    took."""
 
     record: ClientRecord
     cpu_s: float
@@ -74,7 +75,8 @@ class PlayEnded:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """It cannot go on, for a reason that is no accident: the sentence, code and exit code of a TwinlensError."""
+    """The client cannot go on, for a reason that is no accident: the sentence, code and exit code of a
+    TwinlensError."""
 
     sentence: str
     code: str

@@ -34,7 +34,7 @@ class ClientHandle(Protocol):
 
     def say(self, order: Instruction) -> None: ...
     def receive(self) -> list[Report]:
-        """What it has said meanwhile. Raises Lost once it is gone and all it said has been heard."""
+        """Reports that have come meanwhile. Raises Lost once the client is gone and all its reports were received."""
         ...
 
     def begin_at(self, origin_ns: int) -> None:
@@ -42,7 +42,7 @@ class ClientHandle(Protocol):
         ...
 
     def stop(self) -> None:
-        """Have it give up what it plays; its last rows and its end are still to be heard."""
+        """Make the client give up what it plays; its last rows and its end still come."""
         ...
 
     def close(self) -> None: ...

@@ -65,7 +65,7 @@ class ClientProcess:
 
     @property
     def clock(self) -> None:
-        """It reads the same clock as its run."""
+        """None is needed: the client reads the same clock as its run."""
 
     def align(self) -> None:
         """There is nothing to align."""
@@ -80,7 +80,7 @@ class ClientProcess:
         self.say(Play(origin_ns))
 
     def receive(self) -> list[Report]:
-        """What it has said meanwhile. Raises Lost once it is gone and all it said has been heard."""
+        """Reports that have come meanwhile. Raises Lost once the client is gone and all its reports were received."""
         reports: list[Report] = []
         try:
             while self._pipe.poll():
@@ -91,7 +91,7 @@ class ClientProcess:
         return reports
 
     def stop(self) -> None:
-        """Have it give up what it plays: its last rows and its end are still to be heard."""
+        """Make the client give up what it plays: its last rows and its end still come."""
         self._process.terminate()
 
     def close(self) -> None:

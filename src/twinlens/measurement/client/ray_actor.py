@@ -82,7 +82,7 @@ class RayClient:
             self.say(Play(origin_ns + self.clock.offset_ns))
 
     def receive(self) -> list[Report]:
-        """What it has said meanwhile. Raises Lost once it is gone and all it said has been heard."""
+        """Reports that have come meanwhile. Raises Lost once the client is gone and all its reports were received."""
         if self._gone is not None:
             raise Lost(self._gone)
         if self._asked is None:
@@ -104,7 +104,7 @@ class RayClient:
         return [report for _, report in kept]
 
     def stop(self) -> None:
-        """Have it give up what it plays; its last rows and its end are still to be heard."""
+        """Make the client give up what it plays; its last rows and its end still come."""
         self.actor.stop.remote()
 
     def close(self) -> None:
@@ -114,6 +114,6 @@ class RayClient:
 
 
 def first_line(error: BaseException) -> str:
-    """What Ray means by an error: its messages are pages long, and their last line says it."""
+    """The cause in an error of Ray: its messages are pages long, and their last line says it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[-1] if lines else type(error).__name__)[:200]

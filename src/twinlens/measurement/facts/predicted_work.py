@@ -149,7 +149,7 @@ def _inference(spec: RunSpec, workload: InferenceWorkload, shape: ModelShape, re
 
 
 def _of_unknown_formats(spec: RunSpec, workload: InferenceWorkload, shape: DecoderShape) -> Estimates:
-    """What does not depend on the formats of a server that is up; its traffic does."""
+    """Predicted work that does not depend on the formats of a server that is up; its traffic does."""
     length, answer = workload.input_tokens.max, workload.output_tokens.max
     context, batch = length + answer // 2, spec.point.batch
     return {

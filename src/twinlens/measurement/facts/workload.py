@@ -100,7 +100,7 @@ def _no_hits_yet(spec: RunSpec) -> Fact:
 
 
 def data_hash(spec: RunSpec) -> Fact:
-    """What the prompts or batches are made of: the definition, and the sha256 of every file or list of words in it."""
+    """The data of prompts or batches: the definition, and the sha256 of every file or list of words in it."""
     workload = spec.workload
     if isinstance(workload, TrainingWorkload) or not _sends_text(spec):
         parts: dict[str, Any] = {"data": _made_of(workload.data)}

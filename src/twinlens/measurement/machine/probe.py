@@ -29,7 +29,7 @@ class CeilingRow:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What a probe found. `why_no_ceilings` is None when there are some."""
+    """The result of a probe. `why_no_ceilings` is None when there are some."""
 
     record: ExecutorRecord
     ceilings: tuple[CeilingRow, ...]

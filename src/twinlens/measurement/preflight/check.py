@@ -18,7 +18,7 @@ from twinlens.spec.study import RunSpec, Study
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What theory says of one operating point. `memory_bytes` is the peak, None where it is not modelled; `memory` is
+    """The prediction for one operating point. `memory_bytes` is the peak, None where it is not modelled; `memory` is
     the sum in words, or why there is none."""
 
     spec: RunSpec

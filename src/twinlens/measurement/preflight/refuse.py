@@ -18,7 +18,7 @@ from twinlens.spec.study import RunSpec, Study
 
 
 def preflight(study: Study) -> tuple[str, ...]:
-    """What a study cannot be run for, before anything begins: the same for `check` and for `measure`.
+    """The reason why a study cannot run, before anything begins: the same for `check` and for `measure`.
 
     Raises BadInput as `refuse_points`, and (TL211) where points that are up together do not fit together.
     """
@@ -32,7 +32,7 @@ def preflight(study: Study) -> tuple[str, ...]:
 
 
 def refuse_points(specs: Sequence[RunSpec]) -> tuple[str, ...]:
-    """What some of the points cannot be run for.
+    """The reason why some of the points cannot run.
 
     Raises BadInput for what ends a study, and where none of its points can be had. A precision that only some lack does
     not end it: those runs go on record as refused, and a sentence for each is returned.

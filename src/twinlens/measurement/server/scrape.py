@@ -67,7 +67,7 @@ class Scraper:
         self._page.close()
 
     def to_json(self) -> dict[str, Any]:
-        """What reading cost, and how often it failed."""
+        """The cost of reading, and how often it failed."""
         return {
             "url": self._page.url,
             "reason": self.error,

@@ -110,7 +110,8 @@ def joined(
 
 
 def stack_of(running: Running, spec: RunSpec) -> dict[str, Fact]:
-    """What this machine shows of a server's processes: libraries mapped, variables that change speed, GPUs used."""
+    """Facts of a server's processes that this machine shows: libraries mapped, variables that change speed, GPUs
+    used."""
     pids = tree(running.pid)
     maps = [Path(f"/proc/{pid}/maps") for pid in pids]
     fields = {"software.libraries": loaded_libraries(maps, "maps of the server's processes")}

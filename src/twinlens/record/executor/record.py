@@ -144,7 +144,7 @@ class ExecutorRecord:
 
 @dataclass(frozen=True, slots=True)
 class PrecisionCheck:
-    """What a regime declares for one tensor class beside what was found in memory or in the kernels that ran.
+    """The declared format of one tensor class beside the one found in memory or in the kernels that ran.
 
     `tensor_class` is one of spec.precision.TENSOR_CLASSES or "compute". `support` says whether the hardware
     computes in the observed format (or the declared one where none was observed). `evidence` names what was

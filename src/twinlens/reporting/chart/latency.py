@@ -83,7 +83,8 @@ def _row(entry: Entry, kind: str, q: str) -> list[dict[str, Any]]:
 
 
 def point_row(entry: Entry, value: float, low: float | None, high: float | None) -> dict[str, Any]:
-    """What every chart by load draws of a point: where it stands, its value, and the word that makes it hollow."""
+    """The values that every chart by load draws of a point: where it stands, its value, and the word that makes it
+    hollow."""
     fault = fault_of(entry.group)
     return {
         "at": place_of(entry.group),
@@ -188,7 +189,7 @@ def _p99(entry: Entry, kind: str) -> float | None:
 
 
 def bars(shown: Iterable[Estimate]) -> str:
-    """What the pale bars of a chart are: 95 % intervals, ranges of two runs, or both."""
+    """The meaning of the pale bars of a chart: 95 % intervals, ranges of two runs, or both."""
     kinds = {display.kind(estimate) for estimate in shown} - {""}
     if kinds == {"range"}:
         return "pale bars are ranges of two runs, for which no confidence is claimed"

@@ -88,7 +88,7 @@ def timeline(entry: Entry, anchor: str) -> Figure | None:
 
 @dataclass(frozen=True, slots=True)
 class _Axes:
-    """What all panels of a timeline share: what the rate is called, the highest shown, and the last second."""
+    """Axes that all panels of a timeline share: what the rate is called, the highest shown, and the last second."""
 
     title: str
     most: float

@@ -23,7 +23,7 @@ from twinlens.units import show
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """What was asked in one lens and one way: `spec` is a TOML file that `twinlens measure` runs again."""
+    """The request of one lens and one way of loading: `spec` is a TOML file that `twinlens measure` runs again."""
 
     title: str
     protocol: tuple[str, ...]
@@ -102,7 +102,7 @@ def _file(spec: RunSpec, word: str) -> str:
 
 
 def definition(metric_id: str) -> str:
-    """What a metric means: the first paragraph of its page, or its name and unit where it has no page."""
+    """The meaning of a metric: the first paragraph of its page, or its name and unit where it has no page."""
     try:
         return first_paragraph(find(metric_id))
     except BadInput:

@@ -105,7 +105,7 @@ def metric_ids(details: Iterable[tuple[str, tuple[Detail, ...]]], heads: Iterabl
 
 
 def intervals(groups: Sequence[Group], shown: Sequence[Column]) -> str:
-    """What stands under the numbers of a table: intervals over runs or within one, or ranges of two."""
+    """The kind of interval under the numbers of a table: intervals over runs or within one, or ranges of two."""
     pairs = [pair[1] for column in shown for group in groups if (pair := column.estimate(group)) is not None]
     kinds = {display.kind(estimate) for estimate in pairs} - {""}
     if kinds == {"range"}:
@@ -201,7 +201,7 @@ def when(view: View) -> str:
 
 
 def subjects(view: View) -> tuple[str, ...]:
-    """What ran, a line for each model and stack: the first few, and how many more there are."""
+    """The models and stacks that ran: a line for each model and stack: the first few, and how many more there are."""
     lines = tuple(dict.fromkeys(subject(run, summary, with_precision=False) for run, summary in view.material))
     rest = len(lines) - _MOST_SUBJECTS
     return (*lines[:_MOST_SUBJECTS], f"and {rest} more") if rest > 1 else lines

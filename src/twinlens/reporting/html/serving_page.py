@@ -42,7 +42,7 @@ class ServedRow:
 
 @dataclass(frozen=True, slots=True)
 class HeldRow:
-    """What a policy kept back at one point, and why."""
+    """Requests that a policy kept back at one point, and why."""
 
     entry: Entry
     place: str

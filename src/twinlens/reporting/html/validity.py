@@ -39,7 +39,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class GuardRow:
-    """What one guard of accuracy ruled on one point."""
+    """The ruling of one guard on one point."""
 
     name: str
     guard: str
@@ -68,7 +68,7 @@ def standing_of(entry: Entry) -> Checked:
 
 
 def calibration(entries: tuple[Entry, ...]) -> str:
-    """What the client did against a server that costs nothing, before the runs, in one sentence."""
+    """The client's calibration against a server that computes nothing, before the runs, in one sentence."""
     known = [measured for entry in entries for run, _ in entry.material if (measured := run.sections.calibration)]
     count = sum(len(entry.material) for entry in entries)
     if not known:
@@ -117,7 +117,7 @@ def _range(values: list[float], unit: str) -> str:
 
 
 def validity(view: View, stack: Stack) -> tuple[str, ...]:
-    """What a reader must know before any number: not ranked, unfinished, not as declared, not recorded."""
+    """Warnings that a reader must see before any number: not ranked, unfinished, not as declared, not recorded."""
     sentences = [said_of(line) for line in finding_lines([group for lens in view.lenses for group in lens.groups])]
     for lens in view.lenses:
         sentences += _served_validity(lens)

@@ -59,7 +59,7 @@ class Figures:
 
 
 def figures_of(run: Run, summary: Summary) -> Figures:
-    """What stands on the first screen of a run. A figure that was never computed is not there at all."""
+    """The figures on the first screen of a run. A figure that was never computed is not there at all."""
     notes = Footnotes()
     served = is_served(run)
     waits = [_waits(summary, notes)] if served else []

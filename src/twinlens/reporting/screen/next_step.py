@@ -34,7 +34,7 @@ def _go_on(_: Run, summary: Summary) -> str:
 
 
 def _mend(_: Run, summary: Summary) -> str:
-    """What disqualifies; a server that fails, or a client at its limit, before anything else."""
+    """Advice against what disqualifies: a server that fails, or a client at its limit, before anything else."""
     found = [finding for finding in summary.disqualified if finding.code in _FIRST]
     if not found and summary.verdict.label in _OF_LABEL:
         found = [Finding(_OF_LABEL[summary.verdict.label], "disqualifies")]

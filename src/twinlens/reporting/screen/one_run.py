@@ -79,7 +79,7 @@ def _verdict(summary: Summary, most: int) -> list[RenderableType]:
 
 
 def _findings_shown(summary: Summary) -> list[Finding]:
-    """What disqualifies, then the cause, then what else warns; that no cause was found is an answer too."""
+    """Findings that disqualify, then the cause, then other warnings; that no cause was found is an answer too."""
     shown = {"change-unseen"} if summary.ranked else set[str]()
     shown |= {"client-limit"} if summary.verdict.label == "invalid" else set[str]()
     known = [finding for finding in summary.findings if finding.code not in shown]

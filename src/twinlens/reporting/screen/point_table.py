@@ -24,7 +24,7 @@ from twinlens.stats.summary.group import Group
 
 @dataclass(frozen=True, slots=True)
 class TablePart:
-    """What may stand in one table."""
+    """Points that may stand in one table."""
 
     lens: Lens
     load: LoadKind
@@ -56,7 +56,7 @@ def parts_of(groups: Sequence[Group]) -> tuple[TablePart, ...]:
 
 
 def tables_of(parts: Sequence[TablePart], notes: Footnotes, width: int) -> tuple[str, tuple[PointTable, ...]]:
-    """What all parts share, in one line ("" with one part, whose title says it), and a table for each."""
+    """Facts that all parts share, in one line ("" with one part, whose title says it), and a table for each."""
     told = [_circumstances(part) for part in parts]
     shared = [word for word in told[0] if all(word in others for others in told)] if len(parts) > 1 else []
     tables = tuple(

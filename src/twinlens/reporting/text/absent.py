@@ -16,7 +16,7 @@ Absent = tuple[str, str]
 
 
 def absent_of(metrics: Mapping[str, Estimate]) -> list[Absent]:
-    """Those of some metrics that have no value, in the order of the definitions."""
+    """Metrics without a value and their reasons, in the order of the definitions."""
     order = [id for id in METRICS if id in metrics] + [id for id in metrics if id not in METRICS]
     return [
         (METRICS[id].label if id in METRICS else display.clean(id, 30), display.absence(metrics[id]))

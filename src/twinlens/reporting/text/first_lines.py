@@ -63,7 +63,7 @@ def verdict_words(groups: Sequence[Group], turns: Sequence[Paired] = ()) -> str:
 
 
 def finding_lines(groups: Sequence[Group]) -> tuple[Line, ...]:
-    """What disqualifies and what warns, the gravest first; alike findings of several points together."""
+    """Findings that disqualify or warn, the gravest first; alike findings of several points together."""
     by_kind: dict[tuple[str, str, str, str], list[tuple[str, str]]] = {}
     for lens, group, name in _named(groups):
         for finding, often in _of(group):

@@ -42,7 +42,7 @@ class FittedTable:
 
     @property
     def width(self) -> int:
-        """What it takes to show every cell whole, and of a sentence a third of a line."""
+        """The width that shows every cell whole, and a third of a line of a sentence."""
         widths = self._widths()
         if self.remarks:
             widths[-1] = min(widths[-1], _SENTENCE)

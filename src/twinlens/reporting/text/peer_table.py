@@ -30,7 +30,7 @@ def tool_of(word: str) -> str:
 
 
 def peer_figures(run: Run, tool: str) -> dict[str, Estimate]:
-    """What `tool` ("vllm", "genai-bench" …) would print of this run's rows, by its own names.
+    """The figures that `tool` ("vllm", "genai-bench" …) would print of this run's rows, by its own names.
 
     Raises BadInput (TL204) for an unknown tool and for a run that was not served: there is nothing that it would print.
     """

@@ -30,7 +30,7 @@ HOLD_COLUMNS = (
     Column("gathering", ("gathering_s_mean",)),
     Column("latency p99", ("e2e_latency_s_p99",)),
 )
-"""What stands beside each other for points with a policy; the three in the middle are means."""
+"""Columns for points with a policy; the three in the middle are means."""
 
 
 def has_policies(groups: Sequence[Group]) -> bool:

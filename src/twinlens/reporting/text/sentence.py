@@ -81,7 +81,7 @@ def comparison(ratio: Estimate) -> str:
 
 
 def _both_ways(groups: Sequence[Group], searches: Sequence[SearchRecord], paired: Sequence[Paired]) -> str:
-    """What was measured in batches, and after it what was served: tokens/s at a given rate compare no precisions."""
+    """Points measured in batches, then those that were served: tokens/s at a given rate compare no precisions."""
     served = [group for group in groups if load_of(group) in SERVED]
     batches = [group for group in groups if load_of(group) not in SERVED]
     parts = [_of_machines(batches, paired)] if batches or not served else []

@@ -20,7 +20,8 @@ _AT: dict[LoadKind, str] = {
 
 
 def served_sentence(groups: Sequence[Group], searches: Sequence[SearchRecord] = ()) -> str:
-    """What each search found; else, for each model, load and precision, the highest ranked point and what came next."""
+    """The result of each search; else, for each model, load and precision, the highest ranked point and what came
+    next."""
     found_by = [
         f"{f'{name}: ' if (name := swept_point(result)) else ''}the highest within the SLO ({slo_words(record)}) is "
         f"{search_interval(result, record.search.unit)} ({result.outcome})"

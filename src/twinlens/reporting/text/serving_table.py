@@ -56,7 +56,7 @@ def served_table(load: LoadKind, groups: Sequence[Group], notes: Footnotes) -> R
 
 
 def _held(load: LoadKind, groups: Sequence[Group], notes: Footnotes) -> list[RenderableType]:
-    """What each policy kept back and why, and which one to take; nothing where no policy held anything."""
+    """Requests that each policy kept back, why, and which policy to take; nothing where no policy held anything."""
     if not has_policies(groups):
         return []
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)

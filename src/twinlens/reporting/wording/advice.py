@@ -119,4 +119,4 @@ OF_CAUSE = {
     "garbage-collection": "Keep fewer objects in the measuring process.",
     "compile": "Compile before the run, or measure longer.",
 }
-"""What to try against each source of a `cause`."""
+"""Advice against each source of a `cause`."""

@@ -138,7 +138,7 @@ CLAUSES: dict[str, Sentence] = {
     "client-limit": _reasons,
     IN_WORDS: lambda finding: str(number(finding, "text")),
 }
-"""What stands in brackets or after a colon: reasons of labels, of checks, and of answers."""
+"""Clauses, for brackets or after a colon: reasons of labels, of checks, and of answers."""
 SENTENCES: dict[str, Sentence] = {
     **steadiness.SENTENCES,
     **serving.SENTENCES,
@@ -153,4 +153,5 @@ SENTENCES: dict[str, Sentence] = {
     "guard-failed": _guard_failed,
     "fidelity-failed": _no_go,
 }
-"""What stands by itself. A new finding is a line in the file of its subject, and a page `pages/findings/CODE.md`."""
+"""Sentences that stand by themselves. A new finding is a line in the file of its subject, and a page
+`pages/findings/CODE.md`."""

@@ -22,7 +22,7 @@ _DOING: dict[str, tuple[str, Callable[[float], str]]] = {
     "garbage-collection": ("garbage collection took {} of the time", percent),
     "compile": ("kernels were compiled for {} of the time", percent),
 }
-"""What a source did, and how its amount is written."""
+"""The effect of each source, and how its amount is written."""
 
 
 def _cause(finding: Finding) -> str:

@@ -27,7 +27,7 @@ def numbers(finding: Finding, *names: str) -> tuple[Any, ...]:
 
 
 def subject_of(finding: Finding) -> str:
-    """What a finding is about: the label of a metric or of a limit, else as it stands."""
+    """The subject of a finding: the label of a metric or of a limit, else as it stands."""
     if finding.subject in LIMITS:
         return LIMITS[finding.subject]
     return METRICS[finding.subject].label if finding.subject in METRICS else finding.subject

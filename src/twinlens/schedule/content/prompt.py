@@ -65,7 +65,7 @@ def messages(scheduled: ScheduledRequest, words: Words, answers: Sequence[str] =
 
 
 def _shared(scheduled: ScheduledRequest, words: Words) -> list[str]:
-    """What a request opens with and others may too: its prefix and the blocks of its trace."""
+    """The opening of a request that others may share: its prefix and the blocks of its trace."""
     run = scheduled.seed[0]
     parts = []
     if scheduled.prefix_id is not None and scheduled.prefix_tokens:

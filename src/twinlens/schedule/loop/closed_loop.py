@@ -68,7 +68,7 @@ class ClosedLoop:
 
     @property
     def left(self) -> tuple[ScheduledRequest, ...]:
-        """What was taken from `upcoming` and not handed out."""
+        """Requests taken from `upcoming` and not handed out."""
         return tuple(self._coming)
 
     def done_with_follower(self, request: Request) -> None:

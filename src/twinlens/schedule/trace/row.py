@@ -25,7 +25,7 @@ class TraceRow:
 
 
 class Wrong(Exception):
-    """What is wrong with one field; the reader adds the file and the line."""
+    """A fault in one field; the reader adds the file and the line."""
 
 
 def _azure(fields: list[str]) -> TraceRow:

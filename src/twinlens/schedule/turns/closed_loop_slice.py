@@ -51,7 +51,7 @@ class ClosedSlice:
         self._begun.done_with_follower(request)
 
     def rest(self) -> Iterator[ScheduledRequest]:
-        """What was not asked: where the next turn goes on."""
+        """Requests not sent yet: the next turn goes on with them."""
         return self._upcoming if self._loop is None else chain(self._loop.left, self._upcoming)
 
     @property

@@ -12,7 +12,7 @@ _EAGER_UNASKED = ("torch", "fake", "replay", "openai-http")
 
 
 def modern(recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """What a record says was asked, with each setting where it stands now; those that nobody had set are left out."""
+    """The spec in a record, with each setting where it stands now; those that nobody had set are left out."""
     data = dict(recorded)
     if isinstance(old := data.get("executor"), Mapping):
         data["executor"] = _executor(old)

@@ -45,7 +45,7 @@ def example(word: str) -> Example:
 
 
 def example_data(word: str) -> dict[str, Any]:
-    """What an example says, not checked yet. Raises as `example` does."""
+    """The data of an example, not checked yet. Raises as `example` does."""
     shipped = example(word)
     return {"name": shipped.name} | tomllib.loads(shipped.text)
 

@@ -59,7 +59,7 @@ def _file(path: Path, word: str) -> dict[str, Any]:
 
 
 def _asked(record: Path) -> dict[str, Any]:
-    """What a study or a run was asked for; of a run, the study of its one point."""
+    """The spec of a study or a run; of a run, the study of its one point."""
     try:
         spec = json.loads(record.read_text(encoding="utf-8"))["asked"]
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -20,7 +20,7 @@ _QUANTILES = (0.5, 0.9, 0.99)
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a run says of its client. Arrays are over requests; NaN (or None) where nothing was recorded.
+    """Observations of a run on its client. Arrays are over requests; NaN (or None) where nothing was recorded.
 
     `sent_late_s`: sent less released. `read_lag_s`: how long bytes lay before the client took them.
     `stamped_by_kernel`: whether times are those of arrival in the kernel, so that reading late changes none of them.
@@ -54,7 +54,7 @@ def observe(
     merged_reads: int,
     stamped_by_kernel: bool,
 ) -> Observed:
-    """What the rows of a run say of its client.
+    """Observations on the client, from the rows of a run.
 
     `metrics` are those of `serving_metrics`; `read_lag_ns` has one value a row, NaN where none was recorded. Arrivals
     are compared over the whole run, and in an open loop only: in others nobody planned them.

@@ -28,7 +28,7 @@ RULINGS: dict[Told, Ruling] = {"pass": "pass", "fail": "fail", "open": "not enou
 
 
 def told_by(estimate: Estimate, least: float = -math.inf, most: float = math.inf) -> Told:
-    """What an interval tells of limits: within both, beyond one, open, or too few values for an interval."""
+    """The position of an interval to its limits: within both, beyond one, open, or too few values for an interval."""
     if estimate.low is None or estimate.high is None:
         return "few"
     if estimate.high < least or estimate.low > most:

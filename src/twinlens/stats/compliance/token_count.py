@@ -52,7 +52,8 @@ class TokenFaults:
 
 
 _FAULTS = ("fewer_than_chunks", "over_limit", "limit_not_reached", "not_finished", "went_on")
-"""What no honest answer has. `more_than_bytes` is one only where the text holds every token that was generated."""
+"""Faults that no honest answer has. `more_than_bytes` is one only where the text holds every token that was
+generated."""
 
 
 def tokens(

@@ -100,7 +100,8 @@ NAMES = (*(source.name for source in _SOURCES), "compile")
 
 
 def causes(pace: Pace, telemetry: pa.Table) -> tuple[Cause, ...]:
-    """What went with the slow moments of a run, largest share first; empty where nothing did or too little is known."""
+    """Sources that went with the slow moments of a run, largest share first; empty where nothing did or too little is
+    known."""
     if telemetry.num_rows < 2 or pace.begin_ns.size == 0:
         return ()
     edges = _edges(pace, telemetry)
@@ -222,7 +223,7 @@ def _explained(level: Floats, lost: Floats) -> float:
 
 
 def _throughout(telemetry: pa.Table, named: set[str], pace: Pace) -> tuple[Cause, ...]:
-    """What was there the whole time; without a share, as a run has nothing of its own to compare with."""
+    """Sources that were active the whole time; without a share, as a run has nothing of its own to compare with."""
     edges = np.array([float(pace.begin_ns.min()), float(pace.end_ns.max())])
     constant = []
     for source in _SOURCES:

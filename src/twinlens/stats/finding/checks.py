@@ -38,7 +38,7 @@ def is_impossible(id: str, estimate: Estimate) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a check may look at: the run as recorded, its metrics, and the verdicts on steadiness, client and fidelity.
+    """The input of a check: the run as recorded, its metrics, and the verdicts on steadiness, client and fidelity.
 
     `client` is None where none was recorded, `gate` where fidelity was not compared. `server`: what the server's own
     figures lack, and where they and the client's differ.
@@ -77,7 +77,7 @@ def guard_failed(seen: Seen) -> Iterable[Finding]:
 
 
 def held_up(seen: Seen) -> Iterable[Finding]:
-    """What went with the slow moments of a run that was not steady; that nothing did is an answer too."""
+    """The causes of a run that was not steady. "No cause found" is an answer too."""
     if seen.verdict.ranked or not seen.run.table.num_rows:
         return
     pace = pace_of(seen.run)
@@ -92,7 +92,8 @@ _OF_A_CAUSE = ("how", "slow", "calm", "share", "correlation", "external")
 
 
 def shared_machine(seen: Seen) -> Iterable[Finding]:
-    """What lowered a figure evenly, so that the run was steady all the same: a ranked number of a shared machine."""
+    """Activity that lowered a figure evenly, so that the run was steady all the same: a ranked number of a shared
+    machine."""
     telemetry, begin_s, end_s = seen.run.telemetry, seen.verdict.begin_s, seen.verdict.end_s
     share = other_programs(telemetry, begin_s, end_s)
     if share is not None and seen.verdict.ranked:
@@ -195,7 +196,7 @@ def ceiling_moved(seen: Seen) -> Iterable[Finding]:
 
 
 def was_steady(seen: Seen) -> Iterable[Finding]:
-    """What left the level of the steady window, what could have unseen, and what else moved meanwhile."""
+    """Disturbances of the steady window, changes that could be unseen, and what else moved meanwhile."""
     yield from disturbed(seen.verdict)
     yield from change_unseen(seen.verdict, SERVING_NEAR if is_served(seen.run) else SteadyRule().near)
     yield from row_spread(seen.verdict)
@@ -204,14 +205,14 @@ def was_steady(seen: Seen) -> Iterable[Finding]:
 
 
 def in_slices(seen: Seen) -> Iterable[Finding]:
-    """What a closed loop's rate lacks where it was played in slices."""
+    """The loss of a closed loop's rate where it was played in slices."""
     workload = seen.run.spec.workload
     if is_served(seen.run) and isinstance(workload, InferenceWorkload):
         yield from empty_slots(seen.run.requests, seen.run.spec.point.concurrency or 1)
 
 
 def said_by_server(seen: Seen) -> Iterable[Finding]:
-    """What the server's own figures lack, where they and the client's differ, and a prefix that it cannot reuse."""
+    """Gaps in the server's own figures, where they and the client's differ, and a prefix that it cannot reuse."""
     yield from seen.server
     yield from short_prefix(seen.run)
 
@@ -223,7 +224,7 @@ def left_out(seen: Seen) -> Iterable[Finding]:
 
 
 def said_by_executor(seen: Seen) -> Iterable[Finding]:
-    """What the executor said of itself that a reader must know."""
+    """Findings of the executor on itself."""
     return seen.run.facts.findings if seen.run.facts else ()
 
 

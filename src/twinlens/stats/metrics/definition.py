@@ -99,7 +99,7 @@ def _inference() -> list[Metric]:
 
 
 def _serving() -> list[Metric]:
-    """What only a run under load has, beside most of the above."""
+    """Metrics that only a run under load has, beside most of the above."""
     lens: MetricLens = "inference"
     return [
         Metric("offered_requests_per_s", "offered requests/s", units.REQUESTS_PER_S, lens, "sustained"),

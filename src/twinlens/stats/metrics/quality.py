@@ -111,7 +111,7 @@ def fidelity_gate(metrics: dict[str, Estimate], tolerance: Tolerance) -> Gate | 
 
 
 def missed_target(steps: Steps, target: float) -> dict[str, float | None] | None:
-    """What came of a target loss that no evaluation reached: how often it was looked, and the best loss that was
+    """The outcome where no evaluation reached the target loss: how often it was looked, and the best loss that was
 
     seen, if one was a number. None where it was reached.
     """

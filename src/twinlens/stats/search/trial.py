@@ -84,7 +84,7 @@ def next_value(tried: Sequence[Tried], search: Search) -> float | Done:
 
 
 def so_far(tried: Sequence[Tried], search: Search) -> Done:
-    """What the runs say if none follows."""
+    """The result if no further run follows."""
     known = _history(tried)
     if not known:
         return Done(None, None, "budget", 0)
@@ -100,7 +100,7 @@ def answer(done: Done, search: Search, code: str = "", **numbers: float | str) -
 
 
 def _history(tried: Sequence[Tried]) -> list[Trial]:
-    """What the rule is told: each value's last verdict, which rests on all its runs. An invalid client says none."""
+    """The history for the rule: each value's last verdict, which rests on all its runs. An invalid client says none."""
     last = {trial.value: place for place, trial in enumerate(tried) if trial.verdict not in ("invalid", "failed")}
     standings: dict[TrialVerdict, Standing] = {"pass": "pass", "fail": "fail"}
     return [

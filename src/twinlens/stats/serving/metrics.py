@@ -109,7 +109,8 @@ def _gaps(requests: Requests, rows: np.ndarray, shared: Overlap) -> dict[str, Es
 
 
 def _lags(times: Latency) -> dict[str, Estimate]:
-    """What lies between intended and sent, and which part of it was policy. The client may be early by a clock tick."""
+    """The delay between intended and sent, and the part of it that was policy. The client may be early by a clock
+    tick."""
     metrics = _known("schedule_lag_s", times.lag_s, "nothing was sent")
     metrics |= _known("client_lag_s", times.client_s, "nothing was sent")
     return metrics | _known("hold_s", times.held_s, _NO_POLICY)

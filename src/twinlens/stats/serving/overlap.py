@@ -25,7 +25,7 @@ class Overlap:
 
 
 def overlap(requests: Requests, window: Window) -> Overlap:
-    """What the requests of a window have in common.
+    """Dependence among the requests of a window.
 
     In a closed loop as many are always under way: its streams, which end together where a batch decodes in step.
     Where arrivals do not wait for answers their number wanders, and with it every latency. How far cannot be seen in

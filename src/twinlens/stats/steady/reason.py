@@ -36,7 +36,7 @@ def left_its_level(disturbed: Disturbed) -> Finding:
 
 
 def shortage_of(time_s: NDArray[np.float64], rows: int, seconds: float) -> dict[str, Any]:
-    """What a window lacks in rows or seconds: what it has, needs, and in which unit; empty where it lacks nothing."""
+    """The shortage of a window: what it has, needs, and in which unit; empty where it lacks nothing."""
     if time_s.size < rows:
         return {"have": time_s.size, "need": rows, "unit": "rows"}
     with np.errstate(over="ignore"):

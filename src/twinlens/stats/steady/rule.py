@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SteadyRule:
-    """What counts as steady. Every default has its reason beside it."""
+    """Limits of steadiness. Every default has its reason beside it."""
 
     delta: float = 0.01  # levels within 1 % are one level: below that, no one buys or tunes differently
     errors: float = 3.0  # ... nor are they two unless three standard errors apart, on noisy machines

@@ -27,7 +27,7 @@ __all__ = ["Label", "Steadiness", "SteadyRule", "segment"]
 
 @dataclass(frozen=True, slots=True)
 class Steadiness:
-    """What a run of n rows did. Row indexes count from 0; windows and the steady part are half open.
+    """The segmentation of a run of n rows. Row indexes count from 0; windows and the steady part are half open.
 
     `steady_begin:steady_end` is the window sustained numbers are taken over; where the label is not
     ranked they describe that window and nothing more. `windows` [w + 1] are edges over all n rows,

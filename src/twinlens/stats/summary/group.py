@@ -63,7 +63,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Summary:
-    """What one run's rows come to. Derived: it can be deleted and rebuilt from the run folder.
+    """The summary of one run's rows. Derived: it can be deleted and rebuilt from the run folder.
 
     `identity` is equal for runs that are repeats of each other: all that was asked but the repeat, and who ran it;
     `asked` only all that was asked. `machine` is None where nothing was recorded of it. `notes`: what an executor of
@@ -108,7 +108,7 @@ class Summary:
 
     @property
     def label(self) -> str:
-        """What it is to be called: the label of the steady test; of a steady run that is disqualified, why (a code)."""
+        """The label to show: that of the steady test; of a steady run that is disqualified, why (a code)."""
         return self.disqualified[0].code if self.verdict.ranked and self.disqualified else self.verdict.label
 
 

@@ -46,7 +46,7 @@ def machine_of(run: Run) -> Machine | None:
 
 
 def model_of(run: Run) -> str:
-    """What was measured: the model of the spec, or the name under which a server that was up already serves."""
+    """The model that was measured: that of the spec, or the name under which a server that was up already serves."""
     served = run.facts.executor.value("model.id") if run.facts and _attached(run) else None
     return str(served) if served else run.spec.workload.model
 

@@ -45,7 +45,7 @@ def is_served(run: Run) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ServedSummary:
-    """What a served run came to. `work`: done in the window, for energy. `client`: None where none was recorded.
+    """The summary of a served run. `work`: done in the window, for energy. `client`: None where none was recorded.
 
     `server`: what the server's own figures lack, and where they and the client's differ.
     """
@@ -58,7 +58,7 @@ class ServedSummary:
 
 
 def served(run: Run, rule: SteadyRule) -> ServedSummary:
-    """What the rows of a served run come to."""
+    """The summary of a served run, from its rows."""
     workload = run.spec.workload
     assert isinstance(workload, InferenceWorkload)
     # Without the waiting of points that take turns: every window, rate and wait is of the time that was its own.
@@ -153,7 +153,7 @@ def _client(
 
 
 def _server_figures(run: Run, requests: Requests, window: Window) -> ServerFigures | None:
-    """What the server said of itself; None for a run in which nobody asked it (an engine in this process)."""
+    """The server's figures of itself; None for a run in which nobody asked it (an engine in this process)."""
     reading = run.sections.server_metrics
     if reading is None:
         return None

@@ -63,7 +63,7 @@ def matrix_flop_per_s(format: str, device: str = "cpu", threads: int | None = No
 
 
 def sustained_flop_per_s(format: str, device: str) -> Estimate:
-    """What a warm GPU keeps up over two seconds of products of 8192 squared, under its own power limit."""
+    """The rate that a warm GPU sustains over two seconds of products of 8192 squared, under its own power limit."""
     size = _CUDA_GEMM_SIZES[-1]
     try:
         with setting(None, format):

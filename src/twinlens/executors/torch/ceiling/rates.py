@@ -34,7 +34,7 @@ def ceilings_for(
     layout: str | None = None,
     threads: int | None = None,
 ) -> dict[str, Estimate]:
-    """What one run is compared with, in about a second on a processor.
+    """The ceilings of one run, measured in about a second on a processor.
 
     `format` is what the products compute in (Precision.compute), `weights` how they are stored (default:
     the same), `layout` the weight layout of the run. Keys: copy_bytes_per_s, read_bytes_per_s,

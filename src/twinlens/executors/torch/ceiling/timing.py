@@ -106,7 +106,7 @@ def _event(device: str) -> Any:
 
 
 def conditions(device: str) -> str:
-    """What the rate was measured on, for an estimate's method."""
+    """The conditions of a measured rate, for an estimate's method."""
     count = torch.get_num_threads()
     return f"{count} thread{'s' if count > 1 else ''}" if device == "cpu" else device
 

@@ -117,7 +117,7 @@ def _deterministic() -> dict[str, bool]:
 
 
 def _matmul_precision() -> dict[str, Any]:
-    """What fp32 means to products, convolutions and recurrences, and where 16-bit sums may be kept in 16 bits."""
+    """The meaning of fp32 for products, convolutions and recurrences, and where 16-bit sums may be kept in 16 bits."""
     settings: dict[str, Any] = dict(fp32_settings())
     for dtype in ("bf16", "fp16"):
         flag = f"allow_{dtype}_reduced_precision_reduction"

@@ -17,7 +17,7 @@ _LEAST_BUSY = 0.5  # share of a phase that kernels take; below it the GPU mostly
 def find_launch_bound(
     server: OpenServer, timed: Mapping[str, Callable[[], Any]], kernels: Mapping[str, Sequence[Kernel]]
 ) -> Finding | None:
-    """What a reader must know where a GPU mostly waits for the processor that gives it its work."""
+    """The finding where a GPU mostly waits for the processor that gives it its work."""
     name = list(timed)[-1]
     busy_s = sum(kernel.self_time_s for kernel in kernels[name] if kernel.on_device)
     if server.device.type != "cuda" or not busy_s:

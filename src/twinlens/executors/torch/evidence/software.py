@@ -28,7 +28,7 @@ def software(
     device: torch.device,
     drawn: str = "",
 ) -> dict[str, Fact]:
-    """What runs, as facts by field id. `kernels`: of what is timed. `drawn`: what drew random weights."""
+    """The software that runs, as facts by field id. `kernels`: of what is timed. `drawn`: what drew random weights."""
     options = TorchOptions.of(spec.executor.options)
     compiled = options.is_compiled
     facts = framework_facts() | {
@@ -76,7 +76,7 @@ def transformers_version() -> Fact:
 
 
 def findings_on(spec: RunSpec, ref: ModelRef, regime: Precision, device: torch.device) -> list[Finding]:
-    """What a reader must know beside the numbers."""
+    """Findings that a reader must see beside the numbers."""
     reason = why_no_gpu() if spec.device.kind == "auto" else None
     findings = [Finding("on-cpu", "notes", "", {"reason": reason})] if reason else []
     if ref.folder is None:

@@ -103,5 +103,5 @@ def _convolution_in(shapes: tuple[Any, ...], device: torch.device | str) -> str:
 
 
 def _format_kept(call: Callable[[], torch.Tensor]) -> str:
-    """What the largest result kept: padding gives zeros, and those say nothing."""
+    """The format that the largest result kept: padding gives zeros, and those say nothing."""
     return "fp32" if float(call().max()) > 1.0 + _BIT / 2 else "tf32"

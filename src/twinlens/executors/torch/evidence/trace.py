@@ -83,7 +83,7 @@ class Kernel:
 
 
 def kernels_seen(call: Callable[[], Any], device: torch.device | str = "cpu") -> tuple[Kernel, ...]:
-    """What one call ran, longest first. Profiling slows it: never time the call that is profiled."""
+    """Kernels that one call ran, longest first. Profiling slows it: never time the call that is profiled."""
     on_gpu = torch.device(device).type == "cuda"
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
     with profile(activities=activities, record_shapes=True) as traced:

@@ -112,7 +112,7 @@ def weights_hash(ref: ModelRef, seed: int, drawn: str = "") -> str:
 
 
 def drawn_by(device: torch.device, dtype: torch.dtype = torch.float32) -> str:
-    """What drew random weights, for `weights_hash`."""
+    """The generator of random weights, for `weights_hash`."""
     parts = [device.type] if device.type != "cpu" else []
     return " ".join(parts + ([str(dtype)] if dtype != torch.float32 else []))
 

@@ -130,7 +130,7 @@ def apply_precision(model: nn.Module, name: str) -> nn.Module:
 
 
 def left_wide(model: nn.Module, name: str) -> Finding | None:
-    """What a reader must know of linear layers that the kernel cannot do and that stay in bf16."""
+    """The finding on linear layers that the kernel cannot do and that stay in bf16."""
     if name not in _LAYERS:
         return None
     tied = _embeddings(model)
