@@ -11,6 +11,7 @@ from twinlens.api.runs import material_of, read
 from twinlens.comparison.ledger import Ledger, Prices
 from twinlens.comparison.ledger import ledger as ledger_of
 from twinlens.comparison.match import Pairs, pairs_of
+from twinlens.comparison.ranking import Ranking, rankings
 from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import Comparison
 from twinlens.comparison.verdict import compare as compare_sides
@@ -69,6 +70,11 @@ def compared(found: Pairs) -> tuple[Comparison, ...]:
     return tuple(compare_sides(a, b, rates) for a, b in found.pairs)
 
 
+def ranked(found: Pairs) -> tuple[Ranking, ...]:
+    """A ranking for each lens and point that at least three folders have; none over lenses, none over points."""
+    return rankings(found.folders, _rates([side for folder in found.folders for side in folder]))
+
+
 def _rates(chosen: Iterable[Side]) -> dict[str, Rates]:
     runs = {run.id: run for side in chosen for run in side.runs}
     return {id: slice_rates(run) for id, run in runs.items() if run.sections.pairing and run.is_finished}
@@ -90,7 +96,9 @@ def sides(runs: Runs, is_named: bool) -> tuple[Side, ...]:
         for name, each in zip(point_names(mine), mine, strict=True):
             words = [folder.resolve().name] if is_named else []
             words += [name] if not is_named or len(groups) > 1 else []
-            made.append(Side(" · ".join(words), each, tuple(by_summary[id(run)] for run in each.runs)))
+            made.append(
+                Side(" · ".join(words), each, tuple(by_summary[id(run)] for run in each.runs), folder.resolve().name)
+            )
     kept = tuple(side for side in made if selects(asked, side))
     if asked and not kept:
         names = ", ".join(side.name for side in made[:6])
@@ -123,11 +131,14 @@ def _listed(asked: Mapping[str, str]) -> str:
     return " and ".join(f"{key} = {value}" for key, value in asked.items())
 
 
-def comparison_json(comparisons: Sequence[Comparison], alone: Sequence[Side] = ()) -> dict[str, Any]:
+def comparison_json(
+    comparisons: Sequence[Comparison], alone: Sequence[Side] = (), ranks: Sequence[Ranking] = ()
+) -> dict[str, Any]:
     """As plain data, for --json."""
     return {
         "schema": 1,
         "twinlens": __version__,
         "comparisons": [each.to_json() for each in comparisons],
+        "rankings": [each.to_json() for each in ranks],
         "without_counterpart": [side.name for side in alone],
     }

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from twinlens.api.compare import compared, comparison_json, ledger, pairs
+from twinlens.api.compare import compared, comparison_json, ledger, pairs, ranked
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.comparison.limit import failures, limit_of
 from twinlens.errors import GateFailed
@@ -45,15 +45,15 @@ def run_ledger(paths: list[Path], json: bool, price_per_hour: float | None, per_
 def _compare(paths: list[Path], form: Form) -> None:
     limits = [limit_of(text) for text in form.fail_if]
     found = pairs(*paths)
-    comparisons = compared(found)
+    comparisons, ranks = compared(found), ranked(found)
     alone = [side.name for side in found.alone]
     broken = list(failures(comparisons, limits))
     if form.json:
-        print_json(comparison_json(comparisons, found.alone) | {"failures": [each.to_json() for each in broken]})
+        print_json(comparison_json(comparisons, found.alone, ranks) | {"failures": [each.to_json() for each in broken]})
     elif form.markdown:
         sys.stdout.write(comparison_markdown(comparisons, broken))
     else:
-        out().print((whole_screen if form.whole else comparison_screen)(comparisons, alone))
+        out().print((whole_screen if form.whole else comparison_screen)(comparisons, alone, ranks))
     if form.page is not None:
         write_comparison(comparisons, form.page, alone)
         err().print(f"report: {form.page.resolve()}", soft_wrap=True)

@@ -61,7 +61,7 @@ def effects(a: Side, b: Side, rates: Mapping[str, Rates], *, level: float = 0.95
     if a.lens != b.lens:
         return ()
     runs = {run.id: run for side in (a, b) for run in side.runs if run.sections.pairing}
-    turns = {each.ratio.metric: each for each in by_turns(b.group, a.group, runs, rates)}
+    turns = {each.ratio.metric: each for each in by_turns(b.group, a.group, runs, rates, level=level)}
     shared = [name for name in a.group.metrics if name in b.group.metrics and _is_shown(name)]
     first = headline(a)
     return tuple(

@@ -11,10 +11,12 @@ from twinlens.comparison.side import Side
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """`pairs`: baseline and other. `alone`: sides of the first folder or the others that have no counterpart."""
+    """`pairs`: baseline and other. `alone`: sides of the first folder or the others that have no
+    counterpart. `folders`: all sides, as they were given."""
 
     pairs: tuple[tuple[Side, Side], ...]
     alone: tuple[Side, ...] = ()
+    folders: tuple[tuple[Side, ...], ...] = ()
 
 
 def pairs_of(folders: Sequence[Sequence[Side]]) -> Pairs:
@@ -28,12 +30,13 @@ def pairs_of(folders: Sequence[Sequence[Side]]) -> Pairs:
     first, *others = folders
     pairs = [pair for other in others for pair in _nearest(first, other)]
     used = {id(side) for pair in pairs for side in pair}
-    return Pairs(tuple(pairs), tuple(side for folder in folders for side in folder if id(side) not in used))
+    alone = tuple(side for folder in folders for side in folder if id(side) not in used)
+    return Pairs(tuple(pairs), alone, tuple(map(tuple, folders)))
 
 
 def _nearest(first: Sequence[Side], other: Sequence[Side]) -> list[tuple[Side, Side]]:
     """Pairs by the same point, else by the same model and precision, else of one lens, else the first of each."""
-    for key in (_point, _regime):
+    for key in (point_key, _regime):
         known: dict[str, Side] = {}
         for side in first:
             known.setdefault(key(side), side)
@@ -56,7 +59,8 @@ def _within(sides: Sequence[Side]) -> Pairs:
     return Pairs(tuple(pairs), tuple(side for side in sides if id(side) not in used))
 
 
-def _point(side: Side) -> str:
+def point_key(side: Side) -> str:
+    """Equal for sides of one lens, model and operating point."""
     return json.dumps([side.lens, side.group.model, side.group.point], sort_keys=True)
 
 

@@ -11,11 +11,12 @@ from twinlens.stats.summary.group import Group
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """`name`: what it is called beside the other; `runs`: those of `group`, in its order."""
+    """`name`: what it is called beside the other; `runs`: those of `group`, in its order; `folder`: where they lie."""
 
     name: str
     group: Group
     runs: tuple[Run, ...]
+    folder: str = ""
 
     @property
     def lens(self) -> Literal["training", "inference"]:

@@ -8,6 +8,7 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
+from twinlens.comparison.ranking import Rank, Ranking
 from twinlens.comparison.verdict import Comparison
 from twinlens.record.finding import Finding
 from twinlens.reporting import display
@@ -33,19 +34,28 @@ _MARKS = {"disqualifies": "✗ ", "warns": "! ", "notes": "  "}
 _STYLES = {"comparable": "green", "comparable with qualifiers": "yellow"}
 # How many findings and how many rows, whether there are empty lines, and the legend.
 _MOST_ROWS = 14
+_MOST_RANKINGS = 3
 _TERSE = ((9, 14, 1, 1), (9, 14, 0, 1), (6, 10, 0, 1), (4, 8, 0, 1), (3, 6, 0, 0), (2, 4, 0, 0), (1, 3, 0, 0))
 
 
-def comparison_screen(comparisons: Sequence[Comparison], alone: Sequence[str] = ()) -> RenderableType:
+def comparison_screen(
+    comparisons: Sequence[Comparison], alone: Sequence[str] = (), ranks: Sequence[Ranking] = ()
+) -> RenderableType:
     """One comparison, or a table of several; at most 24 lines at 80 columns. `alone`: points without a counterpart."""
     if len(comparisons) == 1:
         return Fitted(lambda width: shortest(_choices(comparisons[0], alone, width), width))
-    return Fitted(lambda width: shortest(_several(comparisons, alone), width))
+    return Fitted(lambda width: shortest(_several(comparisons, alone, ranks), width))
 
 
-def whole_screen(comparisons: Sequence[Comparison], alone: Sequence[str] = ()) -> RenderableType:
+def whole_screen(
+    comparisons: Sequence[Comparison], alone: Sequence[str] = (), ranks: Sequence[Ranking] = ()
+) -> RenderableType:
     """Every comparison with every metric and every finding."""
-    return Stack(*(_one(each, rows_of(each, whole=True), each.findings, 1, 1) for each in comparisons), *_alone(alone))
+    return Stack(
+        *(_one(each, rows_of(each, whole=True), each.findings, 1, 1) for each in comparisons),
+        *_ranks(ranks),
+        *_alone(alone),
+    )
 
 
 def _choices(comparison: Comparison, alone: Sequence[str], width: int) -> Iterator[RenderableType]:
@@ -84,7 +94,9 @@ def _table(rows: Sequence[Row]) -> RenderableType:
     return table.table()
 
 
-def _several(comparisons: Sequence[Comparison], alone: Sequence[str]) -> Iterator[RenderableType]:
+def _several(
+    comparisons: Sequence[Comparison], alone: Sequence[str], ranks: Sequence[Ranking]
+) -> Iterator[RenderableType]:
     """A table a lens, never one for both; ever fewer sentences below."""
     lenses = [[each for each in comparisons if each.a.lens == lens] for lens in LENSES]
     findings = list(dict.fromkeys(_said(each) for each in comparisons))
@@ -96,6 +108,7 @@ def _several(comparisons: Sequence[Comparison], alone: Sequence[str]) -> Iterato
             hanging("", verdict_counts(comparisons), "bold"),
             *(line for table in tables for line in table),
             *([Text(f"… {left_out} more comparisons: --all", style="dim")] if left_out else []),
+            *_ranks(ranks),
             *(hanging("! ", sentence, "yellow") for sentence in findings[:most] if sentence),
             *left,
             *_alone(alone),
@@ -121,6 +134,31 @@ def _line(comparison: Comparison) -> tuple[Text, ...]:
     bounds = display.factor_bounds(effect.ratio) or display.ABSENT
     cells = (mark, *names, label_of(effect.metric), display.factor(effect.ratio), bounds)
     return tuple(Text(cell, style="" if effect.apart else "dim") for cell in cells)
+
+
+def _ranks(ranks: Sequence[Ranking]) -> list[RenderableType]:
+    """Candidates down, rankings across: each lens and point has a column of its own, and none is for all."""
+    if not ranks:
+        return []
+    columns = [{rank.side.folder: rank_words(rank) for rank in ranking.ranks} for ranking in ranks[:_MOST_RANKINGS]]
+    names = dict.fromkeys(rank.side.folder for ranking in ranks for rank in ranking.ranks)
+    heads = [f"{each.ranks[0].side.lens}\n{label_of(each.metric)}" for each in ranks[:_MOST_RANKINGS]]
+    rows = tuple(
+        tuple(map(Text, (display.clean(name, 30), *(column.get(name, display.ABSENT) for column in columns))))
+        for name in names
+    )
+    left = (
+        [Text(f"… {len(ranks) - len(columns)} more rankings: --json", style="dim")] if len(ranks) > len(columns) else []
+    )
+    table = FittedTable(("rank", *heads), ("left", *["right"] * len(heads)), rows).table()
+    return [table, *left]
+
+
+def rank_words(rank: Rank) -> str:
+    """ "1", "1–2" where it cannot be told apart from a neighbour, "–" where it may not be compared."""
+    if rank.best is None or rank.worst is None:
+        return display.ABSENT
+    return str(rank.best) if rank.best == rank.worst else f"{rank.best}–{rank.worst}"
 
 
 def _said(comparison: Comparison) -> str:

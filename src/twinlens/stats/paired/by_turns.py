@@ -36,6 +36,8 @@ def by_turns(
     runs: Mapping[str, Run],
     rates: Mapping[str, Rates],
     names: tuple[str, str] = ("", ""),
+    *,
+    level: float = 0.95,
 ) -> tuple[ByTurns, ...]:
     """The ratios of `group` to `reference` over the repeats in which both took turns; none where none did.
 
@@ -53,7 +55,7 @@ def by_turns(
     own = tuple(finding for run in sides for finding in run.disqualified if finding.code != "disturbed")
     metrics = [name for name in rates[members[0][0].run] if all(name in rates[run.run] for run in sides)]
     pairs = {name: [(rates[above.run][name], rates[below.run][name]) for above, below in members] for name in metrics}
-    return tuple(ByTurns(paired_ratio(pairs[name], points, names=(*names, name)), own) for name in metrics)
+    return tuple(ByTurns(paired_ratio(pairs[name], points, names=(*names, name), level=level), own) for name in metrics)
 
 
 def slice_rates(run: Run) -> Rates:
