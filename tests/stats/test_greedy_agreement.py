@@ -9,6 +9,7 @@ import pytest
 
 from material import inference, measured
 from twinlens.record.greedy import GreedyAnswer, GreedyAnswers
+from twinlens.reporting.text.column import Column
 from twinlens.stats.run_summary import from_json, summarise, to_json
 from twinlens.stats.summary.greedy import greedy_agreement
 from twinlens.stats.summary.group import Summary, group
@@ -57,6 +58,8 @@ def test_points_are_compared_with_the_widest_precision_wherever_it_stands(run: S
     assert "first difference from fp32" in found["bf16"].method
     assert found["fp32"].value is None
     assert "reference" in (found["fp32"].reason or "")
+    shown = next(one for one in group([narrow, wide]) if one.point["precision"] == "fp32")
+    assert "it is the reference" in Column("agree", ("greedy_agreement",)).reason(shown)
 
 
 def test_answers_to_other_prompts_and_a_point_alone_are_not_compared(run: Summary) -> None:

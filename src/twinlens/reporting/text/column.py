@@ -49,7 +49,9 @@ class Column:
                 estimate = run.metrics.get(key)
                 if estimate is not None and estimate.value is None and estimate.reason:
                     return display.absence(estimate, counted=counted)
-        return display.absence(None)
+        # What is known of a group alone, such as how it agrees with another, is in none of its runs.
+        of_group = [group.metrics[key] for key in self.ids if key in group.metrics and group.metrics[key].value is None]
+        return display.absence(of_group[0] if of_group else None, counted=counted)
 
 
 _ENERGY = {
