@@ -11,7 +11,7 @@ from twinlens.comparison.match import pairs_of
 from twinlens.comparison.verdict import Comparison, compare
 from twinlens.record.finding import Finding
 from twinlens.reporting.comparison import rows_of, verdict_words
-from twinlens.reporting.screen.comparison import comparison_screen, whole_screen
+from twinlens.reporting.screen.comparison import comparison_screen, short_name, whole_screen
 from twinlens.reporting.text.table import plain
 from twinlens.reporting.wording.finding import sentence_of
 
@@ -208,3 +208,18 @@ def test_several_folders_are_compared_point_by_point() -> None:
 def test_points_that_nothing_matches_are_paired_so_that_the_verdict_can_say_why() -> None:
     ((a, b),) = pairs_of([[side("a", lens="training")], [side("b")]]).pairs
     assert compare(a, b).verdict == "category error"
+
+
+def test_a_long_name_keeps_its_point_and_loses_of_its_folder() -> None:
+    assert short_name(side("2026-11-22-neighbour-epyc-2core · bf16")) == "…epyc-2core · bf16"
+    assert short_name(side("runs · bf16")) == "runs · bf16"
+    assert len(short_name(side("f" * 40 + " · " + "p" * 40))) == 18
+
+
+def test_a_table_of_several_keeps_its_marks_and_its_intervals() -> None:
+    values = {TOKENS: (100.0, 101.0, 102.0)}
+    a, b = side("a" * 30 + " · fp32", values), side("b" * 30 + " · bf16", values)
+    text = plain(comparison_screen([compare(a, b)] * 2))
+    row = text.splitlines()[3].split("  ")
+    assert row[:5] == ["✓", "…bbbbbbbbbb · bf16", "…aaaaaaaaaa · fp32", "output tokens/s", "1.00×"]
+    assert row[-1] == "0.98–1.02×"

@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from twinlens.comparison.ranking import Rank, Ranking
+from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import Comparison
 from twinlens.record.finding import Finding
 from twinlens.reporting import display
@@ -128,7 +129,7 @@ def _of_lens(comparisons: Sequence[Comparison]) -> list[RenderableType]:
 def _line(comparison: Comparison) -> tuple[Text, ...]:
     effect = first_effect(comparison)
     mark = {"comparable": "✓", "comparable with qualifiers": "!"}.get(comparison.verdict, "✗")
-    names = [display.clean(side.name, 22) for side in (comparison.b, comparison.a)]
+    names = [short_name(side) for side in (comparison.b, comparison.a)]
     if effect is None:
         return tuple(map(Text, (mark, *names, "", display.ABSENT, display.ABSENT)))
     bounds = display.factor_bounds(effect.ratio) or display.ABSENT
@@ -159,6 +160,16 @@ def rank_words(rank: Rank) -> str:
     if rank.best is None or rank.worst is None:
         return display.ABSENT
     return str(rank.best) if rank.best == rank.worst else f"{rank.best}–{rank.worst}"
+
+
+def short_name(side: Side, most: int = 18) -> str:
+    """A side's name in a column: where it is too long its folder is cut, as its point tells it from its neighbours."""
+    folder, between, point = side.name.rpartition(" · ")
+    if len(side.name) <= most or not between:
+        return display.clean(side.name, most)
+    room = max(5, most - len(point) - len(between))
+    kept = display.clean(folder)[-(room - 1) :]  # folders begin with a date, and end with what tells them apart
+    return display.clean(f"…{kept}{between}{point}", most)
 
 
 def _said(comparison: Comparison) -> str:
