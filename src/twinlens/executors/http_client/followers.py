@@ -17,7 +17,7 @@ from twinlens.executors.http_client.poller import MOST_EVENTS, READABLE
 from twinlens.executors.http_client.timing.timestamp import ANCILLARY_BYTES, NO_STAMP
 
 _PEEK_BYTES = READ_BYTES[2]  # more than a last token, the reason to end, the counts and the end
-_MOST_HELD_NS = 3_000_000  # how long reads wait while answers end, so that few chunks come to share a stamp
+_MOST_HELD_NS = 2_000_000  # how long reads wait while answers end, so that few chunks come to share a stamp
 _AT_ONCE = 32  # reads between two looks for answers that end
 _Event = tuple[int, int]
 
@@ -45,6 +45,7 @@ class Followers:
         self._sent: deque[tuple[Connection, Exchange, Exchange, bytes]] = deque()
         self._errors: dict[int, OSError] = {}  # of sending, by key
         self.held: deque[tuple[_Event, Connection | None]] = deque()
+        self._since_ns = 0  # when the first of those held came to be
         self.follow: Follow | None = None
 
     def send_first(self, ready: list[_Event]) -> list[_Event]:
@@ -74,7 +75,12 @@ class Followers:
         """The next few of those held and these; the rest is held."""
         by_fd, held = self._connections.by_fd, self.held
         held.extend([(event, by_fd.get(event[0])) for event in others])
-        some = [held.popleft() for _ in range(min(len(held), _AT_ONCE))]
+        now = self._now_ns()
+        if len(held) == len(others):
+            self._since_ns = now
+        # With very many streams all that waits is read in time, or a chunk would share the stamp of the next.
+        at_once = _AT_ONCE if now - self._since_ns < _MOST_HELD_NS else len(held)
+        some = [held.popleft() for _ in range(min(len(held), at_once))]
         return [event for event, connection in some if by_fd.get(event[0]) is connection]
 
     def send_after(self, connection: Connection, exchange: Exchange) -> None:
