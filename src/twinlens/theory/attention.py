@@ -96,7 +96,7 @@ def kv_elements(shape: DecoderShape, latent: bool = True) -> int:
 
 def held_tokens(shape: DecoderShape, tokens: Number, block: Number = 1) -> Number:
     """Tokens in the cache of one sequence, summed over attention layers and rounded up to blocks of `block` tokens."""
-    resident = amount("resident tokens", tokens)
+    resident, block = amount("resident tokens", tokens), count("block", block)
     held = shape.full_layers * rounded_up(resident, block)
     if shape.windowed_layers:
         held = held + shape.windowed_layers * rounded_up(smaller(resident, shape.sliding_window), block)

@@ -74,7 +74,7 @@ def collective_time_s(
 
 def gradient_bytes(shape: DecoderShape, ranks: Number, bytes_per_gradient: Number = 2.0) -> Number:
     """All-reduce of all gradients, once per optimizer step."""
-    return parameters(shape).total * bytes_per_gradient * bus_factor("all-reduce", ranks)
+    return parameters(shape).total * rate("bytes_per_gradient", bytes_per_gradient) * bus_factor("all-reduce", ranks)
 
 
 def zero_bytes(
@@ -95,14 +95,17 @@ def zero_bytes(
     gathered = 2 * passes if stage == 3 else 1
     scattered = passes if stage >= 2 else 1
     per_pass = parameters(shape).total * bus_factor("all-gather", ranks)
-    return per_pass * (gathered * bytes_per_weight + scattered * bytes_per_gradient)
+    return per_pass * (
+        gathered * rate("bytes_per_weight", bytes_per_weight)
+        + scattered * rate("bytes_per_gradient", bytes_per_gradient)
+    )
 
 
 def tensor_parallel_bytes(
     shape: DecoderShape, tokens: Number, ranks: Number, bytes_per_element: Number = 2.0, *, training: bool = True
 ) -> Number:
     """All-reduces of tokens × hidden: two per layer forward, two backward (Megatron, arXiv 1909.08053)."""
-    each = amount("tokens", tokens) * shape.hidden * bytes_per_element
+    each = amount("tokens", tokens) * shape.hidden * rate("bytes_per_element", bytes_per_element)
     return (4 if training else 2) * shape.layers * each * bus_factor("all-reduce", ranks)
 
 
@@ -111,7 +114,7 @@ def expert_bytes(
 ) -> Number:
     """All-to-alls of a rank's `tokens`, a copy for each chosen expert: out and back forward, and again backward."""
     chosen = shape.experts.per_token if shape.experts else 0
-    each = amount("tokens", tokens) * chosen * shape.hidden * bytes_per_element
+    each = amount("tokens", tokens) * chosen * shape.hidden * rate("bytes_per_element", bytes_per_element)
     return (4 if training else 2) * shape.expert_layers * each * bus_factor("all-to-all", ranks)
 
 
@@ -119,7 +122,9 @@ def pipeline_bytes(
     shape: DecoderShape, tokens: Number, bytes_per_element: Number = 2.0, *, training: bool = True
 ) -> Number:
     """Activations of `tokens` sent to the next stage, and their gradients back."""
-    return (2 if training else 1) * amount("tokens", tokens) * shape.hidden * bytes_per_element
+    return (
+        (2 if training else 1) * amount("tokens", tokens) * shape.hidden * rate("bytes_per_element", bytes_per_element)
+    )
 
 
 def context_parallel_bytes(
@@ -129,5 +134,5 @@ def context_parallel_bytes(
 
     Ring attention, arXiv 2310.01889.
     """
-    each = amount("tokens", tokens) * kv_elements(shape, latent=False) * bytes_per_element
+    each = amount("tokens", tokens) * kv_elements(shape, latent=False) * rate("bytes_per_element", bytes_per_element)
     return (3 if training else 1) * shape.attention_layers * each * (count("ranks", ranks) - 1)

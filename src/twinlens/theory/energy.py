@@ -5,6 +5,8 @@ Energy roofline: Choi, Bedard, Fowler, Vuduc 2013, doi 10.1109/IPDPS.2013.77.
 
 from __future__ import annotations
 
+import numpy as np
+
 from twinlens.errors import BadInput
 from twinlens.theory.number import Number, amount, count, rate
 
@@ -14,9 +16,11 @@ JOULES_PER_KWH = 3.6e6
 def node_power_w(device_w: Number, devices: Number = 1, host_factor: Number = 1.0, pue: Number = 1.0) -> Number:
     """Power drawn from the grid: devices, the host around them, and the building around that (PUE at least 1)."""
     for name, factor in (("host_factor", host_factor), ("pue", pue)):
-        if not (rate(name, factor) >= 1 if isinstance(factor, (int, float)) else (factor >= 1).all()):
+        if not np.all(rate(name, factor) >= 1):
             raise BadInput(f"{name} is total power over a part of it and cannot be below 1, not {factor}")
-    return amount("device_w", device_w) * count("devices", devices) * host_factor * pue
+    return (
+        amount("device_w", device_w) * count("devices", devices) * rate("host_factor", host_factor) * rate("pue", pue)
+    )
 
 
 def energy_j(power_w: Number, time_s: Number) -> Number:

@@ -78,7 +78,7 @@ def weights_bytes(shape: ModelShape, bits_per_weight: Number = 16.0, embedding_b
 
 def kv_bytes_per_token(shape: DecoderShape, bytes_per_element: Number = 2.0, *, latent: bool = True) -> Number:
     """Cache bytes that one more token adds while no window is full; `latent=False` expands latent attention."""
-    return shape.attention_layers * kv_elements(shape, latent) * bytes_per_element
+    return shape.attention_layers * kv_elements(shape, latent) * rate("bytes_per_element", bytes_per_element)
 
 
 def kv_bytes(
@@ -100,7 +100,7 @@ def kv_bytes(
     held = held_tokens(shape, tokens_resident, block)
     if shape.cross_attention_layers:
         held = held + shape.cross_attention_layers * amount("image_tokens", image_tokens)
-    cached = held * kv_elements(shape, latent) * bytes_per_element
+    cached = held * kv_elements(shape, latent) * rate("bytes_per_element", bytes_per_element)
     return many * (cached + state_bytes(shape, bytes_per_element))
 
 

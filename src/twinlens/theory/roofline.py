@@ -41,7 +41,9 @@ def intensity(flop: Number, bytes_moved: Number) -> Number:
 
 def attainable_flop_per_s(flop_per_byte: Number, flop_per_s: Number, bytes_per_s: Number) -> Number:
     """The roof above one intensity: min(peak, intensity × bandwidth)."""
-    return smaller(rate("flop_per_s", flop_per_s), flop_per_byte * rate("bytes_per_s", bytes_per_s))
+    return smaller(
+        rate("flop_per_s", flop_per_s), amount("flop_per_byte", flop_per_byte) * rate("bytes_per_s", bytes_per_s)
+    )
 
 
 def time_floor_s(flop: Number, bytes_moved: Number, flop_per_s: Number, bytes_per_s: Number) -> Floor:

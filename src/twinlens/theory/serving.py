@@ -57,8 +57,10 @@ def serving_memory(
     return ServingMemory(
         amount("weights_bytes", weights_bytes) / ranks,
         cache * kv_share(shape, ranks),
-        prefill_activation_bytes(shape, larger(chunk_tokens, sequences), bytes_per_element, ranks),
-        sequences * shape.vocab * (bytes_per_element + 2 * _FP32),
+        prefill_activation_bytes(
+            shape, larger(count("chunk_tokens", chunk_tokens), sequences), bytes_per_element, ranks
+        ),
+        amount("sequences", sequences) * shape.vocab * (bytes_per_element + 2 * _FP32),
         amount("runtime_bytes", runtime_bytes),
     )
 

@@ -26,7 +26,7 @@ def speed_up(acceptance: Number, drafted: Number, draft_cost: Number, check_cost
     `draft_cost`: time of one draft token over that of an ordinary step. `check_cost`: time of a pass over k + 1 tokens
     per sequence over that of an ordinary step: 1 while weights bind, up to k + 1 where arithmetic does.
     """
-    spent = drafted * amount("draft_cost", draft_cost) + rate("check_cost", check_cost)
+    spent = amount("drafted", drafted) * amount("draft_cost", draft_cost) + rate("check_cost", check_cost)
     return expected_tokens(acceptance, drafted) / spent
 
 

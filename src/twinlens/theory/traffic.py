@@ -58,7 +58,7 @@ def weights_read_bytes(
         idle = shape.experts.count - experts_touched(shape, many)
         dense = dense - shape.expert_layers * expert_weights(shape) * idle
     head = counted.head if head_bits is not None else 0
-    return ((dense + rows - head) * bits + head * (0.0 if head_bits is None else head_bits)) / 8
+    return ((dense + rows - head) * bits + head * (0.0 if head_bits is None else rate("head_bits", head_bits))) / 8
 
 
 def decode_traffic(
@@ -79,7 +79,7 @@ def decode_traffic(
         weights_read_bytes(shape, many, bits_per_weight, head_bits),
         cache + written,
         2 * states,
-        many * activation_elements_moved(shape) * activation_bytes_per_element,
+        many * activation_elements_moved(shape) * rate("activation_bytes_per_element", activation_bytes_per_element),
     )
 
 
