@@ -393,7 +393,9 @@ def test_demo_measures_both_lenses_and_writes_a_report(tmp_path: Path, monkeypat
     (report,) = out.glob("*.html")
     assert done.stderr.strip() == f"report: {report}"
     assert len(find_runs(out)) == sum(len(study.runs()) for study in studies) == 8
-    data = json.loads(call("demo", "--out", tmp_path / "again", "-q", "--json").stdout)
+    again = call("demo", "--out", tmp_path / "again", "-q", "--json")
+    assert again.exit_code == 0, again.stderr
+    data = json.loads(again.stdout)
     assert len(data["runs"]) == 8
     rates = [one for one in data["paired"] if one["metric"] != "decode_tokens_per_s"]
     against = [(one["lens"], one["point"]["precision"]) for one in rates]
