@@ -94,6 +94,8 @@ ADVICE = {
     "few-rounds": "Measure longer, or take shorter slices: protocol.slice_s.",
     "ratio-drifts": _LONGER,
     "drift-unseen": _LONGER,
+    # comparisons
+    "side-not-ranked": "Read why that side is not ranked (twinlens show), mend it, and measure it again.",
     # searches
     "search-unclear": "Measure longer at each value: raise protocol.duration_s.",
     "search-budget": "Raise search.most_points.",
