@@ -22,14 +22,15 @@ from benchmarks.coverage.truths import (
     truth_of,
 )
 from twinlens.record.estimate import Estimate
+from twinlens.spec.slo import Slo
 from twinlens.stats.estimator.censored import censored_quantile
 from twinlens.stats.estimator.interval import mean_interval
 from twinlens.stats.estimator.quantile import quantile
 from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.estimator.ratio import difference_of_runs, ratio_of_runs
 from twinlens.stats.estimator.repeats import over_runs
-from twinlens.stats.serving.goodput import share
-from twinlens.stats.serving.latency import decoding, gaps_s
+from twinlens.stats.serving.goodput import goodput, share
+from twinlens.stats.serving.latency import decoding, gaps_s, latency
 from twinlens.stats.serving.metrics import serving_metrics
 from twinlens.stats.serving.window import find_window
 
@@ -114,12 +115,17 @@ def _gap(requests: Any, q: float) -> Estimate:
     return censored_quantile(gaps, q, unit="s", what="gaps", together=decoding(requests, rows, gaps))
 
 
+_ON_END = ("lognormal", "mean of", "a neighbour")  # rows that follow each other; stays in a queue overlap
+
+
 def unseen() -> Iterator[Case]:
     """Rows of kinds that the rules were not chosen on: their truth is that of ten long runs."""
     for name, draw in UNSEEN:
         mean, at = truth_of(draw)
         for n in LENGTHS[2:]:
             rows = f"not chosen on: {name}; {n} rows"
+            if name.startswith(_ON_END):
+                yield Case("rate", rows, lambda rng, d=draw, n=n: _rate(d(rng, n)), 1 / mean, 0.4)  # type: ignore[misc]
             yield Case("mean", rows, lambda rng, d=draw, n=n: mean_interval(d(rng, n), unit="s"), mean, 0.4)  # type: ignore[misc]
             for q in QUANTILES:
                 found: Any = lambda rng, d=draw, n=n, q=q: quantile(d(rng, n), q, unit="s", in_time_order=True)  # noqa: E731
@@ -161,6 +167,15 @@ def _bursts(rng: Generator, n: int, missed: float, length: int) -> Estimate:
     return share(times <= 50, "share", {"e2e_latency_s": times})
 
 
+def _before_many(rng: Generator, servers: int, load: float, n: int) -> Estimate:
+    """The share within the p90 of the stay before many servers, whose services hide how long queues last."""
+    made = served(rng, load * servers, n, servers, 1.0, LONG_BURN_IN)
+    times = latency(made, np.arange(n))
+    limit_s = stay_quantiles(servers, load)[0.9]
+    span = int(made.intended_ns[0]), int(made.intended_ns[-1])
+    return goodput(times, Slo(e2e_latency_s=limit_s, quantile=0.9), made.intended_ns, *span)["slo_attainment"]
+
+
 def shares() -> Iterator[Case]:
     """Shares of requests within a limit that the queue keeps exactly."""
     for load in (0.0, 0.5, 0.8, 0.9):
@@ -173,6 +188,14 @@ def shares() -> Iterator[Case]:
         kept = (1 - missed / 20) ** 20
         yield Case("share", f"bursts of 20 misses, {100 * missed:g} % in all; {n} requests",
                    lambda rng, a=(n, missed, 20): _bursts(rng, *a), kept, 0.5)  # type: ignore[misc]  # fmt: skip
+
+
+def full_servers() -> Iterator[Case]:
+    """Shares at the limit of many servers that are nearly full."""
+    for load in (0.9, 0.95):
+        for n in (200, 1000, 3000):
+            yield Case("share", f"M/M/16, load {load:g}; p90, {n} requests",
+                       lambda rng, a=(16, load, n): _before_many(rng, *a), 0.9, 0.3)  # type: ignore[misc]  # fmt: skip
 
 
 def _of_runs(values: np.ndarray, **how: Any) -> Estimate:
@@ -224,6 +247,7 @@ def over() -> Iterator[Case]:
 def with_long_truths() -> Iterator[Case]:
     """What stands in the table and takes long runs to know the truth of."""
     yield from unseen()
+    yield from full_servers()
     yield from queues()
 
 
