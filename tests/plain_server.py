@@ -5,24 +5,30 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Answer = tuple[int, Any]
-"""Status, and what is sent: bytes as they are (a page), anything else as JSON."""
+"""Status, and what is sent: bytes as they are (a page; a stream of events), anything else as JSON."""
+
+
+def stream(*events: dict[str, Any]) -> Answer:
+    """An answer streamed as these events."""
+    return 200, b"".join(f"data: {json.dumps(event)}\n\n".encode() for event in events) + b"data: [DONE]\n\n"
 
 
 @dataclass
 class Plain:
-    """`models`: what it lists, or the answer in place of a list. `answers`: by path, in place of a good one.
+    """`models`: what it lists, or the answer in place of a list. `answers`: by path, in place of a good one, or what
+    makes one of the body of a request.
 
     `key`: what it wants as a bearer token. `hangs`: paths that never answer. `asked`: method, path, key and body.
     """
 
     models: list[str] | Answer = field(default_factory=lambda: ["Qwen/Qwen3-8B"])
-    answers: dict[str, Answer] = field(default_factory=dict)
+    answers: dict[str, Answer | Callable[[dict[str, Any]], Answer]] = field(default_factory=dict)
     key: str = ""
     hangs: tuple[str, ...] = ()
     url: str = ""
@@ -50,7 +56,8 @@ def plain(server: Plain) -> Iterator[Plain]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             self.take(body)
-            self.send(*server.answers.get(self.path, (200, {"choices": [{"text": "x"}]})))
+            answer = server.answers.get(self.path, (200, {"choices": [{"text": "x"}]}))
+            self.send(*(answer(body) if callable(answer) else answer))
 
         def take(self, body: dict[str, Any]) -> None:
             server.asked.append((self.command, self.path, self.headers.get("authorization", ""), body))
@@ -65,7 +72,8 @@ def plain(server: Plain) -> Iterator[Plain]:
             self.send_response(status)
             if status in (301, 308):
                 self.send_header("location", content["to"])
-            self.send_header("content-type", "text/html" if is_page else "application/json")
+            kind = "text/event-stream" if is_page and body.startswith(b"data:") else "text/html"
+            self.send_header("content-type", kind if is_page else "application/json")
             self.send_header("content-length", str(len(body)))
             self.end_headers()
             with contextlib.suppress(OSError):

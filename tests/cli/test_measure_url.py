@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from plain_server import Plain, plain
+from plain_server import Plain, plain, stream
 from twinlens.cli.main import app
 from twinlens.executors.http_client.null_server import null_server
 from twinlens.measurement.attach import attach
@@ -160,3 +161,30 @@ def test_quick_cuts_any_example_to_about_a_minute(name: str) -> None:
     runs = 4 if cut.search else len(cut.runs())
     assert runs * cut.protocol.duration_s <= max(60, 5 * runs)
     assert load(name, [*quick(whole), "protocol.duration_s=33"]).protocol.duration_s == 33
+
+
+def test_a_server_that_only_completes_is_measured_so_and_the_screen_and_the_record_say_it(tmp_path: Path) -> None:
+    def spoken(body: dict[str, Any]) -> Any:
+        count = body["max_tokens"]
+        end = {"choices": [{"text": "", "finish_reason": "length"}], "usage": {"completion_tokens": count}}
+        return stream(*[{"choices": [{"text": "x "}]}] * count, end)
+
+    empty = stream({"choices": [{"delta": {}, "finish_reason": "stop"}]})
+    with plain(Plain(answers={"/v1/chat/completions": empty, "/v1/completions": spoken})) as server:
+        done = call("measure", "--url", server.url, "--at", "rate_per_s=20", "--out", tmp_path, *with_settings(SMALL))
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr.splitlines()[0] == f"Qwen/Qwen3-8B at {server.url}/v1, by its completions API"
+    (run,) = find_runs(tmp_path)
+    assert run.spec.executor.options["endpoint"] == "completions"
+    assert {body["max_tokens"] for _, path, _, body in server.asked if path == "/v1/completions"} == {4}
+    assert set(run.requests.outcome) == {"ok"}
+
+
+def test_a_server_whose_stream_holds_no_token_is_refused_before_the_first_load(tmp_path: Path) -> None:
+    empty = stream({"choices": []})
+    with plain(Plain(answers={"/v1/chat/completions": empty, "/v1/completions": empty})) as server:
+        done = call("measure", "--url", server.url, "--out", tmp_path / "out")
+    assert done.exit_code == 2
+    assert "the answer holds no token" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from plain_server import Plain, plain
+from plain_server import Plain, plain, stream
 from twinlens.errors import BadInput
 from twinlens.executors.openai import page
 from twinlens.executors.openai.locate import locate
@@ -51,6 +51,43 @@ def test_an_address_of_the_other_endpoint_asks_that_one() -> None:
 def test_a_server_that_only_completes_is_asked_to(answer: Any) -> None:
     with plain(Plain(answers={"/v1/chat/completions": answer})) as server:
         assert locate(server.url, {}).options["endpoint"] == "completions"
+
+
+EMPTY = stream({"choices": [{"index": 0, "delta": {"role": "assistant"}, "finish_reason": "stop"}]})
+SPOKEN = stream(
+    {"choices": [{"index": 0, "text": "Hi"}]}, {"choices": [{"index": 0, "text": "", "finish_reason": "length"}]}
+)
+
+
+def test_a_chat_that_streams_no_token_is_left_for_completions() -> None:
+    with plain(Plain(answers={"/v1/chat/completions": EMPTY, "/v1/completions": SPOKEN})) as server:
+        assert locate(server.url, {}).options["endpoint"] == "completions"
+        assert all(body["stream"] for _, _, _, body in server.asked if body), "asked as it will be measured"
+
+
+def test_an_answer_that_may_end_at_once_is_asked_for_again_with_a_length() -> None:
+    def ends_at_once(body: dict[str, Any]) -> Any:
+        return thought if body.get("ignore_eos") else EMPTY
+
+    thought = stream({"choices": [{"delta": {"reasoning_content": "hm"}}]})
+    with plain(Plain(answers={"/v1/chat/completions": ends_at_once})) as server:
+        assert "endpoint" not in locate(server.url, {}).options
+
+
+@pytest.mark.parametrize("endpoint", [EMPTY, (200, {"choices": []}), stream({"error": {"message": "no GPU"}})])
+def test_a_server_that_streams_no_token_is_refused_before_any_load(endpoint: Any) -> None:
+    with plain(Plain(answers=dict.fromkeys(("/v1/chat/completions", "/v1/completions"), endpoint))) as server:
+        sentence = refused(server.url)
+        asked = {path for method, path, _, _ in server.asked if method == "POST"}
+    assert "with a stream of tokens (/chat/completions: the " in sentence
+    assert "; /completions: the " in sentence
+    assert ("the answer holds no token" in sentence) != ("the server says: no GPU" in sentence)
+    assert asked == {"/v1/chat/completions", "/v1/completions"}
+
+
+def test_an_endpoint_that_the_address_names_is_the_only_one_tried() -> None:
+    with plain(Plain(answers={"/v1/chat/completions": EMPTY, "/v1/completions": SPOKEN})) as server:
+        assert "(/chat/completions: the answer holds no token)" in refused(f"{server.url}/v1/chat/completions")
 
 
 def test_the_name_of_the_limit_is_found() -> None:
@@ -113,7 +150,7 @@ def test_a_key_is_sent_only_where_one_is_wanted(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("path", ["/v1/models", "/v1/chat/completions"])
 def test_a_server_that_hangs_is_given_up_soon(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "PAGE_S", 0.2)
-    monkeypatch.setattr("twinlens.executors.openai.locate.FIRST_ANSWER_S", 0.2)
+    monkeypatch.setattr("twinlens.executors.openai.endpoint_that_answers.FIRST_ANSWER_S", 0.2)
     with plain(Plain(hangs=(path,))) as server:
         sentence = refused(server.url)
     assert f"does not answer {'GET' if path.endswith('models') else 'POST'} {path} within 0.2 s" in sentence
@@ -122,7 +159,8 @@ def test_a_server_that_hangs_is_given_up_soon(path: str, monkeypatch: pytest.Mon
 def test_a_server_that_refuses_the_first_request_is_quoted() -> None:
     with plain(Plain(answers={"/v1/chat/completions": (500, {"error": "out of memory"})})) as server:
         sentence = refused(server.url)
-    assert "does not answer a request of one token to 'Qwen/Qwen3-8B': HTTP 500" in sentence
+    assert "does not answer a request of 4 tokens to 'Qwen/Qwen3-8B' with a stream of tokens" in sentence
+    assert "(/chat/completions: HTTP 500: " in sentence
     assert "out of memory" in sentence
 
 

@@ -24,7 +24,8 @@ def opening(study: Study) -> list[str]:
 def _server(study: Study) -> str:
     options = study.executor.options
     key = f", key from {options['api_key_env']}" if options.get("api_key_env") else ""
-    return f"{study.workload.model} at {options.get('url', 'several servers')}{key}"
+    api = ", by its completions API" if options.get("endpoint") == "completions" else ""
+    return f"{study.workload.model} at {options.get('url', 'several servers')}{api}{key}"
 
 
 def _load(study: Study, workload: InferenceWorkload) -> str:

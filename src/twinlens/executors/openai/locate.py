@@ -5,7 +5,6 @@ Asked once, before there is a spec, with short limits of time; nothing of it is 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,13 +12,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from twinlens.errors import BadInput
+from twinlens.executors.openai.endpoint_that_answers import endpoint_that_answers
 from twinlens.executors.openai.page import Asker, HttpAnswer
+from twinlens.executors.openai.target import PATHS
 from twinlens.record.trust.foreign_text import in_one_line
 
 CODE = "TL223"
-FIRST_ANSWER_S = 30.0
-_PATHS = {"chat": "/chat/completions", "completions": "/completions"}
-_NOT_THERE = (404, 405, 501)
 _VERSION = re.compile(r"/v\d+[a-z]*(/|$)")
 _MOST_NAMED = 12
 
@@ -43,9 +41,10 @@ def locate(address: str, options: Mapping[str, Any]) -> Located:
     url, names, seen = _listed(base, asker)
     model = _known(str(options.get("model") or ""), url, names) or _only(url, names, seen)
     chosen: dict[str, Any] = {**options, "url": url, "model": model}
+    named = {"endpoint": endpoint} if endpoint else {}
     if asker.key_env:
         chosen["api_key_env"] = asker.key_env
-    return Located(model, chosen | _way(url, model, asker, {"endpoint": endpoint} if endpoint else {}, options))
+    return Located(model, chosen | endpoint_that_answers(url, model, asker, {**options, **named}))
 
 
 def _base(address: str) -> tuple[str, str]:
@@ -70,7 +69,7 @@ def _base(address: str) -> tuple[str, str]:
             "variable OPENAI_API_KEY, or name another with --key-env",
             code="TL207",
         )
-    for endpoint, path in (*_PATHS.items(), ("", "/models")):
+    for endpoint, path in (*PATHS.items(), ("", "/models")):
         if text.endswith(path):
             return text.removesuffix(path).rstrip("/"), endpoint
     return text, ""
@@ -126,34 +125,6 @@ def _only(url: str, names: tuple[str, ...], seen: list[HttpAnswer]) -> str:
 def _shown(names: tuple[str, ...]) -> str:
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return ", ".join(in_one_line(name, 80) for name in names[:_MOST_NAMED]) + more
-
-
-def _way(url: str, model: str, asker: Asker, chosen: dict[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Endpoint and name of the limit that the server takes, by a request of one token: what differs from the usual."""
-    wanted = str(chosen.get("endpoint") or options.get("endpoint") or "")
-    page = HttpAnswer(0, "", "")
-    for endpoint in [wanted] if wanted in _PATHS else list(_PATHS):
-        for limit in (str(options.get("limit_field") or "max_tokens"), "max_completion_tokens"):
-            page = asker.ask(url + _PATHS[endpoint], _request(endpoint, limit, model), FIRST_ANSWER_S)
-            if page.status == 200 and _answers(page):
-                usual = {"endpoint": "chat", "limit_field": "max_tokens"}
-                accepted = {"endpoint": endpoint, "limit_field": limit}
-                return {key: value for key, value in accepted.items() if value != usual[key]}
-            if page.status != 400 or "max_completion_tokens" not in page.text:
-                break
-        if page.status not in _NOT_THERE and "chat template" not in page.text.lower().replace("_", " "):
-            break
-    raise _no(f"{url} does not answer a request of one token to {model!r}: {page.said}")
-
-
-def _request(endpoint: str, limit: str, model: str) -> bytes:
-    asked = {"messages": [{"role": "user", "content": "Hi"}]} if endpoint == "chat" else {"prompt": "Hi"}
-    return json.dumps({"model": model, **asked, limit: 1, "stream": False}).encode()
-
-
-def _answers(page: HttpAnswer) -> bool:
-    content = page.data
-    return page.text.startswith("data:") or (isinstance(content, dict) and bool(content.get("choices")))
 
 
 def _no(sentence: str) -> BadInput:

@@ -46,8 +46,8 @@ class Answer:
         """An answer that was not streamed: everything comes with one read. Raises Malformed."""
         said = _parsed(body)
         for choice in _choices(said):
-            message = choice.get("message")
-            choice["delta"] = message if isinstance(message, dict) else {}
+            if isinstance(message := choice.get("message"), dict):
+                choice["delta"] = message
         self._chunk(said, read)
 
     @property
