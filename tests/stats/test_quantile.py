@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from twinlens.stats.estimator.quantile import interval_ranks, needed_for_quantile, quantile
+from twinlens.stats.estimator.series import Ranked
 from twinlens.units import SECONDS
 
 
@@ -29,6 +30,16 @@ def test_the_point_agrees_with_numpys_definition_of_the_same_name():
     for q in (0.05, 0.5, 0.9, 0.95):
         expected = np.quantile(values, q, method="averaged_inverted_cdf")
         assert quantile(values, q, unit=SECONDS).value == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_rank_is_that_of_the_sorted_values_in_whatever_order_ranks_are_asked_for():
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 3, 10, 500):
+        values = rng.integers(0, max(2, n // 3), n).astype(float)  # with ties
+        kept, ranked = values.copy(), Ranked(values)
+        for rank in rng.integers(1, n + 1, 2 * n):
+            assert ranked.at(int(rank)) == np.sort(values)[rank - 1]
+        assert (values == kept).all()
 
 
 @pytest.mark.parametrize(("n", "q"), [(6, 0.5), (20, 0.5), (73, 0.95), (400, 0.99), (500, 0.9)])

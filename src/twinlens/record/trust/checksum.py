@@ -100,21 +100,20 @@ def refuse_other_schema(path: Path, observed: pa.Schema, wanted: pa.Schema) -> N
             raise damaged(path, f"column {field.name!r} is {observed.field(place).type}, not {field.type}")
 
 
-def refuse_impossible_values(path: Path, batch: pa.RecordBatch) -> None:
+def refuse_impossible_values(path: Path, rows: pa.Table) -> None:
     """Raises BadInput (TL220) for offsets out of bounds, bytes that are no text, and nulls where there can be none."""
     try:
-        batch.validate(full=True)
+        rows.validate(full=True)
     except pa.ArrowException as error:
         raise damaged(path, str(error).splitlines()[0][:200]) from None
-    lengths = set()
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if name in _NEVER_NULL and column.null_count:
+    lengths = []
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        lists = column.chunks if is_list(column.type) else []
+        if (name in _NEVER_NULL and column.null_count) or any(each.flatten().null_count for each in lists):
             raise damaged(path, f"column {name!r} has empty places")
         if is_list(column.type):
-            if column.flatten().null_count:
-                raise damaged(path, f"column {name!r} has empty places")
-            lengths.add(column.value_lengths().to_numpy(zero_copy_only=False).tobytes())
-    if len(lengths) > 1:
+            lengths.append([each.value_lengths() for each in lists])
+    if any(other != lengths[0] for other in lengths[1:]):
         raise damaged(path, "the lists of a row differ in length")
 
 

@@ -66,6 +66,11 @@ def careful_time(values: ArrayLike, errors: float = 1.0) -> float:
     return min(float(n), raised)
 
 
+def sum_of_products(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    """The sum of products, without BLAS: its threads wait for each other where others have the processors."""
+    return float(np.einsum("i,i->", first, second))
+
+
 def _windowed(rho: NDArray[np.float64], times: NDArray[np.float64], size: int) -> float:
     beyond = np.flatnonzero(np.arange(rho.size) >= _WINDOW * times)
     cut = int(beyond[0]) if beyond.size else rho.size - 1
@@ -74,16 +79,15 @@ def _windowed(rho: NDArray[np.float64], times: NDArray[np.float64], size: int) -
 
 def _first_lags(series: NDArray[np.float64]) -> NDArray[np.float64]:
     """The autocorrelation at the first lags only, by their sums of products; as `autocorrelation` gives it."""
-    size = float(np.abs(series).max())
-    centred = series / size if size > 0 else series
-    centred = centred - centred.mean()
-    power = float(centred @ centred)
+    size = float(max(series.max(), -series.min()))
+    centred = series / size if size > 0 else series.copy()
+    centred -= centred.mean()
+    power = sum_of_products(centred, centred)
     if power <= series.size * 1e-28:
         return np.asarray(np.eye(1, _FIRST_LAGS)[0], dtype=np.float64)
     rho, total = [1.0], 1.0
     while len(rho) < _FIRST_LAGS and len(rho) - 1 < _WINDOW * total:
-        # No BLAS product: its threads wait for each other where others have the processors.
-        rho.append(float((centred[: -len(rho)] * centred[len(rho) :]).sum()) / power)
+        rho.append(sum_of_products(centred[: -len(rho)], centred[len(rho) :]) / power)
         total += 2 * rho[-1]
     return np.asarray(rho, dtype=np.float64)
 

@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from twinlens.stats.estimator.autocorrelation import sum_of_products
+
 # n (1 - ρ)² for rows, and for means of rows on end, in which dependence shows that lies under noise. Chosen on
 # first-order series and M/M/1 queues, held on other families (docs/results/coverage.md).
 _FEWEST = {1: 200.0, 8: 40.0, 32: 40.0}
@@ -86,11 +88,11 @@ def _wanted_rows(n: int, rows: int, alike: float) -> float:
 def _of_neighbours(series: NDArray[np.float64]) -> float:
     """The correlation of neighbours in a series [n]; 0 for a constant one."""
     centred = series - series.mean()
-    power = float((centred * centred).sum())
-    largest = float(np.abs(series).max())
+    power = sum_of_products(centred, centred)
+    largest = float(max(series.max(), -series.min()))
     if power <= series.size * (1e-14 * largest) ** 2:
         return 0.0
-    return float((centred[1:] * centred[:-1]).sum()) / power
+    return sum_of_products(centred[1:], centred[:-1]) / power
 
 
 def _rounded(rows: float) -> str:

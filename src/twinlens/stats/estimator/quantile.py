@@ -10,46 +10,20 @@ shape, only independent values.
 from __future__ import annotations
 
 import math
-from functools import cached_property
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import bdtr
 
 from twinlens.record.estimate import Estimate
 from twinlens.stats.estimator.autocorrelation import careful_time
-from twinlens.stats.estimator.dependence import means_of, slow_time, too_dependent
+from twinlens.stats.estimator.dependence import slow_time
 from twinlens.stats.estimator.interval import FEWEST_ROWS
+from twinlens.stats.estimator.series import Series
 
 # Slow stretches must have come and gone a few times, and a few must lie beyond the quantile, to say how they cluster.
 FEWEST_STRETCHES = 10
 FEWEST_BEYOND = 4
 _DEFINITION = "empirical quantile averaged at steps, exact binomial order-statistic interval"
-
-
-class Series:
-    """Values [n] in time order, and what their quantiles share: it is found once however many are taken.
-
-    `together`: how many neighbours share one moment. Raises ValueError for values that are not finite.
-    """
-
-    def __init__(self, values: ArrayLike, together: int = 1) -> None:
-        self.values, self.together = _finite(values), together
-
-    @cached_property
-    def moments(self) -> NDArray[np.float64]:
-        """A mean for each moment."""
-        return means_of(self.values, self.together)
-
-    @cached_property
-    def stretches(self) -> float:
-        """How many stretches there are that do not resemble each other."""
-        return self.values.size / careful_time(self.values)
-
-    @cached_property
-    def too_dependent(self) -> tuple[str, str | None]:
-        """As `dependence.too_dependent` says of its moments."""
-        return too_dependent(self.moments)
 
 
 def quantile(
@@ -79,28 +53,25 @@ def quantile(
     needed = needed_for_quantile(q, level)
     if series.size < needed:
         return Estimate.absent(unit, f"{_name(q)} needs at least {needed} values", seen=f"there are {series.size}")
-    point = _point_ranks(series.size, q)
-    picked = np.partition(series, sorted({rank - 1 for rank in point}))
-    low, high = (float(picked[rank - 1]) for rank in point)
+    low, high = map(whole.ranked.at, _point_ranks(series.size, q))
     # Halved first, as the sum of two large values overflows; clamped, as halves of tiny ones round.
     value = min(max(low / 2 + high / 2, low), high)
     independent, seen = series.size, None
     if in_time_order and not why_not:
-        independent, why_not, seen = _independent(whole, float(picked[point[1] - 1]), q, needed)
+        independent, why_not, seen = _independent(whole, high, q, needed)
     if why_not:
         method = f"{_name(q)}: empirical quantile"
         return Estimate(value, unit, method, "measured", no_interval=why_not, seen=seen)
     ends = (_stretch(rank, independent, series.size) for rank in interval_ranks(independent, q, level))
-    least, most = next(ends), next(ends)
-    picked = np.partition(series, sorted({least - 1, most - 1}))
+    least, most = map(whole.ranked.at, ends)
     clustered = f", {independent} independent of {series.size} in time order" if in_time_order else ""
     return Estimate(
         value,
         unit,
         f"{_name(q)}: {_DEFINITION}{clustered}{method_suffix}",
         "measured",
-        low=min(float(picked[least - 1]), value),
-        high=max(float(picked[most - 1]), value),
+        low=min(least, value),
+        high=max(most, value),
         level=level,
         n=independent,
     )
@@ -181,13 +152,6 @@ def _stretch(rank: int, independent: int, n: int) -> int:
     if independent == n:
         return rank
     return 1 + round((rank - 1) * (n - 1) / max(1, independent - 1))
-
-
-def _finite(values: ArrayLike) -> NDArray[np.float64]:
-    series = np.asarray(values, dtype=np.float64).ravel()
-    if not np.isfinite(series).all():
-        raise ValueError("a quantile is taken of finite values; leave absent ones out and say how many")
-    return series
 
 
 def _name(q: float) -> str:

@@ -11,10 +11,11 @@ import numpy as np
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Requests
-from twinlens.stats.estimator.quantile import Series, quantile
+from twinlens.stats.estimator.quantile import quantile
 from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.estimator.ratio import of_ceiling
 from twinlens.stats.estimator.scaled import inverse, scaled
+from twinlens.stats.estimator.series import Series
 from twinlens.stats.metrics.memory import memory
 from twinlens.stats.metrics.quality import fidelity
 from twinlens.stats.steady.segment import Steadiness, SteadyRule, segment
@@ -167,17 +168,15 @@ def _efficiency(times: dict[str, Estimate], facts: Facts, uneven: bool) -> dict[
 
 def _gaps_s(requests: Requests, rows: np.ndarray) -> np.ndarray:
     """Gaps between consecutive tokens of the rows, pooled, in the order of time in which they ended; seconds."""
-    gaps = np.diff(requests.chunk_ns)
-    within = np.ones(len(gaps), bool)
-    edges = requests.offsets[1:-1] - 1
-    within[edges[(edges >= 0) & (edges < len(gaps))]] = False
     chosen = np.zeros(len(requests), bool)
     chosen[rows] = True
-    wanted = np.flatnonzero(within & np.repeat(chosen, np.diff(requests.offsets))[:-1])
-    ended_ns = requests.chunk_ns[wanted + 1]
+    within = np.repeat(chosen, np.diff(requests.offsets))[:-1]
+    edges = requests.offsets[1:-1] - 1  # from the last chunk of a row to the first of the next
+    within[edges[(edges >= 0) & (edges < within.size)]] = False
+    gaps, ended_ns = np.diff(requests.chunk_ns)[within], requests.chunk_ns[1:][within]
     if (ended_ns[1:] < ended_ns[:-1]).any():  # one request after another is in order as it is
-        wanted = wanted[np.argsort(ended_ns, kind="stable")]
-    return np.asarray(gaps[wanted] / 1e9)
+        gaps = gaps[np.argsort(ended_ns, kind="stable")]
+    return np.asarray(gaps / 1e9)
 
 
 def _quantiles(name: str, values: np.ndarray, wanted: tuple[str, ...]) -> dict[str, Estimate]:

@@ -11,10 +11,11 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.slice import without_waiting
 from twinlens.record.step import Steps
 from twinlens.spec.workload.workload import TrainingWorkload
-from twinlens.stats.estimator.quantile import Series, quantile
+from twinlens.stats.estimator.quantile import quantile
 from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.estimator.ratio import of_ceiling
 from twinlens.stats.estimator.scaled import scaled
+from twinlens.stats.estimator.series import Series
 from twinlens.stats.metrics.memory import memory
 from twinlens.stats.metrics.quality import training_quality
 from twinlens.stats.steady.segment import Steadiness, SteadyRule, segment
