@@ -15,7 +15,7 @@ from material import fixed, inference, study_of, training, twinlens
 from twinlens.cli.main import app
 from twinlens.errors import BadInput
 from twinlens.pages import find
-from twinlens.spec.load import dump, parse
+from twinlens.spec.load import dump, load, parse
 
 
 def call(*words: str | Path) -> Result:
@@ -233,4 +233,14 @@ def test_a_letter_that_the_locale_does_not_know_is_a_word_like_any_other(tmp_pat
         assert len(done.stderr.strip().splitlines()) <= 4
     done = twinlens("measure", "nöpe", **plain)
     assert done.returncode == 2
-    assert done.stderr.startswith("twinlens: there is no spec file")
+    assert done.stderr.startswith("twinlens: there is no spec file 'n?pe'"), "a letter, not the escapes of its bytes"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("workload.microbatch", "point.microbatch"), ("workload.micro_batch", "point.microbatch"),
+     ("point.duration", "protocol.duration_s"), ("point.lr", "workload.learning_rate"), ("workload.modle", "model")],
+)  # fmt: skip
+def test_a_field_of_another_table_is_named_with_that_table(written: str, meant: str) -> None:
+    with pytest.raises(BadInput, match=rf"unknown field '{written}'; did you mean '{meant}'\?"):
+        load("pretrain", [f"{written}=3"])

@@ -97,6 +97,13 @@ def test_a_terminal_without_our_letters_gets_no_traceback(measured_runs: Path) -
     assert max(map(len, done.stdout.splitlines())) <= 80, "letters of two for one of ours have room"
 
 
+@pytest.mark.parametrize("how", [[], ["--all"]])
+def test_no_line_of_piped_output_ends_in_spaces(measured_runs: Path, how: list[str]) -> None:
+    lines = twinlens("show", measured_runs, *how).stdout.splitlines()
+    assert len(lines) > 3
+    assert [line for line in lines if line != line.rstrip()] == []
+
+
 @pytest.mark.parametrize("columns", ["", "0", "wide", "-4", "7", "40"])
 def test_a_width_that_is_none_is_eighty_and_a_narrow_one_is_kept_to(measured_runs: Path, columns: str) -> None:
     done = twinlens("show", measured_runs, COLUMNS=columns)

@@ -74,3 +74,10 @@ def test_advice_is_one_sentence_and_for_codes_that_there_are() -> None:
 def test_what_warns_or_disqualifies_has_something_to_try(code: str) -> None:
     good_to_know = {"compiled-first", "fake-executor", "replayed", "length-free", "length-forbidden", "length-forced"}
     assert (code in ADVICE) is (code not in good_to_know | {"no-kernel-stamps"})
+
+
+@pytest.mark.parametrize(("low", "says"), [(0.942, "94.2–100 %"), (0.00942, "0.942 % to 100 %"), (0.0, "0–100 %")])
+def test_both_ends_of_a_share_are_in_per_cent(low: float, says: str) -> None:
+    numbers = {"share": 0.821, "quantile": 0.95, "limit_s": 0.5, "low": low, "high": 1.0}
+    sentence = sentence_of(Finding("slo-unclear", "disqualifies", "ttft_s", numbers))
+    assert f"82.1% of requests keep TTFT ≤ 500 ms (95 % interval {says}), but 95% must" in sentence

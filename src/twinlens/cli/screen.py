@@ -5,14 +5,16 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any, TextIO, cast
 
 from rich.console import Console
 from rich.text import Text
 
+from twinlens.cli.plain_letters import readable
 from twinlens.errors import TwinlensError
 from twinlens.reporting.display import clean
 from twinlens.system.interrupts import raising_interrupts
@@ -22,7 +24,8 @@ def out(width: int | None = None) -> Console:
     """The console for data. 80 columns where the terminal does not say otherwise."""
     wide = None if sys.stdout.isatty() else (width or _columns())
     # Names and reasons are shown as they are: square brackets in them are not markup.
-    console = _Piped(width=wide, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    file = None if sys.stdout.isatty() else cast(IO[str], _WithoutTrailing(sys.stdout))
+    console = _Piped(width=wide, file=file, highlight=False, markup=False, emoji=False, soft_wrap=False)
     if not console.encoding.lower().startswith("utf"):
         console.width = max(_NARROWEST, console.width - _NEAREST_IS_LONGER)
     return console
@@ -34,6 +37,22 @@ class _Piped(Console):
     def on_broken_pipe(self) -> None:
         self.quiet = True
         _discard_stdout()
+
+
+class _WithoutTrailing:
+    """A stream of text whose lines do not end in spaces, with which rich fills tables."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(_TRAILING.sub("", text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+_TRAILING = re.compile(r" +$", re.MULTILINE)
 
 
 def _discard_stdout() -> None:
@@ -98,5 +117,7 @@ def _of_a_file(error: OSError) -> str:
 
 
 def _complain(sentence: str, more: str = "") -> None:
-    words = Text.assemble(("twinlens:", "bold red"), " ", clean(sentence, 2000), (f" ({more})" if more else "", "dim"))
+    words = Text.assemble(
+        ("twinlens:", "bold red"), " ", clean(readable(sentence), 2000), (f" ({more})" if more else "", "dim")
+    )
     err().print(words, soft_wrap=True)

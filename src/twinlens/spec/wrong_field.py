@@ -35,7 +35,7 @@ def wrong_fields(error: ValidationError) -> str:
 
 def nearest_field(word: str, known: list[str]) -> str:
     """The nearest name of a field, also by what other tools call it, or by its beginning."""
-    plain = word.lower().replace("-", "_")
+    plain = _plain(word)
     begun = [name for name in known if len(plain) > 2 and name.startswith(f"{plain}_")]
     guess = next((name for name in (_ELSEWHERE.get(plain), plain, *begun[:1]) if name in known), None)
     return f"did you mean {guess!r}?" if guess else nearest(word, known)
@@ -48,13 +48,29 @@ def _sentence(first: Any) -> str:
     if shown in MOVED:
         return f"field {shown!r} has moved: write {MOVED[shown]!r}"
     if first["type"] == "extra_forbidden":
-        return f"unknown field {shown!r}; {nearest_field(location[-1], _fields_at(location[:-1]))}"
+        return f"unknown field {shown!r}; {_known_here_or_elsewhere(location)}"
     if first["type"] == "missing":
         return f"field {shown!r} is missing"
     if seconds := _seconds(location[-1] if location else "", first.get("input")):
         return f"field {shown!r} is a number of seconds: write {seconds} (got {first.get('input')!r})"
     message = first["msg"].removeprefix("Value error, ")
     return f"field {shown!r}: {message[0].lower()}{message[1:]} (got {_short(first.get('input'))})"
+
+
+def _known_here_or_elsewhere(location: list[str]) -> str:
+    """The field that is meant: one of the same table, else one of this very name (ours or other tools') in another."""
+    here = _fields_at(location[:-1])
+    name = _plain(location[-1])
+    name = _ELSEWHERE.get(name, name)
+    others = [f"{table}.{name}" for table in _TABLES if name not in here and name in _fields_at([table])]
+    return f"did you mean {others[0]!r}?" if others else nearest_field(location[-1], here)
+
+
+_TABLES = ("workload", "point", "protocol")
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("-", "_")
 
 
 def _seconds(field: str, value: Any) -> str:

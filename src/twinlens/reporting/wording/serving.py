@@ -33,11 +33,18 @@ def _server_died(finding: Finding) -> str:
 def _slo(finding: Finding, lead: str) -> str:
     share, quantile, limit_s = (float(value) for value in numbers(finding, "share", "quantile", "limit_s"))
     low, high = finding.numbers.get("low"), finding.numbers.get("high")
-    known = "" if low is None or high is None else f" (95% interval {100 * low:.3g}–{100 * high:.3g}%)"
+    known = "" if low is None or high is None else f" (95 % interval {_ends(low, high)})"
     return (
         f"{lead}: {show(share, RATIO)} of requests keep {subject_of(finding)} ≤ {show(limit_s, SECONDS)}{known}, "
         f"but {100 * quantile:g}% must."
     )
+
+
+def _ends(low: float, high: float) -> str:
+    """Two shares, each with its unit where one of them is below 1 %: "94.2–100 %", "0.942 % to 100 %"."""
+    if 0 < low < 0.01:
+        return f"{100 * low:.3g} % to {100 * high:.3g} %"
+    return f"{100 * low:.3g}–{100 * high:.3g} %"
 
 
 def _empty_slots(finding: Finding) -> str:
