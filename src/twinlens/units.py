@@ -38,12 +38,20 @@ def digits(value: float, significant: int = 3) -> str:
     magnitude = math.floor(math.log10(abs(value)))
     if magnitude < -4 or magnitude >= 6:
         return f"{value:.{significant - 1}e}"
-    return f"{value:,.{max(0, significant - 1 - magnitude)}f}"
+    rounded = _rounded(value, significant)  # 0.9996 has three digits as 1.00, and not as 1.000
+    return f"{value:,.{max(0, significant - 1 - math.floor(math.log10(abs(rounded))))}f}"
+
+
+def _rounded(value: float, significant: int) -> float:
+    return float(f"{value:.{significant - 1}e}")
 
 
 def scale(unit: str, value: float) -> tuple[float, str]:
-    """The divisor and the shown unit fit for `value`: `scale("s", 0.004)` is `(0.001, "ms")`."""
-    size = abs(value)
+    """The divisor and the shown unit fit for `value`: `scale("s", 0.004)` is `(0.001, "ms")`.
+
+    Of seconds and units with decimal prefixes, fit for three digits of it: 999.6 µs are 1.00 ms, and not 1,000 µs.
+    """
+    size = abs(_rounded(value, 3)) if unit == SECONDS or unit in _PREFIXED else abs(value)
     if unit == RATIO:
         return 0.01, "%"
     if unit == BYTES:
