@@ -19,6 +19,7 @@ from twinlens.version import __version__
 if TYPE_CHECKING:
     from twinlens.api.compare import compare, ledger
     from twinlens.api.demo import Demo, demo
+    from twinlens.api.diagnose import diagnose
     from twinlens.api.gate import gate
     from twinlens.api.new import new
     from twinlens.api.progress import Progress
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from twinlens.api.runs import frame, peers, read, report, rows, show, summary
     from twinlens.api.studies import check, measure
     from twinlens.comparison.verdict import Comparison
+    from twinlens.diagnosis.diagnosis import Diagnosis
     from twinlens.errors import BadInput, ExecutorFailed, GateFailed, Interrupted, TwinlensError
     from twinlens.measurement.attach import attach
     from twinlens.measurement.event import Event
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "twinlens.api.compare": ("compare", "ledger"),
     "twinlens.api.demo": ("Demo", "demo"),
+    "twinlens.api.diagnose": ("diagnose",),
     "twinlens.api.gate": ("gate",),
     "twinlens.api.new": ("new",),
     "twinlens.api.progress": ("Progress",),
@@ -51,6 +54,7 @@ _NAMES = {
     "twinlens.api.runs": ("frame", "peers", "read", "report", "rows", "show", "summary"),
     "twinlens.api.studies": ("check", "measure"),
     "twinlens.comparison.verdict": ("Comparison",),
+    "twinlens.diagnosis.diagnosis": ("Diagnosis",),
     "twinlens.errors": ("BadInput", "ExecutorFailed", "GateFailed", "Interrupted", "TwinlensError"),
     "twinlens.measurement.attach": ("attach",),
     "twinlens.measurement.event": ("Event",),
@@ -75,6 +79,7 @@ __all__ = [
     "Check",
     "Comparison",
     "Demo",
+    "Diagnosis",
     "Estimate",
     "Event",
     "ExecutorFailed",
@@ -99,6 +104,7 @@ __all__ = [
     "check",
     "compare",
     "demo",
+    "diagnose",
     "explain",
     "frame",
     "gate",

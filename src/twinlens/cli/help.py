@@ -16,7 +16,7 @@ _START = (
 )
 _GROUPS = {
     "Measure": ("demo", "measure", "check", "new", "probe"),
-    "Read": ("show", "compare", "report"),
+    "Read": ("show", "diagnose", "compare", "report"),
     "Look up": ("explain", "list"),
 }
 _EXIT_CODES = "Exit: 0 done, 1 a gate failed, 2 bad input, 3 the executor failed, 130 stopped (rows are kept)."
@@ -25,6 +25,7 @@ _MEANT = {
     "run": "measure", "bench": "measure", "benchmark": "measure", "serve": "measure", "profile": "measure",
     "load": "measure", "test": "measure",
     "diff": "compare", "versus": "compare", "summary": "show", "table": "show", "view": "show", "export": "show",
+    "why": "diagnose", "diagnosis": "diagnose", "bottleneck": "diagnose", "roofline": "diagnose",
     "html": "report", "plot": "report", "validate": "check", "lint": "check", "plan": "check", "estimate": "check",
     "info": "probe", "hardware": "probe", "doctor": "probe", "ls": "list", "models": "list", "runs": "list",
     "man": "explain", "docs": "explain", "what": "explain", "define": "explain",

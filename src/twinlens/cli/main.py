@@ -174,6 +174,15 @@ def show(
 
 
 @app.command()
+def diagnose(runs: RunPaths, json: Json = False) -> None:
+    """What binds a run: its time by part, four counters, and what to try."""
+    load_numpy()
+    from twinlens.cli.diagnose import run
+
+    run(runs, json)
+
+
+@app.command()
 def compare(
     runs: Sides,
     json: Json = False,

@@ -104,6 +104,24 @@ ADVICE = {
     "search-run-failed": "Mend what the error names, and run the search again: it goes on.",
     "search-none": "Lower search.least, or loosen the SLO.",
     "search-all": "Raise search.most.",
+    # diagnosis
+    "compute-bound": "Take a narrower format, or do less arithmetic; a larger batch gives little.",
+    "bandwidth-bound": "Move fewer bytes: narrower weights, or more sequences for each read of them.",
+    "latency-bound": "Compile, fuse small operations, or raise the batch; a faster device gives little.",
+    "interconnect-bound": "Overlap communication with the backward pass, or send fewer bytes.",
+    "input-bound": "Add workers that load data, or prepare it beforehand.",
+    "host-bound": "Shorten what the host does between computations; look at tokenising and HTTP.",
+    "queue-bound": "Offer less, or add replicas.",
+    "capacity-bound": "Give the KV cache more memory, or store it in a narrower format.",
+    "indeterminate": "Read the findings: each says what is missing.",
+    "diagnosis-of-unranked": "Measure longer, or on a quieter machine.",
+    "ceiling-not-measured": "Measure with protocol.ceilings = true, on an engine in this process.",
+    "time-unattributed": "Mark more phases in the trainer; turn the server's metrics page on.",
+    "time-waiting": "Take the wait away, and measure again.",
+    "cache-full": "Give the KV cache more memory, store it narrower, or offer less.",
+    "optimizer-time": "Take a fused optimizer, or accumulate more samples a step.",
+    "kernel-below-stream": "Try another runtime or format: int8-weight, bf16, llama.cpp.",
+    "batch-below-ridge": "Raise the batch until latency or memory forbids it.",
 }
 _OTHERS = "Stop the other programs; ratios survive them: --set protocol.pairing=slices."
 _GPU_CLOCK = "Cool the accelerator, or raise its power limit."

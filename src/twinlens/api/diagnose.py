@@ -1,0 +1,45 @@
+"""The verb that diagnoses: what binds each run, from its record and its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from twinlens.api.runs import material_of, read
+from twinlens.diagnosis.diagnosis import Diagnosis, diagnose_run
+from twinlens.errors import BadInput
+from twinlens.record.run import Run
+from twinlens.reporting.view import Material
+from twinlens.reporting.wording.finding import with_words
+from twinlens.version import __version__
+
+
+def diagnose(runs: str | Path | Run | Iterable[Run]) -> tuple[Diagnosis, ...]:
+    """What binds a run, or each of several: verdict, parts of its time, four counters and findings.
+
+    Raises BadInput (TL228) where a single run has nothing to diagnose; of several, such runs are left out, and it is
+    raised where none is left.
+    """
+    if isinstance(runs, str | Path):
+        runs = read(runs)
+    return tuple(found for _, found in diagnosed((runs,) if isinstance(runs, Run) else runs))
+
+
+def diagnosed(runs: Iterable[Run]) -> list[tuple[Material, Diagnosis]]:
+    """The same, each beside the run and the summary that it is of."""
+    found, faults = [], []
+    for material in material_of(runs):
+        try:
+            found.append((material, diagnose_run(*material)))
+        except BadInput as error:
+            faults.append(error)
+    if not found:
+        raise faults[0] if faults else BadInput("diagnose what? Give a run", code="TL228")
+    return found
+
+
+def diagnosis_json(found: Sequence[Diagnosis]) -> dict[str, Any]:
+    """As plain data, for --json, with `text` and `advice` in each finding."""
+    runs = [with_words(each.to_json()) for each in found]
+    return {"schema": 1, "twinlens": __version__, "diagnoses": runs}

@@ -1,0 +1,22 @@
+"""`twinlens diagnose`: what binds each run, and what to try."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from twinlens.api.diagnose import diagnosed, diagnosis_json
+from twinlens.api.runs import read
+from twinlens.cli.screen import out, print_json, sentences
+from twinlens.reporting.screen.diagnosis import diagnoses_screen, diagnosis_screen
+
+
+def run(paths: list[Path], json: bool) -> None:
+    with sentences():
+        found = diagnosed(read(*paths))
+        if json:
+            print_json(diagnosis_json([each for _, each in found]))
+        elif len(found) == 1:
+            ((material, diagnosis),) = found
+            out().print(diagnosis_screen(*material, diagnosis))
+        else:
+            out().print(diagnoses_screen(found))

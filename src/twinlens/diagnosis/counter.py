@@ -1,0 +1,97 @@
+"""The four counters that explain a time: matrix engines, memory bandwidth, batching, and the request boundary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from twinlens.diagnosis.evidence import Evidence
+from twinlens.diagnosis.phase import Place, place_of
+from twinlens.record.estimate import Estimate
+from twinlens.units import BYTES_PER_S, RATIO, SECONDS
+
+FLOP_PER_BYTE = "FLOP/byte"
+Confidence = Literal["low", "medium", "high", "none"]
+_WORK = "work by theory, time by the rows, ceilings measured by the run"
+_UNIFIED = "device and host share one memory here: nothing is copied"
+_NO_COPIES = "no counter of copies between host and device was recorded"
+_ELSEWHERE = "the memory and the engines of a server cannot be seen from its client"
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """One of the four. `value` is the one that is said first; `beside`: more of it by name. `about`: the phase."""
+
+    id: str
+    value: Estimate
+    confidence: Confidence
+    about: str = ""
+    beside: Mapping[str, Estimate] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain mapping; `value.method` is the source."""
+        plain = {"id": self.id, "about": self.about, "confidence": self.confidence, "value": self.value.to_json()}
+        return plain | {"beside": {name: each.to_json() for name, each in self.beside.items()}}
+
+
+def counters_of(seen: Evidence, phase: str) -> tuple[Counter, ...]:
+    """The four counters, the first two of one phase; an absent one has its reason."""
+    chosen = next((each for each in seen.phases if each.name == phase), seen.phases[-1])
+    place = place_of(chosen, seen.ceilings)
+    why = _ELSEWHERE if seen.kind == "served" else chosen.reason or "the run measured no ceilings"
+    return (
+        _matrix(place, chosen.name, why),
+        _bandwidth(place, chosen.name, chosen.least_bytes, chosen.seconds, why),
+        _batching(seen),
+        _boundary(seen),
+    )
+
+
+def _matrix(place: Place | None, phase: str, why: str) -> Counter:
+    if place is None:
+        return Counter("matrix-engines", Estimate.absent(FLOP_PER_BYTE, why), "none", phase)
+    low, high = place.intensity_low, place.intensity_high
+    value = Estimate(high, FLOP_PER_BYTE, f"FLOP / bytes, each byte once: {_WORK}", "derived", low=low, high=high)
+    beside = {
+        "ridge": Estimate(place.ridge, FLOP_PER_BYTE, "measured matrix rate / measured bandwidth", "derived"),
+        "share": Estimate(place.compute_share, RATIO, f"FLOP/s / {place.compute_ceiling}", "derived"),
+    }
+    return Counter("matrix-engines", value, "high" if place.intensity_low else "medium", phase, beside)
+
+
+def _bandwidth(place: Place | None, phase: str, moved: float | None, seconds: float | None, why: str) -> Counter:
+    if place is None or not moved or not seconds:
+        return Counter("bandwidth", Estimate.absent(BYTES_PER_S, why), "none", phase)
+    value = Estimate(moved / seconds, BYTES_PER_S, f"least bytes / time: {_WORK}", "derived")
+    beside = {"share": Estimate(place.stream_share, RATIO, "of a plain read or copy of memory", "derived")}
+    if place.bandwidth_share > place.stream_share:
+        of_kernel = Estimate(place.bandwidth_share, RATIO, f"of {place.bandwidth_ceiling}", "derived")
+        beside["share_of_kernel"] = of_kernel
+    return Counter("bandwidth", value, "medium", phase, beside)
+
+
+def _batching(seen: Evidence) -> Counter:
+    if seen.kind == "served":
+        told = seen.metrics.get("batching_efficiency") or Estimate.absent(RATIO, "the server's metrics were not read")
+        return Counter("batching", told, "none" if told.value is None else "high", "request")
+    if seen.filled is None:
+        return Counter("batching", Estimate.absent(RATIO, "images have no padding to count"), "none")
+    method = "useful tokens / tokens computed for the batch, from the rows"
+    value = Estimate(min(1.0, seen.filled), RATIO, method, "derived")
+    batch = {"batch": Estimate(float(seen.batch), "count", "the spec", "measured")} if seen.batch else {}
+    return Counter("batching", value, "high", seen.partition.unit, batch)
+
+
+def _boundary(seen: Evidence) -> Counter:
+    """Time at the request boundary of a server; copies between host and device where the engine is in this process."""
+    if seen.kind == "served":
+        spent = seen.partition.parts.get("transport")
+        reason = "the server does not say its time in queue and prefill, so nothing tells transport apart"
+        value = Estimate.absent(SECONDS, reason)
+        if spent is not None:
+            method = "sent → first token, less the server's own queue and prefill: network, HTTP, tokenising"
+            value = Estimate(spent, SECONDS, method, "derived", n=seen.partition.count)
+        return Counter("transfer", value, "none" if spent is None else "medium", "request")
+    why = _UNIFIED if seen.on_gpu is False else _NO_COPIES
+    return Counter("transfer", Estimate.absent(SECONDS, why), "none", seen.partition.unit)

@@ -1,0 +1,75 @@
+"""A diagnosis of one run: the verdict, the parts of its time, the four counters, and findings with their headroom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from twinlens.diagnosis.counter import Counter, counters_of
+from twinlens.diagnosis.evidence import Evidence, evidence_of
+from twinlens.diagnosis.partition import Partition
+from twinlens.diagnosis.rule.batch_below_ridge import batch_below_ridge
+from twinlens.diagnosis.rule.cache_full import cache_full
+from twinlens.diagnosis.rule.ceiling_not_measured import ceiling_not_measured
+from twinlens.diagnosis.rule.kernel_below_stream import kernel_below_stream
+from twinlens.diagnosis.rule.optimizer_time import optimizer_time
+from twinlens.diagnosis.rule.run_not_ranked import run_not_ranked
+from twinlens.diagnosis.rule.time_unattributed import time_unattributed
+from twinlens.diagnosis.rule.time_waiting import time_waiting
+from twinlens.diagnosis.verdict import phase_verdict, verdict_of
+from twinlens.record.finding import Finding
+from twinlens.record.run import Run
+from twinlens.stats.summary.group import Summary
+
+RULES = (
+    run_not_ranked,
+    ceiling_not_measured,
+    time_unattributed,
+    time_waiting,
+    cache_full,
+    optimizer_time,
+    kernel_below_stream,
+    batch_below_ridge,
+)
+"""Rules on validity first, then those on what takes the time. A new rule is a file and a line here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """`verdict`: what binds a step or a request; `phases`: what binds each phase of it; both as findings.
+
+    `findings` in the order of RULES; `headroom_s` of a finding is time within a part that no other finding counts.
+    """
+
+    run: str
+    verdict: Finding
+    phases: tuple[Finding, ...]
+    partition: Partition
+    counters: tuple[Counter, ...]
+    findings: tuple[Finding, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain mapping."""
+        return {
+            "run": self.run,
+            "verdict": self.verdict.to_json(),
+            "phases": [each.to_json() for each in self.phases],
+            "partition": self.partition.to_json(),
+            "counters": [each.to_json() for each in self.counters],
+            "findings": [each.to_json() for each in self.findings],
+        }
+
+
+def diagnose_run(run: Run, summary: Summary) -> Diagnosis:
+    """A diagnosis of one finished run. Raises BadInput (TL228) where there is nothing to diagnose."""
+    return diagnose_evidence(run.id, evidence_of(run, summary))
+
+
+def diagnose_evidence(name: str, seen: Evidence) -> Diagnosis:
+    """The same from evidence, however it was come by."""
+    verdict = verdict_of(seen)
+    phases = tuple(phase_verdict(phase, seen) for phase in seen.phases)
+    busiest = max(seen.phases, key=lambda phase: seen.partition.parts.get(phase.part, 0.0))
+    counters = counters_of(seen, busiest.name)
+    findings = tuple(finding for rule in RULES for finding in rule(seen))
+    return Diagnosis(name, verdict, phases, seen.partition, counters, findings)

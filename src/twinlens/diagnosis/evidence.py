@@ -1,0 +1,151 @@
+"""The evidence of a diagnosis: one finished run as time, work, ceilings and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from twinlens.diagnosis.partition import Partition
+from twinlens.diagnosis.phase import Phase, known
+from twinlens.diagnosis.time_split import of_lockstep, of_served, of_steps
+from twinlens.errors import BadInput
+from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
+from twinlens.record.run import Run
+from twinlens.spec.model.shape import DecoderShape
+from twinlens.stats.metrics.inference import inference_steadiness
+from twinlens.stats.metrics.training import training_steadiness
+from twinlens.stats.summary.group import Summary
+from twinlens.stats.summary.serving import is_served
+from twinlens.theory.traffic import activation_elements_moved
+
+Kind = Literal["training", "engine", "served"]
+_WIDEST = 4.0  # bytes of an activation: an upper bound of traffic takes the widest format
+_PASSES = {"step": 3}  # forward once, and twice as much backward
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """`batch`: sequences computed together (of a training step: samples); None where a server decides. `filled`: useful
+    over computed tokens of a batch, None where unknown. `on_gpu`: None where the machine is not known. `findings`: of
+    the run itself."""
+
+    kind: Kind
+    ranked: bool
+    label: str
+    partition: Partition
+    phases: tuple[Phase, ...]
+    ceilings: Mapping[str, Estimate]
+    ceilings_after: Mapping[str, Estimate]
+    metrics: Mapping[str, Estimate]
+    findings: tuple[Finding, ...] = ()
+    batch: int | None = None
+    filled: float | None = None
+    on_gpu: bool | None = None
+    compiled: bool = False
+    optimizer_bytes: float | None = None
+
+
+def evidence_of(run: Run, summary: Summary) -> Evidence:
+    """All that a diagnosis needs of one run. Raises BadInput (TL228) for a run that is not finished or has no rows."""
+    if not run.is_finished or not run.table.num_rows or summary.verdict.end_row <= summary.verdict.begin_row:
+        lacks = f"is {run.state}" if not run.is_finished else "has no rows of a steady window"
+        raise BadInput(f"{run.id} {lacks}, so there is nothing to diagnose; measure it to its end", code="TL228")
+    facts = run.facts
+    kind: Kind = "training" if run.lens == "training" else "served" if is_served(run) else "engine"
+    read = {"training": _training, "engine": _engine, "served": _served}[kind]
+    partition, phases, batch, filled = read(run, summary)
+    return Evidence(
+        kind, summary.ranked, summary.label, partition, phases,
+        facts.ceilings if facts else {}, run.sections.ceilings_after, summary.metrics, summary.findings,
+        batch, filled, None if facts is None or kind == "served" else "accelerator.uuid" in facts.executor.facts,
+        run.spec.executor.options.get("graph") == "compiled",
+        _optimizer_bytes(run),
+    )  # fmt: skip
+
+
+Read = tuple[Partition, tuple[Phase, ...], int | None, float | None]
+
+
+def _training(run: Run, summary: Summary) -> Read:
+    only, _ = training_steadiness(run.steps)
+    window = only.where(np.arange(summary.verdict.begin_row, summary.verdict.end_row))
+    partition = of_steps(window)
+    waits = sum(partition.parts.get(name, 0.0) for name in ("data", "communicate", "between-steps"))
+    busy_s = partition.seconds - waits
+    samples = int(window.samples[0]) if len(window) else None
+    # Text is packed: a step that trained on fewer tokens than it computed says so here.
+    computed = float(window.samples.sum()) * getattr(run.spec.workload, "seq_len", 0)
+    filled = float(window.tokens.sum()) / computed if computed and window.tokens.any() else None
+    tokens = float(window.tokens.mean()) if len(window) else 0.0
+    return partition, (_phase(run, "step", "step", busy_s, "step_flop", "step_bytes", tokens),), samples, filled
+
+
+def _engine(run: Run, summary: Summary) -> Read:
+    own = run.requests.own_time()
+    heads, _ = inference_steadiness(own)
+    rows = heads[summary.verdict.begin_row : summary.verdict.end_row]
+    partition, batch = of_lockstep(own, rows), run.spec.point.batch
+    member = np.isin(own.group, own.group[rows])
+    longest = np.repeat(own.output_tokens[rows], batch).sum()
+    filled = float(own.output_tokens[member].sum() / longest) if longest else None
+    uneven = np.ptp(own.input_tokens[rows]) or np.ptp(own.output_tokens[rows])
+    if uneven:
+        reason = "requests differ in length, and work by theory is of the longest only"
+        phases = tuple(Phase(name, name, None, None, None, reason=reason) for name in ("prefill", "decode"))
+        return partition, phases, batch, filled
+    if "forward" in partition.parts:
+        return partition, (_phase(run, "forward", "forward", partition.parts["forward"], "image_flop", "", 0.0),), \
+            batch, None  # fmt: skip
+    prompt, steps = int(own.input_tokens[rows[0]]), max(1, int(own.output_tokens[rows[0]]) - 1)
+    prefill_s, decode_s = (partition.parts.get(name, 0.0) for name in ("prefill", "decode"))
+    phases = (
+        _phase(run, "prefill", "prefill", prefill_s, "prefill_flop", "prefill_bytes", float(prompt * batch)),
+        _phase(run, "decode", "decode", decode_s / steps, "decode_flop", "decode_bytes", float(batch)),
+    )
+    return partition, phases, batch, filled
+
+
+def _served(run: Run, summary: Summary) -> Read:
+    own = run.requests.own_time()
+    order = np.argsort(own.intended_ns, kind="stable")
+    rows = order[summary.verdict.begin_row : summary.verdict.end_row]
+    partition = of_served(own, rows, summary.metrics)
+    reason = "a server's batches and formats are not known, so neither is the work of one of its steps"
+    phases = tuple(Phase(name, name, None, None, None, reason=reason) for name in ("prefill", "decode"))
+    efficiency = summary.metrics.get("batching_efficiency")
+    return partition, phases, None, efficiency.value if efficiency else None
+
+
+def _phase(run: Run, name: str, part: str, seconds: float, flop: str, moved: str, tokens: float) -> Phase:
+    work = run.facts.work if run.facts else {}
+    done, least = known(work, flop), known(work, moved)
+    if not seconds or done is None or least is None:
+        return Phase(name, part, seconds or None, done, least, reason="its FLOP or bytes are not known")
+    shape = _shape(run)
+    most = None
+    if shape is not None:
+        most = least + tokens * activation_elements_moved(shape) * _WIDEST * _PASSES.get(name, 1)
+    return Phase(name, part, seconds, done, least, most, known(work, "linear_bytes") if name == "decode" else None)
+
+
+def _shape(run: Run) -> DecoderShape | None:
+    """The shape of the model; None where it is not here any more, or has no layers of a decoder."""
+    try:
+        shape: Any = run.spec.model.shape
+    except BadInput:
+        return None
+    return shape if isinstance(shape, DecoderShape) else None
+
+
+def _optimizer_bytes(run: Run) -> float | None:
+    """Bytes of one optimizer step as resident: gradients read, weights and states read and written."""
+    memory = run.facts.memory if run.facts else {}
+    parts = [known(memory, name) for name in ("gradients_bytes", "weights_bytes", "optimizer_bytes")]
+    gradients, weights, states = parts
+    if run.lens != "training" or gradients is None or weights is None or states is None:
+        return None
+    return gradients + 2 * weights + 2 * states

@@ -1,0 +1,27 @@
+"""The kernels that read the weights in decode do not reach the rate at which this memory can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from twinlens.diagnosis.evidence import Evidence
+from twinlens.diagnosis.phase import known
+from twinlens.record.finding import Finding
+
+_LOW = 0.75
+
+
+def kernel_below_stream(seen: Evidence) -> Iterable[Finding]:
+    """Where mat-vec kernels, measured alone, read at less than three quarters of a plain read."""
+    kernel, stream = (known(seen.ceilings, name) for name in ("matvec_bytes_per_s", "read_bytes_per_s"))
+    decode = next((phase for phase in seen.phases if phase.name == "decode" and phase.kernel_bytes), None)
+    if kernel is None or stream is None or decode is None or kernel >= _LOW * stream or not decode.seconds:
+        return
+    in_kernels = min(1.0, decode.kernel_bytes / kernel / decode.seconds) if decode.kernel_bytes else 0.0
+    saved = in_kernels * (1 - kernel / stream)
+    numbers = {
+        "ratio": kernel / stream, "in_kernels": in_kernels, "at_most": 1 / (1 - saved),
+        "headroom_s": saved * seen.partition.parts.get("decode", 0.0), "tried": ["compiled"] if seen.compiled else [],
+    }  # fmt: skip
+    evidence = {name: seen.ceilings[name] for name in ("matvec_bytes_per_s", "read_bytes_per_s")}
+    yield Finding("kernel-below-stream", "notes", "decode", numbers, evidence)

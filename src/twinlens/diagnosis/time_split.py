@@ -1,0 +1,87 @@
+"""Partitions from rows: phases of training steps, and stretches of requests between their own timestamps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from twinlens.diagnosis.partition import Partition, absent, partition_of
+from twinlens.record.estimate import Estimate
+from twinlens.record.request import Requests
+from twinlens.record.step import Steps
+
+_NS = 1e9
+
+
+def of_steps(window: Steps) -> Partition:
+    """From the optimizer steps of the steady window, the time of evaluations and other points' turns taken out.
+
+    The clock runs from the first step's begin to the last one's end; time between two steps is "between-steps".
+    """
+    if not len(window):
+        return absent("step", "the run has no step")
+    total = float(window.end_ns[-1] - window.begin_ns[0]) / _NS
+    inside = float((window.end_ns - window.begin_ns).sum()) / _NS
+    spent = {
+        phase: float(np.nansum(values)) / _NS
+        for phase, values in window.phases_ns.items()
+        if not np.isnan(values).all()  # a phase that does not exist here is no part
+    }
+    if sum(spent.values()) > inside * (1 + 1e-9):
+        return absent("step", "the phases overlap: together they are more than the time of the steps")
+    return partition_of("step", total, spent | {"between-steps": total - inside}, len(window))
+
+
+def of_lockstep(requests: Requests, rows: np.ndarray) -> Partition:
+    """From one request of each batch (`rows`: indexes): due → sent → first token → last token → end."""
+    good = rows[requests.outcome[rows] == "ok"]
+    first, last = requests.first_chunk_ns()[good], requests.last_chunk_ns()[good]
+    known = ~np.isnan(first)
+    good, first, last = good[known], first[known], last[known]
+    total = _sum(requests.end_ns[good] - requests.intended_ns[good])
+    is_text = bool(requests.output_tokens[good].any())
+    spent = {
+        "before-sending": _sum(requests.sent_ns[good] - requests.intended_ns[good]),
+        "prefill" if is_text else "forward": _sum(first - requests.sent_ns[good]),
+        **({"decode": _sum(last - first)} if is_text else {}),
+        "after-last-token": _sum(requests.end_ns[good] - last),
+    }
+    return partition_of("request", total, spent, len(good))
+
+
+def of_served(requests: Requests, rows: np.ndarray, metrics: Mapping[str, Estimate]) -> Partition:
+    """From requests under load. Between sending and the first token only the server knows what it did.
+
+    Its mean time in queue and in prefill are taken from its own metrics; what they leave there is "transport" (network,
+    HTTP, tokenising). Without them that stretch is unattributed.
+    """
+    good = rows[requests.outcome[rows] == "ok"]
+    first, last = requests.first_chunk_ns()[good], requests.last_chunk_ns()[good]
+    known = ~np.isnan(first)
+    good, first, last = good[known], first[known], last[known]
+    intended, sent = requests.intended_ns[good], requests.sent_ns[good]
+    released = np.where(np.isnan(requests.released_ns[good]), intended, requests.released_ns[good])
+    before: dict[str, float] = {"held": _sum(released - intended)} if (released > intended).any() else {}
+    before["before-sending"] = _sum(sent - released)
+    waited = _sum(first - sent)
+    total = _sum(requests.end_ns[good] - intended)
+    spent = before | _of_server(waited, len(good), metrics) | {
+        "decode": _sum(last - first),
+        "after-last-token": _sum(requests.end_ns[good] - last),
+    }  # fmt: skip
+    return partition_of("request", total, spent, len(good))
+
+
+def _of_server(waited_s: float, count: int, metrics: Mapping[str, Estimate]) -> dict[str, float]:
+    """Queue, prefill and transport of what passed before the first token; nothing where the server's do not fit."""
+    values = [metrics[name].value if name in metrics else None for name in ("server_queue_s_mean",
+              "server_prefill_s_mean")]  # fmt: skip
+    queue, prefill = values
+    if queue is None or prefill is None or (queue + prefill) * count > waited_s:
+        return {}
+    return {"queue": queue * count, "prefill": prefill * count, "transport": waited_s - (queue + prefill) * count}
+
+
+def _sum(values_ns: np.ndarray) -> float:
+    return float(np.sum(values_ns)) / _NS

@@ -1,0 +1,130 @@
+"""The verdict: what binds, by the parts of time first and by the roofline of the busy part after that.
+
+A part that is not computing and takes a quarter of the time is what binds. Else the busiest phase is held against
+ceilings that this run measured. Its place left or right of the ridge alone decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twinlens.diagnosis.evidence import Evidence
+from twinlens.diagnosis.partition import UNATTRIBUTED
+from twinlens.diagnosis.phase import Phase, Place, known, place_of
+from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
+
+BINDS = 0.6
+"""Of a measured ceiling: at least this share of it, and the ceiling is what binds."""
+PART_BINDS = 0.25
+"""Of the time: a part other than computing that takes this share is what binds."""
+MOST_UNATTRIBUTED = 0.1
+_MOST_OF_CEILING = 1.15  # a share above that says that the ceiling, or the work, is another than was thought
+_CACHE_FULL = 0.95
+_NEAR = 0.1
+_WAITS = {
+    "data": "input-bound",
+    "communicate": "interconnect-bound",
+    "between-steps": "host-bound",
+    "before-sending": "host-bound",
+    "after-last-token": "host-bound",
+    "transport": "host-bound",
+    "held": "queue-bound",
+    "queue": "queue-bound",
+}
+_GRADES = ("low", "medium", "high")
+
+
+def verdict_of(seen: Evidence) -> Finding:
+    """What binds the step or the request: one verdict, its numbers, and what would prove it wrong."""
+    partition = seen.partition
+    if partition.reason is not None:
+        return _indeterminate(partition.unit, "no-partition", seen)
+    waits: dict[str, float] = {}
+    for part, code in _WAITS.items():
+        waits[code] = waits.get(code, 0.0) + partition.share(part)
+    code = max(waits, key=lambda name: waits[name])
+    if waits[code] >= PART_BINDS:
+        return _wait(code, waits[code], seen)
+    if partition.share(UNATTRIBUTED) > MOST_UNATTRIBUTED:
+        return _indeterminate(partition.unit, "unattributed", seen, {"share": partition.share(UNATTRIBUTED)})
+    busiest = max(seen.phases, key=lambda phase: partition.parts.get(phase.part, 0.0))
+    return phase_verdict(busiest, seen)
+
+
+def phase_verdict(phase: Phase, seen: Evidence) -> Finding:
+    """What binds one phase. Where ceilings moved during the run, both sets have to come to the same."""
+    before = _by_roof(phase, seen, seen.ceilings)
+    if not seen.ceilings_after:
+        return before
+    moved = {name: each for name, each in seen.ceilings_after.items() if known(seen.ceilings_after, name)}
+    after = _by_roof(phase, seen, dict(seen.ceilings) | moved)
+    if after.code == before.code:
+        return before
+    return _indeterminate(phase.name, "ceilings-moved", seen, {"before": before.code, "after": after.code})
+
+
+def _by_roof(phase: Phase, seen: Evidence, ceilings: Mapping[str, Estimate]) -> Finding:
+    place = place_of(phase, ceilings)
+    if place is None:
+        why = "no-work" if phase.reason or not phase.flop else "no-ceiling"
+        return _indeterminate(phase.name, why, seen, {"reason": phase.reason} if phase.reason else {})
+    numbers = place.to_numbers() | {"seconds": phase.seconds}
+    if max(place.compute_share, place.stream_share) > _MOST_OF_CEILING:
+        return _indeterminate(phase.name, "above-ceiling", seen, numbers)
+    code = _code(place)
+    if code is None:
+        return _indeterminate(phase.name, "near-ridge", seen, numbers)
+    decided = {"compute-bound": place.compute_share, "bandwidth-bound": place.bandwidth_share}
+    margin = abs(decided.get(code, max(decided.values())) - BINDS)
+    falsifier = _falsifier(code, place, seen.batch)
+    tried = ["compiled"] if seen.compiled else []
+    return _found(code, phase.name, numbers | {"tried": tried} | falsifier, _grade(seen, margin))
+
+
+def _code(place: Place) -> str | None:
+    """By intensity against the ridge, and the share of the ceiling on that side; None where it cannot be told."""
+    right = place.intensity_low is not None and place.intensity_low >= place.ridge
+    left = place.intensity_high <= place.ridge
+    if right and place.compute_share >= BINDS:
+        return "compute-bound"
+    if left and place.bandwidth_share >= BINDS:
+        return "bandwidth-bound"
+    if place.compute_share < BINDS and place.bandwidth_share < BINDS and (right or left):
+        unsure = left and (place.bandwidth_share_most or 0.0) >= BINDS
+        return None if unsure else "latency-bound"
+    return None
+
+
+def _falsifier(code: str, place: Place, batch: int | None) -> dict[str, Any]:
+    """One change and what throughput it may give at most, or has to give at least, if the verdict is right."""
+    if code == "compute-bound":
+        return {"change": "double-batch", "at_most": max(1.0, 1 / place.compute_share), "batch": batch}
+    if code == "bandwidth-bound":
+        return {"change": "halve-weights", "at_most": 1 / (1 - min(1.0, place.bandwidth_share) / 2)}
+    busiest = max(place.compute_share, place.bandwidth_share)
+    return {"change": "double-batch", "at_least": 2 / (1 + busiest), "batch": batch}
+
+
+def _wait(code: str, share: float, seen: Evidence) -> Finding:
+    parts = [name for name, of in _WAITS.items() if of == code and seen.partition.share(name) > 0]
+    numbers: dict[str, Any] = {"share": share, "parts": parts, "seconds": share * seen.partition.seconds}
+    numbers |= {"change": "remove-wait", "at_most": 1 / (1 - share) if share < 1 else None}
+    full, preempted = (known(seen.metrics, name) for name in ("server_kv_use_max", "server_preemptions"))
+    if code == "queue-bound" and (preempted or (full or 0.0) >= _CACHE_FULL):
+        code, numbers = "capacity-bound", numbers | {"kv_use": full, "preemptions": preempted or 0.0}
+    return _found(code, seen.partition.unit, numbers, _grade(seen, share - PART_BINDS))
+
+
+def _indeterminate(subject: str, why: str, seen: Evidence, numbers: Mapping[str, Any] | None = None) -> Finding:
+    return _found("indeterminate", subject, {"why": why} | dict(numbers or {}), 0)
+
+
+def _grade(seen: Evidence, margin: float) -> int:
+    """2 of a ranked run and a share that is clear of its threshold; one less for each that is missing."""
+    return int(seen.ranked) + int(margin >= _NEAR)
+
+
+def _found(code: str, subject: str, numbers: Mapping[str, Any], grade: int) -> Finding:
+    return Finding(code, "notes", subject, {**numbers, "confidence": _GRADES[grade]})

@@ -1,0 +1,91 @@
+"""A diagnosis on one screen: what binds, where the time goes, the four counters, what to try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.text import Text
+
+from twinlens.diagnosis.counter import Counter
+from twinlens.diagnosis.diagnosis import Diagnosis
+from twinlens.record.run import Run
+from twinlens.reporting import display
+from twinlens.reporting.screen.subject import subject
+from twinlens.reporting.text.fitted import Fitted, FittedTable, shortest
+from twinlens.reporting.text.footnote import hanging
+from twinlens.reporting.view import Material
+from twinlens.reporting.wording.diagnosis import COUNTERS, part_words
+from twinlens.reporting.wording.finding import advice_of, sentence_of
+from twinlens.stats.summary.group import Summary
+from twinlens.units import SECONDS, show
+
+_MORE = "explain CODE: what it means and when it is wrong; --json: every number"
+_TERSE = ((5, 1), (4, 0), (3, 0), (2, 0), (1, 0), (0, 0))
+_MOST_RUNS = 18
+_BESIDE = {"share": "{} of ceiling", "ridge": "ridge {}", "share_of_kernel": "{} of its kernels' rate"}
+
+
+def diagnosis_screen(run: Run, summary: Summary, found: Diagnosis) -> RenderableType:
+    """At most 24 lines at 80 columns."""
+    return Fitted(lambda width: shortest(_choices(run, summary, found), width))
+
+
+def diagnoses_screen(found: Sequence[tuple[Material, Diagnosis]]) -> RenderableType:
+    """Several runs: one line for each, with what binds it."""
+    rows = tuple(
+        tuple(map(Text, (display.clean(each.run, 41), each.verdict.code, each.verdict.subject, _confidence(each))))
+        for _, each in found[:_MOST_RUNS]
+    )
+    left = len(found) - len(rows)
+    return Stack(
+        FittedTable(("run", "verdict", "of", "confidence"), ("left",) * 4, rows, gap=1).table(),
+        *([Text(f"… {left} more runs: --json", style="dim")] if left > 0 else []),
+        hanging("", "diagnose RUN with one run folder: its time, counters and findings", "dim"),
+    )
+
+
+def _choices(run: Run, summary: Summary, found: Diagnosis) -> Iterator[RenderableType]:
+    others = [each for each in found.phases if each != found.verdict]
+    for most, air in _TERSE:
+        yield Stack(
+            hanging("", subject(run, summary), "bold"),
+            hanging("► ", f"{sentence_of(found.verdict)} Confidence: {_confidence(found)}.", "bold"),
+            *(hanging("  ", sentence_of(each), "") for each in others if air or each.code != "indeterminate"),
+            *[Text("")] * air,
+            *_time(found),
+            *[Text("")] * air,
+            *(_counter(each) for each in found.counters),
+            *[Text("")] * air,
+            *(hanging("! " if each.severity == "warns" else "· ", sentence_of(each), "")
+              for each in found.findings[:most]),
+            *([Text(f"… {len(found.findings) - most} more findings: --json", style="dim")]
+              if len(found.findings) > most else []),
+            hanging("try    ", advice_of(found.verdict), "bold"),
+            hanging("more   ", _MORE, "dim"),
+        )  # fmt: skip
+
+
+def _time(found: Diagnosis) -> list[RenderableType]:
+    """ "a step takes 333 ms: forward 32 %, backward 61 %, …, unattributed 0.1 %"; the shares add up to 100 %."""
+    partition = found.partition
+    if partition.reason is not None:
+        return [hanging("time   ", f"no parts: {partition.reason}", "")]
+    parts = ", ".join(f"{part_words(name)} {100 * partition.share(name):.1f} %" for name in partition.parts)
+    return [hanging("time   ", f"a {partition.unit} takes {show(partition.seconds, SECONDS)}: {parts}", "")]
+
+
+def _counter(counter: Counter) -> RenderableType:
+    name = COUNTERS.get(counter.id, counter.id)
+    if counter.value.value is None:
+        return hanging(f"{name:<22}", f"not known: {counter.value.reason}", "dim")
+    told = [_BESIDE[key].format(display.value(each)) for key, each in counter.beside.items() if key in _BESIDE]
+    more = f" ({', '.join(told)})" if told else ""
+    return hanging(
+        f"{name:<22}", f"{display.value(counter.value)}{more}, {counter.about}; confidence {counter.confidence}", ""
+    )
+
+
+def _confidence(found: Diagnosis) -> str:
+    return display.clean(found.verdict.numbers.get("confidence", "low"), 20)

@@ -1,0 +1,211 @@
+"""Sentences on what binds a run, with the numbers that decided and the change that would prove them wrong."""
+
+from __future__ import annotations
+
+from twinlens.record.finding import Finding
+from twinlens.reporting.display import clean
+from twinlens.reporting.wording.number import number, numbers, percent
+from twinlens.units import BYTES, SECONDS, digits, show
+
+PARTS = {
+    "data": "waiting for data",
+    "forward": "forward",
+    "backward": "backward",
+    "communicate": "communication",
+    "optimize": "optimizer",
+    "between-steps": "between steps",
+    "held": "held by the admission policy",
+    "before-sending": "before sending",
+    "queue": "queue of the server",
+    "prefill": "prefill",
+    "transport": "transport and tokenising",
+    "decode": "decode",
+    "after-last-token": "after the last token",
+    "unattributed": "unattributed",
+}
+"""Parts of time, as they are called."""
+COUNTERS = {
+    "matrix-engines": "matrix engines",
+    "bandwidth": "memory bandwidth",
+    "batching": "batching efficiency",
+    "transfer": "host–device, boundary",
+}
+_CEILINGS = {
+    "matrix_flop_per_s_at": "the matrix rate at its own shapes",
+    "matrix_flop_per_s": "the matrix rate",
+    "copy_bytes_per_s": "the copy bandwidth",
+    "read_bytes_per_s": "the read bandwidth",
+    "matvec_bytes_per_s": "the rate at which its mat-vec kernels read",
+}
+_WHY = {
+    "no-partition": "the time cannot be split into parts",
+    "no-ceiling": "the run measured no ceilings",
+    "no-work": "its FLOP and bytes are not known",
+    "near-ridge": "its FLOP per byte lie too near the ridge, or its bytes are not known well enough",
+    "above-ceiling": "it is above a measured ceiling, so the ceiling or the work is another",
+    "ceilings-moved": "the ceilings from before and after the run lead to different verdicts",
+}
+
+
+def part_words(part: str) -> str:
+    """A part of time in words; of another version, as it stands."""
+    return PARTS.get(part, clean(part, 40))
+
+
+def _compute(finding: Finding) -> str:
+    share, ridge = numbers(finding, "compute_share", "ridge")
+    return (
+        f"{_subject(finding)} is compute-bound: {percent(share)} of {_ceiling(finding, 'compute')}, at "
+        f"{_intensity(finding)} FLOP/byte (ridge {digits(ridge)}). {_test(finding)}"
+    )
+
+
+def _bandwidth(finding: Finding) -> str:
+    share, stream, ridge = numbers(finding, "bandwidth_share", "stream_share", "ridge")
+    also = f" ({percent(stream)} of a plain read)" if abs(stream - share) > 0.005 else ""
+    return (
+        f"{_subject(finding)} is bandwidth-bound: {percent(share)} of {_ceiling(finding, 'bandwidth')}{also}, at "
+        f"{_intensity(finding)} FLOP/byte (ridge {digits(ridge)}). {_test(finding)}"
+    )
+
+
+def _latency(finding: Finding) -> str:
+    compute, bandwidth = numbers(finding, "compute_share", "bandwidth_share")
+    tried = " It was compiled already." if "compiled" in finding.numbers.get("tried", ()) else ""
+    return (
+        f"{_subject(finding)} is latency-bound: only {percent(compute)} of {_ceiling(finding, 'compute')} and "
+        f"{percent(bandwidth)} of {_ceiling(finding, 'bandwidth')}.{tried} {_test(finding)}"
+    )
+
+
+def _wait(finding: Finding) -> str:
+    share, seconds, parts = numbers(finding, "share", "seconds", "parts")
+    named = " and ".join(map(part_words, parts))
+    return (
+        f"The {finding.subject} is {finding.code}: {percent(share)} of its time ({show(seconds, SECONDS)}) is {named}. "
+        f"{_test(finding)}"
+    )
+
+
+def _capacity(finding: Finding) -> str:
+    preempted, use = number(finding, "preemptions"), finding.numbers.get("kv_use")
+    full = f"the KV cache reached {percent(use)}" if use is not None else "the KV cache was full"
+    again = f", and {preempted:,.0f} requests were preempted" if preempted else ""
+    share = number(finding, "share")
+    return (
+        f"The request is capacity-bound: {percent(share)} of its time is waiting, and {full}{again}. {_test(finding)}"
+    )
+
+
+def _indeterminate(finding: Finding) -> str:
+    why = number(finding, "why")
+    if why == "unattributed":
+        said = f"{percent(number(finding, 'share'))} of the time is in no part"
+    else:
+        said = clean(finding.numbers.get("reason") or _WHY[why], 200)
+    return f"{_subject(finding)} is indeterminate: {said}."
+
+
+def _test(finding: Finding) -> str:
+    """The falsifier, as a sentence."""
+    change, most, least = (finding.numbers.get(name) for name in ("change", "at_most", "at_least"))
+    if least is not None:
+        more = f"×{digits(least, 2)} the throughput or more if fixed costs bind, less if the kernels are slow"
+        return f"Test: double the batch; {more}."
+    bound = f"at most ×{digits(most or 1.0, 2)}"
+    said = {
+        "double-batch": f"Test: double the batch; expect {bound} the throughput",
+        "halve-weights": f"Test: halve the bits of the weights; expect {bound} the speed",
+        "remove-wait": f"Test: take that wait away; expect {bound} the speed",
+    }
+    return f"{said[change]}." if change in said else ""
+
+
+def _subject(finding: Finding) -> str:
+    return f"{clean(finding.subject, 40)}".capitalize() if finding.subject != "step" else "The training step"
+
+
+def _ceiling(finding: Finding, which: str) -> str:
+    return _CEILINGS[number(finding, f"{which}_ceiling")]
+
+
+def _intensity(finding: Finding) -> str:
+    high, low = number(finding, "intensity_high"), finding.numbers.get("intensity_low")
+    return f"{digits(low)} to {digits(high)}" if low is not None else f"at most {digits(high)}"
+
+
+def _unranked(finding: Finding) -> str:
+    return f"The run is not ranked ({clean(number(finding, 'label'), 40)}): read the diagnosis with care."
+
+
+def _no_ceiling(finding: Finding) -> str:
+    lacking, served = numbers(finding, "lacking", "served")
+    why = "a server's cannot be measured from its client" if served else "the run measured none"
+    return f"No ceiling of {' and '.join(lacking)} is known ({why}), so no roofline can be held against the time."
+
+
+def _no_part(finding: Finding) -> str:
+    reason, share = finding.numbers.get("reason"), number(finding, "share")
+    if reason:
+        return f"The time of a {finding.subject} has no parts: {clean(reason, 200)}."
+    return f"{percent(share)} of the time of a {finding.subject} belongs to no part."
+
+
+def _waiting(finding: Finding) -> str:
+    share, seconds, of = numbers(finding, "share", "headroom_s", "of")
+    most = finding.numbers.get("at_most")
+    gain = f"; without it at most ×{digits(most, 3)}" if most is not None else ""
+    return (
+        f"{part_words(finding.subject).capitalize()}: {show(seconds, SECONDS)} of each {of} ({percent(share)}){gain}."
+    )
+
+
+def _cache_full(finding: Finding) -> str:
+    use, preempted = finding.numbers.get("kv_use"), number(finding, "preemptions")
+    full = f"was {percent(use)} full" if use is not None else "was full"
+    return f"The server's KV cache {full}, and {preempted:,.0f} requests were preempted."
+
+
+def _optimizer(finding: Finding) -> str:
+    share, spent, least, moved, most = numbers(finding, "share", "seconds", "least_s", "bytes", "at_most")
+    return (
+        f"The optimizer takes {show(spent, SECONDS)} of each step ({percent(share)}); its {show(moved, BYTES)} take "
+        f"{show(least, SECONDS)} at the copy bandwidth. Twice the samples a step give at most ×{digits(most, 3)}."
+    )
+
+
+def _kernel(finding: Finding) -> str:
+    ratio, most = numbers(finding, "ratio", "at_most")
+    return (
+        f"The mat-vec kernels read weights at {percent(ratio)} of a plain read, measured alone: better ones give "
+        f"decode at most ×{digits(most, 2)}."
+    )
+
+
+def _below_ridge(finding: Finding) -> str:
+    batch, intensity, ridge, most = numbers(finding, "batch", "intensity", "ridge", "at_most")
+    return (
+        f"Decode does {digits(intensity, 2)} FLOP/byte at batch {batch}, and the ridge is at {digits(ridge, 2)}: each "
+        f"weight is read for few sequences. Twice the batch gives at most ×{digits(most, 2)} the tokens."
+    )
+
+
+SENTENCES = {
+    "compute-bound": _compute,
+    "bandwidth-bound": _bandwidth,
+    "latency-bound": _latency,
+    "interconnect-bound": _wait,
+    "input-bound": _wait,
+    "host-bound": _wait,
+    "queue-bound": _wait,
+    "capacity-bound": _capacity,
+    "indeterminate": _indeterminate,
+    "diagnosis-of-unranked": _unranked,
+    "ceiling-not-measured": _no_ceiling,
+    "time-unattributed": _no_part,
+    "time-waiting": _waiting,
+    "cache-full": _cache_full,
+    "optimizer-time": _optimizer,
+    "kernel-below-stream": _kernel,
+    "batch-below-ridge": _below_ridge,
+}

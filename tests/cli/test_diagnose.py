@@ -1,0 +1,107 @@
+"""`twinlens diagnose` on published runs and on runs of the fake executor."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import twinlens as tl
+from material import for_rows, inference, measured, training
+from twinlens.cli.main import app
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+DEMO = RESULTS / "2026-11-20-epyc-2core"
+
+
+def call(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, ["diagnose", *map(str, words)])
+
+
+def published(pattern: str) -> Path:
+    return next(path.parent for path in sorted(DEMO.glob(f"*/{pattern}*/run.json")))
+
+
+def as_json(*words: str | Path) -> list[dict[str, Any]]:
+    told = call(*words, "--json")
+    assert told.exit_code == 0, told.stderr
+    return json.loads(told.stdout)["diagnoses"]  # type: ignore[no-any-return]
+
+
+def test_training_of_the_demo_is_compute_bound_by_its_measured_ceiling() -> None:
+    (found,) = as_json(published("*training_fp32_r0"))
+    verdict = found["verdict"]
+    assert (verdict["code"], verdict["subject"]) == ("compute-bound", "step")
+    assert verdict["numbers"]["compute_ceiling"] == "matrix_flop_per_s_at"
+    assert verdict["numbers"]["compute_share"] == pytest.approx(0.70, abs=0.01)
+    assert verdict["numbers"]["intensity_low"] > verdict["numbers"]["ridge"]
+    assert verdict["numbers"]["at_most"] == pytest.approx(1.43, abs=0.02)
+    assert "expect at most ×1.4 the throughput" in verdict["text"]
+
+
+def test_decode_of_the_demo_is_bandwidth_bound_through_kernels_below_a_plain_read() -> None:
+    (found,) = as_json(published("*inference_fp32_r1"))
+    decode = found["verdict"]["numbers"]
+    assert (found["verdict"]["code"], found["verdict"]["subject"]) == ("bandwidth-bound", "decode")
+    assert (decode["bandwidth_share"], decode["stream_share"]) == pytest.approx((0.66, 0.34), abs=0.01)
+    assert decode["intensity_high"] < decode["ridge"]
+    assert [each["code"] for each in found["phases"]] == ["compute-bound", "bandwidth-bound"]
+    assert [each["code"] for each in found["findings"]] == ["kernel-below-stream", "batch-below-ridge"]
+
+
+@pytest.mark.parametrize("folder", sorted(RESULTS.glob("*/")), ids=lambda path: path.name)
+def test_parts_of_every_published_run_add_up_to_all_of_its_time(folder: Path) -> None:
+    for found in as_json(folder):
+        shares = [each["share"] for each in found["partition"]["parts"]]
+        assert sum(shares) == pytest.approx(1.0, abs=1e-9)
+        assert found["partition"]["parts"][-1]["part"] == "unattributed"
+        assert len(found["counters"]) == 4
+
+
+def test_one_run_is_on_one_screen() -> None:
+    records = [path.parent for path in sorted(RESULTS.rglob("run.json"))]
+    assert len(records) > 20
+    for folder in records[::4]:
+        told = call(folder)
+        assert told.exit_code == 0, told.stderr
+        assert told.stdout.count("\n") <= 24, folder
+        assert max(map(len, told.stdout.splitlines())) <= 80
+
+
+def test_several_runs_are_a_line_each() -> None:
+    told = call(DEMO).stdout
+    assert "compute-bound" in told
+    assert "bandwidth-bound decode" in told
+    assert told.count("\n") <= 24
+
+
+def test_a_served_run_has_its_time_from_the_servers_own_figures() -> None:
+    found = as_json(RESULTS / "2026-11-22-url-epyc-2core")
+    assert all({"queue", "prefill", "transport"} <= {part["part"] for part in each["partition"]["parts"]}
+               for each in found)  # fmt: skip
+    assert {each["verdict"]["code"] for each in found} == {"indeterminate"}, "its ceilings are not known"
+
+
+def test_the_fake_executor_measures_no_ceilings_and_the_diagnosis_says_so(tmp_path: Path) -> None:
+    for data in (training("fake", protocol=for_rows(60)), inference("fake", protocol=for_rows(60))):
+        (found,) = tl.diagnose(measured(tmp_path, data))
+        assert found.verdict.code in ("indeterminate", "host-bound", "input-bound")
+        assert "ceiling-not-measured" in [each.code for each in found.findings]
+
+
+def test_a_run_that_was_cut_has_nothing_to_diagnose(tmp_path: Path) -> None:
+    run = measured(tmp_path, training("fake", protocol=for_rows(60)))
+    record = run.folder / "run.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"state": "interrupted"}))
+    told = call(run.folder)
+    assert told.exit_code == 2
+    assert "is interrupted, so there is nothing to diagnose; measure it to its end" in " ".join(told.stderr.split())
+
+
+def test_a_path_without_runs_is_one_sentence(tmp_path: Path) -> None:
+    told = call(tmp_path / "nowhere")
+    assert told.exit_code == 2
+    assert told.stderr.count("\n") == 1
