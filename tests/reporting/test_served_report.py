@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -110,12 +111,25 @@ def test_what_stands_against_points_comes_before_every_latency_and_the_checks_af
 
 
 def test_every_point_has_its_client_its_load_and_the_figures_behind_them(part: ServedPart) -> None:
-    found = {row.name: (row.client, row.load, row.ranked) for row in part.checks}
+    found = {row.name: (row.client, row.load, row.ranked) for row in part.checks.rows}
     assert found["bf16 · 18/s"] == ("invalid", "not judged", False)
     assert found["fp32 · 32/s"] == ("valid", "overload", False)
     assert found["bf16 · 16 in flight"][0] == "valid"
     assert part.calibration.startswith("Before 9 of 9 runs the client was calibrated")
     assert part.calibration.count("120 µs") == 1
+
+
+def test_a_column_of_the_checks_in_which_no_point_has_a_figure_is_a_clause(tmp_path: Path, part: ServedPart) -> None:
+    assert [head for _, head in part.checks.heads][:3] == ["sent late p99", "read late p99", "client load"]
+    few = view([served_run(tmp_path, 0.5, seconds=4)])
+    (found,) = served_parts(few.lenses[0], ())
+    heads = [head for _, head in found.checks.heads]
+    assert heads
+    assert "sent late p99" not in heads
+    assert "sent late p99 (" in found.checks.absent
+    (row,) = found.checks.rows
+    assert len(row.figures) == len(heads)
+    assert f"Not measured: {found.checks.absent}" in unescape(render(few))
 
 
 def test_a_client_without_a_certificate_is_said_to_have_none(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from twinlens.reporting.html import page
 from twinlens.reporting.html.method import definitions, reproduce
 from twinlens.reporting.html.serving_page import served_parts
 from twinlens.reporting.html.stack import LETTERS, machine_lines, stack
-from twinlens.reporting.html.validity import COLUMNS as VALIDITY
 from twinlens.reporting.html.validity import validity
 from twinlens.reporting.text.paired_table import HEADS, LEGEND, cells, paired_of
 from twinlens.reporting.text.sentence import sentences
@@ -41,7 +40,7 @@ def render(view: View) -> str:
     shown = [column for part in parts for column in part.columns]
     shown += [column for part in every for table in part.tables for column in table.columns]
     shown += [column for part in every for table in part.tables if table.held for column in table.held.columns]
-    heads = [id for column in shown for id in column.ids[:1]] + [id for id, _ in VALIDITY if every]
+    heads = [id for column in shown for id in column.ids[:1]] + [id for part in every for id, _ in part.checks.heads]
     return environment().get_template("report.html.j2").render(
         view=view,
         version=__version__,
@@ -58,7 +57,6 @@ def render(view: View) -> str:
         paired_cells=cells,
         paired_heads=HEADS,
         paired_legend=LEGEND,
-        checks=VALIDITY,
         stack=facts,
         letters=LETTERS,
         standing=label_words,

@@ -16,7 +16,7 @@ from twinlens.reporting.chart.search import search_chart
 from twinlens.reporting.chart.serving_time import serving_timeline
 from twinlens.reporting.chart.tail import tail_chart
 from twinlens.reporting.html.page import Cell, Detail, details_of, intervals
-from twinlens.reporting.html.validity import Checked, GuardRow, calibration, guards, standing_of
+from twinlens.reporting.html.validity import Checks, GuardRow, calibration, checks_of, guards
 from twinlens.reporting.load_kind import SERVED, TITLES, LoadKind, load_of, place_of
 from twinlens.reporting.machine import machine_words
 from twinlens.reporting.text.column import Column, absences, measured
@@ -91,7 +91,7 @@ class ServedPart:
 
     model: str
     where: str
-    checks: tuple[Checked, ...]
+    checks: Checks
     calibration: str
     guards: tuple[GuardRow, ...]
     tables: tuple[ServedTable, ...]
@@ -125,7 +125,7 @@ def _part(lens: LensView, entries: tuple[Entry, ...], mark: str, searches: tuple
     return ServedPart(
         display.clean(entries[0].group.model, 60),
         machine_words(entries[0].group),
-        tuple(map(standing_of, entries)),
+        checks_of(entries),
         calibration(entries),
         guards(entries),
         tuple(_table(entries, load) for load in loads),

@@ -38,6 +38,16 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
+class Checks:
+    """The points of one table. `heads`: (id, head) of each figure that any of them has; `absent`: the others, with the
+    reason, "" where there are none."""
+
+    heads: tuple[tuple[str, str], ...]
+    rows: tuple[Checked, ...]
+    absent: str
+
+
+@dataclass(frozen=True, slots=True)
 class GuardRow:
     """The ruling of one guard on one point."""
 
@@ -48,7 +58,24 @@ class GuardRow:
     reason: str
 
 
-def standing_of(entry: Entry) -> Checked:
+def checks_of(entries: tuple[Entry, ...]) -> Checks:
+    """The verdicts on all points, with the figures that any of them has."""
+    found = [[entry.group.metrics.get(id) for entry in entries] for id, _ in COLUMNS]
+    is_there = [any(map(_is_measured, column)) for column in found]
+    heads = tuple(head for head, there in zip(COLUMNS, is_there, strict=True) if there)
+    alike: dict[str, list[str]] = {}
+    for (_, head), column, there in zip(COLUMNS, found, is_there, strict=True):
+        if not there:
+            alike.setdefault(display.absence(column[0]), []).append(head)
+    absent = "; ".join(f"{', '.join(names)} ({why})" for why, names in alike.items())
+    return Checks(heads, tuple(_checked(entry, heads) for entry in entries), absent)
+
+
+def _is_measured(estimate: Estimate | None) -> bool:
+    return estimate is not None and estimate.value is not None
+
+
+def _checked(entry: Entry, heads: tuple[tuple[str, str], ...]) -> Checked:
     """The verdicts on one point, with a reason where it is not ranked."""
     group = entry.group
     has_client = any(run.sections.client for run, _ in entry.material)
@@ -62,7 +89,7 @@ def standing_of(entry: Entry) -> Checked:
         client,
         load,
         group.ranked,
-        tuple(_figure(group.metrics.get(id)) for id, _ in COLUMNS),
+        tuple(_figure(group.metrics.get(id)) for id, _ in heads),
         why_not_ranked(group) or "",
     )
 
