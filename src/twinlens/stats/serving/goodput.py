@@ -9,18 +9,16 @@ import numpy as np
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
 from twinlens.spec.slo import Slo, Standing
-from twinlens.stats.estimator.autocorrelation import careful_time
-from twinlens.stats.estimator.dependence import normal_scores, slow_time
 from twinlens.stats.estimator.interval import mean_interval
 from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.estimator.repeats import binomial_bounds, cut
 from twinlens.stats.estimator.scaled import scaled
+from twinlens.stats.serving.independent import independent_requests
 from twinlens.stats.serving.latency import Latency
 from twinlens.units import RATIO, REQUESTS_PER_S
 
 FLUID = 0.9  # an answer is fluid if it met nine deadlines in ten (Agrawal et al. 2024)
 _BINS = 200
-_QUEUE_DOUBT = 1.5
 _NO_SLO = "the workload names no SLO"
 
 
@@ -86,24 +84,15 @@ def share(
 ) -> Estimate:
     """The share of hits [n] in time order, with the exact binomial interval (Clopper & Pearson 1934).
 
-    The number of independent requests is what their clustering leaves of n. It is read from the hits and, as few misses
-    say little of how misses cluster, from what decides them: `times` [n] by name, `inf` where a request failed. What
-    queues for one moment of a server resembles its neighbours long before the first of them misses. Before many servers
-    the noise of single services hides that: there the number `in_flight` [n] when each was due shows how long a queue
-    lasts, and its correlation with hits and times how much of them it decides. Without interval
-    where all requests are alike: misses that come in bursts are in few runs, and a run without one cannot know.
+    On the number of independent requests, read from the hits, from the `times` [n] by name that decide them and from
+    the number `in_flight` [n] when each was due. Without interval where all requests are alike: misses that come in
+    bursts are in few runs, and a run without one cannot know.
     """
-    n = hits.size
-    if not n:
+    if not hits.size:
         return Estimate.absent(RATIO, "there are no requests in the window")
     value = float(hits.mean())
-    series = list((times or {}).values())
-    decided = hits.astype(float)
-    lasting = [careful_time(decided, 2.0), *map(_together, series)]
-    if in_flight is not None:
-        lasting.append(_queue_time([decided, *map(_scores, series)], in_flight))
-    independent = max(1.0, n / max(lasting))
-    counted = f"{int(independent)} independent of {n}"
+    independent = independent_requests(hits, (times or {}).values(), in_flight)
+    counted = f"{int(independent)} independent of {hits.size}"
     if value in (0.0, 1.0):
         why_not = "all requests are alike, which does not show how others cluster"
         return Estimate(value, RATIO, f"{method}, {counted}", "measured", n=int(independent), no_interval=why_not)
@@ -134,43 +123,6 @@ def _bounds_at(share: Estimate | None, level: float) -> tuple[float, float] | No
         return None
     stated = share.low is not None and share.high is not None and share.level == level
     return (share.low, share.high) if stated else binomial_bounds(share.value, share.n or 1, level)  # type: ignore[return-value]
-
-
-def _together(times: np.ndarray) -> float:
-    """For how many requests [n] slow stays slow: of the times as they are, and of their ranks, which no giant hides.
-
-    Each is raised by its own error: runs that pass are those that looked calm, so the doubt must be on that side.
-    """
-    if not np.isfinite(times).any():
-        return 1.0
-    return max(careful_time(_known(times), 1.0), careful_time(_scores(times), 2.0))
-
-
-def _queue_time(series: list[np.ndarray], in_flight: np.ndarray) -> float:
-    """For how many requests the queue makes `series` [n] each resemble their neighbours: as long as it lasts itself, by
-    the share of their variance that it explains. Raised by half: a run that passes at its limit has seen less of a
-    queue than is usual.
-    """
-    explained = max((_explained(one, in_flight) for one in series), default=0.0)
-    lasts = max(careful_time(in_flight, 2.0), slow_time(in_flight))
-    return max(1.0, 1.0 + explained * (_QUEUE_DOUBT * lasts - 1.0))
-
-
-def _explained(series: np.ndarray, by: np.ndarray) -> float:
-    """The squared correlation of two series [n]; 0 where one does not vary."""
-    if series.std() == 0 or by.std() == 0:
-        return 0.0
-    return float(np.corrcoef(series, by)[0, 1] ** 2)
-
-
-def _scores(times: np.ndarray) -> np.ndarray:
-    return normal_scores(_known(times)) if np.isfinite(times).any() else np.zeros(times.size)
-
-
-def _known(times: np.ndarray) -> np.ndarray:
-    """`times` with the largest in the place of those that never came."""
-    answered = np.isfinite(times)
-    return np.where(answered, times, times[answered].max())
 
 
 def _in_flight_when_due(latency: Latency, intended_ns: np.ndarray) -> np.ndarray:
