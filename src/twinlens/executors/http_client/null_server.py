@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from twinlens.system.numpy_threads import one_blas_thread
+from twinlens.system import spawned
 
 _EVENT = (
     '{"id":"chatcmpl-null","object":"chat.completion.chunk","created":0,"model":"null",'
@@ -76,8 +76,7 @@ def null_server(ttft_s: float = 0.0, itl_s: float = 0.0, life_s: float = 600.0) 
     """
     ours, theirs = _SPAWN.Pipe()
     process = _SPAWN.Process(target=_serve, args=(theirs, ttft_s, itl_s, life_s), daemon=True)
-    with one_blas_thread():
-        process.start()
+    spawned.start(process)
     theirs.close()
     server = NullServer("", process, ours)
     try:

@@ -35,7 +35,7 @@ from twinlens.measurement.client.messages import (
 from twinlens.record.arrow import make_first_array
 from twinlens.record.request import Request
 from twinlens.schedule.split import shared_schedule
-from twinlens.system.numpy_threads import one_blas_thread
+from twinlens.system import spawned
 
 _SHIP_S = 0.2
 # Rows are reported a little after their answer's last byte was there; what ended less long ago may still come.
@@ -55,8 +55,7 @@ class ClientProcess:
         self._theirs = theirs
 
     def start(self) -> None:
-        with one_blas_thread():
-            self._process.start()
+        spawned.start(self._process)
         self._theirs.close()
 
     @property
