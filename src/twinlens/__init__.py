@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from twinlens.version import __version__
 
 if TYPE_CHECKING:
+    from twinlens.api.claim import ClaimResult, claim
     from twinlens.api.compare import compare, ledger
     from twinlens.api.demo import Demo, demo
     from twinlens.api.diagnose import diagnose
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from twinlens.stats.summary.group import Machine, Summary, Verdict
 
 _NAMES = {
+    "twinlens.api.claim": ("ClaimResult", "claim"),
     "twinlens.api.compare": ("compare", "ledger"),
     "twinlens.api.demo": ("Demo", "demo"),
     "twinlens.api.diagnose": ("diagnose",),
@@ -77,6 +79,7 @@ __all__ = [
     "BadInput",
     "CeilingRow",
     "Check",
+    "ClaimResult",
     "Comparison",
     "Demo",
     "Diagnosis",
@@ -102,6 +105,7 @@ __all__ = [
     "__version__",
     "attach",
     "check",
+    "claim",
     "compare",
     "demo",
     "diagnose",

@@ -23,7 +23,9 @@ from twinlens.spec.load import dump
 from twinlens.stats.run_summary import to_json
 from twinlens.version import __version__
 
-VERBS = ("demo", "probe", "check", "measure", "new", "show", "diagnose", "compare", "report", "explain", "list")
+VERBS = (
+    "demo", "probe", "check", "measure", "new", "show", "diagnose", "compare", "report", "claim", "explain", "list",
+)  # fmt: skip
 
 
 def call(*words: str | Path) -> Result:

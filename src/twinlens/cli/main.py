@@ -225,6 +225,36 @@ def report(
 
 
 @app.command()
+def claim(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[SENTENCE]", help="'70B Q4 does 45 tok/s on 1.79 TB/s'.")
+    ] = None,
+    says: Annotated[
+        str | None, typer.Option("--says", metavar="FIGURE", help="The figure: '45 tok/s', '40 GB'.")
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", metavar="NAME", help="A size or a model: 70B.")] = None,
+    precision: Annotated[str | None, typer.Option("--precision", metavar="FORMAT", help="FP16, INT8, Q4_K_M …")] = None,
+    kv: Annotated[str | None, typer.Option("--kv", metavar="FORMAT", help="Of the KV cache.")] = None,
+    batch: Annotated[str | None, typer.Option("--batch", metavar="COUNT")] = None,
+    users: Annotated[str | None, typer.Option("--users", metavar="COUNT")] = None,
+    context: Annotated[str | None, typer.Option("--context", metavar="TOKENS", help="8192, 32K …")] = None,
+    device: Annotated[str | None, typer.Option("--device", metavar="NAME", help="H100 …")] = None,
+    devices: Annotated[str | None, typer.Option("--devices", metavar="COUNT")] = None,
+    bandwidth: Annotated[str | None, typer.Option("--bandwidth", metavar="RATE", help="'1.79 TB/s'.")] = None,
+    json: Json = False,
+) -> None:
+    """Whether a figure in a sentence holds: computed, what is missing, and what would be right."""
+    load_numpy()
+    from twinlens.cli.claim import run
+
+    fields = {
+        "says": says, "model": model, "precision": precision, "kv": kv, "batch": batch, "users": users,
+        "context": context, "device": device, "devices": devices, "bandwidth": bandwidth,
+    }  # fmt: skip
+    run(words or [], fields, json)
+
+
+@app.command()
 def explain(word: Annotated[str | None, typer.Argument(metavar="WORD")] = None) -> None:
     """What a metric, label, error or term means. Without a word: the names of all pages."""
     from twinlens.cli.explain import run

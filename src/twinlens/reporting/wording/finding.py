@@ -8,6 +8,7 @@ from typing import Any
 from twinlens.record.finding import IN_WORDS, Finding
 from twinlens.reporting.display import clean
 from twinlens.reporting.wording import (
+    claim,
     client,
     comparison,
     compliance,
@@ -133,6 +134,7 @@ CLAUSES: dict[str, Sentence] = {
     **compliance.CLAUSES,
     **paired.CLAUSES,
     **search.CLAUSES,
+    **claim.CLAUSES,
     "label-decides": _labelled,
     "overload-before": _was_overloaded,
     "search-client-limit": _client_was_the_limit,
@@ -150,6 +152,7 @@ SENTENCES: dict[str, Sentence] = {
     **executor.SENTENCES,
     **comparison.SENTENCES,
     **diagnosis.SENTENCES,
+    **claim.SENTENCES,
     "side-not-ranked": _side_not_ranked,
     "client-limit": _client_limit,
     "guard-failed": _guard_failed,

@@ -1,0 +1,99 @@
+"""The verb that checks a claim: from a sentence, from fields, or from both, to a ruling with its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from twinlens.claims.answer import Judged
+from twinlens.claims.grammar import read_claim
+from twinlens.claims.judge import judge
+from twinlens.claims.said import UNREADABLE, Claim
+from twinlens.errors import BadInput, nearest
+from twinlens.record.finding import Finding
+from twinlens.reporting.wording.finding import with_words
+from twinlens.version import __version__
+
+FIELDS = {
+    "says": "{}", "model": "{}", "precision": "{}", "kv": "{} KV", "batch": "batch {}", "users": "{} users",
+    "context": "context {}", "device": "{}", "devices": "{} GPUs", "bandwidth": "{}",
+}  # fmt: skip
+"""Fields, and the words of a sentence that each stands for."""
+_KINDS = {
+    "bandwidth": "bandwidth",
+    "batch": "sequences",
+    "users": "sequences",
+    "context": "context",
+    "devices": "devices",
+}
+_NAMES = {"precision": "format", "kv": "kv_format", "device": "device"}
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimResult:
+    """A ruling on a claim: "holds", "holds under an assumption", "incomplete" or "wrong", and why, as findings."""
+
+    claim: str
+    judged: Judged
+
+    @property
+    def ruling(self) -> str:
+        return self.judged.ruling
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return self.judged.findings
+
+    @property
+    def computed(self) -> tuple[float, ...]:
+        """The values computed, in SI units, one for each reading of the claim."""
+        return tuple(each.numbers["value"] for each in self.judged.of("claim-computed"))
+
+    def to_json(self) -> dict[str, Any]:
+        findings = with_words([each.to_json() for each in self.findings])
+        return {"schema": 1, "twinlens": __version__, "claim": self.claim, "verdict": self.ruling, "findings": findings}
+
+
+def claim(text: str = "", **fields: object) -> ClaimResult:
+    """Check a claim by theory: `claim("70B Q4 does 45 tok/s on 1.79 TB/s")`, or by fields.
+
+    Fields: says, model, precision, kv, batch, users, context, device, devices, bandwidth; they add to the sentence.
+    Raises BadInput (TL230) for what contradicts itself, has no unit, is zero, negative or absurd, or says nothing.
+    """
+    words = [_phrase(name, value) for name, value in fields.items() if value is not None]
+    whole = ", ".join([*([text] if text.strip() else []), *words])
+    return ClaimResult(whole, judge(read_claim(whole)))
+
+
+def _phrase(name: str, value: object) -> str:
+    """A field as words. Raises BadInput for one that is unknown, or whose value is not of its kind."""
+    if name not in FIELDS:
+        raise BadInput(f"a claim has no field {name!r}; {nearest(name, FIELDS)}", code=UNREADABLE)
+    phrase = FIELDS[name].format(value)
+    read = read_claim(phrase)
+    if read.unread or not _is_of_kind(name, read):
+        raise BadInput(f"{name} {str(value)[:40]!r} was not understood; {_EXAMPLES[name]}", code=UNREADABLE)
+    return phrase
+
+
+def _is_of_kind(name: str, read: Claim) -> bool:
+    if name == "model":
+        return bool(read.names.get("model") or read.all("params"))
+    if name == "precision" and read.all("bits"):
+        return True
+    kinds: Mapping[str, str] = _NAMES
+    return (
+        bool(read.names.get(kinds[name]))
+        if name in kinds
+        else bool(read.all(_KINDS[name]) if name in _KINDS else read.said)
+    )
+
+
+_EXAMPLES = {
+    "says": "give a figure with its unit, such as '45 tok/s'", "model": "give a size or a name: 70B, llama-3.1-8b",
+    "precision": "give a format: FP16, INT8, Q4_K_M", "kv": "give a format: FP16, FP8, INT4",
+    "batch": "give a count: 32",
+    "users": "give a count: 16", "context": "give tokens: 8192 or 32K", "device": "give a device: H100",
+    "devices": "give a count: 8", "bandwidth": "give a rate with its unit: '1.79 TB/s'",
+}  # fmt: skip

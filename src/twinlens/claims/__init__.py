@@ -1,0 +1,1 @@
+"""Claims: figures in a sentence, computed again from theory, with what the sentence leaves out."""

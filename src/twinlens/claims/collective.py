@@ -1,0 +1,48 @@
+"""Claims on communication: the share of a training step that tensor-parallel all-reduces take, nothing overlapped."""
+
+from __future__ import annotations
+
+from twinlens.claims.answer import Answer, Case, Gap, Term, lacking, solved
+from twinlens.claims.said import Claim
+from twinlens.claims.subject import device_of, subject_of
+from twinlens.theory.collective import tensor_parallel_bytes
+
+
+def all_reduce_share(claim: Claim) -> Answer | Gap | None:
+    """ "TP8 all-reduce takes 30-40 % at 55 GB/s, 503 TFLOPS and 40 % MFU": four all-reduces a layer, per token."""
+    if "all-reduce" not in claim.topics:
+        return None
+    shares = claim.all("share")
+    mfu = next((each for each in shares if "MFU" in each.text), None)
+    claimed = next((each for each in shares if each is not mfu), None)
+    subject, many, bus, device = subject_of(claim), claim.value("devices"), claim.value("bandwidth"), device_of(claim)
+    peak = claim.value("flop_rate") or (device[0].rate("bf16") if device else None)
+    shape = subject.shape if subject else None
+    needed = {
+        "figure": claimed,
+        "model-layers": shape,
+        "devices": many,
+        "link-bandwidth": bus,
+        "device": peak,
+        "mfu": mfu,
+    }
+    if (
+        subject is None
+        or shape is None
+        or many is None
+        or bus is None
+        or peak is None
+        or mfu is None
+        or claimed is None
+    ):
+        return Gap("all-reduce-share", lacking(needed))
+    size = float(tensor_parallel_bytes(shape, 1, many))
+    moving, computing = size / bus, 6 * subject.active / (many * peak * mfu.value)
+    terms = (Term("all-reduce-time", moving, "s"), Term("compute-time", computing, "s"))
+    case = Case(moving / (moving + computing), terms, "{0} / ({0} + {1})")
+    share = min(claimed.value, 0.999)
+    wanted = size / (share / (1 - share) * computing)
+    return Answer(
+        "all-reduce-share", "share", claimed, (case,), assumed=(*subject.assumed, *(device[1] if device else ())),
+        missing=("overlap",), solutions=(solved("all-reduce-share", "share", share, {"link_bandwidth": wanted}),),
+    )  # fmt: skip

@@ -1,0 +1,95 @@
+"""Claims on ratios: of two devices, two formats, two bandwidths, two times, or optimizer states against weights."""
+
+from __future__ import annotations
+
+from twinlens.claims.answer import Answer, Case, Gap, Term
+from twinlens.claims.names import DEVICES, FORMATS, OPTIMIZERS
+from twinlens.claims.said import UNREADABLE, Claim, Said
+from twinlens.claims.subject import Subject, stored_as, subject_of
+from twinlens.errors import BadInput
+from twinlens.spec.device import load_device
+
+_FORMAT_BYTES = {"fp32": 4.0, "fp16": 2.0, "bf16": 2.0}
+
+
+def ratio(claim: Claim) -> Answer | Gap | None:
+    """ "H200 is 1.4x an H100": the larger over the smaller, for each resource that may bind."""
+    claimed = _claimed(claim)
+    if claimed is None:
+        return None
+    if claim.names.get("optimizer") and "weights" in claim.topics:
+        return _states(claim, claimed)
+    devices = tuple(dict.fromkeys(claim.names.get("device", ())))
+    formats = tuple(dict.fromkeys(claim.names.get("format", ())))
+    for kind, name in (("bandwidth", "bandwidth"), ("token_time", "time"), ("time", "time"), ("bytes", "bytes")):
+        if len(claim.all(kind)) == 2:
+            one, other = (each.value for each in claim.all(kind))
+            return _of(claimed, (_pair(name, one, other, _UNITS[name]),), ())
+    if len(devices) == 2:
+        return _devices(claimed, *devices)
+    if len(formats) == 2:
+        return _formats(claim, claimed, *formats)
+    if len(devices) > 2 or len(formats) > 2:
+        raise BadInput(f"a ratio is of two, and the claim names {', '.join(devices or formats)}", code=UNREADABLE)
+    return Gap("ratio", ("what-is-compared",))
+
+
+_UNITS = {"bandwidth": "bytes/s", "time": "s", "bytes": "bytes"}
+
+
+def _claimed(claim: Claim) -> Said | None:
+    """A factor as said; "half" is 2, "quarter" 4, and "12 % faster" 1.12."""
+    said = claim.one("ratio")
+    if said is not None:
+        return said
+    for word, value in (("half", 2.0), ("quarter", 4.0)):
+        if word in claim.topics:
+            return Said("ratio", value, value, word)
+    share = claim.one("share")
+    if share is not None and "ratio" in claim.topics and share.low is not None and share.high is not None:
+        return Said("ratio", 1 + share.low, 1 + share.high, share.text, share.off)
+    return None
+
+
+def _pair(name: str, one: float, other: float, unit: str, assumed: str = "") -> Case:
+    high, low = max(one, other), min(one, other)
+    return Case(high / low, (Term(name, high, unit), Term(name, low, unit)), "{0} / {1}", assumed)
+
+
+def _of(claimed: Said, cases: tuple[Case, ...], missing: tuple[str, ...]) -> Answer:
+    return Answer("ratio", "1", claimed, cases, missing=missing)
+
+
+def _devices(claimed: Said, one: str, other: str) -> Answer | Gap:
+    a, b = (load_device(DEVICES.get(name, name)) for name in (one, other))
+    cases = [_pair("bandwidth", a.bandwidth_bytes_per_s, b.bandwidth_bytes_per_s, "bytes/s", "bandwidth-bound")]
+    for form in ("bf16", "fp8"):
+        rates = a.rate(form), b.rate(form)
+        if rates[0] and rates[1]:
+            cases.append(_pair("peak", rates[0], rates[1], "flop/s", f"compute-bound-{form}"))
+    cases.append(_pair("memory", float(a.memory_bytes), float(b.memory_bytes), "bytes", "capacity"))
+    return _of(claimed, tuple(cases), ("workload",))
+
+
+def _formats(claim: Claim, claimed: Said, one: str, other: str) -> Answer | Gap:
+    """Bytes against bytes: what a decode step gains where weights are all that it reads."""
+    subject = subject_of(claim) or Subject(1e9, None)
+    wide, narrow = sorted(((stored_as(subject, name), word) for word in (one, other) for name in FORMATS[word][:1]),
+                          key=lambda each: -each[0].bits)  # fmt: skip
+    cases = tuple(
+        _pair("bits", wide[0].bits, stored_as(subject, name).bits, "bits", name) for name in FORMATS[narrow[1]]
+    )
+    return _of(claimed, cases, ("workload",))
+
+
+def _states(claim: Claim, claimed: Said) -> Answer:
+    """Optimizer states over weights, for 16-bit and for 32-bit weights."""
+    states = OPTIMIZERS[claim.name("optimizer") or "adamw"]
+    word = claim.name("format")
+    widths = (_FORMAT_BYTES[word],) if word in _FORMAT_BYTES else (2.0, 4.0)
+    cases = tuple(
+        Case(states / width, (Term("states", states, "bytes/parameter"), Term("weights", width, "bytes/parameter")),
+             "{0} / {1}", f"{8 * width:g}-bit-weights" if len(widths) > 1 else "")
+        for width in widths
+    )  # fmt: skip
+    return _of(claimed, cases, ())

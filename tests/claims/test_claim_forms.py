@@ -1,0 +1,120 @@
+"""Forms that no article used: other sizes and units, fields, and claims that say too little, or nonsense."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+from test_claim_figures import FIGURES
+from typer.testing import CliRunner
+
+import twinlens as tl
+from twinlens.api.claim import FIELDS
+from twinlens.cli.main import app
+from twinlens.reporting.screen.claim import claim_screen
+
+
+def missing(sentence: str) -> list[str]:
+    (found,) = tl.claim(sentence).judged.of("claim-missing")
+    return list(found.numbers["names"])
+
+
+@pytest.mark.parametrize(
+    ("sentence", "ruling", "value"),
+    [
+        ("llama-3.1-8b FP16 does 400 tok/s on H100 at batch 1", "wrong", 3.35e12 / 16.06e9),
+        ("llama-3.1-8b INT8 reaches 30 tok/s per user at batch 64 and 8K context on 3.35 TB/s", "holds", 43.8),
+        ("8B on 15T tokens takes 3 days on 2048 GPUs at 40% MFU and 989 TFLOPS", "wrong", 892_200),
+        ("llama-3.1-8b trains at 8000 tok/s on 1 H100, 39% MFU", "holds", 0.3896),
+        ("$2.50/h at 1000 tok/s is $0.70 per million tokens", "holds", 2.5 / 3.6e6),
+        ("700 W at 1000 tok/s is 0.7 J per token", "holds", 0.7),
+        ("700 W at 1000 tok/s is 5 tokens per joule", "wrong", 1 / 0.7),
+        ("mixtral-8x7b FP16 does 200 tok/s on H100 at batch 1", "wrong", 131.4),
+        ("13B at 8 bits per weight is 13 GB", "holds", 13e9),
+        ("13B at 4.85 bpw needs 7.3 GiB", "holds", 13e9 * 4.85 / 8),
+    ],
+)
+def test_a_claim_of_another_form(sentence: str, ruling: str, value: float) -> None:
+    found = tl.claim(sentence)
+    assert found.ruling == ruling
+    assert found.computed[0] == pytest.approx(value, rel=0.02)
+
+
+def test_gb_is_never_taken_for_gib_without_a_word() -> None:
+    words = "llama-3.1-70b KV in FP16 at 32K context for 16 users is 160 {}"
+    decimal, binary = tl.claim(words.format("GB")), tl.claim(words.format("GiB"))
+    assert (decimal.ruling, binary.ruling) == ("holds under an assumption", "holds")
+    assert [each.subject for each in decimal.judged.of("claim-assumed")] == ["gib"]
+    assert binary.judged.of("claim-assumed") == ()
+
+
+def test_what_is_missing_is_listed() -> None:
+    assert missing("X tokens/second at batch 32 INT8") == ["figure", "bandwidth", "model", "context"]
+    assert missing("This GPU is fast")[:3] == ["figure", "lens", "model"]
+    assert missing("a 13B needs 40 GB of KV at 32K context for 8 users") == ["model-layers"]
+    assert missing("405B fits on 8 H100") == ["precision"]
+
+
+def test_what_is_not_understood_is_said_word_by_word() -> None:
+    found = tl.claim("70B Q4 frobs 45 tok/s on 1.79 TB/s, quux!")
+    assert found.judged.of("claim-unread")[0].numbers["words"] == ["frobs", "quux"]
+    assert found.ruling == "holds under an assumption"
+
+
+def test_fields_do_for_a_sentence() -> None:
+    by_fields = tl.claim(says="45 tok/s", model="70B", precision="Q4", bandwidth="1.79 TB/s", batch=1)
+    by_words = tl.claim("70B Q4 does 45 tok/s on 1.79 TB/s at batch 1")
+    assert by_fields.findings == by_words.findings
+    assert set(FIELDS) >= {"says", "model", "precision", "kv", "batch", "users", "context", "device", "bandwidth"}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "said"),
+    [
+        ("", "claim what"),
+        ("asdf qwer", "nothing in 'asdf qwer'"),
+        ("70B needs 40", "'40' has no unit"),
+        ("KV of -40 GB", "must be above 0"),
+        ("0 users at 32K need 40 GB of KV for 70B", "must be above 0"),
+        ("70B and 8B fit on an H100", "contradicts itself"),
+        ("batch 32 and batch 64 at 32K context need 40 GB KV", "contradicts itself"),
+        ("70B Q4 does 45 tok/s on 9999999 PB/s", "beyond anything"),
+        ("x" * 2000, "at most 1000 letters"),
+    ],
+)
+def test_bad_input_is_one_sentence(sentence: str, said: str) -> None:
+    done = CliRunner().invoke(app, ["claim", sentence])
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert "TL230" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--bandwidth", "1.79"), ("--batch", "many"), ("--device", "Q4"), ("--model", "H100")]
+)
+def test_a_field_of_another_kind_is_refused(option: str, value: str) -> None:
+    done = CliRunner().invoke(app, ["claim", "70B Q4 does 45 tok/s", option, value])
+    assert done.exit_code == 2
+    assert done.stderr.count("\n") == 1
+
+
+def test_json_has_the_verdict_and_words_beside_the_numbers() -> None:
+    done = CliRunner().invoke(app, ["claim", "70B Q4 does 45 tok/s on 1.79 TB/s", "--json"])
+    data = json.loads(done.stdout)
+    assert data["verdict"] == "holds under an assumption"
+    assert [each["code"] for each in data["findings"]][:2] == ["claim-compared", "claim-computed"]
+    assert all(each["text"] for each in data["findings"])
+
+
+@pytest.mark.parametrize("sentence", [sentence for sentence, _, _ in FIGURES])
+def test_a_claim_fits_one_screen_and_every_finding_has_its_sentence(sentence: str) -> None:
+    screen = Console(width=80, file=io.StringIO())
+    screen.print(claim_screen(tl.claim(sentence).judged))
+    shown = screen.file.getvalue()  # type: ignore[attr-defined]
+    assert shown.count("\n") <= 24
+    assert all(len(line) <= 80 for line in shown.splitlines())
+    assert "claim-" not in shown
+    assert "claim solved" not in shown
