@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from diagnosis.saturated import CEILINGS, decoded, rate, request, served, step, told, trained
 from twinlens.diagnosis.counter import counters_of
 from twinlens.diagnosis.diagnosis import diagnose_evidence
-from twinlens.diagnosis.evidence import Evidence
+from twinlens.diagnosis.evidence import Evidence, filled_share
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import advice_of, sentence_of
 
@@ -94,3 +95,9 @@ def test_of_a_server_the_boundary_is_what_its_queue_and_prefill_leave() -> None:
     engines, _, batching, transfer = counters_of(seen, "decode")
     assert engines.value.reason == "the memory and the engines of a server cannot be seen from its client"
     assert (batching.value.value, transfer.value.value) == (pytest.approx(0.4), pytest.approx(0.3))
+
+
+def test_a_batch_is_filled_by_what_its_longest_answer_leaves_of_it() -> None:
+    group, tokens = np.array([0, 0, 1, 1]), np.array([2, 8, 5, 5])
+    assert filled_share(group, tokens) == pytest.approx(20 / (16 + 10))
+    assert filled_share(group, np.zeros(4, int)) is None

@@ -89,10 +89,10 @@ def _engine(run: Run, summary: Summary) -> Read:
     heads, _ = inference_steadiness(own)
     rows = heads[summary.verdict.begin_row : summary.verdict.end_row]
     partition, batch = of_lockstep(own, rows), run.spec.point.batch
-    member = np.isin(own.group, own.group[rows])
-    longest = np.repeat(own.output_tokens[rows], batch).sum()
-    filled = float(own.output_tokens[member].sum() / longest) if longest else None
-    uneven = np.ptp(own.input_tokens[rows]) or np.ptp(own.output_tokens[rows])
+    members = np.isin(own.group, own.group[rows])
+    tokens = own.output_tokens[members]
+    filled = filled_share(own.group[members], tokens)
+    uneven = np.ptp(own.input_tokens[members]) or np.ptp(tokens)
     if uneven:
         reason = "requests differ in length, and work by theory is of the longest only"
         phases = tuple(Phase(name, name, None, None, None, reason=reason) for name in ("prefill", "decode"))
@@ -107,6 +107,15 @@ def _engine(run: Run, summary: Summary) -> Read:
         _phase(run, "decode", "decode", decode_s / steps, "decode_flop", "decode_bytes", float(batch)),
     )
     return partition, phases, batch, filled
+
+
+def filled_share(group: np.ndarray, tokens: np.ndarray) -> float | None:
+    """Tokens over the places they took: a batch goes on until its longest answer ends. None where there is no token."""
+    _, inverse, sizes = np.unique(group, return_inverse=True, return_counts=True)
+    longest = np.zeros(len(sizes), np.int64)
+    np.maximum.at(longest, inverse, tokens)
+    places = int((longest * sizes).sum())
+    return float(tokens.sum()) / places if places else None
 
 
 def _served(run: Run, summary: Summary) -> Read:
