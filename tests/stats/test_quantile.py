@@ -4,6 +4,7 @@ import time
 import numpy as np
 import pytest
 
+from twinlens.stats.estimator.autocorrelation import careful_time
 from twinlens.stats.estimator.quantile import interval_ranks, needed_for_quantile, quantile
 from twinlens.stats.estimator.series import Ranked
 from twinlens.units import SECONDS
@@ -123,3 +124,12 @@ def test_a_million_values_are_no_burden():
         quantile(values, 0.99, unit=SECONDS)
         took.append(time.perf_counter() - begin)
     assert min(took) < 2  # 20 ms alone
+
+
+def test_flags_have_the_autocorrelation_time_of_their_zeros_and_ones():
+    rng = np.random.default_rng(0)
+    for n in (100, 40_000):  # below and above where only the first lags are looked at
+        steps = np.repeat(rng.random(n // 5) > 0.8, 5)
+        assert careful_time(steps) == pytest.approx(careful_time(steps.astype(float)), rel=1e-9)
+        assert careful_time(steps) > 2
+        assert careful_time(np.ones(n, bool)) == 1.0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,7 +43,7 @@ def autocorrelation_time(values: ArrayLike) -> float:
     In simulation the sum alone finds too little in under 200 rows. Below 1 counts as 1: nothing is
     credited for luck.
     """
-    series = np.asarray(values, dtype=np.float64).ravel()
+    series = _numbers(values)
     if series.size > _LONG:  # the window mostly closes within a few lags: no need of all of millions
         rho = _first_lags(series)
         times = 2 * np.cumsum(rho) - 1
@@ -58,7 +60,7 @@ def careful_time(values: ArrayLike, errors: float = 1.0) -> float:
     algorithm", appendix C), and a run that looks calm by luck is the one that claims most. What 1 would show by
     chance counts as 1, so that independent values lose nothing.
     """
-    series = np.asarray(values, dtype=np.float64).ravel()
+    series = _numbers(values)
     tau, n = autocorrelation_time(series), series.size
     if tau <= 1 + _BY_CHANCE / math.sqrt(n):
         return 1.0
@@ -77,19 +79,42 @@ def _windowed(rho: NDArray[np.float64], times: NDArray[np.float64], size: int) -
     return float(min(max(times[cut], _first_order_time(rho, size), 1.0), size))
 
 
-def _first_lags(series: NDArray[np.float64]) -> NDArray[np.float64]:
+def _first_lags(series: NDArray[Any]) -> NDArray[np.float64]:
     """The autocorrelation at the first lags only, by their sums of products; as `autocorrelation` gives it."""
-    size = float(max(series.max(), -series.min()))
-    centred = series / size if size > 0 else series.copy()
-    centred -= centred.mean()
-    power = sum_of_products(centred, centred)
+    products = _products_of_flags(series) if series.dtype == bool else _products(series)
+    power = products(0)
     if power <= series.size * 1e-28:
         return np.asarray(np.eye(1, _FIRST_LAGS)[0], dtype=np.float64)
     rho, total = [1.0], 1.0
     while len(rho) < _FIRST_LAGS and len(rho) - 1 < _WINDOW * total:
-        rho.append(sum_of_products(centred[: -len(rho)], centred[len(rho) :]) / power)
+        rho.append(products(len(rho)) / power)
         total += 2 * rho[-1]
     return np.asarray(rho, dtype=np.float64)
+
+
+def _products(series: NDArray[np.float64]) -> Callable[[int], float]:
+    """The sum of products of centred values that are so many rows apart."""
+    size = float(max(series.max(), -series.min()))
+    centred = series / size if size > 0 else series.copy()
+    centred -= centred.mean()
+    return lambda lag: sum_of_products(centred[: series.size - lag], centred[lag:])
+
+
+def _products_of_flags(flags: NDArray[np.bool_]) -> Callable[[int], float]:
+    """The same of 0 and 1, by counting pairs: no arrays of millions of floats."""
+    n, mean = flags.size, np.count_nonzero(flags) / flags.size
+
+    def at(lag: int) -> float:
+        first, second = flags[: n - lag], flags[lag:]
+        alone = np.count_nonzero(first) + np.count_nonzero(second)
+        return float(np.count_nonzero(first & second) - mean * alone + (n - lag) * mean * mean)
+
+    return at
+
+
+def _numbers(values: ArrayLike) -> NDArray[Any]:
+    series = np.asarray(values).ravel()
+    return series if series.dtype == bool else series.astype(np.float64, copy=False)
 
 
 def _first_order_time(rho: NDArray[np.float64], size: int) -> float:

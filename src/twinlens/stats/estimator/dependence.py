@@ -41,7 +41,7 @@ def too_dependent(series: NDArray[np.float64]) -> tuple[str, str | None]:
     return need, f"there are {series.size}"
 
 
-def slow_time(series: NDArray[np.float64]) -> float:
+def slow_time(series: NDArray[np.float64] | NDArray[np.bool_]) -> float:
     """The autocorrelation time of a series [n], in rows, from the means of its tenths and of its twentieths.
 
     They see what lasts long and is small beside the noise of single rows, as the wait in a queue before many servers:

@@ -88,7 +88,7 @@ def _independent(whole: Series, value: float, q: float, needed: int) -> tuple[in
         rows = f"{FEWEST_ROWS * together} rows{at_once}"
         return 0, f"in fewer than {rows} it cannot be seen how slow ones cluster", f"there are {n}"
     # Of both codings of a tie, `>=` is the one that is never empty, so clusters of ties are seen too.
-    slow = (series >= value).astype(float)
+    slow = series >= value
     independent = max(1, int(n / careful_time(slow)))
     if independent < needed:
         reason = f"{_name(q)} needs at least {needed} independent values"

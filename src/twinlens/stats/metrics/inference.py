@@ -173,9 +173,10 @@ def _gaps_s(requests: Requests, rows: np.ndarray) -> np.ndarray:
     within = np.repeat(chosen, np.diff(requests.offsets))[:-1]
     edges = requests.offsets[1:-1] - 1  # from the last chunk of a row to the first of the next
     within[edges[(edges >= 0) & (edges < within.size)]] = False
-    gaps, ended_ns = np.diff(requests.chunk_ns)[within], requests.chunk_ns[1:][within]
-    if (ended_ns[1:] < ended_ns[:-1]).any():  # one request after another is in order as it is
-        gaps = gaps[np.argsort(ended_ns, kind="stable")]
+    after_each = np.diff(requests.chunk_ns)
+    gaps = after_each[within]
+    if after_each.size and after_each.min() < 0:  # one request after another is in order as it is
+        gaps = gaps[np.argsort(requests.chunk_ns[1:][within], kind="stable")]
     return np.asarray(gaps / 1e9)
 
 
