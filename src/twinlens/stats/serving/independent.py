@@ -12,7 +12,7 @@ from twinlens.stats.estimator.dependence import normal_scores, slow_time
 from twinlens.stats.estimator.interval import t_quantile
 
 # A run that passes at its limit has seen less of a queue than is usual. Chosen on M/M/1 to M/M/64, M/D, G/M and M/G at
-# loads 0.5 to 0.95, and on waves shorter than the run, so that one run in forty passes there (docs/results/coverage.md).
+# loads 0.5 to 0.95, and on waves shorter than the run, so that one run in forty passes (docs/results/coverage.md).
 _HIDDEN_DOUBT = 3.0
 _LEVEL = 0.95
 
