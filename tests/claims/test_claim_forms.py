@@ -32,6 +32,12 @@ def missing(sentence: str) -> list[str]:
         ("700 W at 1000 tok/s is 0.7 J per token", "holds", 0.7),
         ("700 W at 1000 tok/s is 5 tokens per joule", "wrong", 1 / 0.7),
         ("mixtral-8x7b FP16 does 200 tok/s on H100 at batch 1", "wrong", 131.4),
+        ("70B prefills 32K context in 12 s on an H100 at 50% MFU", "holds", 11.91),
+        ("70B prefills 32K context in 1 s on an H100", "wrong", 5.957),
+        ("llama-3.1-8b prefills 200k tok/s on H100", "wrong", 989.4e12 / 16.06e9),
+        ("an H100 has 3.35 TB/s", "holds", 3.35e12),
+        ("a B200 has 192 GB", "wrong", 180e9),
+        ("an H100 has 1979 TFLOPS in FP16", "wrong", 989.4e12),
         ("13B at 8 bits per weight is 13 GB", "holds", 13e9),
         ("13B at 4.85 bpw needs 7.3 GiB", "holds", 13e9 * 4.85 / 8),
     ],
@@ -40,6 +46,12 @@ def test_a_claim_of_another_form(sentence: str, ruling: str, value: float) -> No
     found = tl.claim(sentence)
     assert found.ruling == ruling
     assert found.computed[0] == pytest.approx(value, rel=0.02)
+
+
+def test_a_sparse_rate_is_not_a_dense_one() -> None:
+    found = tl.claim("an H100 has 1979 TFLOPS in FP16")
+    assert [each.subject for each in found.judged.of("claim-remark")] == ["sparse", "narrower"]
+    assert tl.claim("an H100 has 1979 TFLOPS in FP8").ruling == "holds"
 
 
 def test_gb_is_never_taken_for_gib_without_a_word() -> None:

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from twinlens.claims.answer import Answer, Bound, Case, Gap, Judged, Ruling, values
 from twinlens.claims.collective import all_reduce_share
 from twinlens.claims.cost import amortised, break_even, energy_per_token, energy_share, monthly_bill, price_per_token
+from twinlens.claims.datasheet import datasheet
 from twinlens.claims.decode import decode_rate
 from twinlens.claims.kv import kv_each, kv_size
+from twinlens.claims.prefill import prefill
 from twinlens.claims.ratio import ratio
 from twinlens.claims.said import Claim, Said
 from twinlens.claims.training import training_memory, training_mfu, training_time
@@ -18,7 +20,8 @@ from twinlens.record.finding import Finding
 Rule = Callable[[Claim], Answer | Gap | None]
 RULES: tuple[Rule, ...] = (
     price_per_token, break_even, monthly_bill, amortised, energy_share, energy_per_token, all_reduce_share,
-    training_time, training_mfu, ratio, kv_size, kv_each, decode_rate, training_memory, fit, weights_size,
+    training_time, training_mfu, ratio, kv_size, kv_each, prefill, decode_rate,
+    datasheet, training_memory, fit, weights_size,
 )  # fmt: skip
 """In the order in which they are asked: what has a unit of its own first, sizes in bytes last."""
 _DECIDE = ("model", "uses-per-user", "users")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlens.units import BYTES_PER_S, FLOP_PER_S, SECONDS, WATTS, digits, show
+from twinlens.units import BYTES_PER_S, FLOP, FLOP_PER_S, SECONDS, WATTS, digits, show
 
 _DAY_S = 86400.0
 _MONTH_S = 365 * _DAY_S / 12
@@ -18,6 +18,8 @@ def amount(value: float, unit: str, *, plain: bool = False) -> str:
         return show(value, BYTES_PER_S)
     if unit == "flop/s":
         return show(value, FLOP_PER_S, 4)
+    if unit == "FLOP":
+        return show(value, FLOP, 4)
     if unit == "s":
         return _time(value)
     if unit == "share":
