@@ -71,3 +71,9 @@ def test_a_failure_says_the_ratio_with_its_interval_and_the_limit() -> None:
     assert told.endswith("that of the baseline, beyond the limit of +5.0 %.")
     (missing,) = failures([found], [Limit("mbu", 0.05)])
     assert "cannot be said: neither side has it" in sentence_of(missing)
+
+
+def test_a_limit_on_what_may_not_be_compared_is_told_in_words_and_no_code() -> None:
+    other = side("b", {TTFT: (1.0, 1.01, 1.02)}, label="drift")
+    (finding,) = failures([compare(side("a", {TTFT: (0.99, 1.0, 1.01)}), other)], [Limit(TTFT, 0.05)])
+    assert sentence_of(finding).endswith("cannot be said: these runs are not comparable.")

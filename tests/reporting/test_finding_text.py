@@ -81,3 +81,9 @@ def test_both_ends_of_a_share_are_in_per_cent(low: float, says: str) -> None:
     numbers = {"share": 0.821, "quantile": 0.95, "limit_s": 0.5, "low": low, "high": 1.0}
     sentence = sentence_of(Finding("slo-unclear", "disqualifies", "ttft_s", numbers))
     assert f"82.1% of requests keep TTFT ≤ 500 ms (95 % interval {says}), but 95% must" in sentence
+
+
+@pytest.mark.parametrize(("after", "says"), [(0.8e9, "(-20%)"), (90e9, "(90 times as much)")])
+def test_a_ceiling_that_moved_far_is_told_as_a_factor(after: float, says: str) -> None:
+    numbers = {"before": 1e9, "after": after, "change": after / 1e9 - 1, "unit": "FLOP/s"}
+    assert says in sentence_of(Finding("ceiling-moved", "warns", "matrix_flop_per_s", numbers))

@@ -104,7 +104,7 @@ def _why(parts: Sequence[TablePart], most: int) -> list[RenderableType]:
         names = join_names([name for name, _ in points], 4)
         reasons.append(f"{model}{names} {'is' if len(points) == 1 else 'are'} not ranked: {points[0][1]}")
     lines: list[RenderableType] = [hanging("✗ ", group, "yellow") for group in reasons[:most]]
-    return [*lines, *_left(len(reasons) - most, "more reasons not to rank")]
+    return [*lines, *_left(len(reasons) - most, "more reason{} not to rank")]
 
 
 def _labels(groups: Sequence[Group]) -> str:
@@ -119,11 +119,12 @@ def _findings(groups: Sequence[Group], most: int) -> list[RenderableType]:
     shown: list[RenderableType] = [
         hanging("✗ " if line.severity == "disqualifies" else "! ", said_of(line), "yellow") for line in lines[:most]
     ]
-    return [*shown, *_left(len(lines) - most, "more findings")]
+    return [*shown, *_left(len(lines) - most, "more finding{}")]
 
 
 def _left(count: int, named: str) -> list[RenderableType]:
-    return [Text(f"… {count} {named}: --all", style="dim")] if count > 0 else []
+    words = named.format("" if count == 1 else "s")
+    return [Text(f"… {count} {words}: --all", style="dim")] if count > 0 else []
 
 
 def _absent(tables: Sequence[PointTable]) -> list[tuple[str, str]]:

@@ -87,6 +87,8 @@ def _limit_unjudged(finding: Finding) -> str:
     limit, name = numbers(finding, "limit", "name")
     hidden = finding.numbers.get("hidden")
     why = finding.numbers.get("reason") if hidden is None else f"a change of {percent(hidden)} would hide in these runs"
+    if finding.numbers.get("verdict") in ("not comparable", "category error"):
+        why = "these runs are not comparable"
     return (
         f"Whether {subject_of(finding)} of {clean(name, 60)} keeps the limit of {_change(limit)} cannot be said: {why}."
     )

@@ -42,9 +42,10 @@ def _ceiling_moved(finding: Finding) -> str:
     before, after, change = numbers(finding, "before", "after", "change")
     unit = str(finding.numbers["unit"])
     what = _CEILINGS.get(finding.subject, finding.subject)
+    size = f"{change:+.0%}" if change < 1 else f"{1 + change:.3g} times as much"
     return (
         f"The {what} of this machine was {show(before, unit)} before the run and {show(after, unit)} after it "
-        f"({change:+.0%}): a share of it is uncertain by as much."
+        f"({size}): a share of it is uncertain by as much."
     )
 
 
