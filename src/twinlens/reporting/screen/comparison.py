@@ -25,6 +25,7 @@ from twinlens.reporting.comparison import (
     verdict_counts,
     verdict_words,
 )
+from twinlens.reporting.screen.left_out import left_out
 from twinlens.reporting.text.fitted import Fitted, FittedTable, shortest
 from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.view import LENSES
@@ -103,12 +104,12 @@ def _several(
     findings = list(dict.fromkeys(_said(each) for each in comparisons))
     for most, rows in ((8, _MOST_ROWS), (4, _MOST_ROWS), (2, _MOST_ROWS), (1, 10), (1, 6), (0, 3)):
         tables = [_of_lens(mine[:rows]) for mine in lenses]
-        left_out = len(comparisons) - sum(len(mine[:rows]) for mine in lenses)
-        left = [Text(f"… {len(findings) - most} more findings: --all", style="dim")] if len(findings) > most else []
+        hidden = len(comparisons) - sum(len(mine[:rows]) for mine in lenses)
+        left = left_out(len(findings) - most, "finding")
         yield Stack(
             hanging("", verdict_counts(comparisons), "bold"),
             *(line for table in tables for line in table),
-            *([Text(f"… {left_out} more comparisons: --all", style="dim")] if left_out else []),
+            *left_out(hidden, "comparison"),
             *_ranks(ranks),
             *(hanging("! ", sentence, "yellow") for sentence in findings[:most] if sentence),
             *left,

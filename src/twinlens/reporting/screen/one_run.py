@@ -12,6 +12,7 @@ from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.display import clean, value
 from twinlens.reporting.screen.figures import figures_of
+from twinlens.reporting.screen.left_out import left_out
 from twinlens.reporting.screen.next_step import next_step
 from twinlens.reporting.screen.subject import subject
 from twinlens.reporting.screen.workload import workload_words
@@ -73,9 +74,7 @@ def _verdict(summary: Summary, most: int) -> list[RenderableType]:
         hanging("✗ " if finding in summary.disqualified else "! ", sentence_of(finding), "yellow")
         for finding in told[:most]
     ]
-    if len(told) > most:
-        lines.append(Text(f"… {len(told) - most} more findings: --all", style="dim"))
-    return lines
+    return [*lines, *left_out(len(told) - most, "finding")]
 
 
 def _findings_shown(summary: Summary) -> list[Finding]:

@@ -13,6 +13,7 @@ from twinlens.record.search import SearchRecord
 from twinlens.reporting.display import clean, join_names, legend
 from twinlens.reporting.load_kind import fault_of
 from twinlens.reporting.paired import Paired, ratio_words
+from twinlens.reporting.screen.left_out import left_out
 from twinlens.reporting.screen.point_table import PointTable, TablePart, parts_of, tables_of
 from twinlens.reporting.text.absent import not_measured
 from twinlens.reporting.text.first_lines import finding_lines, said_of, verdict_words
@@ -104,7 +105,7 @@ def _why(parts: Sequence[TablePart], most: int) -> list[RenderableType]:
         names = join_names([name for name, _ in points], 4)
         reasons.append(f"{model}{names} {'is' if len(points) == 1 else 'are'} not ranked: {points[0][1]}")
     lines: list[RenderableType] = [hanging("✗ ", group, "yellow") for group in reasons[:most]]
-    return [*lines, *_left(len(reasons) - most, "more reason{} not to rank")]
+    return [*lines, *left_out(len(reasons) - most, "reason not to rank")]
 
 
 def _labels(groups: Sequence[Group]) -> str:
@@ -119,12 +120,7 @@ def _findings(groups: Sequence[Group], most: int) -> list[RenderableType]:
     shown: list[RenderableType] = [
         hanging("✗ " if line.severity == "disqualifies" else "! ", said_of(line), "yellow") for line in lines[:most]
     ]
-    return [*shown, *_left(len(lines) - most, "more finding{}")]
-
-
-def _left(count: int, named: str) -> list[RenderableType]:
-    words = named.format("" if count == 1 else "s")
-    return [Text(f"… {count} {words}: --all", style="dim")] if count > 0 else []
+    return [*shown, *left_out(len(lines) - most, "finding")]
 
 
 def _absent(tables: Sequence[PointTable]) -> list[tuple[str, str]]:
