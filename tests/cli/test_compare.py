@@ -94,7 +94,7 @@ def test_the_api_gives_the_same(studies: dict[str, Path]) -> None:
 
 
 def test_published_runs_that_took_turns_are_compared_by_their_slices() -> None:
-    told = call(RESULTS / "2026-11-22-neighbour-epyc-2core").stdout
+    told = call(RESULTS / "2026-11-22-neighbour-epyc-2core" / "2026-11-22T095312Z_demo-training_55f4").stdout
     assert told.startswith("Comparable with qualifiers. tokens/s: B is 2.09× A (2.01–2.17×), from slices by")
     assert "A (fp32) is not ranked: unproven" in told
 
