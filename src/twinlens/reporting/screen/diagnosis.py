@@ -12,6 +12,7 @@ from twinlens.diagnosis.counter import Counter
 from twinlens.diagnosis.diagnosis import Diagnosis
 from twinlens.record.run import Run
 from twinlens.reporting import display
+from twinlens.reporting.screen.left_out import left_out
 from twinlens.reporting.screen.subject import subject
 from twinlens.reporting.text.fitted import Fitted, FittedTable, shortest
 from twinlens.reporting.text.footnote import hanging
@@ -60,8 +61,7 @@ def _choices(run: Run, summary: Summary, found: Diagnosis) -> Iterator[Renderabl
             *[Text("")] * air,
             *(hanging("! " if each.severity == "warns" else "· ", sentence_of(each), "")
               for each in found.findings[:most]),
-            *([Text(f"… {len(found.findings) - most} more findings: --json", style="dim")]
-              if len(found.findings) > most else []),
+            *left_out(len(found.findings) - most, "finding", "--json"),
             hanging("try    ", advice_of(found.verdict), "bold"),
             hanging("more   ", _MORE, "dim"),
         )  # fmt: skip

@@ -10,6 +10,7 @@ from twinlens.comparison.ledger import PER, Ledger, Step
 from twinlens.comparison.verdict import Comparison
 from twinlens.reporting import display
 from twinlens.reporting.comparison import first_effect
+from twinlens.reporting.screen.left_out import left_out
 from twinlens.reporting.text.fitted import FittedTable
 from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.wording.effect import label_of
@@ -70,7 +71,7 @@ def ledger_screen(ledger: Ledger) -> RenderableType:
     rows = tuple(tuple(map(Text, cells_of(ledger, step))) for step in ledger.steps)
     heads = heads_of(ledger)
     remarks = remarks_of(ledger)
-    left = [Text(f"… {len(remarks) - _MOST} more findings: --json", style="dim")] if len(remarks) > _MOST else []
+    left = left_out(len(remarks) - _MOST, "finding", "--json")
     return Stack(
         hanging("", _in_all(ledger), "bold"),
         hanging("", display.clean(title, 160), ""),

@@ -72,12 +72,12 @@ def _choices(
 
 
 def _ratios(turns: Sequence[Paired]) -> list[str]:
-    """ "bf16 / fp32: 1.52× (1.44–1.59×) the tokens/s, ranked (3 repeats, 83 rounds)"."""
+    """ "bf16 / fp32: 1.52× (1.44–1.59×) the tokens/s, ranked (3 repeats)"."""
     return [
         f"{clean(turn.result.above, 60)} / {clean(turn.result.below, 60)}: {ratio_words(turn)} the "
         f"{METRICS[turn.result.metric].label if turn.result.metric in METRICS else clean(turn.result.metric, 30)}, "
         f"{'ranked' if turn.ranked else f'not ranked: {turn.fault}'} "
-        f"({turn.result.repeats} repeats, {turn.result.blocks} rounds)"
+        f"({turn.result.repeats} repeat{'s' if turn.result.repeats != 1 else ''})"
         for turn in turns
     ]
 
