@@ -38,6 +38,14 @@ def test_a_finding_comes_from_its_evidence_and_has_words(code: str) -> None:
     assert advice_of(found)
 
 
+@pytest.mark.parametrize(("counted", "said"), [({}, False), ({"server_preemptions": 3.0}, True)])
+def test_preemptions_that_no_server_counted_are_not_said_to_be_none(counted: dict[str, float], said: bool) -> None:
+    seen = served(request(queue=0.2, decode=0.8), told(server_kv_use_max=0.99, **counted))
+    found = next(each for each in diagnose_evidence("run", seen).findings if each.code == "cache-full")
+    assert ("preempted" in sentence_of(found)) is said
+    assert (found.numbers["preemptions"] is not None) is said
+
+
 def test_work_at_its_ceiling_without_waits_has_no_finding() -> None:
     assert codes(trained(step(data=0.01, forward=0.33, backward=0.66), 90e9)) == []
 

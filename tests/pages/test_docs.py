@@ -158,3 +158,12 @@ def test_the_readme_is_short_and_shows_what_the_command_prints(monkeypatch: pyte
     shutil.copytree(ROOT / "docs" / "results" / "2026-11-22-url-epyc-2core", folder)
     printed = CliRunner().invoke(app, ["show", str(folder)]).stdout.splitlines()
     assert [line.rstrip() for line in printed[: len(shown)]] == shown
+
+
+def test_published_runs_name_no_folder_of_the_machine_they_ran_on() -> None:
+    named = re.compile(r"(?<![\w.~])/(?:home/|Users/|root/|(?!opt/)[^\s\"]*/\.venv/)")
+    files = [
+        path for path in (ROOT / "docs" / "results").rglob("*") if path.suffix in (".json", ".toml", ".txt", ".md")
+    ]
+    assert len(files) > 50
+    assert [str(path.relative_to(ROOT)) for path in files if named.search(path.read_text(encoding="utf-8"))] == []

@@ -113,7 +113,7 @@ def _wait(code: str, share: float, seen: Evidence) -> Finding:
     numbers |= {"change": "remove-wait", "at_most": 1 / (1 - share) if share < 1 else None}
     full, preempted = (known(seen.metrics, name) for name in ("server_kv_use_max", "server_preemptions"))
     if code == "queue-bound" and (preempted or (full or 0.0) >= _CACHE_FULL):
-        code, numbers = "capacity-bound", numbers | {"kv_use": full, "preemptions": preempted or 0.0}
+        code, numbers = "capacity-bound", numbers | {"kv_use": full, "preemptions": preempted}
     return _found(code, seen.partition.unit, numbers, _grade(seen, share - PART_BINDS))
 
 

@@ -17,4 +17,4 @@ def cache_full(seen: Evidence) -> Iterable[Finding]:
     if preempted or (use or 0.0) >= _FULL:
         evidence = {name: seen.metrics[name] for name in ("server_kv_use_max", "server_preemptions")
                     if name in seen.metrics}  # fmt: skip
-        yield Finding("cache-full", "warns", "", {"kv_use": use, "preemptions": preempted or 0.0}, evidence)
+        yield Finding("cache-full", "warns", "", {"kv_use": use, "preemptions": preempted}, evidence)

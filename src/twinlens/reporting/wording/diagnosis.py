@@ -88,7 +88,7 @@ def _wait(finding: Finding) -> str:
 
 
 def _capacity(finding: Finding) -> str:
-    preempted, use = number(finding, "preemptions"), finding.numbers.get("kv_use")
+    preempted, use = finding.numbers.get("preemptions"), finding.numbers.get("kv_use")
     full = f"the KV cache reached {percent(use)}" if use is not None else "the KV cache was full"
     again = f", and {preempted:,.0f} requests were preempted" if preempted else ""
     share = number(finding, "share")
@@ -161,9 +161,10 @@ def _waiting(finding: Finding) -> str:
 
 
 def _cache_full(finding: Finding) -> str:
-    use, preempted = finding.numbers.get("kv_use"), number(finding, "preemptions")
+    use, preempted = finding.numbers.get("kv_use"), finding.numbers.get("preemptions")
+    again = "" if preempted is None else f", and {preempted:,.0f} requests were preempted"
     full = f"was {percent(use)} full" if use is not None else "was full"
-    return f"The server's KV cache {full}, and {preempted:,.0f} requests were preempted."
+    return f"The server's KV cache {full}{again}."
 
 
 def _optimizer(finding: Finding) -> str:
