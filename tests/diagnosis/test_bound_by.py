@@ -71,6 +71,7 @@ def test_a_place_left_of_the_ridge_alone_decides_nothing() -> None:
         ("near-ridge", trained(BUSY, 70e9, 5e9, most=9e9)),
         ("near-ridge", decoded(3e9, 3e9, most=9e9)),
         ("above-ceiling", trained(BUSY, 130e9, 1e9)),
+        ("processor-shared", decoded(4e9, 4e9, on_processor=0.5)),
         ("ceilings-moved", trained(BUSY, ceilings_after={"matrix_flop_per_s_at": rate(200e9, FLOP_PER_S)})),
     ],
 )
@@ -93,3 +94,8 @@ def test_confidence_falls_near_the_threshold_and_for_a_run_that_is_not_ranked() 
         return str(verdict_of(trained(BUSY, flop, ranked=ranked)).numbers["confidence"])
 
     assert [grade(80e9, True), grade(62e9, True), grade(62e9, False)] == ["high", "medium", "low"]
+
+
+def test_work_far_below_its_ceilings_is_latency_bound_however_little_of_the_processor_it_had() -> None:
+    assert verdict_of(decoded(1e9, 1e9, on_processor=0.5)).code == "latency-bound"
+    assert verdict_of(decoded(4e9, 4e9, on_processor=1.0)).code == "latency-bound"

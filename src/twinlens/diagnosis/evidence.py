@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from twinlens.diagnosis.partition import Partition
 from twinlens.diagnosis.phase import Phase, known
@@ -31,7 +33,7 @@ _PASSES = {"step": 3}  # forward once, and twice as much backward
 class Evidence:
     """`batch`: sequences computed together (of a training step: samples); None where a server decides. `filled`: useful
     over computed tokens of a batch, None where unknown. `on_gpu`: None where the machine is not known. `findings`: of
-    the run itself."""
+    the run itself. `on_processor`: see `processor_share`."""
 
     kind: Kind
     ranked: bool
@@ -47,6 +49,7 @@ class Evidence:
     on_gpu: bool | None = None
     compiled: bool = False
     optimizer_bytes: float | None = None
+    on_processor: float | None = None
 
 
 def evidence_of(run: Run, summary: Summary) -> Evidence:
@@ -64,6 +67,7 @@ def evidence_of(run: Run, summary: Summary) -> Evidence:
         batch, filled, None if facts is None or kind == "served" else "accelerator.uuid" in facts.executor.facts,
         run.spec.executor.options.get("graph") == "compiled",
         _optimizer_bytes(run),
+        None if kind == "served" else processor_share(run.telemetry, _processors(run)),
     )  # fmt: skip
 
 
@@ -158,3 +162,23 @@ def _optimizer_bytes(run: Run) -> float | None:
     if run.lens != "training" or gradients is None or weights is None or states is None:
         return None
     return gradients + 2 * weights + 2 * states
+
+
+def processor_share(telemetry: pa.Table, processors: int | None) -> float | None:
+    """The share of the time in which our threads could run that they had a processor; below 1 others had it.
+
+    From what each sample of the host says since the one before: processors in use by us, and threads of ours that were
+    ready and had none. None where either is not known.
+    """
+    if not processors or not telemetry.num_rows:
+        return None
+    host = telemetry.filter(pc.equal(telemetry["source"], "host"))
+    used, waited = (host[name].to_numpy(zero_copy_only=False).astype(float) for name in ("cpu_busy", "waited_cpu"))
+    ran, ready = float(np.nansum(used)) * processors, float(np.nansum(waited))
+    both = ~np.isnan(used) & ~np.isnan(waited)
+    return ran / (ran + ready) if both.any() and ran > 0 else None
+
+
+def _processors(run: Run) -> int | None:
+    fact = run.facts.executor.facts.get("host.cpu.threads") if run.facts else None
+    return int(fact.value) if fact is not None and fact.value else None

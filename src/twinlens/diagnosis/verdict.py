@@ -76,6 +76,9 @@ def _by_roof(phase: Phase, seen: Evidence, ceilings: Mapping[str, Estimate]) -> 
     code = _code(place)
     if code is None:
         return _indeterminate(phase.name, "near-ridge", seen, numbers)
+    held = seen.on_processor or 1.0
+    if code == "latency-bound" and max(place.compute_share, place.bandwidth_share) >= BINDS * held:
+        return _indeterminate(phase.name, "processor-shared", seen, numbers | {"on_processor": held})
     decided = {"compute-bound": place.compute_share, "bandwidth-bound": place.bandwidth_share}
     margin = abs(decided.get(code, max(decided.values())) - BINDS)
     falsifier = _falsifier(code, place, seen.batch)

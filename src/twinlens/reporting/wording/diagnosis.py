@@ -42,6 +42,7 @@ _WHY = {
     "no-ceiling": "the run measured no ceilings",
     "no-work": "its FLOP and bytes are not known",
     "near-ridge": "its FLOP per byte lie too near the ridge, or its bytes are not known well enough",
+    "processor-shared": "other programs had the processor for so much of the time that they alone may explain it",
     "above-ceiling": "it is above a measured ceiling, so the ceiling or the work is another",
     "ceilings-moved": "the ceilings from before and after the run lead to different verdicts",
 }
