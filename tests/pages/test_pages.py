@@ -14,6 +14,8 @@ import pytest
 
 import twinlens
 from twinlens import errors, units
+from twinlens.diagnosis.diagnosis import RULES
+from twinlens.diagnosis.rule.rule import Rule
 from twinlens.errors import BadInput
 from twinlens.pages import KINDS, Page, find, first_paragraph, names
 from twinlens.record.estimate import Origin
@@ -21,6 +23,7 @@ from twinlens.record.executor.record import Completeness, Support
 from twinlens.record.run import State
 from twinlens.record.search import SearchOutcome
 from twinlens.reporting.gate import Word
+from twinlens.reporting.reference.rule_page import SECTIONS, rule_page
 from twinlens.reporting.wording.finding import CLAUSES, SENTENCES, short
 from twinlens.spec.precision import PRECISIONS, TENSOR_CLASSES
 from twinlens.spec.slo import Standing
@@ -88,6 +91,7 @@ def test_every_verdict_on_a_run_has_a_page(label: str) -> None:
     )  # one page for the label and the finding
 
 
+RULE_OF = {rule.code: rule for rule in RULES}
 FINDING = re.compile(r'Finding\(\s*"([a-z0-9-]+)"')
 
 
@@ -107,7 +111,33 @@ def test_a_finding_is_explained_by_its_code_and_by_the_words_that_tables_show(co
     assert find(code).kind == "findings"
     assert find(short(code)).name == code
     heads = [line.removeprefix("## ") for line in find(code).text.splitlines() if line.startswith("## ")]
-    assert heads == ["Definition", "What follows", "What to do"]
+    of_rule = [*(head for head, _ in SECTIONS), "Sources"]
+    assert heads == (of_rule if code in RULE_OF else ["Definition", "What follows", "What to do"])
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_the_page_of_a_rule_is_what_its_file_says_today(rule: Rule) -> None:
+    assert find(rule.code).text == rule_page(rule), "run `make reference`"
+    assert first_paragraph(find(rule.code)) == rule.says
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_a_rule_says_all_that_its_page_needs_in_whole_sentences(rule: Rule) -> None:
+    for field in ("says", *(field for _, field in SECTIONS)):
+        text = getattr(rule, field)
+        assert len(text.split()) >= 5, field
+        assert text == text.strip()
+        assert text.endswith("."), field
+    assert rule.sources
+    assert rule.see
+    assert all(len(source.split()) >= 3 for source in rule.sources)
+    assert rule.find.__module__.startswith("twinlens.diagnosis.rule.")
+
+
+def test_every_file_of_a_rule_is_a_rule_that_is_asked() -> None:
+    files = {path.stem for path in (PACKAGE / "diagnosis" / "rule").glob("*.py")} - {"__init__", "rule"}
+    assert files == {rule.find.__module__.rpartition(".")[2] for rule in RULES}
+    assert len(RULE_OF) == len(RULES)
 
 
 STATES = [state for state in get_args(State) if state != "finished"]  # a finished run is what the verdicts are about

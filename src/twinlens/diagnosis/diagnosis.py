@@ -8,30 +8,34 @@ from typing import Any
 from twinlens.diagnosis.counter import Counter, counters_of
 from twinlens.diagnosis.evidence import Evidence, evidence_of
 from twinlens.diagnosis.partition import Partition
-from twinlens.diagnosis.rule.batch_below_ridge import batch_below_ridge
-from twinlens.diagnosis.rule.cache_full import cache_full
-from twinlens.diagnosis.rule.ceiling_not_measured import ceiling_not_measured
-from twinlens.diagnosis.rule.kernel_below_stream import kernel_below_stream
-from twinlens.diagnosis.rule.optimizer_time import optimizer_time
-from twinlens.diagnosis.rule.run_not_ranked import run_not_ranked
-from twinlens.diagnosis.rule.time_unattributed import time_unattributed
-from twinlens.diagnosis.rule.time_waiting import time_waiting
+from twinlens.diagnosis.rule import (
+    batch_below_ridge,
+    cache_full,
+    ceiling_not_measured,
+    kernel_below_stream,
+    optimizer_time,
+    run_not_ranked,
+    time_unattributed,
+    time_waiting,
+)
+from twinlens.diagnosis.rule.rule import Rule
 from twinlens.diagnosis.verdict import phase_verdict, verdict_of
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.stats.summary.group import Summary
 
-RULES = (
-    run_not_ranked,
-    ceiling_not_measured,
-    time_unattributed,
-    time_waiting,
-    cache_full,
-    optimizer_time,
-    kernel_below_stream,
-    batch_below_ridge,
+RULES: tuple[Rule, ...] = (
+    run_not_ranked.RULE,
+    ceiling_not_measured.RULE,
+    time_unattributed.RULE,
+    time_waiting.RULE,
+    cache_full.RULE,
+    optimizer_time.RULE,
+    kernel_below_stream.RULE,
+    batch_below_ridge.RULE,
 )
-"""Rules on validity first, then those on what takes the time. A new rule is a file and a line here."""
+"""Rules on validity first, then those on what takes the time. A new rule is a file and a line here,
+and `make reference` writes its page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,5 +75,5 @@ def diagnose_evidence(name: str, seen: Evidence) -> Diagnosis:
     phases = tuple(phase_verdict(phase, seen) for phase in seen.phases)
     busiest = max(seen.phases, key=lambda phase: seen.partition.parts.get(phase.part, 0.0))
     counters = counters_of(seen, busiest.name)
-    findings = tuple(finding for rule in RULES for finding in rule(seen))
+    findings = tuple(finding for rule in RULES for finding in rule.find(seen))
     return Diagnosis(name, verdict, phases, seen.partition, counters, findings)

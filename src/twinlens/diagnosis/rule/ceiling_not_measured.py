@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from twinlens.diagnosis.evidence import Evidence
 from twinlens.diagnosis.phase import known
+from twinlens.diagnosis.rule.rule import Rule
 from twinlens.record.finding import Finding
 
 _NEEDED = {"compute": ("matrix_flop_per_s_at", "matrix_flop_per_s"), "bandwidth": ("read_bytes_per_s",)}
@@ -16,3 +17,31 @@ def ceiling_not_measured(seen: Evidence) -> Iterable[Finding]:
     lacking = [roof for roof, names in _NEEDED.items() if not any(known(seen.ceilings, name) for name in names)]
     if lacking:
         yield Finding("ceiling-not-measured", "warns", "", {"lacking": lacking, "served": seen.kind == "served"})
+
+
+RULE = Rule(
+    code="ceiling-not-measured",
+    find=ceiling_not_measured,
+    says="The run did not measure how fast this machine computes or reads memory, so no roofline can be drawn.",
+    why=(
+        "Compute-bound and bandwidth-bound need a measured ceiling. Verdicts from parts of time (input, "
+        "interconnect, host, queue, capacity) still hold."
+    ),
+    evidence=(
+        "No matrix rate or no read rate is among the facts of the run. A datasheet does not stand in: kernels"
+        " reach 50 to 97 % of it."
+    ),
+    lies=("A ceiling measured on another day or clock is not that of the run, so none is borrowed from another run."),
+    remedy=(
+        "Measure with protocol.ceilings = true, on an engine in this process. The ceilings of a server cannot"
+        " be measured over HTTP."
+    ),
+    falsifier="`twinlens show RUN --json` has a matrix rate and a read rate among the ceilings of this run.",
+    sources=(
+        'Williams, Waterman and Patterson, "Roofline: an insightful visual performance model", CACM 52(4), '
+        "2009, doi:10.1145/1498765.1498785",
+        'McCalpin, "Memory bandwidth and machine balance in current high performance computers", IEEE TCCA '
+        "newsletter, 1995 (STREAM)",
+    ),
+    see=("ceiling", "roofline"),
+)

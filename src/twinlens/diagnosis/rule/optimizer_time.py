@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from twinlens.diagnosis.evidence import Evidence
 from twinlens.diagnosis.phase import known
+from twinlens.diagnosis.rule.rule import Rule
 from twinlens.record.finding import Finding
 
 _LEAST = 0.1
@@ -27,3 +28,29 @@ def optimizer_time(seen: Evidence) -> Iterable[Finding]:
     yield Finding(
         "optimizer-time", "notes", "optimize", numbers, {"copy_bytes_per_s": seen.ceilings["copy_bytes_per_s"]}
     )
+
+
+RULE = Rule(
+    code="optimizer-time",
+    find=optimizer_time,
+    says="The optimizer takes at least a tenth of each step.",
+    why=(
+        "The optimizer moves the same bytes whatever the batch. Twice the samples a step share its time, so "
+        "throughput rises by at most 2 / (2 − share)."
+    ),
+    evidence=(
+        "Time of the `optimize` phase beside the time that its bytes take at the measured copy bandwidth: "
+        "gradients read, weights and states read and written, as resident. `headroom_s` is the difference."
+    ),
+    lies="Clipping and scaling of gradients within the phase move more bytes than are counted here.",
+    remedy="Take a fused optimizer, one with fewer states, or accumulate more samples a step.",
+    falsifier=(
+        "Measure with twice the samples a step. A gain in samples per second above 2 / (2 − share) proves this wrong."
+    ),
+    sources=(
+        'Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter models", SC 2020,'
+        " arXiv:1910.02054, on bytes of the states",
+        "PyTorch documentation, torch.optim, on foreach and fused implementations",
+    ),
+    see=("optimizer_bytes", "step_share", "diagnosis"),
+)

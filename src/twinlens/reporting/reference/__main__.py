@@ -1,11 +1,13 @@
-"""`python -m twinlens.reporting.reference` writes reference.md and spec.schema.json into docs/."""
+"""`python -m twinlens.reporting.reference` writes docs/reference.md, docs/spec.schema.json and the pages of rules."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import twinlens.pages
 from twinlens.reporting.reference.document import reference
+from twinlens.reporting.reference.rule_page import write_rule_pages
 from twinlens.reporting.reference.schema import spec_schema
 
 
@@ -22,3 +24,4 @@ def schema_text() -> str:
 
 if __name__ == "__main__":
     write(Path("docs"))
+    write_rule_pages(Path(twinlens.pages.__file__).parent / "findings")

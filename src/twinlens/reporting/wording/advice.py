@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from twinlens.diagnosis.diagnosis import RULES
+
 _LONGER = "Measure longer: raise protocol.duration_s."
 _QUIET = "Stop other programs, or compare in pairs with protocol.pairing."
 _LOG = "Read the server's log: server.log in the run folder of a launched one."
@@ -114,14 +116,7 @@ ADVICE = {
     "queue-bound": "Offer less, or add replicas.",
     "capacity-bound": "Give the KV cache more memory, or store it in a narrower format.",
     "indeterminate": "Read the findings: each says what is missing.",
-    "diagnosis-of-unranked": "Measure longer, or on a quieter machine.",
-    "ceiling-not-measured": "Measure with protocol.ceilings = true, on an engine in this process.",
-    "time-unattributed": "Mark more phases in the trainer; turn the server's metrics page on.",
-    "time-waiting": "Take the wait away, and measure again.",
-    "cache-full": "Give the KV cache more memory, store it narrower, or offer less.",
-    "optimizer-time": "Take a fused optimizer, or accumulate more samples a step.",
-    "kernel-below-stream": "Try another runtime or format: int8-weight, bf16, llama.cpp.",
-    "batch-below-ridge": "Raise the batch until latency or memory forbids it.",
+    **{rule.code: rule.remedy for rule in RULES},
 }
 _OTHERS = "Stop the other programs; ratios survive them: --set protocol.pairing=slices."
 _GPU_CLOCK = "Cool the accelerator, or raise its power limit."
