@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +13,7 @@ from served_rows import poisson, queue
 from twinlens.record.request import Requests
 from twinlens.spec.slo import Slo
 from twinlens.stats.peers.variants import variants
-from twinlens.stats.serving.goodput import within
+from twinlens.stats.serving.goodput import fluidity_index, within
 from twinlens.stats.serving.latency import gaps_s, latency
 from twinlens.stats.serving.metrics import serving_metrics
 from twinlens.stats.serving.overload import in_flight
@@ -167,3 +168,29 @@ def test_gaps_of_an_answer_add_up_to_its_stay_after_the_first_token(requests: Re
     rows = np.arange(len(requests))
     total_s = (requests.last_chunk_ns() - requests.first_chunk_ns()).sum() / 1e9
     assert np.isclose(gaps_s(requests, rows).sum(), total_s)
+
+
+@settings(deadline=None, max_examples=60)
+@given(runs(most=60), st.floats(0.0, 1.0), st.floats(0.001, 0.3), st.integers(0, 3))
+def test_fluidity_is_that_of_a_walk_from_token_to_token(
+    requests: Requests, ttft_s: float, tpot_s: float, more: int
+) -> None:
+    tokens = 1 + np.arange(requests.chunk_tokens.size) % (more + 1)
+    requests = replace(requests, chunk_tokens=tokens)
+    found = fluidity_index(requests, np.arange(len(requests)), ttft_s, tpot_s)
+    assert found == pytest.approx([_walked(requests, i, ttft_s, tpot_s) for i in range(len(requests))], abs=1e-12)
+
+
+def _walked(requests: Requests, i: int, ttft_s: float, tpot_s: float) -> float:
+    """Deadline by deadline, in plain Python."""
+    before, slack, met, missed = float(requests.intended_ns[i]), 0.0, 0, 0.0
+    for at in range(int(requests.offsets[i]), int(requests.offsets[i + 1])):
+        now, first = float(requests.chunk_ns[at]), at == requests.offsets[i]
+        spare = slack + (ttft_s if first else tpot_s) - (now - before) / 1e9
+        others = int(requests.chunk_tokens[at]) - 1
+        if spare < -1e-12:
+            missed, spare = missed + np.floor(-spare / tpot_s + 1e-9) + 1, 0.0
+        else:
+            met += 1
+        met, slack, before = met + others, spare + others * tpot_s, now
+    return met / (met + missed)

@@ -11,7 +11,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.request import Requests
 from twinlens.stats.client.arrivals import ArrivalFit, arrival_fit
-from twinlens.stats.serving.latency import latency
+from twinlens.stats.serving.latency import sent_late_s
 from twinlens.stats.serving.overload import released_ns
 from twinlens.stats.serving.window import LoopKind, Window
 
@@ -59,14 +59,13 @@ def observe(
     `metrics` are those of `serving_metrics`; `read_lag_ns` has one value a row, NaN where none was recorded. Arrivals
     are compared over the whole run, and in an open loop only: in others nobody planned them.
     """
-    times = latency(requests, window.rows)
     sent = requests.sent_ns >= requests.intended_ns
     fit = arrival_fit(released_ns(requests)[sent], requests.sent_ns[sent]) if loop == "open" else None
     offered = _value(metrics, "offered_requests_per_s")
     gap = _value(metrics, "itl_s_p50")
     return Observed(
         tokens_per_s=_value(metrics, "output_tokens_per_s"),
-        sent_late_s=times.client_s,
+        sent_late_s=sent_late_s(requests, window.rows),
         read_lag_s=read_lag_ns[window.rows] / 1e9,
         ttft_s={q: wait for q in _QUANTILES if (wait := _value(metrics, f"ttft_s_p{100 * q:g}")) is not None},
         gap_s=gap if gap is not None else _value(metrics, "icl_s_p50"),

@@ -13,12 +13,14 @@ from twinlens.stats.estimator.interval import mean_interval
 from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.estimator.repeats import binomial_bounds, cut
 from twinlens.stats.estimator.scaled import scaled
-from twinlens.stats.serving.independent import independent_requests
+from twinlens.stats.serving.independent import Clustering, Queue, clustering, independent_requests, queue
 from twinlens.stats.serving.latency import Latency
 from twinlens.units import RATIO, REQUESTS_PER_S
 
 FLUID = 0.9  # an answer is fluid if it met nine deadlines in ten (Agrawal et al. 2024)
 _BINS = 200
+_CHUNKS_AT_ONCE = 1 << 17
+_NEAR_S = 1e-6  # so close to a deadline, rounding decides, and it is the walk's
 _NO_SLO = "the workload names no SLO"
 
 
@@ -54,10 +56,10 @@ def goodput(
             "goodput_per_s": Estimate.absent(REQUESTS_PER_S, _NO_SLO),
             "slo_attainment": Estimate.absent(RATIO, _NO_SLO),
         }
-    times = _limited(latency, slo)
+    times = {name: clustering(values) for name, values in _limited(latency, slo).items()}
     each = within(latency, slo)
     good = np.logical_and.reduce(list(each.values()))
-    waiting = _in_flight_when_due(latency, intended_ns)
+    waiting = queue(_in_flight_when_due(latency, intended_ns))
     limits = ", ".join(f"{name} ≤ {limit:g}" for name, limit in slo.limits().items())
     return {
         "goodput_per_s": _good_rate(good, intended_ns, begin_ns, end_ns, f"; good requests ({limits}) by intention"),
@@ -78,9 +80,9 @@ def goodput(
 def share(
     hits: np.ndarray,
     method: str,
-    times: Mapping[str, np.ndarray] | None = None,
+    times: Mapping[str, np.ndarray | Clustering] | None = None,
     level: float = 0.95,
-    in_flight: np.ndarray | None = None,
+    in_flight: Queue | None = None,
 ) -> Estimate:
     """The share of hits [n] in time order, with the exact binomial interval (Clopper & Pearson 1934).
 
@@ -173,6 +175,38 @@ def fluidity_index(requests: Requests, rows: np.ndarray, ttft_s: float, tpot_s: 
     token that is early leaves its slack to those after it. A late one misses every deadline that passes until it
     comes (at least one), and deadlines restart from it. Tokens that share a chunk come at the same moment.
     """
+    index = np.ones(rows.size)
+    late = np.flatnonzero(_latest_s(requests, ttft_s, tpot_s)[rows] > -_NEAR_S)
+    index[late] = _walked(requests, rows[late], ttft_s, tpot_s)
+    return index
+
+
+def _latest_s(requests: Requests, ttft_s: float, tpot_s: float) -> np.ndarray:
+    """How long after the deadlines of an answer without a miss its worst chunk came, below 0 where none was late;
+    `inf` for a row without chunks. Shape: (all rows,). Some rows at a time, so that they stay in the cache."""
+    offsets, latest_ns = requests.offsets, np.full(len(requests), np.inf)
+    step = max(1, int(_CHUNKS_AT_ONCE * len(requests) / max(1, requests.chunk_ns.size)))
+    for begin in range(0, len(requests), step):
+        bounds = offsets[begin : begin + step + 1]
+        part, counts = slice(int(bounds[0]), int(bounds[-1])), np.diff(bounds)
+        has = counts > 0
+        starts = (bounds[:-1] - bounds[0])[has]
+        if not starts.size:
+            continue
+        tokens = requests.chunk_tokens[part]
+        before = np.cumsum(tokens, dtype=np.float64) - tokens  # every chunk holds a token, as far as deadlines go
+        if (tokens < 1).any():
+            before = np.arange(tokens.size) + np.cumsum(np.maximum(0, tokens - 1)) - np.maximum(0, tokens - 1)
+        intended_ns = requests.intended_ns[begin : begin + step][has]
+        due_ns = np.repeat(intended_ns + 1e9 * ttft_s - 1e9 * tpot_s * before[starts], counts[has])
+        latest_ns[begin : begin + step][has] = np.maximum.reduceat(
+            requests.chunk_ns[part] - 1e9 * tpot_s * before - due_ns, starts
+        )
+    return latest_ns / 1e9
+
+
+def _walked(requests: Requests, rows: np.ndarray, ttft_s: float, tpot_s: float) -> np.ndarray:
+    """The index of `rows` token by token: deadlines restart from each miss."""
     starts, counts = requests.offsets[:-1][rows], np.diff(requests.offsets)[rows]
     before = requests.intended_ns[rows].astype(np.float64)
     slack, met, missed = np.zeros(rows.size), np.zeros(rows.size), np.zeros(rows.size)

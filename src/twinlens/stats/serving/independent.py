@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
@@ -17,8 +18,42 @@ _HIDDEN_DOUBT = 3.0
 _LEVEL = 0.95
 
 
+@dataclass(frozen=True, slots=True)
+class Clustering:
+    """How times [n] cluster: their normal scores [n], and for how many requests slow stays slow. Made once for all
+    shares that they decide."""
+
+    scores: np.ndarray
+    lasts: float
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """The number `in_flight` [n] when each request was due, and for how many requests it resembles itself."""
+
+    in_flight: np.ndarray
+    lasts: float
+
+
+def clustering(times: np.ndarray) -> Clustering:
+    """Of `times` [n], `inf` where a request failed: as they are, and of their ranks, which no giant hides.
+
+    Each is raised by its own error: runs that pass are those that looked calm, so the doubt must be on that side.
+    """
+    if not np.isfinite(times).any():
+        return Clustering(np.zeros(times.size), 1.0)
+    known = _known(times)
+    scores = normal_scores(known)
+    return Clustering(scores, max(careful_time(known, 1.0), careful_time(scores, 2.0)))
+
+
+def queue(in_flight: np.ndarray) -> Queue:
+    """Of the number in flight [n] when each request was due."""
+    return Queue(in_flight, max(careful_time(in_flight), slow_time(in_flight)))
+
+
 def independent_requests(
-    hits: np.ndarray, times: Iterable[np.ndarray] = (), in_flight: np.ndarray | None = None
+    hits: np.ndarray, times: Iterable[np.ndarray | Clustering] = (), in_flight: np.ndarray | Queue | None = None
 ) -> float:
     """How many independent requests the share of `hits` [n >= 1] in time order rests on, from 1 to n.
 
@@ -28,11 +63,12 @@ def independent_requests(
     hides that. There the number `in_flight` [n] when each was due shows how long a queue lasts, and its correlation
     with hits and times how much of them it decides.
     """
-    n, series = hits.size, list(times)
+    n, series = hits.size, [each if isinstance(each, Clustering) else clustering(each) for each in times]
     decided = hits.astype(float)
-    lasting = [_as_known(max(careful_time(decided, 2.0), *map(_together, series), 1.0), n)]
+    lasting = [_as_known(max(careful_time(decided, 2.0), *(each.lasts for each in series), 1.0), n)]
     if in_flight is not None:
-        lasting.append(_queue_time([decided, *map(_scores, series)], in_flight))
+        waiting = in_flight if isinstance(in_flight, Queue) else queue(in_flight)
+        lasting.append(_queue_time([decided, *(each.scores for each in series)], waiting))
     return max(1.0, n / max(lasting))
 
 
@@ -45,24 +81,14 @@ def _as_known(lasts: float, n: int) -> float:
     return 1.0 + (lasts - 1.0) * factor**2
 
 
-def _together(times: np.ndarray) -> float:
-    """For how many requests [n] slow stays slow: of the times as they are, and of their ranks, which no giant hides.
-
-    Each is raised by its own error: runs that pass are those that looked calm, so the doubt must be on that side.
-    """
-    if not np.isfinite(times).any():
-        return 1.0
-    return max(careful_time(_known(times), 1.0), careful_time(_scores(times), 2.0))
-
-
-def _queue_time(series: list[np.ndarray], in_flight: np.ndarray) -> float:
+def _queue_time(series: list[np.ndarray], waiting: Queue) -> float:
     """For how many requests the queue makes `series` [n] each resemble their neighbours: as long as it lasts itself, by
     the share of their variance that it explains. The less it explains, the more of it is hidden, and the more is added.
     """
-    n = in_flight.size
-    explained = max((_explained(one, in_flight) for one in series), default=0.0)
+    n = waiting.in_flight.size
+    explained = max((_explained(one, waiting.in_flight) for one in series), default=0.0)
     doubt = _HIDDEN_DOUBT - (_HIDDEN_DOUBT - 1.0) * explained
-    lasts = min(float(n), doubt * max(careful_time(in_flight), slow_time(in_flight)))
+    lasts = min(float(n), doubt * waiting.lasts)
     return 1.0 + explained * (_as_known(lasts, n) - 1.0)
 
 
@@ -71,10 +97,6 @@ def _explained(series: np.ndarray, by: np.ndarray) -> float:
     if series.std() == 0 or by.std() == 0:
         return 0.0
     return float(np.corrcoef(series, by)[0, 1] ** 2)
-
-
-def _scores(times: np.ndarray) -> np.ndarray:
-    return normal_scores(_known(times)) if np.isfinite(times).any() else np.zeros(times.size)
 
 
 def _known(times: np.ndarray) -> np.ndarray:
