@@ -19,6 +19,7 @@ from twinlens.diagnosis.rule import (
     time_waiting,
 )
 from twinlens.diagnosis.rule.rule import Rule
+from twinlens.diagnosis.scale_out import scale_out
 from twinlens.diagnosis.verdict import phase_verdict, verdict_of
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
@@ -43,6 +44,7 @@ class Diagnosis:
     """`verdict`: what binds a step or a request; `phases`: what binds each phase of it; both as findings.
 
     `findings` in the order of RULES; `headroom_s` of a finding is time within a part that no other finding counts.
+    `scaling`: scale out or optimise.
     """
 
     run: str
@@ -51,6 +53,7 @@ class Diagnosis:
     partition: Partition
     counters: tuple[Counter, ...]
     findings: tuple[Finding, ...]
+    scaling: Finding
 
     def to_json(self) -> dict[str, Any]:
         """A plain mapping."""
@@ -61,6 +64,7 @@ class Diagnosis:
             "partition": self.partition.to_json(),
             "counters": [each.to_json() for each in self.counters],
             "findings": [each.to_json() for each in self.findings],
+            "scaling": self.scaling.to_json(),
         }
 
 
@@ -76,4 +80,4 @@ def diagnose_evidence(name: str, seen: Evidence) -> Diagnosis:
     busiest = max(seen.phases, key=lambda phase: seen.partition.parts.get(phase.part, 0.0))
     counters = counters_of(seen, busiest.name)
     findings = tuple(finding for rule in RULES for finding in rule.find(seen))
-    return Diagnosis(name, verdict, phases, seen.partition, counters, findings)
+    return Diagnosis(name, verdict, phases, seen.partition, counters, findings, scale_out(seen))

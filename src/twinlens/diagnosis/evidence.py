@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from twinlens.diagnosis.asked import decoder_of, devices_of, shape_of, slo_share_of
+from twinlens.diagnosis.decoder import Decoder
 from twinlens.diagnosis.partition import Partition
 from twinlens.diagnosis.phase import Phase, known
 from twinlens.diagnosis.time_split import of_lockstep, of_served, of_steps
@@ -17,7 +19,6 @@ from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
-from twinlens.spec.model.shape import DecoderShape
 from twinlens.stats.metrics.inference import inference_steadiness
 from twinlens.stats.metrics.training import training_steadiness
 from twinlens.stats.summary.group import Summary
@@ -33,7 +34,8 @@ _PASSES = {"step": 3}  # forward once, and twice as much backward
 class Evidence:
     """`batch`: sequences computed together (of a training step: samples); None where a server decides. `filled`: useful
     over computed tokens of a batch, None where unknown. `on_gpu`: None where the machine is not known. `findings`: of
-    the run itself. `on_processor`: see `processor_share`."""
+    the run itself. `on_processor`: see `processor_share`. `decoder`: see `decoder_of`. `slo_share`: of requests that
+    must keep the SLO; None without one."""
 
     kind: Kind
     ranked: bool
@@ -50,6 +52,9 @@ class Evidence:
     compiled: bool = False
     optimizer_bytes: float | None = None
     on_processor: float | None = None
+    decoder: Decoder | None = None
+    devices: int = 1
+    slo_share: float | None = None
 
 
 def evidence_of(run: Run, summary: Summary) -> Evidence:
@@ -68,6 +73,7 @@ def evidence_of(run: Run, summary: Summary) -> Evidence:
         run.spec.executor.options.get("graph") == "compiled",
         _optimizer_bytes(run),
         None if kind == "served" else processor_share(run.telemetry, _processors(run)),
+        decoder_of(run, phases), devices_of(run), slo_share_of(run),
     )  # fmt: skip
 
 
@@ -138,20 +144,11 @@ def _phase(run: Run, name: str, part: str, seconds: float, flop: str, moved: str
     done, least = known(work, flop), known(work, moved)
     if not seconds or done is None or least is None:
         return Phase(name, part, seconds or None, done, least, reason="its FLOP or bytes are not known")
-    shape = _shape(run)
+    shape = shape_of(run)
     most = None
     if shape is not None:
         most = least + tokens * activation_elements_moved(shape) * _WIDEST * _PASSES.get(name, 1)
     return Phase(name, part, seconds, done, least, most, known(work, "linear_bytes") if name == "decode" else None)
-
-
-def _shape(run: Run) -> DecoderShape | None:
-    """The shape of the model; None where it is not here any more, or has no layers of a decoder."""
-    try:
-        shape: Any = run.spec.model.shape
-    except BadInput:
-        return None
-    return shape if isinstance(shape, DecoderShape) else None
 
 
 def _optimizer_bytes(run: Run) -> float | None:

@@ -10,7 +10,7 @@ from twinlens.record.executor.facts import Estimates
 from twinlens.spec.device import find_device
 from twinlens.spec.model.config import text_part
 from twinlens.spec.model.shape import DecoderShape, ModelShape
-from twinlens.spec.precision import AS_SERVED, BITS, Precision
+from twinlens.spec.precision import AS_SERVED, Precision
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.theory.flop import (
@@ -24,6 +24,7 @@ from twinlens.theory.flop import (
 )
 from twinlens.theory.memory import layout_of
 from twinlens.theory.traffic import decode_step_bytes, prefill_bytes, training_step_bytes
+from twinlens.theory.width import widths
 from twinlens.units import BYTES, BYTES_PER_S, COUNT, FLOP, FLOP_PER_S, RATIO, show
 
 # Boost clocks are above those of datasheets by some per cent on consumer boards; a timer that is wrong, by factors.
@@ -128,10 +129,8 @@ def _inference(spec: RunSpec, workload: InferenceWorkload, shape: ModelShape, re
         return {"image_flop": _modelled(forward_flop_per_image(shape) * batch, FLOP, "forward pass of the batch")}
     if regime == AS_SERVED:
         return _of_unknown_formats(spec, workload, shape)
-    bits = regime.weight_bits("inference", shape.hidden)
-    kv = BITS[regime.classes("inference")["kv"]] / 8
-    # A head tied to the embedding stays in bf16 (torch/model/quantize.py); torch's dynamic int8 makes a copy of it.
-    head = 16.0 if shape.tied_embeddings and regime.quantised and regime.name != "int8-dynamic" else None
+    kept = widths(shape, regime)
+    bits, head, kv = kept.weight_bits, kept.head_bits, kept.kv_bytes
     length, answer = workload.input_tokens.max, workload.output_tokens.max
     context = length + answer // 2
     return {

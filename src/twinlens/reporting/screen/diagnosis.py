@@ -18,7 +18,7 @@ from twinlens.reporting.text.fitted import Fitted, FittedTable, shortest
 from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.view import Material
 from twinlens.reporting.wording.diagnosis import COUNTERS, part_words
-from twinlens.reporting.wording.finding import advice_of, sentence_of
+from twinlens.reporting.wording.finding import advice_of, clause_of, sentence_of
 from twinlens.stats.summary.group import Summary
 from twinlens.units import SECONDS, show
 
@@ -58,6 +58,7 @@ def _choices(run: Run, summary: Summary, found: Diagnosis) -> Iterator[Renderabl
             *_time(found),
             *[Text("")] * air,
             *(_counter(each) for each in found.counters),
+            hanging("scale  ", clause_of(found.scaling), ""),
             *[Text("")] * air,
             *(hanging("! " if each.severity == "warns" else "· ", sentence_of(each), "")
               for each in found.findings[:most]),

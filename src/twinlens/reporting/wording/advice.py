@@ -31,6 +31,12 @@ ADVICE = {
     "rows-scatter": "Pin the clock and the threads, and stop other programs.",
     "retaken": "Nothing, or protocol.retakes = 0 to see the machine as it is.",
     "given-twice": "Nothing; to have repeats, measure again.",
+    # scale out or optimise
+    "scale-out": "Add a device, and measure the same load on both: a replica does not shorten a request.",
+    "optimise-first": "Optimise first: the findings above say where, largest headroom first.",
+    "optimise-and-scale-out": "Add a replica for the queue, and shorten the time between tokens.",
+    "neither-needed": "Find where that ends: --at rate_per_s=search.",
+    "scaling-undecided": "Measure what is missing, then diagnose again.",
     # requests and the server
     "overload": "Offer less, or search for the highest rate within the SLO: --at rate_per_s=search.",
     "failing": "Read the server's log and the error column of the rows; then mend it, or offer less.",

@@ -1,0 +1,48 @@
+"""Parts of a spec that a diagnosis needs: the model, how it was computed, on how many devices, and its target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twinlens.diagnosis.decoder import Decoder
+from twinlens.diagnosis.phase import Phase
+from twinlens.errors import BadInput
+from twinlens.record.run import Run
+from twinlens.spec.model.shape import DecoderShape
+from twinlens.spec.precision import AS_SERVED
+from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.stats.summary.serving import is_served
+
+
+def shape_of(run: Run) -> DecoderShape | None:
+    """The shape of the model; None where it is not here any more, or has no layers of a decoder."""
+    try:
+        shape: Any = run.spec.model.shape
+    except BadInput:
+        return None
+    return shape if isinstance(shape, DecoderShape) else None
+
+
+def decoder_of(run: Run, phases: tuple[Phase, ...]) -> Decoder | None:
+    """The decoder that ran in this process; None where batches are uneven, or its shape or formats are not known."""
+    workload, regime, shape = run.spec.workload, run.spec.precision, shape_of(run)
+    decode = next((phase for phase in phases if phase.name == "decode" and phase.seconds), None)
+    if decode is None or shape is None or not isinstance(workload, InferenceWorkload):
+        return None
+    if is_served(run) or regime == AS_SERVED:
+        return None
+    prompt, answer = workload.input_tokens.max, workload.output_tokens.max
+    return Decoder(shape, regime, run.spec.point.batch, prompt, answer, decode.kernel_bytes)
+
+
+def devices_of(run: Run) -> int:
+    """Devices that one model ran on; a run that says nothing of it had one."""
+    told = run.facts.executor.value("training.world_size") if run.facts else None
+    return told if isinstance(told, int) and told > 0 else 1
+
+
+def slo_share_of(run: Run) -> float | None:
+    """The share of requests that must keep the SLO; None without one."""
+    workload = run.spec.workload
+    slo = workload.slo if isinstance(workload, InferenceWorkload) else None
+    return None if slo is None else slo.quantile
