@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from twinlens.api.compare import compare, ledger
     from twinlens.api.demo import Demo, demo
     from twinlens.api.diagnose import diagnose
+    from twinlens.api.evidence import evidence, verify
     from twinlens.api.gate import gate
     from twinlens.api.new import new
     from twinlens.api.progress import Progress
@@ -49,6 +50,7 @@ _NAMES = {
     "twinlens.api.compare": ("compare", "ledger"),
     "twinlens.api.demo": ("Demo", "demo"),
     "twinlens.api.diagnose": ("diagnose",),
+    "twinlens.api.evidence": ("evidence", "verify"),
     "twinlens.api.gate": ("gate",),
     "twinlens.api.new": ("new",),
     "twinlens.api.progress": ("Progress",),
@@ -109,6 +111,7 @@ __all__ = [
     "compare",
     "demo",
     "diagnose",
+    "evidence",
     "explain",
     "frame",
     "gate",
@@ -124,6 +127,7 @@ __all__ = [
     "rows",
     "show",
     "summary",
+    "verify",
 ]
 
 

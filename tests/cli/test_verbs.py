@@ -24,7 +24,8 @@ from twinlens.stats.run_summary import to_json
 from twinlens.version import __version__
 
 VERBS = (
-    "demo", "probe", "check", "measure", "new", "show", "diagnose", "compare", "report", "claim", "explain", "list",
+    "demo", "probe", "check", "measure", "new", "show", "diagnose", "compare", "report", "claim", "evidence", "explain",
+    "list",
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ _START = (
 )
 _GROUPS = {
     "Measure": ("demo", "measure", "check", "new", "probe"),
-    "Read": ("show", "diagnose", "compare", "report", "claim"),
+    "Read": ("show", "diagnose", "compare", "report", "claim", "evidence"),
     "Look up": ("explain", "list"),
 }
 _EXIT_CODES = "Exit: 0 done, 1 a gate failed, 2 bad input, 3 the executor failed, 130 stopped (rows are kept)."
@@ -28,7 +28,8 @@ _MEANT = {
     "why": "diagnose", "diagnosis": "diagnose", "bottleneck": "diagnose", "roofline": "diagnose",
     "html": "report", "plot": "report", "validate": "check", "lint": "check", "plan": "check", "estimate": "check",
     "info": "probe", "hardware": "probe", "doctor": "probe", "ls": "list", "models": "list", "runs": "list",
-    "verify": "claim", "fact": "claim", "assert": "claim",
+    "verify": "evidence", "sign": "evidence", "pack": "evidence", "audit": "evidence",
+    "fact": "claim", "assert": "claim",
     "man": "explain", "docs": "explain", "what": "explain", "define": "explain",
 }  # fmt: skip
 """Words of other tools, and the verb here that comes nearest."""

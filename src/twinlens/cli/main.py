@@ -255,6 +255,34 @@ def claim(
 
 
 @app.command()
+def evidence(
+    runs: Annotated[
+        list[Path] | None, typer.Argument(metavar="[RUN]", help="Run folders, study folders, or folders of them.")
+    ] = None,
+    file: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.zip", help="Write the pack.")] = None,
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Who measured.")] = None,
+    organisation: Annotated[str | None, typer.Option("--organisation", metavar="NAME")] = None,
+    contact: Annotated[str | None, typer.Option("--contact", metavar="ADDRESS")] = None,
+    role: Annotated[str | None, typer.Option("--role", metavar="ROLE", help="buyer, vendor, 'third party'.")] = None,
+    key: Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Sign with this key of ssh.")] = None,
+    verify: Annotated[Path | None, typer.Option("--verify", metavar="FILE.zip", help="Check a pack.")] = None,
+    signers: Annotated[
+        Path | None, typer.Option("--signers", metavar="FILE", help="Whose keys are whose: ssh's allowed_signers.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """A pack of runs that others can check (-o), or the check of one (--verify)."""
+    load_numpy()
+    from twinlens.cli.evidence import run, run_verify
+
+    if verify is not None:
+        run_verify(verify, signers, json)
+    else:
+        who = {"name": name, "organisation": organisation, "contact": contact, "role": role}
+        run(runs or [], file, who, key)
+
+
+@app.command()
 def explain(word: Annotated[str | None, typer.Argument(metavar="WORD")] = None) -> None:
     """What a metric, label, error or term means. Without a word: the names of all pages."""
     from twinlens.cli.explain import run

@@ -8,7 +8,7 @@ the end, a run of an older version the file; both stay readable.
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +16,8 @@ from pyarrow.types import is_list
 
 from twinlens.errors import BadInput
 
+MARKS = ".crc32"
+"""What the name of a file of checksums has beyond that of its rows."""
 # What every row has: a null there was never written.
 _NEVER_NULL = frozenset(
     [
@@ -54,7 +56,7 @@ class Mark:
 
 def marks_path(rows: Path) -> Path:
     """Where the checksums of a file of rows stand."""
-    return rows.with_name(f"{rows.name}.crc32")
+    return rows.with_name(f"{rows.name}{MARKS}")
 
 
 def read_marks(rows: Path) -> tuple[Mark, ...]:
@@ -67,6 +69,20 @@ def read_marks(rows: Path) -> tuple[Mark, ...]:
         return ()
     except (OSError, ValueError, IndexError) as error:
         raise damaged(path, f"its checksums cannot be read: {error}") from None
+
+
+def marks_text(rows: Path, changed: bytes) -> bytes:
+    """The checksums of a copy of `rows` whose bytes were changed in place: new where a batch was changed, and whole.
+
+    Damage stays visible: a batch whose checksum is wrong keeps it. Raises BadInput (TL220) and OSError.
+    """
+    original, begin, lines = rows.read_bytes(), 0, []
+    for mark in read_marks(rows):
+        batch = slice(begin, mark.end_byte)
+        is_new = original[batch] != changed[batch] and zlib.crc32(original[batch]) == mark.crc32
+        lines.append(replace(mark, crc32=zlib.crc32(changed[batch])) if is_new else mark)
+        begin = mark.end_byte
+    return b"".join(line.line() for line in lines)
 
 
 def _mark(words: list[bytes]) -> Mark:

@@ -1,0 +1,139 @@
+"""The verbs on evidence packs: make one of runs, and check one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from twinlens.api.compare import compared, pairs, ranked
+from twinlens.api.runs import material_of, read
+from twinlens.comparison.match import Pairs
+from twinlens.errors import BadInput
+from twinlens.executors.launch.options import is_secret
+from twinlens.pack.archive import write_archive
+from twinlens.pack.check import ABOUT, Checked, check_pack
+from twinlens.pack.contents import Author, Copies, copies_of, covered_members
+from twinlens.pack.private import Cover, cover_of
+from twinlens.pack.signature import sign
+from twinlens.pack.sums import SIGNATURE, SUMS, UNREADABLE, sha256_of_pieces, sums_text
+from twinlens.record.run import Run
+from twinlens.record.search import searches_of
+from twinlens.record.store import now_utc
+from twinlens.reporting.html.comparison_page import comparison_page
+from twinlens.reporting.screen.comparison import whole_screen
+from twinlens.reporting.screen.runs_table import runs_table
+from twinlens.reporting.text.evidence_readme import readme
+from twinlens.reporting.text.table import plain
+from twinlens.reporting.view import Material
+from twinlens.version import __version__
+
+_SCHEMA = 1
+
+
+def evidence(
+    *runs: str | Path | Run | Iterable[Run],
+    to: str | Path,
+    name: str | None = None,
+    organisation: str | None = None,
+    contact: str | None = None,
+    role: str | None = None,
+    key: str | Path | None = None,
+) -> Path:
+    """Write one zip file that others can check: rows, specs, facts, report, tables, checksums. Returns its path.
+
+    `name`, `organisation`, `contact`, `role` ("buyer", "vendor" or "third party"): who measured; nothing is guessed.
+    `key`: a key file of ssh, with which `ssh-keygen` signs; without one the pack is not signed. Names of home folders,
+    keys and passwords are covered. Raises BadInput (TL240, TL241).
+    """
+    author, path = Author(name, organisation, contact, role), Path(to)
+    if not path.parent.is_dir():
+        raise BadInput(f"there is no folder {str(path.parent)!r} for the pack; make it first", code=UNREADABLE)
+    chosen = _runs(runs)
+    cover = _cover(os.environ)
+    try:
+        copies = copies_of(chosen, cover)
+    except OSError as error:
+        raise BadInput(f"{error.filename} cannot be read: {error.strerror}", code=UNREADABLE) from None
+    material = material_of(chosen)
+    texts = _texts(material) | _comparison(runs)
+    about = _about(author, material, copies)
+    texts["README.txt"] = readme(about, is_signed=key is not None, has_comparison="comparison.txt" in texts)
+    texts[ABOUT] = json.dumps(about, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    members = copies.members | covered_members(texts, cover)
+    sums = sums_text({each: sha256_of_pieces((data,)) for each, data in members.items()}).encode()
+    signature = {} if key is None else {SIGNATURE: sign(sums, Path(key))}
+    write_archive(path, {**members, SUMS: sums, **signature})
+    return path
+
+
+def verify(path: str | Path, signers: str | Path | None = None) -> Checked:
+    """Check a pack without unpacking it: every checksum, and the signature on them, each change by name.
+
+    `signers`: ssh's file of allowed signers, which says whose a key is. Raises BadInput (TL240, TL241).
+    """
+    return check_pack(Path(path), None if signers is None else Path(signers))
+
+
+def _runs(given: Sequence[str | Path | Run | Iterable[Run]]) -> tuple[Run, ...]:
+    chosen: dict[Path, Run] = {}
+    for each in given:
+        found = read(each) if isinstance(each, str | Path) else (each,) if isinstance(each, Run) else each
+        chosen.update({run.folder.resolve(): run for run in found})
+    if not chosen:
+        raise BadInput("evidence of what? Give run folders, and -o FILE.zip", code=UNREADABLE)
+    return tuple(chosen.values())
+
+
+def _cover(environment: Mapping[str, str]) -> Cover:
+    """Cover of this user's home folder, and of every secret that the environment holds."""
+    secrets = (value for name, value in environment.items() if is_secret(name))
+    return cover_of(str(Path.home()), secrets)
+
+
+def _texts(material: Sequence[Material]) -> dict[str, str]:
+    """The report, and every figure of all runs together and of each alone."""
+    from twinlens.reporting.html.render import render  # charts are heavy, and no other verb draws them
+    from twinlens.reporting.view import view
+
+    searches = searches_of([run for run, _ in material])
+    alone = [plain(runs_table([each], (), whole=True)) for each in material] if len(material) > 1 else []
+    shown = [plain(runs_table(material, searches, whole=True)), *alone]
+    return {"report.html": render(view(material, None, searches)), "show.txt": "\n\n".join(shown) + "\n"}
+
+
+def _comparison(given: Sequence[str | Path | Run | Iterable[Run]]) -> dict[str, str]:
+    """The comparison of what was given, as text and as a page; nothing where there are no two points."""
+    try:
+        found: Pairs = pairs(*given)
+    except BadInput:
+        return {}  # one point, or nothing that has a counterpart
+    comparisons, alone = compared(found), [side.name for side in found.alone]
+    text = plain(whole_screen(comparisons, alone, ranked(found)))
+    return {"comparison.txt": text + "\n", "comparison.html": comparison_page(comparisons, alone)}
+
+
+def _about(author: Author, material: Sequence[Material], copies: Copies) -> dict[str, Any]:
+    """What evidence.json holds: who, when, on what, and every file of each folder."""
+    runs = [_run(*each) | copies.of(each[0].folder.resolve()) for each in material]
+    folders = {run.folder.resolve() for run, _ in material}
+    return {
+        "schema": _SCHEMA,
+        "twinlens": __version__,
+        "made_utc": now_utc(),
+        "measured_by": author.to_json(),
+        "runs": runs,
+        "studies": [copies.of(folder) for folder in copies.taken if folder not in folders],
+        "covered_words": copies.covered,
+    }
+
+
+def _run(run: Run, summary: Any) -> dict[str, Any]:
+    machine = summary.machine
+    return {
+        "id": run.id, "lens": run.lens, "model": summary.model, "executor": summary.executor, "point": summary.point,
+        "started_utc": run.started_utc, "ended_utc": run.ended_utc, "state": run.state, "twinlens": run.version,
+        "machine": f"{machine.name} ({machine.software})" if machine else None, "ranked": summary.ranked,
+    }  # fmt: skip

@@ -1,0 +1,33 @@
+"""`twinlens evidence`: a pack of runs that others can check, and the check of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from twinlens.api.evidence import evidence, verify
+from twinlens.cli.screen import err, out, print_json, sentences
+from twinlens.errors import BadInput, GateFailed
+from twinlens.pack.sums import UNREADABLE
+from twinlens.reporting.screen.evidence import checked_screen
+from twinlens.reporting.wording.finding import sentence_of, with_words
+from twinlens.version import __version__
+
+
+def run(paths: list[Path], file: Path | None, who: dict[str, str | None], key: Path | None) -> None:
+    with sentences():
+        if file is None:
+            raise BadInput("an evidence pack is a file: -o FILE.zip", code=UNREADABLE)
+        made = evidence(*paths, to=file, key=key, **who)
+        signed = "signed" if key is not None else "not signed (--key FILE signs it)"
+        err().print(f"evidence: {made.resolve()}, {signed}", soft_wrap=True)
+
+
+def run_verify(file: Path, signers: Path | None, json: bool) -> None:
+    with sentences():
+        found = verify(file, signers)
+        if json:
+            print_json(with_words({"schema": 1, "twinlens": __version__} | found.to_json()))
+        else:
+            out().print(checked_screen(found))
+        if not found.is_good:
+            raise GateFailed(f"{file.name} does not pass: {sentence_of(found.findings[0])}")

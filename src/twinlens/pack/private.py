@@ -1,0 +1,70 @@
+"""Private words in the bytes of a file: names of home folders, keys and passwords, each covered letter by letter.
+
+What is covered keeps its length, so that rows in Arrow files stay readable and every offset in them stays right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_COVER = b"*"
+_SLASH = rb"(?:/|\\{1,4}|%2[fF])"
+_NAME = rb"[^/\\%\s\"'<>&|:;,(){}\[\]`\x00-\x1f]+"
+_HOMES = (
+    re.compile(rb"(?i:" + _SLASH + rb"(?:home|users)" + _SLASH + rb")(?P<private>" + _NAME + rb")"),
+    re.compile(rb"(?<![\w.-])" + _SLASH + rb"(?P<private>root)(?![\w.-])"),
+)
+_KEY_NAME = rb"(?i:api[-_]?key|secret|password|passwd|credentials?|(?:access|auth|hf|refresh|api)[-_]?token)"
+_VALUE = rb"(?P<private>[^\s\"'<>&,;\\\x00-\x1f]{4,})"
+_KEYS = (
+    re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----(?P<private>(?:[A-Za-z0-9+/=\s]|\\[nr])+)"),
+    re.compile(rb"(?<![\w-])(?P<private>(?:sk|pk|rk)-[A-Za-z0-9_-]{16,})"),
+    re.compile(rb"(?<![\w-])(?P<private>(?:hf_|nvapi-|gh[opsur]_|github_pat_|glpat-|xox[abprs]-)[A-Za-z0-9_-]{16,})"),
+    re.compile(rb"(?<![\w-])(?P<private>(?:AKIA|ASIA)[A-Z0-9]{16})(?!\w)"),
+    re.compile(rb"(?<![\w-])(?P<private>eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,})"),
+    re.compile(rb"(?i:bearer)\s+(?P<private>[A-Za-z0-9._~+/=-]{8,})"),
+    re.compile(rb"(?i:authorization)[\"']?\s*[:=]\s*[\"']?(?i:basic\s+)?" + _VALUE),
+    re.compile(rb"(?i:[a-z]+://)(?P<private>[^/\s\"'@<>]+)@"),
+    re.compile(rb"\\?\"[\w-]*" + _KEY_NAME + rb"\\?\"\s*:\s*\\?\"" + _VALUE),  # a JSON value that is a text
+    re.compile(rb"--[\w-]*" + _KEY_NAME + rb"(?:=|\\?[\"'],\s*\\?[\"']|\s+)" + _VALUE),  # an option, also in a list
+    re.compile(_KEY_NAME + rb"\s*[=:]\s*[\"']?" + _VALUE),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """`homes`, `secrets`: words of this machine that are covered wherever they stand, beside what the patterns find."""
+
+    homes: tuple[bytes, ...] = ()
+    secrets: tuple[bytes, ...] = ()
+
+    def covered(self, data: bytes) -> tuple[bytes, int]:
+        """The same bytes with private words covered by asterisks, and how many words were."""
+        places = sorted({span for span in self._found(data) if set(data[slice(*span)]) != set(_COVER)})
+        kept = bytearray(data)
+        for begin, end in places:
+            kept[begin:end] = _COVER * (end - begin)
+        return bytes(kept), len(places)
+
+    def text(self, text: str) -> str:
+        """The same of a text."""
+        return self.covered(text.encode("utf-8", "replace"))[0].decode("utf-8", "replace")
+
+    def _found(self, data: bytes) -> Iterable[tuple[int, int]]:
+        for pattern in (*_HOMES, *_KEYS):
+            for match in pattern.finditer(data):
+                yield match.span("private")
+        for word in (*self.homes, *self.secrets):
+            begin = data.find(word)
+            while begin >= 0:
+                yield begin, begin + len(word)
+                begin = data.find(word, begin + len(word))
+
+
+def cover_of(home: str, secrets: Iterable[str]) -> Cover:
+    """Cover of the home folder `home`, and of secrets of eight letters or more; "/" is the home of nobody."""
+    place = home.rstrip("/\\")
+    homes = (place.encode(),) if len(place) > 1 else ()
+    return Cover(homes, tuple(word.encode() for word in secrets if len(word) >= 8))

@@ -1,0 +1,193 @@
+"""`twinlens evidence`: packs of real runs, made, signed, checked, changed; and hostile words in run folders."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import twinlens as tl
+from twinlens.cli.main import app
+from twinlens.record.store import find_runs
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+URL = RESULTS / "2026-11-22-url-epyc-2core"
+needs_ssh = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="needs ssh-keygen, which is not here")
+
+
+def call(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, ["evidence", *map(str, words)])
+
+
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pack of a published study of three points, unsigned."""
+    return tl.evidence(URL, to=tmp_path_factory.mktemp("pack") / "evidence.zip", name="A. Person")
+
+
+def rewritten(pack: Path, to: Path, **changes: bytes | None) -> Path:
+    """The pack with files changed, added, or (None) taken out; `README_txt` is README.txt."""
+    known = {name.replace("_", "."): data for name, data in changes.items()}
+    with zipfile.ZipFile(pack) as old, zipfile.ZipFile(to, "w") as new:
+        for name in dict.fromkeys([*old.namelist(), *known]):
+            data = known.get(name, old.read(name) if name in old.namelist() else None)
+            if data is not None:
+                new.writestr(name, data)
+    return to
+
+
+def test_a_pack_has_rows_spec_facts_report_tables_and_says_who(pack: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(pack) as file:
+        names = file.namelist()
+        about = json.loads(file.read("evidence.json"))
+        file.extractall(tmp_path)
+    ends = {name.rpartition("/")[2] for name in names}
+    assert ends >= {"requests.arrows", "run.json", "spec.toml", "report.html", "show.txt", "comparison.txt",
+                    "README.txt", "SHA256SUMS"}  # fmt: skip
+    assert "log.txt" not in ends
+    assert about["measured_by"] == {"name": "A. Person", "organisation": None, "contact": None, "role": None}
+    assert [run["id"] for run in about["runs"]] == [run.id for run in find_runs(URL)]
+    assert "log.txt" in {file["file"] for file in about["runs"][0]["files"] if not file["packed"]}
+    again = [tl.summary(run).metrics for run in tl.read(tmp_path / "runs")]
+    assert again == [tl.summary(run).metrics for run in tl.read(URL)]
+    done = subprocess.run(["sha256sum", "--quiet", "-c", "SHA256SUMS"], cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_pack_that_is_whole_passes_and_says_that_it_is_not_signed(pack: Path) -> None:
+    told = call("--verify", pack)
+    assert told.exit_code == 0, told.stderr
+    assert told.stdout.startswith("The pack fits its own checksums.\n! Not signed")
+    assert "measured by  A. Person" in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "named"),
+    [
+        ({"show_txt": b"p50 1 ms"}, "pack-changed", "show.txt"),
+        ({"report_html": None}, "pack-missing", "report.html"),
+        ({"virus_exe": b"x"}, "pack-added", "virus.exe"),
+    ],
+)
+def test_what_was_changed_is_named_and_the_exit_code_is_1(
+    pack: Path, tmp_path: Path, changes: dict[str, bytes | None], code: str, named: str
+) -> None:
+    other = rewritten(pack, tmp_path / "other.zip", **changes)
+    told = call("--verify", other, "--json")
+    data = json.loads(told.stdout)
+    assert (told.exit_code, data["good"]) == (1, False)
+    assert (data["findings"][0]["code"], data["findings"][0]["numbers"]["names"]) == (code, [named])
+    assert named in told.stderr
+    assert "TL100" in told.stderr
+
+
+def test_who_measured_is_not_told_from_a_changed_part(pack: Path, tmp_path: Path) -> None:
+    other = rewritten(pack, tmp_path / "other.zip", evidence_json=b'{"measured_by": {"name": "Mallory"}}')
+    assert "Mallory" not in call("--verify", other).stdout
+
+
+@needs_ssh
+def test_a_signature_says_whose_it_is_and_a_changed_list_is_not_signed(tmp_path: Path) -> None:
+    key, signers, file = tmp_path / "key", tmp_path / "signers", tmp_path / "signed.zip"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", key], check=True)
+    signers.write_text(f"me@lab {key.with_suffix('.pub').read_text()}")
+    assert call(URL, "-o", file, "--key", key).exit_code == 0
+    assert [each.code for each in tl.verify(file).findings] == ["pack-signer-unknown", "pack-whole"]
+    known = tl.verify(file, signers)
+    assert (known.is_good, known.findings[1].code, known.findings[1].subject) == (True, "pack-signed", "me@lab")
+    signers.write_text(f"other@lab ssh-ed25519 {'A' * 68}\n")
+    assert call("--verify", file, "--signers", signers).exit_code == 1
+    with zipfile.ZipFile(file) as old:
+        sums = old.read("SHA256SUMS")
+    forged = rewritten(file, tmp_path / "forged.zip", SHA256SUMS=sums.replace(sums[:8], b"00000000", 1))
+    assert {"pack-changed", "pack-signature-wrong"} <= {each.code for each in tl.verify(forged).findings}
+    assert key.read_bytes()[40:80] not in file.read_bytes()
+
+
+def test_an_unsigned_pack_fails_where_a_signer_is_asked_for(pack: Path, tmp_path: Path) -> None:
+    (tmp_path / "signers").write_text("me@lab ssh-ed25519 AAAA\n")
+    assert call("--verify", pack, "--signers", tmp_path / "signers").exit_code == 1
+
+
+def test_hostile_words_in_a_run_folder_never_get_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "correct-horse-battery")
+    study = tmp_path / "study"
+    shutil.copytree(URL, study)
+    run = find_runs(study)[0].folder
+    words = ["/home/mallory", "sk-abcdefghijklmnopqrstuvwxyz", "correct-horse-battery", "AAAAB3NzaC1yc2"]
+    record = json.loads((run / "run.json").read_text())
+    record["facts"]["notes"] = [f"served from {words[0]}/models with {words[1]} and {words[2]}"]
+    (run / "run.json").write_text(json.dumps(record))
+    rows = run / "requests.arrows"
+    plain = rows.read_bytes()
+    (run / "log.txt").write_text(" ".join(words))
+    (run / "id_ed25519").write_text(f"-----BEGIN OPENSSH PRIVATE KEY-----\n{words[3]}\n")
+    (run / "schedule.arrow").unlink()
+    (run / "schedule.arrow").symlink_to(run / "id_ed25519")
+    (run / ".netrc").symlink_to("/etc/hostname")
+    file = tl.evidence(study, to=tmp_path / "e.zip")
+    with zipfile.ZipFile(file) as made:
+        contents = {name: made.read(name) for name in made.namelist()}
+    for name, data in contents.items():
+        assert not [word for word in (*words, "mallory") if word.encode() in data], name
+    assert plain in contents.values()
+    assert not [name for name in contents if name.endswith(f"{run.name}/schedule.arrow") or "id_ed25519" in name]
+    about = json.loads(contents["evidence.json"])
+    (mine,) = [each for each in about["runs"] if each["id"] == run.name]
+    assert "id_ed25519" in {each["file"] for each in mine["files"]}
+    assert about["covered_words"] == 3
+    assert tl.verify(file).is_good
+
+
+def test_rows_with_a_home_folder_in_an_error_stay_readable_rows(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    from twinlens.pack.private import Cover
+    from twinlens.pack.run_folder import take
+    from twinlens.record.arrow import RowWriter
+
+    path = tmp_path / "requests.arrows"
+    writer = RowWriter(path, pa.schema([("error", pa.string()), ("n", pa.int64())]), most=2)
+    writer.add_all([{"error": f"no file /home/mallory/{n}", "n": n} for n in range(5)])
+    writer.close()
+    copies, files = take(tmp_path, ("requests.arrows",), Cover())
+    table = pa.ipc.open_stream(copies["requests.arrows"]).read_all()
+    assert table["error"].to_pylist() == [f"no file /home/*******/{n}" for n in range(5)]
+    assert sum(each.covered for each in files) == 5
+    (tmp_path / "copy").mkdir()
+    for name, data in copies.items():
+        (tmp_path / "copy" / name).write_bytes(data)
+    from twinlens.record.trust.checksum import refuse_other_bytes
+
+    copy = tmp_path / "copy" / "requests.arrows"
+    with pa.OSFile(str(copy)) as source:
+        refuse_other_bytes(copy, source, copy.stat().st_size)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "-o FILE.zip"),
+        (("nowhere", "-o", "x.zip"), "no run folder"),
+        (("-o", "x.zip"), "evidence of what"),
+        ((URL, "-o", "nowhere/x.zip"), "no folder 'nowhere'"),
+        ((URL, "-o", "x.zip", "--role", "king"), "a role is one of"),
+        ((URL, "-o", "x.zip", "--name", "\x1b[2J"), "the name is a line"),
+        ((URL, "-o", "x.zip", "--key", "nokey"), "no key file"),
+        (("--verify", "nowhere.zip"), "no file"),
+        (("--verify", __file__), "no zip file"),
+    ],
+)
+def test_bad_input_of_evidence_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str | Path, ...], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = call(*words)
+    assert (told.exit_code, told.stderr.count("\n")) == (2, 1)
+    assert said in told.stderr
+    assert list(tmp_path.iterdir()) == []
