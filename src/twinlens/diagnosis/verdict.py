@@ -20,7 +20,7 @@ BINDS = 0.6
 PART_BINDS = 0.25
 """Of the time: a part other than computing that takes this share is what binds."""
 MOST_UNATTRIBUTED = 0.1
-_MOST_OF_CEILING = 1.15  # a share above that says that the ceiling, or the work, is another than was thought
+MOST_OF_CEILING = 1.15  # a share above that says that the ceiling, or the work, is another than was thought
 _CACHE_FULL = 0.95
 _NEAR = 0.1
 _WAITS = {
@@ -71,7 +71,7 @@ def _by_roof(phase: Phase, seen: Evidence, ceilings: Mapping[str, Estimate]) -> 
         why = "no-work" if phase.reason or not phase.flop else "no-ceiling"
         return _indeterminate(phase.name, why, seen, {"reason": phase.reason} if phase.reason else {})
     numbers = place.to_numbers() | {"seconds": phase.seconds}
-    if max(place.compute_share, place.stream_share) > _MOST_OF_CEILING:
+    if max(place.compute_share, place.stream_share) > MOST_OF_CEILING:
         return _indeterminate(phase.name, "above-ceiling", seen, numbers)
     code = _code(place)
     if code is None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from twinlens.errors import BadInput, nearest
-from twinlens.spec.model.shape import DecoderShape, VisionShape, VitShape
+from twinlens.spec.model.shape import DecoderShape, ModelShape, VisionShape, VitShape
 from twinlens.theory.attention import (
     attention_flop,
     attention_pairs,
@@ -144,6 +144,15 @@ def training_flop_per_image(shape: VisionShape, image_size: int | None = None) -
     """Three times the forward pass, less the first layer's input gradient: nobody needs one of the pixels."""
     side = shape.image_size if image_size is None else image_size
     return _BACKWARD * forward_flop_per_image(shape, side) - _first_layer_flop(shape, side)
+
+
+def optimizer_flop(shape: ModelShape) -> float:
+    """Elementwise FLOP of one AdamW step: 14 for each parameter.
+
+    Weight decay 1, both moments 3 and 4, root, bias correction and epsilon 3, update 3 (Loshchilov and Hutter, 2019,
+    arXiv 1711.05101, algorithm 2, with bias corrections that are scalars).
+    """
+    return 14.0 * parameters(shape).total
 
 
 def _first_layer_flop(shape: VisionShape, side: int) -> float:

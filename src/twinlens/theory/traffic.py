@@ -149,10 +149,21 @@ def training_step_bytes(
     seq_len: Number | None = None,
     accumulation: Number = 1,
 ) -> Number:
-    """Compulsory bytes of one optimizer step of `accumulation` microbatches.
+    """Compulsory bytes of one optimizer step of `accumulation` microbatches: all of `training_phase_bytes`."""
+    return sum(training_phase_bytes(shape, layout, microbatch, seq_len, accumulation).values())
+
+
+def training_phase_bytes(
+    shape: ModelShape,
+    layout: Layout,
+    microbatch: Number,
+    seq_len: Number | None = None,
+    accumulation: Number = 1,
+) -> dict[str, Number]:
+    """Compulsory bytes of one step by phase: forward, backward and optimize.
 
     Per microbatch the weights are read forward and backward, gradients written (and read, from the second
-    on), and kept activations and logits written once and read once; then the optimizer. Fusion can do no
+    on), and kept activations and logits written forward and read backward; then the optimizer. Fusion can do no
     better than this but for activations that stay on chip.
     """
     count("microbatch", microbatch)
@@ -160,6 +171,6 @@ def training_step_bytes(
     total = parameters(shape).total
     kept = activation_bytes(shape, microbatch, seq_len, bytes_per_element=layout.activations)
     kept += logits_bytes(shape, microbatch, seq_len, layout.activations)
-    weights = 2 * total * (layout.cast or layout.weights)
+    each = accumulation * (total * (layout.cast or layout.weights) + kept)
     gradients = total * layout.gradients * (2 * accumulation - 1)
-    return accumulation * (weights + 2 * kept) + gradients + optimizer_step_bytes(shape, layout)
+    return {"forward": each, "backward": each + gradients, "optimize": optimizer_step_bytes(shape, layout)}

@@ -9,8 +9,9 @@ from altair.utils import schemapi
 from twinlens.reporting.chart.figure import Figure
 from twinlens.reporting.chart.loss import loss_chart
 from twinlens.reporting.chart.memory import memory_chart, phase_chart, rule_chart
+from twinlens.reporting.chart.placed import placed_points
 from twinlens.reporting.chart.rate import rate_chart, timeline
-from twinlens.reporting.chart.roofline import placed_points, roofline_chart
+from twinlens.reporting.chart.roofline import roofline_chart
 from twinlens.reporting.chart.time import time_charts
 from twinlens.reporting.view import Entry, LensView
 

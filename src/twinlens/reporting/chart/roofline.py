@@ -3,117 +3,133 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 
-from twinlens.record.estimate import Estimate
+from twinlens.diagnosis.verdict import MOST_OF_CEILING
 from twinlens.reporting import display
-from twinlens.reporting.chart.figure import INK, WIDTH, Figure, colours, data, figure
+from twinlens.reporting.chart.figure import INK, SOFT, WIDTH, Figure, colours, data, figure
+from twinlens.reporting.chart.label import label_boxes
+from twinlens.reporting.chart.placed import Placed, Roof, number, placed_points, roof
 from twinlens.reporting.view import Entry, LensView
 from twinlens.theory.roofline import attainable_flop_per_s, ridge_point
 from twinlens.units import show
 
-# kind → FLOP and bytes in Facts.work, and the metric that holds the time of that unit of work.
-_KINDS = {
-    "training": (("training step", "step_flop", "step_bytes", "step_s_p50"),),
-    "inference": (
-        ("prefill", "prefill_flop", "prefill_bytes", "ttft_s_p50"),
-        ("decode", "decode_flop", "decode_bytes", "tpot_s_p50"),
-    ),
+_SHAPES = {
+    "training step": "circle",
+    "prefill": "circle",
+    "decode": "square",
+    "forward": "circle",
+    "backward": "square",
+    "optimizer": "triangle-up",
 }
-
-
-_BEYOND = 1.05  # a point may pass its roof by the noise of both
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """One kind of work of one entry on the roofline."""
-
-    entry: str
-    kind: str
-    flop_per_byte: float
-    flop_per_s: float
-    reached: float | None
+_HEIGHT = 320
+_LONGEST = 30
 
 
 def roofline_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> Figure | None:
-    """Roofs from measured ceilings and points at (intensity, achieved FLOP/s), both axes logarithmic.
+    """Roofs from measured ceilings and labelled points at (intensity, achieved FLOP/s), both axes logarithmic.
 
     A point needs FLOP, bytes and a time; one that lacks any is left out and the caption says which.
     """
-    roofs = {entry.name: roof for entry in entries if (roof := _roof(entry)) is not None}
+    roofs = {entry.name: measured for entry in entries if (measured := roof(entry)) is not None}
     placed, missing = placed_points(lens, entries)
     if not roofs or not placed:
         return None
-    across = [point.flop_per_byte for point in placed] + [ridge_point(*roof) for roof in roofs.values()]
+    across = [point.flop_per_byte for point in placed] + [ridge_point(*roof[:2]) for roof in roofs.values()]
     low, high = min(across) / 3, max(across) * 3
-    lines: list[dict[str, Any]] = []
-    for name, (peak, bandwidth) in roofs.items():
-        for intensity in sorted({low, min(max(peak / bandwidth, low), high), high}):
-            lines.append({"name": name, "x": intensity, "y": attainable_flop_per_s(intensity, peak, bandwidth) / 1e9})
-    names = {entry.name: entry.precision for entry in entries}
-    x = alt.X(
-        "x:Q",
-        title="intensity (FLOP per byte, log scale)",
-        scale=alt.Scale(type="log", domain=[low, high], nice=False),
-    )
+    lines = [line for name, roof in roofs.items() for line in _lines(name, roof, low, high)]
     every = [float(row["y"]) for row in lines] + [point.flop_per_s / 1e9 for point in placed]
-    y_scale = alt.Scale(type="log", domain=[_floor(min(every)), _ceiling(max(every))], nice=False)
-    y = alt.Y("y:Q", title="GFLOP/s (log scale)", scale=y_scale)
+    floor, ceiling = _floor(min(every)), _ceiling(max(every))
+    grid = alt.Axis(tickCount=5, format="~g")
+    x_scale = alt.Scale(type="log", domain=[low, high], nice=False)
+    y_scale = alt.Scale(type="log", domain=[floor, ceiling], nice=False)
+    x = alt.X("x:Q", title="intensity (FLOP per byte, log scale)", scale=x_scale, axis=grid)
+    y = alt.Y("y:Q", title="GFLOP/s (log scale)", scale=y_scale, axis=grid)
+    names = {entry.name: entry.precision for entry in entries}
     hue = alt.Color("name:N", scale=colours(names), title=None, sort=list(names))
-    kinds = [kind for kind, *_ in _KINDS[lens.lens]]
+    kinds = list(dict.fromkeys(point.kind for point in placed))
+    shape = alt.Shape(
+        "kind:N", title=None, scale=alt.Scale(domain=kinds, range=[_SHAPES[kind] for kind in kinds]), sort=kinds
+    )
+    dash = alt.StrokeDash("of:N", legend=None, scale=alt.Scale(domain=["memory", "kernel"], range=[[1, 0], [5, 3]]))
+    roof_lines = alt.Chart(data(lines)).mark_line(strokeWidth=2).encode(
+        x=x, y=y, color=hue, strokeDash=dash, detail="line:N"
+    )  # fmt: skip
     dots = [
         {"name": point.entry, "kind": point.kind, "x": point.flop_per_byte, "y": point.flop_per_s / 1e9}
         for point in placed
     ]
-    shape = alt.Shape("kind:N", title=None, scale=alt.Scale(domain=kinds, range=["circle", "square"][: len(kinds)]))
-    grid = alt.Axis(tickCount=5, format="~g")
-    roof_lines = alt.Chart(data(lines)).mark_line(strokeWidth=2).encode(
-        x=x.axis(grid), y=y.axis(grid), color=hue, detail="name:N"
-    )  # fmt: skip
     marks = alt.Chart(data(dots)).mark_point(filled=True, size=110, opacity=1, stroke=INK, strokeWidth=1)
-    chart = (roof_lines + marks.encode(x=x, y=y, color=hue, shape=shape)).properties(width=WIDTH, height=270)
+    texts = _labels(placed, len(entries) > 1, (low, high), (floor, ceiling))
+    layers = [roof_lines, *_leaders(texts, x, y), marks.encode(x=x, y=y, color=hue, shape=shape), *_words(texts, x, y)]
+    chart = alt.layer(*layers).properties(width=WIDTH, height=_HEIGHT)
     return figure(anchor, chart, _title(placed), _caption(missing, entries))
 
 
-def placed_points(lens: LensView, entries: tuple[Entry, ...]) -> tuple[list[Placed], list[str]]:
-    """The points that can be placed, and a sentence for each that cannot."""
-    placed, missing = [], []
-    for entry in entries:
-        facts = next((run.facts for run, _ in entry.material if run.facts is not None), None)
-        for kind, flop_id, bytes_id, time_id in _KINDS[lens.lens]:
-            work = facts.work if facts is not None else {}
-            parts = {
-                flop_id: work.get(flop_id),
-                bytes_id: work.get(bytes_id),
-                time_id: entry.group.metrics.get(time_id),
-            }
-            absent = [name for name, estimate in parts.items() if _number(estimate) is None]
-            if absent:
-                missing.append(f"{kind} of {entry.name} is left out: {', '.join(absent)} not known")
-                continue
-            flop, moved, took_s = (_number(estimate) or math.nan for estimate in parts.values())
-            roof = _roof(entry)
-            reached = flop / took_s / attainable_flop_per_s(flop / moved, *roof) if roof else None
-            placed.append(Placed(entry.name, kind, flop / moved, flop / took_s, reached))
-    return placed, missing
+def _lines(name: str, roof: Roof, low: float, high: float) -> list[dict[str, Any]]:
+    """The corners of one roof, and of the dashed line below it that kernels set."""
+    rows = []
+    for of, bandwidth in (("memory", roof[1]), ("kernel", roof[2])):
+        if bandwidth is None:
+            continue
+        for at in sorted({low, min(max(roof[0] / bandwidth, low), high), high}):
+            height = attainable_flop_per_s(at, roof[0], bandwidth) / 1e9
+            rows.append({"name": name, "line": f"{name} {of}", "of": of, "x": at, "y": height})
+    return rows
 
 
-def _roof(entry: Entry) -> tuple[float, float] | None:
-    """Matrix rate and read bandwidth, as measured beside the first run that has both."""
-    for run, _ in entry.material:
-        ceilings = run.facts.ceilings if run.facts is not None else {}
-        peak, bandwidth = (_number(ceilings.get(key)) for key in ("matrix_flop_per_s", "read_bytes_per_s"))
-        if peak and bandwidth:
-            return peak, bandwidth
-    return None
+def _labels(
+    placed: Sequence[Placed], several: bool, across: tuple[float, float], up: tuple[float, float]
+) -> list[dict[str, Any]]:
+    """The text of each point at a place of its own, in the units of the axes; (px, py) is the point that it names."""
+    texts = [display.clean(f"{point.kind} {point.entry}" if several else point.kind, _LONGEST) for point in placed]
+    pixels = [
+        (WIDTH * _along(point.flop_per_byte, *across), _HEIGHT * (1 - _along(point.flop_per_s / 1e9, *up)))
+        for point in placed
+    ]
+    rows = []
+    for point, text, (at, _), box in zip(
+        placed, texts, pixels, label_boxes(pixels, texts, WIDTH, _HEIGHT), strict=True
+    ):
+        if box is None:
+            continue
+        edge = box.left if box.left > at else min(box.right, max(box.left, at))
+        middle = (box.top + box.bottom) / 2
+        rows.append({
+            "text": text, "x": _back(box.left / WIDTH, *across), "y": _back(1 - middle / _HEIGHT, *up),
+            "edge": _back(edge / WIDTH, *across), "px": point.flop_per_byte, "py": point.flop_per_s / 1e9,
+        })  # fmt: skip
+    return rows
 
 
-def _number(estimate: Estimate | None) -> float | None:
-    return estimate.value if estimate is not None and estimate.value and estimate.value > 0 else None
+def _leaders(texts: list[dict[str, Any]], x: Any, y: Any) -> list[Any]:
+    """Thin lines from points to their labels."""
+    if not texts:
+        return []
+    rows = [{"x": row["px"], "y": row["py"], "edge": row["edge"], "level": row["y"]} for row in texts]
+    rule = alt.Chart(data(rows)).mark_rule(stroke=SOFT, strokeWidth=0.8)
+    return [rule.encode(x=x, y=y, x2="edge:Q", y2="level:Q")]
+
+
+def _words(texts: list[dict[str, Any]], x: Any, y: Any) -> list[Any]:
+    """The labels, on a pale edge that keeps them readable across a line."""
+    if not texts:
+        return []
+    at = alt.Chart(data(texts)).encode(x=x, y=y, text="text:N")
+    look = {"align": "left", "baseline": "middle", "fontSize": 12}
+    return [at.mark_text(**look, stroke="white", strokeWidth=4, opacity=0.85), at.mark_text(**look, color=INK)]
+
+
+def _along(value: float, low: float, high: float) -> float:
+    """Where a value lies between two bounds of a logarithmic axis, 0 to 1."""
+    return math.log(value / low) / math.log(high / low)
+
+
+def _back(share: float, low: float, high: float) -> float:
+    return float(low * (high / low) ** share)
 
 
 def _title(placed: list[Placed]) -> str:
@@ -123,9 +139,10 @@ def _title(placed: list[Placed]) -> str:
     nearest = max(known, key=lambda point: point.reached or 0.0)
     reached = nearest.reached or 0.0
     nearest_point = f"{nearest.kind.capitalize()} of {nearest.entry}"
-    if reached > _BEYOND:
+    if reached > MOST_OF_CEILING:
         return f"{nearest_point} lies above its roof ({reached:.0%}): a ceiling or a count of FLOP cannot be right."
-    return f"{nearest_point} comes nearest to its roof: {reached:.0%} of it."
+    within = ", above it by no more than the noise of ceilings" if reached > 1 else ""
+    return f"{nearest_point} comes nearest to its roof: {reached:.0%} of it{within}."
 
 
 def _caption(missing: list[str], entries: tuple[Entry, ...]) -> str:
@@ -134,17 +151,19 @@ def _caption(missing: list[str], entries: tuple[Entry, ...]) -> str:
         for run, _ in entry.material:
             if run.facts is not None:
                 ceilings = ceilings or run.facts.ceilings
-    read, matrix = (ceilings.get(key) for key in ("read_bytes_per_s", "matrix_flop_per_s"))
+    matrix = next((key for key in ("matrix_flop_per_s_at", "matrix_flop_per_s") if number(ceilings.get(key))), "")
+    labels = {"read_bytes_per_s": "read bandwidth", matrix: "matrix rate of the first precision"}
     measured = [
         f"{label} {show(ceiling.value, ceiling.unit)} (n = {ceiling.n or 'not stated'})"
-        for label, ceiling in (("read bandwidth", read), ("matrix rate of the first precision", matrix))
-        if ceiling is not None and ceiling.value is not None
+        for key, label in labels.items()
+        if (ceiling := ceilings.get(key)) is not None and ceiling.value is not None
     ]
     left_out = f" {display.clean('; '.join(missing), 400)}." if missing else ""
+    dashed = " Dashed: what its mat-vec kernels read when measured alone." if ceilings.get("matvec_bytes_per_s") else ""
     return (
         "Lines: roofs from ceilings measured on this machine in each precision, not from a datasheet; "
-        f"{' and '.join(measured)}. Points: FLOP and least bytes of one unit of work (a step; the prefill or "
-        f"one decode step of the whole batch) over its median time.{left_out}"
+        f"{' and '.join(measured)}.{dashed} Points: FLOP and least bytes by theory of one unit of work (a phase of a "
+        f"step; the prefill or one decode step of the whole batch) over its time.{left_out}"
     )
 
 
