@@ -93,7 +93,7 @@ def test_pure_layers_read_no_clock_no_environment_and_no_global_chance() -> None
     }
     for file in FILES:
         name = str(file.relative_to(SOURCE))
-        if name.split("/")[0] in ("spec", "record", "schedule", "stats", "theory", "diagnosis"):
+        if name.split("/")[0] in ("spec", "record", "schedule", "stats", "theory", "diagnosis", "planning"):
             assert imports(file) & impure <= allowed.get(name, set()), name
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from twinlens.api.evidence import evidence, verify
     from twinlens.api.gate import gate
     from twinlens.api.new import new
+    from twinlens.api.plan import verbs as plan
     from twinlens.api.progress import Progress
     from twinlens.api.reference import explain, probe
     from twinlens.api.runs import frame, peers, read, report, rows, show, summary
@@ -121,6 +122,7 @@ __all__ = [
     "new",
     "parse",
     "peers",
+    "plan",
     "probe",
     "read",
     "report",
@@ -131,7 +133,15 @@ __all__ = [
 ]
 
 
+_GROUPS = {"plan": "twinlens.api.plan.verbs"}
+"""Verbs that stand in a group: `tl.plan.fit(...)`."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in _GROUPS:
+        from importlib import import_module
+
+        return import_module(_GROUPS[name])
     if name not in _HOME:
         raise AttributeError(f"module 'twinlens' has no attribute {name!r}")
     from importlib import import_module

@@ -24,8 +24,8 @@ from twinlens.stats.run_summary import to_json
 from twinlens.version import __version__
 
 VERBS = (
-    "demo", "probe", "check", "measure", "new", "show", "diagnose", "compare", "report", "claim", "evidence", "explain",
-    "list",
+    "demo", "probe", "check", "measure", "new", "show", "diagnose", "compare", "report", "claim", "evidence", "plan",
+    "explain", "list",
 )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *so
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
 FENCE = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
-VERBS = {command.name or command.callback.__name__ for command in app.registered_commands}  # type: ignore[union-attr]
+VERBS = set(get_command(app).commands)  # type: ignore[attr-defined]
 
 
 def _fenced(text: str, language: str) -> list[str]:

@@ -17,6 +17,7 @@ _START = (
 _GROUPS = {
     "Measure": ("demo", "measure", "check", "new", "probe"),
     "Read": ("show", "diagnose", "compare", "report", "claim", "evidence"),
+    "Plan": ("plan",),
     "Look up": ("explain", "list"),
 }
 _EXIT_CODES = "Exit: 0 done, 1 a gate failed, 2 bad input, 3 the executor failed, 130 stopped (rows are kept)."
@@ -26,7 +27,8 @@ _MEANT = {
     "load": "measure", "test": "measure",
     "diff": "compare", "versus": "compare", "summary": "show", "table": "show", "view": "show", "export": "show",
     "why": "diagnose", "diagnosis": "diagnose", "bottleneck": "diagnose", "roofline": "diagnose",
-    "html": "report", "plot": "report", "validate": "check", "lint": "check", "plan": "check", "estimate": "check",
+    "html": "report", "plot": "report", "validate": "check", "lint": "check", "estimate": "plan", "fit": "plan",
+    "size": "plan", "sizing": "plan", "capacity": "plan", "cost": "plan", "roi": "plan", "budget": "plan",
     "info": "probe", "hardware": "probe", "doctor": "probe", "ls": "list", "models": "list", "runs": "list",
     "verify": "evidence", "sign": "evidence", "pack": "evidence", "audit": "evidence",
     "fact": "claim", "assert": "claim",

@@ -11,6 +11,7 @@ import typer
 
 from twinlens.cli.help import Verbs
 from twinlens.cli.plain_letters import REPLACE, as_text
+from twinlens.cli.plan.group import app as plan
 from twinlens.system.interrupts import raising_interrupts
 from twinlens.system.numpy_threads import load_numpy
 from twinlens.version import __version__
@@ -252,6 +253,9 @@ def claim(
         "context": context, "device": device, "devices": devices, "bandwidth": bandwidth,
     }  # fmt: skip
     run(words or [], fields, json)
+
+
+app.add_typer(plan, name="plan", help="What fits, how fast it would be, and what it costs.")
 
 
 @app.command()

@@ -1,0 +1,1 @@
+"""The verbs of planning, one file for each; `tl.plan` offers them."""

@@ -1,0 +1,102 @@
+"""Words of a plan read into values: a model, a device, counts, tokens and formats, each refused in one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from twinlens.claims.names import DEVICES, KV_BYTES, USUAL
+from twinlens.claims.quantity import read_quantity
+from twinlens.errors import BadInput, nearest
+from twinlens.planning.figure import assumed
+from twinlens.planning.subject import Subject
+from twinlens.spec.device import Device, list_devices, load_device
+from twinlens.spec.model.reference import list_models, load_model
+from twinlens.spec.model.shape import DecoderShape
+from twinlens.theory.parameter import parameters
+from twinlens.theory.weight_format import WEIGHT_FORMATS
+
+UNREADABLE = "TL231"
+_MOST_COUNT = 10_000_000
+_WEIGHTS = {"16-bit": "bf16", "8-bit": "int8", "4-bit": "awq-int4-g128", "q4": "q4_k_m", "q8": "q8_0",
+            "awq": "awq-int4-g128", "gptq": "gptq-int4-g128", "fp4": "nvfp4", "int4": "awq-int4-g128"}  # fmt: skip
+"""Formats as people write them, and the one that each is taken for."""
+
+
+def count_of(name: str, word: object) -> int:
+    """A whole number of at least 1. Raises BadInput (TL231)."""
+    text = str(word).strip().replace(",", "")
+    if not text.isdecimal():
+        raise BadInput(f"--{name} {_short(word)!r} is no whole number; write --{name} 16", code=UNREADABLE)
+    if not 1 <= int(text) <= _MOST_COUNT:
+        raise BadInput(f"--{name} is a count from 1 to {_MOST_COUNT:,}, not {_short(word)}", code=UNREADABLE)
+    return int(text)
+
+
+def tokens_of(name: str, word: object) -> int:
+    """A number of tokens: 8192, 32K (a power of two, as limits of models are). Raises BadInput (TL231)."""
+    text = str(word).strip()
+    if text.replace(",", "").isdecimal():
+        return count_of(name, text)
+    said = _quantity(name, text, "context", "write tokens: 8192, 32K")
+    return count_of(name, round(said))
+
+
+def subject_of(word: str) -> Subject:
+    """A model by its name, folder or file, or by its size alone: "70B". Raises BadInput (TL201, TL202, TL231)."""
+    if word not in list_models() and not Path(word).expanduser().exists() and _is_size(word):
+        size = _quantity("model", word, "params", "write a size or a name: 70B, llama-3.1-8b")
+        usual = USUAL.get(size)
+        if usual is None:
+            return Subject(word, round(size), source="its name")
+        return _known(usual, (assumed("model", usual, said=word),))
+    return _known(word)
+
+
+def device_of(word: str) -> tuple[Device, bool]:
+    """A device of the catalogue, by its name or a short one, and whether the short name was taken for it."""
+    short = " ".join(word.lower().replace("-", " ").split())
+    if word not in list_devices() and short in DEVICES:
+        return load_device(DEVICES[short]), True
+    return load_device(word.lower() if word.lower() in list_devices() else word), False
+
+
+def weight_format_of(word: str | None) -> str:
+    """The format of weights that a word stands for. Raises BadInput (TL203)."""
+    plain = (word or "bf16").lower()
+    name = _WEIGHTS.get(plain, plain)
+    if name not in WEIGHT_FORMATS:
+        raise BadInput(f"unknown weight format {_short(word)!r}; {nearest(plain, WEIGHT_FORMATS)}", code="TL203")
+    return name
+
+
+def kv_format_of(word: str | None) -> tuple[str, float]:
+    """The format of the cache and its bytes per element. Raises BadInput (TL203)."""
+    plain = (word or "fp16").lower()
+    if plain not in KV_BYTES:
+        raise BadInput(f"unknown format {_short(word)!r} of a KV cache; {nearest(plain, KV_BYTES)}", code="TL203")
+    return plain, KV_BYTES[plain]
+
+
+def _known(name: str, notes: tuple[object, ...] = ()) -> Subject:
+    ref = load_model(name)
+    if not isinstance(ref.shape, DecoderShape):
+        raise BadInput(f"{name} is no language model; plans are of those that have a KV cache", code="TL202")
+    return Subject(ref.name, parameters(ref.shape).total, ref.shape, ref.source, assumed=notes)  # type: ignore[arg-type]
+
+
+def _is_size(word: str) -> bool:
+    return word[:1].isdecimal() or word[:1] == "."
+
+
+def _quantity(name: str, text: str, kind: str, hint: str) -> float:
+    try:
+        found = read_quantity(text, 0)
+    except BadInput:
+        found = None
+    if found is None or found[1] != len(text) or found[0].kind != kind or found[0].low is None:
+        raise BadInput(f"--{name} {_short(text)!r} was not understood; {hint}", code=UNREADABLE)
+    return found[0].value
+
+
+def _short(word: object) -> str:
+    return str(word)[:40]

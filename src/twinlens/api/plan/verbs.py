@@ -1,0 +1,7 @@
+"""`tl.plan`: the verbs of `twinlens plan` as functions."""
+
+from __future__ import annotations
+
+from twinlens.api.plan.fit import fit
+
+__all__ = ["fit"]

@@ -1,0 +1,27 @@
+"""Options that the verbs of `twinlens plan` share. Values are words with units, which `api/plan/asked.py` reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Model = Annotated[
+    str, typer.Option("--model", metavar="NAME", help="70B, a model of `list models`, a folder, config.json, GGUF.")
+]
+Device = Annotated[
+    str | None, typer.Option("--device", metavar="NAME", help="H100, a name of `list devices`, or 'this'.")
+]
+Devices = Annotated[str | None, typer.Option("--devices", metavar="COUNT", help="How many of them.")]
+Precision = Annotated[
+    str | None, typer.Option("--precision", metavar="FORMAT", help="Of the weights: bf16, fp8, q4_k_m …")
+]
+Kv = Annotated[str | None, typer.Option("--kv", metavar="FORMAT", help="Of the KV cache: fp16, fp8 …")]
+Users = Annotated[str | None, typer.Option("--users", metavar="COUNT", help="Served at the same time.")]
+Context = Annotated[str | None, typer.Option("--context", metavar="TOKENS", help="Of each user: 8192, 32K …")]
+Catalogue = Annotated[
+    Path | None,
+    typer.Option("--catalogue", metavar="FOLDER", help="Your devices, links, models and prices."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]

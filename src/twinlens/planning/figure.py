@@ -1,0 +1,138 @@
+"""A planned figure that explains itself: value, formula, inputs, source, assumptions, and what would change it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from twinlens.record.estimate import Origin
+from twinlens.record.finding import Finding
+
+Amount = int | float | Decimal
+"""Money is a Decimal, all else an int or a float."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One number, or one word, that a figure was computed from. `source`: "asked", "assumed", or where it was read."""
+
+    name: str
+    value: Amount | str
+    unit: str
+    source: str = "asked"
+
+    def why(self) -> dict[str, Any]:
+        return {"name": self.name, "value": _plain(self.value), "unit": self.unit, "source": self.source}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """`value` in SI units with its band `low` to `high` at `level`, or None with a `reason`; never 0 or inf instead.
+
+    `formula` joins the inputs: "{0} × {1}". `inputs` are numbers, or figures that explain themselves in turn.
+    `assumptions`: what was taken for granted; `inverse`: what would make the figure another one; both as findings.
+    Raises ValueError for what is neither finite nor absent with a reason, and for a band that lacks its value.
+    """
+
+    name: str
+    value: Amount | None
+    unit: str
+    formula: str = ""
+    inputs: tuple[Input | Figure, ...] = ()
+    low: Amount | None = None
+    high: Amount | None = None
+    level: float | None = None
+    origin: Origin = "modelled"
+    source: str = ""
+    assumptions: tuple[Finding, ...] = ()
+    inverse: tuple[Finding, ...] = ()
+    reason: Finding | None = None
+
+    def __post_init__(self) -> None:
+        if any(number is not None and not math.isfinite(number) for number in (self.value, self.low, self.high)):
+            raise ValueError(f"{self.name} is finite or absent")
+        if self.value is None and self.reason is None:
+            raise ValueError(f"{self.name} is absent and does not say why")
+        ends = (self.low, self.value, self.high)
+        known = [float(end) for end in ends if end is not None]
+        if known != sorted(known):
+            raise ValueError(f"{self.name} lies outside its own band: {ends}")
+
+    def why(self) -> dict[str, Any]:
+        """All of it as plain data; `reporting/wording` makes sentences of the findings."""
+        return {
+            "name": self.name,
+            "value": _plain(self.value),
+            "unit": self.unit,
+            "low": _plain(self.low),
+            "high": _plain(self.high),
+            "level": self.level,
+            "origin": self.origin,
+            "formula": self.formula,
+            "inputs": [each.why() for each in self.inputs],
+            "source": self.source,
+            "assumptions": [each.to_json() for each in self.assumptions],
+            "inverse": [each.to_json() for each in self.inverse],
+            "reason": None if self.reason is None else self.reason.to_json(),
+        }
+
+    def all_assumptions(self) -> tuple[Finding, ...]:
+        """Its own assumptions and those of the figures that it was computed from, each once."""
+        return tuple(_each_once(_assumptions(self)))
+
+
+def _each_once(findings: Iterator[Finding]) -> list[Finding]:
+    """Each finding once, where it was first said."""
+    once: list[Finding] = []
+    for finding in findings:
+        if finding not in once:
+            once.append(finding)
+    return once
+
+
+def product(name: str, unit: str, inputs: Sequence[Input | Figure], **more: Any) -> Figure:
+    """The product of its inputs. Raises ValueError for an input that is a word, and KeyError for none."""
+    value: Amount = 1
+    for each in inputs:
+        value = value * _number(each)
+    return Figure(name, value, unit, " × ".join(f"{{{place}}}" for place in range(len(inputs))), tuple(inputs), **more)
+
+
+def total(name: str, unit: str, inputs: Sequence[Figure], **more: Any) -> Figure:
+    """The sum of its inputs; absent, for the same reason, where one of them is."""
+    unknown = next((each for each in inputs if each.value is None), None)
+    formula = " + ".join(f"{{{place}}}" for place in range(len(inputs)))
+    if unknown is not None:
+        return Figure(name, None, unit, formula, tuple(inputs), reason=unknown.reason, **more)
+    return Figure(name, sum(_number(each) for each in inputs), unit, formula, tuple(inputs), **more)
+
+
+def absent(name: str, unit: str, reason: Finding) -> Figure:
+    """A figure that cannot be said, and why."""
+    return Figure(name, None, unit, reason=reason)
+
+
+def assumed(what: str, taken: object, **numbers: object) -> Finding:
+    """One thing that nobody said, and what was taken for it."""
+    return Finding("plan-assumed", "notes", what, {"taken": taken, **numbers})
+
+
+def _assumptions(figure: Figure) -> Iterator[Finding]:
+    yield from figure.assumptions
+    for each in figure.inputs:
+        if isinstance(each, Figure):
+            yield from _assumptions(each)
+
+
+def _number(each: Input | Figure) -> Any:
+    if each.value is None or isinstance(each.value, str):
+        raise ValueError(f"{each.name} is no number")
+    return each.value
+
+
+def _plain(value: Amount | str | None) -> Any:
+    """Decimals as text, so that no cent is lost."""
+    return str(value) if isinstance(value, Decimal) else value

@@ -1,0 +1,61 @@
+"""A placement: work on some devices of one kind, what it needs on each, and what each has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from twinlens.planning.figure import Figure, Input, assumed, total
+from twinlens.spec.device import Device
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """`parts`: bytes on the fullest device; `split`: parallel degrees by name; `devices` is their product."""
+
+    device: str
+    devices: int
+    parts: tuple[Figure, ...]
+    usable: Figure
+    split: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def needed(self) -> Figure:
+        return total("needed", "bytes", self.parts)
+
+    @property
+    def fits(self) -> bool | None:
+        """None where a part is not known and the others would fit."""
+        known = sum(float(part.value) for part in self.parts if part.value is not None)
+        if known > float(self.usable.value or 0):
+            return False
+        return None if any(part.value is None for part in self.parts) else True
+
+    @property
+    def left_bytes(self) -> float | None:
+        """What stays free on each device; negative where it does not fit, None where a part is not known."""
+        needed = self.needed.value
+        return None if needed is None else float(self.usable.value or 0) - float(needed)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "device": self.device,
+            "devices": self.devices,
+            "split": dict(self.split),
+            "fits": self.fits,
+            "left_bytes": self.left_bytes,
+            "usable": self.usable.why(),
+            "needed": self.needed.why(),
+        }
+
+
+def usable(device: Device, share: float, source: str = "") -> Figure:
+    """Bytes of a device that a runtime may use: of what its driver shows, else of its nominal size."""
+    seen = device.memory_visible_bytes
+    memory = Input("memory", seen or device.memory_bytes, "bytes", device.source)
+    inputs = (Input("memory-share", share, "1", source), memory)
+    notes = () if seen else (assumed("memory-nominal", device.name, memory_bytes=device.memory_bytes),)
+    return Figure(
+        "usable", share * float(memory.value), "bytes", "{0} × {1}", inputs, origin="quoted", assumptions=notes
+    )

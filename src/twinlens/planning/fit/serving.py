@@ -1,0 +1,139 @@
+"""Memory of serving on each device, as figures that show their arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlens.planning.figure import Figure, Input, absent, assumed, product, total
+from twinlens.planning.fit.runtime import VLLM, Runtime
+from twinlens.planning.subject import Subject
+from twinlens.record.finding import Finding
+from twinlens.spec.model.shape import DecoderShape
+from twinlens.theory.attention import state_bytes
+from twinlens.theory.memory import kv_bytes
+from twinlens.theory.serving import kv_share, prefill_activation_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What is to be served: a model in its formats, to `users` at once, each with `context` tokens in the cache.
+
+    `sequences`: for which the runtime makes room when it samples; None: its default.
+    """
+
+    subject: Subject
+    weight_format: str = "bf16"
+    kv_format: str = "fp16"
+    kv_element_bytes: float = 2.0
+    users: int = 1
+    context: int = 8192
+    runtime: Runtime = VLLM
+    sequences: int | None = None
+
+
+def serving_parts(plan: Serving, memory_bytes: float, tensor: int = 1) -> tuple[Figure, ...]:
+    """Bytes on each of `tensor` devices: weights, cache, activations, runtime."""
+    own = plan.runtime.own_bytes + (plan.runtime.group_bytes if tensor > 1 else 0.0)
+    runtime = Figure("runtime", own, "bytes", origin="quoted", source=plan.runtime.source)
+    return (
+        weights(plan.subject, plan.weight_format, tensor),
+        cache(plan, tensor),
+        _work(plan, memory_bytes, tensor),
+        runtime,
+    )
+
+
+def serving_memory_of(plan: Serving, memory_bytes: float, tensor: int = 1) -> Figure:
+    """Their sum on each device; absent where the layers of the model are not known."""
+    return total("needed", "bytes", serving_parts(plan, memory_bytes, tensor))
+
+
+def weights(subject: Subject, name: str, devices: int = 1) -> Figure:
+    """Bytes of the weights on each of `devices`: as a file stores them, else parameters times mean bits."""
+    over = (Input("devices", devices, "devices"),) if devices > 1 else ()
+    divide = " / {{{}}}".format
+    if subject.stored_bytes is not None and name == subject.stored_format:
+        stored = Input("stored", subject.stored_bytes, "bytes", subject.source)
+        formula = "{0}" + (divide(1) if over else "")
+        return Figure(
+            "weights", subject.stored_bytes / devices, "bytes", formula, (stored, *over), source=subject.source
+        )
+    bits = subject.weight_bits(name)
+    inputs = (subject.params_input(), Input("bits", bits, "bits", name), *over)
+    value = subject.params * bits / 8 / devices
+    notes = () if subject.shape else (assumed("weights-without-layers", name),)
+    return Figure(
+        "weights", value, "bytes", "{0} × {1} / 8" + (divide(2) if over else ""), inputs,
+        assumptions=(*subject.assumed, *notes),
+    )  # fmt: skip
+
+
+def cache(plan: Serving, tensor: int = 1) -> Figure:
+    """Bytes of keys and values, and of recurrent states, of all users on each device."""
+    shape = plan.subject.shape
+    if shape is None:
+        unknown = Finding("plan-unknown", "warns", "kv", {"model": plan.subject.name, "needs": "layers"})
+        return absent("kv", "bytes", unknown)
+    share = kv_share(shape, tensor)
+    inputs: list[Input | Figure] = [Input("users", plan.users, "users"), one_user(plan, shape)]
+    if share != 1.0:
+        inputs.append(Input("kv-share", share, "1", f"{shape.kv_heads} KV heads on {tensor} devices"))
+    return product("kv", "bytes", inputs)
+
+
+def one_user(plan: Serving, shape: DecoderShape) -> Figure:
+    """Bytes that the tokens of one user keep, whole pages of them."""
+    value = kv_bytes(shape, plan.context, plan.kv_element_bytes, block=plan.runtime.block)
+    size = Input("kv-element", plan.kv_element_bytes, "bytes", plan.kv_format)
+    tokens = Input("context", plan.context, "tokens")
+    plain = (
+        shape.mla is None and not shape.windowed_layers and not state_bytes(shape) and not shape.cross_attention_layers
+    )
+    if plain and plan.context % plan.runtime.block == 0:
+        of_model = "the model's config"
+        sizes = (Input("keys-and-values", 2, "1", "keys and values"), Input("layers", shape.layers, "layers", of_model),
+                 Input("kv-heads", shape.kv_heads, "KV heads", of_model),
+                 Input("head-dim", shape.head_dim, "wide", of_model))  # fmt: skip
+        return product("kv-of-one", "bytes", (*sizes, size, tokens))
+    return Figure("kv-of-one", value, "bytes", "", (tokens, size, *layer_kinds(shape)), source="theory/attention.py")
+
+
+def layer_kinds(shape: DecoderShape) -> tuple[Input, ...]:
+    """How many layers keep what: all tokens, a window of them, a latent, a state."""
+    kinds = {
+        "full-layers": shape.full_layers,
+        "windowed-layers": shape.windowed_layers,
+        "recurrent-layers": shape.recurrent.layers if shape.recurrent else 0,
+    }
+    found = [Input(name, many, "layers", "the model's config") for name, many in kinds.items() if many]
+    if shape.windowed_layers:
+        found.append(Input("window", shape.sliding_window or 0, "tokens", "the model's config"))
+    if shape.mla:
+        found.append(Input("latent", shape.mla.kv_lora_rank + shape.mla.qk_rope_head_dim, "wide", "the model's config"))
+    return tuple(found)
+
+
+def _work(plan: Serving, memory_bytes: float, tensor: int) -> Figure:
+    """The larger of one full pass of prefill and of one sampling of tokens; they are not alive together."""
+    shape = plan.subject.shape
+    if shape is None:
+        unknown = Finding("plan-unknown", "warns", "activations", {"model": plan.subject.name, "needs": "layers"})
+        return absent("activations", "bytes", unknown)
+    chunk = max(plan.runtime.chunk_tokens, plan.users)
+    widest = Figure(
+        "prefill-pass",
+        prefill_activation_bytes(shape, chunk, 2.0, tensor),
+        "bytes",
+        "",
+        (Input("chunk", chunk, "tokens", plan.runtime.name),),
+    )
+    many = max(plan.users, plan.sequences or plan.runtime.most_sequences(memory_bytes))
+    scores = product(
+        "sampling", "bytes",
+        (Input("sequences", many, "sequences", "asked" if plan.sequences else plan.runtime.name),
+         Input("vocab", shape.vocab, "entries", "the model's config"),
+         Input("score-bytes", plan.runtime.score_bytes, "bytes", plan.runtime.source)),
+    )  # fmt: skip
+    notes = () if plan.sequences else (assumed("sequences", many, runtime=plan.runtime.name),)
+    value = max(widest.value or 0.0, scores.value or 0.0)
+    return Figure("activations", value, "bytes", "max({0}, {1})", (widest, scores), assumptions=notes)

@@ -1,0 +1,166 @@
+"""Fit of serving: on the device asked for, on how many of each other, and what would change the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from twinlens.planning.figure import Figure
+from twinlens.planning.fit.degree import tensor_degrees
+from twinlens.planning.fit.placement import Placement, usable
+from twinlens.planning.fit.serving import Serving, one_user, serving_parts
+from twinlens.record.finding import Finding
+from twinlens.spec.device import Device
+
+MOST_TENSOR = 16
+_NARROWER_KV = (("fp8", 1.0), ("int4", 0.5))
+_NARROWER_WEIGHTS = ("fp8", "awq-int4-g128")
+
+
+@dataclass(frozen=True, slots=True)
+class ServingFit:
+    """`asked`: on the device that was named, else None. `others`: the fewest of each device that do.
+
+    `changes`: what flips the answer, one thing at a time. `most`: the largest number of users, and context.
+    """
+
+    plan: Serving
+    asked: Placement | None
+    others: tuple[Placement, ...]
+    changes: tuple[Finding, ...]
+    most: tuple[Figure, ...]
+
+    @property
+    def fits(self) -> bool | None:
+        return self.asked.fits if self.asked else (any(each.fits for each in self.others) or None)
+
+    def assumptions(self) -> tuple[Finding, ...]:
+        """All that was taken for granted, each once."""
+        shown = self.asked or next(iter(self.others), None)
+        return () if shown is None else (*shown.needed.all_assumptions(), *shown.usable.assumptions)
+
+    def why(self) -> dict[str, Any]:
+        """The arithmetic, as plain data."""
+        plan = self.plan
+        return {
+            "lens": "inference",
+            "model": plan.subject.name,
+            "weights": plan.weight_format,
+            "kv": plan.kv_format,
+            "users": plan.users,
+            "context": plan.context,
+            "runtime": plan.runtime.name,
+            "fits": self.fits,
+            "asked": None if self.asked is None else self.asked.to_json(),
+            "others": [each.to_json() for each in self.others],
+            "changes": [each.to_json() for each in self.changes],
+            "most": [each.why() for each in self.most],
+            "assumptions": [each.to_json() for each in self.assumptions()],
+        }
+
+
+def placed(plan: Serving, device: Device, tensor: int = 1) -> Placement:
+    """Serving on `tensor` devices of one kind."""
+    memory = float(device.memory_visible_bytes or device.memory_bytes)
+    parts = serving_parts(plan, memory, tensor)
+    room = usable(device, plan.runtime.memory_share, plan.runtime.name)
+    return Placement(device.name, tensor, parts, room, {"tensor": tensor})
+
+
+def fewest(plan: Serving, device: Device) -> Placement | None:
+    """The fewest devices of one kind on which it fits, in legal degrees of tensor parallelism; None where none does."""
+    shape = plan.subject.shape
+    degrees = tensor_degrees(shape, MOST_TENSOR) if shape else (1, 2, 4, 8)
+    return next((each for degree in degrees if (each := placed(plan, device, degree)).fits), None)
+
+
+def serving_fit(plan: Serving, device: Device | None, tensor: int, devices: Sequence[Device]) -> ServingFit:
+    """The answer. `devices`: the catalogue, from which others are proposed."""
+    asked = placed(plan, device, tensor) if device else None
+    others = tuple(each for one in devices if (each := fewest(plan, one)) is not None)
+    others = tuple(sorted(others, key=lambda each: (each.devices, float(each.usable.value or 0))))
+    if asked is None or device is None:
+        return ServingFit(plan, None, others, (), ())
+    return ServingFit(
+        plan, asked, others, tuple(_changes(plan, device, tensor, asked)), tuple(_most(plan, asked, tensor))
+    )
+
+
+def _most(plan: Serving, asked: Placement, tensor: int) -> Iterator[Figure]:
+    users, context = most_users(plan, asked), most_context(plan, asked)
+    if users is not None:
+        yield Figure("most-users", users, "users")
+    if context is not None:
+        yield Figure("most-context", context, "tokens")
+
+
+def _room(asked: Placement) -> float | None:
+    """Bytes for the cache on each device."""
+    left, kv = asked.left_bytes, next((part.value for part in asked.parts if part.name == "kv"), None)
+    return None if left is None or kv is None else left + float(kv)
+
+
+def most_users(plan: Serving, asked: Placement) -> int | None:
+    """Users with that context of which the cache fits; None where it cannot be said."""
+    room, kv = _room(asked), next(part for part in asked.parts if part.name == "kv")
+    if room is None or not kv.value:
+        return None
+    return max(0, int(room * plan.users // float(kv.value)))
+
+
+def most_context(plan: Serving, asked: Placement) -> int | None:
+    """Tokens that each of the users may have, in whole pages; None where it cannot be said."""
+    room, shape = _room(asked), plan.subject.shape
+    kv = next(part for part in asked.parts if part.name == "kv")
+    if room is None or shape is None or not kv.value:
+        return None
+    each = room / float(kv.value) * float(one_user(plan, shape).value or 0)
+    block = plan.runtime.block
+    low, high = 0, max(1, shape.max_context // block)
+    while low < high:  # the cache grows with the context, if not always in proportion
+        middle = (low + high + 1) // 2
+        fits = float(one_user(replace(plan, context=middle * block), shape).value or 0) <= each
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return low * block
+
+
+def _changes(plan: Serving, device: Device, tensor: int, asked: Placement) -> Iterator[Finding]:
+    """One thing changed at a time, kept where the work then fits."""
+    if asked.fits is not False:
+        return
+    users, context = most_users(plan, asked), most_context(plan, asked)
+    if users:
+        yield _change("users", users=users)
+    if context:
+        yield _change("context", context=context)
+    for name, size in _NARROWER_KV:
+        if (
+            size < plan.kv_element_bytes
+            and placed(replace(plan, kv_format=name, kv_element_bytes=size), device, tensor).fits
+        ):
+            yield _change("kv", kv=name)
+            break
+    for name in _NARROWER_WEIGHTS:
+        narrower = plan.subject.weight_bits(name) < plan.subject.weight_bits(plan.weight_format)
+        if narrower and placed(replace(plan, weight_format=name), device, tensor).fits:
+            yield _change("weights", weights=name)
+            break
+    yield from _both(plan, device, tensor)
+    more = fewest(plan, device)
+    if more is not None and more.devices > tensor:
+        yield _change("devices", devices=more.devices, device=device.name)
+
+
+def _both(plan: Serving, device: Device, tensor: int) -> Iterator[Finding]:
+    """Weights and cache both narrower, where neither is enough alone."""
+    for weights in _NARROWER_WEIGHTS:
+        for kv, size in _NARROWER_KV:
+            both = replace(plan, weight_format=weights, kv_format=kv, kv_element_bytes=size)
+            if size < plan.kv_element_bytes and placed(both, device, tensor).fits:
+                yield _change("weights-and-kv", weights=weights, kv=kv)
+                return
+
+
+def _change(what: str, **numbers: Any) -> Finding:
+    return Finding("plan-change", "notes", what, numbers)

@@ -1,0 +1,40 @@
+"""The model that a plan is for: its parameters, its layers where they are known, and where both come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlens.planning.figure import Input
+from twinlens.record.finding import Finding
+from twinlens.spec.model.shape import DecoderShape
+from twinlens.theory.parameter import parameters
+from twinlens.theory.weight_format import mean_bits, weight_format
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """`params` counts every weight. `shape` None: a bare size, or a type of model whose layers are not read here.
+
+    `stored_bytes`: of the weights as they lie in a file, where a header says so; `stored_format` is their format then.
+    """
+
+    name: str
+    params: int
+    shape: DecoderShape | None = None
+    source: str = ""
+    stored_bytes: int | None = None
+    stored_format: str | None = None
+    assumed: tuple[Finding, ...] = ()
+
+    @property
+    def active_params(self) -> int:
+        """Parameters that one token passes."""
+        return parameters(self.shape).active if self.shape else self.params
+
+    def weight_bits(self, name: str) -> float:
+        """Mean bits per weight in a format; without layers, those of the format's matrices."""
+        kept = weight_format(name)
+        return kept.matrices if self.shape is None else mean_bits(self.shape, kept)
+
+    def params_input(self) -> Input:
+        return Input("params", self.params, "parameters", self.source)

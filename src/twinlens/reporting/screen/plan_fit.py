@@ -1,0 +1,93 @@
+"""Fit of a plan on one screen: the answer, its parts as bars, changes that flip it, and what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.text import Text
+
+from twinlens.planning.fit.placement import Placement
+from twinlens.planning.fit.serving_fit import ServingFit
+from twinlens.record.finding import Finding
+from twinlens.reporting.text.fitted import Fitted, FittedTable
+from twinlens.reporting.text.footnote import hanging
+from twinlens.reporting.wording.finding import clause_of
+from twinlens.reporting.wording.plan import NAMES, figure_words, placed_words, subject_words
+from twinlens.units import digits
+
+_STYLES = {True: "green", False: "red", None: "yellow"}
+_WORDS = {True: "Yes, it fits", False: "No, it does not fit", None: "It cannot be said"}
+_MOST_OTHERS = 6
+
+
+def fit_screen(answer: ServingFit, notes: Sequence[Finding] = (), *, why: bool = False) -> RenderableType:
+    """A screen of 80 columns. `why`: every figure with its formula."""
+    return Fitted(lambda width: Stack(*_lines(answer, notes, width, why)))
+
+
+def _lines(answer: ServingFit, notes: Sequence[Finding], width: int, why: bool) -> Iterator[RenderableType]:
+    asked = answer.asked
+    what = subject_words(answer)
+    if asked is None:
+        yield hanging("", f"{what}: the fewest of each device that hold it.", "bold")
+        yield _others(answer.others)
+    else:
+        head = f"{_WORDS[asked.fits]}: {what} on {placed_words(asked)}."
+        yield hanging("", head, f"bold {_STYLES[asked.fits]}")
+        yield _bars(asked, width)
+        yield from _row("would do  ", [clause_of(each) for each in answer.changes])
+        yield from _row("at most   ", [f"{digits(float(each.value or 0), 6)} {each.unit}" for each in answer.most])
+        yield from _row("fits on   ", [placed_words(each) for each in answer.others[:_MOST_OTHERS]])
+        yield from (
+            hanging("computed  " if place == 0 else "          ", words, "")
+            for place, words in enumerate(_arithmetic(asked, why))
+        )
+    yield from _row("assumed   ", [clause_of(each) for each in (*notes, *answer.assumptions())])
+
+
+def _row(mark: str, clauses: Sequence[str]) -> Iterator[RenderableType]:
+    if clauses:
+        yield hanging(mark, "; ".join(clauses), "")
+
+
+def _bars(placed: Placement, width: int) -> RenderableType:
+    """The parts on the fullest device, drawn at one scale with what is usable."""
+    room = float(placed.usable.value or 0)
+    named = [*placed.parts, placed.needed, placed.usable]
+    longest = max([room, *(float(each.value or 0) for each in named)]) or 1.0
+    wide = max(10, width - 34)
+    rows = []
+    for each in named:
+        value = None if each.value is None else float(each.value)
+        bar = "" if value is None else "█" * round(wide * value / longest)
+        over = each.name == "needed" and value is not None and value > room
+        style = "red" if over else "dim" if each.name in ("usable", "needed") else "cyan"
+        shown = "not known" if value is None else f"{digits(value / 1e9, 4)} GB"
+        rows.append((Text(NAMES.get(each.name, each.name)), Text(shown), Text(bar, style=style)))
+    return FittedTable(("", "", ""), ("left", "right", "left"), tuple(rows)).table()
+
+
+def _arithmetic(placed: Placement, why: bool) -> Iterator[str]:
+    shown = placed.parts if why else [each for each in placed.parts if each.name in ("weights", "kv")]
+    for each in (*shown, *((placed.needed,) if why else ()), placed.usable):
+        yield f"{NAMES.get(each.name, each.name)}: {figure_words(each)}"
+
+
+def _others(others: Sequence[Placement]) -> RenderableType:
+    rows = tuple(
+        (
+            Text(each.device),
+            Text(str(each.devices)),
+            Text(f"{digits(float(each.needed.value or 0) / 1e9, 4)}"),
+            Text(f"{digits(float(each.usable.value or 0) / 1e9, 4)}"),
+            Text(f"{digits(100 * (each.left_bytes or 0) / float(each.usable.value or 1), 2)} %"),
+        )
+        for each in others
+    )
+    return FittedTable(
+        ("device", "count", "GB needed\neach", "GB usable\neach", "free"),
+        ("left", "right", "right", "right", "right"),
+        rows,
+    ).table()

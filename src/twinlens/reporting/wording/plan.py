@@ -1,0 +1,90 @@
+"""Sentences on plans: figures with their arithmetic, what was taken for granted, and what would change the answer."""
+
+from __future__ import annotations
+
+from twinlens.planning.figure import Figure, Input
+from twinlens.planning.fit.placement import Placement
+from twinlens.planning.fit.serving_fit import ServingFit
+from twinlens.record.finding import Finding
+from twinlens.reporting.display import clean
+from twinlens.reporting.wording.amount import amount
+from twinlens.reporting.wording.number import number, numbers
+
+NAMES = {
+    "weights": "weights", "kv": "KV cache", "activations": "activations", "runtime": "runtime", "needed": "needed",
+    "usable": "usable", "most-users": "users", "most-context": "context",
+}  # fmt: skip
+"""Figures, as tables call them."""
+
+
+def figure_words(figure: Figure) -> str:
+    """The arithmetic of one figure: "171.8 GB = 16 users × 10.74 GB"."""
+    if figure.value is None:
+        return "not known"
+    value = amount(float(figure.value), figure.unit)
+    if not figure.formula or not figure.inputs:
+        return value
+    return f"{value} = {figure.formula.format(*map(input_words, figure.inputs))}"
+
+
+def input_words(each: Input | Figure) -> str:
+    """One number of an arithmetic."""
+    if each.value is None:
+        return "?"
+    if isinstance(each.value, str):
+        return clean(each.value, 40)
+    value = float(each.value)
+    if each.unit in _COUNTED:
+        return f"{value:,.12g} {each.unit}"
+    if each.unit == "bytes" and value < 1000:
+        return f"{value:.4g} B"
+    return amount(value, each.unit, plain=True) if each.unit != "1" else f"{value:.4g}"
+
+
+_COUNTED = {"users", "tokens", "layers", "KV heads", "wide", "bits", "devices", "entries", "sequences"}
+
+
+def subject_words(answer: ServingFit) -> str:
+    """What is to be placed: "llama-3.1-70b in bf16 for 16 users of 32,768 tokens"."""
+    plan = answer.plan
+    users = "1 user" if plan.users == 1 else f"{plan.users:,} users"
+    name = clean(plan.subject.name, 60)
+    return f"{name} in {plan.weight_format} for {users} of {plan.context:,} tokens (KV cache in {plan.kv_format})"
+
+
+def placed_words(placed: Placement) -> str:
+    """ "2 × b200-sxm-180gb (tensor 2)"."""
+    ways = ", ".join(f"{name} {degree}" for name, degree in placed.split.items() if degree > 1)
+    return f"{placed.devices} × {placed.device}{f' ({ways})' if ways else ''}"
+
+
+def _assumed(finding: Finding) -> str:
+    taken = clean(str(number(finding, "taken")), 60)
+    return {
+        "model": f"the model is {taken}",
+        "device": f"the device is {taken}",
+        "sequences": f"room for sampling {taken} sequences, as {{runtime}} has by default",
+        "memory-nominal": f"{taken} shows its nominal memory to programs",
+        "weights-without-layers": f"every weight is in {taken}",
+    }[finding.subject].format(**finding.numbers)
+
+
+def _unknown(finding: Finding) -> str:
+    model, needs = numbers(finding, "model", "needs")
+    lacks = {"layers": "its layers are not known: name a model, or give its config.json"}[needs]
+    return f"{NAMES.get(finding.subject, finding.subject)} of {clean(model, 60)}: {lacks}"
+
+
+def _change(finding: Finding) -> str:
+    text = {
+        "users": "{users:,} users at most",
+        "context": "{context:,} tokens of context for each",
+        "kv": "KV cache in {kv}",
+        "weights": "weights in {weights}",
+        "weights-and-kv": "weights in {weights} with a KV cache in {kv}",
+        "devices": "tensor parallel over {devices} × {device}",
+    }[finding.subject]
+    return text.format(**finding.numbers)
+
+
+CLAUSES = {"plan-assumed": _assumed, "plan-unknown": _unknown, "plan-change": _change}

@@ -1,0 +1,62 @@
+"""Whether serving fits: the figures of the method, worked by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+import twinlens as tl
+from twinlens.errors import BadInput
+
+
+def part(found: tl.plan.FitResult, name: str) -> float:  # type: ignore[name-defined]
+    return next(float(each.value) for each in found.answer.asked.parts if each.name == name)
+
+
+def test_a_70b_for_16_users_at_32k_does_not_fit_on_one_b200() -> None:
+    found = tl.plan.fit("70B", users=16, context="32K", device="B200")
+    assert found.fits is False
+    # 2 × 80 layers × 8 KV heads × 128 wide × 2 B × 32,768 tokens × 16 users
+    assert part(found, "kv") == 2 * 80 * 8 * 128 * 2 * 32768 * 16 == 171_798_691_840
+    assert part(found, "weights") == 70_553_706_496 * 2
+    changed = {each.subject: each.numbers for each in found.answer.changes}
+    assert changed["devices"]["devices"] == 2
+    assert {"users", "context", "weights-and-kv"} <= set(changed)
+
+
+def test_what_would_do_does() -> None:
+    found = tl.plan.fit("70B", users=16, context="32K", device="B200")
+    changed = {each.subject: each.numbers for each in found.answer.changes}
+    users, context = changed["users"]["users"], changed["context"]["context"]
+    assert tl.plan.fit("70B", users=users, context="32K", device="B200").fits
+    assert not tl.plan.fit("70B", users=users + 1, context="32K", device="B200").fits
+    assert tl.plan.fit("70B", users=16, context=context, device="B200").fits
+    assert not tl.plan.fit("70B", users=16, context=context + 16, device="B200").fits
+    assert tl.plan.fit("70B", users=16, context="32K", device="B200", devices=2).fits
+    both = changed["weights-and-kv"]
+    assert tl.plan.fit("70B", users=16, context="32K", device="B200", precision=both["weights"], kv=both["kv"]).fits
+
+
+def test_a_bare_size_without_layers_has_no_cache_and_says_so() -> None:
+    found = tl.plan.fit("13B", users=16, context="32K", device="B200")
+    assert found.fits is None
+    assert next(each for each in found.answer.asked.parts if each.name == "kv").reason is not None
+    assert tl.plan.fit("700B", device="L4").fits is False, "weights alone are too much"
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"users": 0}, "count from 1"),
+        ({"users": "nan"}, "no whole number"),
+        ({"users": -3}, "no whole number"),
+        ({"users": "16 GB"}, "no whole number"),
+        ({"context": "32 GB"}, "not understood"),
+        ({"context": "0"}, "count from 1"),
+        ({"device": "B2000"}, "did you mean"),
+        ({"precision": "fp7"}, "did you mean"),
+        ({"kv": "fp7"}, "did you mean"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_sentence(asked: dict[str, object], says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        tl.plan.fit("70B", **asked)
