@@ -105,6 +105,63 @@ def test_bad_input_is_one_sentence(sentence: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("sentence", "said"),
+    [
+        ("70B Q4 does 45 tok/s on 0 TB/s", "must be above 0"),
+        ("a model with 0 layers, 8 KV heads, head dim 128 needs 40 GB of KV at 32K", "'0 layers' must be above 0"),
+        ("7B with 99999999 layers, KV at 8K of 1 GB", "beyond anything"),
+        ("batch -3 70B Q4 does 45 tok/s on 1.79 TB/s", "must be above 0"),
+        ("-70B needs 40 GB", "must be above 0"),
+        ("70B INT8 FP16 needs 70 GB", "which one is meant"),
+        ("8B on H100 and H200 does 100 tok/s FP16", "which one is meant"),
+        ("5 GB and 6 GB of KV for 70B at 32K", "contradicts itself"),
+        ("70B at 40% MFU and 60% MFU trains 1T tokens in 30 days on 512 H100", "contradicts itself"),
+        ("70B Q4 does 45 on 1.79 TB/s", "'45' has no unit"),
+        ("70B Q4 does 1e30 tok/s on 1.79 TB/s", "beyond anything"),
+        ("a $0 GPU pays for itself in 3 months at 8 h/day against $3/h", "must be above 0"),
+        ("a $30k GPU pays for itself in 3 months at 25 h/day against $3/h", "beyond anything"),
+        ("energy is 110% of the cost: 1 kW, $0.10/kWh, $30000 over 3 years", "more than the whole"),
+        ("MFU of 140%: 70B trains at 9000 tok/s on 1 H100", "more than the whole"),
+        ("an H100 costs $2 per useful hour at 130% utilisation, $30k over 36 months", "more than the whole"),
+        ("llama-3.1-8b FP16 does 100 tok/s on a FooChip 3000", "'3000' has no unit"),
+    ],
+)
+def test_contradictory_zero_negative_and_absurd_claims_are_one_sentence_each(sentence: str, said: str) -> None:
+    done = CliRunner().invoke(app, ["claim", "--", sentence])
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("sentence", "ruling"),
+    [
+        ("70B Q4 does 45 tok/s on 1.79 Tb/s", "incomplete"),  # bits, an eighth of it
+        ("70B FP16 is 131.4 GB", "holds under an assumption"),  # GiB was meant
+        ("70B FP16 is 131.4 GiB", "holds"),
+        ("70B FP16 fits on an H200", "wrong"),  # by 0.1 GB of the datasheet; the driver shows more
+        ("70B Q4 fits in 40 GiB", "holds"),
+        ("H100 has 80 GiB", "wrong"),
+        ("batch 32 and batch 32 at 32K with 70B FP16 need 343 GB KV", "holds under an assumption"),
+        ("405B FP16 on 8x B200 for 64 users at 128K context fits", "wrong"),
+        ("NVLink has 900 GB/s", "incomplete"),
+        ("100 GB/s PCIe 4", "wrong"),
+        ("PCIe 5 x16 has 63 GB/s one way", "holds under an assumption"),
+        ("NaN tok/s for 70B", "incomplete"),
+        ("70B training with 8-bit Adam fits on 4 H200", "holds"),
+        ("70B full fine-tuning fits on 3 B200", "holds under an assumption"),
+        ("70B full fine-tuning does not fit on 4 H100", "holds"),
+    ],
+)
+def test_odd_claims_have_a_ruling(sentence: str, ruling: str) -> None:
+    assert tl.claim(sentence).ruling == ruling
+
+
+def test_a_datasheet_and_a_driver_that_differ_are_both_told() -> None:
+    (told,) = tl.claim("70B FP16 fits on an H200").judged.of("claim-remark")
+    assert (told.subject, told.numbers) == ("visible-memory", {"gb": 150.8, "gib": 140.4})
+
+
+@pytest.mark.parametrize(
     ("option", "value"), [("--bandwidth", "1.79"), ("--batch", "many"), ("--device", "Q4"), ("--model", "H100")]
 )
 def test_a_field_of_another_kind_is_refused(option: str, value: str) -> None:

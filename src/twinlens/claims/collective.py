@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twinlens.claims.answer import Answer, Case, Gap, Term, lacking, solved
-from twinlens.claims.said import Claim
+from twinlens.claims.said import Claim, part_of_whole
 from twinlens.claims.subject import device_of, subject_of
 from twinlens.theory.collective import tensor_parallel_bytes
 
@@ -14,7 +14,7 @@ def all_reduce_share(claim: Claim) -> Answer | Gap | None:
         return None
     shares = claim.all("share")
     mfu = next((each for each in shares if "MFU" in each.text), None)
-    claimed = next((each for each in shares if each is not mfu), None)
+    claimed = part_of_whole(next((each for each in shares if each is not mfu), None))
     subject, many, bus, device = subject_of(claim), claim.value("devices"), claim.value("bandwidth"), device_of(claim)
     peak = claim.value("flop_rate") or (device[0].rate("bf16") if device else None)
     shape = subject.shape if subject else None

@@ -1,16 +1,15 @@
-"""Claims on money and energy: per token, per request, per month, to break even, and per joule."""
+"""Claims on money and energy: per token, per request, per month, and per joule."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from twinlens.claims.answer import Answer, Case, Gap, Term, assumed, lacking, solved
-from twinlens.claims.said import Claim, Said
+from twinlens.claims.said import Claim, Said, part_of_whole
 from twinlens.theory.energy import energy_each_j
 
 _HOUR_S = 3600.0
 _DAYS_A_MONTH = 30.0
-_DAYS_A_YEAR_MONTH = 365 / 12
 
 
 def price_per_token(claim: Claim) -> Answer | Gap | None:
@@ -68,29 +67,6 @@ def amortised(claim: Claim) -> Answer | Gap | None:
     )  # fmt: skip
 
 
-def break_even(claim: Claim) -> Answer | Gap | None:
-    """ "A $37500 GPU pays for itself in 6-14 months at 8 h a day against $3/h": price over what an hour saves."""
-    claimed = claim.one("time") if "break-even" in claim.topics else None
-    if claimed is None:
-        return None
-    price, hour, daily = claim.value("money"), claim.value("price_hour"), claim.value("hours_day")
-    if price is None or hour is None or daily is None:
-        return Gap("break-even", lacking({"money": price, "price-per-hour": hour, "hours-per-day": daily}))
-    power, kwh, fixed = claim.value("power") or 0.0, claim.value("price_kwh") or 0.0, claim.value("cost_month") or 0.0
-    hours = daily * _DAYS_A_YEAR_MONTH
-    own = fixed / hours + power / 1000 * kwh
-    month_s = _DAYS_A_YEAR_MONTH * 24 * _HOUR_S
-    needed = [price / (end / month_s) / hours + own for end in (claimed.high or 0.0, claimed.low or 0.0)]
-    answer = solved("break-even", "s", claimed.value, {"price_hour": needed[0], "price_hour_high": needed[1]})
-    if hour <= own:
-        return Gap("break-even", ("saving",))
-    terms = (Term("money", price, "$"), Term("price-per-hour", hour, "$/h"), Term("own-per-hour", own, "$/h"),
-             Term("hours-per-month", hours, "h"))  # fmt: skip
-    case = Case(price / ((hour - own) * hours) * month_s, terms, "{0} / (({1} − {2}) × {3})")
-    missing = () if power and kwh else ("power-and-price",)
-    return Answer("break-even", "s", claimed, (case,), missing=missing, solutions=(answer,))
-
-
 def energy_per_token(claim: Claim) -> Answer | Gap | None:
     """ "700 W at 1000 tok/s is 0.7 J per token", or 1.43 tokens per joule: mean power over rate, or its inverse."""
     inverse = claim.one("tokens_per_j")
@@ -111,7 +87,7 @@ def energy_per_token(claim: Claim) -> Answer | Gap | None:
 
 def energy_share(claim: Claim) -> Answer | Gap | None:
     """ "Energy is half of the cost: 1.37 kW, $0.10/kWh, $37500 over 4 years": an hour of each."""
-    claimed: Said | None = claim.one("share") if "energy" in claim.topics else None
+    claimed: Said | None = part_of_whole(claim.one("share")) if "energy" in claim.topics else None
     if claimed is None and "half" in claim.topics:
         claimed = Said("share", 0.5, 0.5, "half")
     if claimed is None or "energy" not in claim.topics:

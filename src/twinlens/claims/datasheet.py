@@ -14,13 +14,15 @@ _OTHER = {"params", "rate", "token_time", "time", "tokens", "context", "sequence
 def datasheet(claim: Claim) -> Answer | Gap | None:
     """ "An H100 has 1979 TFLOPS FP16": dense rates, as makers also quote twice as much, with structured sparsity."""
     device = device_of(claim) if len(claim.names.get("device", ())) == 1 else None
-    if device is None or claim.names.get("model") or any(claim.all(kind) for kind in _OTHER):
+    if device is None or claim.names.get("model") or claim.names.get("link") or any(claim.all(kind) for kind in _OTHER):
         return None
     for kind, unit, name in (("bandwidth", "bytes/s", "bandwidth"), ("bytes", "bytes", "memory")):
         said = claim.one(kind)
         if said is not None:
             value = device[0].bandwidth_bytes_per_s if name == "bandwidth" else float(device[0].memory_bytes)
-            return Answer("device", unit, said, (Case(value, (Term(name, value, unit),), "{0}"),), assumed=device[1])
+            remarks = visible(device[0]) if name == "memory" else ()
+            case = Case(value, (Term(name, value, unit),), "{0}")
+            return Answer("device", unit, said, (case,), assumed=device[1], remarks=remarks)
     said = claim.one("flop_rate")
     if said is None:
         return None
@@ -30,6 +32,12 @@ def datasheet(claim: Claim) -> Answer | Gap | None:
         return Gap("device", ("precision",))
     case = Case(rate, (Term("peak", rate, "flop/s"),), "{0}")
     return Answer("device", "flop/s", said, (case,), assumed=device[1], remarks=_why(said, device[0], rate))
+
+
+def visible(device: Device) -> tuple[Finding, ...]:
+    """What its driver shows, where that is known: a datasheet's GB of memory are closer to GiB."""
+    size = device.memory_visible_bytes
+    return (remark("visible-memory", gb=round(size / 1e9, 1), gib=round(size / 2**30, 1)),) if size else ()
 
 
 def _why(said: Said, device: Device, rate: float) -> tuple[Finding, ...]:

@@ -3,7 +3,7 @@
 claim    = { labelled | quantity | name | topic | filler | unread }
 labelled = ("batch" | "context" | "TP" | "head dim" | "layers") number
 quantity = number unit                       (claims/quantity.py)
-name     = model | device | format           (claims/names.py)
+name     = model | device | format | link    (claims/names.py)
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from twinlens.claims.names import OPTIMIZERS, device_at, format_at, model_at
+from twinlens.claims.names import OPTIMIZERS, device_at, format_at, link_at, model_at
 from twinlens.claims.quantity import NUMBER, read_quantity
 from twinlens.claims.said import UNREADABLE, Claim, Said, checked
 from twinlens.claims.words import FILLERS, TOPICS
@@ -32,6 +32,8 @@ _LABELLED = tuple(
         ("kv_heads", r"(?i:kv[ _-]heads)"),
     )
 )
+_OF_STATES = re.compile(r"(?i:8[ -]?bit|bf16)[ -]?(?i:adam)")
+"""A format of an optimizer's states, and not of the weights."""
 _MODEL_END = re.compile(r"(?![\w-])")
 
 
@@ -63,7 +65,9 @@ def _read(text: str) -> Claim:
         if gap := _GAP.match(text, at):
             at = gap.end()
             continue
-        if found := _name(text, at):
+        if _OF_STATES.match(text, at):
+            at = _topic(text, at, topics, names, unread)
+        elif found := _name(text, at):
             kind, name, at = found
             names.setdefault(kind, []).append(name)
         elif (labelled := _labelled(text, at)) or (labelled := read_quantity(text, at)):
@@ -82,7 +86,7 @@ def _factor(said: Said) -> Said:
 
 
 def _name(text: str, at: int) -> tuple[str, str, int] | None:
-    for kind, find in (("model", model_at), ("device", device_at), ("format", format_at)):
+    for kind, find in (("model", model_at), ("device", device_at), ("format", format_at), ("link", link_at)):
         found = find(text, at)
         if found is not None:
             name, end = found

@@ -6,22 +6,25 @@ from collections.abc import Callable
 
 from twinlens.claims.answer import Answer, Bound, Case, Gap, Judged, Ruling, values
 from twinlens.claims.collective import all_reduce_share
-from twinlens.claims.cost import amortised, break_even, energy_per_token, energy_share, monthly_bill, price_per_token
+from twinlens.claims.cost import amortised, energy_per_token, energy_share, monthly_bill, price_per_token
 from twinlens.claims.datasheet import datasheet
 from twinlens.claims.decode import decode_rate
+from twinlens.claims.hour import break_even, useful_hour
 from twinlens.claims.kv import kv_each, kv_size
+from twinlens.claims.link import link
 from twinlens.claims.prefill import prefill
 from twinlens.claims.ratio import ratio
 from twinlens.claims.said import Claim, Said
 from twinlens.claims.training import training_memory, training_mfu, training_time
+from twinlens.claims.training_fit import training_fit
 from twinlens.claims.weights import fit, weights_size
 from twinlens.record.finding import Finding
 
 Rule = Callable[[Claim], Answer | Gap | None]
 RULES: tuple[Rule, ...] = (
-    price_per_token, break_even, monthly_bill, amortised, energy_share, energy_per_token, all_reduce_share,
-    training_time, training_mfu, ratio, kv_size, kv_each, prefill, decode_rate,
-    datasheet, training_memory, fit, weights_size,
+    price_per_token, useful_hour, break_even, monthly_bill, amortised, energy_share, energy_per_token, all_reduce_share,
+    training_time, training_mfu, link, ratio, kv_size, kv_each, prefill, decode_rate,
+    datasheet, training_fit, training_memory, fit, weights_size,
 )  # fmt: skip
 """In the order in which they are asked: what has a unit of its own first, sizes in bytes last."""
 _DECIDE = ("model", "uses-per-user", "users")
@@ -65,6 +68,8 @@ def _ruling(answer: Answer) -> tuple[Ruling, Case, bool]:
     assert said is not None
     fitting = [case for case in answer.cases if _right(said, case.value, answer.bound)]
     named = any(each.subject in _DECIDE and each.numbers.get("decides", True) for each in answer.assumed)
+    if fitting and answer.is_open:
+        return "incomplete", fitting[0], False
     if fitting:
         is_sure = len(fitting) == len(answer.cases) and not named
         return (

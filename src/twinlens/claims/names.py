@@ -50,6 +50,21 @@ def format_at(text: str, at: int) -> tuple[str, int] | None:
     return _match(_formats(), text, at)
 
 
+def link_at(text: str, at: int) -> tuple[str, int] | None:
+    """A link between devices, with its generation: "NVLink 4", "PCIe Gen5 x16"; "nvlink" where none is said."""
+    found = _LINK.match(text, at)
+    if found is None:
+        return None
+    kind = "nvlink" if found["kind"].lower().startswith("nv") else "pcie"
+    if kind == "pcie" and not found["n"]:
+        return None
+    return f"{kind}{found['n'] or ''}", found.end()
+
+
+_LINK = re.compile(
+    r"(?i:(?P<kind>NVLink|PCI-?e|PCI Express)(?:[ -]?(?:gen)?[ -]?(?P<n>[3-6])(?:\.0)?)?(?: ?x16)?(?: links?)?)"
+    r"(?![\w-])"
+)
 Words = tuple[tuple[re.Pattern[str], str], ...]
 
 

@@ -79,6 +79,7 @@ _TIME = r"(?P<t>µs|us|ms|s|secs?|seconds?|min|minutes?|h|hrs?|hours?|days?|week
 FORMS: tuple[Form, ...] = (
     _form("price_token", rf"{_X}{_PER}(?P<y>[MmBk]|million |billion |1M |thousand |1k )?(?: ?output)? ?tok(?:en)?s?",
           lambda match, n: _scale(match, n) / _each(match["y"]), money=True),
+    _form("price_useful", rf"{_X}{_PER}useful[ -](?:GPU[- ])?h(?:ou)?r?", _scale, money=True),
     _form("price_kwh", rf"{_PER}kWh", _one, money=True),
     _form("price_hour", rf"{_X}{_PER}(?:GPU[- ])?h(?:ou)?r?", _scale, money=True),
     _form("cost_month", rf"{_X}{_PER}month", _scale, money=True),

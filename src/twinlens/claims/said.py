@@ -13,7 +13,7 @@ _MOST = {
     "params": 1e15, "bandwidth": 1e16, "bytes": 1e18, "kv_token": 1e12, "bytes_per_param": 1e3, "rate": 1e12,
     "flop_rate": 1e22, "power": 1e10, "tokens": 1e18, "context": 1e9, "sequences": 1e9, "devices": 1e7,
     "token_time": 1e6, "time": 1e10, "bits": 64, "share": 100, "ratio": 1e9, "layers": 1e5, "kv_heads": 1e5,
-    "head_dim": 1e5,
+    "head_dim": 1e5, "hours_day": 24, "price_kwh": 1e3,
 }  # fmt: skip
 """Beyond these a number is a slip of the pen, in SI units."""
 
@@ -87,6 +87,13 @@ def checked(said: Said) -> Said:
             raise BadInput(f"{said.text!r} must be above 0", code=UNREADABLE)
         if value is not None and value > _MOST.get(said.kind, 1e30):
             raise BadInput(f"{said.text!r} is beyond anything that exists; is its unit right?", code=UNREADABLE)
+    return said
+
+
+def part_of_whole(said: Said | None) -> Said | None:
+    """The same share. Raises BadInput for a part of a whole that is more than the whole."""
+    if said is not None and said.low is not None and said.low > 1:
+        raise BadInput(f"{said.text!r} is more than the whole: a share of it is at most 100 %", code=UNREADABLE)
     return said
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from twinlens.claims.answer import Answer, Case, Gap, Term, assumed, lacking, product, solved
 from twinlens.claims.names import OPTIMIZERS
-from twinlens.claims.said import Claim, Said
+from twinlens.claims.said import Claim, Said, part_of_whole
 from twinlens.claims.subject import device_of, subject_of
 from twinlens.record.finding import Finding
 
@@ -24,12 +24,14 @@ def training_memory(claim: Claim) -> Answer | Gap | None:
     parts = claim.topics & {"gradients", "states", "master", *OPTIMIZERS}
     if claimed is None or not (parts or "training" in claim.topics or claim.all("bytes_per_param")):
         return None
+    if claim.name("format") == "qlora":
+        return None  # its weights stay in four bits
     subject = subject_of(claim)
     if subject is None:
         return Gap("training-memory", ("model", *(() if claim.name("optimizer") else ("optimizer",))))
     cases = tuple(
-        _memory(subject.params, each, name)
-        for name, each in _layouts(claim)
+        memory_case(subject.params, each, name)
+        for name, each in layouts_of(claim)
     )  # fmt: skip
     named = bool(claim.name("optimizer")) or bool(claim.all("bytes_per_param"))
     missing = (*(() if named else ("optimizer",)), "activations")
@@ -39,12 +41,13 @@ def training_memory(claim: Claim) -> Answer | Gap | None:
     )  # fmt: skip
 
 
-def _memory(params: float, each: float, name: str) -> Case:
+def memory_case(params: float, each: float, name: str) -> Case:
+    """Parameters times bytes per parameter; `name`: the layout, "" where the claim says the bytes."""
     terms = (Term("params", params, "parameters"), Term("bytes-per-parameter", each, "bytes"))
     return Case(params * each, terms, product(terms), name)
 
 
-def _layouts(claim: Claim) -> tuple[tuple[str, float], ...]:
+def layouts_of(claim: Claim) -> tuple[tuple[str, float], ...]:
     """The layouts that a claim may mean: of its optimizer, of its bytes per parameter, else the usual ones."""
     said = claim.one("bytes_per_param")
     if said is not None:
@@ -135,6 +138,7 @@ def training_mfu(claim: Claim) -> Answer | Gap | None:
     count = many[0] if many else 1.0
     terms = (Term("6", 6, "1"), Term("params", subject.active, "parameters"), Term("rate", rate, "tokens/s"),
              Term("devices", count, "devices"), *peak[1])  # fmt: skip
+    part_of_whole(claim.one("share"))
     mfu = 6 * subject.active * rate / (count * peak[0])
     claimed = claim.one("share") or Said("share", 1.0, 1.0, "100 %")
     at_peak = peak[0] * count / (6 * subject.active)

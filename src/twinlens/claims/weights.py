@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from twinlens.claims.answer import Answer, Case, Gap, Term, assumed, beside, product, solved
+from twinlens.claims.datasheet import visible
 from twinlens.claims.said import Claim, Said
 from twinlens.claims.subject import Stored, Subject, device_of, kv_per_token, stored_as, stored_of, subject_of
 from twinlens.record.finding import Finding
@@ -45,10 +46,13 @@ def fit(claim: Claim) -> Answer | Gap | None:
     """ "An H200 holds 70B FP16": weights and cache against the memory of the devices, no runtime."""
     if not ("fits" in claim.topics or (claim.all("devices") and claim.all("params") and not claim.all("tokens"))):
         return None
-    if claim.topics & {"training", "all-reduce"} or claim.all("time") or claim.all("rate"):
+    if "all-reduce" in claim.topics or claim.all("time") or claim.all("rate"):
+        return None
+    is_adapter = claim.name("format") == "qlora"  # trained beside weights that stay in four bits
+    if "training" in claim.topics and not is_adapter:
         return None
     subject = subject_of(claim)
-    room, where = _room(claim)
+    room, where = room_of(claim)
     if subject is None or room is None:
         return Gap("memory", (*(("model",) if subject is None else ()), *(("device",) if room is None else ())))
     stored = stored_of(claim, subject)
@@ -63,13 +67,19 @@ def fit(claim: Claim) -> Answer | Gap | None:
     held = each[0] * context * (users or 1.0) if each and context else 0.0
     cases = tuple(_need(each, held, len(stored) > 1) for each in stored)
     notes = (*where, *(each[2] if each and context else beside(subject.assumed)))
-    missing = (*(() if context else ("context",)), *(() if users else ("users",)), "runtime-memory")
+    missing = (
+        *(() if context else ("context",)),
+        *(() if users else ("users",)),
+        *(("adapters",) if is_adapter else ()),
+        "runtime-memory",
+    )
     refuses = "not" in claim.topics
     said = Said("bytes", room, room, claim.text, off=0.0)
     return Answer(
         "no-room" if refuses else "memory", "bytes", said, cases, bound="at-most" if refuses else "at-least",
         assumed=notes, missing=missing,
         solutions=tuple(_room_made(claim, subject, cases, room, each[0] if each else None)),
+        remarks=visible(device[0]) if (device := device_of(claim)) and not claim.all("bytes") else (),
     )  # fmt: skip
 
 
@@ -78,7 +88,7 @@ def _need(stored: Stored, held: float, is_choice: bool) -> Case:
     return Case(stored.bytes + held, terms, "{0} + {1}" if held else "{0}", stored.name if is_choice else "")
 
 
-def _room(claim: Claim) -> tuple[float | None, tuple[Finding, ...]]:
+def room_of(claim: Claim) -> tuple[float | None, tuple[Finding, ...]]:
     """Bytes of all devices: as said, else of the device in the catalogue."""
     many = claim.value("devices") or 1.0
     said = claim.one("bytes")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 _TOPICS = (
+    (r"bidirectional(?:ly)?|both (?:ways|directions)", "both-ways"),
+    (r"(?:each|one|per|in one|in each) (?:way|direction)|unidirectional(?:ly)?", "one-way"),
     (r"8[ -]?bit adam(?:w)?|adamw?[ -]8[ -]?bit", "adamw-8bit"), (r"bf16 adamw?|pure[ -]bf16 adamw?", "adamw-bf16"),
     (r"adamw?(?: optimi[sz]er)?", "adamw"), (r"sgd", "sgd"), (r"lion", "lion"), (r"muon", "muon"),
     (r"(?:fp32 )?master(?: weights| copy)?", "master"), (r"gradients?|grads?", "gradients"),

@@ -19,7 +19,7 @@ QUANTITIES = {
     "cost-per-request": "Cost of a request", "break-even": "Break-even", "energy-per-token": "Energy of a token",
     "tokens-per-joule": "Tokens per joule", "energy-share": "Share of energy in the cost",
     "all-reduce-share": "Share of all-reduces in a step", "prefill-rate": "Prefill rate", "ttft": "Time of a prefill",
-    "device": "Datasheet", "price-per-hour": "Price of a useful hour",
+    "device": "Datasheet", "link": "Link", "price-per-hour": "Price of a useful hour",
 }  # fmt: skip
 _MISSING = {
     "figure": "the figure itself", "lens": "training or inference", "model": "the model, or its parameters",
@@ -30,13 +30,15 @@ _MISSING = {
     "activations": "activations (sequence, batch, recomputation)", "devices": "how many devices", "mfu": "the MFU",
     "workload": "the workload: which resource binds", "what-is-compared": "the two that are compared",
     "utilisation": "the utilisation (all hours are taken as busy)", "retries-and-cache": "retries and cached answers",
-    "power-and-price": "power and its price", "host-power": "power of host and cooling",
+    "fixed-costs": "fixed costs (space, staff; taken as none)", "host-power": "power of host and cooling",
     "overlap": "how much is overlapped (nothing is taken as overlapped)", "link-bandwidth": "bandwidth of the links",
     "price-per-hour": "the price of an hour", "rate": "tokens per second", "cost-each": "the cost of one use",
     "uses-per-day": "uses a day", "money": "the price paid", "requests": "over how many requests",
     "hours-per-day": "hours of use a day", "saving": "a saving (an own hour costs as much as a rented one)",
-    "power": "the power", "price-per-kwh": "the price of a kWh", "price-and-life": "price and life of the machine",
-    "mfu-reached": "the MFU that is reached", "tokens": "how many tokens",
+    "power": "the power", "adapters": "adapters and their optimizer", "price-per-kwh": "the price of a kWh",
+    "price-and-life": "price and life of the machine",
+    "link-generation": "the generation of the link",
+    "direction": "one way or both ways", "mfu-reached": "the MFU that is reached", "tokens": "how many tokens",
 }  # fmt: skip
 _MEANT = {
     "4-bit": "4 bits and no scales", "bandwidth-bound": "bandwidth-bound", "capacity": "memory capacity",
@@ -44,6 +46,8 @@ _MEANT = {
     "weights-only": "weights alone", "weights-and-gradients": "weights and gradients alone",
     "adamw-8bit": "AdamW in 8 bits", "adamw-bf16": "AdamW in BF16", "adamw-no-master": "AdamW, no master copy",
     "adamw-master": "AdamW, FP32 master", "adamw-master-fp32-gradients": "AdamW, FP32 master and gradients",
+    "one-way": "one way", "one-way-coded": "one way after coding",
+    "both-ways-coded": "both ways after coding", "both-ways": "both ways together",
     "16-bit-weights": "16-bit weights", "32-bit-weights": "32-bit weights", "int4": "INT4", "fp8": "FP8",
     "fp16": "FP16", "int8": "INT8", "q4_k_m": "Q4_K_M", "q4_0": "Q4_0", "nvfp4": "NVFP4", "mxfp4": "MXFP4",
 }  # fmt: skip
@@ -110,7 +114,11 @@ def _missing(finding: Finding) -> str:
 def _solved(finding: Finding) -> str:
     settings, value, unit = numbers(finding, "settings", "value", "unit")
     if high := settings.get("price_hour_high"):
-        return f"a rented hour at {amount(settings['price_hour'], '$/h')} to {amount(high, '$/h')}"
+        low = settings["price_hour"]
+        ends = amount(low, "$/h") + ("" if high == low else f" to {amount(high, '$/h')}")
+        return f"a rented hour at {ends}"
+    if own := settings.get("own_hour"):
+        return f"power, space and staff of at most {amount(own, '$/h')}"
     told = " at ".join(_setting(name, each) for name, each in settings.items() if name != "kv_share")
     exact = {"mean_context", "bandwidth", "mean_kv", "bits", "bytes_per_param", "mfu", "rate", "cost_each", "requests",
              "price_kwh", "link_bandwidth", "tokens_left"}  # fmt: skip
@@ -147,6 +155,7 @@ def _remark(finding: Finding) -> str:
         "keys-only": "the claim fits half of the cache: keys without values",
         "sparse": "the claim is the rate with structured sparsity, twice the dense one",
         "narrower": "the claim is the dense rate in a narrower format, {format}",
+        "visible-memory": "the driver of one device shows {gb} GB ({gib} GiB)",
         "both-ways": "the claim counts both directions of a link",
     }[finding.subject].format(**heads)
 
