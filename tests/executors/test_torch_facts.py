@@ -16,8 +16,8 @@ from twinlens.executors.torch.evidence.facts import (  # noqa: E402
     observed_compute_format,
     resident_formats,
 )
-from twinlens.executors.torch.evidence.resident import _gpu_formats, processor_formats  # noqa: E402
 from twinlens.executors.torch.model.build import drawn_by, weights_hash  # noqa: E402
+from twinlens.record.executor.matrix_engine import formats_of, gpu_formats, processor_formats  # noqa: E402
 from twinlens.record.executor.record import ExecutorRecord  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402
 from twinlens.spec.precision import precision  # noqa: E402
@@ -181,7 +181,7 @@ def test_attention_speaks_only_where_no_weight_was_multiplied() -> None:
     ],
 )
 def test_gpu_formats_follow_compute_capability(capability: tuple[int, int], native: set[str]) -> None:
-    assert {fmt for fmt, kind in _gpu_formats(capability).items() if kind == "native"} == native
+    assert {fmt for fmt, kind in gpu_formats(capability).items() if kind == "native"} == native
 
 
 def test_processor_formats_follow_instructions() -> None:
@@ -201,3 +201,11 @@ def test_random_weights_are_known_by_what_drew_them_too() -> None:
         "which board it was makes no difference"
     )
     assert weights_hash(ref, 2, drawn[0]) != hashes[0]
+
+
+def test_formats_follow_from_the_recorded_architecture() -> None:
+    assert formats_of(["x86_64", "avx2", "avx512_vnni"])["int8"] == "native"
+    assert formats_of(["x86_64", "avx2"])["int8"] == "emulated"
+    assert formats_of("compute capability 8.9")["fp8-e4m3"] == "native"
+    assert formats_of("compute capability 8.0")["fp8-e4m3"] == "emulated"
+    assert formats_of(["aarch64", "sve"]) == formats_of(None) == formats_of("gfx942") == {}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.api.runs import material_of, read
+from twinlens.api.siblings import Studies
 from twinlens.diagnosis.diagnosis import Diagnosis, diagnose_run
 from twinlens.errors import BadInput
 from twinlens.record.run import Run
@@ -29,9 +30,11 @@ def diagnose(runs: str | Path | Run | Iterable[Run]) -> tuple[Diagnosis, ...]:
 def diagnosed(runs: Iterable[Run]) -> list[tuple[Material, Diagnosis]]:
     """The same, each beside the run and the summary that it is of."""
     found, faults = [], []
-    for material in material_of(runs):
+    materials = material_of(runs)
+    studies = Studies(materials)
+    for run, summary in materials:
         try:
-            found.append((material, diagnose_run(*material)))
+            found.append(((run, summary), diagnose_run(run, summary, studies.siblings(run))))
         except BadInput as error:
             faults.append(error)
     if not found:

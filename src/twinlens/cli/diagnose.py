@@ -7,16 +7,19 @@ from pathlib import Path
 from twinlens.api.diagnose import diagnosed, diagnosis_json
 from twinlens.api.runs import read
 from twinlens.cli.screen import out, print_json, sentences
-from twinlens.reporting.screen.diagnosis import diagnoses_screen, diagnosis_screen
+from twinlens.reporting.screen.diagnosis import diagnoses_screen, diagnosis_screen, diagnosis_whole
 
 
-def run(paths: list[Path], json: bool) -> None:
+def run(paths: list[Path], json: bool, whole: bool = False) -> None:
     with sentences():
         found = diagnosed(read(*paths))
         if json:
             print_json(diagnosis_json([each for _, each in found]))
         elif len(found) == 1:
             ((material, diagnosis),) = found
-            out().print(diagnosis_screen(*material, diagnosis))
+            out().print((diagnosis_whole if whole else diagnosis_screen)(*material, diagnosis))
+        elif whole:
+            for material, diagnosis in found:
+                out().print(diagnosis_whole(*material, diagnosis), "")
         else:
             out().print(diagnoses_screen(found))

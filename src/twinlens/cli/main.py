@@ -175,12 +175,16 @@ def show(
 
 
 @app.command()
-def diagnose(runs: RunPaths, json: Json = False) -> None:
+def diagnose(
+    runs: RunPaths,
+    json: Json = False,
+    whole: Annotated[bool, typer.Option("--all", help="Every finding, with all that decided.")] = False,
+) -> None:
     """What binds a run: its time by part, four counters, and what to try."""
     load_numpy()
     from twinlens.cli.diagnose import run
 
-    run(runs, json)
+    run(runs, json, whole)
 
 
 @app.command()

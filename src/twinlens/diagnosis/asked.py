@@ -7,9 +7,10 @@ from typing import Any
 from twinlens.diagnosis.decoder import Decoder
 from twinlens.diagnosis.phase import Phase
 from twinlens.errors import BadInput
+from twinlens.record.executor.matrix_engine import formats_of
 from twinlens.record.run import Run
 from twinlens.spec.model.shape import DecoderShape
-from twinlens.spec.precision import AS_SERVED
+from twinlens.spec.precision import AS_SERVED, Precision
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.summary.serving import is_served
 
@@ -33,6 +34,16 @@ def decoder_of(run: Run, phases: tuple[Phase, ...]) -> Decoder | None:
         return None
     prompt, answer = workload.input_tokens.max, workload.output_tokens.max
     return Decoder(shape, regime, run.spec.point.batch, prompt, answer, decode.kernel_bytes)
+
+
+def precision_of(run: Run) -> Precision | None:
+    """The precision that was asked of an engine in this process; None of a server, whose formats are its own."""
+    return None if is_served(run) or run.spec.precision == AS_SERVED else run.spec.precision
+
+
+def engine_formats_of(run: Run) -> dict[str, str]:
+    """Formats that the matrix engine multiplies natively, or emulates; empty where it is not known."""
+    return formats_of(run.facts.executor.value("accelerator.architecture")) if run.facts else {}
 
 
 def devices_of(run: Run) -> int:

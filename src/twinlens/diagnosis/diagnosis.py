@@ -8,6 +8,7 @@ from typing import Any
 from twinlens.diagnosis.counter import Counter, counters_of
 from twinlens.diagnosis.evidence import Evidence, evidence_of
 from twinlens.diagnosis.partition import Partition
+from twinlens.diagnosis.quantise import Siblings, quantise
 from twinlens.diagnosis.rule import (
     batch_below_ridge,
     cache_full,
@@ -44,7 +45,7 @@ class Diagnosis:
     """`verdict`: what binds a step or a request; `phases`: what binds each phase of it; both as findings.
 
     `findings` in the order of RULES; `headroom_s` of a finding is time within a part that no other finding counts.
-    `scaling`: scale out or optimise.
+    `scaling`: scale out or optimise. `quantising`: each narrower precision, whether it helps.
     """
 
     run: str
@@ -54,6 +55,7 @@ class Diagnosis:
     counters: tuple[Counter, ...]
     findings: tuple[Finding, ...]
     scaling: Finding
+    quantising: tuple[Finding, ...]
 
     def to_json(self) -> dict[str, Any]:
         """A plain mapping."""
@@ -65,19 +67,25 @@ class Diagnosis:
             "counters": [each.to_json() for each in self.counters],
             "findings": [each.to_json() for each in self.findings],
             "scaling": self.scaling.to_json(),
+            "quantising": [each.to_json() for each in self.quantising],
         }
 
 
-def diagnose_run(run: Run, summary: Summary) -> Diagnosis:
-    """A diagnosis of one finished run. Raises BadInput (TL228) where there is nothing to diagnose."""
-    return diagnose_evidence(run.id, evidence_of(run, summary))
+def diagnose_run(run: Run, summary: Summary, siblings: Siblings | None = None) -> Diagnosis:
+    """A diagnosis of one finished run. `siblings`: the same work in other precisions.
+
+    Raises BadInput (TL228) where there is nothing to diagnose.
+    """
+    return diagnose_evidence(run.id, evidence_of(run, summary), siblings)
 
 
-def diagnose_evidence(name: str, seen: Evidence) -> Diagnosis:
+def diagnose_evidence(name: str, seen: Evidence, siblings: Siblings | None = None) -> Diagnosis:
     """The same from evidence, however it was come by."""
     verdict = verdict_of(seen)
     phases = tuple(phase_verdict(phase, seen) for phase in seen.phases)
     busiest = max(seen.phases, key=lambda phase: seen.partition.parts.get(phase.part, 0.0))
     counters = counters_of(seen, busiest.name)
     findings = tuple(finding for rule in RULES for finding in rule.find(seen))
-    return Diagnosis(name, verdict, phases, seen.partition, counters, findings, scale_out(seen))
+    return Diagnosis(
+        name, verdict, phases, seen.partition, counters, findings, scale_out(seen), quantise(seen, siblings)
+    )

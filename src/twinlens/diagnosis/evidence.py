@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twinlens.diagnosis.asked import decoder_of, devices_of, shape_of, slo_share_of
+from twinlens.diagnosis.asked import (
+    decoder_of,
+    devices_of,
+    engine_formats_of,
+    precision_of,
+    shape_of,
+    slo_share_of,
+)
 from twinlens.diagnosis.decoder import Decoder
 from twinlens.diagnosis.partition import Partition
 from twinlens.diagnosis.phase import Phase, known
@@ -19,6 +26,7 @@ from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
+from twinlens.spec.precision import Precision
 from twinlens.stats.metrics.inference import inference_steadiness
 from twinlens.stats.metrics.training import training_steadiness
 from twinlens.stats.summary.group import Summary
@@ -35,7 +43,7 @@ class Evidence:
     """`batch`: sequences computed together (of a training step: samples); None where a server decides. `filled`: useful
     over computed tokens of a batch, None where unknown. `on_gpu`: None where the machine is not known. `findings`: of
     the run itself. `on_processor`: see `processor_share`. `decoder`: see `decoder_of`. `slo_share`: of requests that
-    must keep the SLO; None without one."""
+    must keep the SLO; None without one. `engine_formats`: see `formats_of` of `record/executor/matrix_engine.py`."""
 
     kind: Kind
     ranked: bool
@@ -55,6 +63,8 @@ class Evidence:
     decoder: Decoder | None = None
     devices: int = 1
     slo_share: float | None = None
+    precision: Precision | None = None
+    engine_formats: Mapping[str, str] = field(default_factory=dict)
 
 
 def evidence_of(run: Run, summary: Summary) -> Evidence:
@@ -73,7 +83,7 @@ def evidence_of(run: Run, summary: Summary) -> Evidence:
         run.spec.executor.options.get("graph") == "compiled",
         _optimizer_bytes(run),
         None if kind == "served" else processor_share(run.telemetry, _processors(run)),
-        decoder_of(run, phases), devices_of(run), slo_share_of(run),
+        decoder_of(run, phases), devices_of(run), slo_share_of(run), precision_of(run), engine_formats_of(run),
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from twinlens.reporting.wording.finding import advice_of, clause_of, sentence_of
 from twinlens.stats.summary.group import Summary
 from twinlens.units import SECONDS, show
 
-_MORE = "explain CODE: what it means and when it is wrong; --json: every number"
+_MORE = "--all: every finding; explain CODE: what it means; --json: every number"
 _TERSE = ((5, 1), (4, 0), (3, 0), (2, 0), (1, 0), (0, 0))
 _MOST_RUNS = 18
 _BESIDE = {"share": "{} of ceiling", "ridge": "ridge {}", "share_of_kernel": "{} of its kernels' rate"}
@@ -59,13 +59,43 @@ def _choices(run: Run, summary: Summary, found: Diagnosis) -> Iterator[Renderabl
             *[Text("")] * air,
             *(_counter(each) for each in found.counters),
             hanging("scale  ", clause_of(found.scaling), ""),
+            *_narrower(found, 1 + air),
             *[Text("")] * air,
             *(hanging("! " if each.severity == "warns" else "· ", sentence_of(each), "")
               for each in found.findings[:most]),
-            *left_out(len(found.findings) - most, "finding", "--json"),
+            *left_out(len(found.findings) - most, "finding"),
             hanging("try    ", advice_of(found.verdict), "bold"),
             hanging("more   ", _MORE, "dim"),
         )  # fmt: skip
+
+
+def diagnosis_whole(run: Run, summary: Summary, found: Diagnosis) -> RenderableType:
+    """Every finding and every sentence, however long."""
+    others = [each for each in found.phases if each != found.verdict]
+    return Stack(
+        hanging("", subject(run, summary), "bold"),
+        hanging("► ", f"{sentence_of(found.verdict)} Confidence: {_confidence(found)}.", "bold"),
+        *(hanging("  ", sentence_of(each), "") for each in others),
+        Text(""),
+        *_time(found),
+        Text(""),
+        *(_counter(each) for each in found.counters),
+        Text(""),
+        hanging("scale  ", sentence_of(found.scaling), ""),
+        *(hanging("bits   ", sentence_of(each), "") for each in found.quantising),
+        Text(""),
+        *(hanging("! " if each.severity == "warns" else "· ", sentence_of(each), "") for each in found.findings),
+        hanging("try    ", advice_of(found.verdict), "bold"),
+        hanging("more   ", "explain CODE: what it means and when it is wrong; --json: every number", "dim"),
+    )
+
+
+def _narrower(found: Diagnosis, most: int) -> list[RenderableType]:
+    """Narrower precisions, those that were measured first."""
+    told = sorted(found.quantising, key=lambda each: "measured" not in each.evidence)
+    clauses = "; ".join(clause_of(each) for each in told[:most])
+    left = f"; {len(told) - most} more: --all" if len(told) > most else ""
+    return [hanging("bits   ", clauses + left, "")] if told else []
 
 
 def _time(found: Diagnosis) -> list[RenderableType]:

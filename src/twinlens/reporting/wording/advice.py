@@ -36,6 +36,9 @@ ADVICE = {
     "optimise-first": "Optimise first: the findings above say where, largest headroom first.",
     "optimise-and-scale-out": "Add a replica for the queue, and shorten the time between tokens.",
     "neither-needed": "Find where that ends: --at rate_per_s=search.",
+    "quantise-latency": "Measure it beside this precision: [sweep] precision, and read its fidelity gate.",
+    "quantise-memory": "Use it for memory only; for time, raise the batch or take a narrower format to multiply in.",
+    "quantise-unclear": "Measure it beside this precision: [sweep] precision.",
     "scaling-undecided": "Measure what is missing, then diagnose again.",
     # requests and the server
     "overload": "Offer less, or search for the highest rate within the SLO: --at rate_per_s=search.",

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from twinlens.record.executor.matrix_engine import gpu_formats, processor_formats
 from twinlens.spec.precision import BITS
 
 FORMATS: dict[torch.dtype, str] = {
@@ -111,42 +112,12 @@ def _packed_weights(module: nn.Module) -> list[tuple[str, int]]:
 
 
 def hardware_formats(device: str = "cpu") -> dict[str, str]:
-    """Format to "native" or "emulated" for matrix products on this device; unknown formats are left out.
-
-    Processors: bf16 needs avx512_bf16 or AMX, int8 VNNI or AMX, fp16 avx512_fp16 or AMX-FP16. NVIDIA: fp16
-    from compute capability 7.0, tf32 and bf16 from 8.0, fp8 from 8.9, int8 from 7.2 (CUDA programming
-    guide, tensor cores).
-    """
+    """Format to "native" or "emulated" for matrix products on this device; unknown formats are left out."""
     if device.startswith("cuda"):
-        return _gpu_formats(torch.cuda.get_device_capability(device))
+        return gpu_formats(torch.cuda.get_device_capability(device))
     if device != "cpu" or platform.machine() not in ("x86_64", "AMD64"):
         return {"fp32": "native"}
     return processor_formats(_capabilities())
-
-
-def processor_formats(flags: Mapping[str, Any]) -> dict[str, str]:
-    """The same from instruction flags by name (torch.cpu.get_capabilities), as a pure function."""
-    needs = {
-        "bf16": ("avx512_bf16", "amx_bf16"),
-        "int8": ("avx512_vnni", "avx_vnni", "avx_vnni_int8", "amx_int8"),
-        "fp16": ("avx512_fp16", "amx_fp16"),
-        "fp8-e4m3": ("avx10_2",),
-    }
-    support = {fmt: "native" if any(flags.get(flag) for flag in names) else "emulated" for fmt, names in needs.items()}
-    return {"fp32": "native", **support, "fp8-e5m2": support["fp8-e4m3"]}
-
-
-def _gpu_formats(capability: tuple[int, int]) -> dict[str, str]:
-    least = {
-        "fp16": (7, 0),
-        "int8": (7, 2),
-        "tf32": (8, 0),
-        "bf16": (8, 0),
-        "fp8-e4m3": (8, 9),
-        "fp8-e5m2": (8, 9),
-    }
-    support = {fmt: "native" if capability >= needed else "emulated" for fmt, needed in least.items()}
-    return {"fp32": "native", **support}
 
 
 def _capabilities() -> Mapping[str, Any]:

@@ -1,0 +1,99 @@
+"""Siblings of a run: the same work on the same machine in other precisions, with their measured ratios to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from twinlens.api.runs import material_of, read
+from twinlens.diagnosis.evidence import evidence_of
+from twinlens.diagnosis.quantise import Sibling
+from twinlens.errors import BadInput
+from twinlens.record.estimate import Estimate
+from twinlens.record.run import Run
+from twinlens.reporting.view import Material
+from twinlens.stats.estimator.ratio import ratio_of_runs
+from twinlens.stats.metrics.definition import HEADLINE
+from twinlens.stats.paired.by_turns import ByTurns, Rates, by_turns, slice_rates
+from twinlens.stats.summary.group import Group, group
+from twinlens.stats.summary.serving import is_served
+from twinlens.units import RATIO
+
+_DECODE = "decode_tokens_per_s"
+
+
+class Studies:
+    """The runs of the studies that some runs belong to, each study read once."""
+
+    def __init__(self, given: Iterable[Material]) -> None:
+        self._given = tuple(given)
+        self._read: dict[Path, tuple[Material, ...]] = {}
+        self._rates: dict[str, Rates] = {}
+
+    def siblings(self, run: Run) -> dict[str, Sibling]:
+        """By precision; empty of a served run, and where nothing else was measured."""
+        if is_served(run):
+            return {}
+        alike: dict[str, list[Material]] = {}
+        for each in {one[0].id: one for one in (*self._of_study(run), *self._given)}.values():
+            if each[0].is_finished and _work(each[0]) == _work(run):
+                alike.setdefault(each[0].spec.point.precision, []).append(each)
+        own = alike.pop(run.spec.point.precision, [])
+        found = {name: self._sibling(run, own, others) for name, others in alike.items()}
+        return {name: each for name, each in found.items() if each is not None}
+
+    def _of_study(self, run: Run) -> tuple[Material, ...]:
+        folder = run.folder.parent
+        if not (folder / "study.json").exists():
+            return ()
+        if folder not in self._read:
+            try:
+                self._read[folder] = tuple(material_of(read(folder, skip_broken=True)))
+            except BadInput:
+                self._read[folder] = ()
+        return self._read[folder]
+
+    def _sibling(self, run: Run, own: list[Material], others: list[Material]) -> Sibling | None:
+        nearest = sorted(others, key=lambda each: each[0].spec.repeat != run.spec.repeat)
+        for each in nearest:
+            try:
+                seen = evidence_of(*each)
+            except BadInput:
+                continue
+            a, b = (next(iter(group(summary for _, summary in side))) for side in (own, others))
+            turns = self._turns(a, b, [each[0] for each in (*own, *others)])
+            ratio = _ratio(a, b, turns, HEADLINE[run.lens])
+            decode = _ratio(a, b, turns, (_DECODE,))
+            by_slices = [turn.ranked for turn in turns.values()]
+            ranked = all(by_slices) if by_slices else a.ranked and b.ranked
+            gates = [one.gate.go for one in b.runs if one.gate is not None]
+            return Sibling(seen, ratio, decode, ranked, all(gates) if gates else None)
+        return None
+
+    def _turns(self, a: Group, b: Group, runs: list[Run]) -> dict[str, ByTurns]:
+        paired = {run.id: run for run in runs if run.sections.pairing}
+        for id, run in paired.items():
+            if id not in self._rates:
+                self._rates[id] = slice_rates(run)
+        found = by_turns(b, a, paired, {id: self._rates[id] for id in paired})
+        return {each.ratio.metric: each for each in found}
+
+
+def _ratio(a: Group, b: Group, turns: Mapping[str, ByTurns], names: Iterable[str]) -> Estimate:
+    """The rate of b over that of a, from slices that took turns where there are any, else from runs."""
+    for name in names:
+        if name in turns:
+            return turns[name].ratio.ratio
+        values = [[e.value for run in side.runs if (e := run.metrics.get(name)) and e.value] for side in (b, a)]
+        if all(values):
+            return ratio_of_runs(*values)
+    return Estimate.absent(RATIO, "the two share no rate")
+
+
+def _work(run: Run) -> str:
+    """Equal for runs of the same work on the same stack, whatever their precision and repeat."""
+    asked = run.spec.to_dict()
+    point = {name: value for name, value in asked["point"].items() if name != "precision"}
+    machine = run.facts.executor.value("accelerator.product") if run.facts else None
+    return json.dumps([asked["workload"], asked["executor"], point, machine], sort_keys=True, default=str)

@@ -1,0 +1,171 @@
+"""Gains of a narrower precision: latency or only memory, and by how much, from the roofline of this run.
+
+The least time of each phase is taken out of its measured time and that of the narrower precision put in: what is not
+arithmetic and not bytes stays as it is. Where the same study measured that precision, its own ceilings are taken, and
+its measured ratio stands beside the prediction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from twinlens.diagnosis.decoder import Roofs, decode_floor_s, prefill_floor_s, roofs_of, weights_bytes
+from twinlens.diagnosis.evidence import Evidence
+from twinlens.diagnosis.flip import batch_at_flip
+from twinlens.diagnosis.phase import Phase, place_of
+from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
+from twinlens.spec.precision import BITS, PRECISIONS, Precision
+from twinlens.units import RATIO
+
+HELPS = 1.05
+"""A gain below it is not worth a change of format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sibling:
+    """The same work in another precision, as measured. `ratio`, `decode_ratio`: its rate over that of this run.
+
+    `is_ranked`: whether the ratio may be ranked; `passes`: its fidelity gate, None where there was none.
+    """
+
+    seen: Evidence
+    ratio: Estimate
+    decode_ratio: Estimate
+    is_ranked: bool = True
+    passes: bool | None = None
+
+
+Siblings = Mapping[str, Sibling]
+
+
+def quantise(seen: Evidence, siblings: Siblings | None = None) -> tuple[Finding, ...]:
+    """A finding for each narrower precision, widest first: `quantise-latency`, `quantise-memory`, or
+    `quantise-unclear`. None of a server, nor where the run measured no ceilings."""
+    known = siblings or {}
+    if seen.precision is None or seen.kind == "served":
+        return ()
+    lens = "training" if seen.kind == "training" else "inference"
+    own = _bits(seen.precision, seen.kind)
+    found = (
+        _judged(seen, regime, known.get(regime.name))
+        for regime in PRECISIONS.values()
+        if lens in regime.lenses and _bits(regime, seen.kind) < own
+    )
+    return tuple(each for each in found if each is not None)
+
+
+def _judged(seen: Evidence, regime: Precision, sibling: Sibling | None) -> Finding | None:
+    if seen.precision is None:
+        return None
+    support = seen.engine_formats.get(regime.compute)
+    times = _times(seen, regime, sibling)
+    if times is None or (support == "emulated" and sibling is None):
+        return None
+    whole = seen.partition.seconds
+    gains = sorted(whole / each for each in times)
+    best = whole / times[0]
+    numbers: dict[str, Any] = {
+        "naive": _bits(seen.precision, seen.kind) / _bits(regime, seen.kind), "from": seen.precision.name,
+        "at_least": gains[0], "at_most": gains[-1], "predicted": best, "support": support,
+        "computes_in": regime.compute, "same_compute": regime.compute == seen.precision.compute,
+        "of_sibling": sibling is not None, "unit": seen.partition.unit, "passes": sibling.passes if sibling else None,
+        "ranked": sibling.is_ranked if sibling else None, "training": seen.kind == "training",
+        "seconds": whole, "floor_s": sum(_floors(seen).values()),
+    } | _of_decoder(seen, regime)  # fmt: skip
+    evidence = {"predicted": _predicted(best, gains[0], gains[-1], seen.partition.count)}
+    if sibling is not None:
+        evidence |= {"measured": sibling.ratio, "measured_decode": sibling.decode_ratio}
+    low, high = gains[0], gains[-1]
+    if sibling is not None and sibling.ratio.low is not None and sibling.ratio.high is not None:
+        numbers["is_outside"] = not low <= sibling.ratio.high or not sibling.ratio.low <= high
+        low, high = sibling.ratio.low, sibling.ratio.high  # measured goes before predicted
+    code = "quantise-latency" if low >= HELPS else "quantise-memory" if high < HELPS else "quantise-unclear"
+    return Finding(code, "notes", regime.name, numbers, evidence)
+
+
+def _predicted(value: float, low: float, high: float, count: int) -> Estimate:
+    method = "measured time, least time by the roofline replaced by that of the other precision"
+    if high - low < 1e-9:
+        return Estimate(value, RATIO, method, "modelled", n=count, no_interval="one ceiling on either side")
+    ends = "; bounds: bytes at the rate of its mat-vec kernels and of a plain read, arithmetic as fast and faster"
+    return Estimate(value, RATIO, method + ends, "modelled", low, high, n=count)
+
+
+def _times(seen: Evidence, regime: Precision, sibling: Sibling | None) -> list[float] | None:
+    """Seconds of the unit in the other precision: as most likely, then at its bounds. None where it is not known."""
+    if sibling is not None and all(_comparable(seen, sibling.seen)):
+        ways = [_swapped(seen, _floors(seen, plain), _floors(sibling.seen, plain, 2.0)) for plain in (False, True)]
+    elif seen.decoder is not None and (roofs := roofs_of(seen.ceilings)) is not None:
+        ways = [
+            _swapped(seen, _floors(seen, plain), _floors_in(seen, regime, roofs, plain, faster))
+            for plain in (False, True)
+            for faster in (False, True)
+        ]
+    else:
+        return None
+    known = [each for each in ways if each is not None]
+    return known if len(known) == len(ways) else None
+
+
+def _comparable(seen: Evidence, other: Evidence) -> list[bool]:
+    return [place_of(each, of.ceilings) is not None for of in (seen, other) for each in of.phases]
+
+
+def _floors(seen: Evidence, plain: bool = False, most: float = 1.0) -> dict[str, float]:
+    """The least seconds of each part of the time that has a place under the roofline. `plain`: of a plain read only.
+
+    `most`: of the measured time; the least time of this run is none that it did not spend.
+    """
+    floors = {}
+    for phase in seen.phases:
+        place = place_of(phase, seen.ceilings)
+        if place is None:
+            continue
+        share = max(place.compute_share, place.stream_share if plain else place.bandwidth_share)
+        floors[phase.part] = min(most, share) * _spent(seen, phase)
+    return floors
+
+
+def _floors_in(seen: Evidence, regime: Precision, roofs: Roofs, plain: bool, faster: bool) -> dict[str, float]:
+    """The same in a precision that was not measured: bytes by theory, at the rates of this run.
+
+    `faster`: arithmetic in a narrower format at as many times the rate as it has fewer bits, where it computes in one.
+    """
+    ran = seen.decoder
+    if ran is None or seen.precision is None:
+        return {}
+    times = BITS[seen.precision.compute] / BITS[regime.compute] if faster else 1.0
+    narrow = Roofs(roofs.flop_per_s * max(1.0, times), roofs.bytes_per_s, None if plain else roofs.matvec)
+    prefill = float(prefill_floor_s(ran, narrow, ran.batch, regime))
+    step = float(decode_floor_s(ran, narrow, ran.batch, regime))
+    steps = {phase.part: _spent(seen, phase) / phase.seconds for phase in seen.phases if phase.seconds}
+    return {"prefill": prefill, "decode": step * steps.get("decode", 0.0)}
+
+
+def _swapped(seen: Evidence, before: Mapping[str, float], after: Mapping[str, float]) -> float | None:
+    """The time with the least time of each part replaced; None where no part has one."""
+    shared = [part for part in before if part in after]
+    return seen.partition.seconds + sum(after[part] - before[part] for part in shared) if shared else None
+
+
+def _spent(seen: Evidence, phase: Phase) -> float:
+    return seen.partition.parts.get(phase.part, phase.seconds or 0.0)
+
+
+def _of_decoder(seen: Evidence, regime: Precision) -> dict[str, Any]:
+    ran, roofs = seen.decoder, roofs_of(seen.ceilings)
+    if ran is None or roofs is None:
+        return {}
+    before, after = float(weights_bytes(ran)), float(weights_bytes(ran, regime))
+    return {
+        "bytes_ratio": before / after, "saved_bytes": before - after, "batch": ran.batch,
+        "until_batch": batch_at_flip(ran, roofs, regime),
+    }  # fmt: skip
+
+
+def _bits(regime: Precision, kind: str) -> float:
+    """Bits of what a narrower precision makes narrow: weights of inference, products of training."""
+    return float(BITS[regime.compute] if kind == "training" else BITS[regime.classes("inference")["weights"]])
