@@ -89,8 +89,10 @@ def command(*words: str | Path) -> list[str]:
     return [sys.executable, "-m", "twinlens.cli.main", *map(str, words)]
 
 
-def twinlens(*words: str | Path, cwd: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
+def twinlens(
+    *words: str | Path, cwd: Path | None = None, timeout: float = 120, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Run a verb to its end."""
     return subprocess.run(
-        command(*words), capture_output=True, text=True, cwd=cwd, env={**os.environ, **variables}, timeout=120
+        command(*words), capture_output=True, text=True, cwd=cwd, env={**os.environ, **variables}, timeout=timeout
     )

@@ -7,11 +7,14 @@ from pathlib import Path
 from twinlens.api.diagnose import diagnosed, diagnosis_json
 from twinlens.api.runs import read
 from twinlens.cli.screen import out, print_json, sentences
+from twinlens.errors import BadInput
 from twinlens.reporting.screen.diagnosis import diagnoses_screen, diagnosis_screen, diagnosis_whole
 
 
 def run(paths: list[Path], json: bool, whole: bool = False) -> None:
     with sentences():
+        if not paths:
+            raise BadInput("diagnose what? Give a run folder, or --self-test", code="TL228")
         found = diagnosed(read(*paths))
         if json:
             print_json(diagnosis_json([each for _, each in found]))

@@ -58,6 +58,10 @@ Sides = Annotated[
 ]
 RunPaths = Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders, study folders, or folders of them.")]
 
+MaybeRuns = Annotated[
+    list[Path] | None, typer.Argument(metavar="[RUN]", help="Run folders, study folders, or folders of them.")
+]
+
 
 def _version(asked: bool) -> None:
     if asked:
@@ -176,15 +180,23 @@ def show(
 
 @app.command()
 def diagnose(
-    runs: RunPaths,
+    runs: MaybeRuns = None,
     json: Json = False,
     whole: Annotated[bool, typer.Option("--all", help="Every finding, with all that decided.")] = False,
+    self_test: Annotated[
+        bool, typer.Option("--self-test", help="Saturate one resource after another here; RUN may name cases.")
+    ] = False,
 ) -> None:
     """What binds a run: its time by part, four counters, and what to try."""
     load_numpy()
+    if self_test:
+        from twinlens.cli.self_test import run as run_self_test
+
+        run_self_test(list(map(str, runs or ())), json)
+        return
     from twinlens.cli.diagnose import run
 
-    run(runs, json, whole)
+    run(runs or [], json, whole)
 
 
 @app.command()

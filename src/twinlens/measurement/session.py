@@ -33,15 +33,21 @@ from twinlens.system.interrupts import ignore_interrupts
 
 
 def run_here(
-    folder: Path, spec: RunSpec, say: SayProgress, server: Running | None = None, turns: TurnQueue | None = None
+    folder: Path,
+    spec: RunSpec,
+    say: SayProgress,
+    server: Running | None = None,
+    turns: TurnQueue | None = None,
+    *,
+    opened: Trainer | None = None,
 ) -> None:
     """Measure one run into `folder` (made by `create_run`), on `server` where it shares a launched one, and in
-    `turns` where it takes turns with other runs.
+    `turns` where it takes turns with other runs. `opened`: a trainer in place of the one that the spec names.
 
     Raises BadInput, ExecutorFailed or Interrupted after writing it into the folder; rows taken so far stay there.
     """
     try:
-        rows = _measure(folder, spec, say, server, turns)
+        rows = _measure(folder, spec, say, server, turns, opened)
     except KeyboardInterrupt:
         end_run(folder, "interrupted", "interrupted by the user")
         raise Interrupted(f"interrupted; what was measured is kept in {folder}") from None
@@ -73,10 +79,18 @@ def is_out_of_memory(error: BaseException) -> bool:
     return named or "can't allocate memory" in str(error) or "CUBLAS_STATUS_ALLOC_FAILED" in str(error)
 
 
-def _measure(folder: Path, spec: RunSpec, say: SayProgress, handed: Running | None, turns: TurnQueue | None) -> int:
+def _measure(
+    folder: Path,
+    spec: RunSpec,
+    say: SayProgress,
+    handed: Running | None,
+    turns: TurnQueue | None,
+    own: Trainer | None,
+) -> int:
     refuse_what_cannot_run(spec)
     update_run(folder, place=capabilities(spec.executor.kind).runs)
-    opened: Trainer | Server = trainer(spec.executor.kind) if spec.lens == "training" else server(spec.executor.kind)
+    kind = spec.executor.kind
+    opened: Trainer | Server = own or (trainer(kind) if spec.lens == "training" else server(kind))
     with joined(opened, folder, spec, lambda phrase: say(phrase, 0.0, 0), handed) as running:
         return _measure_with(opened, folder, spec, say, running, turns)
 

@@ -1,0 +1,45 @@
+"""`twinlens diagnose --self-test`: programs that saturate one resource each, and whether the diagnosis names it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.status import Status
+
+from twinlens.api.self_test import Told, self_test, self_test_json
+from twinlens.cli.screen import err, out, print_json, sentences
+from twinlens.errors import GateFailed
+from twinlens.reporting.screen.self_test import self_test_screen
+from twinlens.reporting.wording.self_test import wrong_words
+
+
+def run(names: list[str], json: bool) -> None:
+    with sentences():
+        with _progress() as told:
+            results = self_test(*names, told=told)
+        if json:
+            print_json(self_test_json(results))
+        else:
+            out().print(self_test_screen(results))
+        if wrong := wrong_words(results):
+            raise GateFailed(wrong)
+
+
+@contextmanager
+def _progress() -> Iterator[Told]:
+    """A line in a terminal that says which case is at work; elsewhere one line of text for each case."""
+    console, begun_s, said = err(), time.monotonic(), 0
+    with Status("", console=console) as status:
+
+        def told(number: int, total: int, name: str, phrase: str) -> None:
+            nonlocal said
+            spent_s = time.monotonic() - begun_s
+            if console.is_terminal:
+                status.update(f"{number}/{total} {name}: {phrase} ({spent_s:.0f} s)")
+            elif number > said:
+                said = number
+                console.print(f"{number}/{total} {name}", soft_wrap=True)
+
+        yield told

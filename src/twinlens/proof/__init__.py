@@ -1,0 +1,1 @@
+"""Proof: the diagnosis tried by measurement, on programs that saturate one resource each."""
