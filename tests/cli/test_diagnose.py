@@ -105,3 +105,13 @@ def test_a_path_without_runs_is_one_sentence(tmp_path: Path) -> None:
     told = call(tmp_path / "nowhere")
     assert told.exit_code == 2
     assert told.stderr.count("\n") == 1
+
+
+def test_a_page_is_written_beside_what_is_printed(tmp_path: Path) -> None:
+    page = tmp_path / "binds.html"
+    told = call(published("*training_fp32_r0"), "-o", page)
+    assert told.exit_code == 0, told.stderr
+    assert "compute-bound" in told.stdout
+    assert "report: " in told.stderr
+    assert "compute-bound: 7" in page.read_text(encoding="utf-8")
+    assert 'role="img"' in page.read_text(encoding="utf-8")

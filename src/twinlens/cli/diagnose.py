@@ -6,12 +6,12 @@ from pathlib import Path
 
 from twinlens.api.diagnose import diagnosed, diagnosis_json
 from twinlens.api.runs import read
-from twinlens.cli.screen import out, print_json, sentences
+from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.errors import BadInput
 from twinlens.reporting.screen.diagnosis import diagnoses_screen, diagnosis_screen, diagnosis_whole
 
 
-def run(paths: list[Path], json: bool, whole: bool = False) -> None:
+def run(paths: list[Path], json: bool, whole: bool = False, page: Path | None = None) -> None:
     with sentences():
         if not paths:
             raise BadInput("diagnose what? Give a run folder, or --self-test", code="TL228")
@@ -26,3 +26,8 @@ def run(paths: list[Path], json: bool, whole: bool = False) -> None:
                 out().print(diagnosis_whole(*material, diagnosis), "")
         else:
             out().print(diagnoses_screen(found))
+        if page is not None:
+            from twinlens.reporting.html.diagnosis_page import write_diagnosis
+
+            write_diagnosis(found, page)
+            err().print(f"report: {page.resolve()}", soft_wrap=True)

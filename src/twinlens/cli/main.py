@@ -186,6 +186,9 @@ def diagnose(
     self_test: Annotated[
         bool, typer.Option("--self-test", help="Saturate one resource after another here; RUN may name cases.")
     ] = False,
+    file: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="Write an HTML page, too.")
+    ] = None,
 ) -> None:
     """What binds a run: its time by part, four counters, and what to try."""
     load_numpy()
@@ -196,7 +199,7 @@ def diagnose(
         return
     from twinlens.cli.diagnose import run
 
-    run(runs or [], json, whole)
+    run(runs or [], json, whole, file)
 
 
 @app.command()

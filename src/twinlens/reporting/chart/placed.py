@@ -1,4 +1,4 @@
-"""Where the work of operating points lies on the roofline: by phase of a step, or as prefill and decode."""
+"""Points of the roofline: the work of each operating point, by phase of a step, or as prefill and decode."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from twinlens.comparison.verdict import Comparison
-from twinlens.errors import BadInput
 from twinlens.reporting import display
 from twinlens.reporting.comparison import (
     HEADS,
@@ -17,7 +16,7 @@ from twinlens.reporting.comparison import (
     subject_words,
     verdict_words,
 )
-from twinlens.reporting.html.render import environment
+from twinlens.reporting.html.render import environment, write_page
 from twinlens.reporting.wording.comparison import values_words
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.version import __version__
@@ -43,10 +42,5 @@ def comparison_page(comparisons: Sequence[Comparison], alone: Sequence[str] = ()
 
 
 def write_comparison(comparisons: Sequence[Comparison], path: Path, alone: Sequence[str] = ()) -> Path:
-    """Write the page. Raises BadInput (TL207) where its folder is not there or the disk refuses it."""
-    text = comparison_page(comparisons, alone)
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"the page cannot be written to {path}: {error.strerror}", code="TL207") from None
-    return path
+    """Write the page. Raises BadInput (TL207) where the disk refuses it."""
+    return write_page(comparison_page(comparisons, alone), path)

@@ -12,6 +12,7 @@ from twinlens.errors import BadInput
 from twinlens.reporting.chart.all import charts
 from twinlens.reporting.chart.figure import colour
 from twinlens.reporting.html import page
+from twinlens.reporting.html.diagnosed import diagnosed_points
 from twinlens.reporting.html.method import definitions, reproduce
 from twinlens.reporting.html.serving_page import served_parts
 from twinlens.reporting.html.stack import LETTERS, machine_lines, stack
@@ -51,6 +52,7 @@ def render(view: View) -> str:
         machines=machine_lines(view),
         sentences=sentences(view.groups("training"), view.groups("inference"), searches=view.searches, paired=turns),
         validity=validity(view, facts),
+        diagnosed={lens.lens: diagnosed_points(lens) for lens in view.lenses},
         parts={lens.lens: [part for part in parts if part.lens == lens.lens] for lens in view.lenses},
         served=served,
         paired={lens.lens: [each for each in turns if each.group.lens == lens.lens] for lens in view.lenses},
@@ -68,9 +70,13 @@ def render(view: View) -> str:
 
 
 def write(view: View, path: str | Path) -> Path:
-    """Write the report to `path`, making its folder. Raises BadInput when the disk refuses it."""
+    """Write the report to `path`, making its folder. Raises BadInput (TL207) when the disk refuses it."""
+    return write_page(render(view), path)
+
+
+def write_page(text: str, path: str | Path) -> Path:
+    """Write a page to `path`, making its folder. Raises BadInput (TL207) when the disk refuses it."""
     target = Path(path)
-    text = render(view)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")

@@ -17,7 +17,8 @@ from twinlens.reporting.screen.subject import subject
 from twinlens.reporting.text.fitted import Fitted, FittedTable, shortest
 from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.view import Material
-from twinlens.reporting.wording.diagnosis import COUNTERS, part_words
+from twinlens.reporting.wording.counter import counter_name, counter_words
+from twinlens.reporting.wording.diagnosis import part_words
 from twinlens.reporting.wording.finding import advice_of, clause_of, sentence_of
 from twinlens.stats.summary.group import Summary
 from twinlens.units import SECONDS, show
@@ -25,7 +26,6 @@ from twinlens.units import SECONDS, show
 _MORE = "--all: every finding; explain CODE: what it means; --json: every number"
 _TERSE = ((5, 1), (4, 0), (3, 0), (2, 0), (1, 0), (0, 0))
 _MOST_RUNS = 18
-_BESIDE = {"share": "{} of ceiling", "ridge": "ridge {}", "share_of_kernel": "{} of its kernels' rate"}
 
 
 def diagnosis_screen(run: Run, summary: Summary, found: Diagnosis) -> RenderableType:
@@ -108,14 +108,9 @@ def _time(found: Diagnosis) -> list[RenderableType]:
 
 
 def _counter(counter: Counter) -> RenderableType:
-    name = COUNTERS.get(counter.id, counter.id)
-    if counter.value.value is None:
-        return hanging(f"{name:<22}", f"not known: {counter.value.reason}", "dim")
-    told = [_BESIDE[key].format(display.value(each)) for key, each in counter.beside.items() if key in _BESIDE]
-    more = f" ({', '.join(told)})" if told else ""
-    return hanging(
-        f"{name:<22}", f"{display.value(counter.value)}{more}, {counter.about}; confidence {counter.confidence}", ""
-    )
+    known = counter.value.value is not None
+    sure = f"; confidence {counter.confidence}" if known else ""
+    return hanging(f"{counter_name(counter):<22}", f"{counter_words(counter)}{sure}", "" if known else "dim")
 
 
 def _confidence(found: Diagnosis) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
 from twinlens.reporting.wording.number import number, numbers, percent
+from twinlens.stats.metrics.definition import METRICS
 from twinlens.units import BYTES, SECONDS, digits, show
 
 PARTS = {
@@ -24,12 +25,6 @@ PARTS = {
     "unattributed": "unattributed",
 }
 """Parts of time, as they are called."""
-COUNTERS = {
-    "matrix-engines": "matrix engines",
-    "bandwidth": "memory bandwidth",
-    "batching": "batching efficiency",
-    "transfer": "host–device, boundary",
-}
 _CEILINGS = {
     "matrix_flop_per_s_at": "the matrix rate at its own shapes",
     "matrix_flop_per_s": "the matrix rate",
@@ -51,6 +46,11 @@ _WHY = {
 def part_words(part: str) -> str:
     """A part of time in words; of another version, as it stands."""
     return PARTS.get(part, clean(part, 40))
+
+
+def evidence_words(name: str) -> str:
+    """A ceiling or a metric in words, for the evidence of a finding."""
+    return _CEILINGS.get(name) or (METRICS[name].label if name in METRICS else clean(name, 40))
 
 
 def _compute(finding: Finding) -> str:

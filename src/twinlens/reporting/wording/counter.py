@@ -1,0 +1,28 @@
+"""The four counters in words: their names, and each value with what it is held against."""
+
+from __future__ import annotations
+
+from twinlens.diagnosis.counter import Counter
+from twinlens.reporting import display
+
+COUNTERS = {
+    "matrix-engines": "matrix engines",
+    "bandwidth": "memory bandwidth",
+    "batching": "batching efficiency",
+    "transfer": "host–device, boundary",
+}
+_BESIDE = {"share": "{} of ceiling", "ridge": "ridge {}", "share_of_kernel": "{} of its kernels' rate"}
+
+
+def counter_name(counter: Counter) -> str:
+    """What a counter is called; one of another version by its id."""
+    return COUNTERS.get(counter.id, display.clean(counter.id, 40))
+
+
+def counter_words(counter: Counter) -> str:
+    """ "23.5 FLOP/byte (12% of ceiling, ridge 4.9), step"; or why it is not known."""
+    if counter.value.value is None:
+        return f"not known: {display.clean(counter.value.reason or '', 200)}"
+    told = [_BESIDE[key].format(display.value(each)) for key, each in counter.beside.items() if key in _BESIDE]
+    more = f" ({', '.join(told)})" if told else ""
+    return f"{display.value(counter.value)}{more}, {counter.about}"
