@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from twinlens.diagnosis.decoder import Decoder
-from twinlens.diagnosis.phase import Phase
+from twinlens.diagnosis.flip import Trained
+from twinlens.diagnosis.phase import Phase, known
 from twinlens.errors import BadInput
 from twinlens.record.executor.matrix_engine import formats_of
 from twinlens.record.run import Run
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.precision import AS_SERVED, Precision
-from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.stats.summary.serving import is_served
+from twinlens.theory.memory import layout_of
+from twinlens.theory.traffic import training_step_bytes
 
 
 def shape_of(run: Run) -> DecoderShape | None:
@@ -34,6 +37,19 @@ def decoder_of(run: Run, phases: tuple[Phase, ...]) -> Decoder | None:
         return None
     prompt, answer = workload.input_tokens.max, workload.output_tokens.max
     return Decoder(shape, regime, run.spec.point.batch, prompt, answer, decode.kernel_bytes)
+
+
+def trained_of(run: Run) -> Trained | None:
+    """A training step of a decoder as work per sample, in one microbatch; None of accumulation and of other models."""
+    workload, shape, facts = run.spec.workload, shape_of(run), run.facts
+    flop = known(facts.work, "step_flop") if facts else None
+    if not isinstance(workload, TrainingWorkload) or shape is None or flop is None:
+        return None
+    if (run.spec.point.microbatch or workload.global_batch) != workload.global_batch:
+        return None
+    layout = layout_of(run.spec.precision)
+    one, two = (float(training_step_bytes(shape, layout, many, workload.seq_len)) for many in (1, 2))
+    return Trained(workload.global_batch, flop / workload.global_batch, 2 * one - two, two - one)
 
 
 def precision_of(run: Run) -> Precision | None:

@@ -9,6 +9,7 @@ from twinlens.diagnosis.counter import Counter, counters_of
 from twinlens.diagnosis.evidence import Evidence, evidence_of
 from twinlens.diagnosis.partition import Partition
 from twinlens.diagnosis.quantise import Siblings, quantise
+from twinlens.diagnosis.region import region
 from twinlens.diagnosis.rule import (
     batch_below_ridge,
     cache_full,
@@ -45,7 +46,8 @@ class Diagnosis:
     """`verdict`: what binds a step or a request; `phases`: what binds each phase of it; both as findings.
 
     `findings` in the order of RULES; `headroom_s` of a finding is time within a part that no other finding counts.
-    `scaling`: scale out or optimise. `quantising`: each narrower precision, whether it helps.
+    `scaling`: scale out or optimise. `quantising`: each narrower precision, whether it helps. `region`: changes that
+    end what was concluded.
     """
 
     run: str
@@ -56,6 +58,7 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     scaling: Finding
     quantising: tuple[Finding, ...]
+    region: tuple[Finding, ...]
 
     def to_json(self) -> dict[str, Any]:
         """A plain mapping."""
@@ -68,6 +71,7 @@ class Diagnosis:
             "findings": [each.to_json() for each in self.findings],
             "scaling": self.scaling.to_json(),
             "quantising": [each.to_json() for each in self.quantising],
+            "region": [each.to_json() for each in self.region],
         }
 
 
@@ -86,6 +90,5 @@ def diagnose_evidence(name: str, seen: Evidence, siblings: Siblings | None = Non
     busiest = max(seen.phases, key=lambda phase: seen.partition.parts.get(phase.part, 0.0))
     counters = counters_of(seen, busiest.name)
     findings = tuple(finding for rule in RULES for finding in rule.find(seen))
-    return Diagnosis(
-        name, verdict, phases, seen.partition, counters, findings, scale_out(seen), quantise(seen, siblings)
-    )
+    formats, ends = quantise(seen, siblings), region(seen)
+    return Diagnosis(name, verdict, phases, seen.partition, counters, findings, scale_out(seen), formats, ends)

@@ -17,8 +17,10 @@ from twinlens.diagnosis.asked import (
     precision_of,
     shape_of,
     slo_share_of,
+    trained_of,
 )
 from twinlens.diagnosis.decoder import Decoder
+from twinlens.diagnosis.flip import Trained
 from twinlens.diagnosis.partition import Partition
 from twinlens.diagnosis.phase import Phase, known
 from twinlens.diagnosis.time_split import of_lockstep, of_served, of_steps
@@ -65,6 +67,7 @@ class Evidence:
     slo_share: float | None = None
     precision: Precision | None = None
     engine_formats: Mapping[str, str] = field(default_factory=dict)
+    trained: Trained | None = None
 
 
 def evidence_of(run: Run, summary: Summary) -> Evidence:
@@ -84,6 +87,7 @@ def evidence_of(run: Run, summary: Summary) -> Evidence:
         _optimizer_bytes(run),
         None if kind == "served" else processor_share(run.telemetry, _processors(run)),
         decoder_of(run, phases), devices_of(run), slo_share_of(run), precision_of(run), engine_formats_of(run),
+        trained_of(run),
     )  # fmt: skip
 
 

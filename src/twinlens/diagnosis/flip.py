@@ -1,10 +1,14 @@
-"""Points at which the bound of a decoder flips: the batch where arithmetic binds, the context where the cache does."""
+"""Points at which a bound flips: the batch where arithmetic binds, the context where the cache is most of the bytes."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from twinlens.diagnosis.decoder import Decoder, Roofs, cache_bytes, linear_bytes, weights_bytes
+from twinlens.diagnosis.phase import known
+from twinlens.record.estimate import Estimate
 from twinlens.spec.precision import Precision
 from twinlens.theory.flop import decode_flop
 
@@ -45,3 +49,23 @@ def context_at_cache(ran: Decoder, batch: int | None = None) -> float | None:
         middle = (low + high) / 2
         low, high = (low, middle) if excess(middle) >= 0 else (middle, high)
     return math.ceil(high)
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A training step as work per sample: FLOP, bytes that grow with the samples, and bytes that do not."""
+
+    samples: int
+    flop: float
+    fixed_bytes: float
+    sample_bytes: float
+
+
+def samples_at_flip(ran: Trained, ceilings: Mapping[str, Estimate]) -> float | None:
+    """The samples of a step from which arithmetic takes longer than bytes: n·c = (F + n·a) / copy. None where none."""
+    peak = known(ceilings, "matrix_flop_per_s_at") or known(ceilings, "matrix_flop_per_s")
+    rate = known(ceilings, "copy_bytes_per_s") or known(ceilings, "read_bytes_per_s")
+    if peak is None or rate is None:
+        return None
+    left = ran.flop / peak - ran.sample_bytes / rate
+    return ran.fixed_bytes / rate / left if left > 0 else None

@@ -83,6 +83,7 @@ def diagnosis_whole(run: Run, summary: Summary, found: Diagnosis) -> RenderableT
         Text(""),
         hanging("scale  ", sentence_of(found.scaling), ""),
         *(hanging("bits   ", sentence_of(each), "") for each in found.quantising),
+        *(hanging("ends   ", sentence_of(each), "") for each in found.region),
         Text(""),
         *(hanging("! " if each.severity == "warns" else "· ", sentence_of(each), "") for each in found.findings),
         hanging("try    ", advice_of(found.verdict), "bold"),

@@ -36,6 +36,7 @@ ADVICE = {
     "optimise-first": "Optimise first: the findings above say where, largest headroom first.",
     "optimise-and-scale-out": "Add a replica for the queue, and shorten the time between tokens.",
     "neither-needed": "Find where that ends: --at rate_per_s=search.",
+    "region-ends": "Measure on the other side of it before concluding anything there.",
     "quantise-latency": "Measure it beside this precision: [sweep] precision, and read its fidelity gate.",
     "quantise-memory": "Use it for memory only; for time, raise the batch or take a narrower format to multiply in.",
     "quantise-unclear": "Measure it beside this precision: [sweep] precision.",
