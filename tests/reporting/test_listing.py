@@ -16,7 +16,7 @@ from twinlens.reporting.text.listing import listing
 from twinlens.reporting.text.table import plain
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
-KINDS = ("kinds", "models", "precisions", "executors", "metrics", "devices", "examples", "fields", "runs")
+KINDS = ("kinds", "models", "precisions", "executors", "metrics", "devices", "prices", "examples", "fields", "runs")
 
 
 def listed(kind: str, width: int = 80) -> list[str]:

@@ -20,14 +20,17 @@ def probe(device: str = "auto") -> Probe:
     return machine.probe(device)
 
 
-def list(kind: str = "kinds", out: str | Path = "runs") -> builtins.list[dict[str, Any]]:
-    """The rows of `twinlens list KIND`: models, precisions, executors, metrics, devices, examples, runs.
+def list(
+    kind: str = "kinds", name: str | None = None, *, out: str | Path = "runs", catalogue: str | Path | None = None
+) -> builtins.list[dict[str, Any]]:
+    """The rows of `twinlens list KIND`: models, devices, links, prices, precisions, executors, metrics, examples, runs.
 
-    Raises BadInput (TL204) with the nearest kind.
+    With a name, every field of one device or model. Raises BadInput (TL204) with the nearest kind or name.
     """
     from twinlens.reporting.available import rows_of
+    from twinlens.system.catalogue_folder import catalogue_folder
 
-    return rows_of(kind, Path(out))
+    return rows_of(kind, Path(out), name, catalogue_folder(catalogue))
 
 
 def explain(word: str | None = None) -> str:

@@ -10,9 +10,9 @@ from twinlens.cli.screen import print_json, sentences
 from twinlens.reporting.text.listing import listing
 
 
-def run(kind: str, out: Path, json: bool) -> None:
+def run(kind: str, name: str | None, out: Path, json: bool) -> None:
     with sentences():
-        rows = listed(kind, out)
+        rows = listed(kind, name, out=out)
         if kind == "schema":
             print_json(rows[0])
         elif json:

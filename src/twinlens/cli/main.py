@@ -315,14 +315,15 @@ def explain(word: Annotated[str | None, typer.Argument(metavar="WORD")] = None) 
 
 @app.command("list")
 def list_(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="models, precisions, executors, metrics, …")] = "kinds",
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="models, devices, executors, metrics, …")] = "kinds",
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One device or model, with every field.")] = None,
     out: Out = Path("runs"),
     json: Json = False,
 ) -> None:
     """What is available here: models, examples, metrics, runs …"""
     from twinlens.cli.listing import run
 
-    run(kind, out, json)
+    run(kind, name, out, json)
 
 
 def main() -> None:

@@ -7,35 +7,27 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, nearest
+from twinlens.reporting.catalogue_rows import CATALOGUE_ROWS, FIELDS_OF
 
 Row = dict[str, Any]
 
 
-def rows_of(kind: str, out: Path) -> list[Row]:
-    """The rows of one kind. `out`: where runs lie. Raises BadInput (TL204) with the nearest kind."""
-    if kind not in _KINDS:
-        raise BadInput(f"cannot list {kind!r}; {nearest(kind, _KINDS)}", code="TL204")
-    return _KINDS[kind](out)
+def rows_of(kind: str, out: Path, name: str | None = None, catalogue: Path | None = None) -> list[Row]:
+    """The rows of one kind, or every field of one device or model. `out`: where runs lie; `catalogue`: a user's own.
+
+    Raises BadInput (TL204) with the nearest kind or name, and for a name in a kind whose entries have no more to say.
+    """
+    if kind not in _KINDS and kind not in CATALOGUE_ROWS:
+        raise BadInput(f"cannot list {kind!r}; {nearest(kind, [*_KINDS, *CATALOGUE_ROWS])}", code="TL204")
+    if name is not None:
+        if kind not in FIELDS_OF:
+            raise BadInput(f"`list {kind}` takes no name; {nearest(kind, FIELDS_OF)}", code="TL204")
+        return FIELDS_OF[kind](name, catalogue)
+    return CATALOGUE_ROWS[kind](catalogue) if kind in CATALOGUE_ROWS else _KINDS[kind](out)
 
 
 def _kinds(_: Path) -> list[Row]:
-    return [{"kind": kind} for kind in _KINDS if kind != "kinds"]
-
-
-def _models(_: Path) -> list[Row]:
-    from twinlens.spec.model.reference import list_models, load_model
-    from twinlens.theory.parameter import parameters
-    from twinlens.units import digits
-
-    refs = [load_model(name) for name in list_models()]
-    return [
-        {
-            "model": r.name,
-            "family": r.shape.family,
-            "M parameters": digits(parameters(r.shape).total / 1e6, 4),
-        }
-        for r in refs
-    ]
+    return [{"kind": kind} for kind in (*CATALOGUE_ROWS, *_KINDS) if kind != "kinds"]
 
 
 def _precisions(_: Path) -> list[Row]:
@@ -90,22 +82,6 @@ def _metrics(_: Path) -> list[Row]:
     return [{"metric": m.id, "lens": m.lens, "unit": m.unit, "label": m.label} for m in METRICS.values()]
 
 
-def _devices(_: Path) -> list[Row]:
-    from twinlens.spec.device import list_devices, load_device
-    from twinlens.units import show
-
-    devices = [load_device(name) for name in list_devices()]
-    return [
-        {
-            "device": d.name,
-            "memory": show(d.memory_bytes, "bytes"),
-            "bandwidth": show(d.bandwidth_bytes_per_s, "bytes/s"),
-            "bf16 dense": show(rate, "flop/s") if (rate := d.rate("bf16")) else "–",
-        }
-        for d in devices
-    ]
-
-
 def _examples(_: Path) -> list[Row]:
     from twinlens.spec.source.example import examples
 
@@ -144,11 +120,9 @@ def _runs(out: Path) -> list[Row]:
 
 _KINDS: dict[str, Callable[[Path], list[Row]]] = {
     "kinds": _kinds,
-    "models": _models,
     "precisions": _precisions,
     "executors": _executors,
     "metrics": _metrics,
-    "devices": _devices,
     "examples": _examples,
     "fields": _fields,
     "schema": _schema,

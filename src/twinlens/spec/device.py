@@ -8,8 +8,9 @@ from __future__ import annotations
 import tomllib
 from functools import lru_cache
 from importlib import resources
+from typing import Annotated, Any, Literal
 
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.frozen import Spec
@@ -31,21 +32,65 @@ class DenseRates(Spec):
     fp4: PositiveFloat | None = None
 
 
+Form = Literal[
+    "datacentre-module", "datacentre-card", "workstation-card", "consumer-card", "desktop-system", "processor",
+    "cloud-only",
+]  # fmt: skip
+
+
+class MatrixUnits(Spec):
+    """Units with matrix engines (multiprocessors, compute units), and what one does per clock in 16 bits, dense."""
+
+    count: PositiveInt
+    flop_per_clock: PositiveInt
+
+
 class Device(Spec):
     """One accelerator. `reported_names` are what its driver calls it, letter for letter.
 
-    `memory_bytes` is the nominal capacity; `memory_visible_bytes` is the driver's, None where unknown.
+    `memory_bytes` is the nominal capacity; `memory_visible_bytes` is the driver's, None where unknown. `link` joins
+    `domain` devices at most; `bus` is how it is plugged in; both are names of links. `narrow_accumulate_flop_per_s`
+    does not accumulate in fp32. `achieved_flop_per_s` was measured of large products, by `achieved_source`.
+    `sparse_times`: what the maker multiplies dense rates with for 2:4 sparsity. `uncertain`: cells to check, in words.
     """
 
-    name: str
+    name: Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[a-z0-9][a-z0-9.-]*$")]
     vendor: str
-    reported_names: tuple[str, ...]
+    reported_names: tuple[str, ...] = ()
     memory_bytes: PositiveInt
     memory_visible_bytes: PositiveInt | None = None
     bandwidth_bytes_per_s: PositiveFloat
-    tdp_w: PositiveFloat
+    tdp_w: PositiveFloat | None = None
     dense_flop_per_s: DenseRates
+    architecture: str | None = None
+    year: PositiveInt | None = None
+    compute_capability: str | None = None
+    memory_type: str | None = None
+    bus: str | None = None
+    link: str | None = None
+    domain: PositiveInt = 1
+    form: Form | None = None
+    ecc: bool | None = None
+    shares_memory: bool = False
+    """Memory is the processor's too, and a driver may give a part of it."""
+    matrix_units: MatrixUnits | None = None
+    narrow_accumulate_flop_per_s: DenseRates | None = None
+    achieved_flop_per_s: DenseRates | None = None
+    achieved_source: str | None = None
+    sparse_times: PositiveFloat | None = None
+    uncertain: str | None = None
     source: str
+
+    @property
+    def is_datacentre(self) -> bool:
+        return self.form in ("datacentre-module", "datacentre-card")
+
+    def achieved(self, number_format: str) -> float | None:
+        """FLOP/s that large products were measured to reach; None where nobody has published it."""
+        rates = self.achieved_flop_per_s
+        field = number_format.split("-")[0]
+        value: float | None = getattr(rates, field, None) if rates else None
+        return value
 
     def rate(self, number_format: str) -> float | None:
         """Dense FLOP/s of matrix products in a format ("bf16", "fp8-e4m3"); None where it has none."""
@@ -78,5 +123,10 @@ def find_device(reported_name: str) -> Device | None:
 @lru_cache(maxsize=1)
 def _devices() -> tuple[Device, ...]:
     text = (resources.files("twinlens.spec") / "catalog" / "devices.toml").read_text(encoding="utf-8")
-    entries = tomllib.loads(text)["device"]
-    return tuple(Device(**{**entry, "reported_names": tuple(entry["reported_names"])}) for entry in entries)
+    return tuple(device_from(entry) for entry in tomllib.loads(text)["device"])
+
+
+def device_from(entry: dict[str, Any]) -> Device:
+    """A device from a table of a TOML file. Raises ValidationError for fields that are wrong."""
+    names = entry.get("reported_names", ())
+    return Device(**{**entry, "reported_names": tuple(names) if isinstance(names, list) else names})

@@ -9,7 +9,8 @@ from twinlens.claims.quantity import read_quantity
 from twinlens.errors import BadInput, nearest
 from twinlens.planning.figure import assumed
 from twinlens.planning.subject import Subject
-from twinlens.spec.device import Device, list_devices, load_device
+from twinlens.spec.catalogue import Catalogue
+from twinlens.spec.device import Device
 from twinlens.spec.model.reference import list_models, load_model
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.parameter import parameters
@@ -41,7 +42,7 @@ def tokens_of(name: str, word: object) -> int:
     return count_of(name, round(said))
 
 
-def subject_of(word: str) -> Subject:
+def subject_of(word: str, catalogue: Catalogue) -> Subject:
     """A model by its name, folder or file, or by its size alone: "70B". Raises BadInput (TL201, TL202, TL231)."""
     if word not in list_models() and not Path(word).expanduser().exists() and _is_size(word):
         size = _quantity("model", word, "params", "write a size or a name: 70B, llama-3.1-8b")
@@ -49,15 +50,16 @@ def subject_of(word: str) -> Subject:
         if usual is None:
             return Subject(word, round(size), source="its name")
         return _known(usual, (assumed("model", usual, said=word),))
-    return _known(word)
+    own = catalogue.models_folder / f"{word}.json" if catalogue.models_folder else None
+    return _known(str(own) if own and own.is_file() else word)
 
 
-def device_of(word: str) -> tuple[Device, bool]:
+def device_of(word: str, catalogue: Catalogue) -> tuple[Device, bool]:
     """A device of the catalogue, by its name or a short one, and whether the short name was taken for it."""
-    short = " ".join(word.lower().replace("-", " ").split())
-    if word not in list_devices() and short in DEVICES:
-        return load_device(DEVICES[short]), True
-    return load_device(word.lower() if word.lower() in list_devices() else word), False
+    short, names = " ".join(word.lower().replace("-", " ").split()), [each.name for each in catalogue.devices]
+    if word.lower() not in names and short in DEVICES:
+        return catalogue.device(DEVICES[short]), True
+    return catalogue.device(word.lower() if word.lower() in names else word), False
 
 
 def weight_format_of(word: str | None) -> str:

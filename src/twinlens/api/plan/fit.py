@@ -12,7 +12,8 @@ from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.serving_fit import ServingFit, serving_fit
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import with_words
-from twinlens.spec.device import list_devices, load_device
+from twinlens.spec.catalogue import catalogue_of
+from twinlens.system.catalogue_folder import catalogue_folder
 from twinlens.version import __version__
 
 
@@ -51,16 +52,16 @@ def fit(
     Raises BadInput for unknown names (TL201, TL203, TL204) and for values that are no counts (TL231).
     """
     kv_name, kv_bytes = kv_format_of(kv)
+    whole = catalogue_of(catalogue_folder(catalogue))
     plan = Serving(
-        subject_of(model),
+        subject_of(model, whole),
         weight_format_of(precision),
         kv_name,
         kv_bytes,
         count_of("users", 1 if users is None else users),
         tokens_of("context", "8K" if context is None else context),
     )
-    asked, is_short = device_of(device) if device else (None, False)
+    asked, is_short = device_of(device, whole) if device else (None, False)
     many = count_of("devices", 1 if devices is None else devices)
-    every = [load_device(name) for name in list_devices()]
     notes = (assumed("device", asked.name, said=device),) if asked and is_short else ()
-    return FitResult(serving_fit(plan, asked, many, every), notes)
+    return FitResult(serving_fit(plan, asked, many, whole.devices), notes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,23 @@ def listing(kind: str, rows: Sequence[Row]) -> RenderableType:
     """Rows of plain data with the same keys, the last one in words that may wrap. No row: one sentence."""
     if not rows:
         return Text(f"no {kind} here")
-    parts = {"metrics": _metrics, "runs": _runs}.get(kind, _in_one_part)(rows)
+    parts = ({"metrics": _metrics, "runs": _runs} | {name: _with_legend(name) for name in _LEGENDS}).get(
+        kind, _in_one_part
+    )(rows)
     return Fitted(lambda width: Stack(*(line for title, part in parts for line in _part(title, part, width))))
 
 
 Parts = list[tuple[str, list[Row]]]
+
+
+_LEGENDS = {
+    "devices": "GB nominal, GiB as drivers show it, dense TFLOP/s, link GB/s one way; ?: see list devices NAME",
+    "prices": "as quoted; ?: recalled, typed, or without a source; sources: list devices NAME",
+}
+
+
+def _with_legend(kind: str) -> Callable[[Sequence[Row]], Parts]:
+    return lambda rows: [(_LEGENDS[kind] if len(rows[0]) > 2 else "", list(rows))]
 
 
 def _in_one_part(rows: Sequence[Row]) -> Parts:
