@@ -129,6 +129,24 @@ def gpt2(config: Config) -> DecoderShape:
     )
 
 
+def mpt(config: Config) -> DecoderShape:
+    """MosaicML's models: no biases; positions are learned unless the config asks for ALiBi or RoPE."""
+    hidden, heads, inner = config["d_model"], config["n_heads"], config.get("attn_config") or {}
+    return DecoderShape(
+        layers=config["n_layers"],
+        hidden=hidden,
+        heads=heads,
+        kv_heads=heads,
+        head_dim=hidden // heads,
+        intermediate=int(config.get("expansion_ratio", 4) * hidden),
+        vocab=config["vocab_size"],
+        tied_embeddings=config.get("tie_word_embeddings", True),
+        max_context=config["max_seq_len"],
+        gated_mlp=False,
+        learned_positions=not (inner.get("alibi") or inner.get("rope")),
+    )
+
+
 def mllama(config: Config) -> DecoderShape:
     """The text part of Llama 3.2 Vision: eight more rows in the table, and layers that look at the image."""
     across = config["cross_attention_layers"]

@@ -21,6 +21,16 @@ def mixtral(config: Config) -> DecoderShape:
     return DecoderShape(**attention(config), sliding_window=config.get("sliding_window"), experts=experts)
 
 
+def minimax_m2(config: Config) -> DecoderShape:
+    """Experts in every layer, without a shared one; norms span all heads of queries and of keys."""
+    experts = Experts(
+        count=config["num_local_experts"],
+        per_token=config["num_experts_per_tok"],
+        intermediate=config["intermediate_size"],
+    )
+    return DecoderShape(**attention(config), qk_norm=config.get("use_qk_norm", True), experts=experts)
+
+
 def gpt_oss(config: Config) -> DecoderShape:
     experts = Experts(
         count=config["num_local_experts"],

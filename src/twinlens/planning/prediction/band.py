@@ -1,0 +1,78 @@
+"""Bands: how far measurements lay from predictions, by kind of prediction and by what calibration had seen.
+
+Split conformal prediction (Vovk et al. 2005; Lei et al. 2018, doi 10.1080/01621459.2017.1307116): the k-th smallest
+error of n held-out rows, k = ceil((n + 1) · level), bounds the next one with probability `level` if it is of their kind.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+LEVEL = 0.9
+FLOOR = {"serving": 0.06, "training": 0.11}
+"""Identical systems of different owners differ by this much in public results (MLPerf Inference v5.1 and Training)."""
+_FEW = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """`low` and `high` factors of a prediction, from `rows` held-out measurements of the kind named in `kind`."""
+
+    low: float
+    high: float
+    rows: int
+    kind: str
+
+
+def quantile(errors: Iterable[float], level: float = LEVEL) -> float:
+    """The conformal quantile; infinite where there are too few errors for the level."""
+    ordered = sorted(errors)
+    place = math.ceil((len(ordered) + 1) * level)
+    return math.inf if place > len(ordered) else ordered[place - 1]
+
+
+def factors(logs: Sequence[float], floor: float, level: float = LEVEL) -> tuple[float, float]:
+    """Factors from logarithms of predicted over measured: each tail has half of what is outside; at least the floor."""
+    tail = (1.0 + level) / 2.0
+    high = max(quantile([-each for each in logs], tail), math.log1p(floor))
+    low = max(quantile(list(logs), tail), math.log1p(floor))
+    return math.exp(-low), math.exp(high)
+
+
+def band_of(table: Mapping[str, Mapping[str, float]], kinds: Sequence[str]) -> Band:
+    """The band of the first of `kinds` that the table has. Raises KeyError where it has none."""
+    for kind in kinds:
+        if kind in table:
+            row = table[kind]
+            return Band(row["low"], row["high"], int(row["rows"]), kind)
+    raise KeyError(f"no band for {', '.join(kinds)}")
+
+
+def bands(
+    logs: np.ndarray, kinds: Sequence[Sequence[str]], floor: Sequence[float], level: float = LEVEL
+) -> dict[str, dict[str, float]]:
+    """A table of bands: for each kind that at least some twenty held-out rows have."""
+    rows: dict[str, list[int]] = {}
+    for i, own in enumerate(kinds):
+        for kind in own:
+            rows.setdefault(kind, []).append(i)
+    out = {}
+    for kind, members in sorted(rows.items()):
+        if len(members) < _FEW * 2:
+            continue
+        low, high = factors([float(logs[i]) for i in members], max(floor[i] for i in members), level)
+        if math.isfinite(high) and low > 0:
+            out[kind] = {"low": round(low, 4), "high": round(high, 4), "rows": len(members)}
+    return out
+
+
+def kinds_of(metric: str, *, device: bool, engine: bool, model: bool) -> tuple[str, ...]:
+    """Kinds of a prediction, the closest first: what calibration had seen of its device, engine and model."""
+    unseen = [name for name, seen in (("device", device), ("engine", engine), ("model", model)) if not seen]
+    first = f"{metric}: unseen {' and '.join(unseen)}" if unseen else f"{metric}: seen"
+    single = [f"{metric}: unseen {name}" for name in unseen]
+    return (first, *single, metric)

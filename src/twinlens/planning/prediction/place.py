@@ -1,0 +1,47 @@
+"""Where a model runs: what one device can do at most, how many there are, and how they share the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlens.theory.number import Number
+
+USUAL_SHARE = 0.75
+"""Measured over quoted matrix rate where nobody published a measurement of the device: a median of those that were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What one device reaches at most: FLOP/s of large products, bytes/s of memory and of its links, one way."""
+
+    bytes_per_s: Number
+    flop_per_s: Number
+    """In the format of dense products."""
+    expert_flop_per_s: Number
+    wide_flop_per_s: Number
+    """In 16 bits: attention."""
+    link_bytes_per_s: Number
+    """Between devices of one domain; 0 where there is none."""
+    net_bytes_per_s: Number
+    """Between nodes."""
+    memory_bytes: Number
+    domain: Number
+    """Devices that the fast link joins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How devices share one copy of the model while serving: devices = tensor · data · pipeline."""
+
+    tensor: Number = 1
+    data: Number = 1
+    """Groups that hold attention of their own, and share the experts."""
+    pipeline: Number = 1
+    expert: Number = 1
+    """Devices that divide the experts among them; the rest of the group divides each expert's width."""
+    serial: Number = 0
+    """1: layers are split over devices that work one after another (llama.cpp)."""
+
+    @property
+    def devices(self) -> Number:
+        return self.tensor * self.data * self.pipeline

@@ -1,0 +1,179 @@
+"""Serving under load: decode batch and prefill interference as a fixed point; TTFT as prefill and wait; static batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from twinlens.planning.prediction.constant import Values
+from twinlens.planning.prediction.place import Layout, Rates
+from twinlens.planning.prediction.step_time import decode_step, prefill
+from twinlens.planning.prediction.work import Work
+from twinlens.theory.number import Number
+
+_ROUNDS = 12
+_FREE = 0.90
+"""Share of a device's memory that a server takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A serving system in equilibrium; times in seconds."""
+
+    tpot_s: Number
+    prefill_s: Number
+    wait_s: Number
+    """Before the prefill: others' prefills, a step under way, and a place in the batch."""
+    batch: Number
+    """Sequences that decode at a time."""
+    requests_per_s: Number
+    most: Number
+    """Sequences that the cache has room for."""
+
+    @property
+    def ttft_s(self) -> Number:
+        return self.prefill_s + self.wait_s
+
+
+def room(work: Work, rates: Rates, layout: Layout, context: Number) -> Number:
+    """Sequences of `context` tokens whose cache fits beside the weights, over the whole layout."""
+    holders = layout.tensor * layout.data * layout.pipeline
+    own = (work.dense_bytes + 2.0 * work.head_bytes) / (layout.tensor * layout.pipeline) + work.expert_bytes / holders
+    free = np.maximum(rates.memory_bytes * _FREE - own - 2e9, 0.0)
+    share = np.where(work.latent > 0, 1.0, np.ceil(work.kv_heads / layout.tensor) / work.kv_heads)
+    return free / (work.kv_sequence_bytes(context) * share / layout.pipeline) * layout.data
+
+
+def closed_loop(
+    work: Work,
+    rates: Rates,
+    layout: Layout,
+    fitted: Values,
+    users: Number,
+    prompt: Number,
+    answer: Number,
+    most: Number = 1e9,
+) -> Served:
+    """`users` who each wait for an answer and ask again at once."""
+    context = prompt + answer / 2.0
+    most = np.maximum(np.minimum(room(work, rates, layout, prompt + answer), most), 1.0)
+    alone = _prefill_s(work, rates, layout, fitted, prompt)
+    extra = _interference_s(work, rates, layout, fitted, prompt)
+    batch = np.minimum(users, most) * 1.0
+    for _ in range(_ROUNDS):
+        step = decode_step(work, rates, layout, fitted, batch, context).total_s
+        tpot = step + batch / answer * extra
+        spent = answer * tpot
+        burst = fitted.burst * (np.minimum(users, most) - 1.0) * extra
+        first = alone + burst + step / 2.0 + fitted.arrive_s
+        batch = 0.5 * batch + 0.5 * np.minimum(users, most) * spent / (spent + first)
+    served = np.minimum(users, most) / (spent + first)
+    waits = np.maximum(users - most, 0.0) / served
+    return Served(tpot, alone, first - alone + waits, batch, served, most)
+
+
+def open_loop(
+    work: Work, rates: Rates, layout: Layout, fitted: Values, requests_per_s: Number, prompt: Number, answer: Number
+) -> Served:
+    """Requests that arrive at random, `requests_per_s` on average.
+
+    A request finds those that are there on average (Poisson arrivals) and itself. With an affine step c0 + c1·B and no
+    prefill this is the processor-sharing queue: E[T] = m·(c0 + c1) / (1 − λ·m·c1).
+    """
+    context = prompt + answer / 2.0
+    most = np.maximum(room(work, rates, layout, prompt + answer), 1.0)
+    alone = _prefill_s(work, rates, layout, fitted, prompt)
+    extra = _interference_s(work, rates, layout, fitted, prompt)
+
+    def per_token(there: Number) -> Number:
+        step = decode_step(work, rates, layout, fitted, there + 1.0, context).total_s
+        return step + requests_per_s * extra * step / np.maximum(1.0 - requests_per_s * extra, 1e-9)
+
+    tpot, there = processor_sharing(per_token, requests_per_s, answer, most)
+    busy = np.minimum(requests_per_s * extra, 1.0)
+    wait = extra * busy / (2.0 * np.maximum(1.0 - busy, 1e-9)) + tpot / 2.0 + fitted.arrive_s
+    full = there + 1.0 > most
+    return Served(np.where(full, np.inf, tpot), alone, np.where(full, np.inf, wait), there, requests_per_s, most)
+
+
+def disaggregated(
+    work: Work,
+    rates: Rates,
+    first: Layout,
+    first_workers: Number,
+    layout: Layout,
+    workers: Number,
+    fitted: Values,
+    users: Number,
+    prompt: Number,
+    answer: Number,
+) -> Served:
+    """`users` in a closed loop on workers that only prefill (`first`) and workers that only decode (`layout`).
+
+    Decoding is not interrupted; where prefill is the slower half, requests wait before it.
+    """
+    most = np.maximum(room(work, rates, layout, prompt + answer) * workers, 1.0)
+    there = np.minimum(users, most)
+    alone = _prefill_s(work, rates, first, fitted, prompt)
+    extra = alone / (first.data * first.pipeline * first_workers)
+    batch = there * 1.0
+    for _ in range(_ROUNDS):
+        tpot = decode_step(work, rates, layout, fitted, batch / workers, prompt + answer / 2.0).total_s
+        spent = answer * tpot
+        queue = np.maximum(fitted.burst * (there - 1.0) * extra, there * extra - spent - alone)
+        start = alone + np.maximum(queue, 0.0) + tpot + fitted.arrive_s
+        batch = 0.5 * batch + 0.5 * there * spent / (spent + start)
+    served = there / (spent + start)
+    return Served(tpot, alone, start - alone + np.maximum(users - most, 0.0) / served, batch, served, most)
+
+
+def tokens_per_s(
+    work: Work, rates: Rates, layout: Layout, fitted: Values, batch: Number, prompt: Number, answer: Number
+) -> tuple[Number, Number]:
+    """Answer tokens per second of one copy that always decodes `batch` sequences, and seconds between two of one."""
+    extra = _interference_s(work, rates, layout, fitted, prompt)
+    step = decode_step(work, rates, layout, fitted, batch, prompt + answer / 2.0).total_s
+    tpot = step + batch / answer * extra
+    return fitted.saturation * batch / tpot, tpot
+
+
+def processor_sharing(per_token: object, rate: Number, answer: Number, most: Number) -> tuple[Number, Number]:
+    """The step time and the number of others in equilibrium: N = rate · answer · per_token(N), by bisection.
+
+    Above `most` there is none: the smallest N that would do is then returned as `most`.
+    """
+    low, high = (
+        np.zeros_like(np.asarray(rate, dtype=float) * answer * most),
+        np.asarray(most + 0.0 * rate * answer, dtype=float),
+    )
+    high = high + 0.0 * low
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        above = rate * answer * per_token(middle) < middle  # type: ignore[operator]
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    return per_token(high), high  # type: ignore[operator]
+
+
+def static_batch_s(
+    work: Work, rates: Rates, layout: Layout, fitted: Values, batch: Number, prompt: Number, answer: Number
+) -> Number:
+    """Seconds from the first prompt to the last token of a batch that starts and ends together."""
+    most = np.maximum(np.floor(room(work, rates, layout, prompt + answer)), 1.0)
+    waves = np.maximum(batch / most, 1.0)
+    each = batch / waves
+    first = prefill(work, rates, layout, fitted, each * prompt / layout.data, prompt).total_s
+    step = decode_step(work, rates, layout, fitted, each, prompt + answer / 2.0).total_s
+    return waves * (first + answer * step)
+
+
+def _prefill_s(work: Work, rates: Rates, layout: Layout, fitted: Values, prompt: Number) -> Number:
+    return prefill(work, rates, layout, fitted, prompt, prompt).total_s
+
+
+def _interference_s(work: Work, rates: Rates, layout: Layout, fitted: Values, prompt: Number) -> Number:
+    """Seconds that one prompt adds to the steps of the others: its pass, less what a step of the others does anyway."""
+    parts = prefill(work, rates, layout, fitted, prompt, prompt)
+    shared = decode_step(work, rates, layout, fitted, 1.0, prompt)
+    own = parts.total_s - fitted.mixed * (shared.weights_s + shared.overhead_s)
+    return np.maximum(own, 0.2 * parts.total_s) * fitted.interfere / (layout.data * layout.pipeline)

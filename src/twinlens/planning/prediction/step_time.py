@@ -1,0 +1,123 @@
+"""Seconds of one decode step and of one prefill: roofline terms with fitted shares of the peak, overheads, collectives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from twinlens.planning.prediction.constant import Values
+from twinlens.planning.prediction.place import Layout, Rates
+from twinlens.planning.prediction.work import Work
+from twinlens.theory.number import Number
+
+_SHARP = 4.0
+"""Exponent of the smooth maximum of two roofs: what overlaps badly where the two are close."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Seconds of one pass by cause; they add up to `total_s`."""
+
+    weights_s: Number
+    """Products with weights: the later of memory and matrix units."""
+    experts_s: Number
+    attention_s: Number
+    collectives_s: Number
+    overhead_s: Number
+
+    @property
+    def total_s(self) -> Number:
+        return self.weights_s + self.experts_s + self.attention_s + self.collectives_s + self.overhead_s
+
+
+def decode_step(work: Work, rates: Rates, layout: Layout, fitted: Values, batch: Number, context: Number) -> Parts:
+    """One token for each of `batch` sequences with `context` tokens in the cache, over the whole layout.
+
+    With a pipeline each stage works on its part of the batch in turn, so a token takes as long as the whole model on
+    one stage's devices.
+    """
+    batch = np.maximum(batch, 1.0)
+    tokens = np.maximum(batch / layout.pipeline, 1.0)
+    each = np.maximum(tokens / layout.data, 1.0)
+    holders = layout.tensor * layout.data
+    own = work.dense_weights + work.head_weights
+    weights = _roof(
+        (work.dense_bytes + work.head_bytes) / layout.tensor / (rates.bytes_per_s * fitted.eta_weights),
+        2.0 * own * each / layout.tensor / (rates.flop_per_s * fitted.eta_decode),
+    )
+    experts = _roof(
+        work.expert_bytes * work.touched(tokens) / holders / (rates.bytes_per_s * fitted.eta_experts),
+        2.0
+        * work.expert_weights
+        * work.chosen
+        / work.experts
+        * tokens
+        / holders
+        / (rates.expert_flop_per_s * fitted.eta_decode),
+    )
+    share = np.where(work.latent > 0, 1.0, np.ceil(work.kv_heads / layout.tensor) / work.kv_heads)
+    pairs = work.decode_pair_full * context + work.decode_pair_window * work.seen(context)
+    attention = _roof(
+        each * work.kv_sequence_bytes(context) * share / (rates.bytes_per_s * fitted.eta_cache),
+        each * (pairs + work.recurrent_flop) / layout.tensor / (rates.wide_flop_per_s * fitted.eta_decode),
+    )
+    overhead = fitted.step_s + fitted.layer_s * (work.layers + work.expert_layers) + fitted.sequence_s * each
+    return Parts(weights, experts, attention, _collectives(work, rates, layout, fitted, each), overhead)
+
+
+def prefill(work: Work, rates: Rates, layout: Layout, fitted: Values, tokens: Number, length: Number) -> Parts:
+    """A pass over `tokens` prompt tokens of prompts of `length`, by one attention group of the layout."""
+    tokens = np.maximum(tokens, 1.0)
+    holders = layout.tensor * layout.data
+    prompts = tokens / length
+    weights = _roof(
+        (work.dense_bytes + work.head_bytes) / layout.tensor / (rates.bytes_per_s * fitted.eta_weights),
+        2.0
+        * (work.dense_weights * tokens + work.head_weights * prompts)
+        / layout.tensor
+        / (rates.flop_per_s * fitted.eta_prefill),
+    )
+    experts = _roof(
+        work.expert_bytes * work.touched(tokens) / holders / (rates.bytes_per_s * fitted.eta_experts),
+        2.0
+        * work.expert_weights
+        * work.chosen
+        / work.experts
+        * tokens
+        * layout.data
+        / holders
+        / (rates.expert_flop_per_s * fitted.eta_prefill_experts),
+    )
+    seen = np.minimum(length, work.window)
+    windowed = seen * seen / 2.0 + (length - seen) * seen
+    flop = work.prefill_pair_full * length * length / 2.0 + work.prefill_pair_window * windowed
+    flop = prompts * (flop + work.recurrent_flop * length)
+    attention = flop / layout.tensor / (rates.wide_flop_per_s * fitted.eta_attention)
+    overhead = fitted.step_s + fitted.layer_s * (work.layers + work.expert_layers) + fitted.token_s * tokens
+    return Parts(weights, experts, attention, _collectives(work, rates, layout, fitted, tokens), overhead)
+
+
+def _collectives(work: Work, rates: Rates, layout: Layout, fitted: Values, tokens: Number) -> Number:
+    """Two all-reduces per layer in a tensor group; with experts over groups, two all-to-alls per layer of experts."""
+    ranks = layout.tensor
+    link = np.where(ranks > rates.domain, rates.net_bytes_per_s, rates.link_bytes_per_s)
+    moved = tokens * work.hidden * 2.0
+    reduced = 2.0 * (ranks - 1.0) / ranks * moved / (link * fitted.eta_link) + fitted.hop_s * np.log2(ranks)
+    reduces = np.where(ranks > 1, 2.0 * work.layers * reduced, 0.0)
+    wide = layout.data
+    fabric = np.where(layout.devices > rates.domain, rates.net_bytes_per_s, rates.link_bytes_per_s)
+    sent = (wide - 1.0) / np.maximum(wide, 1.0) * moved * work.chosen / (fabric * fitted.eta_link)
+    exchanged = np.where(
+        wide > 1, 2.0 * work.expert_layers * (sent + fitted.hop_s * np.log2(np.maximum(wide, 1.0))), 0.0
+    )
+    stages = np.where(
+        layout.pipeline > 1, (layout.pipeline - 1.0) * (fitted.hop_s + moved / (link * fitted.eta_link)), 0.0
+    )
+    return reduces + exchanged + stages
+
+
+def _roof(one: Number, other: Number) -> Number:
+    """The smooth maximum of two times."""
+    top = np.maximum(np.maximum(one, other), 1e-15)
+    return top * ((one / top) ** _SHARP + (other / top) ** _SHARP) ** (1.0 / _SHARP)

@@ -1,0 +1,59 @@
+"""How a model is stored and multiplied at a precision: bits of each tensor class, the cache, the format of products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from twinlens.errors import BadInput, nearest
+from twinlens.spec.model.shape import DecoderShape
+from twinlens.theory.weight_format import weight_format
+
+Product = Literal["bf16", "fp16", "fp8", "fp4", "int8", "fp32"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Bits per weight, scales included, and the format that products run in."""
+
+    dense_bits: float
+    head_bits: float
+    expert_bits: float
+    kv_bytes: float
+    product: Product
+    expert_product: Product
+
+
+_16 = Stored(16.0, 16.0, 16.0, 2.0, "bf16", "bf16")
+STORED: dict[str, Stored] = {
+    "bf16": _16,
+    "fp16": replace(_16, product="fp16", expert_product="fp16"),
+    "fp32": Stored(32.0, 32.0, 32.0, 4.0, "fp32", "fp32"),
+    "fp8": Stored(8.0, 16.0, 8.0, 1.0, "fp8", "fp8"),
+    "int8": Stored(8.0, 16.0, 8.0, 2.0, "int8", "int8"),
+    "nvfp4": Stored(4.5, 16.0, 4.5, 1.0, "fp4", "fp4"),
+    "mxfp4": Stored(4.25, 16.0, 4.25, 1.0, "fp4", "fp4"),
+    "mxfp4-experts": Stored(16.0, 16.0, 4.25, 2.0, "bf16", "bf16"),
+    "int4": Stored(4.25, 16.0, 4.25, 2.0, "bf16", "bf16"),
+}
+"""By precision. Servers that run fp8 and fp4 checkpoints keep the cache in fp8 as a rule."""
+
+
+def stored(precision: str, shape: DecoderShape | None = None, kv_bytes: float | None = None) -> Stored:
+    """How a precision is stored. Raises BadInput for one that is not known.
+
+    Latent attention stays in 16 bits where the rest is fp4, as NVIDIA's DeepSeek checkpoints keep it.
+    """
+    name = precision.lower()
+    if name.startswith("q") and name[1:2].isdigit():
+        bits = weight_format(name)
+        more = bits.matrices if bits.more is None else (bits.matrices + bits.more) / 2
+        mean = bits.matrices + (more - bits.matrices) * 0.5  # value and down projections: half of all weights
+        kept = Stored(mean, bits.head, mean, 2.0, "fp16", "fp16")
+    elif name in STORED:
+        kept = STORED[name]
+    else:
+        raise BadInput(f"unknown precision {precision!r}; {nearest(name, STORED)}")
+    if shape is not None and shape.mla and kept.product == "fp4":
+        kept = replace(kept, dense_bits=16.0, product="bf16")
+    return kept if kv_bytes is None else replace(kept, kv_bytes=kv_bytes)
