@@ -39,41 +39,42 @@ class Card:
         return 1e12
 
 
+_RATES = {
+    "bf16": "bf16_tflops",
+    "fp16": "fp16_tflops",
+    "fp8": "fp8_tflops",
+    "fp4": "fp4_tflops",
+    "int8": "int8_tops",
+    "fp32": "fp32_tflops",
+}
+
+
 @lru_cache(maxsize=4)
 def cards(path: str) -> dict[str, Card]:
-    out = {}
-    for row in csv.DictReader(Path(path).open(encoding="utf-8")):
+    """Devices of a table with the columns of hardware.csv, by name."""
+    with Path(path).open(encoding="utf-8", newline="") as file:
+        return {row["name"]: _card(row) for row in csv.DictReader(file)}
 
-        def f(k: str) -> float | None:
-            return float(row[k]) if row[k] else None
 
-        rates = {
-            k: f(c)
-            for k, c in dict(
-                bf16="bf16_tflops",
-                fp16="fp16_tflops",
-                fp8="fp8_tflops",
-                fp4="fp4_tflops",
-                int8="int8_tops",
-                fp32="fp32_tflops",
-            ).items()
-        }
-        mamf = f("mamf_bf16_tflops")
-        link = f("interconnect_gb_s_bidir_per_device")
-        dom = re.match(r"\d+", row["max_domain"] or "")
-        out[row["name"]] = Card(
-            row["name"],
-            row["vendor"],
-            row["arch"].split("+")[0].split(" (")[0].strip(),
-            (f("mem_gib_visible") or float(row["mem_gb"]) * 0.93) * 2**30,
-            float(row["mem_bw_gb_s"]) * 1e9,
-            {k: v * 1e12 for k, v in rates.items() if v},
-            mamf / rates["bf16"] if mamf else None,
-            (link or 64.0) / 2 * 1e9,
-            float(dom.group()) if dom else 8.0,
-            f("fp16_fp16acc_tflops") and f("fp16_fp16acc_tflops") * 1e12,
-        )
-    return out
+def _card(row: dict[str, str]) -> Card:
+    def figure(column: str) -> float | None:
+        return float(row[column]) if row.get(column) else None
+
+    rates = {form: value * 1e12 for form, column in _RATES.items() if (value := figure(column))}
+    measured, half = figure("mamf_bf16_tflops"), figure("fp16_fp16acc_tflops")
+    domain = re.match(r"\d+", row["max_domain"] or "")
+    return Card(
+        name=row["name"],
+        vendor=row["vendor"],
+        arch=row["arch"].split("+")[0].split(" (")[0].strip(),
+        memory_bytes=(figure("mem_gib_visible") or float(row["mem_gb"]) * 0.93) * 2**30,
+        bytes_per_s=float(row["mem_bw_gb_s"]) * 1e9,
+        rates=rates,
+        measured_share=measured * 1e12 / rates["bf16"] if measured else None,
+        link_bytes_per_s=(figure("interconnect_gb_s_bidir_per_device") or 64.0) / 2 * 1e9,
+        domain=float(domain.group()) if domain else 8.0,
+        half_accumulate=half * 1e12 if half else None,
+    )
 
 
 PATTERNS: tuple[tuple[str, str], ...] = (

@@ -93,7 +93,11 @@ def misfit(case: Case) -> str:
     need = float(work_of(shape_of(case), stored_of(case)).weight_bytes)
     if need <= devices * float(rates.memory_bytes) * 0.98:
         return ""
-    return f"weights of {need / 1e9:.0f} GB do not fit on {devices:.0f} × {float(rates.memory_bytes) / 1e9:.0f} GB: the precision or the layout is not as stated"
+    room_gb = float(rates.memory_bytes) / 1e9
+    return (
+        f"weights of {need / 1e9:.0f} GB do not fit on {devices:.0f} × {room_gb:.0f} GB: "
+        "the precision or the layout is not as stated"
+    )
 
 
 def _layout(case: Case, prefix: str = "") -> Layout:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 from benchmarks.prediction import names
-from benchmarks.prediction.cases import Case, No, engine_of, number
+from benchmarks.prediction.cases import Case, No, number
 from benchmarks.prediction.devices import Card
+
+_DEGREES = {"tensor": "tp", "pipeline": "pp", "virtual": "vp", "context": "cp", "expert": "ep"}
 
 
 def training_case(row: dict[str, str], kind: str, value: float, file: str, card: Card, line: int) -> Case:
@@ -52,10 +54,7 @@ def training_case(row: dict[str, str], kind: str, value: float, file: str, card:
     length = number(row.get("input_len", ""))
     if gbs is None or length is None:
         raise No("the batch or the length of sequences is not stated")
-    layout = {
-        name: degree(key)
-        for name, key in dict(tensor="tp", pipeline="pp", virtual="vp", context="cp", expert="ep").items()
-    }
+    layout = {name: degree(key) for name, key in _DEGREES.items()}
     layout["devices"] = float(devices)
     layout["gathered"] = 1.0 if "full_shard" in low or degree("fsdp", 0.0) > 1 or "shard_grad_op" in low else 0.0
     layout["frozen"] = 1.0 if "lora" in row["model"].lower() or row.get("note", "").lower().startswith("lora") else 0.0

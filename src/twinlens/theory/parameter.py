@@ -66,20 +66,22 @@ def attention_weights(shape: DecoderShape) -> int:
     query = heads * shape.head_dim * (mla.q_lora_rank or hidden) + hidden * (mla.q_lora_rank or 0)
     down = hidden * (mla.kv_lora_rank + mla.qk_rope_head_dim)
     up = mla.kv_lora_rank * heads * (mla.qk_nope_head_dim + mla.v_head_dim)
-    return query + down + up + out
+    index = (mla.q_lora_rank or hidden) * mla.index_heads * mla.index_dim + hidden * (mla.index_heads + mla.index_dim)
+    return query + down + up + out + (index if mla.index_heads else 0)
 
 
 def _attention_other(shape: DecoderShape) -> int:
     """Biases and norms inside one layer's attention."""
     if shape.mla is not None:
         mla = shape.mla
-        norms = mla.kv_lora_rank + (mla.q_lora_rank or 0)
+        norms = mla.kv_lora_rank + (mla.q_lora_rank or 0) + 2 * mla.index_dim
         low_rank = (mla.q_lora_rank or 0) + mla.kv_lora_rank + mla.qk_rope_head_dim + shape.hidden
         return norms + (low_rank if shape.attention_bias != "none" else 0)
     queries = shape.heads * (2 if shape.output_gate else 1)
     qkv = shape.head_dim * (queries + 2 * shape.kv_heads)
     bias = {"none": 0, "qkv": qkv, "all": qkv + shape.hidden}[shape.attention_bias]
-    return bias + (2 * shape.head_dim if shape.qk_norm else 0) + (shape.heads if shape.sinks else 0)
+    normed = shape.heads + shape.kv_heads if shape.qk_norm_all_heads else 2
+    return bias + (normed * shape.head_dim if shape.qk_norm else 0) + (shape.heads if shape.sinks else 0)
 
 
 def recurrent_weights(mixer: Recurrent, hidden: int) -> int:

@@ -1,7 +1,7 @@
 """Bands: how far measurements lay from predictions, by kind of prediction and by what calibration had seen.
 
 Split conformal prediction (Vovk et al. 2005; Lei et al. 2018, doi 10.1080/01621459.2017.1307116): the k-th smallest
-error of n held-out rows, k = ceil((n + 1) · level), bounds the next one with probability `level` if it is of their kind.
+error of n held-out rows, k = ceil((n + 1) · level), bounds the next one of their kind with probability `level`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 LEVEL = 0.9
 FLOOR = {"serving": 0.06, "training": 0.11}
@@ -53,7 +51,7 @@ def band_of(table: Mapping[str, Mapping[str, float]], kinds: Sequence[str]) -> B
 
 
 def bands(
-    logs: np.ndarray, kinds: Sequence[Sequence[str]], floor: Sequence[float], level: float = LEVEL
+    logs: Sequence[float], kinds: Sequence[Sequence[str]], floor: Sequence[float], level: float = LEVEL
 ) -> dict[str, dict[str, float]]:
     """A table of bands: for each kind that at least some twenty held-out rows have."""
     rows: dict[str, list[int]] = {}

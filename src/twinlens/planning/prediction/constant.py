@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+Array = np.ndarray[Any, np.dtype[np.float64]]
 Values = Any
 """One attribute per constant: numbers, or arrays with an entry per question."""
 
@@ -28,7 +29,7 @@ class Constants:
     base: Mapping[str, float]
     factors: Mapping[str, Mapping[str, float]]
 
-    def logs(self, groups: Sequence[Sequence[str]]) -> np.ndarray:
+    def logs(self, groups: Sequence[Sequence[str]]) -> Array:
         """Logarithms, one row per question and one column per constant, in the order of `base`."""
         table = np.array([[self.base[name] for name in self.base]] * len(groups))
         column = {name: i for i, name in enumerate(self.base)}
@@ -44,6 +45,6 @@ class Constants:
         return SimpleNamespace(**{name: float(np.exp(value)) for name, value in zip(self.base, row, strict=True)})
 
 
-def values(names: Sequence[str], logs: np.ndarray) -> Values:
+def values(names: Sequence[str], logs: Array) -> Values:
     """Columns of logarithms as attributes."""
     return SimpleNamespace(**{name: np.exp(logs[:, i]) for i, name in enumerate(names)})

@@ -9,10 +9,9 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import coo_array
 
-from twinlens.planning.prediction.constant import Constants, Prior
+from twinlens.planning.prediction.constant import Array, Constants, Prior
 
 _STEP, _ROUNDS = 1e-3, 14
-Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def fit(
@@ -30,9 +29,9 @@ def fit(
 
     `predict` takes logarithms of the constants, one row per question, and gives one number per question; a question's
     answer depends on its own row only, so a derivative costs one call per constant and not one per parameter. `spread`:
-    standard deviation of the logarithm of a group's factor, by the group's kind (what stands before ":"); a kind that is
-    not named gets no factor. `noise`: relative error at which a residual begins to count as an outlier. `start`: constants
-    in place of the priors' values; factors of groups are then those beyond `start`.
+    standard deviation of the logarithm of a group's factor, by the group's kind (what stands before ":"); a kind that
+    is not named gets no factor. `noise`: relative error at which a residual begins to count as an outlier. `start`:
+    constants in place of the priors' values; factors of groups are then those beyond `start`.
     """
     names = list(priors)
     known = sorted({label for row in groups for label in row if label.split(":")[0] in spread})
@@ -41,15 +40,21 @@ def fit(
     rows, cols = (np.array(side, dtype=int) for side in (zip(*pairs, strict=True) if pairs else ((), ())))
     many, few = len(names), len(known)
     wide = np.array([prior.spread for prior in priors.values()])
-    near = np.outer([spread[label.split(":")[0]] for label in known], np.minimum(wide, 1.0)) if few else np.zeros((0, many))
-    first = start.logs(groups) if start else np.tile(np.log([prior.value for prior in priors.values()]), (len(groups), 1))
+    near = (
+        np.outer([spread[label.split(":")[0]] for label in known], np.minimum(wide, 1.0))
+        if few
+        else np.zeros((0, many))
+    )
+    first = (
+        start.logs(groups) if start else np.tile(np.log([prior.value for prior in priors.values()]), (len(groups), 1))
+    )
     target = np.log(measured)
     scale = np.ones(len(target)) if weights is None else weights
 
     def logs(x: Array) -> Array:
         out = first + (x[:many] * wide)[None, :]
         np.add.at(out, rows, (x[many:].reshape(few, many) * near)[cols])
-        return out
+        return np.asarray(out)
 
     def loss(raw: Array, x: Array) -> float:
         return float(np.sum(scale**2 * 2.0 * (np.sqrt(1.0 + raw * raw) - 1.0)) + x @ x)
@@ -64,7 +69,9 @@ def fit(
         own = np.arange(len(target))
         values = np.concatenate([(change * wide).ravel(), (change[rows] * near[cols]).ravel()])
         lines = np.concatenate([np.repeat(own, many), np.repeat(rows, many)])
-        places = np.concatenate([np.tile(np.arange(many), len(own)), (many + cols[:, None] * many + np.arange(many)).ravel()])
+        places = np.concatenate(
+            [np.tile(np.arange(many), len(own)), (many + cols[:, None] * many + np.arange(many)).ravel()]
+        )
         return coo_array((values, (lines, places)), shape=(len(target), many * (1 + few))).tocsr()
 
     x, damping = np.zeros(many * (1 + few)), 1.0

@@ -25,7 +25,7 @@ SERVING: dict[str, Prior] = {
     "saturation": Prior(0.9, 0.3),  # throughput over that of a batch that is always full
 }
 SERVING_SPREAD = {
-    "engine": 0.5, "arch": 0.3, "vendor": 0.3, "format": 0.3, "experts": 0.4, "latent": 0.4, "engine+arch": 0.3,
+    "engine": 0.35, "arch": 0.2, "vendor": 0.25, "format": 0.2, "experts": 0.3, "latent": 0.3, "engine+arch": 0.2,
     "recurrent": 0.5, "disaggregated": 0.4, "scenario": 0.5, "release": 0.25,
 }  # fmt: skip
 TRAINING: dict[str, Prior] = {

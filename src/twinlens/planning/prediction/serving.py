@@ -1,7 +1,8 @@
-"""Serving under load: decode batch and prefill interference as a fixed point; TTFT as prefill and wait; static batches."""
+"""Serving under load: decode batch and prefill interference as a fixed point, TTFT as prefill and wait."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -138,7 +139,9 @@ def tokens_per_s(
     return fitted.saturation * batch / tpot, tpot
 
 
-def processor_sharing(per_token: object, rate: Number, answer: Number, most: Number) -> tuple[Number, Number]:
+def processor_sharing(
+    per_token: Callable[[Number], Number], rate: Number, answer: Number, most: Number
+) -> tuple[Number, Number]:
     """The step time and the number of others in equilibrium: N = rate · answer · per_token(N), by bisection.
 
     Above `most` there is none: the smallest N that would do is then returned as `most`.
@@ -150,9 +153,9 @@ def processor_sharing(per_token: object, rate: Number, answer: Number, most: Num
     high = high + 0.0 * low
     for _ in range(60):
         middle = (low + high) / 2.0
-        above = rate * answer * per_token(middle) < middle  # type: ignore[operator]
+        above = rate * answer * per_token(middle) < middle
         low, high = np.where(above, low, middle), np.where(above, middle, high)
-    return per_token(high), high  # type: ignore[operator]
+    return per_token(high), high
 
 
 def static_batch_s(

@@ -1,4 +1,4 @@
-"""Seconds of one decode step and of one prefill: roofline terms with fitted shares of the peak, overheads, collectives."""
+"""Seconds of one decode step and of one prefill: roofs with fitted shares of the peak, overheads, collectives."""
 
 from __future__ import annotations
 

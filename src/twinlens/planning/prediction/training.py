@@ -1,4 +1,4 @@
-"""Seconds of a training step: products, memory-bound work, communication that is not hidden, pipeline bubble, optimizer."""
+"""Seconds of a training step: products, memory-bound work, exposed communication, bubble, optimizer."""
 
 from __future__ import annotations
 

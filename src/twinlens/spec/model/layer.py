@@ -53,6 +53,9 @@ class LatentAttention(Spec):
     qk_rope_head_dim: Width
     qk_nope_head_dim: Width
     v_head_dim: Width
+    index_heads: NonNegativeInt = 0
+    """Heads of the indexer that chooses which tokens are attended to (DeepSeek-V3.2, GLM-5); 0 without one."""
+    index_dim: NonNegativeInt = 0
 
 
 class Recurrent(Spec):

@@ -41,6 +41,8 @@ class DecoderShape(Spec):
     norm_bias: bool = False
     """LayerNorm with a bias rather than RMSNorm."""
     qk_norm: bool = False
+    qk_norm_all_heads: bool = False
+    """The norms of queries and keys have a weight for each head's own numbers (MiniMax-M2)."""
     learned_positions: bool = False
     sliding_window: Width | None = None
     """Tokens a windowed layer attends to, itself included; None when every layer sees all."""

@@ -28,7 +28,8 @@ def minimax_m2(config: Config) -> DecoderShape:
         per_token=config["num_experts_per_tok"],
         intermediate=config["intermediate_size"],
     )
-    return DecoderShape(**attention(config), qk_norm=config.get("use_qk_norm", True), experts=experts)
+    normed = config.get("use_qk_norm", True)
+    return DecoderShape(**attention(config), qk_norm=normed, qk_norm_all_heads=normed, experts=experts)
 
 
 def gpt_oss(config: Config) -> DecoderShape:
@@ -113,6 +114,8 @@ def deepseek(config: Config) -> DecoderShape:
         qk_rope_head_dim=config["qk_rope_head_dim"],
         qk_nope_head_dim=config["qk_nope_head_dim"],
         v_head_dim=config["v_head_dim"],
+        index_heads=config.get("index_n_heads") or 0,
+        index_dim=config.get("index_head_dim") or 0,
     )
     sizes = attention(config) | {"head_dim": latent.qk_nope_head_dim + latent.qk_rope_head_dim}
     return DecoderShape(**sizes, attention_bias=bias(config), experts=deepseek_experts(config), mla=latent)

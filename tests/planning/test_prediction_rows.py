@@ -1,0 +1,91 @@
+"""Rows of public tables become questions, or are refused with a reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from benchmarks.prediction import names
+from benchmarks.prediction.cases import No, read, serving_layout
+from benchmarks.prediction.devices import cards, device_name
+
+SHARED = next((up / "shared" / "data" for up in Path(__file__).parents if (up / "shared" / "data").is_dir()), None)
+
+
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [
+        ("meta-llama/Llama-3.3-70B-Instruct", "llama-3.1-70b"),
+        ("Meta-Llama-3-8B", "llama-3.1-8b"),
+        ("LLAMA3.1_405B", "llama-3.1-405b"),
+        ("llama2-70b-99.9", "llama-2-70b"),
+        ("Qwen3_235B_a22B", "qwen3-235b-a22b"),
+        ("Qwen/Qwen3-32B-FP8", "qwen3-32b"),
+        ("nvidia/DeepSeek-V3.1-NVFP4", "deepseek-v3"),
+        ("GPT OSS 120B", "gpt-oss-120b"),
+        ("gpt-oss-120b (MoE)", "gpt-oss-120b"),
+        ("DeepSeekV3 (w/ MTP)", "deepseek-v3"),
+        ("mistralai/Mixtral-8x7B-Instruct-v0.1", "mixtral-8x7b"),
+        ("mistralai/Mixtral-8x22B-v0.1", None),
+        ("DeepSeekV4 Flash", None),
+        ("whisper", None),
+        ("", None),
+    ],
+)
+def test_a_model_is_known_by_any_of_its_spellings_and_never_by_a_guess(spelling: str, name: str | None) -> None:
+    assert names.model_name(spelling) == name
+
+
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [
+        ("h100_sxm", "H100-SXM-80GB"),
+        ("NVIDIA Blackwell GPU (GB200)", "GB200 (per GPU)"),
+        ("4090 24GB * 8", "RTX 4090"),
+        ("H100 PCIe 80GB", "H100-PCIe-80GB"),
+        ("AMD Instinct MI300X 192GB HBM3 (x32), AMD Instinct MI325X 256GB HBM3e (x16)", None),
+        ("RTX 4000 Ada 20GB", None),
+        ("M1 Max 32‑Core GPU 64GB", None),
+    ],
+)
+def test_a_device_is_known_by_its_spellings_and_a_mixture_is_none(spelling: str, name: str | None) -> None:
+    assert device_name(spelling) == name
+
+
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [("fp8", "fp8"), ("FP8-MX", "mxfp8"), ("NVFP4", "nvfp4"), ("amp_bf16", "bf16"), ("Q4_K_M", "q4_k_m"), ("zz", None)],
+)
+def test_a_precision_is_known_by_its_spellings(spelling: str, name: str | None) -> None:
+    assert names.precision_name(spelling) == name
+
+
+def test_degrees_of_a_layout_are_read_in_any_order() -> None:
+    assert serving_layout("agg tp2 pp1 dp4 moe_tp1 ep8") == {"tensor": 2, "data": 4, "pipeline": 1, "expert": 8}
+    assert serving_layout("DEP4")["data"] == 4
+    assert serving_layout("TP8,PP2")["pipeline"] == 2
+
+
+def test_a_product_of_degrees_over_the_same_devices_is_taken_apart() -> None:
+    assert serving_layout("agg tp64 pp1 dp1 moe_tp8 ep8", "c4_tp8_ep8_920")["tensor"] == 8
+    assert serving_layout("agg tp1 pp1 dp64 moe_tp8 ep8", "c64_tp8_ep8_937")["data"] == 8
+
+
+def test_workers_are_counted_and_unknown_ones_are_refused() -> None:
+    layout = serving_layout("disagg P:1x(tp1 dp4 ep4) D:5x(tp4 dp1 ep4)")
+    assert (layout["workers"], layout["tensor"], layout["first_data"]) == (5, 4, 4)
+    with pytest.raises(No, match="not stated"):
+        serving_layout("disagg P:?x(tp8 dp1 ep8) D:?x(tp8 dp1 ep8)")
+    with pytest.raises(No, match="0 devices"):
+        serving_layout("agg tp2 pp1 dp0 moe_tp0 ep0")
+
+
+def test_every_public_row_is_a_question_or_has_a_reason() -> None:
+    if SHARED is None:
+        pytest.skip("needs the public tables beside the project")
+    cases, refused = read(SHARED / "validation", cards(str(SHARED / "hardware.csv")))
+    rows = sum(len(path.read_text(encoding="utf-8").splitlines()) - 1 for path in (SHARED / "validation").glob("*.csv"))
+    assert len(cases) + len(refused) == rows
+    assert len(cases) > 5000
+    assert all(each.why for each in refused)
+    assert all(case.value > 0 for case in cases)
