@@ -23,6 +23,7 @@ from twinlens.diagnosis.decoder import Decoder
 from twinlens.diagnosis.flip import Trained
 from twinlens.diagnosis.partition import Partition
 from twinlens.diagnosis.phase import Phase, known
+from twinlens.diagnosis.served_work import served_phases
 from twinlens.diagnosis.time_split import of_lockstep, of_served, of_steps
 from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate
@@ -81,7 +82,7 @@ def evidence_of(run: Run, summary: Summary) -> Evidence:
     partition, phases, batch, filled = read(run, summary)
     return Evidence(
         kind, summary.ranked, summary.label, partition, phases,
-        facts.ceilings if facts else {}, run.sections.ceilings_after, summary.metrics, summary.findings,
+        *_ceilings(run, kind), summary.metrics, summary.findings,
         batch, filled, None if facts is None or kind == "served" else "accelerator.uuid" in facts.executor.facts,
         run.spec.executor.options.get("graph") == "compiled",
         _optimizer_bytes(run),
@@ -89,6 +90,12 @@ def evidence_of(run: Run, summary: Summary) -> Evidence:
         decoder_of(run, phases), devices_of(run), slo_share_of(run), precision_of(run), engine_formats_of(run),
         trained_of(run),
     )  # fmt: skip
+
+
+def _ceilings(run: Run, kind: Kind) -> tuple[Mapping[str, Estimate], Mapping[str, Estimate]]:
+    """Before the rows and after them. Beside a server there is one set, measured when the load is over."""
+    before, after = run.facts.ceilings if run.facts else {}, run.sections.ceilings_after
+    return ({**before, **after}, {}) if kind == "served" else (before, after)
 
 
 Read = tuple[Partition, tuple[Phase, ...], int | None, float | None]
@@ -147,10 +154,10 @@ def _served(run: Run, summary: Summary) -> Read:
     order = np.argsort(own.intended_ns, kind="stable")
     rows = order[summary.verdict.begin_row : summary.verdict.end_row]
     partition = of_served(own, rows, summary.metrics)
-    reason = "a server's batches and formats are not known, so neither is the work of one of its steps"
-    phases = tuple(Phase(name, name, None, None, None, reason=reason) for name in ("prefill", "decode"))
+    phases, together = served_phases(own, rows, summary.metrics, _shape(run), run.spec.precision, run.facts)
     efficiency = summary.metrics.get("batching_efficiency")
-    return partition, phases, None, efficiency.value if efficiency else None
+    batch = None if together is None else max(1, round(together))
+    return partition, phases, batch, efficiency.value if efficiency else None
 
 
 def _phase(run: Run, name: str, part: str, seconds: float, flop: str, moved: str, tokens: float) -> Phase:

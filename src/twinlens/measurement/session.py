@@ -20,8 +20,9 @@ from twinlens.measurement.facts.origin import marked
 from twinlens.measurement.facts.whole_run import seen_afterwards
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
 from twinlens.measurement.refused import is_refusal
+from twinlens.measurement.server.ceilings import server_ceilings
 from twinlens.measurement.server.shared import joined
-from twinlens.measurement.take_rows import SayProgress, take_rows
+from twinlens.measurement.take_rows import SayProgress, is_under_load, take_rows
 from twinlens.measurement.turns.worker_turn import TurnQueue
 from twinlens.record.arrow import RowWriter
 from twinlens.record.running import Running
@@ -117,6 +118,8 @@ def _measure_with(
             say("measuring ceilings again", 1.0, rows.count)
             after = {name: estimate.to_json() for name, estimate in opened.ceilings_again().items()}
             update_run(folder, ceilings_after=after)
+        if turns is None and is_under_load(spec) and (beside := server_ceilings(spec, facts, running)):
+            update_run(folder, ceilings_after={name: estimate.to_json() for name, estimate in beside.items()})
         if settled := seen_afterwards(folder, facts):
             update_run(folder, facts=as_tilde(replace(facts, executor=facts.executor.merged(settled)).to_json()))
         if isinstance(spec.workload, TrainingWorkload) and spec.workload.save:

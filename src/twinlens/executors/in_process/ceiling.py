@@ -25,13 +25,15 @@ class Ceiling:
 class DeviceProbe:
     """A device as one engine sees it. `kind`: "cpu" or "cuda"; `facts`: of the device, `framework`: of the engine.
 
-    `ceilings` measures, about ten seconds long; `note`: what a reader must see of the choice, if anything.
+    `ceilings` measures, about ten seconds long; `deciding`, in one second, the two that a step of serving is held
+    against, for a format and a number of threads; `note`: what a reader must see of the choice, if anything.
     """
 
     kind: str
     facts: Mapping[str, Fact]
     framework: Mapping[str, Fact]
     ceilings: Callable[[], tuple[Ceiling, ...]]
+    deciding: Callable[[str, int | None], Mapping[str, Estimate]]
     note: str | None = None
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 
 from twinlens.executors.in_process.ceiling import Ceiling, DeviceProbe
 from twinlens.executors.torch.ceiling import rates
 from twinlens.executors.torch.device import auto_note, choose_device
 from twinlens.executors.torch.evidence.device_facts import device_facts
 from twinlens.executors.torch.evidence.facts import framework_facts
+from twinlens.record.estimate import Estimate
 from twinlens.spec.asked_device import asked_device
 
 
@@ -22,4 +24,7 @@ def probe_device(asked: str) -> DeviceProbe:
             warnings.simplefilter("ignore", UserWarning)
             return rates.all_ceilings(str(chosen))
 
-    return DeviceProbe(chosen.type, device_facts(chosen), framework_facts(), ceilings, auto_note(device))
+    def deciding(format: str, threads: int | None) -> Mapping[str, Estimate]:
+        return rates.deciding_ceilings(format, str(chosen), serving=True, threads=threads)
+
+    return DeviceProbe(chosen.type, device_facts(chosen), framework_facts(), ceilings, deciding, auto_note(device))

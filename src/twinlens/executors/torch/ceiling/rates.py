@@ -62,12 +62,12 @@ def ceilings_for(
     }
 
 
-def deciding_ceilings(format: str, device: str, *, serving: bool) -> dict[str, Estimate]:
+def deciding_ceilings(format: str, device: str, *, serving: bool, threads: int | None = None) -> dict[str, Estimate]:
     """The ceilings that shares are made with, as `ceilings_for` measures them: the matrix rate, and to serve the read
     bandwidth too."""
     on_gpu = device.startswith("cuda")
-    matrix = sustained_flop_per_s(format, device) if on_gpu else matrix_flop_per_s(format, device, None, 0.25)
-    read = {"read_bytes_per_s": read_bytes_per_s(device)} if serving else {}
+    matrix = sustained_flop_per_s(format, device) if on_gpu else matrix_flop_per_s(format, device, threads, 0.25)
+    read = {"read_bytes_per_s": read_bytes_per_s(device, threads)} if serving else {}
     return {"matrix_flop_per_s": matrix} | read
 
 

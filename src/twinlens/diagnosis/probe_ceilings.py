@@ -1,0 +1,65 @@
+"""Ceilings from an earlier `twinlens probe --json` of the machine that served a run, named as such."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from twinlens.errors import BadInput
+from twinlens.record.estimate import Estimate
+from twinlens.record.run import Run
+
+_IDENTITY = ("accelerator.product", "accelerator.memory_bytes", "host.cpu.model", "host.cpu.cores", "host.memory_bytes")
+_SAME = 0.02  # memory is told to within a page or a driver's reserve
+_CODE = "TL229"
+
+
+def probe_ceilings(run: Run, probe: Any, where: str) -> dict[str, Estimate]:
+    """The read bandwidth and the matrix rate in the format of `run`, at its threads, from the JSON of a probe.
+
+    `where`: the file, for sentences. Raises BadInput (TL229) for what is no probe, for one of another machine than the
+    one the run names, and for one that measured no ceiling.
+    """
+    try:
+        facts = {key: fact["value"] for key, fact in probe["executor"].items()}
+        rows = [_row(each) for each in probe["ceilings"]]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise BadInput(f"{where} is no probe; make one with `twinlens probe --json > FILE`", code=_CODE) from None
+    said = _same_machine(run, facts, where)
+    threads = {count for _, _, count, _ in rows}
+    if not threads:
+        raise BadInput(f"{where} has no ceilings ({probe.get('why_no_ceilings')}); probe that machine again", code=_CODE)
+    wanted = run.spec.executor.threads
+    chosen = wanted if wanted in threads else max(threads)
+    format = run.spec.precision.compute
+    found = {}
+    for name, kind, of in (("read_bytes_per_s", "read", ""), ("matrix_flop_per_s", "matrix", format)):
+        match = next((each for k, f, count, each in rows if (k, f, count) == (kind, of, chosen)), None)
+        if match is not None:
+            found[name] = replace(match, method=f"{match.method}; {said}")
+    return found
+
+
+def _row(row: Mapping[str, Any]) -> tuple[str, str, int, Estimate]:
+    estimate = {key: value for key, value in row.items() if key not in ("kind", "format", "layout", "threads")}
+    return str(row["kind"]), str(row["format"]), int(row["threads"]), Estimate.from_json(estimate)
+
+
+def _same_machine(run: Run, facts: Mapping[str, Any], where: str) -> str:
+    """How the machines were held against each other, for the method of each ceiling."""
+    ran = run.facts.executor if run.facts else None
+    known = {key: (ran.value(key), facts.get(key)) for key in _IDENTITY} if ran else {}
+    both = {key: pair for key, pair in known.items() if None not in pair}
+    for key, (one, other) in both.items():
+        if not _alike(one, other):
+            raise BadInput(f"{where} is of another machine: its {key} is {other}, that of the run is {one}", code=_CODE)
+    if not both:
+        return "an earlier probe, given as one of the server's machine, which the run does not name"
+    return f"an earlier probe of the same machine (same {', '.join(both)})"
+
+
+def _alike(one: Any, other: Any) -> bool:
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return abs(one - other) <= _SAME * max(abs(one), abs(other))
+    return bool(one == other)

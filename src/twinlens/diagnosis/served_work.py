@@ -1,0 +1,110 @@
+"""Work of a server's steps: batches from the requests that overlapped, lengths from the rows, bytes and FLOP by theory.
+
+A batching server makes one token for each request that decodes in a step, so the gap between two tokens of a request is
+one step, and the requests that decode at that moment are its batch. Prompts that are computed in the same step are not
+counted as its work: shares of ceilings are lower bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from twinlens.diagnosis.phase import Phase, known
+from twinlens.record.estimate import Estimate
+from twinlens.record.executor.facts import Facts
+from twinlens.record.request import Requests
+from twinlens.spec.model.shape import DecoderShape
+from twinlens.spec.precision import AS_SERVED, BITS, Precision
+from twinlens.theory.flop import decode_flop, prefill_flop
+from twinlens.theory.traffic import activation_elements_moved, decode_step_bytes, prefill_bytes
+
+_NO_MODEL = "the model behind the server is not known here, so neither is the work of one of its steps"
+_NO_FORMAT = "the server does not say its formats, so the bytes of one of its steps are not known"
+_SPECULATES = "a server that speculates makes several tokens in a step, so gaps between tokens are not steps"
+_SEVERAL = "how the server splits the model over its {} devices is not known"
+_NO_STEP = "no answer has a second token"
+_NO_PREFILL = "the server does not say how long prefill takes"
+_WIDEST = 4.0  # bytes of an activation: an upper bound of traffic takes the widest format
+
+
+def served_phases(
+    requests: Requests,
+    rows: np.ndarray,
+    metrics: Mapping[str, Estimate],
+    shape: DecoderShape | None,
+    regime: Precision,
+    facts: Facts | None,
+) -> tuple[tuple[Phase, Phase], float | None]:
+    """Prefill of one request and one decode step, and how many requests decode together; a phase whose work or time is
+    not known has the reason. `rows`: indexes of the window."""
+    good = rows[(requests.outcome[rows] == "ok") & (np.diff(requests.offsets)[rows] > 1)]
+    together = decoding_together(requests, good) if good.size else None
+    reason = _why_not(metrics, shape, regime, facts)
+    if reason is not None or shape is None:
+        phases = tuple(
+            Phase(name, name, None, None, None, reason=reason or _NO_MODEL) for name in ("prefill", "decode")
+        )
+        return (phases[0], phases[1]), together
+    prompt = float(requests.input_tokens[rows].mean()) if rows.size else 0.0
+    return (_prefill(prompt, metrics, shape, regime), _decode(requests, good, together, shape, regime)), together
+
+
+def decoding_together(requests: Requests, rows: np.ndarray) -> float:
+    """How many of `rows` decode at once, as a decoding request sees it: Σ n² dt / Σ n dt, so at least 1."""
+    begin_ns, end_ns = requests.first_chunk_ns()[rows], requests.last_chunk_ns()[rows]
+    times = np.concatenate([begin_ns, end_ns])
+    order = np.argsort(times, kind="stable")
+    number = np.cumsum(np.repeat([1.0, -1.0], rows.size)[order])[:-1]
+    spans = np.diff(times[order])
+    seen = float((number * spans).sum())
+    return float((number * number * spans).sum()) / seen if seen > 0 else 1.0
+
+
+def _why_not(
+    metrics: Mapping[str, Estimate], shape: DecoderShape | None, regime: Precision, facts: Facts | None
+) -> str | None:
+    if shape is None:
+        return _NO_MODEL
+    if regime == AS_SERVED or (facts and any(check.verdict == "differs" for check in facts.precision)):
+        return _NO_FORMAT
+    if known(metrics, "draft_acceptance") is not None:
+        return _SPECULATES
+    boards = facts.executor.value("accelerator.uuid") if facts else None
+    return _SEVERAL.format(len(boards)) if isinstance(boards, list | tuple) and len(boards) > 1 else None
+
+
+def _decode(
+    requests: Requests, good: np.ndarray, together: float | None, shape: DecoderShape, regime: Precision
+) -> Phase:
+    steps = float((requests.output_tokens[good] - 1).sum())
+    spent_s = float((requests.last_chunk_ns()[good] - requests.first_chunk_ns()[good]).sum()) / 1e9
+    if together is None or steps <= 0 or spent_s <= 0:
+        return Phase("decode", "decode", None, None, None, reason=_NO_STEP)
+    # The context that a step sees, each request counted with its tokens.
+    answer = requests.output_tokens[good]
+    context = float(((requests.input_tokens[good] + answer / 2) * answer).sum() / answer.sum())
+    bits, kv, head = _formats(shape, regime)
+    least = float(decode_step_bytes(shape, context, together, bits, kv, head))
+    most = least + together * activation_elements_moved(shape) * _WIDEST
+    flop = float(decode_flop(shape, context)) * together
+    return Phase("decode", "decode", spent_s / steps, flop, least, most)
+
+
+def _prefill(prompt: float, metrics: Mapping[str, Estimate], shape: DecoderShape, regime: Precision) -> Phase:
+    """Of one prompt alone, without what the server found in its prefix cache."""
+    seconds = known(metrics, "server_prefill_s_mean")
+    tokens = prompt * (1 - (known(metrics, "prefix_hit_ratio") or 0.0))
+    if seconds is None or tokens < 1:
+        return Phase("prefill", "prefill", None, None, None, reason=_NO_PREFILL)
+    bits, kv, head = _formats(shape, regime)
+    least = float(prefill_bytes(shape, tokens, 1, bits, kv, head))
+    most = least + tokens * activation_elements_moved(shape) * _WIDEST
+    return Phase("prefill", "prefill", seconds, float(prefill_flop(shape, tokens)), least, most)
+
+
+def _formats(shape: DecoderShape, regime: Precision) -> tuple[float, float, float | None]:
+    """Bits of a weight, bytes of an element of the cache, and bits of a head that is left wider (None: the same)."""
+    head = 16.0 if shape.tied_embeddings and regime.quantised else None
+    return regime.weight_bits("inference", shape.hidden), BITS[regime.classes("inference")["kv"]] / 8, head

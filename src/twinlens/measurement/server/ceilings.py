@@ -1,0 +1,96 @@
+"""Ceilings of the machine that a server runs on, measured when the load is over: through an engine of this process, on
+the processors or the GPU that the server has, while the server waits."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+import psutil
+
+from twinlens.errors import TwinlensError
+from twinlens.executors.registry import executor, executor_names, lenses_of
+from twinlens.measurement.facts.model import asked_model
+from twinlens.measurement.server.here import Here, server_here
+from twinlens.record.estimate import Estimate
+from twinlens.record.executor.facts import Estimates, Facts
+from twinlens.record.running import Running
+from twinlens.spec.precision import AS_SERVED
+from twinlens.spec.study import RunSpec
+from twinlens.units import BYTES_PER_S
+
+_SHORTEST_S = 10.0  # a shorter load is no run to be judged, and measuring would take as long
+
+
+def server_ceilings(spec: RunSpec, facts: Facts, running: Running | None) -> Estimates:
+    """The read bandwidth and the matrix rate; absent with the reason where they cannot be measured. Empty where none
+    are wanted, where the server is on another machine, or where nothing could be held against them: a model or formats
+    that are not known here."""
+    if not spec.protocol.ceilings or spec.protocol.duration_s < _SHORTEST_S or spec.precision == AS_SERVED:
+        return {}
+    if asked_model(spec).shape is None:
+        return {}
+    here = server_here(spec.executor.options.get("url")) if running is None else Here(running.pid)
+    if here is None:
+        return {}
+    cpus = running.cpus if running is not None else _cpus_of(here.pid)
+    device = _device(spec, facts, running)
+    try:
+        with _kept_to(cpus):
+            found = _deciding(device, spec.precision.compute, _threads(spec, running, cpus))
+    except (TwinlensError, ImportError, RuntimeError, OSError) as error:
+        why = f"it could not be measured beside the server ({str(error).splitlines()[0][:120]})"
+        return {"read_bytes_per_s": Estimate.absent(BYTES_PER_S, why)}
+    return {name: _beside(each) for name, each in found.items()}
+
+
+def _deciding(device: str, format: str, threads: int | None) -> Mapping[str, Estimate]:
+    missing = ImportError("no engine is installed that measures it: pip install 'twinlens[torch]'")
+    for kind in executor_names():
+        if lenses_of(kind) and (look := executor(kind).probe) is not None:
+            try:
+                return look(device).deciding(format, threads)
+            except ImportError as error:
+                missing = ImportError(f"{error}: pip install 'twinlens[torch]'")
+    raise missing
+
+
+def _beside(estimate: Estimate) -> Estimate:
+    said = f"{estimate.method}, after the load, beside the waiting server"
+    return Estimate.from_json({**estimate.to_json(), "method": said})
+
+
+def _device(spec: RunSpec, facts: Facts, running: Running | None) -> str:
+    """The device that the server computes on: a launched one's as asked, else a GPU only where the server is on it."""
+    if running is not None and spec.device.names_gpu:
+        return str(spec.device)
+    return "cuda" if facts.executor.value("accelerator.uuid") else "cpu"
+
+
+def _threads(spec: RunSpec, running: Running | None, cpus: Sequence[int]) -> int | None:
+    """As many as the server computes with: those it was given, else one for each processor it may use."""
+    asked = spec.executor.threads if running is not None else 0
+    return asked or len(cpus) or None
+
+
+def _cpus_of(pid: int | None) -> tuple[int, ...]:
+    """The processors that a server of somebody else's is kept to; empty where that is not known."""
+    try:
+        return tuple(psutil.Process(pid).cpu_affinity()) if pid is not None else ()
+    except (psutil.Error, OSError, AttributeError):
+        return ()
+
+
+@contextlib.contextmanager
+def _kept_to(cpus: Sequence[int]) -> Iterator[None]:
+    """On these processors meanwhile, as the server is; where it is on."""
+    if not cpus or not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
