@@ -69,6 +69,12 @@ def test_without_figures_of_the_server_that_fit_that_stretch_is_unattributed(met
     assert not {"queue", "prefill", "transport"} & set(found.parts)
 
 
+def test_a_server_that_says_its_prefill_alone_leaves_queue_and_transport_unattributed() -> None:
+    found = of_served(columns([row(0, (50, 100))]), np.arange(1), told(server_prefill_s_mean=0.03))
+    assert (found.share("prefill"), found.share("unattributed")) == pytest.approx((0.3, 0.2))
+    assert not {"queue", "transport"} & set(found.parts)
+
+
 def test_time_that_a_policy_held_a_request_back_is_a_part() -> None:
     found = of_served(columns([row(0, (50, 100), released_ms=20, sent_ms=20)]), np.arange(1), {})
     assert found.share("held") == pytest.approx(0.2)

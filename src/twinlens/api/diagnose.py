@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from twinlens.api.runs import material_of, read
 from twinlens.api.siblings import Studies
 from twinlens.diagnosis.diagnosis import Diagnosis, diagnose_run
+from twinlens.diagnosis.probe_ceilings import probe_ceilings
 from twinlens.errors import BadInput
 from twinlens.record.run import Run
 from twinlens.reporting.view import Material
@@ -16,30 +18,42 @@ from twinlens.reporting.wording.finding import with_words
 from twinlens.version import __version__
 
 
-def diagnose(runs: str | Path | Run | Iterable[Run]) -> tuple[Diagnosis, ...]:
+def diagnose(runs: str | Path | Run | Iterable[Run], ceilings: str | Path | None = None) -> tuple[Diagnosis, ...]:
     """What binds a run, or each of several: verdict, parts of its time, four counters and findings.
 
-    Raises BadInput (TL228) where a single run has nothing to diagnose; of several, such runs are left out, and it is
-    raised where none is left.
+    `ceilings`: the JSON of an earlier probe of the machine that served, for runs that measured none.
+    Raises BadInput (TL228, TL229) where a single run has nothing to diagnose; of several, such runs are left out, and
+    it is raised where none is left.
     """
     if isinstance(runs, str | Path):
         runs = read(runs)
-    return tuple(found for _, found in diagnosed((runs,) if isinstance(runs, Run) else runs))
+    return tuple(found for _, found in diagnosed((runs,) if isinstance(runs, Run) else runs, ceilings))
 
 
-def diagnosed(runs: Iterable[Run]) -> list[tuple[Material, Diagnosis]]:
+def diagnosed(runs: Iterable[Run], ceilings: str | Path | None = None) -> list[tuple[Material, Diagnosis]]:
     """The same, each beside the run and the summary that it is of."""
+    probe = _json_of(Path(ceilings)) if ceilings is not None else None
     found, faults = [], []
     materials = material_of(runs)
     studies = Studies(materials)
     for run, summary in materials:
         try:
-            found.append(((run, summary), diagnose_run(run, summary, studies.siblings(run))))
+            known = probe_ceilings(run, probe, str(ceilings)) if probe is not None else None
+            found.append(((run, summary), diagnose_run(run, summary, studies.siblings(run), known)))
         except BadInput as error:
             faults.append(error)
     if not found:
         raise faults[0] if faults else BadInput("diagnose what? Give a run", code="TL228")
     return found
+
+
+def _json_of(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror or error}", code="TL229") from None
+    except ValueError:
+        raise BadInput(f"{path} is no JSON; make one with `twinlens probe --json > FILE`", code="TL229") from None
 
 
 def diagnosis_json(found: Sequence[Diagnosis]) -> dict[str, Any]:

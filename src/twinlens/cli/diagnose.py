@@ -11,11 +11,13 @@ from twinlens.errors import BadInput
 from twinlens.reporting.screen.diagnosis import diagnoses_screen, diagnosis_screen, diagnosis_whole
 
 
-def run(paths: list[Path], json: bool, whole: bool = False, page: Path | None = None) -> None:
+def run(
+    paths: list[Path], json: bool, whole: bool = False, page: Path | None = None, ceilings: Path | None = None
+) -> None:
     with sentences():
         if not paths:
             raise BadInput("diagnose what? Give a run folder, or --self-test", code="TL228")
-        found = diagnosed(read(*paths))
+        found = diagnosed(read(*paths), ceilings)
         if json:
             print_json(diagnosis_json([each for _, each in found]))
         elif len(found) == 1:

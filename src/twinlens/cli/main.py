@@ -189,6 +189,10 @@ def diagnose(
     file: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="Write an HTML page, too.")
     ] = None,
+    ceilings: Annotated[
+        Path | None,
+        typer.Option("--ceilings", metavar="PROBE.json", help="Of the server's machine, from `probe --json`."),
+    ] = None,
 ) -> None:
     """What binds a run: its time by part, four counters, and what to try."""
     load_numpy()
@@ -199,7 +203,7 @@ def diagnose(
         return
     from twinlens.cli.diagnose import run
 
-    run(runs or [], json, whole, file)
+    run(runs or [], json, whole, file, ceilings)
 
 
 @app.command()

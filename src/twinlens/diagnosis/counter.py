@@ -13,10 +13,11 @@ from twinlens.units import BYTES_PER_S, RATIO, SECONDS
 
 FLOP_PER_BYTE = "FLOP/byte"
 Confidence = Literal["low", "medium", "high", "none"]
-_WORK = "work by theory, time by the rows, ceilings measured by the run"
+_WORK = "work by theory, time by the rows"
 _UNIFIED = "device and host share one memory here: nothing is copied"
 _NO_COPIES = "no counter of copies between host and device was recorded"
-_ELSEWHERE = "the memory and the engines of a server cannot be seen from its client"
+_ELSEWHERE = "the machine of the server was not measured, so there is nothing to hold it against"
+_NONE = "the run measured no ceilings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +40,28 @@ def counters_of(seen: Evidence, phase: str) -> tuple[Counter, ...]:
     """The four counters, the first two of one phase; an absent one has its reason."""
     chosen = next((each for each in seen.phases if each.name == phase), seen.phases[-1])
     place = place_of(chosen, seen.ceilings)
-    why = _ELSEWHERE if seen.kind == "served" else chosen.reason or "the run measured no ceilings"
+    why = chosen.reason or (_ELSEWHERE if seen.place == "elsewhere" else _NONE)
     return (
-        _matrix(place, chosen.name, why),
+        _matrix(place, chosen.name, why, seen),
         _bandwidth(place, chosen.name, chosen.least_bytes, chosen.seconds, why),
         _batching(seen),
         _boundary(seen),
     )
 
 
-def _matrix(place: Place | None, phase: str, why: str) -> Counter:
+def _matrix(place: Place | None, phase: str, why: str, seen: Evidence) -> Counter:
     if place is None:
         return Counter("matrix-engines", Estimate.absent(FLOP_PER_BYTE, why), "none", phase)
     low, high = place.intensity_low, place.intensity_high
     value = Estimate(high, FLOP_PER_BYTE, f"FLOP / bytes, each byte once: {_WORK}", "derived", low=low, high=high)
+    measured = seen.ceilings[place.compute_ceiling].method
     beside = {
-        "ridge": Estimate(place.ridge, FLOP_PER_BYTE, "measured matrix rate / measured bandwidth", "derived"),
-        "share": Estimate(place.compute_share, RATIO, f"FLOP/s / {place.compute_ceiling}", "derived"),
+        "ridge": Estimate(place.ridge, FLOP_PER_BYTE, f"matrix rate ({measured}) / measured bandwidth", "derived"),
+        "share": Estimate(place.compute_share, RATIO, f"FLOP/s / {place.compute_ceiling} ({measured})", "derived"),
     }
-    return Counter("matrix-engines", value, "high" if place.intensity_low else "medium", phase, beside)
+    # A server's batch is inferred from which requests overlapped.
+    sure = place.intensity_low is not None and seen.kind != "served"
+    return Counter("matrix-engines", value, "high" if sure else "medium", phase, beside)
 
 
 def _bandwidth(place: Place | None, phase: str, moved: float | None, seconds: float | None, why: str) -> Counter:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from twinlens.diagnosis.counter import Counter, counters_of
 from twinlens.diagnosis.evidence import Evidence, evidence_of
 from twinlens.diagnosis.partition import Partition
+from twinlens.diagnosis.phase import known
 from twinlens.diagnosis.quantise import Siblings, quantise
 from twinlens.diagnosis.region import region
 from twinlens.diagnosis.rule import (
@@ -23,6 +25,7 @@ from twinlens.diagnosis.rule import (
 from twinlens.diagnosis.rule.rule import Rule
 from twinlens.diagnosis.scale_out import scale_out
 from twinlens.diagnosis.verdict import phase_verdict, verdict_of
+from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.stats.summary.group import Summary
@@ -75,12 +78,23 @@ class Diagnosis:
         }
 
 
-def diagnose_run(run: Run, summary: Summary, siblings: Siblings | None = None) -> Diagnosis:
-    """A diagnosis of one finished run. `siblings`: the same work in other precisions.
+def diagnose_run(
+    run: Run,
+    summary: Summary,
+    siblings: Siblings | None = None,
+    ceilings: Mapping[str, Estimate] | None = None,
+) -> Diagnosis:
+    """A diagnosis of one finished run. `siblings`: the same work in other precisions. `ceilings`: from an earlier
+    probe, where the run measured none.
 
     Raises BadInput (TL228) where there is nothing to diagnose.
     """
-    return diagnose_evidence(run.id, evidence_of(run, summary), siblings)
+    return diagnose_evidence(run.id, _lent(evidence_of(run, summary), ceilings or {}), siblings)
+
+
+def _lent(seen: Evidence, ceilings: Mapping[str, Estimate]) -> Evidence:
+    lent = {name: each for name, each in ceilings.items() if not known(seen.ceilings, name)}
+    return replace(seen, ceilings={**seen.ceilings, **lent}, probed=bool(lent))
 
 
 def diagnose_evidence(name: str, seen: Evidence, siblings: Siblings | None = None) -> Diagnosis:

@@ -37,6 +37,7 @@ from twinlens.stats.summary.serving import is_served
 from twinlens.theory.traffic import activation_elements_moved
 
 Kind = Literal["training", "engine", "served"]
+Place = Literal["here", "elsewhere", "recorded"]
 _WIDEST = 4.0  # bytes of an activation: an upper bound of traffic takes the widest format
 _PASSES = {"step": 3}  # forward once, and twice as much backward
 
@@ -46,7 +47,8 @@ class Evidence:
     """`batch`: sequences computed together (of a training step: samples); None where a server decides. `filled`: useful
     over computed tokens of a batch, None where unknown. `on_gpu`: None where the machine is not known. `findings`: of
     the run itself. `on_processor`: see `processor_share`. `decoder`: see `decoder_of`. `slo_share`: of requests that
-    must keep the SLO; None without one. `engine_formats`: see `formats_of` of `record/executor/matrix_engine.py`."""
+    must keep the SLO; None without one. `engine_formats`: see `formats_of` of `record/executor/matrix_engine.py`.
+    `place`: where the work was done. `probed`: its ceilings are those of an earlier probe."""
 
     kind: Kind
     ranked: bool
@@ -69,6 +71,8 @@ class Evidence:
     precision: Precision | None = None
     engine_formats: Mapping[str, str] = field(default_factory=dict)
     trained: Trained | None = None
+    place: Place = "here"
+    probed: bool = False
 
 
 def evidence_of(run: Run, summary: Summary) -> Evidence:
@@ -86,9 +90,9 @@ def evidence_of(run: Run, summary: Summary) -> Evidence:
         batch, filled, None if facts is None or kind == "served" else "accelerator.uuid" in facts.executor.facts,
         run.spec.executor.options.get("graph") == "compiled",
         _optimizer_bytes(run),
-        None if kind == "served" else processor_share(run.telemetry, _processors(run)),
+        None if kind == "served" and run.sections.server is None else processor_share(run.telemetry, _processors(run)),
         decoder_of(run, phases), devices_of(run), slo_share_of(run), precision_of(run), engine_formats_of(run),
-        trained_of(run),
+        trained_of(run), run.place,
     )  # fmt: skip
 
 
@@ -154,7 +158,7 @@ def _served(run: Run, summary: Summary) -> Read:
     order = np.argsort(own.intended_ns, kind="stable")
     rows = order[summary.verdict.begin_row : summary.verdict.end_row]
     partition = of_served(own, rows, summary.metrics)
-    phases, together = served_phases(own, rows, summary.metrics, _shape(run), run.spec.precision, run.facts)
+    phases, together = served_phases(own, rows, summary.metrics, shape_of(run), run.spec.precision, run.facts)
     efficiency = summary.metrics.get("batching_efficiency")
     batch = None if together is None else max(1, round(together))
     return partition, phases, batch, efficiency.value if efficiency else None

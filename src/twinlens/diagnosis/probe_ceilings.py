@@ -29,7 +29,9 @@ def probe_ceilings(run: Run, probe: Any, where: str) -> dict[str, Estimate]:
     said = _same_machine(run, facts, where)
     threads = {count for _, _, count, _ in rows}
     if not threads:
-        raise BadInput(f"{where} has no ceilings ({probe.get('why_no_ceilings')}); probe that machine again", code=_CODE)
+        raise BadInput(
+            f"{where} has no ceilings ({probe.get('why_no_ceilings')}); probe that machine again", code=_CODE
+        )
     wanted = run.spec.executor.threads
     chosen = wanted if wanted in threads else max(threads)
     format = run.spec.precision.compute

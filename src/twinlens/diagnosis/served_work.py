@@ -16,9 +16,10 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Requests
 from twinlens.spec.model.shape import DecoderShape
-from twinlens.spec.precision import AS_SERVED, BITS, Precision
+from twinlens.spec.precision import AS_SERVED, Precision
 from twinlens.theory.flop import decode_flop, prefill_flop
 from twinlens.theory.traffic import activation_elements_moved, decode_step_bytes, prefill_bytes
+from twinlens.theory.width import widths
 
 _NO_MODEL = "the model behind the server is not known here, so neither is the work of one of its steps"
 _NO_FORMAT = "the server does not say its formats, so the bytes of one of its steps are not known"
@@ -85,8 +86,8 @@ def _decode(
     # The context that a step sees, each request counted with its tokens.
     answer = requests.output_tokens[good]
     context = float(((requests.input_tokens[good] + answer / 2) * answer).sum() / answer.sum())
-    bits, kv, head = _formats(shape, regime)
-    least = float(decode_step_bytes(shape, context, together, bits, kv, head))
+    kept = widths(shape, regime)
+    least = float(decode_step_bytes(shape, context, together, kept.weight_bits, kept.kv_bytes, kept.head_bits))
     most = least + together * activation_elements_moved(shape) * _WIDEST
     flop = float(decode_flop(shape, context)) * together
     return Phase("decode", "decode", spent_s / steps, flop, least, most)
@@ -98,13 +99,7 @@ def _prefill(prompt: float, metrics: Mapping[str, Estimate], shape: DecoderShape
     tokens = prompt * (1 - (known(metrics, "prefix_hit_ratio") or 0.0))
     if seconds is None or tokens < 1:
         return Phase("prefill", "prefill", None, None, None, reason=_NO_PREFILL)
-    bits, kv, head = _formats(shape, regime)
-    least = float(prefill_bytes(shape, tokens, 1, bits, kv, head))
+    kept = widths(shape, regime)
+    least = float(prefill_bytes(shape, tokens, 1, kept.weight_bits, kept.kv_bytes, kept.head_bits))
     most = least + tokens * activation_elements_moved(shape) * _WIDEST
     return Phase("prefill", "prefill", seconds, float(prefill_flop(shape, tokens)), least, most)
-
-
-def _formats(shape: DecoderShape, regime: Precision) -> tuple[float, float, float | None]:
-    """Bits of a weight, bytes of an element of the cache, and bits of a head that is left wider (None: the same)."""
-    head = 16.0 if shape.tied_embeddings and regime.quantised else None
-    return regime.weight_bits("inference", shape.hidden), BITS[regime.classes("inference")["kv"]] / 8, head

@@ -12,6 +12,7 @@ from twinlens.record.request import Requests
 from twinlens.record.step import Steps
 
 _NS = 1e9
+_TOLD = {"queue": "server_queue_s_mean", "prefill": "server_prefill_s_mean"}
 
 
 def of_steps(window: Steps) -> Partition:
@@ -53,8 +54,8 @@ def of_lockstep(requests: Requests, rows: np.ndarray) -> Partition:
 def of_served(requests: Requests, rows: np.ndarray, metrics: Mapping[str, Estimate]) -> Partition:
     """From requests under load. Between sending and the first token only the server knows what it did.
 
-    Its mean time in queue and in prefill are taken from its own metrics; what they leave there is "transport" (network,
-    HTTP, tokenising). Without them that stretch is unattributed.
+    Its mean time in queue and in prefill are taken from its own metrics; what both leave there is "transport" (network,
+    HTTP, tokenising). What it does not say of that stretch is unattributed.
     """
     good = rows[requests.outcome[rows] == "ok"]
     first, last = requests.first_chunk_ns()[good], requests.last_chunk_ns()[good]
@@ -74,13 +75,14 @@ def of_served(requests: Requests, rows: np.ndarray, metrics: Mapping[str, Estima
 
 
 def _of_server(waited_s: float, count: int, metrics: Mapping[str, Estimate]) -> dict[str, float]:
-    """Queue, prefill and transport of what passed before the first token; nothing where the server's do not fit."""
-    values = [metrics[name].value if name in metrics else None for name in ("server_queue_s_mean",
-              "server_prefill_s_mean")]  # fmt: skip
-    queue, prefill = values
-    if queue is None or prefill is None or (queue + prefill) * count > waited_s:
+    """Queue, prefill and transport of what passed before the first token: those that the server says, and transport
+    where it says both of the others. Nothing where its figures are of more time than there was."""
+    means = {part: metrics[name].value if name in metrics else None for part, name in _TOLD.items()}
+    told = {part: value * count for part, value in means.items() if value is not None}
+    left = waited_s - sum(told.values())
+    if left < 0:
         return {}
-    return {"queue": queue * count, "prefill": prefill * count, "transport": waited_s - (queue + prefill) * count}
+    return told | ({"transport": left} if len(told) == len(_TOLD) else {})
 
 
 def _sum(values_ns: np.ndarray) -> float:

@@ -70,7 +70,7 @@ def _by_roof(phase: Phase, seen: Evidence, ceilings: Mapping[str, Estimate]) -> 
     if place is None:
         why = "no-work" if phase.reason or not phase.flop else "no-ceiling"
         return _indeterminate(phase.name, why, seen, {"reason": phase.reason} if phase.reason else {})
-    numbers = place.to_numbers() | {"seconds": phase.seconds}
+    numbers = place.to_numbers() | {"seconds": phase.seconds} | ({"probed": True} if seen.probed else {})
     if max(place.compute_share, place.stream_share) > MOST_OF_CEILING:
         return _indeterminate(phase.name, "above-ceiling", seen, numbers)
     code = _code(place)
@@ -125,8 +125,9 @@ def _indeterminate(subject: str, why: str, seen: Evidence, numbers: Mapping[str,
 
 
 def _grade(seen: Evidence, margin: float) -> int:
-    """2 of a ranked run and a share that is clear of its threshold; one less for each that is missing."""
-    return int(seen.ranked) + int(margin >= _NEAR)
+    """2 of a ranked run and a share that is clear of its threshold; one less for each that is missing, and where the
+    ceilings are of another hour."""
+    return max(0, int(seen.ranked) + int(margin >= _NEAR) - int(seen.probed))
 
 
 def _found(code: str, subject: str, numbers: Mapping[str, Any], grade: int) -> Finding:

@@ -16,7 +16,8 @@ def ceiling_not_measured(seen: Evidence) -> Iterable[Finding]:
     """Where a roof of the roofline is not known."""
     lacking = [roof for roof, names in _NEEDED.items() if not any(known(seen.ceilings, name) for name in names)]
     if lacking:
-        yield Finding("ceiling-not-measured", "warns", "", {"lacking": lacking, "served": seen.kind == "served"})
+        numbers = {"lacking": lacking, "served": seen.kind == "served", "place": seen.place}
+        yield Finding("ceiling-not-measured", "warns", "", numbers)
 
 
 RULE = Rule(
@@ -31,10 +32,13 @@ RULE = Rule(
         "No matrix rate or no read rate is among the facts of the run. A datasheet does not stand in: kernels"
         " reach 50 to 97 % of it."
     ),
-    lies=("A ceiling measured on another day or clock is not that of the run, so none is borrowed from another run."),
+    lies=(
+        "A ceiling of another day or clock is not that of the run: one from an earlier probe is named as such in "
+        "each counter."
+    ),
     remedy=(
-        "Measure with protocol.ceilings = true, on an engine in this process. The ceilings of a server cannot"
-        " be measured over HTTP."
+        "Measure with protocol.ceilings = true. For a server on another machine: `twinlens probe --json > probe.json` "
+        "there, then `twinlens diagnose RUN --ceilings probe.json`."
     ),
     falsifier="`twinlens show RUN --json` has a matrix rate and a read rate among the ceilings of this run.",
     sources=(

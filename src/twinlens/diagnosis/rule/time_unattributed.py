@@ -15,7 +15,8 @@ def time_unattributed(seen: Evidence) -> Iterable[Finding]:
     """Where more than a tenth of the time is in no part, or the parts do not fit."""
     share = seen.partition.share(UNATTRIBUTED)
     if seen.partition.reason is not None or share > MOST_UNATTRIBUTED:
-        numbers = {"share": share, "reason": seen.partition.reason, "served": seen.kind == "served"}
+        unsaid = [part for part in ("queue", "prefill") if part not in seen.partition.parts]
+        numbers = {"share": share, "reason": seen.partition.reason, "unsaid": unsaid if seen.kind == "served" else []}
         yield Finding("time-unattributed", "warns", seen.partition.unit, numbers)
 
 

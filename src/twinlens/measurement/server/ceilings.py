@@ -12,12 +12,15 @@ import psutil
 from twinlens.errors import TwinlensError
 from twinlens.executors.registry import executor, executor_names, lenses_of
 from twinlens.measurement.facts.model import asked_model
+from twinlens.measurement.machine.nvidia import open_gpus
 from twinlens.measurement.server.here import Here, server_here
+from twinlens.measurement.server.shared import uses_cuda
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.running import Running
 from twinlens.spec.precision import AS_SERVED
 from twinlens.spec.study import RunSpec
+from twinlens.system.processes import tree
 from twinlens.units import BYTES_PER_S
 
 _SHORTEST_S = 10.0  # a shorter load is no run to be judged, and measuring would take as long
@@ -32,10 +35,12 @@ def server_ceilings(spec: RunSpec, facts: Facts, running: Running | None) -> Est
     if asked_model(spec).shape is None:
         return {}
     here = server_here(spec.executor.options.get("url")) if running is None else Here(running.pid)
-    if here is None:
-        return {}
+    if here is None or here.pid is None:
+        return {}  # elsewhere, or in a container or of a user whose processes cannot be seen
     cpus = running.cpus if running is not None else _cpus_of(here.pid)
-    device = _device(spec, facts, running)
+    device = _device(spec, facts, here.pid if running is None else None)
+    if device is None:
+        return {}
     try:
         with _kept_to(cpus):
             found = _deciding(device, spec.precision.compute, _threads(spec, running, cpus))
@@ -61,11 +66,16 @@ def _beside(estimate: Estimate) -> Estimate:
     return Estimate.from_json({**estimate.to_json(), "method": said})
 
 
-def _device(spec: RunSpec, facts: Facts, running: Running | None) -> str:
-    """The device that the server computes on: a launched one's as asked, else a GPU only where the server is on it."""
-    if running is not None and spec.device.names_gpu:
+def _device(spec: RunSpec, facts: Facts, attached: int | None) -> str | None:
+    """The device that the server computes on: a launched one's as asked; that of `attached`, somebody else's process,
+    where it has no CUDA or there is one GPU only, else None."""
+    if attached is not None:
+        if not uses_cuda(tree(attached)):
+            return "cpu"
+        return "cuda" if len(open_gpus()[0]) == 1 else None
+    if spec.device.names_gpu:
         return str(spec.device)
-    return "cuda" if facts.executor.value("accelerator.uuid") else "cpu"
+    return "cuda" if "accelerator.uuid" in facts.executor.facts else "cpu"
 
 
 def _threads(spec: RunSpec, running: Running | None, cpus: Sequence[int]) -> int | None:
@@ -74,10 +84,10 @@ def _threads(spec: RunSpec, running: Running | None, cpus: Sequence[int]) -> int
     return asked or len(cpus) or None
 
 
-def _cpus_of(pid: int | None) -> tuple[int, ...]:
+def _cpus_of(pid: int) -> tuple[int, ...]:
     """The processors that a server of somebody else's is kept to; empty where that is not known."""
     try:
-        return tuple(psutil.Process(pid).cpu_affinity()) if pid is not None else ()
+        return tuple(psutil.Process(pid).cpu_affinity())
     except (psutil.Error, OSError, AttributeError):
         return ()
 

@@ -120,7 +120,7 @@ def stack_of(running: Running, spec: RunSpec) -> dict[str, Fact]:
         fields["software.environment"] = observed(environment, "environment of the server's process")
     except (psutil.Error, OSError):
         fields["software.environment"] = unknown("the environment of the server's process cannot be read")
-    if spec.device.kind != "cpu" and _uses_cuda(maps):
+    if spec.device.kind != "cpu" and uses_cuda(pids):
         fields["accelerator.uuid"] = boards_of(
             pids, open_gpus()[0], running.environment.get("CUDA_VISIBLE_DEVICES", "")
         )
@@ -141,10 +141,11 @@ def boards_of(pids: Sequence[int], gpus: Sequence[Gpu], visible: str) -> Fact:
     return unknown("NVML lists the server's processes on no GPU here, and which of them it was given has no UUID")
 
 
-def _uses_cuda(maps: Sequence[Path]) -> bool:
-    for path in maps:
+def uses_cuda(pids: Sequence[int]) -> bool:
+    """Whether one of these processes has loaded the driver's library."""
+    for pid in pids:
         with suppress(OSError):
-            if "libcuda.so" in path.read_text(errors="replace"):
+            if "libcuda.so" in Path(f"/proc/{pid}/maps").read_text(errors="replace"):
                 return True
     return False
 

@@ -127,7 +127,8 @@ def _subject(finding: Finding) -> str:
 
 
 def _ceiling(finding: Finding, which: str) -> str:
-    return _CEILINGS[number(finding, f"{which}_ceiling")]
+    earlier = " of an earlier probe" if finding.numbers.get("probed") else ""
+    return _CEILINGS[number(finding, f"{which}_ceiling")] + earlier
 
 
 def _intensity(finding: Finding) -> str:
@@ -140,8 +141,8 @@ def _unranked(finding: Finding) -> str:
 
 
 def _no_ceiling(finding: Finding) -> str:
-    lacking, served = numbers(finding, "lacking", "served")
-    why = "a server's cannot be measured from its client" if served else "the run measured none"
+    lacking, place = number(finding, "lacking"), finding.numbers.get("place")
+    why = "the server is on another machine" if place == "elsewhere" else "the run measured none"
     return f"No ceiling of {' and '.join(lacking)} is known ({why}), so no roofline can be held against the time."
 
 
@@ -149,7 +150,10 @@ def _no_part(finding: Finding) -> str:
     reason, share = finding.numbers.get("reason"), number(finding, "share")
     if reason:
         return f"The time of a {finding.subject} has no parts: {clean(reason, 200)}."
-    return f"{percent(share)} of the time of a {finding.subject} belongs to no part."
+    unsaid = " nor ".join(part_words(part) for part in finding.numbers.get("unsaid", ()))
+    why = f": the server says neither its time in {unsaid}" if " nor " in unsaid else ""
+    why = why or (f": the server does not say its time in {unsaid}" if unsaid else "")
+    return f"{percent(share)} of the time of a {finding.subject} belongs to no part{why}."
 
 
 def _waiting(finding: Finding) -> str:

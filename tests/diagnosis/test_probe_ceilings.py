@@ -1,0 +1,98 @@
+"""Ceilings from an earlier probe: of the same machine, in the format of the run, and named as such."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from twinlens.cli.main import app
+from twinlens.record.estimate import Estimate
+from twinlens.units import BYTES_PER_S, FLOP_PER_S
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+SERVED = sorted((RESULTS / "2026-11-21-served-epyc-2core").glob("*/*serve-vllm_bf16*"))[0]
+REMOTE = sorted((RESULTS / "2026-11-22-url-epyc-2core").glob("*/*as-served*"))[0]
+
+
+def probe_of(**facts: Any) -> dict[str, Any]:
+    """What `probe --json` prints, of the machine of the published runs but for `facts`."""
+    known = json.loads((SERVED / "run.json").read_text())["facts"]["executor"]
+    for key, value in facts.items():
+        known[key.replace("__", ".")] = {"value": value, "capture": "observed", "source": "by hand"}
+    rows = [
+        {"kind": kind, "format": form, "layout": "", "threads": threads}
+        | Estimate(value * threads, unit, "by hand", "measured").to_json()
+        for threads in (1, 2)
+        for kind, form, value, unit in (
+            ("read", "", 5e9, BYTES_PER_S), ("matrix", "bf16", 4e11, FLOP_PER_S), ("matrix", "fp32", 1e11, FLOP_PER_S),
+        )
+    ]  # fmt: skip
+    return {"schema": 1, "executor": known, "ceilings": rows, "why_no_ceilings": None}
+
+
+def diagnosed(tmp_path: Path, probe: Any, run: Path = SERVED, *more: str) -> Result:
+    file = tmp_path / "probe.json"
+    file.write_text(probe if isinstance(probe, str) else json.dumps(probe))
+    return CliRunner().invoke(app, ["diagnose", str(run), "--ceilings", str(file), *more])
+
+
+def test_a_served_run_is_held_against_an_earlier_probe_of_its_machine_which_is_named(tmp_path: Path) -> None:
+    without = CliRunner().invoke(app, ["diagnose", str(SERVED), "--json"])
+    assert json.loads(without.stdout)["diagnoses"][0]["verdict"]["code"] == "indeterminate"
+    told = diagnosed(tmp_path, probe_of(), SERVED, "--json")
+    assert told.exit_code == 0, told.stderr
+    (found,) = json.loads(told.stdout)["diagnoses"]
+    verdict, numbers = found["verdict"], found["verdict"]["numbers"]
+    assert (verdict["code"], verdict["subject"]) == ("latency-bound", "decode")
+    # One thread, as the server had: its read rate, and not that of two threads.
+    assert numbers["ridge"] == pytest.approx(4e11 / 5e9)
+    assert numbers["bandwidth_share"] == pytest.approx(0.45, abs=0.03)
+    assert "an earlier probe of the same machine" in json.dumps(found["counters"])
+    assert "of the matrix rate of an earlier probe" in verdict["text"]
+    assert numbers["confidence"] == "medium", "not high: its ceilings are of another hour"
+
+
+@pytest.mark.parametrize(
+    ("probe", "says"),
+    [
+        ("{", "is no JSON; make one with `twinlens probe --json > FILE`"),
+        ("[]", "is no probe; make one with"),
+        ({"executor": {}, "ceilings": [{"kind": "read"}]}, "is no probe"),
+        (probe_of(host__cpu__model="another"), "is of another machine: its host.cpu.model is another, that of the run"),
+        (probe_of() | {"ceilings": [], "why_no_ceilings": "no engine"}, "has no ceilings (no engine)"),
+    ],
+)
+def test_what_is_no_probe_of_that_machine_is_one_sentence(tmp_path: Path, probe: Any, says: str) -> None:
+    told = diagnosed(tmp_path, probe)
+    assert told.exit_code == 2
+    assert told.stderr.count("\n") == 1
+    assert says in told.stderr
+    assert "TL229" in told.stderr
+
+
+def test_memory_that_differs_by_a_reserve_is_the_same_machine(tmp_path: Path) -> None:
+    probe = probe_of()
+    near = copy.deepcopy(probe)
+    near["executor"]["host.memory_bytes"]["value"] *= 1.001
+    assert diagnosed(tmp_path, near).exit_code == 0
+    near["executor"]["host.memory_bytes"]["value"] *= 2
+    assert diagnosed(tmp_path, near).exit_code == 2
+
+
+def test_a_server_over_http_names_no_machine_so_the_probe_is_taken_as_given(tmp_path: Path) -> None:
+    told = diagnosed(tmp_path, probe_of(), REMOTE, "--json")
+    (found,) = json.loads(told.stdout)["diagnoses"]
+    # Its formats are not known, so neither are its bytes: the ceiling is there and nothing to hold against it.
+    assert "does not say its formats" in found["verdict"]["text"]
+    assert "compute" in next(f for f in found["findings"] if f["code"] == "ceiling-not-measured")["numbers"]["lacking"]
+
+
+def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    told = CliRunner().invoke(app, ["diagnose", str(SERVED), "--ceilings", str(tmp_path / "nowhere.json")])
+    assert told.exit_code == 2
+    assert told.stderr.count("\n") == 1
