@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from material import inference
-from twinlens.measurement.server.ceilings import server_ceilings
+from twinlens.measurement.server_ceilings import server_ceilings
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord
 from twinlens.spec.load import parse
@@ -55,6 +55,6 @@ def test_nothing_is_measured_that_nothing_could_be_held_against(url: str, given:
 
 
 def test_a_machine_without_an_engine_has_no_ceilings_and_a_reason(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twinlens.measurement.server.ceilings.executor_names", lambda: ())
+    monkeypatch.setattr("twinlens.measurement.server_ceilings.executor_names", lambda: ())
     (absent,) = ceilings(url).values()
     assert "no engine is installed that measures it" in absent.reason

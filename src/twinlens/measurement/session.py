@@ -20,8 +20,8 @@ from twinlens.measurement.facts.origin import marked
 from twinlens.measurement.facts.whole_run import seen_afterwards
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
 from twinlens.measurement.refused import is_refusal
-from twinlens.measurement.server.ceilings import server_ceilings
 from twinlens.measurement.server.shared import joined
+from twinlens.measurement.server_ceilings import server_ceilings
 from twinlens.measurement.take_rows import SayProgress, is_under_load, take_rows
 from twinlens.measurement.turns.worker_turn import TurnQueue
 from twinlens.record.arrow import RowWriter
