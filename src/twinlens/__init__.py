@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from twinlens.api.demo import Demo, demo
     from twinlens.api.diagnose import diagnose
     from twinlens.api.evidence import evidence, verify
+    from twinlens.api.falsify import falsify
     from twinlens.api.gate import gate
     from twinlens.api.new import new
     from twinlens.api.plan import verbs as plan
@@ -52,6 +53,7 @@ _NAMES = {
     "twinlens.api.demo": ("Demo", "demo"),
     "twinlens.api.diagnose": ("diagnose",),
     "twinlens.api.evidence": ("evidence", "verify"),
+    "twinlens.api.falsify": ("falsify",),
     "twinlens.api.gate": ("gate",),
     "twinlens.api.new": ("new",),
     "twinlens.api.progress": ("Progress",),
@@ -114,6 +116,7 @@ __all__ = [
     "diagnose",
     "evidence",
     "explain",
+    "falsify",
     "frame",
     "gate",
     "ledger",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from twinlens.api.siblings import Studies
 from twinlens.diagnosis.diagnosis import Diagnosis, diagnose_run
 from twinlens.diagnosis.probe_ceilings import probe_ceilings
 from twinlens.errors import BadInput
+from twinlens.record.falsifier import tried
 from twinlens.record.run import Run
 from twinlens.reporting.view import Material
 from twinlens.reporting.wording.finding import with_words
@@ -39,7 +41,8 @@ def diagnosed(runs: Iterable[Run], ceilings: str | Path | None = None) -> list[t
     for run, summary in materials:
         try:
             known = probe_ceilings(run, probe, str(ceilings)) if probe is not None else None
-            found.append(((run, summary), diagnose_run(run, summary, studies.siblings(run), known)))
+            diagnosis = diagnose_run(run, summary, studies.siblings(run), known)
+            found.append(((run, summary), _with_trials(run, diagnosis)))
         except BadInput as error:
             faults.append(error)
     if not found:
@@ -54,6 +57,12 @@ def _json_of(path: Path) -> Any:
         raise BadInput(f"{path} cannot be read: {error.strerror or error}", code="TL229") from None
     except ValueError:
         raise BadInput(f"{path} is no JSON; make one with `twinlens probe --json > FILE`", code="TL229") from None
+
+
+def _with_trials(run: Run, found: Diagnosis) -> Diagnosis:
+    """With the newest ruling on the falsifier of this verdict first among the findings, where it was tried."""
+    about = [each for each in tried(run.folder) if each.numbers.get("verdict") == found.verdict.code]
+    return replace(found, findings=(*about[-1:], *found.findings))
 
 
 def diagnosis_json(found: Sequence[Diagnosis]) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from twinlens.api.diagnose import diagnosed, diagnosis_json
+from twinlens.api.falsify import falsify
+from twinlens.api.progress import Progress
 from twinlens.api.runs import read
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.errors import BadInput
@@ -12,12 +14,20 @@ from twinlens.reporting.screen.diagnosis import diagnoses_screen, diagnosis_scre
 
 
 def run(
-    paths: list[Path], json: bool, whole: bool = False, page: Path | None = None, ceilings: Path | None = None
+    paths: list[Path],
+    json: bool,
+    whole: bool = False,
+    page: Path | None = None,
+    ceilings: Path | None = None,
+    try_: bool = False,
 ) -> None:
     with sentences():
         if not paths:
             raise BadInput("diagnose what? Give a run folder, or --self-test", code="TL228")
-        found = diagnosed(read(*paths), ceilings)
+        runs = read(*paths)
+        if try_:
+            falsify(runs, watch=Progress())
+        found = diagnosed(runs, ceilings)
         if json:
             print_json(diagnosis_json([each for _, each in found]))
         elif len(found) == 1:

@@ -186,6 +186,7 @@ def diagnose(
     self_test: Annotated[
         bool, typer.Option("--self-test", help="Saturate one resource after another here; RUN may name cases.")
     ] = False,
+    try_: Annotated[bool, typer.Option("--try", help="Measure the change that would prove its verdict wrong.")] = False,
     file: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="Write an HTML page, too.")
     ] = None,
@@ -203,7 +204,7 @@ def diagnose(
         return
     from twinlens.cli.diagnose import run
 
-    run(runs or [], json, whole, file, ceilings)
+    run(runs or [], json, whole, file, ceilings, try_)
 
 
 @app.command()

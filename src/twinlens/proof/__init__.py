@@ -1,1 +1,1 @@
-"""Proof: the diagnosis tried by measurement, on programs that saturate one resource each."""
+"""Proof: the diagnosis tried by measurement, on saturated programs and by the change that would prove it wrong."""

@@ -124,6 +124,7 @@ ADVICE = {
     "input-bound": "Add workers that load data, or prepare it beforehand.",
     "host-bound": "Shorten what the host does between computations; look at tokenising and HTTP.",
     "queue-bound": "Offer less, or add replicas.",
+    "falsifier-tried": "Where it is refuted, measure the run again, with ceilings, on a quiet machine.",
     "capacity-bound": "Give the KV cache more memory, or store it in a narrower format.",
     "indeterminate": "Read the findings: each says what is missing.",
     **{rule.code: rule.remedy for rule in RULES},

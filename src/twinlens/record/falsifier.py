@@ -1,0 +1,31 @@
+"""falsifier.json in a run folder: falsifiers of its diagnosis that were tried by measurement, oldest first."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from twinlens.errors import BadInput
+from twinlens.record.finding import Finding
+from twinlens.record.store import write_json
+from twinlens.version import __version__
+
+_NAME = "falsifier.json"
+
+
+def tried(folder: Path) -> tuple[Finding, ...]:
+    """Those of a run folder; none where none was tried. Raises BadInput (TL205) for a file that cannot be read."""
+    path = folder / _NAME
+    if not path.exists():
+        return ()
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return tuple(Finding.from_json(each) for each in data["tried"])
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise BadInput(f"{path} cannot be read ({error}); remove it, or try again", code="TL205") from None
+
+
+def keep(folder: Path, finding: Finding) -> None:
+    """Write one more of them. Raises BadInput (TL205), and OSError where nothing can be written."""
+    findings = [each.to_json() for each in (*tried(folder), finding)]
+    write_json(folder / _NAME, {"schema": 1, "twinlens": __version__, "tried": findings})

@@ -1,0 +1,36 @@
+"""Falsifiers that were tried, in words: what was changed, what it gave, and what that says of the verdict."""
+
+from __future__ import annotations
+
+from twinlens.record.finding import Finding
+from twinlens.reporting import display
+from twinlens.reporting.display import clean
+from twinlens.reporting.wording.number import number, numbers
+from twinlens.units import digits
+
+_SAYS = {
+    "confirmed": "the verdict stands",
+    "refuted": "the verdict, or a ceiling that it rests on, is wrong",
+    "undecided": "the interval holds both answers, so try again on a quieter machine",
+}
+
+
+def _tried(finding: Finding) -> str:
+    path, before, after, ruling = numbers(finding, "path", "from", "to", "ruling")
+    ratio = finding.evidence["ratio"]
+    interval = display.factor_bounds(ratio) or "no interval"
+    expected = _expected(finding)
+    return (
+        f"Tried: {clean(path, 60)} from {clean(before, 30)} to {clean(after, 30)} gave {display.factor(ratio)} "
+        f"({interval}), {expected}: {clean(number(finding, 'verdict'), 40)} is {clean(ruling, 20)}; {_SAYS[ruling]}."
+    )
+
+
+def _expected(finding: Finding) -> str:
+    least, most = finding.numbers.get("at_least"), finding.numbers.get("at_most")
+    if least is not None:
+        return f"and ×{digits(least, 3)} or more was expected"
+    return f"and at most ×{digits(most, 3)} was expected" if most is not None else "and nothing was expected"
+
+
+SENTENCES = {"falsifier-tried": _tried}

@@ -1,0 +1,152 @@
+"""Falsifiers tried: which setting is changed, how the ratio rules, and the real way on a machine of known laws."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import twinlens as tl
+from diagnosis.saturated import decoded, step, trained
+from material import fixed, inference, measured, spec_of, training
+from twinlens.api.falsify import tried_on
+from twinlens.cli.main import app
+from twinlens.diagnosis.diagnosis import Diagnosis, diagnose_evidence
+from twinlens.diagnosis.evidence import Evidence
+from twinlens.errors import BadInput
+from twinlens.proof.falsifier import Change, change_of, metric_of, ruling_of, study_data
+from twinlens.record.estimate import Estimate
+from twinlens.record.falsifier import keep, tried
+from twinlens.record.finding import Finding
+from twinlens.reporting.wording.finding import sentence_of
+from twinlens.spec.load import parse
+
+BUSY = step(data=0.01, forward=0.3, backward=0.6, optimize=0.09)
+COMPUTE = diagnose_evidence("run", trained(BUSY))
+BANDWIDTH = diagnose_evidence("run", decoded(8e9, 8e9))
+LATENCY = diagnose_evidence("run", decoded(1e9, 1e9))
+
+
+def change(found: Diagnosis, data: dict[str, Any]) -> Change:
+    return change_of(spec_of(data), found)
+
+
+def test_twice_the_batch_is_a_setting_of_training_and_of_decode() -> None:
+    assert change(COMPUTE, training()) == Change("workload.global_batch", 4, 8)
+    assert change(LATENCY, inference(point={"batch": 3})) == Change("point.batch", 3, 6)
+
+
+def test_of_accumulated_parts_the_part_is_doubled_and_the_work_stays() -> None:
+    assert change(COMPUTE, training(point={"microbatch": 2})) == Change("point.microbatch", 2, 4)
+    assert change(COMPUTE, training(point={"microbatch": 4})) == Change("workload.global_batch", 4, 8)
+    with pytest.raises(BadInput, match="cannot be tried"):
+        change(COMPUTE, training(global_batch=6, point={"microbatch": 2}))
+
+
+def test_half_the_bits_are_the_next_precision() -> None:
+    assert change(BANDWIDTH, inference()) == Change("point.precision", "fp32", "bf16")
+    assert change(BANDWIDTH, inference(point={"precision": "bf16"})) == Change("point.precision", "bf16", "int8-weight")
+    with pytest.raises(BadInput, match="no precision here has weights of half the bits"):
+        change(BANDWIDTH, inference(point={"precision": "int8-weight"}))
+
+
+@pytest.mark.parametrize(
+    ("seen", "why"),
+    [
+        (trained(step(data=0.7, forward=0.1, backward=0.2)), "no setting of a run takes that wait away"),
+        (trained(BUSY, ceilings={}), "has no falsifier to try"),
+    ],
+)
+def test_a_change_that_no_setting_makes_is_refused_in_one_sentence(seen: Evidence, why: str) -> None:
+    with pytest.raises(BadInput, match=why):
+        change(diagnose_evidence("run", seen), training())
+
+
+def test_the_study_is_the_run_at_two_values_in_turns() -> None:
+    spec = spec_of(inference(point={"batch": 2}))
+    study = parse(study_data(spec, Change("point.batch", 2, 4), row_s=0.2))
+    assert [run.point.batch for run in study.point_runs()] == [2, 4]
+    assert (study.protocol.pairing, study.protocol.repeats, study.protocol.isolate) == ("slices", 1, True)
+    assert study.protocol.slice_s == pytest.approx(1.0), "a slice holds rows of the larger batch, too"
+    assert all((run.workload, run.executor) == (spec.workload, spec.executor) for run in study.point_runs())
+
+
+def between(low: float, high: float) -> Estimate:
+    return Estimate((low * high) ** 0.5, "1", "by hand", "derived", low=low, high=high, level=0.95)
+
+
+@pytest.mark.parametrize(
+    ("bound", "ratio", "ruling"),
+    [
+        ({"at_most": 1.4}, between(1.0, 1.1), "confirmed"),
+        ({"at_most": 1.4}, between(1.5, 1.9), "refuted"),
+        ({"at_most": 1.4}, between(1.3, 1.5), "undecided"),
+        ({"at_least": 1.8}, between(1.85, 2.0), "confirmed"),
+        ({"at_least": 1.8}, between(1.0, 1.1), "refuted"),
+        ({"at_least": 1.8}, between(1.7, 1.9), "undecided"),
+        ({"at_most": 1.4}, Estimate(1.0, "1", "by hand", "derived", no_interval="too few"), "undecided"),
+        ({}, between(1.0, 1.1), "undecided"),
+    ],
+)
+def test_the_whole_interval_rules(bound: dict[str, Any], ratio: Estimate, ruling: str) -> None:
+    assert ruling_of(bound, ratio) == ruling
+
+
+def test_the_rate_is_that_of_the_phase_the_verdict_is_about() -> None:
+    known = ("output_tokens_per_s", "decode_tokens_per_s")
+    assert metric_of(BANDWIDTH, known) == "decode_tokens_per_s"
+    assert metric_of(COMPUTE, ("training_tokens_per_s",)) == "training_tokens_per_s"
+
+
+@pytest.mark.parametrize(("per_request_s", "ruling"), [(0.0001, "confirmed"), (0.008, "refuted")])
+def test_on_a_machine_of_known_laws_the_ruling_is_the_law(per_request_s: float, ruling: str, tmp_path: Path) -> None:
+    """A decode step takes 8 ms whatever its batch: fixed costs, ×2. Or 8 ms for each request of it: ×1."""
+    laws = {"pace": 1, "a_s": 0.002, "b_s": 0.0, "c_s": 0.008, "d_s": per_request_s}
+    short = {"duration_s": 0.3, "min_rows": 3}
+    run = measured(tmp_path / "runs", inference("fake", options=laws, output_tokens=fixed(6), protocol=short))
+    found = replace(LATENCY, run=run.id, partition=replace(LATENCY.partition, parts={"decode": 0.05}))
+    finding = tried_on(run, found, None, None)
+    assert finding.numbers["ruling"] == ruling, finding
+    assert (finding.numbers["path"], finding.numbers["from"], finding.numbers["to"]) == ("point.batch", 1, 2)
+    assert (finding.severity == "warns") is (ruling == "refuted")
+    assert tried(run.folder) == (finding,), "it is kept with the run"
+    assert (run.folder.parent / finding.numbers["study"] / "study.json").exists()
+    assert ruling in sentence_of(finding)
+
+
+def test_a_ruling_is_shown_with_the_verdict_it_is_of_and_with_no_other(tmp_path: Path) -> None:
+    run = measured(tmp_path, inference("fake"))
+    (found,) = tl.diagnose(run)
+    numbers = {
+        "verdict": found.verdict.code, "path": "point.batch", "from": 1, "to": 2, "ruling": "confirmed", "at_most": 1.4,
+    }  # fmt: skip
+    about = Finding("falsifier-tried", "notes", "decode", numbers, {"ratio": between(1.0, 1.1)})
+    keep(run.folder, replace(about, numbers=numbers | {"verdict": "queue-bound"}))
+    assert "falsifier-tried" not in {each.code for each in tl.diagnose(run)[0].findings}
+    keep(run.folder, about)
+    assert tl.diagnose(run)[0].findings[0] == about
+    shown = CliRunner().invoke(app, ["diagnose", str(run.folder)])
+    text = " ".join(shown.stdout.split())
+    assert "point.batch from 1 to 2 gave 1.05× (" in text
+    assert "at most ×1.40 was expected" in text
+
+
+def test_what_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
+    for text in ("{", '{"tried": 3}', '{"tried": [{}]}', "[]", json.dumps({"tried": [{"code": 1}]})):
+        (tmp_path / "falsifier.json").write_text(text)
+        with pytest.raises(BadInput, match="cannot be read"):
+            tried(tmp_path)
+
+
+def test_the_command_takes_one_run_and_a_verdict_that_has_a_falsifier(tmp_path: Path) -> None:
+    run = measured(tmp_path, inference("fake"))
+    told = CliRunner().invoke(app, ["diagnose", str(run.folder), "--try"])
+    assert told.exit_code == 2
+    assert "has no falsifier to try" in " ".join(told.stderr.split())
+    measured(tmp_path, inference("fake", protocol={"seed": 2}))
+    two = CliRunner().invoke(app, ["diagnose", str(tmp_path), "--try"])
+    assert (two.exit_code, "one run at a time" in " ".join(two.stderr.split())) == (2, True)
