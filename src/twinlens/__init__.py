@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from twinlens.version import __version__
 
 if TYPE_CHECKING:
+    from twinlens.api.answers import answers
     from twinlens.api.claim import ClaimResult, claim
     from twinlens.api.compare import compare, ledger
     from twinlens.api.demo import Demo, demo
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from twinlens.stats.summary.group import Machine, Summary, Verdict
 
 _NAMES = {
+    "twinlens.api.answers": ("answers",),
     "twinlens.api.claim": ("ClaimResult", "claim"),
     "twinlens.api.compare": ("compare", "ledger"),
     "twinlens.api.demo": ("Demo", "demo"),
@@ -108,6 +110,7 @@ __all__ = [
     "TwinlensError",
     "Verdict",
     "__version__",
+    "answers",
     "attach",
     "check",
     "claim",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
 import zipfile
@@ -191,3 +192,38 @@ def test_bad_input_of_evidence_is_one_sentence(
     assert (told.exit_code, told.stderr.count("\n")) == (2, 1)
     assert said in told.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_question_names_what_differs_and_the_missing_run_as_a_line_to_paste() -> None:
+    told = call(URL, "--for", "lens=inference,rate_per_s=4,slo.ttft_s=0.5")
+    assert told.exit_code == 0, told.stderr
+    lines = told.stdout.splitlines()
+    assert lines[0] == "No run answers this; 1 of 3 points answers it in part."
+    words = shlex.split(lines[-1])
+    assert words[:2] == ["twinlens", "measure"]
+    study = tl.load(words[2], [word for word in words[3:] if word != "--set"])
+    assert (study.point.rate_per_s, study.workload.slo.ttft_s) == (4, 0.5)
+    assert study.protocol.duration_s * 4 >= 368, "p99 needs that many requests"
+
+
+def test_a_question_that_is_answered_says_how() -> None:
+    told = call(URL, "--for", "rate_per_s=2,slo.ttft_s=0.5,slo.quantile=0.5").stdout
+    assert told.startswith("1 of 3 points answers this: within the limits.\n✓ as-served · 2/s: TTFT p50 is 35.2 ms")
+    assert "Missing" not in told
+    data = json.loads(call(URL, "--for", "rate_per_s=2", "--json").stdout)
+    assert [each["standing"] for each in data["questions"][0]["candidates"]] == ["answers", "no answer", "no answer"]
+
+
+@pytest.mark.parametrize(
+    ("question", "start"), [("lens=training,precision=bf16", "pretrain"), ("demo-training", "demo-training")]
+)
+def test_where_no_run_is_near_an_example_or_the_spec_is_the_start(question: str, start: str) -> None:
+    words = shlex.split(call(URL, "--for", question).stdout.splitlines()[-1])
+    assert words[:3] == ["twinlens", "measure", start]
+    assert tl.load(words[2], [word for word in words[3:] if word != "--set"]).workload.kind == "training"
+
+
+def test_a_run_of_an_older_version_can_be_the_start() -> None:
+    told = call(RESULTS / "2026-11-20-epyc-2core", "--for", "lens=training,precision=bf16,batch=1").stdout
+    words = shlex.split(told.splitlines()[-1])
+    assert tl.load(words[2], [word for word in words[3:] if word != "--set"]).point.precision == "bf16"

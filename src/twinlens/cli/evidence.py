@@ -1,13 +1,15 @@
-"""`twinlens evidence`: a pack of runs that others can check, and the check of one."""
+"""`twinlens evidence`: a pack of runs that others can check, the check of one, and which runs answer a question."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from twinlens.api.answers import answers, answers_json
 from twinlens.api.evidence import evidence, verify
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.errors import BadInput, GateFailed
 from twinlens.pack.sums import UNREADABLE
+from twinlens.reporting.screen.answers import answers_screen
 from twinlens.reporting.screen.evidence import checked_screen
 from twinlens.reporting.wording.finding import sentence_of, with_words
 from twinlens.version import __version__
@@ -20,6 +22,23 @@ def run(paths: list[Path], file: Path | None, who: dict[str, str | None], key: P
         made = evidence(*paths, to=file, key=key, **who)
         signed = "signed" if key is not None else "not signed (--key FILE signs it)"
         err().print(f"evidence: {made.resolve()}, {signed}", soft_wrap=True)
+
+
+def run_for(paths: list[Path], question: str, json: bool) -> None:
+    with sentences():
+        found = answers(*paths, to=question)
+        if json:
+            print_json(answers_json(found))
+            return
+        for place, each in enumerate(found):
+            if place:
+                out().print()
+            out().print(answers_screen(each.candidates))
+            if each.missing is not None:
+                on = f" (on {each.missing.device})" if each.missing.device else ""
+                out().print(f"Missing{on}:\n  {each.missing.command}", soft_wrap=True)  # a line to paste stays one
+            elif each.lacks:
+                out().print(f"No command can be given for the run that is missing: {each.lacks}.")
 
 
 def run_verify(file: Path, signers: Path | None, json: bool) -> None:

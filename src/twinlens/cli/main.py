@@ -294,17 +294,23 @@ def evidence(
     role: Annotated[str | None, typer.Option("--role", metavar="ROLE", help="buyer, vendor, 'third party'.")] = None,
     key: Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Sign with this key of ssh.")] = None,
     verify: Annotated[Path | None, typer.Option("--verify", metavar="FILE.zip", help="Check a pack.")] = None,
+    question: Annotated[
+        str | None,
+        typer.Option("--for", metavar="FIELDS", help="Which runs answer: precision=bf16,rate_per_s=8,slo.ttft_s=0.5"),
+    ] = None,
     signers: Annotated[
         Path | None, typer.Option("--signers", metavar="FILE", help="Whose keys are whose: ssh's allowed_signers.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """A pack of runs that others can check (-o), or the check of one (--verify)."""
+    """Runs in a file that others can check (-o, --verify); which runs answer (--for)."""
     load_numpy()
-    from twinlens.cli.evidence import run, run_verify
+    from twinlens.cli.evidence import run, run_for, run_verify
 
     if verify is not None:
         run_verify(verify, signers, json)
+    elif question is not None:
+        run_for(runs or [], question, json)
     else:
         who = {"name": name, "organisation": organisation, "contact": contact, "role": role}
         run(runs or [], file, who, key)

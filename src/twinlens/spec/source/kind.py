@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, nearest
+from twinlens.spec.source.earlier import modern
 from twinlens.spec.source.example import example_data, examples, find_example
 
 _RECORDS = ("study.json", "run.json")
@@ -66,7 +67,7 @@ def _asked(record: Path) -> dict[str, Any]:
         raise BadInput(f"{record} does not say what was asked ({error}); restore it", code="TL205") from None
     if not isinstance(spec, dict):
         raise BadInput(f"{record} does not say what was asked; restore it", code="TL205")
-    return {key: _without_none(value) for key, value in spec.items() if value is not None and key != "repeat"}
+    return {key: _without_none(value) for key, value in modern(spec).items() if value is not None and key != "repeat"}
 
 
 def _without_none(value: Any) -> Any:
