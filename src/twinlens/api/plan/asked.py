@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from twinlens.claims.names import DEVICES, KV_BYTES, USUAL
@@ -62,8 +63,18 @@ def device_of(word: str, catalogue: Catalogue) -> tuple[Device, bool]:
     return catalogue.device(word.lower() if word.lower() in names else word), False
 
 
-def weight_format_of(word: str | None) -> str:
-    """The format of weights that a word stands for. Raises BadInput (TL203)."""
+def one_of(name: str, word: object, known: Collection[str]) -> str:
+    """A word that is one of some. Raises BadInput (TL231) with the nearest."""
+    plain = str(word).strip().lower()
+    if plain not in known:
+        raise BadInput(f"--{name} {_short(word)!r} is not known; {nearest(plain, known)}", code=UNREADABLE)
+    return plain
+
+
+def weight_format_of(word: str | None, subject: Subject) -> str:
+    """The format of weights that a word stands for; without a word, that of the file. Raises BadInput (TL203)."""
+    if word is None and subject.stored_format:
+        return subject.stored_format
     plain = (word or "bf16").lower()
     name = _WEIGHTS.get(plain, plain)
     if name not in WEIGHT_FORMATS:

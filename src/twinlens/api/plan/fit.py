@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twinlens.api.plan.asked import count_of, device_of, kv_format_of, subject_of, tokens_of, weight_format_of
+from twinlens.api.plan.asked import (
+    UNREADABLE,
+    count_of,
+    device_of,
+    kv_format_of,
+    one_of,
+    subject_of,
+    tokens_of,
+    weight_format_of,
+)
+from twinlens.errors import BadInput
 from twinlens.planning.figure import assumed
+from twinlens.planning.fit.answer import Fit
+from twinlens.planning.fit.runtime import RUNTIMES
 from twinlens.planning.fit.serving import Serving
-from twinlens.planning.fit.serving_fit import ServingFit, serving_fit
+from twinlens.planning.fit.serving_answer import serving_answer
+from twinlens.planning.fit.training import Training
+from twinlens.planning.fit.training_answer import Ways, training_answer
+from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import with_words
 from twinlens.spec.catalogue import catalogue_of
 from twinlens.system.catalogue_folder import catalogue_folder
+from twinlens.theory.layout import LAYOUTS, OPTIMIZERS
 from twinlens.version import __version__
 
 
@@ -21,7 +38,7 @@ from twinlens.version import __version__
 class FitResult:
     """An answer: whether it fits, where it would, and why. `notes`: how words were read."""
 
-    answer: ServingFit
+    answer: Fit
     notes: tuple[Finding, ...] = ()
 
     @property
@@ -45,23 +62,84 @@ def fit(
     devices: object = None,
     precision: str | None = None,
     kv: str | None = None,
+    train: str | None = None,
     catalogue: str | Path | None = None,
+    **options: object,
 ) -> FitResult:
-    """Whether `model` fits: `fit("70B", users=16, context="32K", device="B200")`.
+    """Whether `model` fits: `fit("70B", users=16, context="32K", device="B200")`, `fit("70B", train="full")`.
 
-    Raises BadInput for unknown names (TL201, TL203, TL204) and for values that are no counts (TL231).
+    Options of serving: runtime, max_sequences. Of training (`train` is full, lora or qlora): optimizer, layout, batch,
+    recompute, rank, zero, tensor, pipeline, expert. Raises BadInput for unknown names (TL201, TL203, TL204) and for
+    values that cannot be, or that belong to the other lens (TL231).
     """
-    kv_name, kv_bytes = kv_format_of(kv)
     whole = catalogue_of(catalogue_folder(catalogue))
-    plan = Serving(
-        subject_of(model, whole),
-        weight_format_of(precision),
+    subject = subject_of(model, whole)
+    asked, is_short = device_of(device, whole) if device else (None, False)
+    many = count_of("devices", 1 if devices is None else devices)
+    notes = (assumed("device", asked.name, said=device),) if asked and is_short else ()
+    if train is not None:
+        _refuse("training", {"users": users, "kv": kv, "precision": precision})
+        plan, ways = training_of(subject, train, context, options)
+        return FitResult(training_answer(plan, asked, many, ways, whole.devices), notes)
+    serving = serving_of(subject, users, context, precision, kv, options)
+    return FitResult(serving_answer(serving, asked, many, whole.devices), notes)
+
+
+def serving_of(
+    subject: Subject,
+    users: object,
+    context: object,
+    precision: str | None,
+    kv: str | None,
+    options: Mapping[str, object],
+) -> Serving:
+    """A plan of serving from words. Raises BadInput (TL203, TL231)."""
+    given = _given(options, ("runtime", "max_sequences"), "serving")
+    kv_name, kv_bytes = kv_format_of(kv)
+    most = given.get("max_sequences")
+    return Serving(
+        subject,
+        weight_format_of(precision, subject),
         kv_name,
         kv_bytes,
         count_of("users", 1 if users is None else users),
         tokens_of("context", "8K" if context is None else context),
+        RUNTIMES[one_of("runtime", given.get("runtime", "vllm"), RUNTIMES)],
+        None if most is None else count_of("max-sequences", most),
     )
-    asked, is_short = device_of(device, whole) if device else (None, False)
-    many = count_of("devices", 1 if devices is None else devices)
-    notes = (assumed("device", asked.name, said=device),) if asked and is_short else ()
-    return FitResult(serving_fit(plan, asked, many, whole.devices), notes)
+
+
+def training_of(subject: Subject, train: str, context: object, options: Mapping[str, object]) -> tuple[Training, Ways]:
+    """A plan of training from words. Raises BadInput (TL231)."""
+    given = _given(options, _OF_TRAINING, "training")
+    counts = {name: count_of(name, given.get(name, default)) for name, default in _COUNTS.items()}
+    plan = Training(
+        subject,
+        one_of("train", train, ("full", "lora", "qlora")),  # type: ignore[arg-type]
+        one_of("layout", given.get("layout", "16-bit-fp32-master"), LAYOUTS),
+        one_of("optimizer", given.get("optimizer", "adamw"), OPTIMIZERS),
+        tokens_of("context", "4K" if context is None else context),
+        counts["batch"],
+        one_of("recompute", given.get("recompute", "full"), ("none", "selective", "full")),  # type: ignore[arg-type]
+        counts["rank"],
+    )
+    zero = one_of("zero", str(given.get("zero", 3)), ("0", "1", "2", "3"))
+    return plan, Ways(counts["tensor"], counts["pipeline"], counts["expert"], int(zero))
+
+
+_COUNTS = {"batch": 1, "rank": 16, "tensor": 1, "pipeline": 1, "expert": 1}
+_OF_TRAINING = ("optimizer", "layout", "recompute", "zero", *_COUNTS)
+
+
+def _given(options: Mapping[str, object], known: Sequence[str], lens: str) -> dict[str, object]:
+    """Options that were set. Raises BadInput (TL231) for those of the other lens."""
+    given = {name: value for name, value in options.items() if value is not None}
+    _refuse(lens, {name: value for name, value in given.items() if name not in known})
+    return given
+
+
+def _refuse(lens: str, wrong: Mapping[str, object]) -> None:
+    for name, value in wrong.items():
+        if value is not None:
+            other = "leave --train out" if lens == "training" else "add --train full, lora or qlora"
+            raise BadInput(f"--{name.replace('_', '-')} is no option of {lens}; {other}", code=UNREADABLE)

@@ -9,6 +9,19 @@ import typer
 from twinlens.cli.plan.options import Catalogue, Context, Device, Devices, Json, Kv, Model, Precision, Users
 from twinlens.system.numpy_threads import load_numpy
 
+Train = Annotated[str | None, typer.Option("--train", metavar="METHOD", help="full, lora or qlora.")]
+Optimizer = Annotated[str | None, typer.Option("--optimizer", metavar="NAME", help="adamw, adamw-8bit …")]
+Layout = Annotated[str | None, typer.Option("--layout", metavar="NAME", help="16-bit-fp32-master, fp32 …")]
+Batch = Annotated[str | None, typer.Option("--batch", metavar="COUNT", help="Sequences at a time on each device.")]
+Recompute = Annotated[str | None, typer.Option("--recompute", metavar="HOW", help="none, selective or full.")]
+Rank = Annotated[str | None, typer.Option("--rank", metavar="COUNT", help="Of adapters.")]
+Zero = Annotated[str | None, typer.Option("--zero", metavar="STAGE", help="0 to 3; 3 is FSDP.")]
+Tensor = Annotated[str | None, typer.Option("--tensor", metavar="COUNT", help="Tensor parallel, in training.")]
+Pipeline = Annotated[str | None, typer.Option("--pipeline", metavar="COUNT", help="Pipeline parallel.")]
+Expert = Annotated[str | None, typer.Option("--expert", metavar="COUNT", help="Expert parallel.")]
+Runtime = Annotated[str | None, typer.Option("--runtime", metavar="NAME", help="vllm or plain.")]
+MaxSequences = Annotated[str | None, typer.Option("--max-sequences", metavar="COUNT", help="Most at a time.")]
+
 
 def fit(
     model: Model,
@@ -18,16 +31,32 @@ def fit(
     devices: Devices = None,
     precision: Precision = None,
     kv: Kv = None,
-    why: Annotated[bool, typer.Option("--why", help="Every figure with its formula and its inputs.")] = False,
+    train: Train = None,
+    optimizer: Optimizer = None,
+    layout: Layout = None,
+    batch: Batch = None,
+    recompute: Recompute = None,
+    rank: Rank = None,
+    zero: Zero = None,
+    tensor: Tensor = None,
+    pipeline: Pipeline = None,
+    expert: Expert = None,
+    runtime: Runtime = None,
+    max_sequences: MaxSequences = None,
+    why: Annotated[bool, typer.Option("--why", help="Every figure with its formula, and legal degrees.")] = False,
     catalogue: Catalogue = None,
     json: Json = False,
 ) -> None:
-    """Will it fit: weights, cache and the rest, on which devices, and what flips the answer."""
+    """Will it fit, serving or training: on which devices, with what head-room, and what flips the answer."""
     load_numpy()
     from twinlens.api.plan.fit import fit as planned
     from twinlens.cli.screen import out, print_json, sentences
     from twinlens.reporting.screen.plan_fit import fit_screen
 
+    options = {
+        "optimizer": optimizer, "layout": layout, "batch": batch, "recompute": recompute, "rank": rank, "zero": zero,
+        "tensor": tensor, "pipeline": pipeline, "expert": expert, "runtime": runtime, "max_sequences": max_sequences,
+    }  # fmt: skip
     with sentences():
         found = planned(
             model,
@@ -37,7 +66,9 @@ def fit(
             devices=devices,
             precision=precision,
             kv=kv,
+            train=train,
             catalogue=catalogue,
+            **options,
         )
         if json:
             print_json(found.to_json())

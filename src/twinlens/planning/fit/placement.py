@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from twinlens.planning.figure import Figure, Input, assumed, total
 from twinlens.spec.device import Device
+
+MEMORY_ERROR = 0.03
+"""Share by which a sum of parts may be off, against what was measured (tests/planning/test_memory_accuracy.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,18 @@ class Placement:
 
     @property
     def needed(self) -> Figure:
-        return total("needed", "bytes", self.parts)
+        """Their sum, within the share by which such sums were found to be off."""
+        whole = total("needed", "bytes", self.parts)
+        if whole.value is None:
+            return whole
+        value = float(whole.value)
+        return replace(whole, low=value * (1 - MEMORY_ERROR), high=value * (1 + MEMORY_ERROR))
+
+    @property
+    def is_close(self) -> bool:
+        """Whether the error of such sums could turn the answer."""
+        low, high, room = self.needed.low, self.needed.high, float(self.usable.value or 0)
+        return low is not None and high is not None and float(low) <= room <= float(high)
 
     @property
     def fits(self) -> bool | None:

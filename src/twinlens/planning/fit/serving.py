@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from twinlens.planning.figure import Figure, Input, absent, assumed, product, total
 from twinlens.planning.fit.runtime import VLLM, Runtime
@@ -29,6 +30,17 @@ class Serving:
     context: int = 8192
     runtime: Runtime = VLLM
     sequences: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "lens": "inference",
+            "model": self.subject.name,
+            "weights": self.weight_format,
+            "kv": self.kv_format,
+            "users": self.users,
+            "context": self.context,
+            "runtime": self.runtime.name,
+        }
 
 
 def serving_parts(plan: Serving, memory_bytes: float, tensor: int = 1) -> tuple[Figure, ...]:

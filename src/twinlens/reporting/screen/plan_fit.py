@@ -8,8 +8,8 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
+from twinlens.planning.fit.answer import Fit
 from twinlens.planning.fit.placement import Placement
-from twinlens.planning.fit.serving_fit import ServingFit
 from twinlens.record.finding import Finding
 from twinlens.reporting.text.fitted import Fitted, FittedTable
 from twinlens.reporting.text.footnote import hanging
@@ -20,30 +20,34 @@ from twinlens.units import digits
 _STYLES = {True: "green", False: "red", None: "yellow"}
 _WORDS = {True: "Yes, it fits", False: "No, it does not fit", None: "It cannot be said"}
 _MOST_OTHERS = 6
+_TOLD = ("weights", "kv", "optimizer", "adapters", "state")
 
 
-def fit_screen(answer: ServingFit, notes: Sequence[Finding] = (), *, why: bool = False) -> RenderableType:
+def fit_screen(answer: Fit, notes: Sequence[Finding] = (), *, why: bool = False) -> RenderableType:
     """A screen of 80 columns. `why`: every figure with its formula."""
     return Fitted(lambda width: Stack(*_lines(answer, notes, width, why)))
 
 
-def _lines(answer: ServingFit, notes: Sequence[Finding], width: int, why: bool) -> Iterator[RenderableType]:
+def _lines(answer: Fit, notes: Sequence[Finding], width: int, why: bool) -> Iterator[RenderableType]:
     asked = answer.asked
-    what = subject_words(answer)
+    what = subject_words(answer.plan)
     if asked is None:
         yield hanging("", f"{what}: the fewest of each device that hold it.", "bold")
         yield _others(answer.others)
     else:
-        head = f"{_WORDS[asked.fits]}: {what} on {placed_words(asked)}."
+        close = ", but only just (such sums are off by up to 3 %)" if asked.is_close and asked.fits else ""
+        head = f"{_WORDS[asked.fits]}{close}: {what}, on {placed_words(asked)}."
         yield hanging("", head, f"bold {_STYLES[asked.fits]}")
         yield _bars(asked, width)
         yield from _row("would do  ", [clause_of(each) for each in answer.changes])
-        yield from _row("at most   ", [f"{digits(float(each.value or 0), 6)} {each.unit}" for each in answer.most])
+        yield from _row("at most   ", [f"{each.value:,} {each.unit}" for each in answer.most])
         yield from _row("fits on   ", [placed_words(each) for each in answer.others[:_MOST_OTHERS]])
         yield from (
             hanging("computed  " if place == 0 else "          ", words, "")
             for place, words in enumerate(_arithmetic(asked, why))
         )
+    if why and answer.legal:
+        yield from _row("legal     ", [f"{name} {', '.join(map(str, degrees))}" for name, degrees in answer.legal])
     yield from _row("assumed   ", [clause_of(each) for each in (*notes, *answer.assumptions())])
 
 
@@ -70,7 +74,7 @@ def _bars(placed: Placement, width: int) -> RenderableType:
 
 
 def _arithmetic(placed: Placement, why: bool) -> Iterator[str]:
-    shown = placed.parts if why else [each for each in placed.parts if each.name in ("weights", "kv")]
+    shown = placed.parts if why else [each for each in placed.parts if each.name in _TOLD]
     for each in (*shown, *((placed.needed,) if why else ()), placed.usable):
         yield f"{NAMES.get(each.name, each.name)}: {figure_words(each)}"
 

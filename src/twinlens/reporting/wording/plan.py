@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from twinlens.planning.figure import Figure, Input
 from twinlens.planning.fit.placement import Placement
-from twinlens.planning.fit.serving_fit import ServingFit
+from twinlens.planning.fit.serving import Serving
+from twinlens.planning.fit.training import Training
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
 from twinlens.reporting.wording.amount import amount
@@ -12,7 +13,9 @@ from twinlens.reporting.wording.number import number, numbers
 
 NAMES = {
     "weights": "weights", "kv": "KV cache", "activations": "activations", "runtime": "runtime", "needed": "needed",
-    "usable": "usable", "most-users": "users", "most-context": "context",
+    "usable": "usable", "most-users": "users", "most-context": "context", "gradients": "gradients",
+    "master": "fp32 master", "optimizer": "optimizer", "gathered": "gathered layers", "scores": "scores at the loss",
+    "adapters": "adapters", "unpacked": "unpacked weights", "state": "weights and states",
 }  # fmt: skip
 """Figures, as tables call them."""
 
@@ -44,18 +47,37 @@ def input_words(each: Input | Figure) -> str:
 _COUNTED = {"users", "tokens", "layers", "KV heads", "wide", "bits", "devices", "entries", "sequences"}
 
 
-def subject_words(answer: ServingFit) -> str:
+def subject_words(plan: Serving | Training) -> str:
     """What is to be placed: "llama-3.1-70b in bf16 for 16 users of 32,768 tokens"."""
-    plan = answer.plan
+    if isinstance(plan, Training):
+        return _training_words(plan)
     users = "1 user" if plan.users == 1 else f"{plan.users:,} users"
     name = clean(plan.subject.name, 60)
     return f"{name} in {plan.weight_format} for {users} of {plan.context:,} tokens (KV cache in {plan.kv_format})"
 
 
+def _training_words(plan: Training) -> str:
+    name, layout = clean(plan.subject.name, 60), plan.bytes_per_parameter
+    how = f"full fine-tuning at {layout.total:.4g} bytes a parameter ({plan.optimizer})"
+    if plan.method != "full":
+        how = f"{ {'lora': 'LoRA', 'qlora': 'QLoRA'}[plan.method] } of rank {plan.rank} ({plan.optimizer})"
+    recompute = {"none": "no recompute", "selective": "selective recompute", "full": "full recompute"}[plan.recompute]
+    batch = "1 sequence" if plan.batch == 1 else f"{plan.batch:,} sequences"
+    return f"{name}, {how}, {batch} of {plan.context:,} tokens on each device, {recompute}"
+
+
 def placed_words(placed: Placement) -> str:
     """ "2 × b200-sxm-180gb (tensor 2)"."""
-    ways = ", ".join(f"{name} {degree}" for name, degree in placed.split.items() if degree > 1)
+    ways = ", ".join(_way(name, degree) for name, degree in placed.split.items() if _is_told(name, degree, placed))
     return f"{placed.devices} × {placed.device}{f' ({ways})' if ways else ''}"
+
+
+def _way(name: str, degree: int) -> str:
+    return f"ZeRO {degree}" if name == "zero" else f"{name} {degree}"
+
+
+def _is_told(name: str, degree: int, placed: Placement) -> bool:
+    return placed.devices > 1 and degree > (0 if name == "zero" else 1)
 
 
 def _assumed(finding: Finding) -> str:
@@ -83,6 +105,13 @@ def _change(finding: Finding) -> str:
         "weights": "weights in {weights}",
         "weights-and-kv": "weights in {weights} with a KV cache in {kv}",
         "devices": "tensor parallel over {devices} × {device}",
+        "more-devices": "{devices:,} × {device}",
+        "recompute": "full recompute",
+        "batch": "1 sequence at a time",
+        "optimizer": "{optimizer} as the optimizer",
+        "layout": "{bytes_each:g} bytes a parameter: 16 bits without a master copy, AdamW in 8 bits",
+        "zero": "ZeRO 3 (FSDP)",
+        "method": "{method} in its place",
     }[finding.subject]
     return text.format(**finding.numbers)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
+from twinlens.errors import BadInput
 from twinlens.planning.figure import Figure
+from twinlens.planning.fit.answer import Fit, change
 from twinlens.planning.fit.degree import tensor_degrees
 from twinlens.planning.fit.placement import Placement, usable
 from twinlens.planning.fit.serving import Serving, one_user, serving_parts
@@ -16,48 +17,6 @@ from twinlens.spec.device import Device
 MOST_TENSOR = 16
 _NARROWER_KV = (("fp8", 1.0), ("int4", 0.5))
 _NARROWER_WEIGHTS = ("fp8", "awq-int4-g128")
-
-
-@dataclass(frozen=True, slots=True)
-class ServingFit:
-    """`asked`: on the device that was named, else None. `others`: the fewest of each device that do.
-
-    `changes`: what flips the answer, one thing at a time. `most`: the largest number of users, and context.
-    """
-
-    plan: Serving
-    asked: Placement | None
-    others: tuple[Placement, ...]
-    changes: tuple[Finding, ...]
-    most: tuple[Figure, ...]
-
-    @property
-    def fits(self) -> bool | None:
-        return self.asked.fits if self.asked else (any(each.fits for each in self.others) or None)
-
-    def assumptions(self) -> tuple[Finding, ...]:
-        """All that was taken for granted, each once."""
-        shown = self.asked or next(iter(self.others), None)
-        return () if shown is None else (*shown.needed.all_assumptions(), *shown.usable.assumptions)
-
-    def why(self) -> dict[str, Any]:
-        """The arithmetic, as plain data."""
-        plan = self.plan
-        return {
-            "lens": "inference",
-            "model": plan.subject.name,
-            "weights": plan.weight_format,
-            "kv": plan.kv_format,
-            "users": plan.users,
-            "context": plan.context,
-            "runtime": plan.runtime.name,
-            "fits": self.fits,
-            "asked": None if self.asked is None else self.asked.to_json(),
-            "others": [each.to_json() for each in self.others],
-            "changes": [each.to_json() for each in self.changes],
-            "most": [each.why() for each in self.most],
-            "assumptions": [each.to_json() for each in self.assumptions()],
-        }
 
 
 def placed(plan: Serving, device: Device, tensor: int = 1) -> Placement:
@@ -71,23 +30,47 @@ def placed(plan: Serving, device: Device, tensor: int = 1) -> Placement:
 def fewest(plan: Serving, device: Device) -> Placement | None:
     """The fewest devices of one kind on which it fits, in legal degrees of tensor parallelism; None where none does."""
     shape = plan.subject.shape
-    degrees = tensor_degrees(shape, MOST_TENSOR) if shape else (1, 2, 4, 8)
+    degrees = tensor_degrees(shape, min(MOST_TENSOR, max(8, device.domain))) if shape else (1, 2, 4, 8)
     return next((each for degree in degrees if (each := placed(plan, device, degree)).fits), None)
 
 
-def serving_fit(plan: Serving, device: Device | None, tensor: int, devices: Sequence[Device]) -> ServingFit:
+def serving_answer(plan: Serving, device: Device | None, tensor: int, devices: Sequence[Device]) -> Fit:
     """The answer. `devices`: the catalogue, from which others are proposed."""
+    _check(plan, tensor)
     asked = placed(plan, device, tensor) if device else None
-    others = tuple(each for one in devices if (each := fewest(plan, one)) is not None)
+    others = tuple(each for one in devices if one.form != "processor" and (each := fewest(plan, one)) is not None)
     others = tuple(sorted(others, key=lambda each: (each.devices, float(each.usable.value or 0))))
     if asked is None or device is None:
-        return ServingFit(plan, None, others, (), ())
-    return ServingFit(
-        plan, asked, others, tuple(_changes(plan, device, tensor, asked)), tuple(_most(plan, asked, tensor))
-    )
+        return Fit(plan, None, others, legal=_legal(plan))
+    changes = tuple(_changes(plan, device, tensor, asked))
+    return Fit(plan, asked, others, changes, tuple(_most(plan, asked)), _legal(plan))
 
 
-def _most(plan: Serving, asked: Placement, tensor: int) -> Iterator[Figure]:
+def _legal(plan: Serving) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    shape = plan.subject.shape
+    return () if shape is None else (("tensor", tensor_degrees(shape, 64)),)
+
+
+def _check(plan: Serving, tensor: int) -> None:
+    """Raises BadInput (TL231) for a degree that does not divide the heads, or a context beyond the model's."""
+    shape = plan.subject.shape
+    if shape is None:
+        return
+    degrees = tensor_degrees(shape, 1024)
+    if tensor not in degrees:
+        known = ", ".join(map(str, degrees[:12]))
+        raise BadInput(
+            f"--devices {tensor} cannot divide {shape.heads} heads ({shape.kv_heads} KV heads) evenly; legal: {known}",
+            code="TL231",
+        )
+    if plan.context > shape.max_context:
+        raise BadInput(
+            f"--context {plan.context:,} is more than the {shape.max_context:,} positions of {plan.subject.name}",
+            code="TL231",
+        )
+
+
+def _most(plan: Serving, asked: Placement) -> Iterator[Figure]:
     users, context = most_users(plan, asked), most_context(plan, asked)
     if users is not None:
         yield Figure("most-users", users, "users")
@@ -131,25 +114,25 @@ def _changes(plan: Serving, device: Device, tensor: int, asked: Placement) -> It
         return
     users, context = most_users(plan, asked), most_context(plan, asked)
     if users:
-        yield _change("users", users=users)
+        yield change("users", users=users)
     if context:
-        yield _change("context", context=context)
+        yield change("context", context=context)
     for name, size in _NARROWER_KV:
         if (
             size < plan.kv_element_bytes
             and placed(replace(plan, kv_format=name, kv_element_bytes=size), device, tensor).fits
         ):
-            yield _change("kv", kv=name)
+            yield change("kv", kv=name)
             break
     for name in _NARROWER_WEIGHTS:
         narrower = plan.subject.weight_bits(name) < plan.subject.weight_bits(plan.weight_format)
         if narrower and placed(replace(plan, weight_format=name), device, tensor).fits:
-            yield _change("weights", weights=name)
+            yield change("weights", weights=name)
             break
     yield from _both(plan, device, tensor)
     more = fewest(plan, device)
     if more is not None and more.devices > tensor:
-        yield _change("devices", devices=more.devices, device=device.name)
+        yield change("devices", devices=more.devices, device=device.name)
 
 
 def _both(plan: Serving, device: Device, tensor: int) -> Iterator[Finding]:
@@ -158,9 +141,5 @@ def _both(plan: Serving, device: Device, tensor: int) -> Iterator[Finding]:
         for kv, size in _NARROWER_KV:
             both = replace(plan, weight_format=weights, kv_format=kv, kv_element_bytes=size)
             if size < plan.kv_element_bytes and placed(both, device, tensor).fits:
-                yield _change("weights-and-kv", weights=weights, kv=kv)
+                yield change("weights-and-kv", weights=weights, kv=kv)
                 return
-
-
-def _change(what: str, **numbers: Any) -> Finding:
-    return Finding("plan-change", "notes", what, numbers)
