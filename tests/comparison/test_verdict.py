@@ -10,8 +10,8 @@ from sides import side
 from twinlens.comparison.match import pairs_of
 from twinlens.comparison.verdict import Comparison, compare
 from twinlens.record.finding import Finding
-from twinlens.reporting.comparison import rows_of, verdict_words
-from twinlens.reporting.screen.comparison import comparison_screen, short_name, whole_screen
+from twinlens.reporting.comparison import rows_of, short_name, verdict_words
+from twinlens.reporting.screen.comparison import comparison_screen, whole_screen
 from twinlens.reporting.text.table import plain
 from twinlens.reporting.wording.finding import sentence_of
 

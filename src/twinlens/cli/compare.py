@@ -11,7 +11,6 @@ from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.comparison.limit import failures, limit_of
 from twinlens.errors import GateFailed
 from twinlens.reporting.comparison_markdown import comparison_markdown
-from twinlens.reporting.html.comparison_page import write_comparison
 from twinlens.reporting.screen.comparison import comparison_screen, whole_screen
 from twinlens.reporting.screen.ledger import ledger_screen
 from twinlens.reporting.wording.finding import sentence_of
@@ -33,13 +32,20 @@ def run(paths: list[Path], form: Form) -> None:
         _compare(paths, form)
 
 
-def run_ledger(paths: list[Path], json: bool, price_per_hour: float | None, per_month: float | None) -> None:
+def run_ledger(
+    paths: list[Path], json: bool, price_per_hour: float | None, per_month: float | None, page: Path | None = None
+) -> None:
     with sentences():
         found = ledger(*paths, price_per_hour=price_per_hour, per_month=per_month)
         if json:
             print_json(found.to_json())
         else:
             out().print(ledger_screen(found))
+        if page is not None:
+            from twinlens.reporting.html.ledger_page import write_ledger
+
+            write_ledger(found, page)
+            err().print(f"report: {page.resolve()}", soft_wrap=True)
 
 
 def _compare(paths: list[Path], form: Form) -> None:
@@ -55,7 +61,9 @@ def _compare(paths: list[Path], form: Form) -> None:
     else:
         out().print((whole_screen if form.whole else comparison_screen)(comparisons, alone, ranks))
     if form.page is not None:
-        write_comparison(comparisons, form.page, alone)
+        from twinlens.reporting.html.comparison_page import write_comparison
+
+        write_comparison(comparisons, form.page, alone, ranks)
         err().print(f"report: {form.page.resolve()}", soft_wrap=True)
     if broken:
         more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""

@@ -232,7 +232,7 @@ def compare(
     from twinlens.cli.compare import Form, run, run_ledger
 
     if ledger:
-        run_ledger(runs, json, price_per_hour, per_month)
+        run_ledger(runs, json, price_per_hour, per_month, file)
     else:
         run(runs, Form(json, whole, markdown, tuple(fail_if or ()), file))
 

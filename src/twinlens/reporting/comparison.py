@@ -70,10 +70,18 @@ def subject_words(comparison: Comparison) -> str:
 
 def rows_of(comparison: Comparison, *, whole: bool = False) -> tuple[Row, ...]:
     """The metrics that tables show first, or all of them; none that neither side measured."""
-    known = [each for each in comparison.effects if each.a.value is not None or each.b.value is not None]
+    return tuple(_row(each) for each in (_known(comparison) if whole else first_rows(comparison)))
+
+
+def first_rows(comparison: Comparison) -> tuple[Effect, ...]:
+    """The effects that tables and charts show first, in their order; none that neither side measured."""
     order = _FIRST[comparison.a.lens]
-    shown = sorted((each for each in known if each.metric in order), key=lambda each: order.index(each.metric))
-    return tuple(_row(each) for each in (known if whole else shown))
+    shown = (each for each in _known(comparison) if each.metric in order)
+    return tuple(sorted(shown, key=lambda each: order.index(each.metric)))
+
+
+def _known(comparison: Comparison) -> list[Effect]:
+    return [each for each in comparison.effects if each.a.value is not None or each.b.value is not None]
 
 
 def not_measured_words(comparison: Comparison) -> str:
@@ -93,9 +101,14 @@ def _row(effect: Effect) -> Row:
     bounds = display.factor_bounds(ratio) if by_ratio else display.bounds(gap)
     shows = "" if effect.smallest is None else percent(effect.smallest) if effect.smallest > 1e-4 else "<0.01 %"
     label = label_of(effect.metric)
-    show = display.bare if effect.a.unit in label else display.value  # "tokens/s" is said once
+    show = display.bare if says_unit(label, effect.a.unit) else display.value
     cells = (show(effect.a), show(effect.b), size, bounds or display.ABSENT, shows or display.ABSENT)
     return Row(effect.metric, label, cells, bool(effect.apart))
+
+
+def says_unit(label: str, unit: str) -> bool:
+    """Whether a label has the unit as a word of its own: "tokens/s" of "output tokens/s", not "s" of "step"."""
+    return unit in label.split()
 
 
 def _signed(value: float | None, text: str) -> str:
@@ -107,3 +120,13 @@ def verdict_counts(comparisons: Sequence[Comparison]) -> str:
     verdicts = [each.verdict for each in comparisons]
     counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts))
     return f"{len(verdicts)} comparisons: {counts}."
+
+
+def short_name(side: Side, most: int = 18) -> str:
+    """A side's name in a column: where it is too long its folder is cut, as its point tells it from its neighbours."""
+    folder, between, point = side.name.rpartition(" · ")
+    if len(side.name) <= most or not between:
+        return display.clean(side.name, most)
+    room = max(5, most - len(point) - len(between))
+    kept = display.clean(folder)[-(room - 1) :]  # folders begin with a date, and end with what tells them apart
+    return display.clean(f"…{kept}{between}{point}", most)

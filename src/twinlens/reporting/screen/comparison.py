@@ -8,8 +8,7 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
-from twinlens.comparison.ranking import Rank, Ranking
-from twinlens.comparison.side import Side
+from twinlens.comparison.ranking import Ranking
 from twinlens.comparison.verdict import Comparison
 from twinlens.record.finding import Finding
 from twinlens.reporting import display
@@ -20,11 +19,13 @@ from twinlens.reporting.comparison import (
     first_effect,
     not_measured_words,
     rows_of,
+    short_name,
     side_words,
     subject_words,
     verdict_counts,
     verdict_words,
 )
+from twinlens.reporting.ranking import ranking_table
 from twinlens.reporting.screen.left_out import left_out
 from twinlens.reporting.text.fitted import Fitted, FittedTable, shortest
 from twinlens.reporting.text.footnote import hanging
@@ -142,35 +143,11 @@ def _ranks(ranks: Sequence[Ranking]) -> list[RenderableType]:
     """Candidates down, rankings across: each lens and point has a column of its own, and none is for all."""
     if not ranks:
         return []
-    columns = [{rank.side.folder: rank_words(rank) for rank in ranking.ranks} for ranking in ranks[:_MOST_RANKINGS]]
-    names = dict.fromkeys(rank.side.folder for ranking in ranks for rank in ranking.ranks)
-    heads = [f"{each.ranks[0].side.lens}\n{label_of(each.metric)}" for each in ranks[:_MOST_RANKINGS]]
-    rows = tuple(
-        tuple(map(Text, (display.clean(name, 30), *(column.get(name, display.ABSENT) for column in columns))))
-        for name in names
-    )
-    left = (
-        [Text(f"… {len(ranks) - len(columns)} more rankings: --json", style="dim")] if len(ranks) > len(columns) else []
-    )
-    table = FittedTable(("rank", *heads), ("left", *["right"] * len(heads)), rows).table()
-    return [table, *left]
-
-
-def rank_words(rank: Rank) -> str:
-    """ "1", "1–2" where it cannot be told apart from a neighbour, "–" where it may not be compared."""
-    if rank.best is None or rank.worst is None:
-        return display.ABSENT
-    return str(rank.best) if rank.best == rank.worst else f"{rank.best}–{rank.worst}"
-
-
-def short_name(side: Side, most: int = 18) -> str:
-    """A side's name in a column: where it is too long its folder is cut, as its point tells it from its neighbours."""
-    folder, between, point = side.name.rpartition(" · ")
-    if len(side.name) <= most or not between:
-        return display.clean(side.name, most)
-    room = max(5, most - len(point) - len(between))
-    kept = display.clean(folder)[-(room - 1) :]  # folders begin with a date, and end with what tells them apart
-    return display.clean(f"…{kept}{between}{point}", most)
+    heads, lines = ranking_table(ranks[:_MOST_RANKINGS])
+    rows = tuple(tuple(map(Text, (display.clean(line[0], 30), *line[1:]))) for line in lines)
+    hidden = len(ranks) - _MOST_RANKINGS
+    left = [Text(f"… {hidden} more rankings: --json", style="dim")] if hidden > 0 else []
+    return [FittedTable(heads, ("left", *["right"] * (len(heads) - 1)), rows).table(), *left]
 
 
 def _said(comparison: Comparison) -> str:

@@ -1,0 +1,106 @@
+"""The pages of a diagnosis, a comparison and a ledger, as people see them: in a real browser, with the network cut."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_material import inference_run, training_run
+from test_report_page import Opened
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "comparison"))
+
+from sides import side
+
+from twinlens.comparison.ledger import Prices, ledger
+from twinlens.comparison.ranking import rankings
+from twinlens.comparison.side import Side
+from twinlens.comparison.verdict import compare
+from twinlens.diagnosis.diagnosis import diagnose_run
+from twinlens.reporting.html.comparison_page import write_comparison
+from twinlens.reporting.html.diagnosis_page import write_diagnosis
+from twinlens.reporting.html.ledger_page import write_ledger
+
+pytestmark = pytest.mark.browser
+PAGES = ("diagnosis", "comparison", "ledger")
+_CUT = "[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth + 1).length"
+# Texts of one drawing that stick out of it, and pairs of labels of points that lie on each other.
+_OUTSIDE = """[...document.querySelectorAll('figure svg')].flatMap(svg => {
+    const box = svg.getBoundingClientRect();
+    return [...svg.querySelectorAll('text')].filter(one => one.textContent.trim()).filter(one => {
+        const it = one.getBoundingClientRect();
+        return it.left < box.left - 1 || it.right > box.right + 1 || it.top < box.top - 1 || it.bottom > box.bottom + 1;
+    }).map(one => one.textContent);
+})"""
+
+
+def _side(name: str, rate: float, *asked: str) -> Side:
+    spread = (0.99, 1.0, 1.01)
+    values = {
+        "output_tokens_per_s": [8 * rate * each for each in spread],
+        "requests_per_s": [rate * each for each in spread],
+        "e2e_latency_s_p50": [1 / (rate * each) for each in spread],
+        "tpot_s_p50": [0.02 * each for each in spread],
+        "mbu": [0.3] * 3,
+    }
+    return replace(side(name, values, asked=asked), folder=name)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = Path(tmp_path_factory.mktemp("pages"))
+    runs = [training_run(folder, "fp32", rows=60), inference_run(folder, "fp32", rows=60),
+            inference_run(folder, "bf16", rows=60)]  # fmt: skip
+    bf16 = "point.precision=bf16"
+    steps = [_side("base · fp32", 10), _side("next · bf16", 20, bf16), _side("last · bf16", 21, bf16, "point.batch=4")]
+    ranks = rankings([[_side(name, rate)] for name, rate in (("a", 10.0), ("b", 20.0), ("c", 20.1))])
+    return {
+        "diagnosis": write_diagnosis([(pair, diagnose_run(*pair)) for pair in runs], folder / "diagnosis.html"),
+        "comparison": write_comparison(
+            [compare(steps[0], each) for each in steps[1:]], folder / "comparison.html", (), ranks
+        ),
+        "ledger": write_ledger(ledger(steps, prices=Prices(3.6, 1e6)), folder / "ledger.html"),
+    }
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_page_opens_quietly_and_no_word_of_a_chart_is_cut(
+    browser: Any, pages: dict[str, Path], name: str, width: int
+) -> None:
+    opened = Opened(browser, pages[name], width)
+    opened.ask("document.querySelectorAll('details').forEach(one => one.open = true)")
+    assert opened.requests == [pages[name].as_uri()]
+    assert opened.complaints == []
+    assert opened.ask("document.documentElement.scrollWidth") == width
+    assert opened.ask("document.querySelectorAll('figure svg').length") >= 1
+    assert opened.ask(_OUTSIDE) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_a_checker_of_accessibility_finds_nothing_serious(
+    browser: Any, pages: dict[str, Path], name: str, scheme: str
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    opened = Opened(browser, pages[name], 390 if scheme == "dark" else 1280, scheme=scheme, scripted=True)
+    opened.ask("document.querySelectorAll('details').forEach(one => one.open = true)")
+    found = Axe().run(opened.page).response
+    assert len(found["passes"]) > 10
+    serious = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
+    assert [(one["id"], one["nodes"][0]["html"][:200]) for one in serious] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_on_paper_no_table_is_cut_and_the_bar_of_time_keeps_its_colours(
+    browser: Any, pages: dict[str, Path], name: str
+) -> None:
+    opened = Opened(browser, pages[name], 720)
+    opened.page.emulate_media(media="print")
+    assert opened.ask(_CUT) == 0
+    adjust = "[...document.querySelectorAll('.whole')].map(one => getComputedStyle(one).printColorAdjust)"
+    assert set(opened.ask(adjust)) == ({"exact"} if name == "diagnosis" else set())
