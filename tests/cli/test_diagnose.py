@@ -98,7 +98,7 @@ def test_a_run_that_was_cut_has_nothing_to_diagnose(tmp_path: Path) -> None:
     record.write_text(json.dumps(json.loads(record.read_text()) | {"state": "interrupted"}))
     told = call(run.folder)
     assert told.exit_code == 2
-    assert "is interrupted, so there is nothing to diagnose; measure it to its end" in " ".join(told.stderr.split())
+    assert "was interrupted, so there is nothing to diagnose; give the same" in " ".join(told.stderr.split())
 
 
 def test_a_path_without_runs_is_one_sentence(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
+from twinlens.record.trust.foreign_text import in_one_line
 from twinlens.spec.precision import Precision
 from twinlens.stats.metrics.inference import inference_steadiness
 from twinlens.stats.metrics.training import training_steadiness
@@ -77,9 +78,8 @@ class Evidence:
 
 def evidence_of(run: Run, summary: Summary) -> Evidence:
     """All that a diagnosis needs of one run. Raises BadInput (TL228) for a run that is not finished or has no rows."""
-    if not run.is_finished or not run.table.num_rows or summary.verdict.end_row <= summary.verdict.begin_row:
-        lacks = f"is {run.state}" if not run.is_finished else "has no rows of a steady window"
-        raise BadInput(f"{run.id} {lacks}, so there is nothing to diagnose; measure it to its end", code="TL228")
+    if why := _nothing_in(run, summary):
+        raise BadInput(f"{run.id} {why}", code="TL228")
     facts = run.facts
     kind: Kind = "training" if run.lens == "training" else "served" if is_served(run) else "engine"
     read = {"training": _training, "engine": _engine, "served": _served}[kind]
@@ -94,6 +94,22 @@ def evidence_of(run: Run, summary: Summary) -> Evidence:
         decoder_of(run, phases), devices_of(run), slo_share_of(run), precision_of(run), engine_formats_of(run),
         trained_of(run), run.place,
     )  # fmt: skip
+
+
+def _nothing_in(run: Run, summary: Summary) -> str | None:
+    """Why there is nothing to diagnose in a run, and what to do."""
+    nothing = "so there is nothing to diagnose"
+    if run.state == "running":
+        return f"is still being measured, {nothing} yet; wait until it is over"
+    if run.state == "failed":
+        return f"failed ({in_one_line(run.error or 'no reason was kept')[:120]}), {nothing}; measure it again"
+    if run.state == "interrupted":
+        return f"was interrupted, {nothing}; give the same `twinlens measure` command again, and it goes on"
+    if not run.table.num_rows:
+        return f"has no rows, {nothing}; measure it again"
+    if summary.verdict.end_row <= summary.verdict.begin_row:
+        return f"has no rows of a steady window, {nothing}; measure longer"
+    return None
 
 
 def _ceilings(run: Run, kind: Kind) -> tuple[Mapping[str, Estimate], Mapping[str, Estimate]]:

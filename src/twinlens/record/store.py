@@ -22,6 +22,7 @@ from twinlens.record.sample.server import SERVER_SCHEMA
 from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA
 from twinlens.record.sections import Sections
 from twinlens.record.step import STEP_SCHEMA
+from twinlens.record.trust.foreign_text import in_one_line
 from twinlens.spec.load import dump
 from twinlens.spec.source.earlier import modern
 from twinlens.spec.study import RunSpec, Study
@@ -121,10 +122,19 @@ def read_run(folder: str | Path) -> Run:
             sections=Sections.from_json(data),
         )
     except (AttributeError, KeyError, TypeError, ValueError, ValidationError) as error:
-        cause = str(error).splitlines()[0]
         raise BadInput(
-            f"{path / 'run.json'} is not a run record ({cause}); restore it or measure again", code="TL205"
+            f"{path / 'run.json'} is not a run record ({_cause(error)}); restore it or measure again", code="TL205"
         ) from None
+
+
+def _cause(error: Exception) -> str:
+    """One line: of a record that was checked field by field, the first field and what is wrong with it."""
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"asked.{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    if isinstance(error, KeyError):
+        return f"it has no {error}"
+    return in_one_line(str(error).splitlines()[0])
 
 
 def _state(data: dict[str, Any]) -> State:

@@ -150,9 +150,9 @@ def _no_part(finding: Finding) -> str:
     reason, share = finding.numbers.get("reason"), number(finding, "share")
     if reason:
         return f"The time of a {finding.subject} has no parts: {clean(reason, 200)}."
-    unsaid = " nor ".join(part_words(part) for part in finding.numbers.get("unsaid", ()))
-    why = f": the server says neither its time in {unsaid}" if " nor " in unsaid else ""
-    why = why or (f": the server does not say its time in {unsaid}" if unsaid else "")
+    unsaid = [f"its {part} time" for part in finding.numbers.get("unsaid", ())]
+    how = "says neither" if len(unsaid) > 1 else "does not say"
+    why = f": the server {how} {' nor '.join(unsaid)}" if unsaid else ""
     return f"{percent(share)} of the time of a {finding.subject} belongs to no part{why}."
 
 
