@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from twinlens.api.reference import explain, probe
     from twinlens.api.runs import frame, peers, read, report, rows, show, summary
     from twinlens.api.studies import check, measure
+    from twinlens.api.table import table
     from twinlens.comparison.verdict import Comparison
     from twinlens.diagnosis.diagnosis import Diagnosis
     from twinlens.errors import BadInput, ExecutorFailed, GateFailed, Interrupted, TwinlensError
@@ -62,6 +63,7 @@ _NAMES = {
     "twinlens.api.reference": ("explain", "list", "probe"),
     "twinlens.api.runs": ("frame", "peers", "read", "report", "rows", "show", "summary"),
     "twinlens.api.studies": ("check", "measure"),
+    "twinlens.api.table": ("table",),
     "twinlens.comparison.verdict": ("Comparison",),
     "twinlens.diagnosis.diagnosis": ("Diagnosis",),
     "twinlens.errors": ("BadInput", "ExecutorFailed", "GateFailed", "Interrupted", "TwinlensError"),
@@ -135,6 +137,7 @@ __all__ = [
     "rows",
     "show",
     "summary",
+    "table",
     "verify",
 ]
 

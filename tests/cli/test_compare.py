@@ -155,3 +155,31 @@ def test_a_page_holds_every_comparison_and_escapes_what_is_foreign(studies: dict
     refused = call(studies["before"], studies["both"], "-o", file / "page.html")
     assert refused.exit_code == 2
     assert "the report cannot be written" in refused.stderr
+
+
+def test_the_lens_table_has_training_beside_inference_of_the_published_runs() -> None:
+    told = call("--table", "lenses", RESULTS / "2026-11-22-neighbour-epyc-2core")
+    assert told.exit_code == 0, told.stderr
+    assert "bf16 against fp32  ! 2.09× (2.01–2.17×)  ! 1.41× (1.37–1.44×)" in told.stdout
+    assert "Good for training demo-34m in fp32; what limits it: compute." in told.stdout
+    assert max(map(len, told.stdout.splitlines())) <= 80
+    data = json.loads(call("--table", "lenses", RESULTS / "2026-11-22-neighbour-epyc-2core", "--json").stdout)
+    assert [row["change"] for row in data["rows"]] == ["bf16 against fp32"]
+    assert {fit["fitness"]["code"] for fit in data["fits"]} == {"good-for", "fitness-unknown"}
+    assert all(fit["fitness"]["text"] for fit in data["fits"])
+
+
+def test_a_table_that_is_none_and_runs_that_hold_no_split_are_one_sentence(studies: dict[str, Path]) -> None:
+    for words, said in (
+        (("--table", "lense", studies["before"]), "did you mean 'lenses'"),
+        (("--table", "runtimes", studies["served"]), "there is no served run"),
+    ):
+        told = call(*words)
+        assert told.exit_code == 2
+        assert said in " ".join(told.stderr.split())
+
+
+def test_tables_are_a_verb_too() -> None:
+    found = tl.table("lenses", RESULTS / "2026-11-22-neighbour-epyc-2core")
+    assert found.rows[0].training is not None
+    assert found.shares == ()

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from twinlens.api.compare import compared, comparison_json, ledger, pairs, ranked
+from twinlens.api.table import table
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.comparison.limit import failures, limit_of
 from twinlens.errors import GateFailed
 from twinlens.reporting.comparison_markdown import comparison_markdown
 from twinlens.reporting.screen.comparison import comparison_screen, whole_screen
 from twinlens.reporting.screen.ledger import ledger_screen
+from twinlens.reporting.screen.tables import lenses_screen, runtimes_screen
 from twinlens.reporting.wording.finding import sentence_of
 
 
@@ -46,6 +48,18 @@ def run_ledger(
 
             write_ledger(found, page)
             err().print(f"report: {page.resolve()}", soft_wrap=True)
+
+
+def run_table(paths: list[Path], kind: str, json: bool, whole: bool) -> None:
+    with sentences():
+        found = table(kind, *paths)
+        if json:
+            print_json(found.to_json())
+        elif found.shares:
+            out().print(runtimes_screen(found.shares))
+        else:
+            fits = [(fit.name, each) for fit in found.fits for each in (fit.fitness, fit.training) if each is not None]
+            out().print(lenses_screen(found.rows, fits, whole))
 
 
 def _compare(paths: list[Path], form: Form) -> None:

@@ -226,12 +226,18 @@ def compare(
     per_month: Annotated[
         float | None, typer.Option(metavar="COUNT", help="Inferences a month, for what a step repays.")
     ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(metavar="TABLE", help="lenses: training beside inference; runtimes: the kernels' share."),
+    ] = None,
 ) -> None:
     """Whether runs may be compared, how far apart they are, and why."""
     load_numpy()
-    from twinlens.cli.compare import Form, run, run_ledger
+    from twinlens.cli.compare import Form, run, run_ledger, run_table
 
-    if ledger:
+    if table is not None:
+        run_table(runs, table, json, whole)
+    elif ledger:
         run_ledger(runs, json, price_per_hour, per_month, file)
     else:
         run(runs, Form(json, whole, markdown, tuple(fail_if or ()), file))

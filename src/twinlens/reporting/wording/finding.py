@@ -27,6 +27,7 @@ from twinlens.reporting.wording import (
     server,
     serving,
     steadiness,
+    tables,
 )
 from twinlens.reporting.wording.advice import ADVICE, OF_CAUSE
 from twinlens.reporting.wording.number import number, numbers, subject_of
@@ -164,6 +165,7 @@ SENTENCES: dict[str, Sentence] = {
     **falsifier.SENTENCES,
     **scaling.SENTENCES,
     **region.SENTENCES,
+    **tables.SENTENCES,
     **quantise.SENTENCES,
     **claim.SENTENCES,
     **pack.SENTENCES,

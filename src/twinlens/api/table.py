@@ -1,0 +1,83 @@
+"""The verb for tables that people ask for: training beside inference, and one model in two runtimes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twinlens.api.compare import compared, pairs, sides
+from twinlens.api.runs import summary
+from twinlens.comparison.lenses import LensRow, lens_rows
+from twinlens.comparison.runtime_share import RuntimeShares, runtime_shares
+from twinlens.comparison.side import Side
+from twinlens.diagnosis.fitness import fitness, training_state
+from twinlens.errors import BadInput, nearest
+from twinlens.record.finding import Finding
+from twinlens.record.run import Run
+from twinlens.reporting.wording.finding import with_words
+from twinlens.version import __version__
+
+TABLES = ("lenses", "runtimes")
+Runs = str | Path | Run | Iterable[Run]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A point with what it is good or inadequate for, and whether its memory could train what it serves."""
+
+    name: str
+    fitness: Finding
+    training: Finding | None
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain mapping."""
+        training = self.training.to_json() if self.training else None
+        return {"name": self.name, "fitness": self.fitness.to_json(), "training_state": training}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One of `TABLES`; the parts of the others are empty."""
+
+    kind: str
+    rows: tuple[LensRow, ...] = ()
+    fits: tuple[Fit, ...] = ()
+    shares: tuple[RuntimeShares, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain mapping, with `text` and `advice` in each finding."""
+        parts = {name: [each.to_json() for each in getattr(self, name)] for name in ("rows", "fits", "shares")}
+        plain = {"schema": 1, "twinlens": __version__, "table": self.kind} | {k: v for k, v in parts.items() if v}
+        return with_words(plain)  # type: ignore[no-any-return]
+
+
+def table(kind: str, *runs: Runs) -> Table:
+    """`lenses`: each measured change, training beside inference. `runtimes`: an engine beside servers of one model.
+
+    Raises BadInput (TL225) for another table, and where the runs hold no pair for it.
+    """
+    if kind not in TABLES:
+        raise BadInput(f"there is no table {kind[:40]!r}; {nearest(kind, TABLES)}", code="TL225")
+    if kind == "runtimes":
+        return Table(kind, shares=runtime_shares([side for each in runs for side in sides(each, len(runs) > 1)]))
+    found = pairs(*runs)
+    rows = lens_rows(compared(found))
+    return Table(kind, rows, tuple(_fits([side for pair in found.pairs for side in pair])))
+
+
+def _fits(chosen: Sequence[Side]) -> Iterable[Fit]:
+    """Each side once, judged by its first run that is ranked, else by its first finished one.
+
+    The training state of a model is said once, whatever the precision that it is served in.
+    """
+    said: set[str] = set()
+    for side in {(side.lens, side.name): side for side in chosen}.values():
+        finished = [run for run in side.runs if run.is_finished]
+        if finished:
+            summaries = [(run, summary(run)) for run in finished]
+            run, told = next((pair for pair in summaries if pair[1].ranked), summaries[0])
+            state = None if side.group.model in said else training_state(run)
+            said |= {side.group.model} if state else set()
+            yield Fit(side.name, fitness(run, told), state)
