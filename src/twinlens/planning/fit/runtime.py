@@ -25,6 +25,8 @@ class Runtime:
     own_bytes: float
     group_bytes: float
     source: str
+    expert_block: int = 1
+    """Routed experts in MXFP4 are padded to a multiple of this width."""
 
     def most_sequences(self, memory_bytes: float) -> int:
         """Sequences that it makes room for unless it is told otherwise."""
@@ -41,6 +43,7 @@ VLLM = Runtime(
     own_bytes=0.14 * GIB,
     group_bytes=1.0 * GIB,
     source="vLLM 0.11 on an H100, as llm-d-planner measured it (e50305a): 38.4 to 39.6 bytes a score, 0.13 GiB besides",
+    expert_block=256,
 )
 PLAIN = Runtime(
     name="plain",

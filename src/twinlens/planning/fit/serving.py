@@ -7,6 +7,7 @@ from typing import Any
 
 from twinlens.planning.figure import Figure, Input, absent, assumed, product, total
 from twinlens.planning.fit.runtime import VLLM, Runtime
+from twinlens.planning.fit.weights import weights
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.model.shape import DecoderShape
@@ -48,7 +49,7 @@ def serving_parts(plan: Serving, memory_bytes: float, tensor: int = 1) -> tuple[
     own = plan.runtime.own_bytes + (plan.runtime.group_bytes if tensor > 1 else 0.0)
     runtime = Figure("runtime", own, "bytes", origin="quoted", source=plan.runtime.source)
     return (
-        weights(plan.subject, plan.weight_format, tensor),
+        weights(plan.subject, plan.weight_format, tensor, plan.runtime.expert_block),
         cache(plan, tensor),
         _work(plan, memory_bytes, tensor),
         runtime,
@@ -58,26 +59,6 @@ def serving_parts(plan: Serving, memory_bytes: float, tensor: int = 1) -> tuple[
 def serving_memory_of(plan: Serving, memory_bytes: float, tensor: int = 1) -> Figure:
     """Their sum on each device; absent where the layers of the model are not known."""
     return total("needed", "bytes", serving_parts(plan, memory_bytes, tensor))
-
-
-def weights(subject: Subject, name: str, devices: int = 1) -> Figure:
-    """Bytes of the weights on each of `devices`: as a file stores them, else parameters times mean bits."""
-    over = (Input("devices", devices, "devices"),) if devices > 1 else ()
-    divide = " / {{{}}}".format
-    if subject.stored_bytes is not None and name == subject.stored_format:
-        stored = Input("stored", subject.stored_bytes, "bytes", subject.source)
-        formula = "{0}" + (divide(1) if over else "")
-        return Figure(
-            "weights", subject.stored_bytes / devices, "bytes", formula, (stored, *over), source=subject.source
-        )
-    bits = subject.weight_bits(name)
-    inputs = (subject.params_input(), Input("bits", bits, "bits", name), *over)
-    value = subject.params * bits / 8 / devices
-    notes = () if subject.shape else (assumed("weights-without-layers", name),)
-    return Figure(
-        "weights", value, "bytes", "{0} × {1} / 8" + (divide(2) if over else ""), inputs,
-        assumptions=(*subject.assumed, *notes),
-    )  # fmt: skip
 
 
 def cache(plan: Serving, tensor: int = 1) -> Figure:

@@ -1,0 +1,40 @@
+"""Memory of weights on each device: as a file stores them, else parameters times the bits of a format."""
+
+from __future__ import annotations
+
+from twinlens.planning.figure import Figure, Input, assumed
+from twinlens.planning.subject import Subject
+from twinlens.theory.number import rounded_up
+from twinlens.theory.parameter import expert_weights
+from twinlens.theory.weight_format import weight_format
+
+
+def weights(subject: Subject, name: str, devices: int = 1, expert_block: int = 1) -> Figure:
+    """Bytes on each of `devices`. Experts in MXFP4 are padded to whole blocks of `expert_block`."""
+    padding = _padding(subject, name, expert_block)
+    more = [Input("padding", padding, "1", f"experts in blocks of {expert_block}")] if padding != 1.0 else []
+    over = [Input("devices", devices, "devices")] if devices > 1 else []
+    if subject.stored_bytes is not None and name == subject.stored_format:
+        first, formula = [Input("stored", subject.stored_bytes, "bytes", subject.source)], "{0}"
+        value = float(subject.stored_bytes)
+    else:
+        bits = subject.weight_bits(name)
+        first, formula = [subject.params_input(), Input("bits", bits, "bits", name)], "{0} × {1} / 8"
+        value = subject.params * bits / 8
+    inputs = (*first, *more, *over)
+    formula += f" × {{{len(first)}}}" if more else ""
+    formula += f" / {{{len(inputs) - 1}}}" if over else ""
+    notes = () if subject.shape or subject.stored_bytes else (assumed("weights-without-layers", name),)
+    return Figure(
+        "weights", value * padding / devices, "bytes", formula, inputs, assumptions=(*subject.assumed, *notes)
+    )
+
+
+def _padding(subject: Subject, name: str, block: int) -> float:
+    """Bytes with padding over bytes without."""
+    shape, experts = subject.shape, weight_format(name).experts
+    if shape is None or shape.experts is None or experts is None or block == 1:
+        return 1.0
+    held = shape.expert_layers * shape.experts.count * expert_weights(shape) * experts
+    longer = rounded_up(shape.experts.intermediate, block) / shape.experts.intermediate
+    return 1.0 + float(longer - 1) * held / (subject.params * subject.weight_bits(name))

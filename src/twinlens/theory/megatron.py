@@ -1,0 +1,35 @@
+"""Activations of a GPT block as Megatron keeps them, on each device (Korthikanti et al., arXiv 2205.05198)."""
+
+from __future__ import annotations
+
+from twinlens.spec.model.shape import DecoderShape
+from twinlens.theory.activation import Checkpointing, sequence_tokens
+from twinlens.theory.number import Number, choose, count
+
+
+def megatron_bytes(
+    shape: DecoderShape,
+    microbatch: Number,
+    seq_len: Number,
+    checkpointing: Checkpointing = "none",
+    *,
+    tensor: Number = 1,
+    sequence_parallel: bool = False,
+    pipeline: Number = 1,
+    chunks: Number = 1,
+) -> Number:
+    """Bytes of the layers on the first stage, which keeps one microbatch for each stage; scores at the loss aside.
+
+    Per layer s·b·h·(10 + 24/t + 5·a·s/(h·t)) at 2 bytes with dropout, and with sequence parallelism 34/t in place of
+    the first two; selective recompute drops the last, full recompute leaves the 2 bytes of the input. `chunks`: of
+    layers on each stage, interleaved, of which more are in flight: 1 + (p − 1)/(p·v).
+    """
+    ranks, stages, many = count("tensor", tensor), count("pipeline", pipeline), count("chunks", chunks)
+    wide = 1.0 * sequence_tokens(shape, seq_len) * count("microbatch", microbatch) * shape.hidden * shape.layers
+    if checkpointing == "full":
+        each = 2.0 / (ranks if sequence_parallel else 1)
+    else:
+        each = 34.0 / ranks if sequence_parallel else 10.0 + 24.0 / ranks
+        if checkpointing == "none":
+            each = each + 5.0 * shape.heads * seq_len / (shape.hidden * ranks)
+    return wide * each * choose(many > 1, 1 + (stages - 1) / (stages * many), 1.0)
