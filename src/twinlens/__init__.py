@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from twinlens.api.answers import answers
     from twinlens.api.claim import ClaimResult, claim
     from twinlens.api.compare import compare, ledger
+    from twinlens.api.history import history
     from twinlens.api.demo import Demo, demo
     from twinlens.api.diagnose import diagnose
     from twinlens.api.evidence import evidence, verify
@@ -53,6 +54,7 @@ _NAMES = {
     "twinlens.api.answers": ("answers",),
     "twinlens.api.claim": ("ClaimResult", "claim"),
     "twinlens.api.compare": ("compare", "ledger"),
+    "twinlens.api.history": ("history",),
     "twinlens.api.demo": ("Demo", "demo"),
     "twinlens.api.diagnose": ("diagnose",),
     "twinlens.api.evidence": ("evidence", "verify"),
@@ -124,6 +126,7 @@ __all__ = [
     "falsify",
     "frame",
     "gate",
+    "history",
     "ledger",
     "load",
     "measure",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.api.runs import material_of, read
+from twinlens.comparison.floor import Floor, floor_of
 from twinlens.comparison.ledger import Ledger, Prices
 from twinlens.comparison.ledger import ledger as ledger_of
 from twinlens.comparison.match import Pairs, pairs_of
@@ -25,13 +26,15 @@ from twinlens.version import __version__
 Runs = str | Path | Run | Iterable[Run]
 
 
-def compare(*runs: Runs) -> tuple[Comparison, ...]:
+def compare(*runs: Runs, noise: Runs | None = None) -> tuple[Comparison, ...]:
     """Compare runs: each argument is a folder, a run, or several; the first holds the baseline.
 
     Of one argument, its first point of each lens against its others. Training is never compared with inference: such a
-    pair is a category error, and says so. Raises BadInput where there is nothing to compare.
+    pair is a category error, and says so. `noise`: runs of one spec at several times, for the noise floor of their
+    machine. Raises BadInput where there is nothing to compare.
     """
-    return compared(pairs(*runs))
+    found = pairs(*runs)
+    return compared(found, floor(found, noise))
 
 
 def pairs(*runs: Runs) -> Pairs:
@@ -64,10 +67,18 @@ def ledger(*runs: Runs, price_per_hour: float | None = None, per_month: float | 
     return ledger_of(steps, _rates(steps), Prices(price_per_hour, per_month))
 
 
-def compared(found: Pairs) -> tuple[Comparison, ...]:
-    """A comparison for each pair; the rows are read only of runs that took turns."""
+def compared(found: Pairs, known: Floor | None = None) -> tuple[Comparison, ...]:
+    """A comparison for each pair; the rows are read only of runs that took turns. `known`: the noise floor."""
     rates = _rates([side for pair in found.pairs for side in pair])
-    return tuple(compare_sides(a, b, rates) for a, b in found.pairs)
+    return tuple(compare_sides(a, b, rates, floor=known) for a, b in found.pairs)
+
+
+def floor(found: Pairs, noise: Runs | None = None) -> Floor:
+    """The noise floor of each machine, from all that is compared and from `noise`."""
+    chosen = [*found.alone, *(side for pair in found.pairs for side in pair)]
+    chosen += [side for folder in found.folders for side in folder]
+    chosen += sides(noise, False) if noise is not None else ()
+    return floor_of({id(side): side for side in chosen}.values())
 
 
 def ranked(found: Pairs) -> tuple[Ranking, ...]:

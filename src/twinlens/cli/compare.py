@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from twinlens.api.compare import compared, comparison_json, ledger, pairs, ranked
+from twinlens.api.compare import compared, comparison_json, floor, ledger, pairs, ranked
 from twinlens.api.table import table
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.comparison.limit import failures, limit_of
@@ -20,13 +20,15 @@ from twinlens.reporting.wording.finding import sentence_of
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """In what form comparisons are shown, and the limits that fail a pipeline. `page`: an HTML file beside that."""
+    """In what form comparisons are shown, and the limits that fail a pipeline. `page`: an HTML file beside that;
+    `noise`: runs of one spec at several times, for the noise floor."""
 
     json: bool = False
     whole: bool = False
     markdown: bool = False
     fail_if: tuple[str, ...] = ()
     page: Path | None = None
+    noise: Path | None = None
 
 
 def run(paths: list[Path], form: Form) -> None:
@@ -65,7 +67,7 @@ def run_table(paths: list[Path], kind: str, json: bool, whole: bool) -> None:
 def _compare(paths: list[Path], form: Form) -> None:
     limits = [limit_of(text) for text in form.fail_if]
     found = pairs(*paths)
-    comparisons, ranks = compared(found), ranked(found)
+    comparisons, ranks = compared(found, floor(found, form.noise)), ranked(found)
     alone = [side.name for side in found.alone]
     broken = list(failures(comparisons, limits))
     if form.json:

@@ -230,17 +230,30 @@ def compare(
         str | None,
         typer.Option(metavar="TABLE", help="lenses: training beside inference; runtimes: the kernels' share."),
     ] = None,
+    noise: Annotated[
+        Path | None, typer.Option("--noise", metavar="FOLDER", help="One spec at three times: the noise floor.")
+    ] = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="The metric over time: when it changed, and what changed then.")
+    ] = False,
+    metric: Annotated[
+        str | None, typer.Option("--metric", metavar="NAME", help="Of --history: 'TTFT p99', 'tokens/s' …")
+    ] = None,
 ) -> None:
     """Whether runs may be compared, how far apart they are, and why."""
     load_numpy()
     from twinlens.cli.compare import Form, run, run_ledger, run_table
 
-    if table is not None:
+    if history:
+        from twinlens.cli.history import run as run_history
+
+        run_history(runs, metric, json=json, markdown=markdown, whole=whole, page=file)
+    elif table is not None:
         run_table(runs, table, json, whole)
     elif ledger:
         run_ledger(runs, json, price_per_hour, per_month, file)
     else:
-        run(runs, Form(json, whole, markdown, tuple(fail_if or ()), file))
+        run(runs, Form(json, whole, markdown, tuple(fail_if or ()), file, noise))
 
 
 @app.command()

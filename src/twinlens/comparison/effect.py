@@ -25,7 +25,8 @@ class Effect:
 
     `way`: from paired slices, or from runs. `apart`: whether the two can be told apart, by the interval of the
     difference (of the log ratio, from slices) and never by whether their own intervals overlap; None where there is no
-    interval. `smallest`: the smallest relative change that these runs could have shown.
+    interval, and False within the noise floor. `smallest`: the smallest relative change that these runs could have
+    shown; `floor`: of this machine between two times, None where it was not measured.
     """
 
     metric: str
@@ -36,6 +37,7 @@ class Effect:
     way: Way
     apart: bool | None
     smallest: float | None
+    floor: float | None = None
 
     @property
     def is_worse(self) -> bool | None:
@@ -49,7 +51,7 @@ class Effect:
         """A plain mapping."""
         plain = {"metric": self.metric, "way": self.way, "apart": self.apart, "worse": self.is_worse}
         estimates = {name: getattr(self, name).to_json() for name in ("a", "b", "ratio", "difference")}
-        return plain | estimates | {"smallest_visible_change": self.smallest}
+        return plain | estimates | {"smallest_visible_change": self.smallest, "noise_floor": self.floor}
 
 
 def effects(a: Side, b: Side, rates: Mapping[str, Rates], *, level: float = 0.95) -> tuple[Effect, ...]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from twinlens.comparison.effect import Effect
+from twinlens.comparison.metric_name import metric_of
 from twinlens.comparison.verdict import Comparison
-from twinlens.errors import BadInput, nearest
+from twinlens.errors import BadInput
 from twinlens.record.finding import Finding
-from twinlens.stats.metrics.definition import METRICS
 
 _FORM = re.compile(r"^\s*(?P<metric>.+?)\s*(?P<sign>[+\-−])\s*(?P<percent>\d+(?:\.\d+)?)\s*%\s*$")
 
@@ -31,18 +31,7 @@ def limit_of(text: str) -> Limit:
     change = float(form["percent"]) / 100 * (1 if form["sign"] == "+" else -1)
     if change in (0.0, -0.0) or change <= -1:
         raise BadInput(f"a limit is above +0% or between -0% and -100%, not {text[:60]!r}", code="TL227")
-    return Limit(_metric(form["metric"]), change)
-
-
-def _metric(words: str) -> str:
-    if words in METRICS:
-        return words
-    asked = sorted(words.casefold().split())
-    alike = [each.id for each in METRICS.values() if sorted(each.label.casefold().split()) == asked]
-    if not alike:
-        labels = [each.label for each in METRICS.values() if each.group != "peer"]
-        raise BadInput(f"there is no metric {words[:40]!r}; {nearest(words, labels)}", code="TL227")
-    return alike[0]
+    return Limit(metric_of(form["metric"]), change)
 
 
 def failures(comparisons: Sequence[Comparison], limits: Sequence[Limit]) -> Iterator[Finding]:

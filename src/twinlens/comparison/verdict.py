@@ -9,7 +9,8 @@ from typing import Any, Literal
 from twinlens.comparison.aspect import is_partial, touches
 from twinlens.comparison.attribution import Thing, things
 from twinlens.comparison.difference import Difference, differences, of_role
-from twinlens.comparison.effect import Effect, effects
+from twinlens.comparison.effect import Effect, effects, headline
+from twinlens.comparison.floor import Floor, above_floor, floor_finding
 from twinlens.comparison.side import Side
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding, worst_first
@@ -47,8 +48,16 @@ class Comparison:
         )
 
 
-def compare(a: Side, b: Side, rates: Mapping[str, Rates] | None = None, *, level: float = 0.95) -> Comparison:
-    """B against A, the baseline. `rates`: of the slices of runs that took turns, by id of the run."""
+def compare(
+    a: Side,
+    b: Side,
+    rates: Mapping[str, Rates] | None = None,
+    *,
+    level: float = 0.95,
+    floor: Floor | None = None,
+) -> Comparison:
+    """B against A, the baseline. `rates`: of the slices of runs that took turns, by id of the run; `floor`: of the
+    machines, where somebody looked for it."""
     if a.lens != b.lens:
         finding = Finding("lens-differs", "disqualifies", "", {"a": a.lens, "b": b.lens})
         return Comparison(a, b, "category error", (finding,), (), (), ())
@@ -57,6 +66,11 @@ def compare(a: Side, b: Side, rates: Mapping[str, Rates] | None = None, *, level
     found = tuple(effects(a, b, rates or {}, level=level))
     findings = worst_first([*_judged(a, b, differing, varying), *_unranked(a, b, found)])
     verdict = _verdict(findings)
+    if floor is not None and verdict.startswith("comparable"):
+        found = tuple(above_floor(each, floor.of(a, b, each.metric)) for each in found)
+        first = next((each for each in found if each.metric == headline(a)), None)
+        told = floor_finding(floor.of(a, b, first.metric), first) if first else None
+        findings = findings if told is None else worst_first([*findings, told])
     return Comparison(a, b, verdict, findings, differing, varying, _compared(found, findings, differing))
 
 

@@ -134,6 +134,25 @@ def _text(label: str, value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
+def _noise_floor(finding: Finding) -> str:
+    share, times = numbers(finding, "share", "times")
+    return (
+        f"Noise floor of this machine in {subject_of(finding)}: two measurements of one thing lie within "
+        f"{percent(share)} of each other 95 % of the time ({times} measurements). A difference within it is not called one."
+    )
+
+
+def _floor_not_measured(finding: Finding) -> str:
+    return (
+        "Noise floor of this machine: not measured. Measure one spec at three times into one folder "
+        "(twinlens measure SPEC --out noise) and give it: --noise noise."
+    )
+
+
+def _not_in_history(finding: Finding) -> str:
+    return f"{subject_of(finding)} was not measured: {clean(str(number(finding, 'reason')), 200)}."
+
+
 SENTENCES = {
     "lens-differs": _lens_differs,
     "precision-as-one": _precision_as_one,
@@ -147,4 +166,7 @@ SENTENCES = {
     "limit-passed": _limit_passed,
     "limit-unjudged": _limit_unjudged,
     "not-said": _not_said,
+    "noise-floor": _noise_floor,
+    "floor-not-measured": _floor_not_measured,
+    "not-in-history": _not_in_history,
 }

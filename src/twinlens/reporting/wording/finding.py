@@ -134,6 +134,12 @@ def _side_not_ranked(finding: Finding) -> str:
     return f"{side} ({name}) is not ranked: {what}{why}."
 
 
+def _entry_not_ranked(finding: Finding) -> str:
+    state, label = numbers(finding, "state", "label")
+    why = f" ({clause_of(finding.because[0])})" if finding.because else ""
+    return f"Not ranked: {label_words(label) if state == 'finished' else state}{why}."
+
+
 CLAUSES: dict[str, Sentence] = {
     **steadiness.CLAUSES,
     **serving.CLAUSES,
@@ -170,6 +176,7 @@ SENTENCES: dict[str, Sentence] = {
     **claim.SENTENCES,
     **pack.SENTENCES,
     "side-not-ranked": _side_not_ranked,
+    "entry-not-ranked": _entry_not_ranked,
     "client-limit": _client_limit,
     "guard-failed": _guard_failed,
     "fidelity-failed": _no_go,

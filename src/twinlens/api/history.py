@@ -1,0 +1,99 @@
+"""The verb behind `compare --history`: measurements in a folder, in order of time, and what their metric did."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from twinlens.api.compare import sides
+from twinlens.api.runs import read
+from twinlens.comparison.effect import headline
+from twinlens.comparison.history import Entry, History
+from twinlens.comparison.history import history as history_of
+from twinlens.comparison.match import point_key
+from twinlens.comparison.metric_name import metric_of
+from twinlens.comparison.side import Side
+from twinlens.comparison.verdict import compare
+from twinlens.comparison.workload_hash import workload_hash
+from twinlens.errors import BadInput
+from twinlens.record.finding import Finding
+from twinlens.record.run import Run
+from twinlens.stats.metrics.definition import METRICS
+
+LeftOut = tuple[str, Finding]
+
+
+def history(*folders: str | Path, metric: str | None = None) -> tuple[History, ...]:
+    """The history of each lens, model and point that was measured at least twice on one machine.
+
+    `metric`: an id or a label ("ttft_p99"); without it, that which is said first at such a load. Only comparable
+    measurements enter: finished, ranked, of one workload. Raises BadInput (TL225, TL227).
+    """
+    asked = metric_of(metric) if metric else None
+    runs = [run for folder in folders for run in read(folder, skip_broken=True)]
+    series: dict[str, list[Side]] = {}
+    for side in measurements(runs):
+        machine = side.group.machine.id if side.group.machine else ""
+        series.setdefault(point_key(side) + machine, []).append(side)
+    made = [_history(members, asked) for members in series.values()]
+    found = tuple(each for each in made if each is not None)
+    if not found:
+        count = sum(map(len, series.values()))
+        unranked = sum(not side.group.ranked for members in series.values() for side in members)
+        what = f" with {METRICS[asked].label}" if asked else ""
+        raise BadInput(
+            f"there is no history: no point was measured twice on one machine{what} and ranked ({count} measurements, "
+            f"{unranked} of them not ranked); give a folder with one spec measured again and again",
+            code="TL225",
+        )
+    return found
+
+
+def measurements(runs: Iterable[Run]) -> Iterator[Side]:
+    """The sides of each study among some runs, a study at a time, in order of time; a run alone is one."""
+    studies: dict[Path, list[Run]] = {}
+    for run in runs:
+        parent = run.folder.resolve().parent
+        studies.setdefault(parent if (parent / "study.json").exists() else run.folder.resolve(), []).append(run)
+    for folder, members in sorted(studies.items(), key=lambda item: min(run.started_utc for run in item[1])):
+        for side in sides(members, False):
+            yield Side(folder.name, side.group, side.runs, folder.name)
+
+
+def _history(members: Sequence[Side], asked: str | None) -> History | None:
+    """The history of one point on one machine: of the workload that was measured most often, the last of equals."""
+    hashes = [workload_hash(side) for side in members]
+    counted = Counter(hashes)
+    usual = max(reversed(hashes), key=lambda each: counted[each])
+    model = next(side for side, each in zip(reversed(members), reversed(hashes), strict=True) if each == usual)
+    first = next((side for side in reversed(members) if side.group.ranked and side.group.metrics), model)
+    metric = asked or headline(first)
+    if metric is None:
+        return None
+    entries, left_out = list[Entry](), list[LeftOut]()
+    for side in members:
+        why = _against(model, side, metric)
+        if why is not None:
+            left_out.append((side.name, why))
+        elif (value := side.group.metrics[metric].value) is not None:
+            entries.append(Entry(side, min(run.started_utc for run in side.runs), value))
+    return history_of(entries, metric, left_out) if len(entries) > 1 else None
+
+
+def _against(model: Side, side: Side, metric: str) -> Finding | None:
+    """Why a measurement is not part of a history; None where it is."""
+    estimate = side.group.metrics.get(metric)
+    if not side.group.ranked:
+        run = next(run for run in side.group.runs if not run.ranked)
+        because = run.disqualified[:1] or (run.verdict.reason,)
+        return Finding("entry-not-ranked", "notes", "", {"state": run.state, "label": run.label}, because=because)
+    if side is not model:
+        grave = [each for each in compare(model, side).findings if each.severity == "disqualifies"]
+        grave = [each for each in grave if each.code != "side-not-ranked"]
+        if grave:
+            return grave[0]
+    if estimate is None or estimate.value is None:
+        reason = estimate.lacks if estimate else "not a metric of such a run"
+        return Finding("not-in-history", "notes", metric, {"reason": reason})
+    return None

@@ -1,0 +1,1 @@
+"""Changes in a history: levels of a short series whose neighbours may resemble each other."""
