@@ -18,12 +18,19 @@ from twinlens.stats.history.shift import shifts
 
 PLACE = Path(__file__).parents[2] / "docs" / "results" / "coverage-history.md"
 COUNTS = (10, 15, 30, 60, 120)
-NOISES = (("normal", 0.0), ("normal", 0.3), ("normal", 0.5), ("normal", 0.7), ("heavy tails", 0.0), ("heavy tails", 0.3))
+NOISES = (
+    ("normal", 0.0),
+    ("normal", 0.3),
+    ("normal", 0.5),
+    ("normal", 0.7),
+    ("heavy tails", 0.0),
+    ("heavy tails", 0.3),
+)
 STEPS = (1.0, 2.0, 3.0, 5.0)
 _HEAD = """# How often a history is said to have changed
 
-By simulation, {count:,} histories a cell. Made by `python -m benchmarks.coverage.history --save`; nothing in it depends on the machine
-that makes it. The rule is that of [`compare --history`](../../src/twinlens/pages/terms/history.md).
+By simulation, {count:,} histories a cell. Made by `python -m benchmarks.coverage.history --save`; nothing in it
+depends on the machine that makes it. The rule is that of [`compare --history`](../../src/twinlens/pages/terms/history.md).
 
 ## Histories without a change: the share in which one is found
 
@@ -32,7 +39,8 @@ Neighbours resemble each other by the correlation given.
 _POWER = """
 ## Histories with one change in the middle: the share in which it is found
 
-Independent normal nights; the step is in deviations of a night. In brackets: of those found, the share whose span of days holds the day.
+Independent normal nights; the step is in deviations of a night. In brackets: of those found,
+the share whose span of days holds the day.
 """
 
 

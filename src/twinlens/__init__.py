@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from twinlens.api.answers import answers
     from twinlens.api.claim import ClaimResult, claim
     from twinlens.api.compare import compare, ledger
-    from twinlens.api.history import history
     from twinlens.api.demo import Demo, demo
     from twinlens.api.diagnose import diagnose
     from twinlens.api.evidence import evidence, verify
     from twinlens.api.falsify import falsify
     from twinlens.api.gate import gate
+    from twinlens.api.history import history
     from twinlens.api.new import new
     from twinlens.api.plan import verbs as plan
     from twinlens.api.progress import Progress

@@ -12,8 +12,8 @@ from scipy.signal import lfilter
 from sides import side
 
 from twinlens.comparison.history import Entry, History, history
-from twinlens.reporting.html.history_page import history_page
 from twinlens.reporting.history_markdown import history_markdown
+from twinlens.reporting.html.history_page import history_page
 from twinlens.reporting.screen.history import history_screen
 from twinlens.reporting.text.table import plain
 from twinlens.stats.history.level import ratio_of_levels

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import altair as alt
 
 from twinlens.comparison.history import History
@@ -15,7 +17,7 @@ def history_chart(history: History, anchor: str) -> Figure:
     rows = [{"n": place, "value": each.value} for place, each in enumerate(history.entries, start=1)]
     edges = [0, *(change.shift.at for change in history.changes), len(rows)]
     levels = []
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in itertools.pairwise(edges):
         mean = sum(each.value for each in history.entries[start:stop]) / (stop - start)
         levels.append({"from": start + 0.5, "to": stop + 0.5, "mean": mean})
     least, most = (pick(each.value for each in history.entries) for pick in (min, max))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -47,7 +48,11 @@ def subject_words(history: History) -> str:
     """ "Training · demo-34m · bf16 · AMD EPYC · 2026-10-01 to 2026-11-22"."""
     group = history.entries[-1].side.group
     machine = [group.machine.name] if group.machine else []
-    point = [f"{key.replace('_', ' ')} {value}" for key, value in group.point.items() if value is not None and key != "precision"]
+    point = [
+        f"{key.replace('_', ' ')} {value}"
+        for key, value in group.point.items()
+        if value is not None and key != "precision"
+    ]
     parts = [group.lens.capitalize(), group.model, str(group.point["precision"]), *point, *machine]
     times = f"{date_of(history, 0)} to {date_of(history, len(history.entries) - 1)}"
     return display.clean(" · ".join([*parts, times]), 200)
@@ -58,7 +63,7 @@ def drawn(history: History) -> list[str]:
     values = np.asarray([each.value for each in history.entries])
     columns = min(values.size, _WIDEST)
     edges = (np.arange(columns + 1) * values.size) // columns
-    means = np.asarray([values[start:stop].mean() for start, stop in zip(edges, edges[1:], strict=False)])
+    means = np.asarray([values[start:stop].mean() for start, stop in itertools.pairwise(edges)])
     low, high = float(values.min()), float(values.max())
     heights = np.zeros(columns) if high == low else (means - low) / (high - low)
     blocks = "".join(_BLOCKS[min(int(height * len(_BLOCKS)), len(_BLOCKS) - 1)] for height in heights)

@@ -23,8 +23,14 @@ def effect_words(effect: Effect) -> str:
         return f"{label}: {_size(effect)}; whether they differ cannot be said ({display.no_interval(effect.ratio)})"
     if effect.apart:
         return f"{label}: {_size(effect)}{by_turns}"
-    if effect.floor is not None and effect.ratio.low is not None and not effect.ratio.low <= 1 <= (effect.ratio.high or 1):
-        return f"{label}: no difference beyond the noise floor of this machine, {percent(effect.floor)} ({_size(effect)})"
+    if (
+        effect.floor is not None
+        and effect.ratio.low is not None
+        and not effect.ratio.low <= 1 <= (effect.ratio.high or 1)
+    ):
+        return (
+            f"{label}: no difference beyond the noise floor of this machine, {percent(effect.floor)} ({_size(effect)})"
+        )
     seen = f"; a change below {percent(effect.smallest)} could not have shown" if effect.smallest else ""
     return f"{label}: A and B cannot be told apart ({_size(effect)}{by_turns}{seen})"
 

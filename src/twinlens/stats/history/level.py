@@ -23,7 +23,9 @@ def ratio_of_levels(before: Floats, after: Floats, *, level: float = 0.95) -> Es
     half = _half(np.log(before), np.log(after), level)
     middle = float(np.log(after).mean() - np.log(before).mean())
     low, high = min(math.exp(middle - half), value), max(math.exp(middle + half), value)
-    return Estimate(value, RATIO, f"ratio: {_METHOD}", "derived", low=low, high=high, level=level, n=_count(before, after))
+    return Estimate(
+        value, RATIO, f"ratio: {_METHOD}", "derived", low=low, high=high, level=level, n=_count(before, after)
+    )
 
 
 def difference_of_levels(before: Floats, after: Floats, unit: str, *, level: float = 0.95) -> Estimate:
