@@ -30,7 +30,8 @@ STEPS = (1.0, 2.0, 3.0, 5.0)
 _HEAD = """# How often a history is said to have changed
 
 By simulation, {count:,} histories a cell. Made by `python -m benchmarks.coverage.history --save`; nothing in it
-depends on the machine that makes it. The rule is that of [`compare --history`](../../src/twinlens/pages/terms/history.md).
+depends on the machine that makes it.
+The rule is that of [`compare --history`](../../src/twinlens/pages/terms/history.md).
 
 ## Histories without a change: the share in which one is found
 

@@ -138,7 +138,8 @@ def _noise_floor(finding: Finding) -> str:
     share, times = numbers(finding, "share", "times")
     return (
         f"Noise floor of this machine in {subject_of(finding)}: two measurements of one thing lie within "
-        f"{percent(share)} of each other 95 % of the time ({times} measurements). A smaller difference is not called one."
+        f"{percent(share)} of each other 95 % of the time ({times} measurements). "
+        "A smaller difference is not called one."
     )
 
 
