@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diagnosis.saturated import decoded, rate, request, served, step, told, trained
+from diagnosis.saturated import CEILINGS, decoded, rate, request, served, step, told, trained
 from twinlens.diagnosis.decoder import Decoder
 from twinlens.diagnosis.evidence import Evidence
 from twinlens.diagnosis.scale_out import batch_gain, device_gain, scale_out
@@ -80,6 +80,17 @@ OUTCOMES: dict[str, tuple[Evidence, str, str]] = {
                 label="overload"), "scale-out", "",
     ),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(("flop", "code"), [(80e9, "scale-out"), (20e9, "optimise-first")])
+def test_a_decode_step_stands_for_slots_that_a_server_does_not_tell(flop: float, code: str) -> None:
+    # 80 or 20 GFLOP in a second at 100 GFLOP/s: above or below the half at which a second device gives as much.
+    seen = under_slo(served(request(queue=0.6, transport=0.1, decode=0.3), told(slo_attainment=0.5)), findings=MISSED)
+    measured = replace(seen, phases=decoded(flop, 1e9).phases, ceilings=CEILINGS)
+    found = scale_out(measured)
+    assert found.code == code
+    assert found.numbers["decode_use"] == pytest.approx(flop / 100e9)
+    assert f"a decode step reaches {flop / 1e9:.0f} % of its ceiling" in sentence_of(found)
 
 
 @pytest.mark.parametrize("case", OUTCOMES)

@@ -12,6 +12,7 @@ from typing import Any
 
 from twinlens.diagnosis.decoder import decode_floor_s, prefill_floor_s, roofs_of
 from twinlens.diagnosis.evidence import Evidence
+from twinlens.diagnosis.phase import place_of
 from twinlens.diagnosis.utilisation import utilisation
 from twinlens.diagnosis.verdict import PART_BINDS
 from twinlens.record.estimate import Estimate
@@ -84,9 +85,10 @@ def _of_server(seen: Evidence) -> Finding:
     share = {name: sum(seen.partition.share(part) for part in parts) for name, parts in
              (("queue", _QUEUE), ("host", _HOST))}  # fmt: skip
     kept, slots, in_time = (_value(seen, name) for name in ("slo_attainment", "batching_efficiency", "tpot_s_within"))
+    used = decode_use(seen)
     told = "queue" in seen.partition.parts or share["queue"] >= PART_BINDS
     numbers: dict[str, Any] = {
-        "unit": "request", "attainment": kept, "needed": seen.slo_share, "slots": slots,
+        "unit": "request", "attainment": kept, "needed": seen.slo_share, "slots": slots, "decode_use": used,
         "queue": share["queue"] if told else None, "host": share["host"] if told else None,
         "device_saves_s": share["queue"] * seen.partition.seconds if told else None,
         "headroom_s": share["host"] * seen.partition.seconds if told else None,
@@ -107,12 +109,21 @@ def _of_server(seen: Evidence) -> Finding:
         return _found("optimise-first", seen, numbers | {"lever": "host"}, evidence)
     if share["queue"] < PART_BINDS:
         return _found("optimise-first", seen, numbers | {"lever": "service"}, evidence)
-    if slots is None:
+    if slots is None and used is None:
         return _undecided(seen, "slots", numbers, evidence)
-    if slots < HALF_EMPTY:
+    if slots is not None and slots < HALF_EMPTY:
         return _found("optimise-first", seen, numbers | {"lever": "slots"}, evidence)
+    if slots is None and used is not None and used < 1 / device_gain(seen):
+        return _found("optimise-first", seen, numbers | {"lever": "kernels"}, evidence)
     is_slow = in_time is not None and seen.slo_share is not None and in_time < seen.slo_share
     return _found("optimise-and-scale-out" if is_slow else "scale-out", seen, numbers, evidence)
+
+
+def decode_use(seen: Evidence) -> float | None:
+    """The share of its nearest ceiling that a decode step of a server reaches; None where ceilings or work lack."""
+    decode = next((phase for phase in seen.phases if phase.name == "decode"), None)
+    place = place_of(decode, seen.ceilings) if decode is not None else None
+    return None if place is None else max(place.compute_share, place.bandwidth_share)
 
 
 def _value(seen: Evidence, name: str) -> float | None:

@@ -68,6 +68,7 @@ class Diagnosed:
     counters: tuple[CounterRow, ...]
     scaling: str
     narrower: tuple[str, ...]
+    ends: tuple[str, ...]
     advice: str
     findings: tuple[Found, ...]
 
@@ -103,6 +104,7 @@ def diagnosed(name: str, found: Diagnosis, standing: str = "") -> Diagnosed:
         ),
         scaling=sentence_of(found.scaling),
         narrower=tuple(sentence_of(each) for each in found.quantising),
+        ends=tuple(sentence_of(each) for each in found.region),
         advice=advice_of(found.verdict),
         findings=tuple(map(_found, found.findings)),
     )

@@ -20,7 +20,7 @@ _MISSING = {
     "slo": "no SLO was given, so nothing says what is enough",
     "attainment": "too few requests to say whether the SLO is kept",
     "queue": "the server's time in queue was not read",
-    "slots": "how full the server's batches were is not known",
+    "slots": "neither the server's slots nor its ceilings are known",
 }
 _TO_DO = {
     "utilisation": "measure with protocol.ceilings = true",
@@ -28,13 +28,19 @@ _TO_DO = {
     "slo": "measure with workload.slo",
     "attainment": "measure longer",
     "queue": "measure with the server's metrics page",
-    "slots": "measure with the server's metrics page",
+    "slots": "measure with the server's metrics page, or give its ceilings: diagnose --ceilings",
 }
 
 
 def _scale_out(finding: Finding) -> str:
     if finding.numbers.get("served"):
-        return f"Scale out: {_served(finding)}. It flips where less than half of the slots generate."
+        by_slots = finding.numbers.get("slots") is not None
+        ends = (
+            "less than half of the slots generate"
+            if by_slots
+            else "a decode step reaches less than half of its ceiling"
+        )
+        return f"Scale out: {_served(finding)}. It flips where {ends}."
     return f"Scale out for more throughput: {_gains(finding)}. {_flip(finding, 'below')}{_no_shorter(finding)}"
 
 
@@ -141,6 +147,8 @@ def _served(finding: Finding) -> str:
     said = [f"{percent(kept)} keep the SLO ({percent(needed)} must)"] if kept is not None and needed else []
     said += [f"{percent(queue)} of a request's time is queue"] if queue is not None else []
     said += [f"{percent(slots)} of slots generate"] if slots is not None else []
+    used = finding.numbers.get("decode_use")
+    said += [f"a decode step reaches {percent(used)} of its ceiling"] if used is not None else []
     return ", ".join(said)
 
 
