@@ -42,7 +42,7 @@ def diagnosed(runs: Iterable[Run], ceilings: str | Path | None = None) -> list[t
         try:
             known = probe_ceilings(run, probe, str(ceilings)) if probe is not None else None
             diagnosis = diagnose_run(run, summary, studies.siblings(run), known)
-            found.append(((run, summary), _with_trials(run, diagnosis)))
+            found.append(((run, summary), _with_trials(run, replace(diagnosis, tried=studies.tried(run)))))
         except BadInput as error:
             faults.append(error)
     if not found:

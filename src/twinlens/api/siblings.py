@@ -6,11 +6,13 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from twinlens.api.already_tried import already_tried
 from twinlens.api.runs import material_of, read
 from twinlens.diagnosis.evidence import evidence_of
 from twinlens.diagnosis.quantise import Sibling
 from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.view import Material
 from twinlens.stats.estimator.ratio import ratio_of_runs
@@ -42,6 +44,10 @@ class Studies:
         own = alike.pop(run.spec.point.precision, [])
         found = {name: self._sibling(run, own, others) for name, others in alike.items()}
         return {name: each for name, each in found.items() if each is not None}
+
+    def tried(self, run: Run) -> tuple[Finding, ...]:
+        """Remedies that other runs beside it have, with what they gave."""
+        return already_tried(run, {each[0].id: each for each in (*self._of_study(run), *self._given)}.values())
 
     def _of_study(self, run: Run) -> tuple[Material, ...]:
         folder = run.folder.parent

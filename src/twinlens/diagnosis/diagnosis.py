@@ -50,7 +50,7 @@ class Diagnosis:
 
     `findings` in the order of RULES; `headroom_s` of a finding is time within a part that no other finding counts.
     `scaling`: scale out or optimise. `quantising`: each narrower precision, whether it helps. `region`: changes that
-    end what was concluded.
+    end what was concluded. `tried`: remedies that other runs beside it have, with what they gave.
     """
 
     run: str
@@ -62,6 +62,7 @@ class Diagnosis:
     scaling: Finding
     quantising: tuple[Finding, ...]
     region: tuple[Finding, ...]
+    tried: tuple[Finding, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """A plain mapping."""
@@ -74,6 +75,7 @@ class Diagnosis:
             "findings": [each.to_json() for each in self.findings],
             "scaling": self.scaling.to_json(),
             "quantising": [each.to_json() for each in self.quantising],
+            "tried": [each.to_json() for each in self.tried],
             "region": [each.to_json() for each in self.region],
         }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from twinlens.diagnosis.asked import (
 )
 from twinlens.diagnosis.decoder import Decoder
 from twinlens.diagnosis.flip import Trained
+from twinlens.diagnosis.in_use import in_use
 from twinlens.diagnosis.partition import Partition
 from twinlens.diagnosis.phase import Phase, known
 from twinlens.diagnosis.served_work import served_phases
@@ -47,7 +48,8 @@ _PASSES = {"step": 3}  # forward once, and twice as much backward
 class Evidence:
     """`batch`: sequences computed together (of a training step: samples); None where a server decides. `filled`: useful
     over computed tokens of a batch, None where unknown. `on_gpu`: None where the machine is not known. `findings`: of
-    the run itself. `on_processor`: see `processor_share`. `decoder`: see `decoder_of`. `slo_share`: of requests that
+    the run itself. `on_processor`: see `processor_share`. `in_use`: see `in_use.py`.
+    `decoder`: see `decoder_of`. `slo_share`: of requests that
     must keep the SLO; None without one. `engine_formats`: see `formats_of` of `record/executor/matrix_engine.py`.
     `place`: where the work was done. `probed`: its ceilings are those of an earlier probe."""
 
@@ -63,7 +65,7 @@ class Evidence:
     batch: int | None = None
     filled: float | None = None
     on_gpu: bool | None = None
-    compiled: bool = False
+    in_use: Mapping[str, Any] = field(default_factory=dict)
     optimizer_bytes: float | None = None
     on_processor: float | None = None
     decoder: Decoder | None = None
@@ -88,7 +90,7 @@ def evidence_of(run: Run, summary: Summary) -> Evidence:
         kind, summary.ranked, summary.label, partition, phases,
         *_ceilings(run, kind), summary.metrics, summary.findings,
         batch, filled, None if facts is None or kind == "served" else "accelerator.uuid" in facts.executor.facts,
-        run.spec.executor.options.get("graph") == "compiled",
+        in_use(run),
         _optimizer_bytes(run),
         None if kind == "served" and run.sections.server is None else processor_share(run.telemetry, _processors(run)),
         decoder_of(run, phases), devices_of(run), slo_share_of(run), precision_of(run), engine_formats_of(run),

@@ -82,8 +82,7 @@ def _by_roof(phase: Phase, seen: Evidence, ceilings: Mapping[str, Estimate]) -> 
     decided = {"compute-bound": place.compute_share, "bandwidth-bound": place.bandwidth_share}
     margin = abs(decided.get(code, max(decided.values())) - BINDS)
     falsifier = _falsifier(code, place, seen.batch)
-    tried = ["compiled"] if seen.compiled else []
-    return _found(code, phase.name, numbers | {"tried": tried} | falsifier, _grade(seen, margin))
+    return _found(code, phase.name, numbers | {"tried": dict(seen.in_use)} | falsifier, _grade(seen, margin))
 
 
 def _code(place: Place) -> str | None:
@@ -113,7 +112,7 @@ def _falsifier(code: str, place: Place, batch: int | None) -> dict[str, Any]:
 def _wait(code: str, share: float, seen: Evidence) -> Finding:
     parts = [name for name, of in _WAITS.items() if of == code and seen.partition.share(name) > 0]
     numbers: dict[str, Any] = {"share": share, "parts": parts, "seconds": share * seen.partition.seconds}
-    numbers |= {"change": "remove-wait", "at_most": 1 / (1 - share) if share < 1 else None}
+    numbers |= {"tried": dict(seen.in_use), "change": "remove-wait", "at_most": 1 / (1 - share) if share < 1 else None}
     full, preempted = (known(seen.metrics, name) for name in ("server_kv_use_max", "server_preemptions"))
     if code == "queue-bound" and (preempted or (full or 0.0) >= _CACHE_FULL):
         code, numbers = "capacity-bound", numbers | {"kv_use": full, "preemptions": preempted}

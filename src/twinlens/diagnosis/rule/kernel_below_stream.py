@@ -22,7 +22,7 @@ def kernel_below_stream(seen: Evidence) -> Iterable[Finding]:
     saved = in_kernels * (1 - kernel / stream)
     numbers = {
         "ratio": kernel / stream, "in_kernels": in_kernels, "at_most": 1 / (1 - saved),
-        "headroom_s": saved * seen.partition.parts.get("decode", 0.0), "tried": ["compiled"] if seen.compiled else [],
+        "headroom_s": saved * seen.partition.parts.get("decode", 0.0), "tried": dict(seen.in_use),
     }  # fmt: skip
     evidence = {name: seen.ceilings[name] for name in ("matvec_bytes_per_s", "read_bytes_per_s")}
     yield Finding("kernel-below-stream", "notes", "decode", numbers, evidence)

@@ -65,6 +65,7 @@ def _choices(run: Run, summary: Summary, found: Diagnosis) -> Iterator[Renderabl
               for each in found.findings[:most]),
             *left_out(len(found.findings) - most, "finding"),
             hanging("try    ", advice_of(found.verdict), "bold"),
+            *(_tried(found, 1 + air) if most else []),
             hanging("more   ", _MORE, "dim"),
         )  # fmt: skip
 
@@ -87,6 +88,7 @@ def diagnosis_whole(run: Run, summary: Summary, found: Diagnosis) -> RenderableT
         Text(""),
         *(hanging("! " if each.severity == "warns" else "· ", sentence_of(each), "") for each in found.findings),
         hanging("try    ", advice_of(found.verdict), "bold"),
+        *(hanging("tried  ", clause_of(each), "") for each in found.tried),
         hanging("more   ", "explain CODE: what it means and when it is wrong; --json: every number", "dim"),
     )
 
@@ -97,6 +99,13 @@ def _narrower(found: Diagnosis, most: int) -> list[RenderableType]:
     clauses = "; ".join(clause_of(each) for each in told[:most])
     left = f"; {len(told) - most} more: --all" if len(told) > most else ""
     return [hanging("bits   ", clauses + left, "")] if told else []
+
+
+def _tried(found: Diagnosis, most: int) -> list[RenderableType]:
+    """Remedies that others beside it have, with what they gave."""
+    clauses = "; ".join(clause_of(each) for each in found.tried[:most])
+    left = f"; {len(found.tried) - most} more: --all" if len(found.tried) > most else ""
+    return [hanging("tried  ", clauses + left, "")] if found.tried else []
 
 
 def _time(found: Diagnosis) -> list[RenderableType]:

@@ -130,6 +130,7 @@ ADVICE = {
     "input-bound": "Add workers that load data, or prepare it beforehand.",
     "host-bound": "Shorten what the host does between computations; look at tokenising and HTTP.",
     "queue-bound": "Offer less, or add replicas.",
+    "already-tried": "Take the setting that gave most, and diagnose that run.",
     "falsifier-tried": "Where it is refuted, measure the run again, with ceilings, on a quiet machine.",
     "capacity-bound": "Give the KV cache more memory, or store it in a narrower format.",
     "indeterminate": "Read the findings: each says what is missing.",

@@ -22,6 +22,7 @@ from twinlens.reporting.wording import (
     quality,
     quantise,
     region,
+    remedy,
     scaling,
     search,
     server,
@@ -58,7 +59,7 @@ def clause_of(finding: Finding) -> str:
 def advice_of(finding: Finding) -> str:
     """Advice as one sentence; "" if nothing can be done, and for a code of a newer version."""
     of_cause = OF_CAUSE.get(finding.subject) if finding.code == "cause" else None
-    return of_cause or ADVICE.get(finding.code, "")
+    return of_cause or remedy.remedy_of(finding) or ADVICE.get(finding.code, "")
 
 
 def with_words(data: Any) -> Any:
@@ -141,6 +142,7 @@ def _entry_not_ranked(finding: Finding) -> str:
 
 
 CLAUSES: dict[str, Sentence] = {
+    **remedy.CLAUSES,
     **steadiness.CLAUSES,
     **serving.CLAUSES,
     **quality.CLAUSES,
@@ -169,6 +171,7 @@ SENTENCES: dict[str, Sentence] = {
     **comparison.SENTENCES,
     **diagnosis.SENTENCES,
     **falsifier.SENTENCES,
+    **remedy.SENTENCES,
     **scaling.SENTENCES,
     **region.SENTENCES,
     **tables.SENTENCES,
