@@ -24,6 +24,19 @@ _BOXES = """document.querySelectorAll('details').forEach(one => one.open = true)
     return [box.width, box.height, high, svg.querySelectorAll('path,rect,line,circle').length];
 })"""
 
+# Words of a chart that stick out of it, and tick labels of horizontal axes that touch the next one.
+_TANGLED = """document.querySelectorAll('details').forEach(one => one.open = true),
+[...document.querySelectorAll('figure svg')].flatMap(svg => {
+    const box = svg.getBoundingClientRect();
+    const words = [...svg.querySelectorAll('text')].filter(one => one.textContent.trim())
+        .map(one => [one.textContent, one.getBoundingClientRect()]);
+    const out = words.filter(([, it]) => it.left < box.left - 1 || it.right > box.right + 1);
+    const on = words.filter(([text, it], at) => words.some(([other, its], to) => to > at && text !== other
+        && Math.min(it.right, its.right) - Math.max(it.left, its.left) > 2
+        && Math.min(it.bottom, its.bottom) - Math.max(it.top, its.top) > 4));
+    return [...out, ...on].map(([text]) => text);
+})"""
+
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -78,6 +91,11 @@ def test_every_chart_is_drawn_and_large_enough_to_read(browser: Any, report: Pat
         assert high >= 60
         assert text >= 9
         assert shapes >= 5
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_word_of_a_chart_is_cut_off_or_lies_on_another(browser: Any, report: Path, width: int) -> None:
+    assert Opened(browser, report, width).ask(_TANGLED) == []
 
 
 def test_links_to_definitions_lead_somewhere(browser: Any, report: Path) -> None:

@@ -117,6 +117,8 @@ def _svg(chart: Any) -> str:
             tickColor="#999999",
             labelLimit=190,
         ),
+        # Fonts of browsers are wider than the one that places the labels: few, apart, and inside at both ends.
+        axisXQuantitative=alt.AxisConfig(tickCount=5, labelOverlap="greedy", labelSeparation=8, labelFlush=True),
         legend=alt.LegendConfig(
             labelFontSize=14,
             titleFontSize=14,

@@ -136,12 +136,13 @@ def _stack(
     plain = iter(PART_COLOURS)
     hues = [grey or next(plain) for grey in rest]
     axis = alt.Axis(format=format) if format else alt.Axis()
+    whole = alt.Scale(domain=[0, 1], nice=False) if format else alt.Scale()
     return (
         alt.Chart(data(rows))
         .mark_bar(height=22, stroke="white", strokeWidth=1)
         .encode(
             y=alt.Y("name:N", sort=list(parts), title=None, axis=alt.Axis(domain=False, ticks=False)),
-            x=alt.X("value:Q", title=title, axis=axis, stack="zero"),
+            x=alt.X("value:Q", title=title, axis=axis, scale=whole, stack="zero"),
             color=alt.Color("part:N", scale=alt.Scale(domain=labels, range=hues), title=None, sort=labels),
             order="order:O",
         )

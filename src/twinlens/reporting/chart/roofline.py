@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -50,10 +50,11 @@ def roofline_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> F
     y = alt.Y("y:Q", title="GFLOP/s (log scale)", scale=y_scale, axis=grid)
     names = {entry.name: entry.precision for entry in entries}
     hue = alt.Color("name:N", scale=colours(names), title=None, sort=list(names))
+    texts = _labels(placed, _short_names(list(names)), (low, high), (floor, ceiling))
     kinds = list(dict.fromkeys(point.kind for point in placed))
-    shape = alt.Shape(
-        "kind:N", title=None, scale=alt.Scale(domain=kinds, range=[_SHAPES[kind] for kind in kinds]), sort=kinds
-    )
+    shapes = alt.Scale(domain=kinds, range=[_SHAPES[kind] for kind in kinds])
+    key = None if len(texts) == len(placed) else alt.Legend()  # labels say it, where each point has one
+    shape = alt.Shape("kind:N", title=None, scale=shapes, sort=kinds, legend=key)
     dash = alt.StrokeDash("of:N", legend=None, scale=alt.Scale(domain=["memory", "kernel"], range=[[1, 0], [5, 3]]))
     roof_lines = alt.Chart(data(lines)).mark_line(strokeWidth=2).encode(
         x=x, y=y, color=hue, strokeDash=dash, detail="line:N"
@@ -63,7 +64,6 @@ def roofline_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> F
         for point in placed
     ]
     marks = alt.Chart(data(dots)).mark_point(filled=True, size=110, opacity=1, stroke=INK, strokeWidth=1)
-    texts = _labels(placed, len(entries) > 1, (low, high), (floor, ceiling))
     layers = [roof_lines, *_leaders(texts, x, y), marks.encode(x=x, y=y, color=hue, shape=shape), *_words(texts, x, y)]
     chart = alt.layer(*layers).properties(width=WIDTH, height=_HEIGHT)
     return figure(anchor, chart, _title(placed), _caption(missing, entries))
@@ -82,10 +82,10 @@ def _lines(name: str, roof: Roof, low: float, high: float) -> list[dict[str, Any
 
 
 def _labels(
-    placed: Sequence[Placed], several: bool, across: tuple[float, float], up: tuple[float, float]
+    placed: Sequence[Placed], short: Mapping[str, str], across: tuple[float, float], up: tuple[float, float]
 ) -> list[dict[str, Any]]:
     """The text of each point at a place of its own, in the units of the axes; (px, py) is the point that it names."""
-    texts = [display.clean(f"{point.kind} {point.entry}" if several else point.kind, _LONGEST) for point in placed]
+    texts = [display.clean(f"{point.kind} {short[point.entry]}".strip(), _LONGEST) for point in placed]
     pixels = [
         (WIDTH * _along(point.flop_per_byte, *across), _HEIGHT * (1 - _along(point.flop_per_s / 1e9, *up)))
         for point in placed
@@ -103,6 +103,13 @@ def _labels(
             "edge": _back(edge / WIDTH, *across), "px": point.flop_per_byte, "py": point.flop_per_s / 1e9,
         })  # fmt: skip
     return rows
+
+
+def _short_names(names: Sequence[str]) -> dict[str, str]:
+    """Each name without the parts that all have: "bf16" of "demo-34m · bf16"; "" where there is one only."""
+    parts = {name: name.split(" · ") for name in names}
+    shared = set.intersection(*(set(each) for each in parts.values()))
+    return {name: " · ".join(part for part in each if part not in shared) for name, each in parts.items()}
 
 
 def _leaders(texts: list[dict[str, Any]], x: Any, y: Any) -> list[Any]:

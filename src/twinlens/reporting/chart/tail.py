@@ -19,6 +19,7 @@ _MOST_LINES = 6
 # Tol's "iridescent" sequence, dark to light warm: an order of load, told apart without colour vision by lightness too.
 _SHADES = ("#46353A", "#6A4C93", "#3F7CAC", "#44A08D", "#C9A227", "#D1495B")
 _PANEL = 190
+_LONG_NAME = 22  # letters: three such names side by side are wider than both panels
 Floats = NDArray[np.float64]
 
 
@@ -101,7 +102,10 @@ def _panel(
     )
     marks = alt.Axis(values=log_marks(*span), labelOverlap=True)
     x = alt.X("x:Q", title=title, scale=alt.Scale(type="log", domain=list(span), nice=False), axis=marks)
-    hue = alt.Color("name:N", title=None, sort=names, scale=alt.Scale(domain=names, range=list(_SHADES[: len(names)])))
+    shades = alt.Scale(domain=names, range=list(_SHADES[: len(names)]))
+    is_long = max(map(len, names)) > _LONG_NAME
+    legend = alt.Legend(columns=1, labelLimit=2 * _PANEL) if is_long else alt.Legend()
+    hue = alt.Color("name:N", title=None, sort=names, scale=shades, legend=legend)
     lines = alt.Chart(data(rows)).mark_line(interpolate="step-after", strokeWidth=1.8, clip=True)
     return lines.encode(x=x, y=y, color=hue).properties(width=_PANEL, height=230)
 
