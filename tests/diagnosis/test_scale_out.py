@@ -38,6 +38,9 @@ OUTCOMES: dict[str, tuple[Evidence, str, str]] = {
     "a busy step": (trained(step(data=0.1, forward=0.3, backward=0.6), 90e9), "scale-out", ""),
     "an idle step": (trained(step(data=0.1, forward=0.3, backward=0.6), 30e9), "optimise-first", "kernels"),
     "no ceilings": (trained(step(forward=1.0), ceilings={}), "scaling-undecided", "utilisation"),
+    "an invalid run": (
+        under_slo(served(request(decode=1.0), told(slo_attainment=1.0)), label="invalid"), "scaling-undecided", "valid",
+    ),
     "a server without SLO": (served(request(decode=1.0)), "scaling-undecided", "slo"),
     "an SLO that is kept": (
         under_slo(served(request(queue=0.1, decode=0.9), told(slo_attainment=0.99))), "neither-needed", "",

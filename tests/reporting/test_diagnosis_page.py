@@ -61,7 +61,7 @@ def test_a_point_whose_runs_did_not_finish_says_why_it_has_no_diagnosis(tmp_path
     found, missing = diagnosed_points(lens)
     assert found == ()
     assert len(missing) == 1
-    assert "is failed, so there is nothing to diagnose" in missing[0]
+    assert "failed (out of memory), so there is nothing to diagnose" in missing[0]
 
 
 def test_of_several_runs_the_most_frequent_verdict_is_shown_and_how_many_have_it(tmp_path: Path) -> None:

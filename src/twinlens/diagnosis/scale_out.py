@@ -97,6 +97,8 @@ def _of_server(seen: Evidence) -> Finding:
     evidence = {name: seen.metrics[name] for name in names if name in seen.metrics}
     codes = {finding.code for finding in seen.findings}
     overloaded, missed = seen.label == "overload", "slo-missed" in codes
+    if seen.label == "invalid":
+        return _undecided(seen, "valid", numbers, evidence)
     if seen.slo_share is None and not overloaded:
         return _undecided(seen, "slo", numbers, evidence)
     if not missed and not overloaded:
