@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configs
+import headers
 import http_bytes
 import metrics_pages
 import run_folders
@@ -14,5 +15,6 @@ CHECKS: dict[str, tuple[Check, int]] = {
     "specs": (specs.check, 600),
     "runs": (run_folders.check, 150),
     "configs": (configs.check, 2000),
+    "headers": (headers.check, 1500),
     "metrics": (metrics_pages.check, 1500),
 }

@@ -32,7 +32,9 @@ class Subject:
         return parameters(self.shape).active if self.shape else self.params
 
     def weight_bits(self, name: str) -> float:
-        """Mean bits per weight in a format; without layers, those of the format's matrices."""
+        """Mean bits per weight in a format, or as stored; without layers, those of the format's matrices."""
+        if name == self.stored_format and self.stored_bytes is not None:
+            return 8 * self.stored_bytes / self.params
         kept = weight_format(name)
         return kept.matrices if self.shape is None else mean_bits(self.shape, kept)
 

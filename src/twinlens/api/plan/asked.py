@@ -12,6 +12,8 @@ from twinlens.planning.figure import assumed
 from twinlens.planning.subject import Subject
 from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.device import Device
+from twinlens.spec.model.header.gguf import read_gguf
+from twinlens.spec.model.header.safetensors import read_safetensors
 from twinlens.spec.model.reference import list_models, load_model
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.parameter import parameters
@@ -51,6 +53,9 @@ def subject_of(word: str, catalogue: Catalogue) -> Subject:
         if usual is None:
             return Subject(word, round(size), source="its name")
         return _known(usual, (assumed("model", usual, said=word),))
+    path = Path(word).expanduser()
+    if word not in list_models() and (path.suffix in (".gguf", ".safetensors") or path.is_dir()):
+        return _of_files(word, path)
     own = catalogue.models_folder / f"{word}.json" if catalogue.models_folder else None
     return _known(str(own) if own and own.is_file() else word)
 
@@ -95,6 +100,26 @@ def _known(name: str, notes: tuple[object, ...] = ()) -> Subject:
     if not isinstance(ref.shape, DecoderShape):
         raise BadInput(f"{name} is no language model; plans are of those that have a KV cache", code="TL202")
     return Subject(ref.name, parameters(ref.shape).total, ref.shape, ref.source, assumed=notes)  # type: ignore[arg-type]
+
+
+def _of_files(name: str, path: Path) -> Subject:
+    """A model from the headers of its files; of a folder with its config, whose layers are then known."""
+    if path.suffix == ".gguf":
+        stored = read_gguf(path)
+        return Subject(path.name, stored.parameters or 0, stored.shape, stored.source, stored.bytes, stored.format)
+    files = sorted(path.glob("*.safetensors")) if path.is_dir() else [path]
+    if not files:
+        return _known(name)
+    stored, config = read_safetensors(files), (path if path.is_dir() else path.parent) / "config.json"
+    shape = load_model(str(config)).shape if config.is_file() else None
+    known = shape if isinstance(shape, DecoderShape) else None
+    count = stored.parameters or (parameters(known).total if known else None)
+    if count is None:
+        raise BadInput(
+            f"{path.name} holds packed integers, and only a config.json beside it says how many weights they are",
+            code="TL233",
+        )
+    return Subject(path.name, count, known, stored.source, stored.bytes, stored.format)
 
 
 def _is_size(word: str) -> bool:

@@ -6,7 +6,7 @@ from twinlens.planning.figure import Figure, Input, assumed
 from twinlens.planning.subject import Subject
 from twinlens.theory.number import rounded_up
 from twinlens.theory.parameter import expert_weights
-from twinlens.theory.weight_format import weight_format
+from twinlens.theory.weight_format import WEIGHT_FORMATS
 
 
 def weights(subject: Subject, name: str, devices: int = 1, expert_block: int = 1) -> Figure:
@@ -32,7 +32,8 @@ def weights(subject: Subject, name: str, devices: int = 1, expert_block: int = 1
 
 def _padding(subject: Subject, name: str, block: int) -> float:
     """Bytes with padding over bytes without."""
-    shape, experts = subject.shape, weight_format(name).experts
+    shape, kept = subject.shape, WEIGHT_FORMATS.get(name)
+    experts = kept.experts if kept else None
     if shape is None or shape.experts is None or experts is None or block == 1:
         return 1.0
     held = shape.expert_layers * shape.experts.count * expert_weights(shape) * experts
