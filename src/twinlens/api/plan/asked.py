@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from twinlens.api.plan.probed import THIS, this_device
 from twinlens.claims.names import DEVICES, KV_BYTES, USUAL
 from twinlens.claims.quantity import read_quantity
 from twinlens.errors import BadInput, nearest
@@ -74,6 +75,15 @@ def one_of(name: str, word: object, known: Collection[str]) -> str:
     if plain not in known:
         raise BadInput(f"--{name} {_short(word)!r} is not known; {nearest(plain, known)}", code=UNREADABLE)
     return plain
+
+
+def asked_device(word: str | None, probe: str | Path | None, catalogue: Catalogue) -> tuple[Device | None, bool]:
+    """The device that was named, the one of a probe ("this"), or None; and whether a short name was taken for it."""
+    if probe is not None or word == THIS:
+        if word not in (None, THIS):
+            raise BadInput(f"--probe is of this machine, and --device {_short(word)!r} of another", code=UNREADABLE)
+        return this_device(probe), False
+    return device_of(word, catalogue) if word else (None, False)
 
 
 def weight_format_of(word: str | None, subject: Subject) -> str:

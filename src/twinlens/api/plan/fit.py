@@ -9,8 +9,8 @@ from typing import Any
 
 from twinlens.api.plan.asked import (
     UNREADABLE,
+    asked_device,
     count_of,
-    device_of,
     kv_format_of,
     one_of,
     subject_of,
@@ -63,6 +63,7 @@ def fit(
     precision: str | None = None,
     kv: str | None = None,
     train: str | None = None,
+    probe: str | Path | None = None,
     catalogue: str | Path | None = None,
     **options: object,
 ) -> FitResult:
@@ -74,7 +75,7 @@ def fit(
     """
     whole = catalogue_of(catalogue_folder(catalogue))
     subject = subject_of(model, whole)
-    asked, is_short = device_of(device, whole) if device else (None, False)
+    asked, is_short = asked_device(device, probe, whole)
     many = count_of("devices", 1 if devices is None else devices)
     notes = (assumed("device", asked.name, said=device),) if asked and is_short else ()
     if train is not None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from twinlens.cli.plan.options import Catalogue, Context, Device, Devices, Json, Kv, Model, Precision, Users
+from twinlens.cli.plan.options import Catalogue, Context, Device, Devices, Json, Kv, Model, Precision, Probe, Users
 from twinlens.system.numpy_threads import load_numpy
 
 Train = Annotated[str | None, typer.Option("--train", metavar="METHOD", help="full, lora or qlora.")]
@@ -43,6 +43,7 @@ def fit(
     expert: Expert = None,
     runtime: Runtime = None,
     max_sequences: MaxSequences = None,
+    probe: Probe = None,
     why: Annotated[bool, typer.Option("--why", help="Every figure with its formula, and legal degrees.")] = False,
     catalogue: Catalogue = None,
     json: Json = False,
@@ -67,6 +68,7 @@ def fit(
             precision=precision,
             kv=kv,
             train=train,
+            probe=probe,
             catalogue=catalogue,
             **options,
         )

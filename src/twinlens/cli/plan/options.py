@@ -24,4 +24,7 @@ Catalogue = Annotated[
     Path | None,
     typer.Option("--catalogue", metavar="FOLDER", help="Your devices, links, models and prices."),
 ]
+Probe = Annotated[
+    Path | None, typer.Option("--probe", metavar="FILE", help="What `twinlens probe --json` wrote, as the device.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]

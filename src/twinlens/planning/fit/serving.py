@@ -127,6 +127,6 @@ def _work(plan: Serving, memory_bytes: float, tensor: int) -> Figure:
          Input("vocab", shape.vocab, "entries", "the model's config"),
          Input("score-bytes", plan.runtime.score_bytes, "bytes", plan.runtime.source)),
     )  # fmt: skip
-    notes = () if plan.sequences else (assumed("sequences", many, runtime=plan.runtime.name),)
+    notes = () if plan.sequences or many == plan.users else (assumed("sequences", many, runtime=plan.runtime.name),)
     value = max(widest.value or 0.0, scores.value or 0.0)
     return Figure("activations", value, "bytes", "max({0}, {1})", (widest, scores), assumptions=notes)

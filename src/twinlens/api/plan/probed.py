@@ -1,0 +1,29 @@
+"""The device "this": from a probe in a file, else by probing this machine now."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from twinlens.errors import BadInput
+from twinlens.planning.probed import probed_device
+from twinlens.spec.device import Device
+
+THIS = "this"
+_MOST_BYTES = 16 * 2**20
+
+
+def this_device(file: str | Path | None = None) -> Device:
+    """The device of a probe. Raises BadInput (TL231) for a file that holds none."""
+    if file is None:
+        from twinlens.api.reference import probe
+
+        return probed_device(probe().to_json())
+    path = Path(file).expanduser()
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise BadInput(f"{path.name} is too large for a probe", code="TL231")
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as wrong:
+        raise BadInput(f"--probe {path.name!r} cannot be read as JSON ({wrong})", code="TL231") from None
+    return probed_device(data if isinstance(data, dict) else {})
