@@ -147,3 +147,15 @@ def test_at_the_flip_batch_arithmetic_and_bytes_take_equally_long(name: str) -> 
     at, twice = (float(decode_floor_s(ran, roofs, max(1.0, batch) * times)) for times in (1.0, 2.0))
     assert twice == pytest.approx(2 * at, rel=1e-3), "beyond it time grows with the batch"
     assert float(decode_floor_s(ran, roofs, max(1.0, batch / 2))) > at / 2, "below it bytes bind"
+
+
+def test_the_batch_at_which_it_ends_needs_the_rate_of_its_products() -> None:
+    same, other = (of(quantise(run_of(0.05, name)), "int8-weight").numbers for name in ("bf16", "fp32"))
+    assert same["until_batch"] is not None
+    assert other["until_batch"] is None, "how fast bf16 multiplies here was not measured by a run in fp32"
+    faster = replace(run_of(0.05), ceilings=CEILINGS | {"matrix_flop_per_s_at": rate(150e9, "flop/s")})
+    measured = quantise(run_of(0.05, "fp32"), {"int8-weight": Sibling(faster, ABSENT, ABSENT)})
+    until = of(measured, "int8-weight").numbers["until_batch"]
+    # 63 MFLOP and 2.2 MB of cache a sequence, 29.5 MB of weights: 2.95 / (0.63 - 0.22) is 7, 2.95 / (0.42 - 0.22) 14.
+    assert same["until_batch"] == pytest.approx(7.1, rel=0.02)
+    assert until == pytest.approx(14.5, rel=0.03)

@@ -74,7 +74,7 @@ def _judged(seen: Evidence, regime: Precision, sibling: Sibling | None) -> Findi
         "of_sibling": sibling is not None, "unit": seen.partition.unit, "passes": sibling.passes if sibling else None,
         "ranked": sibling.is_ranked if sibling else None, "training": seen.kind == "training",
         "seconds": whole, "floor_s": sum(_floors(seen).values()),
-    } | _of_decoder(seen, regime)  # fmt: skip
+    } | _of_decoder(seen, regime, sibling)  # fmt: skip
     evidence = {"predicted": _predicted(best, gains[0], gains[-1], seen.partition.count)}
     if sibling is not None:
         evidence |= {"measured": sibling.ratio, "measured_decode": sibling.decode_ratio}
@@ -155,14 +155,16 @@ def _spent(seen: Evidence, phase: Phase) -> float:
     return seen.partition.parts.get(phase.part, phase.seconds or 0.0)
 
 
-def _of_decoder(seen: Evidence, regime: Precision) -> dict[str, Any]:
-    ran, roofs = seen.decoder, roofs_of(seen.ceilings)
-    if ran is None or roofs is None:
+def _of_decoder(seen: Evidence, regime: Precision, sibling: Sibling | None) -> dict[str, Any]:
+    """Of weights; and the batch at which the narrower ones give nothing, where the rate of their products is known."""
+    ran, same = seen.decoder, seen.precision is not None and seen.precision.compute == regime.compute
+    if ran is None:
         return {}
+    roofs = roofs_of(sibling.seen.ceilings if sibling else seen.ceilings) if sibling or same else None
     before, after = float(weights_bytes(ran)), float(weights_bytes(ran, regime))
     return {
         "bytes_ratio": before / after, "saved_bytes": before - after, "batch": ran.batch,
-        "until_batch": batch_at_flip(ran, roofs, regime),
+        "until_batch": batch_at_flip(ran, roofs, regime) if roofs else None,
     }  # fmt: skip
 
 
