@@ -77,3 +77,11 @@ def test_a_limit_on_what_may_not_be_compared_is_told_in_words_and_no_code() -> N
     other = side("b", {TTFT: (1.0, 1.01, 1.02)}, label="drift")
     (finding,) = failures([compare(side("a", {TTFT: (0.99, 1.0, 1.01)}), other)], [Limit(TTFT, 0.05)])
     assert sentence_of(finding).endswith("cannot be said: these runs are not comparable.")
+
+
+def test_a_mean_against_a_p99_and_a_peak_against_a_sustained_rate_are_refused() -> None:
+    for text in ("A:queued mean B:queued p99 +5%", "A:peak_output_tokens_per_s B:output_tokens_per_s +5%"):
+        with pytest.raises(BadInput, match=r"category error: A's .* is not comparable with B's") as raised:
+            limit_of(text)
+        assert raised.value.code == "TL227"
+    assert limit_of("A:ttft_p99 B:p99 TTFT +5%") == limit_of("TTFT p99 +5%")

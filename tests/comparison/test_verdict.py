@@ -223,3 +223,13 @@ def test_a_table_of_several_keeps_its_marks_and_its_intervals() -> None:
     row = text.splitlines()[3].split("  ")
     assert row[:5] == ["✓", "…bbbbbbbbbb · bf16", "…aaaaaaaaaa · fp32", "output tokens/s", "1.00×"]
     assert row[-1] == "0.98–1.02×"
+
+
+@pytest.mark.parametrize("label", ["no steady state", "too short"])
+def test_a_burst_against_a_sustained_window_is_a_category_error(label: str) -> None:
+    found = compare(side("a"), side("b", label=label))
+    assert found.verdict == "category error"
+    assert [each.code for each in found.findings if each.severity == "disqualifies"] == ["peak-against-sustained"]
+    assert sentence_of(found.findings[0]).startswith(f"B (b) has no sustained rate ({label}), and A (a) has one")
+    both = compare(side("a", label=label), side("b", label=label))
+    assert both.verdict == "not comparable"

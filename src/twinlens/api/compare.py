@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def pairs(*runs: Runs) -> Pairs:
     """What is compared with what: `Pairs.pairs`, and the sides that have no counterpart. Raises BadInput (TL225)."""
     if not runs:
         raise BadInput("compare what? Give two run folders, or one study of several points", code="TL225")
-    folders = [sides(each, len(runs) > 1) for each in runs]
+    folders = [sides(each, _are_several(runs)) for each in runs]
     found = pairs_of(folders)
     if not found.pairs:
         points = sum(map(len, folders))
@@ -63,8 +64,14 @@ def ledger(*runs: Runs, price_per_hour: float | None = None, per_month: float | 
     for name, value in (("price", price_per_hour), ("volume", per_month)):
         if value is not None and not (math.isfinite(value) and value > 0):
             raise BadInput(f"a {name} is a number above 0, not {value:g}", code="TL226")
-    steps = [side for each in runs for side in sides(each, len(runs) > 1)]
+    steps = [side for each in runs for side in sides(each, _are_several(runs))]
     return ledger_of(steps, _rates(steps), Prices(price_per_hour, per_month))
+
+
+def _are_several(runs: Sequence[Runs]) -> bool:
+    """Whether a point needs its folder's name: not where all are points of one folder."""
+    paths = [selection(each)[0].resolve() if isinstance(each, str | Path) else None for each in runs]
+    return len(runs) > 1 and (None in paths or len(set(paths)) > 1)
 
 
 def compared(found: Pairs, known: Floor | None = None) -> tuple[Comparison, ...]:
@@ -111,6 +118,8 @@ def sides(runs: Runs, is_named: bool) -> tuple[Side, ...]:
                 Side(" · ".join(words), each, tuple(by_summary[id(run)] for run in each.runs), folder.resolve().name)
             )
     kept = tuple(side for side in made if selects(asked, side))
+    if len(kept) == 1 and asked and not is_named:
+        return (replace(kept[0], name=_settings_words(asked)),)
     if asked and not kept:
         names = ", ".join(side.name for side in made[:6])
         raise BadInput(f"{folder} has no point with {_listed(asked)}; it has {names}", code="TL225")
@@ -136,6 +145,11 @@ def selects(asked: Mapping[str, str], side: Side) -> bool:
     spec = side.spec
     known = spec["executor"]["options"] | spec["point"]
     return all(str(known.get(key)) == value for key, value in asked.items())
+
+
+def _settings_words(asked: Mapping[str, str]) -> str:
+    """ "fp32 · row · batch 4"."""
+    return " · ".join(f"{key} {value}" if value[:1].isdigit() else value for key, value in asked.items())
 
 
 def _listed(asked: Mapping[str, str]) -> str:

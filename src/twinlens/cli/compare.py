@@ -10,6 +10,8 @@ from twinlens.api.compare import compared, comparison_json, floor, ledger, pairs
 from twinlens.api.table import table
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.comparison.limit import failures, limit_of
+from twinlens.comparison.metric_name import one_metric
+from twinlens.comparison.verdict import of_metric
 from twinlens.errors import GateFailed
 from twinlens.reporting.comparison_markdown import comparison_markdown
 from twinlens.reporting.screen.comparison import comparison_screen, whole_screen
@@ -21,7 +23,7 @@ from twinlens.reporting.wording.finding import sentence_of
 @dataclass(frozen=True, slots=True)
 class Form:
     """In what form comparisons are shown, and the limits that fail a pipeline. `page`: an HTML file beside that;
-    `noise`: runs of one spec at several times, for the noise floor."""
+    `metric`: show this one only; `noise`: runs of one spec at several times, for the noise floor."""
 
     json: bool = False
     whole: bool = False
@@ -29,6 +31,7 @@ class Form:
     fail_if: tuple[str, ...] = ()
     page: Path | None = None
     noise: Path | None = None
+    metric: str | None = None
 
 
 def run(paths: list[Path], form: Form) -> None:
@@ -66,16 +69,19 @@ def run_table(paths: list[Path], kind: str, json: bool, whole: bool) -> None:
 
 def _compare(paths: list[Path], form: Form) -> None:
     limits = [limit_of(text) for text in form.fail_if]
+    metric = one_metric(form.metric) if form.metric else None
     found = pairs(*paths)
     comparisons, ranks = compared(found, floor(found, form.noise)), ranked(found)
-    alone = [side.name for side in found.alone]
     broken = list(failures(comparisons, limits))
+    if metric is not None:
+        comparisons = tuple(of_metric(each, metric) for each in comparisons)
+    alone = [side.name for side in found.alone]
     if form.json:
         print_json(comparison_json(comparisons, found.alone, ranks) | {"failures": [each.to_json() for each in broken]})
     elif form.markdown:
         sys.stdout.write(comparison_markdown(comparisons, broken))
     else:
-        out().print((whole_screen if form.whole else comparison_screen)(comparisons, alone, ranks))
+        out().print((whole_screen if form.whole or metric else comparison_screen)(comparisons, alone, ranks))
     if form.page is not None:
         from twinlens.reporting.html.comparison_page import write_comparison
 

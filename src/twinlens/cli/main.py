@@ -237,7 +237,7 @@ def compare(
         bool, typer.Option("--history", help="The metric over time: when it changed, and what changed then.")
     ] = False,
     metric: Annotated[
-        str | None, typer.Option("--metric", metavar="NAME", help="Of --history: 'TTFT p99', 'tokens/s' …")
+        str | None, typer.Option("--metric", metavar="NAME", help="This one only: 'TTFT p99', 'tokens/s' …")
     ] = None,
 ) -> None:
     """Whether runs may be compared, how far apart they are, and why."""
@@ -253,7 +253,7 @@ def compare(
     elif ledger:
         run_ledger(runs, json, price_per_hour, per_month, file)
     else:
-        run(runs, Form(json, whole, markdown, tuple(fail_if or ()), file, noise))
+        run(runs, Form(json, whole, markdown, tuple(fail_if or ()), file, noise, metric))
 
 
 @app.command()

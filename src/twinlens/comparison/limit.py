@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from twinlens.comparison.effect import Effect
-from twinlens.comparison.metric_name import metric_of
+from twinlens.comparison.metric_name import one_metric
 from twinlens.comparison.verdict import Comparison
 from twinlens.errors import BadInput
 from twinlens.record.finding import Finding
@@ -31,7 +31,7 @@ def limit_of(text: str) -> Limit:
     change = float(form["percent"]) / 100 * (1 if form["sign"] == "+" else -1)
     if change in (0.0, -0.0) or change <= -1:
         raise BadInput(f"a limit is above +0% or between -0% and -100%, not {text[:60]!r}", code="TL227")
-    return Limit(metric_of(form["metric"]), change)
+    return Limit(one_metric(form["metric"]), change)
 
 
 def failures(comparisons: Sequence[Comparison], limits: Sequence[Limit]) -> Iterator[Finding]:

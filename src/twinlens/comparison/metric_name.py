@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from twinlens.errors import BadInput, nearest
 from twinlens.stats.metrics.definition import METRICS
+
+_SIDES = re.compile(r"^\s*A:(?P<a>.+?)\s+B:(?P<b>.+?)\s*$")
 
 
 def metric_of(words: str) -> str:
@@ -16,6 +20,24 @@ def metric_of(words: str) -> str:
         labels = [each.label for each in METRICS.values() if each.group != "peer"]
         raise BadInput(f"there is no metric {words[:40]!r}; {nearest(words, labels)}", code="TL227")
     return alike[0]
+
+
+def one_metric(text: str) -> str:
+    """The metric of both sides: "TTFT p99", or "A:ttft_p99 B:ttft_p99". Raises BadInput (TL227) for two metrics: no
+    ratio of a mean to a p99, nor of a peak to a sustained rate, says anything.
+    """
+    form = _SIDES.match(text)
+    if form is None:
+        return metric_of(text)
+    a, b = (metric_of(form[side].strip()) for side in "ab")
+    if a != b:
+        ours, theirs = METRICS[a].label, METRICS[b].label
+        raise BadInput(
+            f"category error: A's {ours} is not comparable with B's {theirs}; compare {ours} with {ours}, "
+            f"or {theirs} with {theirs}",
+            code="TL227",
+        )
+    return a
 
 
 def _words(text: str) -> list[str]:

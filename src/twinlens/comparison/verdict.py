@@ -17,7 +17,8 @@ from twinlens.record.finding import Finding, worst_first
 from twinlens.stats.paired.by_turns import Rates
 
 Verdict = Literal["comparable", "comparable with qualifiers", "not comparable", "category error"]
-CATEGORY_ERRORS = ("lens-differs", "precision-as-one")
+CATEGORY_ERRORS = ("lens-differs", "precision-as-one", "peak-against-sustained")
+_NOT_SUSTAINED = ("no steady state", "too short")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,11 @@ def compare(
     return Comparison(a, b, verdict, findings, differing, varying, _compared(found, findings, differing))
 
 
+def of_metric(comparison: Comparison, metric: str) -> Comparison:
+    """The same comparison with the effect in one metric only."""
+    return replace(comparison, effects=tuple(each for each in comparison.effects if each.metric == metric))
+
+
 def _verdict(findings: Sequence[Finding]) -> Verdict:
     grave = [finding for finding in findings if finding.severity == "disqualifies"]
     if any(finding.code in CATEGORY_ERRORS for finding in grave):
@@ -125,6 +131,13 @@ def _not_said(unknown: Sequence[Difference]) -> Finding:
 def _unranked(a: Side, b: Side, found: Sequence[Effect]) -> Iterator[Finding]:
     """A side that may not be ranked, which is said first; where a ratio from slices stands, it only qualifies."""
     by_turns = any(effect.way == "slices" for effect in found)
+    if a.group.ranked != b.group.ranked and not by_turns:
+        letter, side, other = ("A", a, b) if b.group.ranked else ("B", b, a)
+        if all(run.state == "finished" and run.verdict.label in _NOT_SUSTAINED for run in side.group.runs):
+            numbers = {"side": letter, "name": side.name, "label": side.group.runs[0].verdict.label}
+            numbers |= {"other": "AB".replace(letter, ""), "other_name": other.name}
+            yield Finding("peak-against-sustained", "disqualifies", "", numbers)
+            return
     for letter, side in (("A", a), ("B", b)):
         if not side.group.ranked:
             run = next(run for run in side.group.runs if not run.ranked)

@@ -134,6 +134,15 @@ def _text(label: str, value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
+def _peak_against_sustained(finding: Finding) -> str:
+    side, name, label, other, other_name = numbers(finding, "side", "name", "label", "other", "other_name")
+    return (
+        f"{side} ({clean(name, 60)}) has no sustained rate ({label}), and {other} ({clean(other_name, 60)}) has one: "
+        f"a burst or a peak is not set against a sustained window. "
+        f"Measure {side} until it is steady (protocol.duration_s)."
+    )
+
+
 def _noise_floor(finding: Finding) -> str:
     share, times = numbers(finding, "share", "times")
     return (
@@ -167,6 +176,7 @@ SENTENCES = {
     "limit-passed": _limit_passed,
     "limit-unjudged": _limit_unjudged,
     "not-said": _not_said,
+    "peak-against-sustained": _peak_against_sustained,
     "noise-floor": _noise_floor,
     "floor-not-measured": _floor_not_measured,
     "not-in-history": _not_in_history,
