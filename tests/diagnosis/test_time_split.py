@@ -69,6 +69,15 @@ def test_without_figures_of_the_server_that_fit_that_stretch_is_unattributed(met
     assert not {"queue", "prefill", "transport"} & set(found.parts)
 
 
+def test_means_of_the_server_that_are_a_little_too_long_are_cut_back_in_proportion() -> None:
+    """They are of the requests between two readings of its page, which are not quite those of the rows."""
+    metrics = told(server_queue_s_mean=0.042, server_prefill_s_mean=0.0105)  # 52.5 ms of 50
+    found = of_served(columns([row(0, (50, 100))]), np.arange(1), metrics)
+    spent = {name: round(1e3 * seconds) for name, seconds in found.parts.items() if seconds}
+    assert spent == {"queue": 40, "prefill": 10, "decode": 50}
+    assert is_whole(found)
+
+
 def test_a_server_that_says_its_prefill_alone_leaves_queue_and_transport_unattributed() -> None:
     found = of_served(columns([row(0, (50, 100))]), np.arange(1), told(server_prefill_s_mean=0.03))
     assert (found.share("prefill"), found.share("unattributed")) == pytest.approx((0.3, 0.2))

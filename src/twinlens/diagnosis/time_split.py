@@ -12,6 +12,7 @@ from twinlens.record.request import Requests
 from twinlens.record.step import Steps
 
 _NS = 1e9
+_OF_OTHER_REQUESTS = 0.1
 _TOLD = {"queue": "server_queue_s_mean", "prefill": "server_prefill_s_mean"}
 
 
@@ -76,12 +77,15 @@ def of_served(requests: Requests, rows: np.ndarray, metrics: Mapping[str, Estima
 
 def _of_server(waited_s: float, count: int, metrics: Mapping[str, Estimate]) -> dict[str, float]:
     """Queue, prefill and transport of what passed before the first token: those that the server says, and transport
-    where it says both of the others. Nothing where its figures are of more time than there was."""
+    where it says both of the others. Its means are of slightly other requests than the rows (those between two readings
+    of its page), so what is up to a tenth too much is cut back in proportion; beyond that nothing is taken from it."""
     means = {part: metrics[name].value if name in metrics else None for part, name in _TOLD.items()}
     told = {part: value * count for part, value in means.items() if value is not None}
     left = waited_s - sum(told.values())
     if left < 0:
-        return {}
+        fits = sum(told.values()) <= waited_s * (1 + _OF_OTHER_REQUESTS)
+        scale = waited_s / sum(told.values())
+        told, left = ({part: value * scale for part, value in told.items()} if fits else {}), 0.0
     return told | ({"transport": left} if len(told) == len(_TOLD) else {})
 
 
