@@ -70,6 +70,7 @@ class Diagnosed:
     narrower: tuple[str, ...]
     ends: tuple[str, ...]
     advice: str
+    tried: tuple[str, ...]
     findings: tuple[Found, ...]
 
 
@@ -106,6 +107,7 @@ def diagnosed(name: str, found: Diagnosis, standing: str = "") -> Diagnosed:
         narrower=tuple(sentence_of(each) for each in found.quantising),
         ends=tuple(sentence_of(each) for each in found.region),
         advice=advice_of(found.verdict),
+        tried=tuple(sentence_of(each) for each in found.tried),
         findings=tuple(map(_found, found.findings)),
     )
 
