@@ -15,6 +15,20 @@ QWEN = {
     "model_type": "qwen3",
     "head_dim": 32,
 }
+SIZES = {
+    "vocab_size": 128, "hidden_size": 128, "intermediate_size": 352, "num_hidden_layers": 4, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "max_position_embeddings": 1024, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+}  # fmt: skip
+GEMMA = {**SIZES, "model_type": "gemma", "head_dim": 32}
+GEMMA3 = {**SIZES, "model_type": "gemma3_text", "head_dim": 32, "sliding_window": 512,
+          "layer_types": ["sliding_attention"] * 3 + ["full_attention"]}  # fmt: skip
+EXPERTS = {**SIZES, "model_type": "qwen3_moe", "head_dim": 32, "num_experts": 4, "num_experts_per_tok": 2,
+           "moe_intermediate_size": 96}  # fmt: skip
+MIXTRAL = {**SIZES, "model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2}
+LATENT = {**SIZES, "model_type": "deepseek_v2", "num_key_value_heads": 4, "kv_lora_rank": 64, "q_lora_rank": None,
+          "qk_rope_head_dim": 16, "qk_nope_head_dim": 32, "v_head_dim": 32, "n_routed_experts": 4,
+          "num_experts_per_tok": 2, "moe_intermediate_size": 96, "n_shared_experts": 1, "first_k_dense_replace": 1,
+          "n_group": 1, "topk_group": 1}  # fmt: skip
 CASES: list[tuple[dict[str, Any], str, Attention]] = [
     (TINY, "float32", "fused"),
     (TINY, "bfloat16", "fused"),
@@ -22,6 +36,13 @@ CASES: list[tuple[dict[str, Any], str, Attention]] = [
     (TINY, "float32", "materialised"),
     (load_model("small").config, "bfloat16", "fused"),
     (QWEN, "bfloat16", "fused"),
+    *(
+        (config, dtype, attention)
+        for config in (GEMMA, GEMMA3, EXPERTS, MIXTRAL)
+        for dtype in ("float32", "bfloat16")
+        for attention in ("fused", "materialised")
+    ),
+    *((LATENT, dtype, "materialised") for dtype in ("float32", "bfloat16")),  # SDPA on a CPU has no kernel for it
     (load_model("vit-tiny").config, "float32", "fused"),
     (load_model("resnet-tiny").config, "float32", "fused"),
     ({**load_model("resnet-50").config, "image_size": 64}, "float32", "fused"),
@@ -64,3 +85,19 @@ def test_activations_are_what_autograd_saves(config: dict[str, Any], dtype: str,
     size = 4 if dtype == "float32" else 2
     ours = activation_bytes(shape_from_config(config), 2, 192, attention=attention, bytes_per_element=size)
     assert ours == pytest.approx(saved_bytes(config, dtype, attention, 192), rel=0.05)
+
+
+def test_a_gemma_block_by_hand() -> None:
+    """One token at 2 bytes: norms 2·(4+4+2) before blocks and 2·(4+4) behind, queries and keys normed in fp32."""
+    shape = shape_from_config({**GEMMA3, "num_hidden_layers": 1, "layer_types": ["full_attention"]})
+    norms = 128 * (2 * 10 + 2 * 8)
+    attention = 2 * (4 * 32 + 2 * 32 + 2 * 32 + 4 * 32) + (4 * 32 + 2 * 32) * 8
+    assert activation_bytes(shape, 1, 1) == norms + attention + 4 * 352 * 2 + 128 * 10
+
+
+def test_a_layer_of_experts_by_hand() -> None:
+    """Two experts of four: four of their inner width each, their inputs gathered, their outputs kept for the scores."""
+    shape = shape_from_config({**MIXTRAL, "num_hidden_layers": 1})
+    experts = 2 * (4 * 2 * 352 + 2 * 2 * 128)
+    attention = 2 * (4 * 32 + 2 * 32 + 2 * 32 + 4 * 32)
+    assert activation_bytes(shape, 1, 1) == 3 * 128 * 8 + attention + experts

@@ -26,15 +26,17 @@ def activation_bytes(
 ) -> Number:
     """Bytes that autograd keeps for the layers of one microbatch; the scores at the loss are `logits_bytes`.
 
-    Held to autograd within 5 % for Llama, Qwen3, ViT and ResNet. In eager PyTorch Gemma's norms and routed experts
-    keep up to a fifth more, latent attention through SDPA twice as much, and scans without fused kernels far more.
+    Held to autograd within 5 % for Llama, Qwen3, Gemma, routed experts, latent attention, ViT and ResNet.
+    Where SDPA has no fused kernel (latent attention on a CPU), "materialised" is what is kept; scans without
+    fused kernels keep far more.
 
     Counted from the tensors that eager PyTorch saves in a Hugging Face block without dropout, in
-    `bytes_per_element` e: a norm keeps its input in fp32 and two copies in e, attention its queries,
-    keys, values and output, a gated MLP four of its inner width. `attention="fused"` (flash, SDPA) and
-    `checkpointing="selective"` keep no square of scores. `"full"` keeps each layer's input and, while
-    one layer is recomputed, that layer. Residual networks keep each convolution's output and its
-    activation; checkpointing them is refused, as is a decoder without `seq_len` (BadInput).
+    `bytes_per_element` e: a norm keeps its input in fp32 and two copies in e (Gemma's one of them in fp32),
+    attention its queries, keys, values and output, a gated MLP four of its inner width.
+    `attention="fused"` (flash, SDPA) and `checkpointing="selective"` keep no square of scores. `"full"`
+    keeps each layer's input and, while one layer is recomputed, that layer. Residual networks keep each
+    convolution's output and its activation; checkpointing them is refused, as is a decoder without
+    `seq_len` (BadInput).
     """
     e = rate("bytes_per_element", bytes_per_element)
     count("microbatch", microbatch)
@@ -64,8 +66,9 @@ def _scores(shape: DecoderShape | VitShape, tokens: Number, squares: bool, e: Nu
 
 def _decoder_layers(shape: DecoderShape, tokens: Number, squares: bool, e: Number) -> tuple[Number, Number]:
     """Bytes per token of all layers together, and of the largest one."""
-    norms = shape.layer_norms * _norm(shape, e)
-    attending = _scores(shape, tokens, squares, e) + _decoder_mixer(shape, e)
+    # A norm behind a block feeds the residual alone, and a sum keeps nothing.
+    norms = shape.layer_norms * _norm(shape, e) - max(0, shape.layer_norms - 2) * shape.hidden * e
+    attending = _scores(shape, tokens, squares, e) + _decoder_mixer(shape, e, squares)
     attention_layers = shape.attention_layers + shape.cross_attention_layers
     every, mixer = shape.layers * norms + attention_layers * attending, attending if attention_layers else 0.0
     if shape.recurrent:
@@ -74,9 +77,9 @@ def _decoder_layers(shape: DecoderShape, tokens: Number, squares: bool, e: Numbe
     mlps = [_mlp(shape, shape.intermediate, e)] if shape.layers > shape.expert_layers else []
     every = every + (shape.layers - shape.expert_layers) * (mlps[0] if mlps else 0.0)
     if shape.experts and shape.expert_layers:
-        # Each chosen expert also keeps a gathered copy of its input.
+        # Each chosen expert also keeps a gathered copy of its input, and its output for the score that scales it.
         width = shape.experts.per_token * shape.experts.intermediate + shape.experts.shared_width
-        mlps.append(_mlp(shape, width, e) + shape.experts.per_token * shape.hidden * e)
+        mlps.append(_mlp(shape, width, e) + 2 * shape.experts.per_token * shape.hidden * e)
         every = every + shape.expert_layers * mlps[-1]
     return every, norms + mixer + (larger(*mlps) if len(mlps) == 2 else mlps[0])
 
@@ -106,14 +109,21 @@ def _resnet(shape: ResnetShape, e: Number) -> Number:
 def _norm(shape: DecoderShape | VitShape, e: Number) -> Number:
     """Bytes per token of one norm and of what it feeds."""
     rms = isinstance(shape, DecoderShape) and not shape.norm_bias
-    return shape.hidden * (_FP32 + 2 * e if rms else 2 * e)
+    return shape.hidden * (_FP32 + _normed(shape, e) + e if rms else 2 * e)
 
 
-def _decoder_mixer(shape: DecoderShape, e: Number) -> Number:
-    """Bytes per token of one layer's attention, scores aside."""
-    queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    values, out = shape.kv_heads * shape.value_head_dim, shape.heads * shape.value_head_dim
-    normed = (queries + keys) * (_FP32 + e) if shape.qk_norm else 0.0
+def _normed(shape: DecoderShape | VitShape, e: Number) -> Number:
+    """Bytes of one element before it is multiplied by the norm's weight."""
+    return larger(_FP32, e) if isinstance(shape, DecoderShape) and shape.norm_in_fp32 else e
+
+
+def _decoder_mixer(shape: DecoderShape, e: Number, squares: bool = False) -> Number:
+    """Bytes per token of one layer's attention, scores aside. Unfused, keys and values are repeated for every head."""
+    shared = shape.heads if squares else shape.kv_heads
+    queries, keys = shape.heads * shape.head_dim, shared * shape.head_dim
+    values, out = shared * shape.value_head_dim, shape.heads * shape.value_head_dim
+    both = queries + shape.kv_heads * shape.head_dim
+    normed = both * (_FP32 + _normed(shape, e)) if shape.qk_norm else 0.0
     latent = shape.mla.kv_lora_rank + (shape.mla.q_lora_rank or 0) if shape.mla else 0
     return e * (queries + keys + values + out) + normed + latent * (_FP32 + 2 * e)
 

@@ -40,6 +40,8 @@ class DecoderShape(Spec):
     """Three matrices (gate, up, down) rather than two."""
     norm_bias: bool = False
     """LayerNorm with a bias rather than RMSNorm."""
+    norm_in_fp32: bool = False
+    """A norm multiplies by its weight in fp32, and narrows after that (Gemma)."""
     qk_norm: bool = False
     qk_norm_all_heads: bool = False
     """The norms of queries and keys have a weight for each head's own numbers (MiniMax-M2)."""

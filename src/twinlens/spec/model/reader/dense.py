@@ -75,7 +75,7 @@ def qwen3(config: Config) -> DecoderShape:
 
 def gemma(config: Config) -> DecoderShape:
     known = {"head_dim": 256, "tie_word_embeddings": True, **config}
-    return DecoderShape(**attention(known), attention_bias=bias(config))
+    return DecoderShape(**attention(known), attention_bias=bias(config), norm_in_fp32=True)
 
 
 def gemma2(config: Config) -> DecoderShape:
@@ -106,6 +106,7 @@ def _windowed_gemma(config: Config, period: int, qk_norm: bool = False) -> Decod
         sliding_window=config["sliding_window"],
         full_attention_layers=full_layers(config, period),
         layer_norms=4,
+        norm_in_fp32=True,
     )
 
 
