@@ -179,7 +179,9 @@ def test_training_is_three_forward_passes_but_for_half_a_pair(name: str, seq_len
     # The convention sees S/2 tokens on average where exactly (S + 1)/2 are seen.
     shape = decoder(name)
     exact = 3 * forward_flop(shape, seq_len) / seq_len
-    per_pair = 2 * shape.layers * shape.heads * (shape.head_dim + shape.value_head_dim)
+    window = min(shape.sliding_window or seq_len, seq_len) / seq_len
+    layers = shape.full_layers + shape.windowed_layers * window  # once a window is full, a token more sees no more
+    per_pair = 2 * layers * shape.heads * (shape.head_dim + shape.value_head_dim)
     assert exact - training_flop_per_token(shape, seq_len) == pytest.approx(3 * per_pair / 2, rel=1e-3)
 
 
