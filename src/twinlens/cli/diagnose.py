@@ -6,6 +6,7 @@ from pathlib import Path
 
 from twinlens.api.diagnose import diagnosed, diagnosis_json
 from twinlens.api.falsify import falsify
+from twinlens.api.instrument import instrumented
 from twinlens.api.progress import Progress
 from twinlens.api.runs import read
 from twinlens.cli.screen import err, out, print_json, sentences
@@ -20,6 +21,7 @@ def run(
     page: Path | None = None,
     ceilings: Path | None = None,
     try_: bool = False,
+    instrument: str | None = None,
 ) -> None:
     with sentences():
         if not paths:
@@ -28,6 +30,11 @@ def run(
         if try_:
             falsify(runs, watch=Progress())
         found = diagnosed(runs, ceilings)
+        if instrument is not None:
+            if len(found) != 1:
+                raise BadInput(f"--instrument takes one run, not {len(found)}", code="TL239")
+            ((material, diagnosis),) = found
+            found = [(material, instrumented(*material, diagnosis, instrument))]
         if json:
             print_json(diagnosis_json([each for _, each in found]))
         elif len(found) == 1:

@@ -194,6 +194,9 @@ def diagnose(
         Path | None,
         typer.Option("--ceilings", metavar="PROBE.json", help="Of the server's machine, from `probe --json`."),
     ] = None,
+    instrument: Annotated[
+        str | None, typer.Option("--instrument", metavar="profiler", help="Its work once more, watched; never ranked.")
+    ] = None,
 ) -> None:
     """What binds a run: its time by part, four counters, and what to try."""
     load_numpy()
@@ -204,7 +207,7 @@ def diagnose(
         return
     from twinlens.cli.diagnose import run
 
-    run(runs or [], json, whole, file, ceilings, try_)
+    run(runs or [], json, whole, file, ceilings, try_, instrument)
 
 
 @app.command()

@@ -99,3 +99,16 @@ def _boundary(seen: Evidence) -> Counter:
         return Counter("transfer", value, "none" if spent is None else "medium", "request")
     why = _UNIFIED if seen.on_gpu is False else _NO_COPIES
     return Counter("transfer", Estimate.absent(SECONDS, why), "none", seen.partition.unit)
+
+
+def kernels_counter(phase: str, seconds: Mapping[str, float], workload: str) -> Counter:
+    """Time by class of kernel, the longest first, from a profiled run of the same `workload` (its hash); never of the
+    run that was timed."""
+    total = sum(seconds.values())
+    method = f"torch profiler, own time of operators or GPU kernels, a run of its own of workload {workload}, unranked"
+    if not total:
+        return Counter(
+            "kernels", Estimate.absent(RATIO, "the profiler saw no time of any kernel", method), "none", phase
+        )
+    shares = {name: Estimate(spent / total, RATIO, method, "measured") for name, spent in seconds.items()}
+    return Counter("kernels", next(iter(shares.values())), "medium", phase, shares)

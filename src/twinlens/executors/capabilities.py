@@ -83,7 +83,8 @@ class Executor:
     settings and metrics; they are understood of any server that is asked. `probe`: facts and ceilings of
     `executor.device` through this engine, for `twinlens probe`; raises ImportError where its extra is not installed.
     `preload`: imports what a run of this spec needs, and measures nothing, so that the processes of runs that take
-    turns can do it at the same time.
+    turns can do it at the same time. `profile`: seconds by class of kernel for each phase of a spec, in a run of
+    its own that nothing is timed by.
     """
 
     capabilities: Capabilities
@@ -93,6 +94,7 @@ class Executor:
     words: ServerWords | None = None
     probe: Callable[[str], DeviceProbe] | None = None
     preload: Callable[[RunSpec], None] | None = None
+    profile: Callable[[RunSpec], Mapping[str, Mapping[str, float]]] | None = None
 
     @property
     def lenses(self) -> tuple[Lens, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from twinlens.executors.capabilities import ALL_FAMILIES, Capabilities, Executor
@@ -40,6 +41,12 @@ def _probe(device: str) -> DeviceProbe:
     return probe_device(device)
 
 
+def _profile(spec: RunSpec) -> Mapping[str, Mapping[str, float]]:
+    from twinlens.executors.torch.kernel_time import profiled
+
+    return profiled(spec)
+
+
 EXECUTOR = Executor(
     Capabilities(
         families=ALL_FAMILIES,
@@ -57,4 +64,5 @@ EXECUTOR = Executor(
     server=_server,
     probe=_probe,
     preload=_preload,
+    profile=_profile,
 )

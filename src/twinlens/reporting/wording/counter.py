@@ -10,6 +10,7 @@ COUNTERS = {
     "bandwidth": "memory bandwidth",
     "batching": "batching efficiency",
     "transfer": "host–device, boundary",
+    "kernels": "kernels, profiled",
 }
 _BESIDE = {"share": "{} of ceiling", "ridge": "ridge {}", "share_of_kernel": "{} of its kernels' rate"}
 
@@ -23,6 +24,9 @@ def counter_words(counter: Counter) -> str:
     """ "23.5 FLOP/byte (12% of ceiling, ridge 4.9), step"; or why it is not known."""
     if counter.value.value is None:
         return f"not known: {display.clean(counter.value.reason or '', 200)}"
+    if counter.id == "kernels":
+        classes = [f"{display.clean(name, 30)} {display.value(each)}" for name, each in counter.beside.items()]
+        return f"{', '.join(classes)}, {counter.about}"
     told = [_BESIDE[key].format(display.value(each)) for key, each in counter.beside.items() if key in _BESIDE]
     more = f" ({', '.join(told)})" if told else ""
     return f"{display.value(counter.value)}{more}, {counter.about}"

@@ -39,7 +39,7 @@ def inference_facts(
     say("taking evidence")
     spec, device, regime = server.spec, server.device, server.spec.precision
     findings = [*findings_on(spec, server.ref, regime, device), *server.findings]
-    eager, timed = _phases(server)
+    eager, timed = phases_of(server)
     products: dict[str, Counter[Product]] = {}
     # The cache is allocated in here: in the mode that the run itself uses, or the run could not write to it.
     with server.no_grad():
@@ -99,7 +99,7 @@ def inference_facts(
     )
 
 
-def _phases(server: OpenServer) -> tuple[dict[str, Callable[[], Any]], dict[str, Callable[[], Any]]]:
+def phases_of(server: OpenServer) -> tuple[dict[str, Callable[[], Any]], dict[str, Callable[[], Any]]]:
     """The phases run eagerly, whose operators can be counted, and as they are timed."""
     batch = server.spec.point.batch
     if server.generation is None:
