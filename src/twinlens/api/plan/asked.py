@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from pathlib import Path
 
@@ -11,8 +12,10 @@ from twinlens.claims.quantity import read_quantity
 from twinlens.errors import BadInput, nearest
 from twinlens.planning.figure import assumed
 from twinlens.planning.subject import Subject
+from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.device import Device
+from twinlens.spec.model.config import knows, shape_from_config
 from twinlens.spec.model.header.gguf import read_gguf
 from twinlens.spec.model.header.safetensors import read_safetensors
 from twinlens.spec.model.reference import list_models, load_model
@@ -105,11 +108,42 @@ def kv_format_of(word: str | None) -> tuple[str, float]:
     return plain, KV_BYTES[plain]
 
 
-def _known(name: str, notes: tuple[object, ...] = ()) -> Subject:
-    ref = load_model(name)
+def _known(name: str, notes: tuple[Finding, ...] = ()) -> Subject:
+    try:
+        ref = load_model(name)
+    except BadInput:
+        like = _read_as_llama(name)
+        if like is None:
+            raise
+        return like
     if not isinstance(ref.shape, DecoderShape):
         raise BadInput(f"{name} is no language model; plans are of those that have a KV cache", code="TL202")
-    return Subject(ref.name, parameters(ref.shape).total, ref.shape, ref.source, assumed=notes)  # type: ignore[arg-type]
+    return Subject(ref.name, parameters(ref.shape).total, ref.shape, ref.source, assumed=notes)
+
+
+def _read_as_llama(name: str) -> Subject | None:
+    """A model of a type that is not known here, if its config has a dense decoder's numbers and nothing of experts."""
+    path = Path(name).expanduser()
+    path = path / "config.json" if path.is_dir() else path
+    try:
+        config = json.loads(path.read_text(encoding="utf-8")) if path.stat().st_size < _MOST_CONFIG else None
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(config, dict) or not config.keys() >= _NEEDED or knows(config):
+        return None
+    if any(mark in str(key) for key in config for mark in _UNLIKE_LLAMA):
+        return None
+    shape = shape_from_config({**config, "model_type": "llama"})
+    if not isinstance(shape, DecoderShape):
+        return None
+    note = assumed("model-type", str(config.get("model_type"))[:40])
+    return Subject(path.stem if path.stem != "config" else path.parent.name, parameters(shape).total, shape,
+                   f"{path.name}, read like a Llama's", assumed=(note,))  # fmt: skip
+
+
+_MOST_CONFIG = 4 * 2**20
+_NEEDED = {"num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "vocab_size"}
+_UNLIKE_LLAMA = ("expert", "lora_rank", "ssm", "mamba", "conv", "encoder", "linear_", "sliding")
 
 
 def _of_files(name: str, path: Path) -> Subject:

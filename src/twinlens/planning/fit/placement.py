@@ -9,6 +9,8 @@ from typing import Any
 from twinlens.planning.figure import Figure, Input, assumed, total
 from twinlens.spec.device import Device
 
+SHARED_SHARE = 0.75
+"""Of a memory that the processor shares, what a GPU may take."""
 MEMORY_ERROR = 0.03
 """Share by which a sum of parts may be off, against what was measured (tests/planning/test_memory_accuracy.py)."""
 
@@ -66,6 +68,8 @@ class Placement:
 
 def usable(device: Device, share: float, source: str = "") -> Figure:
     """Bytes of a device that a runtime may use: of what its driver shows, else of its nominal size."""
+    if device.shares_memory and share > SHARED_SHARE:
+        share, source = SHARED_SHARE, "the processor needs the rest, as macOS has it by default"
     seen = device.memory_visible_bytes
     memory = Input("memory", seen or device.memory_bytes, "bytes", device.source)
     inputs = (Input("memory-share", share, "1", source), memory)

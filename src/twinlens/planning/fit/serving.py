@@ -11,7 +11,7 @@ from twinlens.planning.fit.weights import weights
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.model.shape import DecoderShape
-from twinlens.theory.attention import state_bytes
+from twinlens.theory.attention import kv_elements, state_bytes
 from twinlens.theory.memory import kv_bytes
 from twinlens.theory.serving import kv_share, prefill_activation_bytes
 
@@ -88,6 +88,10 @@ def one_user(plan: Serving, shape: DecoderShape) -> Figure:
                  Input("kv-heads", shape.kv_heads, "KV heads", of_model),
                  Input("head-dim", shape.head_dim, "wide", of_model))  # fmt: skip
         return product("kv-of-one", "bytes", (*sizes, size, tokens))
+    if shape.mla and not state_bytes(shape) and plan.context % plan.runtime.block == 0:
+        rows = (Input("layers", shape.layers, "layers", "the model's config"),
+                Input("latent", kv_elements(shape), "wide", "latent and rope"))  # fmt: skip
+        return product("kv-of-one", "bytes", (*rows, size, tokens))
     return Figure("kv-of-one", value, "bytes", "", (tokens, size, *layer_kinds(shape)), source="theory/attention.py")
 
 

@@ -117,27 +117,37 @@ def _changes(plan: Serving, device: Device, tensor: int, asked: Placement) -> It
         yield change("users", users=users)
     if context:
         yield change("context", context=context)
-    for name, size in _NARROWER_KV:
-        if (
-            size < plan.kv_element_bytes
-            and placed(replace(plan, kv_format=name, kv_element_bytes=size), device, tensor).fits
-        ):
-            yield change("kv", kv=name)
-            break
-    for name in _NARROWER_WEIGHTS:
-        narrower = plan.subject.weight_bits(name) < plan.subject.weight_bits(plan.weight_format)
-        if narrower and placed(replace(plan, weight_format=name), device, tensor).fits:
-            yield change("weights", weights=name)
-            break
-    yield from _both(plan, device, tensor)
+    alone = [*_narrower_kv(plan, device, tensor), *_narrower_weights(plan, device, tensor)]
+    yield from alone or _both(plan, device, tensor)
     more = fewest(plan, device)
     if more is not None and more.devices > tensor:
         yield change("devices", devices=more.devices, device=device.name)
 
 
+def _narrower_kv(plan: Serving, device: Device, tensor: int) -> Iterator[Finding]:
+    """The widest narrower format of the cache with which it fits."""
+    for name, size in _NARROWER_KV:
+        other = replace(plan, kv_format=name, kv_element_bytes=size)
+        if size < plan.kv_element_bytes and placed(other, device, tensor).fits:
+            yield change("kv", kv=name)
+            return
+
+
+def _narrower_weights(plan: Serving, device: Device, tensor: int) -> Iterator[Finding]:
+    """The widest narrower format of the weights with which it fits."""
+    for name in _NARROWER_WEIGHTS:
+        if _is_narrower(plan, name) and placed(replace(plan, weight_format=name), device, tensor).fits:
+            yield change("weights", weights=name)
+            return
+
+
+def _is_narrower(plan: Serving, name: str) -> bool:
+    return plan.subject.weight_bits(name) < 0.99 * plan.subject.weight_bits(plan.weight_format)
+
+
 def _both(plan: Serving, device: Device, tensor: int) -> Iterator[Finding]:
     """Weights and cache both narrower, where neither is enough alone."""
-    for weights in _NARROWER_WEIGHTS:
+    for weights in (name for name in _NARROWER_WEIGHTS if _is_narrower(plan, name)):
         for kv, size in _NARROWER_KV:
             both = replace(plan, weight_format=weights, kv_format=kv, kv_element_bytes=size)
             if size < plan.kv_element_bytes and placed(both, device, tensor).fits:

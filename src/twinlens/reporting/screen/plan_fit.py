@@ -8,6 +8,7 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
+from twinlens.planning.figure import Figure
 from twinlens.planning.fit.answer import Fit
 from twinlens.planning.fit.placement import Placement
 from twinlens.record.finding import Finding
@@ -40,7 +41,8 @@ def _lines(answer: Fit, notes: Sequence[Finding], width: int, why: bool) -> Iter
         yield hanging("", head, f"bold {_STYLES[asked.fits]}")
         yield _bars(asked, width)
         yield from _row("would do  ", [clause_of(each) for each in answer.changes])
-        yield from _row("at most   ", [f"{each.value:,} {each.unit}" for each in answer.most])
+        if asked.fits:
+            yield from _row("at most   ", [f"{each.value:,} {each.unit}" for each in answer.most])
         yield from _row("fits on   ", [placed_words(each) for each in answer.others[:_MOST_OTHERS]])
         yield from (
             hanging("computed  " if place == 0 else "          ", words, "")
@@ -77,6 +79,9 @@ def _arithmetic(placed: Placement, why: bool) -> Iterator[str]:
     shown = placed.parts if why else [each for each in placed.parts if each.name in _TOLD]
     for each in (*shown, *((placed.needed,) if why else ()), placed.usable):
         yield f"{NAMES.get(each.name, each.name)}: {figure_words(each)}"
+        inner = [one for one in each.inputs if isinstance(one, Figure)]
+        if each.name != "needed" and (why or each.name == "kv"):
+            yield from (f"{NAMES.get(one.name, one.name)}: {figure_words(one)}" for one in inner)
 
 
 def _others(others: Sequence[Placement]) -> RenderableType:

@@ -16,6 +16,7 @@ NAMES = {
     "usable": "usable", "most-users": "users", "most-context": "context", "gradients": "gradients",
     "master": "fp32 master", "optimizer": "optimizer", "gathered": "gathered layers", "scores": "scores at the loss",
     "adapters": "adapters", "unpacked": "unpacked weights", "state": "weights and states",
+    "kv-of-one": "of one user", "sampling": "scores sampled from", "prefill-pass": "one pass of prefill",
 }  # fmt: skip
 """Figures, as tables call them."""
 
@@ -37,6 +38,8 @@ def input_words(each: Input | Figure) -> str:
     if isinstance(each.value, str):
         return clean(each.value, 40)
     value = float(each.value)
+    if each.unit == "bits":
+        return f"{value:.5g} bits"
     if each.unit in _COUNTED:
         return f"{value:,.12g} {each.unit}"
     if each.unit == "bytes" and value < 1000:
@@ -44,7 +47,7 @@ def input_words(each: Input | Figure) -> str:
     return amount(value, each.unit, plain=True) if each.unit != "1" else f"{value:.4g}"
 
 
-_COUNTED = {"users", "tokens", "layers", "KV heads", "wide", "bits", "devices", "entries", "sequences"}
+_COUNTED = {"users", "tokens", "layers", "KV heads", "wide", "devices", "entries", "sequences"}
 
 
 def subject_words(plan: Serving | Training) -> str:
@@ -84,6 +87,7 @@ def _assumed(finding: Finding) -> str:
     taken = clean(str(number(finding, "taken")), 60)
     return {
         "model": f"the model is {taken}",
+        "model-type": f"a {taken} model has layers like Llama's",
         "device": f"the device is {taken}",
         "sequences": f"room for sampling {taken} sequences, as {{runtime}} has by default",
         "memory-nominal": f"{taken} shows its nominal memory to programs",
