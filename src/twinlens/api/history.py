@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from twinlens.api.compare import sides
@@ -31,7 +32,12 @@ def history(*folders: str | Path, metric: str | None = None) -> tuple[History, .
     measurements enter: finished, ranked, of one workload. Raises BadInput (TL225, TL227).
     """
     asked = metric_of(metric) if metric else None
-    runs = [run for folder in folders for run in read(folder, skip_broken=True)]
+    found_runs = [read(folder, skip_broken=True) for folder in folders]
+    runs = [run for each in found_runs for run in each]
+    broken = tuple(
+        (f"run {number}", Finding("not-readable", "notes", "", {"reason": str(fault)}))
+        for number, fault in enumerate((fault for each in found_runs for fault in each.faults), start=1)
+    )
     series: dict[str, list[Side]] = {}
     for side in measurements(runs):
         machine = side.group.machine.id if side.group.machine else ""
@@ -47,7 +53,7 @@ def history(*folders: str | Path, metric: str | None = None) -> tuple[History, .
             f"{unranked} of them not ranked); give a folder with one spec measured again and again",
             code="TL225",
         )
-    return found
+    return (replace(found[0], left_out=(*broken, *found[0].left_out)), *found[1:])
 
 
 def measurements(runs: Iterable[Run]) -> Iterator[Side]:

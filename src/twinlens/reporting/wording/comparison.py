@@ -176,6 +176,7 @@ SENTENCES = {
     "limit-passed": _limit_passed,
     "limit-unjudged": _limit_unjudged,
     "not-said": _not_said,
+    "not-readable": lambda finding: f"It cannot be read: {clean(str(number(finding, 'reason')), 300)}.",
     "peak-against-sustained": _peak_against_sustained,
     "noise-floor": _noise_floor,
     "floor-not-measured": _floor_not_measured,
