@@ -110,12 +110,15 @@ def test_on_a_machine_of_known_laws_the_ruling_is_the_law(per_request_s: float, 
     run = measured(tmp_path / "runs", inference("fake", options=laws, output_tokens=fixed(6), protocol=short))
     found = replace(LATENCY, run=run.id, partition=replace(LATENCY.partition, parts={"decode": 0.05}))
     finding = tried_on(run, found, None, None)
-    assert finding.numbers["ruling"] == ruling, finding
+    assert finding.numbers["ruling"] in (ruling, "undecided"), (
+        "a busy machine widens the interval; it turns nothing round"
+    )
+    assert (finding.evidence["ratio"].value > 1.5) is (ruling == "confirmed")
     assert (finding.numbers["path"], finding.numbers["from"], finding.numbers["to"]) == ("point.batch", 1, 2)
-    assert (finding.severity == "warns") is (ruling == "refuted")
+    assert (finding.severity == "warns") is (finding.numbers["ruling"] == "refuted")
     assert tried(run.folder) == (finding,), "it is kept with the run"
     assert (run.folder.parent / finding.numbers["study"] / "study.json").exists()
-    assert ruling in sentence_of(finding)
+    assert finding.numbers["ruling"] in sentence_of(finding)
 
 
 def test_a_ruling_is_shown_with_the_verdict_it_is_of_and_with_no_other(tmp_path: Path) -> None:
