@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.prediction import names
-from benchmarks.prediction.devices import Card, device_name
+from benchmarks.prediction.devices import device_of
+from twinlens.spec.device import Device
 
 Row = dict[str, str]
 
@@ -21,7 +22,7 @@ class Case:
     value: float
     file: str
     model: str
-    card: Card
+    card: Device
     devices: int
     precision: str
     engine: str
@@ -47,7 +48,7 @@ class No(Exception):
     """A reason not to predict a row."""
 
 
-def read(folder: Path, cards: dict[str, Card]) -> tuple[list[Case], list[Refused]]:
+def read(folder: Path) -> tuple[list[Case], list[Refused]]:
     """All rows of all CSV files of a folder that have the columns of public measurements."""
     cases: list[Case] = []
     refused: list[Refused] = []
@@ -59,7 +60,7 @@ def read(folder: Path, cards: dict[str, Card]) -> tuple[list[Case], list[Refused
             for line, row in enumerate(reader, 2):
                 clean = {key: (value or "").strip() for key, value in row.items() if key}
                 try:
-                    cases.append(_case(clean, path.stem, cards, line))
+                    cases.append(_case(clean, path.stem, line))
                 except No as no:
                     refused.append(Refused(str(no), path.stem, clean.get("metric", ""), line))
     return cases, refused
@@ -71,7 +72,7 @@ def number(text: str) -> float | None:
     return float(found.group().replace(",", "")) if found else None
 
 
-def _case(row: Row, file: str, cards: dict[str, Card], line: int) -> Case:
+def _case(row: Row, file: str, line: int) -> Case:
     value = number(row["value"])
     if value is None:
         raise No(f"the value {row['value']!r} is no number")
@@ -83,9 +84,11 @@ def _case(row: Row, file: str, cards: dict[str, Card], line: int) -> Case:
         raise No(kind[1:])
     if kind != "memory-part" and value <= 0:
         raise No("the measured value is not above 0")
-    name = device_name(row["hardware"])
-    if name is None or name not in cards:
+    card = device_of(row["hardware"])
+    if card is None:
         raise No(f"unknown or mixed device {row['hardware']!r}")
+    if "argonne" in row.get("source", "") and "A100" in row["hardware"]:
+        card = device_of("A100-SXM-40GB") or card  # Polaris, where that table was measured, has 40 GB
     shape = names.shape_of(row["model"])
     if shape is None:
         known = names.model_name(row["model"])
@@ -95,8 +98,8 @@ def _case(row: Row, file: str, cards: dict[str, Card], line: int) -> Case:
     if row.get("workload", "infer").startswith("train"):
         from benchmarks.prediction.training_cases import training_case
 
-        return training_case(row, kind, value, file, cards[name], line)
-    return _serving_case(row, kind, value, file, cards[name], line)
+        return training_case(row, kind, value, file, card, line)
+    return _serving_case(row, kind, value, file, card, line)
 
 
 METRICS: tuple[tuple[str, str], ...] = (
@@ -156,7 +159,7 @@ def _int(text: str, default: int = 1) -> int:
     return default if found is None else max(1, int(found))
 
 
-def _serving_case(row: Row, kind: str, value: float, file: str, card: Card, line: int) -> Case:
+def _serving_case(row: Row, kind: str, value: float, file: str, card: Device, line: int) -> Case:
     engine, more = engine_of(row), {}
     devices = int(number(row.get("n_gpus", "")) or 0)
     precision = names.precision_name(row.get("precision", ""))
@@ -310,7 +313,7 @@ def _mlperf(
     kind: str,
     value: float,
     file: str,
-    card: Card,
+    card: Device,
     line: int,
     model: str,
     precision: str,
@@ -345,7 +348,7 @@ def _mlperf(
     )
 
 
-def _memory_part(row: Row, value: float, file: str, card: Card, line: int, model: str, precision: str) -> Case:
+def _memory_part(row: Row, value: float, file: str, card: Device, line: int, model: str, precision: str) -> Case:
     part = row["metric"].removeprefix("vllm_mem_")
     if part in ("non_torch", "cuda_graph"):
         raise No("memory of the driver and of captured graphs is measured, not predicted")

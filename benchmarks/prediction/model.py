@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.prediction.cases import Case
-from twinlens.planning.prediction import prior
+from twinlens.planning.prediction import device_rates, prior
 from twinlens.planning.prediction.constant import Constants, values
 from twinlens.planning.prediction.fit import fit
 from twinlens.planning.prediction.label import serving_labels, training_labels
@@ -53,7 +53,7 @@ def labels(case: Case) -> tuple[str, ...]:
     if case.kind in TRAINING_KINDS:
         return training_labels(
             case.engine,
-            card.arch,
+            device_rates.architecture(card),
             case.precision,
             shape,
             release=str(case.more.get("version", "")),
@@ -62,7 +62,7 @@ def labels(case: Case) -> tuple[str, ...]:
     return serving_labels(
         case.engine,
         card.vendor,
-        card.arch,
+        device_rates.architecture(card),
         stored_of(case).expert_product,
         shape,
         disaggregated="workers" in case.layout,
@@ -72,15 +72,7 @@ def labels(case: Case) -> tuple[str, ...]:
 
 
 def rates_of(case: Case) -> Rates:
-    card, kept = case.card, stored_of(case)
-    bandwidth, memory = card.bytes_per_s, card.memory_bytes
-    dense, experts, wide = card.rate(kept.product), card.rate(kept.expert_product), card.rate("bf16")
-    if case.engine == "llama.cpp" and card.half_accumulate:
-        dense = experts = wide = card.half_accumulate * (card.measured_share or 0.75)
-    if "MI250" in card.name:  # software sees each half as a device
-        bandwidth, memory, dense, experts, wide = bandwidth / 2, memory / 2, dense / 2, experts / 2, wide / 2
-    network = 25e9 if card.arch == "Ampere" else 50e9
-    return Rates(bandwidth, dense, experts, wide, card.link_bytes_per_s, network, memory, card.domain)
+    return device_rates.rates_of(case.card, stored_of(case), case.engine)
 
 
 def misfit(case: Case) -> str:

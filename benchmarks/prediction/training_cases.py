@@ -6,12 +6,12 @@ import re
 
 from benchmarks.prediction import names
 from benchmarks.prediction.cases import Case, No, number
-from benchmarks.prediction.devices import Card
+from twinlens.spec.device import Device
 
 _DEGREES = {"tensor": "tp", "pipeline": "pp", "virtual": "vp", "context": "cp", "expert": "ep"}
 
 
-def training_case(row: dict[str, str], kind: str, value: float, file: str, card: Card, line: int) -> Case:
+def training_case(row: dict[str, str], kind: str, value: float, file: str, card: Device, line: int) -> Case:
     """The question of one row. Raises No with the reason where it leaves out what decides the answer."""
     model, source = names.model_name(row["model"]) or "", row.get("source", "").lower()
     precision = names.precision_name(row.get("precision", "")) or "bf16"
@@ -37,7 +37,7 @@ def training_case(row: dict[str, str], kind: str, value: float, file: str, card:
     )
     if "mlperf" in source:
         engine = "mlperf-amd" if card.vendor == "AMD" else "mlperf"
-        precision = "fp8" if "fp8" in card.rates else "bf16"
+        precision = "fp8" if card.rate("fp8") else "bf16"
         if not text and not (devices == 8 and "lora" in row["model"].lower()):
             raise No("layout and precision are not stated")
         more["version"] = source.rsplit("v", 1)[-1]

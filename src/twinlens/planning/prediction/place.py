@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 from twinlens.theory.number import Number
 
-USUAL_SHARE = 0.75
-"""Measured over quoted matrix rate where nobody published a measurement of the device: a median of those that were."""
-
 
 @dataclass(frozen=True, slots=True)
 class Rates:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from twinlens.planning.prediction.constant import Prior
 
 SERVING: dict[str, Prior] = {
-    "eta_weights": Prior(0.8, 0.3),  # share of the memory's bandwidth while weights are read
-    "eta_experts": Prior(0.6, 0.5),  # while chosen experts are read
-    "eta_cache": Prior(0.6, 0.5),  # while keys and values are read
+    "eta_weights": Prior(0.8, 0.15),  # share of the memory's bandwidth while weights are read
+    "eta_experts": Prior(0.65, 0.25),  # while chosen experts are read
+    "eta_cache": Prior(0.65, 0.2),  # while keys and values are read
     "eta_decode": Prior(0.5, 0.6),  # share of the matrix rate in decode
     "eta_prefill": Prior(0.7, 0.4),  # in prefill
     "eta_prefill_experts": Prior(0.4, 0.6),
@@ -22,7 +22,7 @@ SERVING: dict[str, Prior] = {
     "interfere": Prior(1.0, 0.3),  # how much of a prefill the others feel
     "burst": Prior(0.2, 0.8),  # share of the other users who ask at the same moment, in a closed loop
     "mixed": Prior(0.5, 0.7),  # share of a step that decode and prefill have in common
-    "saturation": Prior(0.9, 0.3),  # throughput over that of a batch that is always full
+    "saturation": Prior(1.0, 0.3),  # offline throughput over that which latencies under load would give
 }
 SERVING_SPREAD = {
     "engine": 0.35, "arch": 0.2, "vendor": 0.25, "format": 0.2, "experts": 0.3, "latent": 0.3, "engine+arch": 0.2,

@@ -1,0 +1,172 @@
+"""Answers to questions: each figure with its band, its parts, and how far calibration is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from twinlens.errors import BadInput
+from twinlens.planning.prediction.band import LEVEL, Band
+from twinlens.planning.prediction.device_rates import architecture, rates_of
+from twinlens.planning.prediction.label import serving_labels, training_labels
+from twinlens.planning.prediction.place import Layout
+from twinlens.planning.prediction.question import ServingQuestion, TrainingQuestion
+from twinlens.planning.prediction.serving import closed_loop, open_loop, room
+from twinlens.planning.prediction.shipped import Calibrated, shipped
+from twinlens.planning.prediction.step_time import decode_step
+from twinlens.planning.prediction.stored import stored
+from twinlens.planning.prediction.training import TrainingLayout, training_step
+from twinlens.planning.prediction.work import work_of
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One predicted number in SI units, with the ends of its band at `level` and what the band is of."""
+
+    value: float
+    low: float
+    high: float
+    band: Band
+    level: float = LEVEL
+
+
+@dataclass(frozen=True, slots=True)
+class ServingAnswer:
+    """What a copy of the model does under the load. `distance`: how many times beyond calibration each number lies."""
+
+    tpot_s: Said
+    ttft_s: Said
+    prefill_s: float
+    wait_s: float
+    batch: float
+    requests_per_s: float
+    answer_tokens_per_s: float
+    most_sequences: float
+    step_parts_s: Mapping[str, float]
+    distance: Mapping[str, float]
+    unseen: tuple[str, ...]
+    fitted_on: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingAnswer:
+    """Time of a step and its parts, which add up to it."""
+
+    step_s: Said
+    tokens_per_s: float
+    parts_s: Mapping[str, float]
+    distance: Mapping[str, float]
+    unseen: tuple[str, ...]
+    fitted_on: str
+
+    def time_to_train_s(self, tokens: float) -> float:
+        """Seconds to train on `tokens`, without failures and checkpoints."""
+        return tokens / self.tokens_per_s
+
+
+def serving_answer(question: ServingQuestion, known: Calibrated | None = None) -> ServingAnswer:
+    """Latency and throughput of one copy. Raises BadInput where one sequence has no room, or the queue no end."""
+    known = known or shipped()["serving"]
+    kept = stored(question.precision, question.shape)
+    work, rates = work_of(question.shape, kept), rates_of(question.device, kept, question.engine)
+    layout = Layout(question.tensor, question.data, question.pipeline, question.data * question.tensor)
+    fitted = known.constants.at(serving_groups(question))
+    most = float(room(work, rates, layout, question.prompt + question.answer))
+    where = f"{question.devices} × {question.device.name}"
+    if most < 1:
+        raise BadInput(f"{question.model} in {question.precision} has no room for one sequence on {where}")
+    if question.users is not None:
+        served = closed_loop(work, rates, layout, fitted, question.users, question.prompt, question.answer)
+    else:
+        served = open_loop(work, rates, layout, fitted, question.requests_per_s, question.prompt, question.answer)
+        if not np.isfinite(served.tpot_s):
+            asked = f"{question.requests_per_s:g} requests/s"
+            raise BadInput(f"{asked} are more than {where} can serve: the queue has no end")
+    context = question.prompt + question.answer / 2.0
+    parts = decode_step(work, rates, layout, fitted, served.batch, context)
+    load = question.users if question.users is not None else float(served.batch)
+    return ServingAnswer(
+        tpot_s=_said(float(served.tpot_s), "tpot", question, known),
+        ttft_s=_said(float(served.ttft_s), "ttft", question, known),
+        prefill_s=float(served.prefill_s),
+        wait_s=float(served.wait_s),
+        batch=float(served.batch),
+        requests_per_s=float(served.requests_per_s),
+        answer_tokens_per_s=float(served.requests_per_s) * question.answer,
+        most_sequences=most,
+        step_parts_s={each.name: float(getattr(parts, each.name)) for each in fields(parts)},
+        distance=known.outside(
+            batch=load, prompt=question.prompt, answer=question.answer, devices=float(question.devices)
+        ),
+        unseen=_unseen(question, known),
+        fitted_on=known.fitted_on,
+    )
+
+
+def training_answer(question: TrainingQuestion, known: Calibrated | None = None) -> TrainingAnswer:
+    """Time of one step of training; whether it fits is not asked here."""
+    known = known or shipped()["training"]
+    kept = stored({"mxfp8": "fp8", "fp16": "bf16"}.get(question.precision, question.precision))
+    work, rates = work_of(question.shape, kept), rates_of(question.device, kept, question.engine)
+    layout = TrainingLayout(
+        question.devices,
+        question.tensor,
+        question.pipeline,
+        question.virtual,
+        question.context,
+        question.expert,
+        float(question.gathered),
+        float(question.recompute),
+        float(question.adapters),
+    )
+    fitted = known.constants.at(training_groups(question))
+    parts = training_step(work, rates, layout, fitted, question.sequences, question.microbatch, question.length)
+    step = float(parts.total_s)
+    metric = "training step of experts" if question.shape.experts else "training step"
+    return TrainingAnswer(
+        step_s=_said(step, metric, question, known),
+        tokens_per_s=question.sequences * question.length / step,
+        parts_s={each.name: float(getattr(parts, each.name)) for each in fields(parts)},
+        distance=known.outside(batch=question.sequences, prompt=question.length, devices=float(question.devices)),
+        unseen=_unseen(question, known),
+        fitted_on=known.fitted_on,
+    )
+
+
+def serving_groups(question: ServingQuestion) -> tuple[str, ...]:
+    """Groups of a question, and "own" for the user's own calibration."""
+    product = stored(question.precision, question.shape).expert_product
+    device = question.device
+    return (
+        *serving_labels(
+            question.engine, device.vendor, architecture(device), product, question.shape, release=question.release
+        ),
+        "own",
+    )
+
+
+def training_groups(question: TrainingQuestion) -> tuple[str, ...]:
+    """Groups of a question, and "own" for the user's own calibration."""
+    arch = architecture(question.device)
+    labels = training_labels(
+        question.engine,
+        arch,
+        question.precision,
+        question.shape,
+        release=question.release,
+        adapters=question.adapters,
+    )
+    return (*labels, "own")
+
+
+def _said(value: float, metric: str, question: Any, known: Calibrated) -> Said:
+    band = known.band(metric, device=question.device.name, engine=question.engine, model=question.model)
+    return Said(value, value * band.low, value * band.high, band)
+
+
+def _unseen(question: Any, known: Calibrated) -> tuple[str, ...]:
+    names = {"device": question.device.name, "engine": question.engine, "model": question.model}
+    return tuple(kind for kind, name in names.items() if name not in known.seen[kind])

@@ -1,0 +1,61 @@
+"""What a device of the catalogue reaches at most, in the formats that a model is stored and multiplied in."""
+
+from __future__ import annotations
+
+from twinlens.planning.prediction.place import Rates
+from twinlens.planning.prediction.stored import Stored
+from twinlens.spec.catalogue import Catalogue, shipped
+from twinlens.spec.device import Device
+
+USUAL_SHARE = 0.75
+"""Measured over quoted matrix rate where nobody published a measurement of the device: a median of those that were."""
+NETWORK_BYTES_PER_S = 50e9
+"""Between machines, per device, one way: 400 Gbit/s. Half of that for generations that had 200."""
+_BUS_BYTES_PER_S = 32e9
+_VISIBLE = 0.93
+"""Usable over nominal memory in GiB over GB, where the driver's figure is not known: 80 GB is 79.2 to 80 GiB."""
+_WIDER = {"fp4": ("fp4", "fp8", "bf16"), "fp8": ("fp8", "bf16"), "int8": ("int8", "bf16"), "bf16": ("bf16", "fp16")}
+_ACCUMULATES_NARROW = {"llama.cpp"}
+"""Engines whose 16-bit products accumulate in 16 bits, twice as fast on GeForce cards."""
+
+
+def rates_of(device: Device, stored: Stored, engine: str = "", catalogue: Catalogue | None = None) -> Rates:
+    """Ceilings of one device for a model stored so. A card that software sees as two devices counts as one half."""
+    known = catalogue or shipped()
+    link = known.link_of(device)
+    bus = known.link(device.bus).one_way_bytes_per_s if device.bus else _BUS_BYTES_PER_S
+    between = NETWORK_BYTES_PER_S / (2 if (device.year or 2023) < 2022 else 1)
+    halves = 2 if device.name == "mi250x" else 1
+    narrow = engine in _ACCUMULATES_NARROW
+    return Rates(
+        bytes_per_s=device.bandwidth_bytes_per_s / halves,
+        flop_per_s=product_rate(device, stored.product, narrow) / halves,
+        expert_flop_per_s=product_rate(device, stored.expert_product, narrow) / halves,
+        wide_flop_per_s=product_rate(device, "bf16", narrow) / halves,
+        link_bytes_per_s=link.one_way_bytes_per_s if link else bus,
+        net_bytes_per_s=bus if device.domain < 8 else between,
+        memory_bytes=(device.memory_visible_bytes or device.memory_bytes * _VISIBLE * 2**30 / 1e9) / halves,
+        domain=max(device.domain, 1),
+    )
+
+
+def product_rate(device: Device, product: str, narrow: bool = False) -> float:
+    """FLOP/s of large products in a format, or in the next wider one that the device has; in fp32 at worst."""
+    if narrow and device.narrow_accumulate_flop_per_s and device.narrow_accumulate_flop_per_s.fp16:
+        return device.narrow_accumulate_flop_per_s.fp16 * USUAL_SHARE
+    for form in (*_WIDER.get(product, (product,)), "bf16", "fp16", "fp32"):
+        quoted = device.rate(form)
+        if quoted:
+            return quoted * _share(device)
+    return 1e12
+
+
+def _share(device: Device) -> float:
+    """Measured over quoted rate in 16 bits: makers' figures of narrow formats exceed what is reached as those do."""
+    measured, quoted = device.achieved("bf16"), device.rate("bf16")
+    return measured / quoted if measured and quoted else USUAL_SHARE
+
+
+def architecture(device: Device) -> str:
+    """The architecture as groups name it: without the processor that it is joined to."""
+    return (device.architecture or "unknown").split("+")[0].split(" (")[0].strip()

@@ -1,0 +1,81 @@
+"""Fitting, bands and memory: known constants are found again, and bands hold what they say."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from twinlens.planning.prediction.band import bands, factors, kinds_of, quantile
+from twinlens.planning.prediction.constant import Constants, Prior
+from twinlens.planning.prediction.fit import fit
+from twinlens.planning.prediction.memory import Pipeline, megatron_activation_bytes, megatron_state_bytes
+from twinlens.spec.model.reference import load_model
+
+PRIORS = {"fixed": Prior(1.0, 1.0), "each": Prior(0.1, 1.0)}
+
+
+def _law(sizes: np.ndarray, logs: np.ndarray) -> np.ndarray:
+    return np.exp(logs[:, 0]) + np.exp(logs[:, 1]) * sizes
+
+
+def test_constants_that_made_the_data_are_found_again_and_factors_go_to_their_group() -> None:
+    sizes = np.tile(np.geomspace(1, 1000, 40), 2)
+    groups = [("engine:a",)] * 40 + [("engine:b",)] * 40
+    truth = np.where(np.arange(80) < 40, 1.0, 2.0) * (3.0 + 0.05 * sizes)
+    found = fit(lambda logs: _law(sizes, logs), truth, groups, PRIORS, spread={"engine": 0.5}, noise=0.02)
+    said = _law(sizes, found.logs(groups))
+    assert np.max(np.abs(said / truth - 1)) < 0.03
+    ratio = [math.exp(found.factors["engine:b"][name] - found.factors["engine:a"][name]) for name in PRIORS]
+    assert ratio == pytest.approx([2.0, 2.0], rel=0.1)
+
+
+def test_a_group_that_nobody_measured_gets_the_value_of_all() -> None:
+    known = Constants({"fixed": 0.0, "each": 1.0}, {"engine:a": {"fixed": 0.5}})
+    assert known.logs([("engine:zz",)]).tolist() == [[0.0, 1.0]]
+    assert known.at(("engine:a",)).fixed == pytest.approx(math.exp(0.5))
+
+
+def test_one_wild_row_moves_the_constants_little() -> None:
+    sizes = np.geomspace(1, 1000, 60)
+    truth = 3.0 + 0.05 * sizes
+    wild = truth.copy()
+    wild[30] *= 50
+    found = fit(lambda logs: _law(sizes, logs), wild, [()] * 60, PRIORS, spread={}, noise=0.05)
+    assert np.median(np.abs(_law(sizes, found.logs([()] * 60)) / truth - 1)) < 0.05
+
+
+def test_the_conformal_quantile_counts_the_next_one_in() -> None:
+    assert quantile(range(1, 100), 0.9) == 90
+    assert quantile(range(1, 10), 0.9) == 9
+    assert math.isinf(quantile(range(1, 9), 0.9))
+
+
+def test_a_band_is_never_narrower_than_identical_systems_differ() -> None:
+    low, high = factors([0.0] * 200, 0.06)
+    assert (low, high) == pytest.approx((1 / 1.06, 1.06))
+
+
+def test_bands_cover_what_they_were_made_of_and_few_rows_make_none() -> None:
+    logs = np.random.default_rng(1).normal(0.1, 0.3, 2000)
+    table = bands([float(each) for each in logs], [("tpot",)] * 1990 + [("rare",)] * 10, [0.06] * 2000)
+    assert "rare" not in table
+    # measured = predicted · exp(−log), so it lies in the band where exp(−log) does.
+    inside = (np.exp(-logs) >= table["tpot"]["low"]) & (np.exp(-logs) <= table["tpot"]["high"])
+    assert 0.88 < inside.mean() < 0.92
+
+
+def test_the_closest_kind_of_a_band_comes_first() -> None:
+    assert kinds_of("tpot", device=False, engine=True, model=True)[0] == "tpot: unseen device"
+    assert kinds_of("tpot", device=True, engine=True, model=True) == ("tpot: seen", "tpot")
+
+
+def test_megatrons_memory_is_that_of_the_paper() -> None:
+    """Korthikanti et al., arXiv 2205.05198: 22B on 8 devices, 530B on 280 with an interleaved pipeline."""
+    small, large = load_model("megatron-22b").shape, load_model("megatron-530b").shape
+    gib = 2.0**30
+    assert megatron_state_bytes(small, Pipeline(8)) / gib == pytest.approx(45.5625, rel=1e-3)
+    assert megatron_activation_bytes(small, Pipeline(8), 4, 2048) / gib == pytest.approx(59.25, rel=1e-3)
+    split = Pipeline(8, 35, 3, sequence_parallel=True, recompute="selective")
+    assert megatron_activation_bytes(large, split, 1, 2048) / gib == pytest.approx(23.076, rel=1e-3)
