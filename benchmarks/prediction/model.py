@@ -312,4 +312,4 @@ def fitted(questions: Serving | Training, weights: np.ndarray | None = None) -> 
 
 def answers(questions: Serving | Training, constants: Constants) -> np.ndarray:
     """Predicted values, in the units of the rows."""
-    return questions.predict(constants.logs(questions.groups))
+    return questions.predict(constants.logs(questions.groups, list(questions.priors)))

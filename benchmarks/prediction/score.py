@@ -84,9 +84,8 @@ def choice(cases: Sequence[Case], predicted: np.ndarray) -> Choice | None:
         per = np.array([1.0 if key[0] in _LESS_IS_BETTER else cases[i].devices for i in members], dtype=float)
         real = np.array([cases[i].value for i in members]) / per
         said = np.array([predicted[i] for i in members]) / per
-        rho = float(spearmanr(said, real).statistic)
-        if np.isfinite(rho):
-            correlations.append(rho)
+        if np.ptp(said) > 0 and np.ptp(real) > 0:
+            correlations.append(float(spearmanr(said, real).statistic))
         taken, best = real[np.argmin(sign * said)], real[np.argmin(sign * real)]
         regrets.append(taken / best - 1.0 if sign > 0 else best / taken - 1.0)
     if not correlations:

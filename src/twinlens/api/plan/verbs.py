@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from twinlens.api.plan.calibrate import calibrate, constants
 from twinlens.api.plan.fit import fit
 
-__all__ = ["fit"]
+__all__ = ["calibrate", "constants", "fit"]

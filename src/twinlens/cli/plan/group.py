@@ -7,6 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from twinlens.cli.plan.calibrate import calibrate
 from twinlens.cli.plan.fit import fit
 from twinlens.errors import nearest
 
@@ -32,3 +33,4 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("fit")(fit)
+app.command("calibrate")(calibrate)

@@ -46,7 +46,7 @@ def calibrated(runs: Sequence[Observation], known: Calibrated | None = None, *, 
     if not rows:
         raise BadInput("none of these runs measured a TPOT or a TTFT; calibration needs runs of inference under load")
     measured = np.array([_measured(run, metric) for run, metric in rows], dtype=float)
-    names = list(known.constants.base)
+    names = list(SERVING)
 
     def predict(logs: Array) -> Array:
         out = []

@@ -29,10 +29,10 @@ class Constants:
     base: Mapping[str, float]
     factors: Mapping[str, Mapping[str, float]]
 
-    def logs(self, groups: Sequence[Sequence[str]]) -> Array:
-        """Logarithms, one row per question and one column per constant, in the order of `base`."""
-        table = np.array([[self.base[name] for name in self.base]] * len(groups))
-        column = {name: i for i, name in enumerate(self.base)}
+    def logs(self, groups: Sequence[Sequence[str]], names: Sequence[str]) -> Array:
+        """Logarithms, one row per question and one column per name."""
+        table = np.array([[self.base[name] for name in names]] * len(groups))
+        column = {name: i for i, name in enumerate(names)}
         for row, labels in enumerate(groups):
             for label in labels:
                 for name, factor in self.factors.get(label, {}).items():
@@ -41,7 +41,7 @@ class Constants:
 
     def at(self, groups: Sequence[str]) -> Values:
         """The constants for one question."""
-        row = self.logs([groups])[0]
+        row = self.logs([groups], list(self.base))[0]
         return SimpleNamespace(**{name: float(np.exp(value)) for name, value in zip(self.base, row, strict=True)})
 
 

@@ -1,4 +1,4 @@
-"""What a device of the catalogue reaches at most, in the formats that a model is stored and multiplied in."""
+"""Ceilings of a device of the catalogue, in the formats that a model is stored and multiplied in."""
 
 from __future__ import annotations
 

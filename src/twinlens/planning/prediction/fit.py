@@ -46,7 +46,9 @@ def fit(
         else np.zeros((0, many))
     )
     first = (
-        start.logs(groups) if start else np.tile(np.log([prior.value for prior in priors.values()]), (len(groups), 1))
+        start.logs(groups, names)
+        if start
+        else np.tile(np.log([prior.value for prior in priors.values()]), (len(groups), 1))
     )
     target = np.log(measured)
     scale = np.ones(len(target)) if weights is None else weights
@@ -96,7 +98,11 @@ def fit(
         if before - cost < 2e-4 * before:
             break
     factors = x[many:].reshape(few, many) * near
-    base = np.log([prior.value for prior in priors.values()]) if start is None else np.array(list(start.base.values()))
+    base = (
+        np.log([prior.value for prior in priors.values()])
+        if start is None
+        else np.array([start.base[name] for name in names])
+    )
     return Constants(
         {name: float(base[i] + x[i] * wide[i]) for i, name in enumerate(names)},
         {label: {name: float(factors[j, i]) for i, name in enumerate(names)} for label, j in where.items()},

@@ -1,4 +1,4 @@
-"""Where a model runs: what one device can do at most, how many there are, and how they share the model."""
+"""Place of a model: what one device can do at most, how many there are, and how they share the model."""
 
 from __future__ import annotations
 

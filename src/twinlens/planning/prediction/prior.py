@@ -1,4 +1,4 @@
-"""Where each constant is expected before any data, and how far groups may move it."""
+"""Priors: the value of each constant before any data, and how far groups may move it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SERVING: dict[str, Prior] = {
     "step_s": Prior(1.5e-3, 1.0),  # per step: scheduler, sampler, synchronisation
     "layer_s": Prior(2e-5, 1.0),  # per layer: launches, norms, small kernels
     "sequence_s": Prior(2e-5, 1.2),  # per sequence and step
-    "token_s": Prior(5e-7, 1.5),  # per prompt token
+    "token_s": Prior(5e-7, 0.7),  # per prompt token
     "hop_s": Prior(8e-6, 1.0),  # latency of a collective, times log2 of the ranks
     "eta_link": Prior(0.5, 0.6),
-    "arrive_s": Prior(2e-2, 1.0),  # per request before its prefill: HTTP, tokenising, admission
+    "arrive_s": Prior(3e-2, 0.5),  # per request before its prefill: HTTP, tokenising, admission
     "interfere": Prior(1.0, 0.3),  # how much of a prefill the others feel
-    "burst": Prior(0.2, 0.8),  # share of the other users who ask at the same moment, in a closed loop
-    "mixed": Prior(0.5, 0.7),  # share of a step that decode and prefill have in common
+    "burst": Prior(0.12, 0.5),  # share of the other users who ask at the same moment, in a closed loop
+    "mixed": Prior(0.5, 0.4),  # share of a step that decode and prefill have in common
     "saturation": Prior(1.0, 0.3),  # offline throughput over that which latencies under load would give
 }
 SERVING_SPREAD = {

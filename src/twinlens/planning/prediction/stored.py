@@ -1,4 +1,4 @@
-"""How a model is stored and multiplied at a precision: bits of each tensor class, the cache, the format of products."""
+"""Storage and products of a model at a precision: bits of each tensor class, the cache, the format of products."""
 
 from __future__ import annotations
 

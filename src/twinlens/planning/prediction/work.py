@@ -1,4 +1,4 @@
-"""What a decoder asks of a device, as plain numbers that stack into arrays: weights, cache, FLOP per token."""
+"""Demands of a decoder as plain numbers that stack into arrays: weights, cache, FLOP per token."""
 
 from __future__ import annotations
 
