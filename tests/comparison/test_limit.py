@@ -85,3 +85,9 @@ def test_a_mean_against_a_p99_and_a_peak_against_a_sustained_rate_are_refused() 
             limit_of(text)
         assert raised.value.code == "TL227"
     assert limit_of("A:ttft_p99 B:p99 TTFT +5%") == limit_of("TTFT p99 +5%")
+
+
+def test_a_label_of_both_lenses_is_judged_in_the_lens_of_the_runs() -> None:
+    values = {"inference_images_per_s": [100.0, 101, 99]}
+    found = compare(side("a", values), side("b", {"inference_images_per_s": [50.0, 51, 49]}))
+    assert [each.code for each in failures([found], [limit_of("images/s -5%")])] == ["limit-passed"]

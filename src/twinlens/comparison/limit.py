@@ -11,6 +11,7 @@ from twinlens.comparison.metric_name import one_metric
 from twinlens.comparison.verdict import Comparison
 from twinlens.errors import BadInput
 from twinlens.record.finding import Finding
+from twinlens.stats.metrics.definition import METRICS
 
 _FORM = re.compile(r"^\s*(?P<metric>.+?)\s*(?P<sign>[+\-−])\s*(?P<percent>\d+(?:\.\d+)?)\s*%\s*$")
 
@@ -42,8 +43,13 @@ def failures(comparisons: Sequence[Comparison], limits: Sequence[Limit]) -> Iter
     """
     for comparison in comparisons:
         for limit in limits:
-            effect = next((each for each in comparison.effects if each.metric == limit.metric), None)
+            effect = next((each for each in comparison.effects if _is_of(each.metric, limit.metric)), None)
             yield from _judged(comparison, limit, effect)
+
+
+def _is_of(metric: str, asked: str) -> bool:
+    """Whether it is the metric asked for; "images/s" is a metric of each lens under one label."""
+    return metric == asked or (metric in METRICS and METRICS[metric].label == METRICS[asked].label)
 
 
 def _judged(comparison: Comparison, limit: Limit, effect: Effect | None) -> Iterator[Finding]:
