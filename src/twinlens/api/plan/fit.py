@@ -70,8 +70,8 @@ def fit(
     """Whether `model` fits: `fit("70B", users=16, context="32K", device="B200")`, `fit("70B", train="full")`.
 
     Options of serving: runtime, max_sequences. Of training (`train` is full, lora or qlora): optimizer, layout, batch,
-    recompute, rank, zero, tensor, pipeline, expert. Raises BadInput for unknown names (TL201, TL203, TL204) and for
-    values that cannot be, or that belong to the other lens (TL231).
+    recompute, loss, rank, zero, tensor, pipeline, expert. Raises BadInput for unknown names (TL201, TL203, TL204), and
+    for values that cannot be or belong to the other lens (TL231).
     """
     whole = catalogue_of(catalogue_folder(catalogue))
     subject = subject_of(model, whole)
@@ -123,13 +123,14 @@ def training_of(subject: Subject, train: str, context: object, options: Mapping[
         counts["batch"],
         one_of("recompute", given.get("recompute", "full"), ("none", "selective", "full")),  # type: ignore[arg-type]
         counts["rank"],
+        one_of("loss", given.get("loss", "torch"), ("torch", "fused")),  # type: ignore[arg-type]
     )
     zero = one_of("zero", str(given.get("zero", 3)), ("0", "1", "2", "3"))
     return plan, Ways(counts["tensor"], counts["pipeline"], counts["expert"], int(zero))
 
 
 _COUNTS = {"batch": 1, "rank": 16, "tensor": 1, "pipeline": 1, "expert": 1}
-_OF_TRAINING = ("optimizer", "layout", "recompute", "zero", *_COUNTS)
+_OF_TRAINING = ("optimizer", "layout", "recompute", "loss", "zero", *_COUNTS)
 
 
 def _given(options: Mapping[str, object], known: Sequence[str], lens: str) -> dict[str, object]:

@@ -14,6 +14,7 @@ Optimizer = Annotated[str | None, typer.Option("--optimizer", metavar="NAME", he
 Layout = Annotated[str | None, typer.Option("--layout", metavar="NAME", help="16-bit-fp32-master, fp32 …")]
 Batch = Annotated[str | None, typer.Option("--batch", metavar="COUNT", help="Sequences at a time on each device.")]
 Recompute = Annotated[str | None, typer.Option("--recompute", metavar="HOW", help="none, selective or full.")]
+Loss = Annotated[str | None, typer.Option("--loss", metavar="KIND", help="torch or fused cross-entropy.")]
 Rank = Annotated[str | None, typer.Option("--rank", metavar="COUNT", help="Of adapters.")]
 Zero = Annotated[str | None, typer.Option("--zero", metavar="STAGE", help="0 to 3; 3 is FSDP.")]
 Tensor = Annotated[str | None, typer.Option("--tensor", metavar="COUNT", help="Tensor parallel, in training.")]
@@ -36,6 +37,7 @@ def fit(
     layout: Layout = None,
     batch: Batch = None,
     recompute: Recompute = None,
+    loss: Loss = None,
     rank: Rank = None,
     zero: Zero = None,
     tensor: Tensor = None,
@@ -55,7 +57,8 @@ def fit(
     from twinlens.reporting.screen.plan_fit import fit_screen
 
     options = {
-        "optimizer": optimizer, "layout": layout, "batch": batch, "recompute": recompute, "rank": rank, "zero": zero,
+        "optimizer": optimizer, "layout": layout, "batch": batch, "recompute": recompute, "loss": loss,
+        "rank": rank, "zero": zero,
         "tensor": tensor, "pipeline": pipeline, "expert": expert, "runtime": runtime, "max_sequences": max_sequences,
     }  # fmt: skip
     with sentences():

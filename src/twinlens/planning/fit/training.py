@@ -15,6 +15,9 @@ from twinlens.theory.layout import LAYOUTS, Layout, with_optimizer
 from twinlens.theory.sharding import ShardedMemory, Split, device_parameters, sharded_memory
 
 Method = Literal["full", "lora", "qlora"]
+Loss = Literal["torch", "fused"]
+FUSED_SHARE = 0.4
+"""Of 10 bytes a score (16 bits, fp32 twice), the 4 that a fused cross-entropy keeps: 16 bits, and their gradient."""
 FROZEN = {"lora": "bf16", "qlora": "nf4-double"}
 """Formats of weights that stay as they are."""
 RUNTIME_BYTES, GROUP_BYTES = 1.0e9, 1.0e9
@@ -36,6 +39,7 @@ class Training:
     batch: int = 1
     recompute: Checkpointing = "full"
     rank: int = 16
+    loss: Loss = "torch"
 
     @property
     def bytes_per_parameter(self) -> Layout:
@@ -52,6 +56,7 @@ class Training:
             "batch": self.batch,
             "context": self.context,
             "recompute": self.recompute,
+            "loss": self.loss,
             "rank": None if self.method == "full" else self.rank,
         }
 
@@ -98,11 +103,12 @@ def _at_work(plan: Training, shape: DecoderShape, split: Split, found: ShardedMe
     """Layers that are gathered, activations, and scores at the loss."""
     sizes = (Input("batch", plan.batch, "sequences"), Input("context", plan.context, "tokens"),
              Input("recompute", plan.recompute, "", "asked"))  # fmt: skip
-    scores = Input("vocab", shape.vocab, "entries", "the model's config")
+    scores = (Input("vocab", shape.vocab, "entries", "the model's config"), Input("loss", plan.loss, "", "asked"))
+    kept = FUSED_SHARE if plan.loss == "fused" else 1.0
     return (
         Figure("gathered", found.gathered_bytes, "bytes", source="two layers, which ZeRO 3 gathers"),
         Figure("activations", found.activations_bytes, "bytes", "", sizes, source="theory/activation.py"),
-        Figure("scores", found.logits_bytes, "bytes", "", (*sizes[:2], scores), source="theory/activation.py"),
+        Figure("scores", kept * found.logits_bytes, "bytes", "", (*sizes[:2], *scores), source="theory/activation.py"),
     )
 
 

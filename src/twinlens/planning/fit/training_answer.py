@@ -109,6 +109,8 @@ def _changes(plan: Training, device: Device, devices: int, ways: Ways) -> Iterat
 
     if plan.recompute != "full" and fits(replace(plan, recompute="full")):
         yield change("recompute", recompute="full")
+    if plan.loss != "fused" and fits(replace(plan, loss="fused")):
+        yield change("loss", loss="fused")
     tokens = 256 * _largest(lambda pages: fits(replace(plan, context=256 * pages)), plan.context // 256)
     if tokens:
         yield change("context", context=tokens)

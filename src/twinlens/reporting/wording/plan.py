@@ -111,6 +111,7 @@ def _change(finding: Finding) -> str:
         "devices": "tensor parallel over {devices} × {device}",
         "more-devices": "{devices:,} × {device}",
         "recompute": "full recompute",
+        "loss": "a fused cross-entropy",
         "batch": "1 sequence at a time",
         "optimizer": "{optimizer} as the optimizer",
         "layout": "{bytes_each:g} bytes a parameter: 16 bits without a master copy, AdamW in 8 bits",
