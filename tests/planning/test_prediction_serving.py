@@ -99,3 +99,26 @@ def test_ten_thousand_questions_are_arrays_of_the_same_answers() -> None:
     one = closed_loop(WORK, H100, Layout(tensor=4), USUAL, users[777], 1024.0, 512.0)
     assert many.tpot_s.shape == (10_000,)
     assert float(many.tpot_s[777]) == pytest.approx(float(one.tpot_s))
+
+
+@pytest.mark.parametrize("lengths", ["alike", "geometric"])
+def test_a_simulated_server_with_that_step_serves_as_the_fixed_point_says(lengths: str) -> None:
+    """Continuous batching played step by step: who arrives joins the next step, whatever the lengths of answers."""
+    fixed, each, mean, rate, many = 0.002, 0.001, 50, 12.0, 8000
+    chance = np.random.default_rng(7)
+    due = np.cumsum(chance.exponential(1 / rate, many))
+    left = np.full(many, mean) if lengths == "alike" else chance.geometric(1 / mean, many)
+    now, upcoming, running, spent = 0.0, 0, [], []
+    while len(spent) < many:
+        while upcoming < many and due[upcoming] <= now:
+            running.append(upcoming)
+            upcoming += 1
+        if not running:
+            now = float(due[upcoming])
+            continue
+        now += fixed + each * len(running)
+        left[running] -= 1
+        spent += [now - due[i] for i in running if left[i] == 0]
+        running = [i for i in running if left[i] > 0]
+    step, _ = processor_sharing(lambda there: fixed + each * (there + 1.0), rate, mean, 1e6)
+    assert np.mean(spent[many // 10 :]) == pytest.approx(float(mean * step), rel=0.08)
