@@ -52,10 +52,13 @@ def test_every_word_the_docs_ask_to_explain_has_a_page(path: Path) -> None:
             assert explain(word.strip('"'))
 
 
-OPTIONS = {
-    name: {word for one in command.params for word in one.opts}
-    for name, command in get_command(app).commands.items()  # type: ignore[attr-defined]
-}
+def _options(command: object) -> set[str]:
+    """The options of a verb; of a group those of all its verbs."""
+    inner = getattr(command, "commands", {}).values()
+    return {word for one in command.params for word in one.opts}.union(*map(_options, inner))  # type: ignore[attr-defined]
+
+
+OPTIONS = {name: _options(command) for name, command in get_command(app).commands.items()}  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("path", [*DOCS, ROOT / "README.md"], ids=lambda path: path.relative_to(ROOT).as_posix())

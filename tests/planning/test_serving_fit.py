@@ -36,6 +36,15 @@ def test_what_would_do_does() -> None:
     assert tl.plan.fit("70B", users=16, context="32K", device="B200", precision=both["weights"], kv=both["kv"]).fits
 
 
+def test_stages_of_a_pipeline_divide_weights_and_cache() -> None:
+    one = tl.plan.fit("70B", users=4, context="8K", device="H200")
+    two = tl.plan.fit("70B", users=4, context="8K", device="H200", devices=2, pipeline=2)
+    assert part(two, "weights") == part(one, "weights") / 2
+    assert part(two, "kv") == part(one, "kv") / 2
+    assert "pipeline 2" in repr(two)
+    assert len(repr(two).splitlines()) <= 24
+
+
 def test_a_bare_size_without_layers_has_no_cache_and_says_so() -> None:
     found = tl.plan.fit("13B", users=16, context="32K", device="B200")
     assert found.fits is None

@@ -66,6 +66,8 @@ def test_the_most_that_fits_fits_and_one_more_does_not() -> None:
         ({"train": "full", "zero": 4}, "not known"),
         ({"train": "full", "optimizer": "adam8"}, "not known"),
         ({"devices": 3}, "legal: 1, 2, 4, 8"),
+        ({"devices": 3, "pipeline": 2}, "no multiple"),
+        ({"devices": 200, "pipeline": 100}, "80 layers"),
         ({"context": 1_000_000}, "positions"),
     ],
 )

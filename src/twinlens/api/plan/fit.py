@@ -34,12 +34,19 @@ from twinlens.theory.layout import LAYOUTS, OPTIMIZERS
 from twinlens.version import __version__
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FitResult:
     """An answer: whether it fits, where it would, and why. `notes`: how words were read."""
 
     answer: Fit
     notes: tuple[Finding, ...] = ()
+
+    def __repr__(self) -> str:
+        """The screen that the command prints."""
+        from twinlens.reporting.screen.plan_fit import fit_screen
+        from twinlens.reporting.text.table import plain
+
+        return plain(fit_screen(self.answer, self.notes), 80).rstrip("\n")
 
     @property
     def fits(self) -> bool | None:
@@ -69,9 +76,9 @@ def fit(
 ) -> FitResult:
     """Whether `model` fits: `fit("70B", users=16, context="32K", device="B200")`, `fit("70B", train="full")`.
 
-    Options of serving: runtime, max_sequences. Of training (`train` is full, lora or qlora): optimizer, layout, batch,
-    recompute, loss, rank, zero, tensor, pipeline, expert. Raises BadInput for unknown names (TL201, TL203, TL204), and
-    for values that cannot be or belong to the other lens (TL231).
+    Options of serving: runtime, max_sequences, pipeline. Of training (`train` is full, lora or qlora): optimizer,
+    layout, batch, recompute, loss, rank, zero, tensor, pipeline, expert. Raises BadInput for unknown names (TL201,
+    TL203, TL204), and for values that cannot be or belong to the other lens (TL231).
     """
     whole = catalogue_of(catalogue_folder(catalogue))
     subject = subject_of(model, whole)
@@ -83,7 +90,9 @@ def fit(
         plan, ways = training_of(subject, train, context, options)
         return FitResult(training_answer(plan, asked, many, ways, whole.devices), notes)
     serving = serving_of(subject, users, context, precision, kv, options)
-    return FitResult(serving_answer(serving, asked, many, whole.devices), notes)
+    if many % serving.pipeline and devices is not None:
+        raise BadInput(f"--devices {many} is no multiple of --pipeline {serving.pipeline}", code=UNREADABLE)
+    return FitResult(serving_answer(serving, asked, max(1, many // serving.pipeline), whole.devices), notes)
 
 
 def serving_of(
@@ -95,7 +104,7 @@ def serving_of(
     options: Mapping[str, object],
 ) -> Serving:
     """A plan of serving from words. Raises BadInput (TL203, TL231)."""
-    given = _given(options, ("runtime", "max_sequences"), "serving")
+    given = _given(options, ("runtime", "max_sequences", "pipeline"), "serving")
     kv_name, kv_bytes = kv_format_of(kv)
     most = given.get("max_sequences")
     return Serving(
@@ -107,6 +116,7 @@ def serving_of(
         tokens_of("context", "8K" if context is None else context),
         RUNTIMES[one_of("runtime", given.get("runtime", "vllm"), RUNTIMES)],
         None if most is None else count_of("max-sequences", most),
+        count_of("pipeline", given.get("pipeline", 1)),
     )
 
 

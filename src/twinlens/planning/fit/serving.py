@@ -20,7 +20,7 @@ from twinlens.theory.serving import kv_share, prefill_activation_bytes
 class Serving:
     """What is to be served: a model in its formats, to `users` at once, each with `context` tokens in the cache.
 
-    `sequences`: for which the runtime makes room when it samples; None: its default.
+    `sequences`: for which the runtime makes room when it samples; None: its default. `pipeline`: stages of layers.
     """
 
     subject: Subject
@@ -31,6 +31,7 @@ class Serving:
     context: int = 8192
     runtime: Runtime = VLLM
     sequences: int | None = None
+    pipeline: int = 1
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -41,15 +42,17 @@ class Serving:
             "users": self.users,
             "context": self.context,
             "runtime": self.runtime.name,
+            "pipeline": self.pipeline,
         }
 
 
 def serving_parts(plan: Serving, memory_bytes: float, tensor: int = 1) -> tuple[Figure, ...]:
-    """Bytes on each of `tensor` devices: weights, cache, activations, runtime."""
-    own = plan.runtime.own_bytes + (plan.runtime.group_bytes if tensor > 1 else 0.0)
+    """Bytes on the fullest of `tensor` devices a stage: weights, cache, activations, runtime."""
+    many = tensor * plan.pipeline
+    own = plan.runtime.own_bytes + (plan.runtime.group_bytes if many > 1 else 0.0)
     runtime = Figure("runtime", own, "bytes", origin="quoted", source=plan.runtime.source)
     return (
-        weights(plan.subject, plan.weight_format, tensor, plan.runtime.expert_block),
+        weights(plan.subject, plan.weight_format, many, plan.runtime.expert_block),
         cache(plan, tensor),
         _work(plan, memory_bytes, tensor),
         runtime,
@@ -71,6 +74,9 @@ def cache(plan: Serving, tensor: int = 1) -> Figure:
     inputs: list[Input | Figure] = [Input("users", plan.users, "users"), one_user(plan, shape)]
     if share != 1.0:
         inputs.append(Input("kv-share", share, "1", f"{shape.kv_heads} KV heads on {tensor} devices"))
+    if plan.pipeline > 1:
+        layers = -(-shape.layers // plan.pipeline)  # of the fullest stage
+        inputs.append(Input("stage-share", layers / shape.layers, "1", f"{layers} of {shape.layers} layers"))
     return product("kv", "bytes", inputs)
 
 

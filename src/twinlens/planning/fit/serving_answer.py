@@ -8,7 +8,7 @@ from dataclasses import replace
 from twinlens.errors import BadInput
 from twinlens.planning.figure import Figure
 from twinlens.planning.fit.answer import Fit, change
-from twinlens.planning.fit.degree import tensor_degrees
+from twinlens.planning.fit.degree import pipeline_degrees, tensor_degrees
 from twinlens.planning.fit.placement import Placement, usable
 from twinlens.planning.fit.serving import Serving, one_user, serving_parts
 from twinlens.record.finding import Finding
@@ -20,11 +20,11 @@ _NARROWER_WEIGHTS = ("fp8", "awq-int4-g128")
 
 
 def placed(plan: Serving, device: Device, tensor: int = 1) -> Placement:
-    """Serving on `tensor` devices of one kind."""
+    """Serving on `tensor` devices of one kind for each stage of the pipeline."""
     memory = float(device.memory_visible_bytes or device.memory_bytes)
     parts = serving_parts(plan, memory, tensor)
     room = usable(device, plan.runtime.memory_share, plan.runtime.name)
-    return Placement(device.name, tensor, parts, room, {"tensor": tensor})
+    return Placement(device.name, tensor * plan.pipeline, parts, room, {"tensor": tensor, "pipeline": plan.pipeline})
 
 
 def fewest(plan: Serving, device: Device) -> Placement | None:
@@ -48,7 +48,9 @@ def serving_answer(plan: Serving, device: Device | None, tensor: int, devices: S
 
 def _legal(plan: Serving) -> tuple[tuple[str, tuple[int, ...]], ...]:
     shape = plan.subject.shape
-    return () if shape is None else (("tensor", tensor_degrees(shape, 64)),)
+    if shape is None:
+        return ()
+    return ("tensor", tensor_degrees(shape, 64)), ("pipeline", pipeline_degrees(shape, 64))
 
 
 def _check(plan: Serving, tensor: int) -> None:
@@ -56,11 +58,13 @@ def _check(plan: Serving, tensor: int) -> None:
     shape = plan.subject.shape
     if shape is None:
         return
+    if plan.pipeline > shape.layers:
+        raise BadInput(f"--pipeline {plan.pipeline} is more than the {shape.layers} layers", code="TL231")
     degrees = tensor_degrees(shape, 1024)
     if tensor not in degrees:
         known = ", ".join(map(str, degrees[:12]))
         raise BadInput(
-            f"--devices {tensor} cannot divide {shape.heads} heads ({shape.kv_heads} KV heads) evenly; legal: {known}",
+            f"{tensor} devices cannot divide {shape.heads} heads ({shape.kv_heads} KV heads) evenly; legal: {known}",
             code="TL231",
         )
     if plan.context > shape.max_context:
@@ -120,7 +124,7 @@ def _changes(plan: Serving, device: Device, tensor: int, asked: Placement) -> It
     alone = [*_narrower_kv(plan, device, tensor), *_narrower_weights(plan, device, tensor)]
     yield from alone or _both(plan, device, tensor)
     more = fewest(plan, device)
-    if more is not None and more.devices > tensor:
+    if more is not None and more.devices > tensor * plan.pipeline:
         yield change("devices", devices=more.devices, device=device.name)
 
 

@@ -21,6 +21,7 @@ from twinlens.units import digits
 _STYLES = {True: "green", False: "red", None: "yellow"}
 _WORDS = {True: "Yes, it fits", False: "No, it does not fit", None: "It cannot be said"}
 _MOST_OTHERS = 6
+_MOST_ROWS = 15
 _TOLD = ("weights", "kv", "optimizer", "adapters", "state")
 
 
@@ -34,7 +35,10 @@ def _lines(answer: Fit, notes: Sequence[Finding], width: int, why: bool) -> Iter
     what = subject_words(answer.plan)
     if asked is None:
         yield hanging("", f"{what}: the fewest of each device that hold it.", "bold")
-        yield _others(answer.others)
+        shown = answer.others if why else answer.others[:_MOST_ROWS]
+        yield _others(shown)
+        if len(answer.others) > len(shown):
+            yield Text(f"… and {len(answer.others) - len(shown)} more: --why", style="dim")
     else:
         close = ", but only just (such sums are off by up to 3 %)" if asked.is_close and asked.fits else ""
         head = f"{_WORDS[asked.fits]}{close}: {what}, on {placed_words(asked)}."
@@ -85,18 +89,14 @@ def _arithmetic(placed: Placement, why: bool) -> Iterator[str]:
 
 
 def _others(others: Sequence[Placement]) -> RenderableType:
-    rows = tuple(
-        (
-            Text(each.device),
-            Text(str(each.devices)),
-            Text(f"{digits(float(each.needed.value or 0) / 1e9, 4)}"),
-            Text(f"{digits(float(each.usable.value or 0) / 1e9, 4)}"),
-            Text(f"{digits(100 * (each.left_bytes or 0) / float(each.usable.value or 1), 2)} %"),
-        )
-        for each in others
-    )
-    return FittedTable(
-        ("device", "count", "GB needed\neach", "GB usable\neach", "free"),
-        ("left", "right", "right", "right", "right"),
-        rows,
-    ).table()
+    """ "!" after the free share: close enough for the error of such sums to turn it."""
+    rows = tuple(tuple(map(Text, _cells(each))) for each in others)
+    heads = ("device", "count", "GB needed\neach", "GB usable\neach", "free")
+    return FittedTable(heads, ("left", "right", "right", "right", "right"), rows).table()
+
+
+def _cells(each: Placement) -> tuple[str, ...]:
+    room = float(each.usable.value or 1)
+    free = f"{digits(100 * (each.left_bytes or 0) / room, 2)} %{'!' if each.is_close else ' '}"
+    needed = digits(float(each.needed.value or 0) / 1e9, 4)
+    return each.device, str(each.devices), needed, digits(room / 1e9, 4), free
