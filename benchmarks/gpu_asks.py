@@ -66,6 +66,55 @@ def profiler(folder: Path) -> Answer:
     }
 
 
+def gpm(folder: Path) -> Answer:
+    """NVML's counters beside a product and beside a copy, and the product's rate with and without them being read."""
+    import time
+
+    import torch
+
+    from twinlens.measurement.machine.gpm import open_gpm
+    from twinlens.measurement.machine.nvidia import open_gpus
+
+    gpus, why = open_gpus([f"GPU-{torch.cuda.get_device_properties(0).uuid}"])
+    counters = open_gpm(gpus[0]) if gpus else None
+    if counters is None:
+        return {"why_not": why or "NVML says that this board has no GPM", "capability": _capability()}
+    x, w = (torch.randn(8192, 8192, device=DEVICE, dtype=torch.bfloat16) for _ in range(2))
+    y, took_s = torch.empty_like(x), []
+
+    def beside(call: Callable[[], Any], watched: bool = True, for_s: float = 1.5) -> tuple[Answer, float]:
+        """What the counters say of the last reading, and calls per second."""
+        said: Answer = {}
+        counters.restart()
+        begin_s = read_s = time.monotonic()
+        calls = 0
+        while (now_s := time.monotonic()) - begin_s < for_s:
+            if watched and now_s >= read_s:
+                said, read_s = dict(counters.read(time.monotonic_ns())) or said, now_s + 0.5
+                took_s.append(time.monotonic() - now_s)
+            for _ in range(10):
+                call()
+            torch.cuda.synchronize()
+            calls += 10
+        return said, calls / (time.monotonic() - begin_s)
+
+    product, copy = (lambda: torch.mm(x, w)), (lambda: y.copy_(x))
+    beside(product, for_s=1.0)
+    ratios = []
+    for _ in range(2):
+        (multiplied, watched), (_, alone) = beside(product), beside(product, watched=False)
+        ratios.append(watched / alone)
+    copied, _ = beside(copy)
+    return {"why_not": None, "capability": _capability(), "product": multiplied, "copy": copied,
+            "rate_ratio": statistics.mean(ratios), "read_s": statistics.median(took_s)}  # fmt: skip
+
+
+def _capability() -> list[int]:
+    import torch
+
+    return list(torch.cuda.get_device_capability(0))
+
+
 def tf32(folder: Path) -> Answer:
     import torch
 
@@ -348,6 +397,7 @@ def _tdp_w() -> float | None:
 ASKS: dict[str, Callable[[Path], Answer]] = {
     "machine": machine,
     "profiler": profiler,
+    "gpm": gpm,
     "tf32": tf32,
     "sustained": sustained,
     "probe": probe,

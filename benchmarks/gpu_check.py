@@ -3,8 +3,8 @@
 NEVER SEEN ON A DEVICE. The CUDA paths of Twinlens were written against the sources of torch, torchao and NVML and
 tested on processors, with torch's own event types and stand-ins for CUDA's calls. Until this has run, nobody knows
 whether they hold on a GPU: the profiler's device events, tf32 by arithmetic, captured graphs, fp8 layers and training,
-sustained ceilings with clocks, the allocator's peak, prefetching data, device numbers above 0, energy counters, out of
-memory.
+sustained ceilings with clocks, the allocator's peak, prefetching data, device numbers above 0, energy counters, NVML's
+own counters of tensor pipes and DRAM (GPM), out of memory.
 
 It takes at most 25 minutes on one H100 (`--budget-s`), runs each check in a process of its own within a budget of its
 own, goes on after a failure, and writes a folder: `result.json`, `summary.md`, each check's raw answer and its log.
@@ -31,13 +31,15 @@ from benchmarks.gpu_judge import JUDGES, Line
 
 NEVER_SEEN = (
     "Never seen on a device: device events of the profiler, tf32 by arithmetic, captured graphs, fp8, sustained "
-    "ceilings, the allocator's peak, batches drawn ahead, devices above cuda:0, energy counters, out of memory."
+    "ceilings, the allocator's peak, batches drawn ahead, devices above cuda:0, energy counters, "
+    "NVML's GPM, out of memory."
 )
 ANSWERS = Path(__file__).parent / "gpu_check_answers.json"
 # Seconds each may take, the most telling first: when the time is over, the rest is "not seen".
 BUDGET_S = {
     "machine": 30,
     "profiler": 30,
+    "gpm": 20,
     "tf32": 60,
     "sustained": 45,
     "probe": 120,

@@ -51,6 +51,21 @@ def profiler(a: Answer) -> Iterator[Line]:
     yield line("kernels, not calls, are selected", a["selected"], not runtime)
 
 
+def gpm(a: Answer) -> Iterator[Line]:
+    if a["why_not"] is not None:
+        old = tuple(a["capability"]) < (9, 0)
+        yield line("a board before Hopper has no GPM, and a later one has", a["why_not"], old)
+        return
+    product, copy = a["product"], a["copy"]
+    yield within("tensor pipes are busy beside a product", product.get("tensor_active"), 0.5, 1.0)
+    yield within("and of half precision", product.get("hmma_active"), 0.5, 1.0)
+    yield within("DRAM is less busy there than beside a copy", product.get("dram_active"), 0.0, 0.5)
+    yield within("DRAM is busy beside a copy", copy.get("dram_active"), 0.6, 1.0)
+    yield within("tensor pipes are idle beside a copy", copy.get("tensor_active"), 0.0, 0.02)
+    yield within("the product's rate while they are read, over without", a["rate_ratio"], 0.99, 1.01)
+    yield within("seconds a reading takes", a["read_s"], 0.0, 0.02)
+
+
 def tf32(a: Answer) -> Iterator[Line]:
     for one in a["products"]:
         what = f"{one['flag']} at {one['shape']}"
@@ -183,6 +198,7 @@ def _over(above: float | None, below: float | None) -> float | None:
 JUDGES: dict[str, Callable[[Answer], Iterator[Line]]] = {
     "machine": machine,
     "profiler": profiler,
+    "gpm": gpm,
     "tf32": tf32,
     "sustained": sustained,
     "probe": probe,

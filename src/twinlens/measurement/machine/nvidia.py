@@ -29,12 +29,12 @@ class Gpu:
     """
 
     def __init__(self, library: Any, handle: Any, board: Any = None) -> None:
-        self._library, self._handle, self._board = library, handle, board
+        self.library, self.handle, self._board = library, handle, board
         self.uuid = str(self.ask("nvmlDeviceGetUUID") or "not said")
 
     def ask(self, name: str, *arguments: Any) -> Any:
         """One query by its NVML name, or None where this board or driver refuses it."""
-        answer = self._ask(self._handle, name, *arguments)
+        answer = self._ask(self.handle, name, *arguments)
         return self._ask(self._board, name, *arguments) if answer is None and self._shares(name) else answer
 
     @property
@@ -44,23 +44,23 @@ class Gpu:
 
     def links(self) -> int:
         """How many NVLink places NVML's numbering has."""
-        return int(getattr(self._library, "NVML_NVLINK_MAX_LINKS", _MOST_LINKS))
+        return int(getattr(self.library, "NVML_NVLINK_MAX_LINKS", _MOST_LINKS))
 
     def _shares(self, name: str) -> bool:
         return self._board is not None and name not in _OF_A_SLICE
 
     def _ask(self, handle: Any, name: str, *arguments: Any) -> Any:
-        query: Callable[..., Any] | None = getattr(self._library, name, None)
+        query: Callable[..., Any] | None = getattr(self.library, name, None)
         try:
             return None if query is None else query(handle, *arguments)
-        except (self._library.NVMLError, TypeError):
+        except (self.library.NVMLError, TypeError):
             return None
 
     def ask_system(self, name: str) -> Any:
         """One query that takes no device."""
         try:
-            return getattr(self._library, name)()
-        except (self._library.NVMLError, AttributeError):
+            return getattr(self.library, name)()
+        except (self.library.NVMLError, AttributeError):
             return None
 
     def energy_mj(self) -> int | None:

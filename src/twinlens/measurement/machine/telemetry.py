@@ -17,6 +17,7 @@ import psutil
 from twinlens.clock import Clock, MonotonicClock
 from twinlens.measurement.machine.contention import CpuReading, read_cpu, shares
 from twinlens.measurement.machine.energy import Meters
+from twinlens.measurement.machine.gpm import Gpm, open_gpm
 from twinlens.measurement.machine.nvidia import Gpu
 from twinlens.measurement.machine.pressure import Pressure
 from twinlens.record.estimate import Estimate
@@ -53,6 +54,7 @@ class Sampler:
         self._starts_open = start_ns is None
         self._start_ns = self._clock.now_ns() if start_ns is None else start_ns
         self._sink, self._gpus, self._period_s, self._meters = sink, tuple(gpus), period_s, meters
+        self._counters = dict[str, Gpm]()
         self._process = psutil.Process()
         self._pressure = Pressure(self._process)
         self._server_pid, self._knows_others = server_pid, knows_others
@@ -70,6 +72,7 @@ class Sampler:
 
     def __enter__(self) -> Self:
         self._pressure.open()
+        self._counters = {gpu.uuid: gpm for gpu in self._gpus if (gpm := open_gpm(gpu)) is not None}
         self._awake.clear()
         self._thread.start()  # on a busy machine this takes long: time zero comes after it, right before the rows' own
         self._begin_ns = self._clock.now_ns()
@@ -89,6 +92,9 @@ class Sampler:
             with self._one:
                 self._sample()  # the interval since the last sample, so that the end of the run is covered
         self._pressure.close()
+        if not self._thread.is_alive():  # one that hangs in a driver may still use them
+            for gpm in self._counters.values():
+                gpm.close()
         self._end_ns = self._clock.now_ns()
 
     def pause(self) -> None:
@@ -102,6 +108,8 @@ class Sampler:
         """Go on sampling. Ratios count from here: what happened meanwhile is none of this run's."""
         with self._one:
             self._before = read_cpu(self._process, self._children)
+            for gpm in self._counters.values():
+                gpm.restart()
         self._awake.set()
 
     def read(self) -> list[dict[str, Any]]:
@@ -193,7 +201,9 @@ class Sampler:
         return [Sample(now_ns, "server", rss_bytes=int(resident))] if resident else []
 
     def _gpu(self, gpu: Gpu, now_ns: int) -> Sample:
-        return Sample(now_ns, f"gpu:{gpu.uuid}", **gpu.reading())
+        gpm = self._counters.get(gpu.uuid)
+        columns = gpu.reading() | dict(gpm.read(now_ns) if gpm else {})
+        return Sample(now_ns, f"gpu:{gpu.uuid}", **columns)
 
 
 def _cpu_mhz() -> float | None:

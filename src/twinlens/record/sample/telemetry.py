@@ -31,9 +31,19 @@ COLUMNS: dict[str, str] = {
     "major_faults": "",
     "swapped_bytes": "bytes",
     "read_bytes": "bytes",
+    "sm_active": "1",
+    "sm_occupancy": "1",
+    "tensor_active": "1",
+    "hmma_active": "1",
+    "imma_active": "1",
+    "dram_active": "1",
+    "pcie_tx_bytes_per_s": "bytes/s",
+    "pcie_rx_bytes_per_s": "bytes/s",
+    "nvlink_tx_bytes_per_s": "bytes/s",
+    "nvlink_rx_bytes_per_s": "bytes/s",
 }
 """Column name to unit."""
-_REAL_UNITS = ("w", "c", "mhz", "1")
+_REAL_UNITS = ("w", "c", "mhz", "1", "bytes/s")
 TELEMETRY_SCHEMA = pa.schema(
     [
         (name, pa.string() if name == "source" else pa.float64() if unit in _REAL_UNITS else pa.int64())
@@ -54,7 +64,10 @@ class Sample:
     gave to others, of all processors; `waited_cpu` how many of our threads were ready and had no processor (a mean,
     may exceed 1); `quota_cpu` the share of time a container's quota held it back; `gc_share` that of Python's garbage
     collection in the measuring process; `major_faults` and `read_bytes` what had to come from storage for our
-    processes; `swapped_bytes` what the machine moved to and from swap.
+    processes; `swapped_bytes` what the machine moved to and from swap. From the board's own counters (NVML GPM): the
+    share of time in which an SM had work, the mean share of its warps, the share of time in which tensor pipes of any
+    kind, of half precision (HMMA) and of integers (IMMA) were busy, the share of DRAM's theoretical bandwidth that was
+    used, and bytes per second sent and received by the board over PCIe and over all NVLinks.
     """
 
     time_ns: int
@@ -80,6 +93,16 @@ class Sample:
     major_faults: int | None = None
     swapped_bytes: int | None = None
     read_bytes: int | None = None
+    sm_active: float | None = None
+    sm_occupancy: float | None = None
+    tensor_active: float | None = None
+    hmma_active: float | None = None
+    imma_active: float | None = None
+    dram_active: float | None = None
+    pcie_tx_bytes_per_s: float | None = None
+    pcie_rx_bytes_per_s: float | None = None
+    nvlink_tx_bytes_per_s: float | None = None
+    nvlink_rx_bytes_per_s: float | None = None
 
     def to_row(self) -> dict[str, Any]:
         """All columns by name, None where absent (a table wants every column)."""
