@@ -49,6 +49,8 @@ def test_a_bare_size_without_layers_has_no_cache_and_says_so() -> None:
     found = tl.plan.fit("13B", users=16, context="32K", device="B200")
     assert found.fits is None
     assert next(each for each in found.answer.asked.parts if each.name == "kv").reason is not None
+    assert "its layers are not known" in repr(found)
+    assert "has no layers here" in repr(tl.plan.fit("13B"))
     assert tl.plan.fit("700B", device="L4").fits is False, "weights alone are too much"
 
 
@@ -62,6 +64,8 @@ def test_a_bare_size_without_layers_has_no_cache_and_says_so() -> None:
         ({"context": "32 GB"}, "not understood"),
         ({"context": "0"}, "count from 1"),
         ({"device": "B2000"}, "did you mean"),
+        ({"device": "L44"}, "did you mean 'l4'"),
+        ({"device": "\x1b[31m"}, "no device"),
         ({"precision": "fp7"}, "did you mean"),
         ({"kv": "fp7"}, "did you mean"),
     ],

@@ -69,7 +69,9 @@ def device_of(word: str, catalogue: Catalogue) -> tuple[Device, bool]:
     short, names = " ".join(word.lower().replace("-", " ").split()), [each.name for each in catalogue.devices]
     if word.lower() not in names and short in DEVICES:
         return catalogue.device(DEVICES[short]), True
-    return catalogue.device(word.lower() if word.lower() in names else word), False
+    if word.lower() not in names:
+        raise BadInput(f"no device {_short(word)!r} here; {nearest(short, [*names, *DEVICES])}", code="TL204")
+    return catalogue.device(word.lower()), False
 
 
 def one_of(name: str, word: object, known: Collection[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from twinlens.planning.figure import Figure, Input, absent, assumed, product, total
+from twinlens.planning.figure import Figure, Input, absent, assumed, product
 from twinlens.planning.fit.runtime import VLLM, Runtime
 from twinlens.planning.fit.weights import weights
 from twinlens.planning.subject import Subject
@@ -57,11 +57,6 @@ def serving_parts(plan: Serving, memory_bytes: float, tensor: int = 1) -> tuple[
         _work(plan, memory_bytes, tensor),
         runtime,
     )
-
-
-def serving_memory_of(plan: Serving, memory_bytes: float, tensor: int = 1) -> Figure:
-    """Their sum on each device; absent where the layers of the model are not known."""
-    return total("needed", "bytes", serving_parts(plan, memory_bytes, tensor))
 
 
 def cache(plan: Serving, tensor: int = 1) -> Figure:

@@ -12,6 +12,7 @@ from twinlens.planning.figure import Figure
 from twinlens.planning.fit.answer import Fit
 from twinlens.planning.fit.placement import Placement
 from twinlens.record.finding import Finding
+from twinlens.reporting.display import clean
 from twinlens.reporting.text.fitted import Fitted, FittedTable
 from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.wording.finding import clause_of
@@ -36,7 +37,8 @@ def _lines(answer: Fit, notes: Sequence[Finding], width: int, why: bool) -> Iter
     if asked is None:
         yield hanging("", f"{what}: the fewest of each device that hold it.", "bold")
         shown = answer.others if why else answer.others[:_MOST_ROWS]
-        yield _others(shown)
+        if shown:
+            yield _others(shown)
         if len(answer.others) > len(shown):
             yield Text(f"… and {len(answer.others) - len(shown)} more: --why", style="dim")
     else:
@@ -52,6 +54,7 @@ def _lines(answer: Fit, notes: Sequence[Finding], width: int, why: bool) -> Iter
             hanging("computed  " if place == 0 else "          ", words, "")
             for place, words in enumerate(_arithmetic(asked, why))
         )
+    yield from _row("unknown   ", _unknown(answer))
     if why and answer.legal:
         yield from _row("legal     ", [f"{name} {', '.join(map(str, degrees))}" for name, degrees in answer.legal])
     yield from _row("assumed   ", [clause_of(each) for each in (*notes, *answer.assumptions())])
@@ -60,6 +63,14 @@ def _lines(answer: Fit, notes: Sequence[Finding], width: int, why: bool) -> Iter
 def _row(mark: str, clauses: Sequence[str]) -> Iterator[RenderableType]:
     if clauses:
         yield hanging(mark, "; ".join(clauses), "")
+
+
+def _unknown(answer: Fit) -> list[str]:
+    """Why figures are absent."""
+    if answer.plan.subject.shape is None and answer.asked is None:
+        return [f"{clean(answer.plan.subject.name, 60)} has no layers here: name a model, or give its config.json"]
+    parts = answer.asked.parts if answer.asked else ()
+    return [clause_of(part.reason) for part in parts if part.reason is not None]
 
 
 def _bars(placed: Placement, width: int) -> RenderableType:
