@@ -6,7 +6,19 @@ from typing import Annotated
 
 import typer
 
-from twinlens.cli.plan.options import Catalogue, Context, Device, Devices, Json, Kv, Model, Precision, Probe, Users
+from twinlens.cli.plan.options import (
+    Catalogue,
+    Context,
+    Device,
+    Devices,
+    Json,
+    Kv,
+    Model,
+    Page,
+    Precision,
+    Probe,
+    Users,
+)
 from twinlens.system.numpy_threads import load_numpy
 
 Train = Annotated[str | None, typer.Option("--train", metavar="METHOD", help="full, lora or qlora.")]
@@ -47,6 +59,7 @@ def fit(
     max_sequences: MaxSequences = None,
     probe: Probe = None,
     why: Annotated[bool, typer.Option("--why", help="Every figure with its formula, and legal degrees.")] = False,
+    output: Page = None,
     catalogue: Catalogue = None,
     json: Json = False,
 ) -> None:
@@ -75,6 +88,11 @@ def fit(
             catalogue=catalogue,
             **options,
         )
+        if output:
+            from twinlens.reporting.html.plan_fit import fit_page
+            from twinlens.reporting.html.plan_page import write_plan
+
+            write_plan(fit_page(found.answer, found.notes), output)
         if json:
             print_json(found.to_json())
         else:

@@ -28,3 +28,4 @@ Probe = Annotated[
     Path | None, typer.Option("--probe", metavar="FILE", help="What `twinlens probe --json` wrote, as the device.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
+Page = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the plan as an HTML page.")]

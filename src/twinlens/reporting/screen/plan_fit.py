@@ -16,11 +16,10 @@ from twinlens.reporting.display import clean
 from twinlens.reporting.text.fitted import Fitted, FittedTable
 from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.reporting.wording.plan import NAMES, figure_words, placed_words, subject_words
+from twinlens.reporting.wording.plan import NAMES, figure_words, fit_words, placed_words, subject_words
 from twinlens.units import digits
 
 _STYLES = {True: "green", False: "red", None: "yellow"}
-_WORDS = {True: "Yes, it fits", False: "No, it does not fit", None: "It cannot be said"}
 _MOST_OTHERS = 6
 _MOST_ROWS = 15
 _TOLD = ("weights", "kv", "optimizer", "adapters", "state")
@@ -33,18 +32,15 @@ def fit_screen(answer: Fit, notes: Sequence[Finding] = (), *, why: bool = False)
 
 def _lines(answer: Fit, notes: Sequence[Finding], width: int, why: bool) -> Iterator[RenderableType]:
     asked = answer.asked
-    what = subject_words(answer.plan)
     if asked is None:
-        yield hanging("", f"{what}: the fewest of each device that hold it.", "bold")
+        yield hanging("", f"{subject_words(answer.plan)}: the fewest of each device that hold it.", "bold")
         shown = answer.others if why else answer.others[:_MOST_ROWS]
         if shown:
             yield _others(shown)
         if len(answer.others) > len(shown):
             yield Text(f"… and {len(answer.others) - len(shown)} more: --why", style="dim")
     else:
-        close = ", but only just (such sums are off by up to 3 %)" if asked.is_close and asked.fits else ""
-        head = f"{_WORDS[asked.fits]}{close}: {what}, on {placed_words(asked)}."
-        yield hanging("", head, f"bold {_STYLES[asked.fits]}")
+        yield hanging("", fit_words(answer), f"bold {_STYLES[asked.fits]}")
         yield _bars(asked, width)
         yield from _row("would do  ", [clause_of(each) for each in answer.changes])
         if asked.fits:

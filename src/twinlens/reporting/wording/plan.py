@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twinlens.planning.figure import Figure, Input
+from twinlens.planning.fit.answer import Fit
 from twinlens.planning.fit.placement import Placement
 from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.training import Training
@@ -40,14 +41,15 @@ def input_words(each: Input | Figure) -> str:
     value = float(each.value)
     if each.unit == "bits":
         return f"{value:.5g} bits"
-    if each.unit in _COUNTED:
+    if each.unit in COUNTED:
         return f"{value:,.12g} {each.unit}"
     if each.unit == "bytes" and value < 1000:
         return f"{value:.4g} B"
     return amount(value, each.unit, plain=True) if each.unit != "1" else f"{value:.4g}"
 
 
-_COUNTED = {"users", "tokens", "layers", "KV heads", "wide", "devices", "entries", "sequences"}
+COUNTED = {"users", "tokens", "layers", "KV heads", "wide", "devices", "entries", "sequences"}
+"""Units of whole things."""
 
 
 def subject_words(plan: Serving | Training) -> str:
@@ -57,6 +59,18 @@ def subject_words(plan: Serving | Training) -> str:
     users = "1 user" if plan.users == 1 else f"{plan.users:,} users"
     name = clean(plan.subject.name, 60)
     return f"{name} in {plan.weight_format} for {users} of {plan.context:,} tokens (KV cache in {plan.kv_format})"
+
+
+FITS = {True: "Yes, it fits", False: "No, it does not fit", None: "It cannot be said"}
+
+
+def fit_words(answer: Fit) -> str:
+    """The answer for the device that was asked for, in one sentence."""
+    asked = answer.asked
+    if asked is None:
+        return ""
+    close = ", but only just (such sums are off by up to 3 %)" if asked.is_close and asked.fits else ""
+    return f"{FITS[asked.fits]}{close}: {subject_words(answer.plan)}, on {placed_words(asked)}."
 
 
 def _training_words(plan: Training) -> str:

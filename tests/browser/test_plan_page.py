@@ -1,0 +1,101 @@
+"""Pages of plans, as people see them: in a real browser, with the network cut, and with hostile names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_other_pages import _CUT, _OUTSIDE
+from test_report_page import HOSTILE, Opened
+
+from twinlens.api.plan.fit import fit
+from twinlens.planning.figure import Figure, Input, absent, assumed
+from twinlens.record.finding import Finding
+from twinlens.reporting.chart.plan_bars import plan_bars
+from twinlens.reporting.html.plan_fit import fit_page
+from twinlens.reporting.html.plan_page import PlanPage, PlanTable, told, write_plan
+
+pytestmark = pytest.mark.browser
+
+
+def _pages() -> dict[str, PlanPage]:
+    serving = fit("70B", users=16, context="32K", device="B200")
+    training = fit("70B", train="full")
+    return {
+        "fit": fit_page(serving.answer, serving.notes),
+        "training": fit_page(training.answer, training.notes),
+        "hostile": _hostile(),
+    }
+
+
+def _hostile() -> PlanPage:
+    unknown = Finding("plan-unknown", "warns", HOSTILE, {"model": HOSTILE, "needs": "layers"})
+    inner = Figure(HOSTILE, 2.0, "bytes", "{0} × {1}", (Input(HOSTILE, HOSTILE, "", HOSTILE), Input("b", 2, "1")),
+                   source=HOSTILE, assumptions=(assumed("model", HOSTILE),))  # fmt: skip
+    tree = (Figure("needed", 2.0, "bytes", "{0}", (inner,)), absent(HOSTILE, "bytes", unknown))
+    chart = plan_bars("hostile", [(HOSTILE, inner)], "bytes", HOSTILE, HOSTILE)
+    assert chart is not None
+    return PlanPage(HOSTILE, HOSTILE, (HOSTILE,), tree, (chart,), (PlanTable(HOSTILE, (HOSTILE,), ((HOSTILE,),)),),
+                    (HOSTILE,), (unknown,))  # fmt: skip
+
+
+NAMES = ("fit", "training", "hostile")
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = Path(tmp_path_factory.mktemp("plans"))
+    return {name: write_plan(page, folder / f"{name}.html") for name, page in _pages().items()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_plan_opens_quietly_and_no_word_of_a_chart_is_cut(
+    browser: Any, pages: dict[str, Path], name: str, width: int
+) -> None:
+    opened = Opened(browser, pages[name], width)
+    opened.ask("document.querySelectorAll('details').forEach(one => one.open = true)")
+    assert opened.requests == [pages[name].as_uri()]
+    assert opened.complaints == []
+    assert opened.page.title() != "owned"
+    assert opened.ask("document.querySelectorAll('script, img').length") == 0
+    assert opened.ask("document.documentElement.scrollWidth") == width
+    assert opened.ask("document.querySelectorAll('figure svg').length") >= 1
+    assert name == "hostile" or opened.ask(_OUTSIDE) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_checker_of_accessibility_finds_nothing_serious_in_a_plan(
+    browser: Any, pages: dict[str, Path], name: str, scheme: str
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    opened = Opened(browser, pages[name], 390 if scheme == "dark" else 1280, scheme=scheme, scripted=True)
+    opened.ask("document.querySelectorAll('details').forEach(one => one.open = true)")
+    found = Axe().run(opened.page).response
+    assert len(found["passes"]) > 10
+    serious = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
+    assert [(one["id"], one["nodes"][0]["html"][:200]) for one in serious] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_on_paper_no_table_of_a_plan_is_cut_and_the_arithmetic_is_there(
+    browser: Any, pages: dict[str, Path], name: str
+) -> None:
+    opened = Opened(browser, pages[name], 720)
+    opened.page.emulate_media(media="print")
+    assert name == "hostile" or opened.ask(_CUT) == 0
+    shown = "[...document.querySelectorAll('details p')].filter(one => one.getBoundingClientRect().height > 0).length"
+    assert opened.ask(shown) > 0
+
+
+def test_every_figure_of_a_tree_is_on_the_page(pages: dict[str, Path]) -> None:
+    text = pages["fit"].read_text(encoding="utf-8")
+    for words in ("KV cache: 171.8 GB", "16 users × 10.74 GB", "80 layers", "Source:", "up to 3 %"):
+        assert words in text
+    needed = fit("70B", users=16, context="32K", device="B200").answer.asked
+    assert needed is not None
+    assert told(replace(needed.needed, level=0.9)).band.endswith("(90% band)")
