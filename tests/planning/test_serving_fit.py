@@ -36,6 +36,15 @@ def test_what_would_do_does() -> None:
     assert tl.plan.fit("70B", users=16, context="32K", device="B200", precision=both["weights"], kv=both["kv"]).fits
 
 
+def test_less_room_for_sampling_is_a_change_where_it_is_enough() -> None:
+    asked = {"model": "70B", "users": 8, "context": "32K", "device": "H100", "devices": 4}
+    users = next(each.value for each in tl.plan.fit(**asked).answer.most if each.name == "most-users")
+    found = tl.plan.fit(**asked | {"users": int(users) + 1})
+    assert found.fits is False
+    assert "sequences" in {each.subject for each in found.answer.changes}
+    assert tl.plan.fit(**asked | {"users": int(users) + 1}, max_sequences=int(users) + 1).fits
+
+
 def test_stages_of_a_pipeline_divide_weights_and_cache() -> None:
     one = tl.plan.fit("70B", users=4, context="8K", device="H200")
     two = tl.plan.fit("70B", users=4, context="8K", device="H200", devices=2, pipeline=2)

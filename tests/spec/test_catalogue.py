@@ -50,6 +50,11 @@ def test_every_link_and_every_price_is_of_what_is_there() -> None:
         assert len(price.source) > 10
 
 
+def test_the_beginning_of_a_name_is_answered_with_those_that_begin_so() -> None:
+    with pytest.raises(BadInput, match="did you mean h100-sxm-80gb or h100-pcie-80gb or h100-nvl-94gb"):
+        shipped().device("H100")
+
+
 def test_links_are_one_way() -> None:
     # NVIDIA says 900 GB/s of NVLink 4 in both directions, and PCIe 5.0 x16 has 63 GB/s each way.
     assert shipped().link("nvlink4").one_way_bytes_per_s == 450e9

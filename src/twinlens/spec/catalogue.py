@@ -42,7 +42,9 @@ class Catalogue:
         found = next((each for each in self.devices if each.name == name), None)
         if found is None:
             names = [each.name for each in self.devices]
-            raise BadInput(f"no device {name[:60]!r} in the catalogue; {nearest(name, names)}", code="TL204")
+            begun = [each for each in names if name and each.startswith(name.lower())]
+            guess = f"did you mean {' or '.join(begun[:4])}?" if begun else nearest(name.lower(), names)
+            raise BadInput(f"no device {name[:60]!r} in the catalogue; {guess}", code="TL204")
         return found
 
     def link(self, name: str) -> Link:

@@ -95,7 +95,7 @@ def sharded_memory(
         return (dense / ranks + experts / (ranks / split.expert)) * bytes_each
 
     working = layout.cast or layout.weights
-    layer = (dense + experts * split.expert) * split.pipeline / shape.layers
+    layer = (dense + experts) * split.pipeline / shape.layers  # of experts only those that it holds
     # The first stage of a pipeline keeps as many microbatches as it has stages; the last keeps one, and the scores.
     kept = activation_bytes(shape, microbatch, seq_len, checkpointing, attention, layout.activations)
     kept = kept / (split.tensor * split.context * split.pipeline)

@@ -121,6 +121,8 @@ def _changes(plan: Serving, device: Device, tensor: int, asked: Placement) -> It
         yield change("users", users=users)
     if context:
         yield change("context", context=context)
+    if plan.sequences is None and placed(replace(plan, sequences=plan.users), device, tensor).fits:
+        yield change("sequences", sequences=plan.users, runtime=plan.runtime.name)
     alone = [*_narrower_kv(plan, device, tensor), *_narrower_weights(plan, device, tensor)]
     yield from alone or _both(plan, device, tensor)
     more = fewest(plan, device)

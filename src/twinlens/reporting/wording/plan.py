@@ -122,6 +122,7 @@ def _change(finding: Finding) -> str:
         "kv": "KV cache in {kv}",
         "weights": "weights in {weights}",
         "weights-and-kv": "weights in {weights} with a KV cache in {kv}",
+        "sequences": "{runtime} with room for {sequences:,} sequences and no more (--max-sequences)",
         "devices": "tensor parallel over {devices} × {device}",
         "more-devices": "{devices:,} × {device}",
         "recompute": "full recompute",
