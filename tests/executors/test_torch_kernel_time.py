@@ -14,7 +14,7 @@ from twinlens.cli.main import app
 pytest.importorskip("torch")
 
 from twinlens.executors.torch.evidence.trace import Kernel
-from twinlens.executors.torch.kernel_time import REST, kernel_class, time_by_class
+from twinlens.executors.torch.kernel_time import REST, kernel_class, passes_of, time_by_class
 
 WATCHED = ("--instrument", "profiler", "--json")
 
@@ -61,7 +61,17 @@ def test_the_work_of_a_run_is_profiled_in_a_run_of_its_own(tmp_path: Path, data,
         assert "a run of its own of workload" in each["value"]["method"]
     assert ("optimizer" in kernels[0]["beside"]) is (phases == ["step"])
     assert len(found["counters"]) == 4 + len(phases), "the four stand beside it"
-    assert sorted(file.name for file in run.folder.iterdir()) == before, "the measured run stays as it is"
+    after = sorted(file.name for file in run.folder.iterdir())
+    assert [name for name in after if name != "instrument.json"] == before, "the measured run stays as it is"
+    kept = json.loads((run.folder / "instrument.json").read_text())["watched"]["profile"]
+    assert kept["passes"] == dict.fromkeys(phases, 3)
+    again = CliRunner().invoke(app, ["diagnose", str(run.folder), "--json"])
+    assert json.loads(again.stdout) == json.loads(told.stdout), "what was kept is read when nothing is watched"
+
+
+@pytest.mark.parametrize(("pass_s", "passes"), [(0.0, 3), (0.1, 3), (1.4, 2), (2.0, 1), (60.0, 1)])
+def test_fewer_passes_are_watched_where_one_takes_long(pass_s: float, passes: int) -> None:
+    assert passes_of(pass_s) == passes
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from twinlens.api.instrument import kept_counters
 from twinlens.api.runs import material_of, read
 from twinlens.api.siblings import Studies
 from twinlens.diagnosis.diagnosis import Diagnosis, diagnose_run
@@ -42,7 +43,9 @@ def diagnosed(runs: Iterable[Run], ceilings: str | Path | None = None) -> list[t
         try:
             known = probe_ceilings(run, probe, str(ceilings)) if probe is not None else None
             diagnosis = diagnose_run(run, summary, studies.siblings(run), known)
-            found.append(((run, summary), _with_trials(run, replace(diagnosis, tried=studies.tried(run)))))
+            counters = (*diagnosis.counters, *kept_counters(run, summary))
+            diagnosis = replace(diagnosis, tried=studies.tried(run), counters=counters)
+            found.append(((run, summary), _with_trials(run, diagnosis)))
         except BadInput as error:
             faults.append(error)
     if not found:

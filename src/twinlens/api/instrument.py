@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from twinlens.comparison.side import Side
 from twinlens.comparison.workload_hash import workload_hash
-from twinlens.diagnosis.counter import kernels_counter
-from twinlens.diagnosis.diagnosis import Diagnosis
+from twinlens.diagnosis.counter import Counter, kernels_counter
 from twinlens.errors import BadInput
 from twinlens.executors.registry import executor
+from twinlens.record.instrument import keep_profile, kept_profile
 from twinlens.record.run import Run
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
@@ -19,19 +17,35 @@ _CODE = "TL239"
 INSTRUMENTS = ("profiler",)
 
 
-def instrumented(run: Run, summary: Summary, found: Diagnosis, instrument: str) -> Diagnosis:
-    """The diagnosis with the counters of a profiled run beside its own. Raises BadInput (TL239) where the instrument is
-    unknown or sees nothing of this run, and what opening the engine raises."""
+def watch(run: Run, summary: Summary, instrument: str) -> None:
+    """Do the work of a run once more under an instrument, and keep what it saw with the run: `diagnose` shows it from
+    then on. Raises BadInput (TL239) where the instrument is unknown or sees nothing of this run, what opening the
+    engine raises, and OSError where nothing can be written."""
     if instrument not in INSTRUMENTS:
         raise BadInput(f"unknown instrument {instrument!r}; known: {', '.join(INSTRUMENTS)}", code=_CODE)
     profile = executor(run.spec.executor.kind).profile
     if profile is None:
         why = "it watches engines in this process, and what ran here was none"
         raise BadInput(f"the profiler sees nothing of {run.spec.executor.kind!r}: {why}", code=_CODE)
-    side = Side(run.id, group([summary])[0], (run,))
-    hash = workload_hash(side)
-    more = tuple(kernels_counter(phase, seconds, hash) for phase, seconds in profile(_plain(run.spec)).items())
-    return replace(found, counters=(*found.counters, *more))
+    keep_profile(run.folder, profile(_plain(run.spec)), _workload(run, summary))
+
+
+def kept_counters(run: Run, summary: Summary) -> tuple[Counter, ...]:
+    """Time by class of kernel that an instrument saw of this work; none where none was kept.
+
+    Raises BadInput: TL205, TL220 for a file that cannot be read or is damaged, TL205 for one of other work.
+    """
+    kept = kept_profile(run.folder)
+    if kept is None:
+        return ()
+    if kept.workload != (workload := _workload(run, summary)):
+        why = f"instrument.json of {run.id} is of workload {kept.workload}, and the run of {workload}"
+        raise BadInput(f"{why}; remove it, or watch the run again", code="TL205")
+    return tuple(kernels_counter(phase, kept) for phase in kept.profile.seconds)
+
+
+def _workload(run: Run, summary: Summary) -> str:
+    return workload_hash(Side(run.id, group([summary])[0], (run,)))
 
 
 def _plain(spec: RunSpec) -> RunSpec:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from twinlens.api.diagnose import diagnosed, diagnosis_json
 from twinlens.api.falsify import falsify
-from twinlens.api.instrument import instrumented
+from twinlens.api.instrument import watch
 from twinlens.api.progress import Progress
 from twinlens.api.runs import read
 from twinlens.cli.screen import err, out, print_json, sentences
@@ -33,8 +33,8 @@ def run(
         if instrument is not None:
             if len(found) != 1:
                 raise BadInput(f"--instrument takes one run, not {len(found)}", code="TL239")
-            ((material, diagnosis),) = found
-            found = [(material, instrumented(*material, diagnosis, instrument))]
+            watch(*found[0][0], instrument)
+            found = diagnosed(runs, ceilings)
         if json:
             print_json(diagnosis_json([each for _, each in found]))
         elif len(found) == 1:

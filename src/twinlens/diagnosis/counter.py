@@ -9,6 +9,7 @@ from typing import Any, Literal
 from twinlens.diagnosis.evidence import Evidence
 from twinlens.diagnosis.phase import Place, place_of
 from twinlens.record.estimate import Estimate
+from twinlens.record.instrument import Watched
 from twinlens.units import BYTES_PER_S, RATIO, SECONDS
 
 FLOP_PER_BYTE = "FLOP/byte"
@@ -101,11 +102,15 @@ def _boundary(seen: Evidence) -> Counter:
     return Counter("transfer", Estimate.absent(SECONDS, why), "none", seen.partition.unit)
 
 
-def kernels_counter(phase: str, seconds: Mapping[str, float], workload: str) -> Counter:
-    """Time by class of kernel, the longest first, from a profiled run of the same `workload` (its hash); never of the
-    run that was timed."""
+def kernels_counter(phase: str, kept: Watched) -> Counter:
+    """Time by class of kernel, the longest first, from a profiled run of the same workload; never of the run that was
+    timed."""
+    seconds, passes = kept.profile.seconds[phase], kept.profile.passes.get(phase, 0)
     total = sum(seconds.values())
-    method = f"torch profiler, own time of operators or GPU kernels, a run of its own of workload {workload}, unranked"
+    method = (
+        f"torch profiler, own time of operators or GPU kernels in {passes} passes after {kept.profile.warm}, a run of "
+        f"its own of workload {kept.workload}, unranked, kept with this run ({kept.taken_utc})"
+    )
     if not total:
         return Counter(
             "kernels", Estimate.absent(RATIO, "the profiler saw no time of any kernel", method), "none", phase

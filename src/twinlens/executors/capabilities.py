@@ -17,6 +17,7 @@ from twinlens.spec.workload.arrival import Arrival
 if TYPE_CHECKING:  # it brings numpy and pyarrow
     from twinlens.executors.in_process.ceiling import DeviceProbe
     from twinlens.executors.protocol import Launcher, Server, Trainer
+    from twinlens.record.instrument import Profile
 
 Place = Literal["here", "elsewhere", "recorded"]
 ALL_FAMILIES = tags(ModelShape, "family")
@@ -94,7 +95,7 @@ class Executor:
     words: ServerWords | None = None
     probe: Callable[[str], DeviceProbe] | None = None
     preload: Callable[[RunSpec], None] | None = None
-    profile: Callable[[RunSpec], Mapping[str, Mapping[str, float]]] | None = None
+    profile: Callable[[RunSpec], Profile] | None = None
 
     @property
     def lenses(self) -> tuple[Lens, ...]:

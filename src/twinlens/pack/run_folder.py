@@ -17,7 +17,7 @@ from twinlens.record.trust.checksum import MARKS, marks_text
 
 OF_RUN = (
     "run.json", "summary.json", "steps.arrows", "requests.arrows", "telemetry.arrows", "server.arrows",
-    "schedule.arrow",
+    "schedule.arrow", "instrument.json", "falsifier.json",
 )  # fmt: skip
 OF_STUDY = ("study.json", "spec.toml", "paired.json", "search.json")
 """Files that a pack takes; logs, weights and whatever else lies there only have their checksum in it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from twinlens.executors.capabilities import ALL_FAMILIES, Capabilities, Executor
@@ -13,6 +12,7 @@ from twinlens.spec.study import RunSpec
 if TYPE_CHECKING:
     from twinlens.executors.in_process.ceiling import DeviceProbe
     from twinlens.executors.protocol import Server, Trainer
+    from twinlens.record.instrument import Profile
 
 
 def _trainer() -> Trainer:
@@ -41,7 +41,7 @@ def _probe(device: str) -> DeviceProbe:
     return probe_device(device)
 
 
-def _profile(spec: RunSpec) -> Mapping[str, Mapping[str, float]]:
+def _profile(spec: RunSpec) -> Profile:
     from twinlens.executors.torch.kernel_time import profiled
 
     return profiled(spec)
