@@ -226,6 +226,8 @@ def _serving_case(row: Row, kind: str, value: float, file: str, card: Device, li
         else:
             more["copies"] = devices // int(world)
     more["release"] = release_of(row, engine)
+    if re.search(r"argonne|\b2024\b", row.get("source", "") + row.get("note", "").split("source_file")[0]):
+        more["era"] = "2024"
     return Case(
         kind,
         value,

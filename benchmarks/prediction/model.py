@@ -68,6 +68,7 @@ def labels(case: Case) -> tuple[str, ...]:
         disaggregated="workers" in case.layout,
         scenario=str(case.more.get("scenario", "")),
         release=str(case.more.get("release", "")),
+        era=str(case.more.get("era", "")),
     )
 
 

@@ -15,8 +15,9 @@ def serving_labels(
     disaggregated: bool = False,
     scenario: str = "",
     release: str = "",
+    era: str = "",
 ) -> tuple[str, ...]:
-    """Groups of a question about serving."""
+    """Groups of a question about serving. `era`: the year of software that is older than the others."""
     own = [f"engine:{engine}", f"arch:{arch}", f"vendor:{vendor}", f"format:{product}", f"engine+arch:{engine}+{arch}"]
     return (
         *own,
@@ -24,6 +25,7 @@ def serving_labels(
         *(["disaggregated"] if disaggregated else []),
         *([f"scenario:{scenario}"] if scenario else []),
         *([f"release:{release}"] if release else []),
+        *([f"era:{era}"] if era else []),
     )
 
 

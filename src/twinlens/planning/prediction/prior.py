@@ -26,7 +26,7 @@ SERVING: dict[str, Prior] = {
 }
 SERVING_SPREAD = {
     "engine": 0.35, "arch": 0.2, "vendor": 0.25, "format": 0.2, "experts": 0.3, "latent": 0.3, "engine+arch": 0.2,
-    "recurrent": 0.5, "disaggregated": 0.4, "scenario": 0.5, "release": 0.25,
+    "recurrent": 0.5, "disaggregated": 0.4, "scenario": 0.5, "release": 0.25, "era": 0.5,
 }  # fmt: skip
 TRAINING: dict[str, Prior] = {
     "eta_train": Prior(0.75, 0.3),  # share of the matrix rate, for large products
