@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twinlens.api.plan.calibrate import calibrate, constants
+from twinlens.api.plan.check import check
 from twinlens.api.plan.fit import fit
 
-__all__ = ["calibrate", "constants", "fit"]
+__all__ = ["calibrate", "check", "constants", "fit"]

@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from twinlens.cli.plan.calibrate import calibrate
+from twinlens.cli.plan.check import check
 from twinlens.cli.plan.fit import fit
 from twinlens.errors import nearest
 
@@ -34,3 +35,4 @@ app = typer.Typer(
 )
 app.command("fit")(fit)
 app.command("calibrate")(calibrate)
+app.command("check")(check)

@@ -17,7 +17,9 @@ NAMES = {
     "usable": "usable", "most-users": "users", "most-context": "context", "gradients": "gradients",
     "master": "fp32 master", "optimizer": "optimizer", "gathered": "gathered layers", "scores": "scores at the loss",
     "adapters": "adapters", "unpacked": "unpacked weights", "state": "weights and states",
-    "kv-of-one": "of one user", "sampling": "scores sampled from", "prefill-pass": "one pass of prefill",
+    "kv-of-one": "of one user", "wall": "power at the wall", "events": "errors", "link-needed": "link",
+    "users-at": "speed", "device-hours": "device-hours",
+    "sampling": "scores sampled from", "prefill-pass": "one pass of prefill",
 }  # fmt: skip
 """Figures, as tables call them."""
 
@@ -101,6 +103,7 @@ def _assumed(finding: Finding) -> str:
     taken = clean(str(number(finding, "taken")), 60)
     return {
         "model": f"the model is {taken}",
+        "host-watts": "the machines around the devices take no power: say --host-watts",
         "model-type": f"a {taken} model has layers like Llama's",
         "device": f"the device is {taken}",
         "sequences": f"room for sampling {taken} sequences, as {{runtime}} has by default",
@@ -111,7 +114,15 @@ def _assumed(finding: Finding) -> str:
 
 def _unknown(finding: Finding) -> str:
     model, needs = numbers(finding, "model", "needs")
-    lacks = {"layers": "its layers are not known: name a model, or give its config.json"}[needs]
+    lacks = {
+        "layers": "its layers are not known: name a model, or give its config.json",
+        "rate": "no rate is known of it" if finding.subject != "events" else "nobody's count is known: --table FILE",
+        "hours": "its length is not known: say --hours",
+        "watts": "its power is not known",
+        "link": "no link is known: say --link",
+        "prediction": "its format or device is not predicted",
+        "speed": "not even one user gets that",
+    }[needs]
     return f"{NAMES.get(finding.subject, finding.subject)} of {clean(model, 60)}: {lacks}"
 
 

@@ -1,0 +1,189 @@
+"""The verb that checks a plan before money or hours go: from words to one value with all its arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twinlens.api.plan.asked import asked_device, count_of, one_of, subject_of
+from twinlens.api.plan.fit import serving_of, training_of
+from twinlens.api.plan.number import number_of, seconds_of, span_of, trained_tokens_of
+from twinlens.errors import BadInput
+from twinlens.planning.check.answer import Check
+from twinlens.planning.check.deadline import Mfu, deadlines, device_hours, run_time
+from twinlens.planning.check.exposure import exposure
+from twinlens.planning.check.interconnect import joined
+from twinlens.planning.check.perceived import users_at
+from twinlens.planning.check.power import Supply, power_figures
+from twinlens.planning.check.stack import Stack, rulings
+from twinlens.planning.figure import Figure, assumed
+from twinlens.planning.fit.serving import Serving
+from twinlens.planning.fit.serving_answer import placed as served_on
+from twinlens.planning.fit.training import FROZEN, Training
+from twinlens.planning.fit.training_answer import Ways
+from twinlens.planning.fit.training_answer import placed as trained_on
+from twinlens.planning.prediction.question import ServingQuestion
+from twinlens.record.finding import Finding
+from twinlens.reporting.wording.finding import with_words
+from twinlens.spec.catalogue import catalogue_of
+from twinlens.spec.compatibility import read_compatibility, shipped_rates, shipped_rules
+from twinlens.spec.device import Device
+from twinlens.system.catalogue_folder import catalogue_folder
+from twinlens.version import __version__
+
+RUNTIMES = ("vllm", "trtllm", "llama.cpp")
+_PREDICTED = {"awq-int4-g128": "int4", "gptq-int4-g128": "int4", "fp8-block-128": "fp8"}
+"""Formats of weights as predictions call them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What was checked. `notes`: how words were read."""
+
+    answer: Check
+    notes: tuple[Finding, ...] = ()
+
+    @property
+    def passes(self) -> bool | None:
+        return self.answer.passes
+
+    def why(self) -> dict[str, Any]:
+        return self.answer.why()
+
+    def to_json(self) -> dict[str, Any]:
+        whole = {"schema": 1, "twinlens": __version__, "notes": [each.to_json() for each in self.notes], **self.why()}
+        return dict(with_words(whole))
+
+
+def check(
+    model: str,
+    *,
+    device: str,
+    devices: object = None,
+    precision: str | None = None,
+    runtime: str | None = None,
+    driver: str | None = None,
+    users: object = None,
+    context: object = None,
+    train: str | None = None,
+    tokens: object = None,
+    deadline: object = None,
+    mfu: object = None,
+    hours: object = None,
+    link: str | None = None,
+    table: str | Path | None = None,
+    catalogue: str | Path | None = None,
+    **options: object,
+) -> CheckResult:
+    """What must be true before money or hours go: `check("70B", device="H100", devices=8, runtime="vllm")`.
+
+    Training: `train`, `tokens` and `deadline` ("12 h, 18 h"). Other options: volts, phases, rise, host_watts, answer,
+    fast, slow. `table`: your own rows of compatibility. Raises BadInput (TL201, TL203, TL204, TL231, TL232).
+    """
+    whole = catalogue_of(catalogue_folder(catalogue))
+    subject = subject_of(model, whole)
+    on, is_short = asked_device(device, None, whole)
+    if on is None:
+        raise BadInput("a check is of a device; add --device H100", code="TL231")
+    many, given = count_of("devices", 1 if devices is None else devices), _given(options)
+    share = _mfu(mfu)
+    rules, rates = read_compatibility(Path(table).expanduser()) if table else ((), ())
+    joins = whole.link(link) if link else whole.link_of(on)
+    plan = _plan(subject, train, users, context, precision, given)
+    if isinstance(plan, Training) and tokens is None and deadline is not None:
+        raise BadInput("a deadline is of so many tokens; add --tokens 2B", code="TL231")
+    if isinstance(plan, Serving) and (tokens is not None or deadline is not None):
+        raise BadInput("--tokens and --deadline are of training; add --train full, lora or qlora", code="TL231")
+    kept = plan.weight_format if isinstance(plan, Serving) else FROZEN.get(plan.method, "bf16")
+    named = one_of("runtime", runtime, RUNTIMES) if runtime else None
+    stack = Stack(subject.name, kept, on, named, driver)
+    time = _time(plan, on, many, tokens, deadline, share) if isinstance(plan, Training) else ()
+    ran = number_of("hours", hours, 1e7) if hours is not None else _hours(time)
+    memory = trained_on(plan, on, many, Ways()) if isinstance(plan, Training) else served_on(plan, on, many)
+    answer = Check(
+        plan, stack, many, rulings(stack, (*rules, *shipped_rules())), memory,
+        power_figures(on, many, _supply(given), ran), joined(plan, on, many, joins, share),
+        exposure(on.name, many, ran, (*rates, *shipped_rates())), time,
+        _speed(plan, on, many, named, given) if isinstance(plan, Serving) else (),
+    )  # fmt: skip
+    return CheckResult(answer, (assumed("device", on.name, said=device),) if is_short else ())
+
+
+_OPTIONS = ("volts", "phases", "rise", "host_watts", "answer", "fast", "slow")
+
+
+def _given(options: Mapping[str, object]) -> dict[str, object]:
+    wrong = next((name for name in options if name not in _OPTIONS), None)
+    if wrong:
+        raise BadInput(f"check has no option {wrong[:40]!r}; known: {', '.join(_OPTIONS)}", code="TL231")
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _plan(
+    subject: Any, train: str | None, users: object, context: object, precision: str | None, given: Mapping[str, object]
+) -> Serving | Training:
+    if train is None:
+        return serving_of(subject, users, context, precision, None, {})
+    for name, value in (("users", users), ("precision", precision), *((each, given.get(each)) for each in _OF_USERS)):
+        if value is not None:
+            raise BadInput(f"--{name} is no option of training; leave --train out", code="TL231")
+    return training_of(subject, train, context, {})[0]
+
+
+_OF_USERS = ("answer", "fast", "slow")
+
+
+def _mfu(said: object) -> Mfu:
+    if said is None:
+        return Mfu()
+    low, high = span_of("mfu", said, 1.0)
+    return Mfu(low, (low + high) / 2, high, "asked")
+
+
+def _time(
+    plan: Training, device: Device, devices: int, tokens: object, deadline: object, mfu: Mfu
+) -> tuple[Figure, ...]:
+    if tokens is None:
+        return ()
+    hours = device_hours(plan, device, trained_tokens_of("tokens", tokens), mfu)
+    targets = () if deadline is None else tuple(seconds_of("deadline", word) for word in str(deadline).split(","))
+    return (hours, run_time(hours, devices), *deadlines(hours, targets))
+
+
+def _hours(time: Sequence[Figure]) -> float | None:
+    found = next((each for each in time if each.name == "run-time"), None)
+    return None if found is None or found.value is None else float(found.value) / 3600
+
+
+def _supply(given: Mapping[str, object]) -> Supply:
+    usual = Supply()
+    phases = int(one_of("phases", given.get("phases", usual.phases), ("1", "3")))
+    host = given.get("host_watts")
+    return Supply(
+        number_of("volts", given.get("volts", usual.volts), 1e5), phases,
+        number_of("rise", given.get("rise", usual.rise_k), 100.0),
+        None if host is None else number_of("host-watts", host, 1e8),
+    )  # fmt: skip
+
+
+def _speed(
+    plan: Serving, device: Device, devices: int, runtime: str | None, given: Mapping[str, object]
+) -> tuple[Figure, ...]:
+    """Users at the two paces. A context of T tokens is a prompt of T less the answer."""
+    fast = number_of("fast", given.get("fast", 30), 1e5)
+    slow = number_of("slow", given.get("slow", 10), 1e5)
+    if slow >= fast:
+        raise BadInput(f"--slow {slow:g} is to be below --fast {fast:g}, in tokens/s", code="TL231")
+    answer = count_of("answer", given.get("answer", min(256, max(1, plan.context // 2))))
+    if answer >= plan.context:
+        raise BadInput(f"--answer {answer} leaves nothing of a context of {plan.context} for a prompt", code="TL231")
+    if plan.subject.shape is None:
+        return ()
+    kept = _PREDICTED.get(plan.weight_format, plan.weight_format)
+    question = ServingQuestion(
+        plan.subject.name, plan.subject.shape, device, kept, plan.context - answer, answer, users=1.0, tensor=devices,
+        engine=runtime or "vllm",
+    )  # fmt: skip
+    return tuple(users_at(question, speed, f"users-{name}") for name, speed in (("fast", fast), ("slow", slow)))

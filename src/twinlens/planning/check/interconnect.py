@@ -1,0 +1,111 @@
+"""The link that a plan needs against what the box has: bytes each device sends, and the time that its work leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinlens.planning.check.deadline import Mfu
+from twinlens.planning.figure import Figure, Input, absent
+from twinlens.planning.fit.serving import Serving
+from twinlens.planning.fit.training import Training
+from twinlens.record.finding import Finding
+from twinlens.spec.device import Device
+from twinlens.spec.link import Link
+from twinlens.theory.parameter import parameters
+
+SHARE = 0.2
+"""Of the whole time that communication may take before the link is said to be too slow, if none of it is hidden."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """`needed` and `has` in bytes/s of a device, one way; `taken` is the share of the whole time on the box's link."""
+
+    link: str | None
+    needed: Figure
+    has: Figure
+    taken: Figure
+
+    @property
+    def enough(self) -> bool | None:
+        """None where one of the two is not known."""
+        if self.needed.value is None or self.has.value is None:
+            return None
+        return float(self.has.value) >= float(self.needed.value)
+
+
+def joined(plan: Serving | Training, device: Device, devices: int, link: Link | None, mfu: Mfu) -> Joined | None:
+    """None on one device, which needs no link."""
+    if devices == 1:
+        return None
+    peak = device.rate("bf16") or device.rate("fp16")
+    model = plan.subject.name
+    if plan.subject.shape is None or peak is None:
+        unknown = _unknown(model, "layers") if plan.subject.shape is None else _unknown(device.name, "rate")
+        nothing = absent("link-needed", "bytes/s", unknown)
+        return Joined(link.name if link else None, nothing, _has(device, link), absent("link-share", "share", unknown))
+    sent, work = _training(plan, devices, peak, mfu) if isinstance(plan, Training) else _prefill(
+        plan, devices, peak, mfu
+    )  # fmt: skip
+    share = Input("link-share", SHARE, "1", "at most, and none of it hidden")
+    least = _value(sent) * (1 - SHARE) / (SHARE * _value(work))
+    needed = Figure("link-needed", least, "bytes/s", "{0} × (1 − {1}) / ({1} × {2})",
+                    (sent, share, work))  # fmt: skip
+    has = _has(device, link)
+    if has.value is None:
+        return Joined(None, needed, has, absent("link-share", "share", _unknown(device.name, "link")))
+    on_link = _value(sent) / float(has.value)
+    taken = Figure("link-share", on_link / (on_link + _value(work)), "share", "{0} / {1} / ({0} / {1} + {2})",
+                   (sent, has, work))  # fmt: skip
+    return Joined(link.name if link else None, needed, has, taken)
+
+
+def _has(device: Device, link: Link | None) -> Figure:
+    if link is None:
+        return absent("link-has", "bytes/s", _unknown(device.name, "link"))
+    return Figure("link-has", link.one_way_bytes_per_s, "bytes/s", origin="quoted", source=link.source)
+
+
+def _prefill(plan: Serving, devices: int, peak: float, mfu: Mfu) -> tuple[Figure, Figure]:
+    """Tensor parallel: two all-reduces of 16-bit activations in each layer, for each token of a prompt."""
+    shape = plan.subject.shape
+    if shape is None:
+        raise ValueError("without layers nothing is known of what devices send each other")
+    ring = 2 * (devices - 1) / devices
+    sent = Figure("sent", 2 * shape.layers * shape.hidden * 2 * ring, "bytes", "2 × {0} × {1} × 2 B × {2}", (
+        Input("layers", shape.layers, "layers"), Input("hidden", shape.hidden, "wide"),
+        Input("ring", ring, "1", "2 (n − 1) / n, a ring"),
+    ))  # fmt: skip
+    flop = 2.0 * parameters(shape).matmul / devices
+    work = Figure("work", flop / (peak * mfu.taken), "s", "{0} / ({1} × {2})", (
+        Input("flop-each", flop, "FLOP", "2 × weights that a token passes / devices"), Input("peak", peak, "flop/s"),
+        Input("mfu", mfu.taken, "share", mfu.source),
+    ))  # fmt: skip
+    return sent, work
+
+
+def _training(plan: Training, devices: int, peak: float, mfu: Mfu) -> tuple[Figure, Figure]:
+    """FSDP: weights gathered twice and gradients scattered once a step, in 16 bits; adapters: their gradients alone."""
+    shape = plan.subject.shape
+    if shape is None:
+        raise ValueError("without layers nothing is known of what devices send each other")
+    ring, times = (devices - 1) / devices, 3 if plan.method == "full" else 2
+    sent = Figure("sent", times * 2 * plan.subject.params * ring, "bytes", "{0} × 2 B × {1} × {2}", (
+        Input("times", times, "1", "gathered for forward and backward" + (", scattered" if times == 3 else "")),
+        plan.subject.params_input(), Input("ring", ring, "1", "(n − 1) / n, a ring"),
+    ))  # fmt: skip
+    tokens = plan.batch * plan.context
+    flop = (6.0 if plan.method == "full" else 4.0) * parameters(shape).matmul * tokens
+    work = Figure("work", flop / (peak * mfu.taken), "s", "{0} / ({1} × {2})", (
+        Input("flop-step", flop, "FLOP", f"{tokens:,} tokens on each device"), Input("peak", peak, "flop/s"),
+        Input("mfu", mfu.taken, "share", mfu.source),
+    ))  # fmt: skip
+    return sent, work
+
+
+def _value(figure: Figure) -> float:
+    return float(figure.value or 0)
+
+
+def _unknown(model: str, needs: str) -> Finding:
+    return Finding("plan-unknown", "warns", "link-needed", {"model": model, "needs": needs})
