@@ -1,4 +1,4 @@
-"""What works together, and how often devices fail, as somebody dated said it: a table in the package, and a user's."""
+"""Compatibility and rates of failure, as somebody dated said them: a table in the package, and a user's own."""
 
 from __future__ import annotations
 

@@ -45,7 +45,10 @@ def training_work(plan: Training, tokens: float) -> Figure:
     """FLOP to train on that many tokens, attention counted; 6·N of a bare size, and 4·N with frozen weights."""
     shape, many = plan.subject.shape, Input("tokens", tokens, "tokens")
     if shape is None:
-        each, name = (6 if plan.method == "full" else 4) * plan.subject.params, "6n" if plan.method == "full" else "4n"
+        each, name = (
+            (6.0 if plan.method == "full" else 4.0) * plan.subject.params,
+            "6n" if plan.method == "full" else "4n",
+        )
     elif plan.method == "full":
         each, name = float(training_flop_per_token(shape, plan.context)), "causal, theory/flop.py"
     else:

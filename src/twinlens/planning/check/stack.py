@@ -1,4 +1,4 @@
-"""Whether model, precision, runtime, driver and device work together, by a dated table; what it lacks is not known."""
+"""Compatibility of model, precision, runtime, driver and device, by a dated table; what it lacks is not known."""
 
 from __future__ import annotations
 
