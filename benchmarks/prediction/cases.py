@@ -53,7 +53,7 @@ def read(folder: Path) -> tuple[list[Case], list[Refused]]:
     cases: list[Case] = []
     refused: list[Refused] = []
     for path in sorted(folder.glob("*.csv")):
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
             if not {"model", "hardware", "metric", "value"} <= set(reader.fieldnames or ()):
                 continue
@@ -63,6 +63,9 @@ def read(folder: Path) -> tuple[list[Case], list[Refused]]:
                     cases.append(_case(clean, path.stem, line))
                 except No as no:
                     refused.append(Refused(str(no), path.stem, clean.get("metric", ""), line))
+                except (ValueError, KeyError, IndexError, TypeError, ArithmeticError) as wrong:
+                    why = f"the row cannot be read: {type(wrong).__name__}"
+                    refused.append(Refused(why, path.stem, clean.get("metric", ""), line))
     return cases, refused
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.prediction.cases import Case
 from benchmarks.prediction.folds import SPLITS, left_out
 from benchmarks.prediction.model import TRAINING_KINDS, Serving, Training, answers, shape_of
-from twinlens.planning.prediction.band import FLOOR, band_of, bands, factors, kinds_of
+from twinlens.planning.prediction.band import FLOOR, bands, factors, kinds_of
 from twinlens.planning.prediction.shipped import Calibrated
 
 
@@ -95,6 +95,3 @@ def band_table(folds: dict[str, Predicted]) -> dict[str, dict[str, float]]:
             kinds.append((own, metric) if split != "model on a device" else (f"{metric}: seen",))
             floor.append(FLOOR[lens_of(case)])
     return bands(logs, kinds, floor)
-
-
-__all__ = ["Predicted", "band_of", "band_table", "by_folds", "by_shipped", "lens_of", "metric_of"]

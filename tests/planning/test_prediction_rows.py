@@ -89,3 +89,22 @@ def test_every_public_row_is_a_question_or_has_a_reason() -> None:
     assert len(cases) > 5000
     assert all(each.why for each in refused)
     assert all(case.value > 0 for case in cases)
+
+
+def test_rows_that_say_nothing_are_refused_with_what_they_lack(tmp_path: Path) -> None:
+    names = "source,workload,model,precision,hardware,n_gpus,parallelism,batch_or_concurrency"
+    head = names + ",input_len,output_len,metric,value,unit,note"
+    rows = {
+        "x,infer,Foo-9B,fp8,h100_sxm,1,TP1,4,10,10,tpot_mean,5,ms,": "no decoder of the catalogue",
+        "x,infer,Qwen/Qwen3-32B,fp8,h100_sxm,1,TP1,4,10,10,tpot_mean,nan,ms,": "no number",
+        "x,infer,Qwen/Qwen3-32B,fp8,h100_sxm,1,TP999,4,10,10,tpot_mean,5,ms,": "no legal layout",
+        "x,infer,Qwen/Qwen3-32B,fp8,h9000,1,TP1,4,10,10,tpot_mean,5,ms,": "unknown or mixed device",
+        "x,infer,Qwen/Qwen3-32B,fp8,h100_sxm,1,TP1,,10,10,tpot_mean,5,ms,": "concurrency is not stated",
+        "x,infer,Qwen/Qwen3-32B,fp8,h100_sxm,1,TP1,4,10,10,ttft_p99,5,ms,": "tails",
+        "x,train,MPT-7b,bf16,H100-SXM-80GB,7,TP2,GBS8 MBS1,2048,,throughput_per_gpu,5,t,": "does not divide",
+    }
+    (tmp_path / "odd.csv").write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    cases, refused = read(tmp_path)
+    assert cases == []
+    assert [why in each.why for each, why in zip(refused, rows.values(), strict=True)] == [True] * len(rows)
