@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from twinlens.api.plan.calibrate import calibrate, constants
 from twinlens.api.plan.check import check
+from twinlens.api.plan.cost import cost
 from twinlens.api.plan.fit import fit
 
-__all__ = ["calibrate", "check", "constants", "fit"]
+__all__ = ["calibrate", "check", "constants", "cost", "fit"]

@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from twinlens.cli.plan.calibrate import calibrate
 from twinlens.cli.plan.check import check
+from twinlens.cli.plan.cost import cost
 from twinlens.cli.plan.fit import fit
 from twinlens.errors import nearest
 
@@ -34,5 +35,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("fit")(fit)
+app.command("cost")(cost)
 app.command("calibrate")(calibrate)
 app.command("check")(check)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from twinlens.reporting.wording.money import counted, is_money, money_words
 from twinlens.units import BYTES_PER_S, FLOP, FLOP_PER_S, SECONDS, WATTS, digits, show
 
 _DAY_S = 86400.0
@@ -30,6 +31,8 @@ def amount(value: float, unit: str, *, plain: bool = False) -> str:
         return f"{digits(value / 1e9, 4)} B parameters"
     if unit == "tokens":
         return f"{digits(value / 1e12)} T tokens" if value >= 1e12 else f"{value:,.0f} tokens"
+    if is_money(unit):
+        return money_words(value, unit)
     return _money(value, unit) if unit.startswith("$") else _other(value, unit)
 
 
@@ -59,7 +62,7 @@ def _other(value: float, unit: str) -> str:
         return show(value, WATTS)
     if unit == "j/token":
         return f"{digits(value)} J/token"
-    return f"{digits(value)} {unit}"
+    return f"{counted(value)} {unit}" if abs(value) >= 1000 else f"{digits(value)} {unit}"
 
 
 def factor(computed: float, low: float | None, high: float | None) -> str:

@@ -9,6 +9,7 @@ from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.training import Training
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
+from twinlens.reporting.wording import money
 from twinlens.reporting.wording.amount import amount
 from twinlens.reporting.wording.number import number, numbers
 
@@ -109,10 +110,13 @@ def _assumed(finding: Finding) -> str:
         "sequences": f"room for sampling {taken} sequences, as {{runtime}} has by default",
         "memory-nominal": f"{taken} shows its nominal memory to programs",
         "weights-without-layers": f"every weight is in {taken}",
+        **money.ASSUMED,
     }[finding.subject].format(**finding.numbers)
 
 
 def _unknown(finding: Finding) -> str:
+    if number(finding, "needs") in money.LACKS:
+        return money.LACKS[number(finding, "needs")]
     model, needs = numbers(finding, "model", "needs")
     lacks = {
         "layers": "its layers are not known: name a model, or give its config.json",

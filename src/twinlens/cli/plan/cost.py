@@ -1,0 +1,92 @@
+"""`twinlens plan cost`: what a request, a million tokens and a thousand users cost, of hardware and of energy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from twinlens.cli.plan.options import Catalogue, Device, Devices, Json
+from twinlens.cli.plan.prices import Api, Buy, Energy, Fixed, Host, Power, Prices, Pue, Rent, Reserved, Residual
+from twinlens.system.numpy_threads import load_numpy
+
+
+def _option(name: str, metavar: str, words: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(f"--{name}", metavar=metavar, help=words)
+    return option
+
+
+def cost(
+    throughput: Annotated[
+        str | None, _option("throughput", "RATE", "Within the SLO, all devices: '4 requests/s'.")
+    ] = None,
+    like: Annotated[Path | None, _option("like", "RUN", "A measured run: its goodput, with its interval.")] = None,
+    way: Annotated[str | None, _option("way", "HOW", "rent, reserved, buy or api, where several have a price.")] = None,
+    device: Device = None,
+    devices: Devices = None,
+    rent: Rent = None,
+    reserved: Reserved = None,
+    buy: Buy = None,
+    api: Api = None,
+    prices: Prices = None,
+    life: Annotated[str | None, _option("life", "TIME", "Over which it is written off: '36 months'.")] = None,
+    residual: Residual = None,
+    fixed: Fixed = None,
+    energy: Energy = None,
+    power: Power = None,
+    host: Host = None,
+    pue: Pue = None,
+    busy: Annotated[str | None, _option("busy", "SHARE", "Of the paid hours that serve: 40%.")] = None,
+    input_tokens: Annotated[str | None, _option("input-tokens", "COUNT", "Of a request.")] = None,
+    output_tokens: Annotated[str | None, _option("output-tokens", "COUNT", "Of a request.")] = None,
+    output_weight: Annotated[
+        str | None, _option("output-weight", "TIMES", "An output token, in input tokens: 4.")
+    ] = None,
+    retries: Annotated[str | None, _option("retries", "SHARE", "Requests made again: 3%.")] = None,
+    hits: Annotated[str | None, _option("hits", "SHARE", "Answered from a cache, without the model: 20%.")] = None,
+    users: Annotated[str | None, _option("users", "COUNT", "In a month.")] = None,
+    uses: Annotated[str | None, _option("uses", "COUNT", "Requests of a user a day.")] = None,
+    days: Annotated[str | None, _option("days", "COUNT", "Of a month; 365 / 12 without it.")] = None,
+    revenue: Annotated[
+        str | None, _option("revenue", "MONEY", "Of a user: '20 USD/user/month', for the margin.")
+    ] = None,
+    training: Annotated[str | None, _option("training", "MONEY", "Of the training run: '100M USD'.")] = None,
+    training_hours: Annotated[
+        str | None, _option("training-hours", "HOURS", "Device-hours of it, at the rent.")
+    ] = None,
+    requests: Annotated[str | None, _option("requests", "COUNT", "That the training run is spread over.")] = None,
+    carbon: Annotated[str | None, _option("carbon", "AMOUNT", "Of the grid: '400 g/kWh'.")] = None,
+    carbon_source: Annotated[str | None, _option("carbon-source", "WORDS", "Who says so, and for when.")] = None,
+    why: Annotated[bool, typer.Option("--why", "--all", help="Every figure with its formula.")] = False,
+    catalogue: Catalogue = None,
+    json: Json = False,
+) -> None:
+    """What it costs: a request, a million tokens, a thousand users a month; hardware and energy apart."""
+    load_numpy()
+    from twinlens.api.plan.cost import cost as planned
+    from twinlens.cli.screen import out, print_json, sentences
+    from twinlens.reporting.screen.plan_cost import cost_screen
+
+    options = {
+        "rent": rent, "reserved": reserved, "buy": buy, "api": api, "life": life, "residual": residual, "fixed": fixed,
+        "energy": energy, "power": power, "host": host, "pue": pue, "busy": busy, "input_tokens": input_tokens,
+        "output_tokens": output_tokens, "output_weight": output_weight, "retries": retries, "hits": hits,
+        "users": users, "uses": uses, "days": days, "revenue": revenue, "training": training,
+        "training_hours": training_hours, "requests": requests, "carbon": carbon, "carbon_source": carbon_source,
+    }  # fmt: skip
+    with sentences():
+        found = planned(
+            throughput,
+            like=like,
+            way=way,
+            device=device,
+            devices=devices,
+            prices=prices,
+            catalogue=catalogue,
+            **options,
+        )
+        if json:
+            print_json(found.to_json())
+        else:
+            out().print(cost_screen(found.answer, found.notes, why=why))

@@ -1,0 +1,73 @@
+"""Figures computed of figures: exact decimals, and a band that runs from the lowest to the highest of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from math import prod
+from typing import Any
+
+from twinlens.planning.figure import Amount, Figure, Input
+
+Part = Input | Figure
+
+
+def times(name: str, unit: str, *parts: Part, **more: Any) -> Figure:
+    """The product of parts that are not negative."""
+    return computed(name, unit, " × ".join(_places(parts)), parts, lambda *each: prod(each, start=Decimal(1)), **more)
+
+
+def plus(name: str, unit: str, *parts: Part, **more: Any) -> Figure:
+    """The sum of parts."""
+    return computed(name, unit, " + ".join(_places(parts)), parts, lambda *each: sum(each, start=Decimal(0)), **more)
+
+
+def over(name: str, unit: str, top: Part, bottom: Part, **more: Any) -> Figure:
+    """A quotient: its band is lowest where the divisor is highest."""
+    return computed(name, unit, "{0} / {1}", (top, bottom), lambda a, b: a / b, falls=(1,), **more)
+
+
+def computed(
+    name: str,
+    unit: str,
+    formula: str,
+    parts: Sequence[Part],
+    value: Callable[..., Decimal],
+    *,
+    falls: Sequence[int] = (),
+    **more: Any,
+) -> Figure:
+    """A figure of `value(*parts)`; `falls`: places of parts that lower it as they grow, all others raise it.
+
+    Absent, for the same reason, where a part is. The band is the range over all bands of the parts, which is right for
+    a value that rises or falls throughout with each; its level is said where all bands have the same.
+    """
+    unknown = next((each for each in parts if isinstance(each, Figure) and each.value is None), None)
+    if unknown is not None:
+        return Figure(name, None, unit, formula, tuple(parts), reason=unknown.reason, **more)
+    low = high = level = None
+    banded = [each for each in parts if isinstance(each, Figure) and each.low is not None]
+    if banded:
+        low = value(*(_end(each, place in falls) for place, each in enumerate(parts)))
+        high = value(*(_end(each, place not in falls) for place, each in enumerate(parts)))
+        levels = {each.level for each in banded}
+        level = levels.pop() if len(levels) == 1 else None
+    middle = value(*(exact(each.value) for each in parts))
+    return Figure(name, middle, unit, formula, tuple(parts), low, high, level, **more)
+
+
+def exact(value: Amount | str | None) -> Decimal:
+    """A number as a decimal, a float by the digits that it is written with. Raises ValueError for a word."""
+    if value is None or isinstance(value, str):
+        raise ValueError(f"{value!r} is no number")
+    return value if isinstance(value, Decimal) else Decimal(repr(value) if isinstance(value, float) else value)
+
+
+def _end(part: Part, is_high: bool) -> Decimal:
+    if isinstance(part, Figure) and part.low is not None and part.high is not None:
+        return exact(part.high if is_high else part.low)
+    return exact(part.value)
+
+
+def _places(parts: Sequence[Part]) -> list[str]:
+    return [f"{{{place}}}" for place in range(len(parts))]

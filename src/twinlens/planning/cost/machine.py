@@ -1,0 +1,105 @@
+"""The cost of a busy hour of a machine, in hardware and in energy: bought, or rented and paid by the hour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal
+
+from twinlens.planning.cost.algebra import computed, over, plus, times
+from twinlens.planning.cost.price import Priced
+from twinlens.planning.figure import Figure, Input, absent, assumed
+from twinlens.record.finding import Finding
+from twinlens.theory.energy import JOULES_PER_KWH, energy_j, node_power_w
+
+HOURS_A_MONTH = 730
+"""365 × 24 / 12."""
+Way = Literal["buy", "rent", "reserved", "api"]
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """Watts of one device under load, `host` and `pue` as factors on it, and the price of a kWh."""
+
+    device_w: float
+    host: float
+    pue: float
+    price: Priced
+    source: str = "asked"
+
+    def node(self, devices: int) -> Figure:
+        """Watts from the grid. Raises BadInput for factors below 1."""
+        watts = float(node_power_w(self.device_w, devices, self.host, self.pue))
+        parts = (Input("device-power", self.device_w, "w", self.source), Input("devices", devices, "devices"),
+                 Input("host", self.host, "1"), Input("pue", self.pue, "1"))  # fmt: skip
+        notes = () if self.host > 1 or self.pue > 1 else (assumed("device-power-alone", "1"),)
+        return Figure("power", watts, "w", "{0} × {1} × {2} × {3}", parts, assumptions=notes)
+
+    def hour(self, devices: int) -> Figure:
+        """The energy of an hour under load."""
+        node = self.node(devices)
+        kwh = float(energy_j(float(node.value or 0.0), 3600)) / JOULES_PER_KWH
+        energy = Figure("energy-hour", kwh, "kWh/h", "{0} over an hour", (node,))
+        return times("energy", f"{self.price.currency}/h", energy, self.price.figure())
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """`devices` devices, `busy` of whose hours serve. `price`: of one to buy, or of an hour of one.
+
+    `life_months`, `residual` (of all of it) and `fixed` (a month) are of a machine that is bought.
+    """
+
+    way: Way
+    devices: int
+    price: Priced
+    busy: float = 1.0
+    life_months: float = 36.0
+    residual: Priced | None = None
+    fixed: Priced | None = None
+    power: Power | None = None
+    is_busy_said: bool = True
+    is_life_said: bool = True
+
+    @property
+    def currency(self) -> str:
+        return self.price.currency
+
+    def hardware(self) -> Figure:
+        """A busy hour of the hardware, idle hours paid by the busy ones."""
+        unit = f"{self.currency}/h"
+        share = Input("busy", self.busy, "1", "asked" if self.is_busy_said else "assumed")
+        notes: dict[str, Any] = {} if self.is_busy_said else {"assumptions": (assumed("busy", "100 %"),)}
+        if self.way != "buy":
+            rate = times("rate", unit, self.price.figure(), Input("devices", self.devices, "devices"))
+            return over("hardware", unit, rate, share, **notes)
+        source = "asked" if self.is_life_said else "assumed"
+        hours = times("life", "h", Input("months", self.life_months, "months", source),
+                      Input("hours-a-month", HOURS_A_MONTH, "h/month", "365 × 24 / 12"))  # fmt: skip
+        if not self.is_life_said:
+            notes = {"assumptions": (*notes.get("assumptions", ()), assumed("life", f"{self.life_months:g} months"))}
+        useful = times("useful", "h", hours, share)
+        capital = over("capital", unit, self.spent(), useful)
+        if self.fixed is None:
+            return over("hardware", unit, self.spent(), useful, **notes)
+        month = times("busy-month", "h/month", Input("hours-a-month", HOURS_A_MONTH, "h/month"), share)
+        return plus("hardware", unit, capital, over("fixed", unit, self.fixed.figure(), month), **notes)
+
+    def spent(self) -> Figure:
+        """What is paid once, less what is got back at the end."""
+        paid = times("capex", self.currency, self.price.figure(), Input("devices", self.devices, "devices"))
+        if self.residual is None:
+            return paid
+        back = self.residual.figure()
+        return computed(
+            "spent", self.currency, "{0} − {1}", (paid, back), lambda a, b: max(a - b, Decimal(0)), falls=(1,)
+        )
+
+    def energy(self) -> Figure:
+        """The energy of a busy hour; absent where somebody else pays it, or nobody said what it costs."""
+        unit = f"{self.currency}/h"
+        if self.way != "buy":
+            return absent("energy", unit, Finding("plan-unknown", "notes", "energy", {"needs": "in-the-rent"}))
+        if self.power is None:
+            return absent("energy", unit, Finding("plan-unknown", "warns", "energy", {"needs": "price-of-energy"}))
+        return self.power.hour(self.devices)

@@ -1,0 +1,146 @@
+"""Cost of a plan on one screen: an hour, a request, a million tokens and a month, hardware and energy apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.text import Text
+
+from twinlens.planning.cost.answer import Cost
+from twinlens.planning.cost.volume import Month
+from twinlens.planning.figure import Figure
+from twinlens.record.finding import Finding
+from twinlens.reporting.text.fitted import Fitted, FittedTable
+from twinlens.reporting.text.footnote import hanging
+from twinlens.reporting.wording.amount import amount
+from twinlens.reporting.wording.finding import clause_of
+from twinlens.reporting.wording.money import NAMES, money_words
+from twinlens.reporting.wording.plan import figure_words
+from twinlens.units import digits
+
+_ABSENT = "–"
+_WAYS = {"buy": "bought", "rent": "rented", "reserved": "reserved", "api": "behind an API"}
+
+
+def cost_screen(answer: Cost, notes: Sequence[Finding] = (), *, why: bool = False) -> RenderableType:
+    """A screen of 80 columns. `why`: every figure with its formula."""
+    return Fitted(lambda width: Stack(*_lines(answer, notes, why)))
+
+
+def shown(figure: Figure | None) -> str:
+    """A value with its unit, or a dash."""
+    return _ABSENT if figure is None or figure.value is None else amount_of(figure)
+
+
+def amount_of(figure: Figure) -> str:
+    return amount(float(figure.value or 0), figure.unit)
+
+
+def _lines(answer: Cost, notes: Sequence[Finding], why: bool) -> Iterator[RenderableType]:
+    yield hanging("", _head(answer), "bold")
+    yield _table(answer)
+    if answer.month is not None:
+        yield from _month(answer.month)
+    yield from row("training  ", _training(answer.training))
+    yield from row("carbon    ", [shown(each) for each in answer.carbon if each.value is not None])
+    if answer.each.listed is not None:
+        without = f"{shown(answer.each.total)}, and {shown(answer.each.listed)} without retries and cache hits"
+        yield from row("hidden    ", [without])
+    told = (*answer.hour(), *answer.figures()) if why else (*answer.hour(), answer.each.total)
+    known = [each for each in told if why or each.value is not None]
+    for place, each in enumerate(known):
+        mark = "computed  " if place == 0 else "          "
+        yield hanging(mark, f"{NAMES.get(each.name, each.name)}: {figure_words(each)}", "")
+    lacking = {clause_of(each.reason) for each in answer.figures() if each.reason is not None}
+    yield from row("not said  ", sorted(lacking))
+    yield from row("assumed   ", [clause_of(each) for each in (*notes, *answer.assumptions())])
+    yield from row("prices    ", sources(answer.figures()))
+
+
+def _head(answer: Cost) -> str:
+    request, share, machine = answer.each.total, answer.energy_share, answer.machine
+    band = f" ({_range(request)})" if request.low is not None else ""
+    energy = "" if share is None else f", {digits(100 * float(share.value or 0), 2)} % of it energy"
+    if machine is None:
+        return f"A request costs {shown(request)}{band} behind an API."
+    many = f"{machine.devices} devices" if machine.devices > 1 else "one device"
+    rate = answer.traffic.throughput
+    return f"A request costs {shown(request)}{band}{energy}: {many} {_WAYS[machine.way]}, {shown(rate)} within the SLO."
+
+
+def _range(figure: Figure) -> str:
+    unit = figure.unit.partition("/")[0]
+    level = "" if figure.level is None else f", {100 * figure.level:.0f} %"
+    return f"{money_words(float(figure.low or 0), unit)} to {money_words(float(figure.high or 0), unit)}{level}"
+
+
+def _table(answer: Cost) -> RenderableType:
+    each = answer.each
+    rows: list[tuple[str, Figure | None, Figure | None, Figure | None]] = []
+    if answer.machine is not None:
+        hardware, energy = answer.hour()
+        rows.append(("a busy hour", None, hardware, energy))
+    rows.append(("a request", each.total, each.hardware, each.energy))
+    rows += [(NAMES[one.name], one, None, None) for one in each.million if one.value is not None]
+    if answer.month is not None:
+        month = answer.month
+        rows.append((f"a month of {int(_users(month)):,} users", month.bill, month.hardware, month.energy))
+        rows.append((NAMES["thousand-users"], month.per_thousand, None, None))
+    cells = tuple((Text(name), *(Text(_money(one)) for one in figures)) for name, *figures in rows)
+    return FittedTable(("", "total", "hardware", "energy"), ("left", "right", "right", "right"), cells).table()
+
+
+def _users(month: Month) -> float:
+    return float(month.requests.inputs[0].value or 0)
+
+
+def _money(figure: Figure | None) -> str:
+    if figure is None:
+        return ""
+    return _ABSENT if figure.value is None else money_words(float(figure.value), figure.unit.partition("/")[0])
+
+
+def _month(month: Month) -> Iterator[RenderableType]:
+    twice, half = shown(month.doubled), shown(month.half_cent)
+    yield from row("doubling  ", [f"twice the users {twice}", f"half a cent a request {half}"])
+    if month.machines is not None and month.whole is not None and month.whole_doubled is not None:
+        many = int(month.machines.value or 0)
+        yield from row("whole     ", [f"{many:,} machine{'s' if many > 1 else ''} paid all month {shown(month.whole)}",
+                                      f"with twice the users {shown(month.whole_doubled)}"])  # fmt: skip
+    yield from row("margin    ", [_margin(each) for each in month.margins])
+
+
+def _margin(figure: Figure) -> str:
+    if figure.name == "margin-gone":
+        return f"gone at the latest from ×{digits(float(figure.value or 0))}"
+    growth = figure.name.removeprefix("margin-")
+    return f"{'use of now' if growth == '1' else f'×{growth}'} {shown(figure)}"
+
+
+def _training(figures: Sequence[Figure]) -> list[str]:
+    """The run, what of it a request bears, and where it stops to matter."""
+    by_name = {each.name: shown(each) for each in figures}
+    words = [f"{by_name['training']} once"] if by_name else []
+    if "training-request" in by_name:
+        words += [f"{by_name['training-request']}, {by_name['training-share']} of training and serving"]
+    if "training-equal" in by_name:
+        words += [f"half of both at {by_name['training-equal']}, 5 % at {by_name['training-small']}"]
+    return words
+
+
+def row(mark: str, clauses: Sequence[str]) -> Iterator[RenderableType]:
+    """Clauses after a mark; nothing where there are none."""
+    if clauses:
+        yield hanging(mark, "; ".join(clauses), "")
+
+
+def sources(figures: Sequence[Figure]) -> list[str]:
+    """Prices that somebody quoted, each once, with who and when."""
+    found: dict[str, None] = {}
+    for figure in figures:
+        if figure.origin == "quoted" and figure.source != "asked":
+            found[f"{figure.name} {amount_of(figure)} ({figure.source[:90]})"] = None
+        found |= dict.fromkeys(sources([each for each in figure.inputs if isinstance(each, Figure)]))
+    return list(found)

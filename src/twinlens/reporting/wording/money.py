@@ -1,0 +1,90 @@
+"""Money in words: amounts with their currency and what they are per, and what a plan of money took for granted."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from twinlens.units import digits
+
+_SIGNS = {"USD": "$", "EUR": "€", "GBP": "£"}
+_PER = {
+    "": "", "h": "/h", "request": "/request", "month": "/month", "year": "/year", "kWh": "/kWh",
+    "Mtoken": " per million tokens", "input-Mtoken": " per million input tokens",
+    "output-Mtoken": " per million output tokens", "user-month": " per user and month",
+}  # fmt: skip
+
+
+def is_money(unit: str) -> bool:
+    """Whether a unit begins with a currency: "USD/h"."""
+    currency = unit.partition("/")[0]
+    return len(currency) == 3 and currency.isascii() and currency.isupper()
+
+
+def money_words(value: Decimal | float, unit: str) -> str:
+    """ "$0.000208/request", "$304,167/month", "CHF 3.00/h"."""
+    currency, _, per = unit.partition("/")
+    size = abs(float(value))
+    if size >= 1000 or (value == int(value) and size >= 100):
+        shown = f"{abs(value):,.0f}"
+    else:
+        shown = f"{abs(value):.2f}" if size >= 1 or size == 0 else _small(size)
+    sign = _SIGNS.get(currency, f"{currency} ")
+    return f"{'−' if value < 0 else ''}{sign}{shown}{_PER.get(per, f'/{per}')}"
+
+
+def _small(size: float) -> str:
+    """Three digits, at least two decimals, and never an exponent: 0.10, 0.137, 0.00000213."""
+    places = max(2, 2 - int(f"{size:.2e}".partition("e")[2]))
+    shown = f"{size:.{places}f}"
+    return shown.rstrip("0").ljust(4, "0")
+
+
+def counted(value: float) -> str:
+    """A count of many: "304,167"; "1.45e+12" from ten thousand million on."""
+    if abs(value) >= 1e10:
+        return f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else digits(value, 4)
+
+
+NAMES = {
+    "hardware": "hardware", "energy": "energy", "request": "a request", "energy-share": "energy, of both",
+    "listed": "a request, before retries and cache hits", "million": "a million tokens",
+    "million-input": "a million input tokens", "million-output": "a million output tokens",
+    "monthly": "requests a month", "hardware-month": "hardware of a month", "energy-month": "energy of a month",
+    "bill": "bill of a month", "thousand-users": "a thousand users, a month", "doubled": "twice the users",
+    "half-cent": "half a cent a request", "machines": "machines", "whole": "machines paid all month",
+    "whole-doubled": "machines paid all month, twice the users", "training": "training run",
+    "training-request": "training, of a request", "training-share": "training, of both",
+    "training-equal": "training equals serving at", "training-small": "training is 5 % of both at",
+    "carbon": "carbon of a request", "carbon-month": "carbon of a month", "margin-1": "margin of a thousand users",
+    "margin-2": "margin at twice the use", "margin-5": "margin at 5 times the use",
+    "margin-10": "margin at 10 times the use", "margin-gone": "no margin from",
+}  # fmt: skip
+
+ASSUMED = {
+    "busy": "busy in {taken} of its hours",
+    "life": "hardware is written off over {taken}",
+    "uses": "{taken} request a user a day",
+    "none-counted": "no {taken}",
+    "device-power-alone": "power of the devices alone, without host and cooling (--host, --pue)",
+    "middle-price": "{price}: {taken} {unit}, the middle of {low} to {high}",
+    "like-not-ranked": "{taken}, though it is not ranked",
+    "like-without-slo": "{taken} has no SLO: its sustained rate, whatever the latency",
+    "like-without-interval": "the rate of {taken} has no interval",
+    "residual": "worth {taken} at the end",
+    "discount": "money later is worth as much as now (--discount)",
+    "delivery": "delivered at once",
+    "fixed": "no fixed costs, of space or people (--fixed)",
+    "hours": "{taken} of all hours are used",
+}
+"""What was taken for granted, by subject."""
+LACKS = {
+    "in-the-rent": "energy: in the rent",
+    "price-of-energy": "energy: nobody said what a kWh costs (--energy)",
+    "an-api-does-not-say": "hardware and energy: the price of an API does not say",
+    "tokens-of-a-request": "a million tokens: give --input-tokens and --output-tokens",
+    "output-weight": "input and output tokens apart: give --output-weight, the cost of an output token in input tokens",
+    "power": "carbon: the power of the machine is not known (--power with --energy)",
+    "never": "never",
+}
+"""What is missing, by what it needs."""

@@ -1,0 +1,115 @@
+"""`twinlens plan cost` as people call it: one screen, prices with their dates, one sentence for what cannot be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from twinlens.cli.main import app
+
+SERVED = ("--throughput", "4 requests/s")
+EVERYTHING = (
+    "--buy", "37500 USD", "--device", "H100", "--energy", "0.10 USD/kWh", "--host", "1.5", "--pue", "1.3",
+    "--life", "4 years", "--users", "1000", "--uses", "10", "--training", "100M USD", "--requests", "1e9",
+    "--revenue", "20 USD/user/month", "--retries", "3%", "--hits", "20%", "--output-weight", "4",
+    "--input-tokens", "1000", "--output-tokens", "250",
+)  # fmt: skip
+
+
+def call(*words: str) -> Result:
+    return CliRunner().invoke(app, ["plan", "cost", *words])
+
+
+def test_a_thousand_users_on_one_screen() -> None:
+    shown = call(*SERVED, "--rent", "3 USD/h", "--users", "1000", "--uses", "10")
+    assert shown.exit_code == 0
+    assert "A request costs $0.000208" in shown.stdout
+    assert "a thousand users, a month" in shown.stdout
+    assert "$2,190/month" in shown.stdout
+
+
+def test_all_of_it_is_a_screen_and_why_is_more() -> None:
+    shown = call(*SERVED, *EVERYTHING)
+    assert shown.exit_code == 0, shown.stderr
+    lines = shown.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(call(*SERVED, "--rent", "3 USD/h", "--users", "1000").stdout.splitlines()) <= 24
+    assert len(call(*SERVED, *EVERYTHING, "--why").stdout.splitlines()) > len(lines)
+
+
+def test_a_device_has_the_price_of_the_catalogue_with_its_date() -> None:
+    shown = call(*SERVED, "--device", "h100-sxm-80gb")
+    assert shown.exit_code == 0
+    assert "2026-08-19" in shown.stdout
+    assert "the middle of 1.25 to 4.92" in " ".join(shown.stdout.split())
+
+
+def test_prices_of_a_file_carry_their_source(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text('[rent]\nprice = "2-4 USD/h"\ndate = "2026-11"\nsource = "our quote"\n', encoding="utf-8")
+    shown = call(*SERVED, "--prices", str(file))
+    assert "our quote" in shown.stdout
+    rate = json.loads(call(*SERVED, "--prices", str(file), "--json").stdout)["hour"][0]["inputs"][0]["inputs"][0]
+    assert (rate["source"], rate["low"], rate["high"]) == ("2026-11: our quote", "2", "4")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[rent]\nprice = "3 USD/h"\nsource = "x"\n', "has no date"),
+        ('[rent]\nprice = "3 USD/h"\ndate = "yesterday"\nsource = "x"\n', "is no date"),
+        ('[rent]\nprice = "3 USD/month"\ndate = "2026-11"\nsource = "x"\n', "is per month, and this price is per hour"),
+        ('[rant]\nprice = "3 USD/h"\n', "did you mean"),
+        ("[rent\n", "cannot be read"),
+        ("rent = 3\n", "is a table"),
+        ('[rent]\nprice = "3 USD/h"\ndate = "2026-11"\nsource = "x"\nperiod = 3\n', "unknown field"),
+    ],
+)
+def test_a_file_of_prices_that_cannot_be_used_is_one_sentence(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(text, encoding="utf-8")
+    _refused(call(*SERVED, "--prices", str(file)), words, "TL234")
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "code"),
+    [
+        ((*SERVED, "--rent", "-3 USD/h"), "it is negative", "TL234"),
+        ((*SERVED, "--rent", "nan"), "it is no amount", "TL234"),
+        ((*SERVED, "--rent", "3/h"), "names no currency", "TL234"),
+        ((*SERVED, "--rent", "3 UDS/h"), "did you mean USD", "TL234"),
+        ((*SERVED, "--rent", "2190 USD/month"), "2190 USD per month is 3 USD per hour", "TL234"),
+        ((*SERVED, "--rent", "3 USD"), "is once, and this price is per hour", "TL234"),
+        ((*SERVED, "--buy", "3 USD/h", "--energy", "0.1 USD/kWh"), "is per hour, and this price is once", "TL234"),
+        ((*SERVED, "--buy", "9000 USD", "--energy", "0.1 EUR/kWh"), "mixed", "TL234"),
+        ((*SERVED, "--buy", "9000 USD"), "draws power: give --energy", "TL234"),
+        ((*SERVED, "--buy", "9000 USD", "--energy", "0.1 USD/kWh"), "--power 700W", "TL234"),
+        (SERVED, "no price was given", "TL234"),
+        ((*SERVED, "--device", "h100-pcie-80gb"), "has no date, and is not used", "TL234"),
+        (("--rent", "3 USD/h"), "how fast is it", "TL231"),
+        (("--throughput", "4", "--rent", "3 USD/h"), "is not in a rate", "TL231"),
+        (("--throughput", "0 requests/s", "--rent", "3 USD/h"), "above 0", "TL231"),
+        (("--throughput", "900 tokens/s", "--rent", "3 USD/h"), "needs --output-tokens", "TL231"),
+        ((*SERVED, "--rent", "3 USD/h", "--users", "0"), "--users is a whole number from 1", "TL231"),
+        ((*SERVED, "--rent", "3 USD/h", "--users", "nan"), "is no number", "TL231"),
+        ((*SERVED, "--rent", "3 USD/h", "--busy", "40"), "is it in per cent", "TL231"),
+        ((*SERVED, "--rent", "3 USD/h", "--busy", "0"), "a share above 0", "TL231"),
+        ((*SERVED, "--rent", "3 USD/h", "--buy", "9000 USD"), "say which with --way", "TL231"),
+        ((*SERVED, "--rent", "3 USD/h", "--carbon", "400 g/kWh"), "needs --carbon-source", "TL231"),
+        ((*SERVED, "--rent", "3 USD/h", "--requests", "5"), "give --training", "TL231"),
+        (("--api", "3 USD/M output tokens"), "prices one kind of token", "TL234"),
+        (("--api", "3 USD/M tokens"), "needs --input-tokens", "TL231"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_one_sentence(words: tuple[str, ...], said: str, code: str) -> None:
+    _refused(call(*(f"{words[at]}={words[at + 1]}" for at in range(0, len(words), 2))), said, code)
+
+
+def _refused(wrong: Result, said: str, code: str) -> None:
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert said in " ".join(wrong.stderr.split())
+    assert code in wrong.stderr
+    assert "Traceback" not in wrong.stderr
