@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from twinlens.api.plan.calibrate import calibrate, constants
 from twinlens.api.plan.check import check
+from twinlens.api.plan.choose import choose
 from twinlens.api.plan.cost import cost
 from twinlens.api.plan.fit import fit
 
-__all__ = ["calibrate", "check", "constants", "cost", "fit"]
+__all__ = ["calibrate", "check", "choose", "constants", "cost", "fit"]

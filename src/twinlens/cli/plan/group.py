@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from twinlens.cli.plan.calibrate import calibrate
 from twinlens.cli.plan.check import check
+from twinlens.cli.plan.choose import choose
 from twinlens.cli.plan.cost import cost
 from twinlens.cli.plan.fit import fit
 from twinlens.errors import nearest
@@ -36,5 +37,6 @@ app = typer.Typer(
 )
 app.command("fit")(fit)
 app.command("cost")(cost)
+app.command("choose")(choose)
 app.command("calibrate")(calibrate)
 app.command("check")(check)

@@ -12,6 +12,7 @@ from twinlens.reporting.display import clean
 from twinlens.reporting.wording import money
 from twinlens.reporting.wording.amount import amount
 from twinlens.reporting.wording.number import number, numbers
+from twinlens.reporting.wording.plan_choose import ASSUMED
 
 NAMES = {
     "weights": "weights", "kv": "KV cache", "activations": "activations", "runtime": "runtime", "needed": "needed",
@@ -111,7 +112,8 @@ def _assumed(finding: Finding) -> str:
         "memory-nominal": f"{taken} shows its nominal memory to programs",
         "weights-without-layers": f"every weight is in {taken}",
         **money.ASSUMED,
-    }[finding.subject].format(**finding.numbers)
+        **ASSUMED,
+    }[finding.subject].format(**{**finding.numbers, "taken": taken})
 
 
 def _unknown(finding: Finding) -> str:

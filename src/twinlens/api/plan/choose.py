@@ -1,0 +1,188 @@
+"""The verb that says what to run a model on: from words to what is wanted, and to two rankings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twinlens.api.plan.asked import UNREADABLE, count_of, one_of, subject_of, tokens_of
+from twinlens.api.plan.choose_asked import (
+    TRAINED_IN,
+    among,
+    duty_of,
+    needs_of,
+    precisions_of,
+    quantity_of,
+    served_in,
+    shares_of,
+    speed_of,
+)
+from twinlens.errors import BadInput
+from twinlens.planning.choose.answer import Choice, choice
+from twinlens.planning.choose.nearest import nearest_possible
+from twinlens.planning.choose.wanted import DAY_H, ServingWanted, Site, TrainingWanted, Wanted
+from twinlens.planning.figure import assumed
+from twinlens.planning.subject import Subject
+from twinlens.record.finding import Finding
+from twinlens.reporting.wording.finding import clause_of, with_words
+from twinlens.spec.catalogue import catalogue_of
+from twinlens.spec.model.shape import DecoderShape
+from twinlens.system.catalogue_folder import catalogue_folder
+from twinlens.version import __version__
+
+_SLOW = 0.1
+"""Seconds between two tokens of somebody who reads along: 10 tokens/s."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChooseResult:
+    """Two rankings and what follows. `notes`: what was taken for granted."""
+
+    answer: Choice
+    notes: tuple[Finding, ...] = ()
+
+    def why(self) -> dict[str, Any]:
+        return self.answer.why()
+
+    def to_json(self) -> dict[str, Any]:
+        whole = {"schema": 1, "twinlens": __version__, "notes": [each.to_json() for each in self.notes], **self.why()}
+        return dict(with_words(whole))
+
+
+def choose(
+    model: str,
+    *,
+    training_model: str | None = None,
+    training: object = None,
+    inference: object = None,
+    users: object = None,
+    context: object = None,
+    answer: object = None,
+    speed: object = None,
+    ttft: object = None,
+    precision: str = "bf16",
+    train: str = "full",
+    training_precision: str = "bf16",
+    sequences: object = None,
+    length: object = None,
+    tokens: object = None,
+    within: object = None,
+    duty: object = None,
+    ecc: bool = False,
+    datacentre: bool = False,
+    on_premise: bool = False,
+    compliance: str | None = None,
+    power: object = None,
+    most_devices: object = None,
+    among_devices: str | None = None,
+    catalogue: str | Path | None = None,
+) -> ChooseResult:
+    """What to run a model on: `choose("70B", training=30, users=16, context="8K", speed=20)`.
+
+    Raises BadInput for unknown names (TL201, TL203, TL204), for values that cannot be or contradict each other, and
+    where no device does what was asked, with the nearest that one does (TL231).
+    """
+    whole = catalogue_of(catalogue_folder(catalogue))
+    share = shares_of(training, inference)
+    served = subject_of(model, whole)
+    trained = subject_of(training_model, whole) if training_model else served
+    _no_work("inference", share < 1, {"users": users, "speed": speed, "ttft": ttft})
+    _no_work("training", share > 0, {"sequences": sequences, "within": within, "tokens": tokens,
+                                     "training-model": training_model})  # fmt: skip
+    needs, notes = needs_of(ecc, datacentre, on_premise, compliance)
+    notes = (*_said(served), *notes)
+    if training is None and inference is None:
+        notes += (assumed("split", "half of the hours"),)
+    serving = None
+    if share < 1:
+        serving, more = _serving(served, users, context, answer, speed, ttft, precision)
+        notes += more
+    taught = None
+    if share > 0:
+        taught, more = _training(trained, train, training_precision, sequences, length, tokens, within)
+        notes += more
+    site = Site(
+        needs,
+        None if power is None else quantity_of("power", power, "power", "write watts: --power 20kW"),
+        min(1024, count_of("most-devices", 64 if most_devices is None else most_devices)),
+    )
+    wanted = Wanted(serving, taught, share, site, DAY_H if duty is None else duty_of(duty))
+    found = choice(wanted, among(among_devices, whole, needs), whole)
+    if found.impossible is not None:
+        raise BadInput(clause_of(nearest_possible(found.impossible)), code=UNREADABLE)
+    return ChooseResult(found, notes)
+
+
+def _serving(
+    subject: Subject, users: object, context: object, answer: object, speed: object, ttft: object, precision: str
+) -> tuple[ServingWanted, tuple[Finding, ...]]:
+    whole = tokens_of("context", "8K" if context is None else context)
+    shape = _shape(subject, "context", whole)
+    out = tokens_of("answer", min(512, max(1, whole // 4)) if answer is None else answer)
+    if out >= whole:
+        raise BadInput(
+            f"--answer {out:,} leaves no prompt in --context {whole:,}; write at most --answer {whole - 1:,}"
+            if whole > 1 else "--context is a prompt and an answer, 2 tokens at least", code=UNREADABLE,
+        )  # fmt: skip
+    late = None if ttft is None else quantity_of("ttft", ttft, "time", "write a time: --ttft 2s")
+    every = _SLOW if speed is None else speed_of(speed)
+    notes: tuple[Finding, ...] = () if speed is not None else (assumed("speed", round(1 / _SLOW)),)
+    notes += () if users is not None else (assumed("users", 1),)
+    notes += () if answer is not None else (assumed("answer", out),)
+    many = count_of("users", 1 if users is None else users)
+    found = ServingWanted(subject, shape, many, whole - out, out, served_in(precision), every, late)
+    return found, (*notes, assumed("engine", found.engine, lens="inference"))
+
+
+def _training(
+    subject: Subject, train: str, precision: str, sequences: object, length: object, tokens: object, within: object
+) -> tuple[TrainingWanted, tuple[Finding, ...]]:
+    long = tokens_of("length", "4K" if length is None else length)
+    shape = _shape(subject, "length", long)
+    if (tokens is None) != (within is None):
+        raise BadInput("a deadline is --tokens and --within together: --tokens 100M --within 12h", code=UNREADABLE)
+    rate = None
+    if tokens is not None:
+        text = str(tokens).strip()
+        many = float(text) if text.isdecimal() else quantity_of("tokens", text, "params", "write --tokens 100M")
+        rate = many / quantity_of("within", within, "time", "write a time: --within 12h")
+    found = TrainingWanted(
+        subject,
+        shape,
+        one_of("train", train, ("full", "lora", "qlora")),  # type: ignore[arg-type]
+        count_of("sequences", 128 if sequences is None else sequences),
+        long,
+        precisions_of("training-precision", precision, TRAINED_IN),
+        rate,
+    )
+    notes: tuple[Finding, ...] = (
+        () if sequences is not None and length is not None else (assumed("batch", found.sequences, length=long),)
+    )
+    return found, (*notes, assumed("engine", found.engine, lens="training"))
+
+
+def _said(subject: Subject) -> tuple[Finding, ...]:
+    return subject.assumed
+
+
+def _shape(subject: Subject, name: str, tokens: int) -> DecoderShape:
+    if subject.shape is None:
+        raise BadInput(
+            f"the layers of {subject.name} are not known, and speed follows from them; name a model or its config.json",
+            code=UNREADABLE,
+        )
+    if tokens > subject.shape.max_context:
+        raise BadInput(
+            f"--{name} {tokens:,} is more than the {subject.shape.max_context:,} positions of {subject.name}",
+            code=UNREADABLE,
+        )
+    return subject.shape
+
+
+def _no_work(lens: str, has_work: bool, options: dict[str, object]) -> None:
+    """Raises BadInput (TL231) for options of a lens that has no share of the work."""
+    for name, value in options.items():
+        if value is not None and not has_work:
+            raise BadInput(f"--{name} is of {lens}, which has 0 % of the work; give it a share: --{lens} 50",
+                           code=UNREADABLE)  # fmt: skip

@@ -1,0 +1,140 @@
+"""Words of a choice read into values: shares of work, times, power, what the site needs, and which devices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from twinlens.api.plan.asked import UNREADABLE, device_of, one_of
+from twinlens.claims.quantity import read_quantity
+from twinlens.errors import BadInput
+from twinlens.planning.choose.wanted import Need
+from twinlens.planning.figure import assumed
+from twinlens.planning.prediction.stored import STORED
+from twinlens.record.finding import Finding
+from twinlens.spec.catalogue import Catalogue
+from twinlens.spec.device import Device
+
+COMPLIANCE = ("fedramp", "hipaa", "itar")
+TRAINED_IN = ("bf16", "fp16", "fp8", "fp32")
+"""Formats of products that training steps are predicted in."""
+_SAME = {"q4": "int4", "4-bit": "int4", "awq": "int4", "gptq": "int4", "q8": "int8", "8-bit": "int8", "fp4": "nvfp4",
+         "16-bit": "bf16"}  # fmt: skip
+
+
+def shares_of(training: object, inference: object) -> float:
+    """The share of training, 0 to 1. Raises BadInput (TL231) for shares that are not one whole, with those that are."""
+    said = {name: _percent(name, word) for name, word in (("training", training), ("inference", inference))
+            if word is not None}  # fmt: skip
+    if len(said) == 2 and abs(said["training"] + said["inference"] - 1) > 1e-6:
+        left = 100 * (1 - said["training"])
+        raise BadInput(
+            f"--training {100 * said['training']:g} and --inference {100 * said['inference']:g} are not 100 % "
+            f"together; with that training, write --inference {left:g}",
+            code=UNREADABLE,
+        )
+    return said["training"] if "training" in said else 1 - said["inference"] if said else 0.5
+
+
+def _percent(name: str, word: object) -> float:
+    value = number_of(name, str(word).strip().removesuffix("%"), "a share of the hours from 0 to 100")
+    if not 0 <= value <= 100:
+        raise BadInput(f"--{name} is a share of the hours from 0 to 100, not {_short(word)}", code=UNREADABLE)
+    return value / 100
+
+
+def number_of(name: str, word: object, what: str) -> float:
+    """A finite number. Raises BadInput (TL231)."""
+    try:
+        value = float(str(word).replace(",", ""))
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise BadInput(f"--{name} {_short(word)!r} is no number; it is {what}", code=UNREADABLE)
+    return value
+
+
+def quantity_of(name: str, word: object, kind: str, hint: str) -> float:
+    """A quantity above 0 with its unit, in SI. Raises BadInput (TL231)."""
+    text = str(word).strip()
+    try:
+        found = read_quantity(text, 0)
+    except BadInput:
+        found = None
+    if found is None or found[1] != len(text) or found[0].kind != kind or found[0].low is None:
+        raise BadInput(f"--{name} {_short(text)!r} was not understood; {hint}", code=UNREADABLE)
+    if not 0 < found[0].value < 1e30:
+        raise BadInput(f"--{name} is above 0, not {_short(text)}", code=UNREADABLE)
+    return found[0].value
+
+
+def speed_of(word: object) -> float:
+    """Seconds between two tokens, from tokens/s of one user. Raises BadInput (TL231)."""
+    text = str(word).strip()
+    plain = text.removesuffix("tokens/s").removesuffix("tok/s").strip()
+    value = number_of("speed", plain, "tokens/s of one user, as in --speed 30")
+    if not 0 < value <= 1e5:
+        raise BadInput(
+            f"--speed is tokens/s of one user, above 0 and at most 100,000, not {_short(word)}", code=UNREADABLE
+        )
+    return 1 / value
+
+
+def duty_of(word: object) -> float:
+    """Hours a day. Raises BadInput (TL231) for more than a day has."""
+    text = str(word).strip()
+    if text.replace(".", "", 1).isdecimal():
+        text = f"{text} h"
+    hours = quantity_of("duty", text, "time", "write hours a day: --duty 8h") / 3600
+    if hours > 24:
+        raise BadInput(f"--duty {_short(word)!r} is more than the 24 h of a day", code=UNREADABLE)
+    return hours
+
+
+def precisions_of(name: str, word: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Formats, separated by commas, each once. Raises BadInput (TL231)."""
+    words = [each.strip().lower() for each in word.split(",") if each.strip()]
+    if not words:
+        raise BadInput(f"--{name} names no format; write --{name} bf16,fp8", code=UNREADABLE)
+    return tuple(dict.fromkeys(one_of(name, _SAME.get(each, each), set(known)) for each in words))
+
+
+def served_in(word: str) -> tuple[str, ...]:
+    """Formats that serving is predicted in."""
+    return precisions_of("precision", word, STORED)
+
+
+def needs_of(
+    ecc: bool, datacentre: bool, on_premise: bool, compliance: str | None
+) -> tuple[frozenset[Need], tuple[Finding, ...]]:
+    """What a device must be; a rule that keeps data on one's own floor asks for a device that can be bought."""
+    words = [one_of("compliance", each, COMPLIANCE) for each in (compliance or "").split(",") if each.strip()]
+    needs: set[Need] = set()
+    if ecc:
+        needs.add("ecc")
+    if datacentre:
+        needs.add("datacentre")
+    if on_premise or words:
+        needs.add("on-premise")
+    return frozenset(needs), tuple(assumed("compliance", "on your own floor", rule=each.upper()) for each in words)
+
+
+def among(word: str | None, catalogue: Catalogue, needs: frozenset[Need]) -> tuple[Device, ...]:
+    """The devices to choose from. Raises BadInput (TL204, TL231) for a name that is none, and for a contradiction."""
+    if word is None:
+        return catalogue.devices
+    names = [each.strip() for each in word.split(",") if each.strip()]
+    if not names:
+        raise BadInput("--among names no device; write --among H100,H200", code=UNREADABLE)
+    found = tuple(dict.fromkeys(device_of(each, catalogue)[0] for each in names))
+    if "on-premise" in needs and all(each.form == "cloud-only" for each in found):
+        raise BadInput(
+            f"--among names only devices of a cloud ({', '.join(each.name for each in found)}), and the site asks for "
+            "its own; leave --on-premise out, or add a device that is sold",
+            code=UNREADABLE,
+        )
+    return found
+
+
+def _short(word: object) -> str:
+    return str(word)[:40]

@@ -1,0 +1,98 @@
+"""The five branches of the source's decision tree, taken from the workload split, and whether they are feasible.
+
+1 one card; 2 a tensor group in one machine; 3 one box for inference and adapters; 4 four to eight H100, H200 or B200
+for full fine-tuning; 5 separate systems to train and to serve (inference-vs-training-hardware, June 2026).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from twinlens.planning.choose.candidate import Ranking
+from twinlens.planning.choose.training_grid import needed_bytes, training_ways
+from twinlens.planning.choose.wanted import TrainingWanted, Wanted
+from twinlens.planning.fit.placement import usable
+from twinlens.planning.fit.training_answer import MEMORY_SHARE
+from twinlens.record.finding import Finding
+from twinlens.spec.catalogue import Catalogue
+
+MOSTLY = 0.8
+SMALL_PARAMS = 34e9
+"""The largest model for which the source proposes a single card."""
+NODE = 8
+NAMED = ("h100-sxm-80gb", "h200-sxm-141gb", "b200-sxm-180gb")
+
+
+def branch_finding(wanted: Wanted, serving: Ranking | None, training: Ranking | None, catalogue: Catalogue,
+                   system: Finding | None) -> Finding:  # fmt: skip
+    """The branch that the split takes, whether arithmetic allows it, and the one that it allows instead."""
+    if wanted.serving is not None and serving is not None and 1 - wanted.training_share >= MOSTLY:
+        return _inference(wanted.serving.subject.params, serving)
+    if wanted.training is None or training is None:
+        raise ValueError("work that is mostly training has a ranking of training")
+    if wanted.training.method != "full" and serving is not None:
+        return _both(serving, training)
+    if wanted.training_share >= MOSTLY or serving is None:
+        return _training(wanted.training, training, catalogue)
+    shares = system is not None and system.subject.startswith("shared")
+    because = (system,) if system else ()
+    instead = "one-box" if shares else None
+    return Finding("plan-branch", "notes", "two-systems", {"number": 5, "feasible": not shares, "instead": instead},
+                   because=because)  # fmt: skip
+
+
+def _inference(params: int, serving: Ranking) -> Finding:
+    """One card up to 34B, a group above; overridden where one card holds more, or less, than that."""
+    takes = "one-card" if params <= SMALL_PARAMS else "tensor-group"
+    alone = next((each for each in serving.candidates if each.devices == 1), None)
+    group = next((each for each in serving.candidates if 1 < each.devices <= NODE), None)
+    proof = alone if takes == "one-card" else group
+    numbers: dict[str, object] = {"number": 1 if takes == "one-card" else 2}
+    instead = None
+    if takes == "one-card" and alone is None:
+        instead, proof = ("tensor-group" if group else "cluster"), group or serving.candidates[0]
+    elif takes == "tensor-group" and alone is not None:
+        instead, proof = "one-card", alone
+    elif proof is None:
+        instead, proof = "cluster", serving.candidates[0]
+    numbers |= {"feasible": instead is None, "instead": instead, "device": proof.device, "devices": proof.devices,
+                "precision": proof.precision, "memory_share": proof.memory_share}  # fmt: skip
+    return Finding("plan-branch", "notes", takes, numbers)
+
+
+def _both(serving: Ranking, training: Ranking) -> Finding:
+    """One box of up to eight devices that serves and trains adapters."""
+    both = [(each, other) for each in serving.candidates if (other := training.of(each.device))]
+    one = min(both, key=lambda pair: max(pair[0].devices, pair[1].devices), default=None)
+    numbers: dict[str, object] = {"number": 3}
+    if one is None or max(one[0].devices, one[1].devices) > NODE:
+        return Finding("plan-branch", "notes", "one-box", numbers | {"feasible": False, "instead": "two-systems"})
+    devices = max(one[0].devices, one[1].devices)
+    numbers |= {"feasible": True, "instead": None, "device": one[0].device, "devices": devices}
+    return Finding("plan-branch", "notes", "one-box", numbers)
+
+
+def _training(wanted: TrainingWanted, training: Ranking, catalogue: Catalogue) -> Finding:
+    """Four or eight H100, H200 or B200, each computed; else the smallest system that holds it."""
+    shown = tuple(_named(wanted, catalogue, NAMED))
+    feasible = any(each.numbers["fits"] for each in shown)
+    small = min(training.candidates, key=lambda each: each.devices)
+    numbers = {"number": 4, "feasible": feasible, "instead": None if feasible else "cluster",
+               "device": small.device, "devices": small.devices}  # fmt: skip
+    return Finding("plan-branch", "notes", "training-node", numbers, because=shown)
+
+
+def _named(wanted: TrainingWanted, catalogue: Catalogue, names: Sequence[str]) -> Iterator[Finding]:
+    ways = training_ways(wanted, NODE)
+    needed = needed_bytes(wanted, ways)
+    for name in names:
+        device = next((each for each in catalogue.devices if each.name == name), None)
+        for count in (4, 8) if device else ():
+            rows = ways.devices == count
+            if device is None or not rows.any():
+                continue
+            least, room = float(np.min(needed[rows])), float(usable(device, MEMORY_SHARE).value or 0)
+            numbers = {"device": name, "devices": count, "needed_bytes": least, "usable_bytes": room}
+            yield Finding("plan-branch-shown", "notes", name, numbers | {"fits": least <= room})

@@ -1,0 +1,28 @@
+"""Of each pair the smallest system that meets the targets, and of those the fastest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from twinlens.planning.fit.training_answer import COUNTS
+
+
+def smallest(pair: Any, devices: Any, rate: Any, meets: Any) -> dict[int, int]:
+    """Row by pair: the fewest devices first, then the highest rate."""
+    rows = np.nonzero(meets)[0]
+    order = rows[np.lexsort((-rate[rows], devices[rows], pair[rows]))]
+    _, first = np.unique(pair[order], return_index=True)
+    return {int(pair[row]): int(row) for row in order[first]}
+
+
+def sold(devices: Any) -> Any:
+    """Counts that systems come in: 1, 2, 4 and 8 devices, then whole nodes of 8."""
+    return np.isin(devices, COUNTS)
+
+
+def least_of(rows: Any, values: Any) -> int:
+    """Of some rows, at least one, that with the least value."""
+    places = np.nonzero(rows)[0]
+    return int(places[np.argmin(values[places])])

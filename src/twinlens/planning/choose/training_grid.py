@@ -1,0 +1,133 @@
+"""Training on every pair in every layout: memory, then the time of a step and its parts, as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from twinlens.planning.choose.pairs import Pairs, Times, multiplied, taken
+from twinlens.planning.choose.wanted import TrainingWanted
+from twinlens.planning.fit.degree import expert_degrees, pipeline_degrees, tensor_degrees
+from twinlens.planning.fit.placement import usable
+from twinlens.planning.fit.training import FROZEN, GROUP_BYTES, RUNTIME_BYTES, Training
+from twinlens.planning.fit.training_answer import MEMORY_SHARE
+from twinlens.planning.prediction.training import TrainingLayout, TrainingParts, training_step
+from twinlens.theory.adapter import ALL_LINEAR, adapter_parameters
+from twinlens.theory.layout import Layout
+from twinlens.theory.sharding import Split, sharded_memory
+
+MICROBATCHES = (1, 2, 4)
+RECOMPUTE = ("none", "full")
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingWays:
+    """Layouts: devices = tensor · pipeline · data. `zero` is 3 (FSDP) without a pipeline and 1 with one."""
+
+    tensor: Any
+    pipeline: Any
+    data: Any
+    expert: Any
+    microbatch: Any
+    zero: Any
+    recompute: Any
+    """1: every layer is computed again in backward."""
+
+    @property
+    def devices(self) -> Any:
+        return self.tensor * self.pipeline * self.data
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingGrid:
+    """Rows of what fits: `pair` and `way` are places in the columns; the rest is of each row."""
+
+    pair: Any
+    way: Any
+    devices: Any
+    parts: TrainingParts
+    step_s: Any
+    tokens_per_s: Any
+    needed: Any
+    """Bytes on each device of each way."""
+    room: Any
+    """Usable bytes on a device of each pair."""
+
+
+def training_ways(wanted: TrainingWanted, most: int) -> TrainingWays:
+    """Every legal layout of at most so many devices whose copies share the batch evenly."""
+    shape, rows = wanted.shape, []
+    for tensor in tensor_degrees(shape, most):
+        for pipeline in pipeline_degrees(shape, most // tensor):
+            for data in range(1, most // (tensor * pipeline) + 1):
+                each, left = divmod(wanted.sequences, data)
+                if left:
+                    continue
+                for expert in (degree for degree in expert_degrees(shape, data) if data % degree == 0):
+                    zero = 0 if data == 1 else 1 if pipeline > 1 else 3
+                    rows += [(tensor, pipeline, data, expert, micro, zero, again)
+                             for micro in MICROBATCHES if each % micro == 0 for again in (0, 1)]  # fmt: skip
+    return TrainingWays(*np.array(rows, dtype=np.float64).T)
+
+
+def training_grid(
+    wanted: TrainingWanted, pairs: Pairs, ways: TrainingWays, allowed: Any, times: Times = Times()
+) -> TrainingGrid:
+    """Everything that fits. `allowed`: pairs × ways, False where the site forbids it."""
+    needed = needed_bytes(wanted, ways)
+    room = times.memory * np.array([float(usable(each, MEMORY_SHARE).value or 0) for each in pairs.devices])
+    pair, way = np.nonzero(allowed & (needed[None, :] <= room[:, None]))
+    parts = train(wanted, pairs, pair, ways, way, times)
+    step = parts.total_s
+    rate = wanted.sequences * wanted.length / step
+    return TrainingGrid(pair, way, ways.devices[way], parts, step, rate, needed, room)
+
+
+def train(
+    wanted: TrainingWanted, pairs: Pairs, pair: Any, ways: TrainingWays, way: Any, times: Times = Times()
+) -> TrainingParts:
+    """Seconds of one step in each row, by cause."""
+    layout = TrainingLayout(
+        ways.devices[way], ways.tensor[way], ways.pipeline[way], 1.0, 1.0, ways.expert[way],
+        np.where(ways.zero[way] == 3, 1.0, 0.0), ways.recompute[way], float(wanted.method != "full"),
+    )  # fmt: skip
+    rates = multiplied(taken(pairs.rates, pair), times)
+    work, fitted = taken(pairs.work, pair), pairs.constants(pair)
+    return training_step(work, rates, layout, fitted, wanted.sequences, ways.microbatch[way], wanted.length)
+
+
+def needed_bytes(wanted: TrainingWanted, ways: TrainingWays) -> Any:
+    """Bytes on the fullest device of each layout, as `plan fit --train` sums them."""
+    plan = Training(wanted.subject, wanted.method, context=wanted.length)
+    layout = plan.bytes_per_parameter
+    if wanted.method != "full":
+        layout = Layout(wanted.subject.weight_bits(FROZEN[wanted.method]) / 8, 0, 0, 0)
+    out = np.zeros(len(ways.data))
+    for zero in (0, 1, 3):
+        for again, name in enumerate(RECOMPUTE):
+            rows = (ways.zero == zero) & (ways.recompute == again)
+            if rows.any():
+                split = _split(wanted, ways, rows, zero)
+                found = sharded_memory(
+                    wanted.shape, layout, split, ways.microbatch[rows], wanted.length, name  # type: ignore[arg-type]
+                )  # fmt: skip
+                out[rows] = found.total_bytes + _adapters(wanted, plan, ways, rows)
+    return out + RUNTIME_BYTES + np.where(ways.devices > 1, GROUP_BYTES, 0.0)
+
+
+def _split(wanted: TrainingWanted, ways: TrainingWays, rows: Any, zero: int) -> Split:
+    many = wanted.sequences / (ways.data[rows] * ways.microbatch[rows])
+    return Split(ways.data[rows], ways.tensor[rows], ways.pipeline[rows], 1, ways.expert[rows], zero, many)
+
+
+def _adapters(wanted: TrainingWanted, plan: Training, ways: TrainingWays, rows: Any) -> Any:
+    """Adapters with their states, and with QLoRA one projection unpacked."""
+    if wanted.method == "full":
+        return 0.0
+    shape = wanted.shape
+    over = ways.tensor[rows] * ways.pipeline[rows] * np.where(ways.zero[rows] == 3, ways.data[rows], 1.0)
+    count = adapter_parameters(shape, plan.rank, ALL_LINEAR)
+    unpacked = 2.0 * shape.hidden * shape.intermediate / ways.tensor[rows] if wanted.method == "qlora" else 0.0
+    return count * plan.bytes_per_parameter.total / over + unpacked

@@ -1,0 +1,92 @@
+"""Choice as it is wanted: the work of each lens, its targets, and what the site allows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from twinlens.planning.fit.training import Method
+from twinlens.planning.subject import Subject
+from twinlens.spec.model.shape import DecoderShape
+
+DAY_H = 24.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServingWanted:
+    """`users` who each ask again at once, with `prompt` and `answer` tokens. Targets None: none."""
+
+    subject: Subject
+    shape: DecoderShape
+    users: int
+    prompt: int
+    answer: int
+    precisions: tuple[str, ...]
+    tpot_s: float | None
+    ttft_s: float | None
+    engine: str = "vllm"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "model": self.subject.name, "users": self.users, "prompt": self.prompt, "answer": self.answer,
+            "precisions": list(self.precisions), "tpot_s": self.tpot_s, "ttft_s": self.ttft_s, "engine": self.engine,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingWanted:
+    """Steps of `sequences` of `length` tokens. `tokens_per_s`: a deadline as a rate; None: none."""
+
+    subject: Subject
+    shape: DecoderShape
+    method: Method
+    sequences: int
+    length: int
+    precisions: tuple[str, ...]
+    tokens_per_s: float | None = None
+    engine: str = "nemo"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "model": self.subject.name, "method": self.method, "sequences": self.sequences, "length": self.length,
+            "precisions": list(self.precisions), "tokens_per_s": self.tokens_per_s, "engine": self.engine,
+        }  # fmt: skip
+
+
+Need = Literal["ecc", "datacentre", "on-premise"]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What a device must be, the power of all devices together, and the most devices of one system."""
+
+    needs: frozenset[Need] = frozenset()
+    power_w: float | None = None
+    most_devices: int = 64
+
+    def to_json(self) -> dict[str, Any]:
+        return {"needs": sorted(self.needs), "power_w": self.power_w, "most_devices": self.most_devices}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """`training_share` of the hours in use, from 0 to 1; a lens without a share has no work.
+
+    `duty_h`: hours a day in which users are served, or in which is trained where nobody is.
+    """
+
+    serving: ServingWanted | None
+    training: TrainingWanted | None
+    training_share: float
+    site: Site
+    duty_h: float = DAY_H
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {
+            "inference": None if self.serving is None else self.serving.to_json(),
+            "training": None if self.training is None else self.training.to_json(),
+            "training_share": self.training_share,
+            "duty_h": self.duty_h,
+            "site": self.site.to_json(),
+        }

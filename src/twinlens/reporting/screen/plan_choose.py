@@ -1,0 +1,143 @@
+"""A choice on one screen: two rankings, one below the other and never one list, and what follows from them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.text import Text
+
+from twinlens.planning.choose.answer import Choice
+from twinlens.planning.choose.candidate import Candidate, Ranking
+from twinlens.record.finding import Finding
+from twinlens.reporting.display import clean
+from twinlens.reporting.text.fitted import Fitted, FittedTable
+from twinlens.reporting.text.footnote import hanging
+from twinlens.reporting.wording.amount import amount
+from twinlens.reporting.wording.finding import clause_of
+from twinlens.reporting.wording.plan_choose import RESOURCES
+from twinlens.units import digits
+
+_FIRST = 3
+_TIMES = {"inference": ("tpot", "per token"), "training": ("training-step", "step")}
+
+
+def choose_screen(answer: Choice, notes: Sequence[Finding] = (), *, full: bool = False) -> RenderableType:
+    """24 lines of 80 columns; `full`: every candidate, every reason, every assumption."""
+    return Fitted(lambda _: Stack(*_lines(answer, notes, full)))
+
+
+def _lines(answer: Choice, notes: Sequence[Finding], full: bool) -> Iterator[RenderableType]:
+    yield hanging("", _asked(answer), "bold")
+    for ranking in answer.rankings:
+        yield _table(ranking, full)
+    yield from _row("tied     ", [_tied(answer.rankings)])
+    yield from _row("doubled  ", _doubled(answer))
+    yield from _row("branch   ", _clauses(answer.branch))
+    yield from _row("systems  ", _clauses(answer.system))
+    links = answer.links if full else [each for each in answer.links if each.subject != "alone"] or answer.links[:1]
+    yield from _row("link     ", [clause_of(each) for each in (links if full else links[-1:])])
+    if full:
+        yield from _row("cards    ", [clause_of(each) for each in answer.cards])
+    cluster = answer.cluster if full else answer.cluster[-1:]
+    yield from _row("cluster  ", [clause_of(each) for each in cluster])
+    if full:
+        for ranking in answer.rankings:
+            yield hanging("", f"Not for {ranking.lens}:", "bold")
+            for each in ranking.rejected:
+                named = each.device if each.precision == "any" else f"{each.device} in {each.precision}"
+                yield hanging("  ", f"{named} {clause_of(each.reason)}", "dim")
+        yield from _row("assumed  ", [clause_of(each) for each in notes])
+    else:
+        yield from _row("left out ", [_left_out(answer.rankings)])
+        yield hanging("", f"--all: every candidate, every reason, cards, {len(notes)} assumptions.", "dim")
+
+
+def _row(mark: str, clauses: Sequence[str]) -> Iterator[RenderableType]:
+    told = [each for each in clauses if each]
+    if told:
+        yield hanging(mark, "; ".join(told), "")
+
+
+def _clauses(finding: Finding | None) -> list[str]:
+    return [] if finding is None else [clause_of(finding)]
+
+
+def _asked(answer: Choice) -> str:
+    wanted, parts = answer.wanted, []
+    if wanted.serving:
+        one = wanted.serving
+        users = "1 user" if one.users == 1 else f"{one.users:,} users"
+        each = f" at {digits(1 / one.tpot_s, 2)} tokens/s" if one.tpot_s else ""
+        name = clean(one.subject.name, 60)
+        parts.append(f"{100 * (1 - wanted.training_share):.3g} % inference ({name}, {users} of "
+                     f"{one.prompt + one.answer:,} tokens{each})")  # fmt: skip
+    if wanted.training:
+        two = wanted.training
+        method = {"full": "full", "lora": "LoRA", "qlora": "QLoRA"}[two.method]
+        parts.append(f"{100 * wanted.training_share:.3g} % training ({clean(two.subject.name, 60)}, {method}, "
+                     f"{two.sequences:,} × {two.length:,} tokens)")  # fmt: skip
+    return f"{', '.join(parts)}."
+
+
+def _table(ranking: Ranking, full: bool) -> RenderableType:
+    name, head = _TIMES[ranking.lens]
+    shown = ranking.candidates if full else ranking.candidates[:_FIRST]
+    rows = tuple(tuple(Text(cell) for cell in _cells(each, name)) for each in shown)
+    heads = (ranking.lens.capitalize(), "", "tokens/s each", "place", head, "twice gives")
+    return FittedTable(heads, ("left", "left", "right", "right", "right", "left"), rows, gap=1).table()
+
+
+def _cells(each: Candidate, name: str) -> Iterator[str]:
+    yield f"{each.devices} × {each.device}"
+    yield each.precision
+    rate = each.rate
+    yield f"{_short(rate.value)} ({_short(rate.low)}–{_short(rate.high)})"
+    low, high = each.rank
+    yield f"{low}" if low == high else f"{low}–{high}"
+    time = each.time(name)
+    yield "" if time is None or time.value is None else amount(float(time.value), "s")
+    gain = max(each.limit.gains.values())
+    yield "overhead" if each.limit.resource == "overhead" else f"{RESOURCES[each.limit.resource]} ×{digits(gain, 2)}"
+
+
+def _short(value: object) -> str:
+    number = float(value or 0)  # type: ignore[arg-type]
+    return f"{digits(number / 1000, 2)}k" if number >= 9999.5 else f"{digits(number, 2 if number >= 1000 else 3)}"
+
+
+def _tied(rankings: Sequence[Ranking]) -> str:
+    """How many share the first place with the first."""
+    told = []
+    for ranking in rankings:
+        first = sum(each.rank[0] == 1 for each in ranking.candidates)
+        if first > 1:
+            told.append(f"{ranking.lens} {first} of {len(ranking.candidates)}")
+    return f"{', '.join(told)} with the first (90 % bands)" if told else ""
+
+
+def _doubled(answer: Choice) -> list[str]:
+    """Of one device, what twice each resource gives in either lens."""
+    first = answer.rankings[0].candidates[0]
+    found = [one for ranking in answer.rankings if (one := ranking.of(first.device)) is not None]
+    told = []
+    for name in ("bandwidth", "compute", "memory"):
+        gains = ", ".join(f"×{digits(one.limit.gains[name], 2)} {one.limit.of}" for one in found)
+        told.append(f"{RESOURCES[name]} {gains}")
+    return [f"{first.device}: {told[0]}", *told[1:]]
+
+
+def _left_out(rankings: Sequence[Ranking]) -> str:
+    """How many, by the constraint that fails."""
+    words = {"no-training": "no training", "datacentre": "no data-centre part", "on-premise": "rented only",
+             "power-unknown": "power not quoted", "whole-nodes": "no whole nodes", "tpot-and-ttft": "both targets",
+             "tpot": "speed", "ecc": "ECC", "ttft": "TTFT"}  # fmt: skip
+    told = []
+    for ranking in rankings:
+        counted = Counter(each.reason.subject for each in ranking.rejected)
+        reasons = ", ".join(f"{words.get(name, name)} {many}" for name, many in counted.most_common(4))
+        if reasons:
+            told.append(f"{ranking.lens}: {reasons}")
+    return "; ".join(told)

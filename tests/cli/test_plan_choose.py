@@ -1,0 +1,55 @@
+"""`twinlens plan choose` as people call it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from twinlens.cli.main import app
+
+ASKED = ("--model", "70B", "--training", "30", "--users", "16", "--context", "8K")
+
+
+def call(*words: str) -> Result:
+    return CliRunner().invoke(app, ["plan", "choose", *words])
+
+
+@pytest.mark.parametrize(
+    "more", [(), ("--duty", "8h", "--precision", "bf16,fp8,nvfp4"), ("--train", "qlora"), ("--training", "0")]
+)
+def test_the_first_screen_is_24_lines_of_80_columns(more: tuple[str, ...]) -> None:
+    shown = call(*ASKED, *more)
+    assert shown.exit_code == 0, shown.output
+    lines = shown.stdout.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert "Inference" in shown.stdout
+    assert ("Training" in shown.stdout) is (more != ("--training", "0"))
+
+
+def test_all_shows_every_candidate_and_every_reason() -> None:
+    shown = call(*ASKED, "--all", "--ecc")
+    assert shown.exit_code == 0
+    for words in ("Not for training:", "has no ECC", "assumed", "cards", "is a processor"):
+        assert words in shown.stdout
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+
+
+def test_json_has_two_rankings_and_sentences() -> None:
+    found = json.loads(call(*ASKED, "--json").stdout)
+    first = found["inference"]["candidates"][0]
+    assert first["rate"]["low"] < first["rate"]["value"] < first["rate"]["high"]
+    assert first["limit"]["gains"]["bandwidth"] > 1
+    said = [found["branch"], found["system"], *found["links"], *found["cards"], *found["cluster"], *found["notes"]]
+    said += [each["reason"] for each in found["training"]["rejected"]]
+    assert said
+    assert not [each for each in said if not each["text"] or each["code"] in each["text"]]
+
+
+def test_what_no_device_does_is_one_sentence_and_2() -> None:
+    wrong = call(*ASKED, "--speed", "100000")
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert "the nearest is" in wrong.stderr
+    assert "possible with --speed" in wrong.stderr

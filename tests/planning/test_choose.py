@@ -1,0 +1,194 @@
+"""Choice of devices: two rankings, reasons that are true, and arithmetic that agrees with `plan fit`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import twinlens as tl
+from twinlens.api.plan.asked import subject_of
+from twinlens.api.plan.choose import ChooseResult
+from twinlens.errors import BadInput
+from twinlens.planning.choose.candidate import Ranking
+from twinlens.planning.choose.serving_grid import _needed, as_fit, serving_ways
+from twinlens.planning.choose.training_grid import needed_bytes, training_ways
+from twinlens.planning.choose.wanted import ServingWanted, TrainingWanted
+from twinlens.planning.fit.serving_answer import placed
+from twinlens.planning.fit.training import Training
+from twinlens.planning.fit.training_answer import Ways, usable
+from twinlens.planning.fit.training_answer import placed as placed_training
+from twinlens.spec.catalogue import shipped
+
+
+@lru_cache(maxsize=8)
+def asked(**options: Any) -> ChooseResult:
+    return tl.plan.choose("llama-3.1-70b", **{"training": 30, "users": 16, "context": "8K", **options})
+
+
+def ranking(found: Ranking | None) -> Ranking:
+    assert found is not None
+    assert found.candidates
+    return found
+
+
+def test_two_rankings_and_no_score_over_both() -> None:
+    found = asked().answer
+    inference, training = ranking(found.inference), ranking(found.training)
+    assert (inference.lens, training.lens) == ("inference", "training")
+    assert not [name for name in asked().to_json() if "score" in name or "overall" in name]
+    assert inference.candidates[0].limit.resource == "bandwidth"
+    assert training.candidates[0].limit.resource == "compute"
+
+
+def test_every_device_is_ranked_or_has_a_reason() -> None:
+    names = {each.name for each in shipped().devices}
+    for one in asked().answer.rankings:
+        assert {each.device for each in (*one.candidates, *one.rejected)} == names
+
+
+def test_places_are_those_that_bands_allow() -> None:
+    for one in asked().answer.rankings:
+        for each in one.candidates:
+            better = [other for other in one.candidates if float(other.rate.low or 0) > float(each.rate.high or 0)]
+            assert each.rank[0] == 1 + len(better)
+            assert each.rank[0] <= each.rank[1]
+        rates = [float(each.rate.value or 0) for each in one.candidates]
+        assert rates == sorted(rates, reverse=True)
+
+
+def test_figures_add_up_and_carry_their_bands() -> None:
+    for one in asked().answer.rankings:
+        for each in one.candidates:
+            for figure in each.times:
+                parts = sum(float(part.value or 0) for part in figure.inputs)
+                assert parts == pytest.approx(float(figure.value or 0), rel=1e-6)
+                assert figure.low is not None
+            assert each.rate.low is not None
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp8", "nvfp4"])
+def test_memory_of_serving_is_that_of_plan_fit(precision: str) -> None:
+    catalogue = shipped()
+    subject = subject_of("llama-3.1-70b", catalogue)
+    assert subject.shape is not None
+    wanted = ServingWanted(subject, subject.shape, 16, 7168, 1024, (precision,), None, None)
+    for name in ("h100-sxm-80gb", "l4", "b200-sxm-180gb"):
+        device = catalogue.device(name)
+        pairs: Any = type("Pairs", (), {"devices": (device,), "precisions": (precision,)})
+        ways = serving_ways(subject.shape, 8)
+        needed = _needed(wanted, pairs, ways, np.ceil(16 / ways.copies))[0]
+        for place in np.nonzero(ways.pipeline == 1)[0]:
+            users = int(np.ceil(16 / ways.copies[place]))
+            fit = placed(as_fit(wanted, precision, users), device, int(ways.tensor[place]))
+            assert needed[place] == pytest.approx(float(fit.needed.value or 0), rel=1e-9)
+
+
+@pytest.mark.parametrize("method", ["full", "lora", "qlora"])
+def test_memory_of_training_is_that_of_plan_fit(method: Any) -> None:
+    catalogue = shipped()
+    subject = subject_of("llama-3.1-8b", catalogue)
+    assert subject.shape is not None
+    wanted = TrainingWanted(subject, subject.shape, method, 32, 4096, ("bf16",))
+    ways = training_ways(wanted, 8)
+    needed, device = needed_bytes(wanted, ways), catalogue.device("h100-sxm-80gb")
+    compared = 0
+    for place in np.nonzero((ways.pipeline == 1) & (ways.recompute == 1))[0]:
+        plan = Training(subject, method, context=4096, batch=int(ways.microbatch[place]))
+        way = Ways(int(ways.tensor[place]), 1, 1, 3)
+        fit = placed_training(plan, device, int(ways.devices[place]), way)
+        assert needed[place] == pytest.approx(float(fit.needed.value or 0), rel=1e-6)
+        compared += 1
+    assert compared > 10
+
+
+def test_a_rejected_device_names_a_constraint_that_truly_fails() -> None:
+    found = asked(ecc=True, datacentre=True, on_premise=True, power="6kW", speed=20).answer
+    catalogue = shipped()
+    for one in found.rankings:
+        for each in one.rejected:
+            device, n = catalogue.device(each.device), each.reason.numbers
+            true = {
+                "ecc": lambda d=device: d.ecc is not True,
+                "datacentre": lambda d=device: not d.is_datacentre,
+                "on-premise": lambda d=device: d.form == "cloud-only",
+                "processor": lambda d=device: d.form == "processor",
+                "no-training": lambda d=device: d.form == "desktop-system",
+                "power-unknown": lambda d=device: d.tdp_w is None,
+                "power": lambda n=n: n["needed_w"] > 6000,
+                "memory": lambda n=n, d=device: (
+                    n["needed_bytes"] > n["usable_bytes"] and n["usable_bytes"] <= float(usable(d, 1.0).value or 0)
+                ),
+                "tpot": lambda n=n: n["best_s"] > n["target_s"] == pytest.approx(0.05),
+            }[each.reason.subject]
+            assert true(), (each.device, each.reason)
+
+
+def test_hand_worked_memory_of_the_fourth_branch() -> None:
+    """70B, AdamW at 16 bytes a parameter: 70.55 B × 16 B / 8 = 141.1 GB of state on each of eight."""
+    found = asked(training=90).answer.branch
+    assert found is not None
+    assert found.subject == "training-node"
+    shown = {(each.numbers["device"], each.numbers["devices"]): each.numbers for each in found.because}
+    assert not shown["h100-sxm-80gb", 8]["fits"]
+    assert not shown["b200-sxm-180gb", 4]["fits"]
+    assert shown["b200-sxm-180gb", 8]["fits"]
+    eight = shown["h100-sxm-80gb", 8]["needed_bytes"]
+    assert 141.1e9 < eight < 141.1e9 + 20e9
+
+
+def test_hours_and_use_by_hand() -> None:
+    """8 h of serving are 80 %, so 2 h of training are 20 %; 10 of 24 h are in use."""
+    found = asked(training=20, train="qlora", duty="8h").answer.system
+    assert found is not None
+    assert found.subject == "shared-by-turns"
+    assert found.numbers["trains_h"] == pytest.approx(2.0)
+    assert found.numbers["use"] == pytest.approx(10 / 24)
+
+
+def test_twice_the_bandwidth_of_one_user_is_nearly_all_of_decode() -> None:
+    first = ranking(asked(training=0, users=1, context="1K").answer.inference).candidates[0]
+    assert first.limit.resource == "bandwidth"
+    assert 1.3 < first.limit.gains["bandwidth"] <= 2.0
+    assert first.limit.gains["compute"] < 1.1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"training": 30, "inference": 60}, "--inference 70"),
+        ({"training": "nan"}, "no number"),
+        ({"training": -1}, "0 to 100"),
+        ({"users": 0}, "--users"),
+        ({"training": 100, "users": 3}, "0 % of the work"),
+        ({"speed": 0}, "--speed"),
+        ({"speed": "nan"}, "--speed"),
+        ({"speed": 5000}, "possible with --speed"),
+        ({"power": "100W"}, "possible with --power"),
+        ({"power": "20"}, "--power 20kW"),
+        ({"duty": "25h"}, "24 h"),
+        ({"ttft": "fast"}, "--ttft 2s"),
+        ({"answer": 9000}, "--answer 8,191"),
+        ({"precision": "fp7"}, "did you mean"),
+        ({"compliance": "hippa"}, "did you mean 'hipaa'"),
+        ({"among_devices": "H1000"}, "H1000"),
+        ({"among_devices": "tpu-v6e", "on_premise": True}, "only devices of a cloud"),
+        ({"within": "12h"}, "--tokens and --within"),
+        ({"context": "1024K"}, "positions"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadInput) as wrong:
+        asked(**options)
+    assert words in str(wrong.value)
+    assert "\n" not in str(wrong.value)
+    assert len(str(wrong.value)) < 320
+
+
+def test_what_is_said_to_be_possible_is() -> None:
+    with pytest.raises(BadInput) as wrong:
+        asked(speed=5000, training=0)
+    told = str(wrong.value).rpartition("--speed ")[2]
+    assert asked(speed=told, training=0).answer.inference is not None
