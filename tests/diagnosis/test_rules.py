@@ -11,13 +11,16 @@ from diagnosis.saturated import CEILINGS, decoded, rate, request, served, step, 
 from twinlens.diagnosis.counter import counters_of
 from twinlens.diagnosis.diagnosis import diagnose_evidence
 from twinlens.diagnosis.evidence import Evidence, filled_share
+from twinlens.diagnosis.instrument import Instrument
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import advice_of, sentence_of
 
 KERNELS = CEILINGS | {"matvec_bytes_per_s": rate(5e9, "bytes/s")}
+COUNTED = (Instrument("NVML GPM", {"dram_active": rate(0.9, "1")}),)
 SHOWN: dict[str, Evidence] = {
     "diagnosis-of-unranked": trained(step(forward=1.0), ranked=False, label="unproven"),
     "ceiling-not-measured": trained(step(forward=1.0), ceilings={}),
+    "instrument-contradicts": trained(step(forward=1.0), instruments=COUNTED),
     "time-unattributed": trained(step(forward=0.8)),
     "time-waiting": trained(step(data=0.2, forward=0.8)),
     "cache-full": served(request(queue=0.2, decode=0.8), told(server_kv_use_max=0.99)),

@@ -14,6 +14,7 @@ from twinlens.units import BYTES_PER_S, RATIO, SECONDS
 
 FLOP_PER_BYTE = "FLOP/byte"
 Confidence = Literal["low", "medium", "high", "none"]
+_BOUND, _SERVER = "analytic bound", "server metrics"
 _WORK = "work by theory, time by the rows"
 _UNIFIED = "device and host share one memory here: nothing is copied"
 _NO_COPIES = "no counter of copies between host and device was recorded"
@@ -23,17 +24,20 @@ _NONE = "the run measured no ceilings"
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """One of the four. `value` is the one that is said first; `beside`: more of it by name. `about`: the phase."""
+    """One of the four. `value` is the one that is said first; `beside`: more of it by name. `about`: the phase.
+    `source`: who says so ("NVML GPM", "DCGM", "profiler", "server metrics", "rows", "analytic bound"); "" of none."""
 
     id: str
     value: Estimate
     confidence: Confidence
     about: str = ""
     beside: Mapping[str, Estimate] = field(default_factory=dict)
+    source: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """A plain mapping; `value.method` is the source."""
         plain = {"id": self.id, "about": self.about, "confidence": self.confidence, "value": self.value.to_json()}
+        plain |= {"source": self.source} if self.source else {}
         return plain | {"beside": {name: each.to_json() for name, each in self.beside.items()}}
 
 
@@ -62,7 +66,7 @@ def _matrix(place: Place | None, phase: str, why: str, seen: Evidence) -> Counte
     }
     # A server's batch is inferred from which requests overlapped.
     sure = place.intensity_low is not None and seen.kind != "served"
-    return Counter("matrix-engines", value, "high" if sure else "medium", phase, beside)
+    return Counter("matrix-engines", value, "high" if sure else "medium", phase, beside, _BOUND)
 
 
 def _bandwidth(place: Place | None, phase: str, moved: float | None, seconds: float | None, why: str) -> Counter:
@@ -73,19 +77,20 @@ def _bandwidth(place: Place | None, phase: str, moved: float | None, seconds: fl
     if place.bandwidth_share > place.stream_share:
         of_kernel = Estimate(place.bandwidth_share, RATIO, f"of {place.bandwidth_ceiling}", "derived")
         beside["share_of_kernel"] = of_kernel
-    return Counter("bandwidth", value, "medium", phase, beside)
+    return Counter("bandwidth", value, "medium", phase, beside, _BOUND)
 
 
 def _batching(seen: Evidence) -> Counter:
     if seen.kind == "served":
         told = seen.metrics.get("batching_efficiency") or Estimate.absent(RATIO, "the server's metrics were not read")
-        return Counter("batching", told, "none" if told.value is None else "high", "request")
+        absent = told.value is None
+        return Counter("batching", told, "none" if absent else "high", "request", source="" if absent else _SERVER)
     if seen.filled is None:
         return Counter("batching", Estimate.absent(RATIO, "images have no padding to count"), "none")
     method = "useful tokens / tokens computed for the batch, from the rows"
     value = Estimate(min(1.0, seen.filled), RATIO, method, "derived")
     batch = {"batch": Estimate(float(seen.batch), "count", "the spec", "measured")} if seen.batch else {}
-    return Counter("batching", value, "high", seen.partition.unit, batch)
+    return Counter("batching", value, "high", seen.partition.unit, batch, "rows")
 
 
 def _boundary(seen: Evidence) -> Counter:
@@ -97,7 +102,8 @@ def _boundary(seen: Evidence) -> Counter:
         if spent is not None:
             method = "sent → first token, less the server's own queue and prefill: network, HTTP, tokenising"
             value = Estimate(spent, SECONDS, method, "derived", n=seen.partition.count)
-        return Counter("transfer", value, "none" if spent is None else "medium", "request")
+        absent = spent is None
+        return Counter("transfer", value, "none" if absent else "medium", "request", source="" if absent else _SERVER)
     why = _UNIFIED if seen.on_gpu is False else _NO_COPIES
     return Counter("transfer", Estimate.absent(SECONDS, why), "none", seen.partition.unit)
 
@@ -116,4 +122,4 @@ def kernels_counter(phase: str, kept: Watched) -> Counter:
             "kernels", Estimate.absent(RATIO, "the profiler saw no time of any kernel", method), "none", phase
         )
     shares = {name: Estimate(spent / total, RATIO, method, "measured") for name, spent in seconds.items()}
-    return Counter("kernels", next(iter(shares.values())), "medium", phase, shares)
+    return Counter("kernels", next(iter(shares.values())), "medium", phase, shares, "profiler")

@@ -8,6 +8,7 @@ from typing import Any
 
 from twinlens.diagnosis.counter import Counter, counters_of
 from twinlens.diagnosis.evidence import Evidence, evidence_of
+from twinlens.diagnosis.instrument_counter import with_instruments
 from twinlens.diagnosis.partition import Partition
 from twinlens.diagnosis.phase import known
 from twinlens.diagnosis.quantise import Siblings, quantise
@@ -16,6 +17,7 @@ from twinlens.diagnosis.rule import (
     batch_below_ridge,
     cache_full,
     ceiling_not_measured,
+    instrument_contradicts,
     kernel_below_stream,
     optimizer_time,
     run_not_ranked,
@@ -33,6 +35,7 @@ from twinlens.stats.summary.group import Summary
 RULES: tuple[Rule, ...] = (
     run_not_ranked.RULE,
     ceiling_not_measured.RULE,
+    instrument_contradicts.RULE,
     time_unattributed.RULE,
     time_waiting.RULE,
     cache_full.RULE,
@@ -104,7 +107,7 @@ def diagnose_evidence(name: str, seen: Evidence, siblings: Siblings | None = Non
     verdict = verdict_of(seen)
     phases = tuple(phase_verdict(phase, seen) for phase in seen.phases)
     busiest = max(seen.phases, key=lambda phase: seen.partition.parts.get(phase.part, 0.0))
-    counters = counters_of(seen, busiest.name)
+    counters = with_instruments(counters_of(seen, busiest.name), seen.instruments)
     findings = tuple(finding for rule in RULES for finding in rule.find(seen))
     formats, ends = quantise(seen, siblings), region(seen)
     return Diagnosis(name, verdict, phases, seen.partition, counters, findings, scale_out(seen), formats, ends)

@@ -22,6 +22,7 @@ from twinlens.diagnosis.asked import (
 from twinlens.diagnosis.decoder import Decoder
 from twinlens.diagnosis.flip import Trained
 from twinlens.diagnosis.in_use import in_use
+from twinlens.diagnosis.instrument import Instrument, instruments_of
 from twinlens.diagnosis.partition import Partition
 from twinlens.diagnosis.phase import Phase, known
 from twinlens.diagnosis.served_work import served_phases
@@ -51,7 +52,8 @@ class Evidence:
     the run itself. `on_processor`: see `processor_share`. `in_use`: see `in_use.py`.
     `decoder`: see `decoder_of`. `slo_share`: of requests that
     must keep the SLO; None without one. `engine_formats`: see `formats_of` of `record/executor/matrix_engine.py`.
-    `place`: where the work was done. `probed`: its ceilings are those of an earlier probe."""
+    `place`: where the work was done. `probed`: its ceilings are those of an earlier probe. `instruments`: counters of
+    the board itself, in the run."""
 
     kind: Kind
     ranked: bool
@@ -76,6 +78,7 @@ class Evidence:
     trained: Trained | None = None
     place: Place = "here"
     probed: bool = False
+    instruments: tuple[Instrument, ...] = ()
 
 
 def evidence_of(run: Run, summary: Summary) -> Evidence:
@@ -95,6 +98,7 @@ def evidence_of(run: Run, summary: Summary) -> Evidence:
         None if kind == "served" and run.sections.server is None else processor_share(run.telemetry, _processors(run)),
         decoder_of(run, phases), devices_of(run), slo_share_of(run), precision_of(run), engine_formats_of(run),
         trained_of(run), run.place,
+        instruments=instruments_of(run.telemetry, summary.verdict.begin_s, summary.verdict.end_s),
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twinlens.diagnosis.counter import Counter
+from twinlens.diagnosis.instrument import SOURCES
 from twinlens.reporting import display
 
 COUNTERS = {
@@ -12,7 +13,22 @@ COUNTERS = {
     "transfer": "host–device, boundary",
     "kernels": "kernels, profiled",
 }
-_BESIDE = {"share": "{} of ceiling", "ridge": "ridge {}", "share_of_kernel": "{} of its kernels' rate"}
+_BESIDE = {
+    "by_theory": "{} by theory",
+    "share": "{} of ceiling",
+    "ridge": "ridge {}",
+    "share_of_kernel": "{} of its kernels' rate",
+    "hmma_active": "{} HMMA",
+    "sm_occupancy": "{} of warps",
+    "pcie_tx_bytes_per_s": "{} from it",
+    "nvlink_rx_bytes_per_s": "{} over NVLink",
+}
+_COUNTED = {
+    "matrix-engines": "tensor pipes busy {}",
+    "bandwidth": "DRAM busy {}",
+    "transfer": "{} to the board",
+}
+"""What an instrument counted, in words."""
 
 
 def counter_name(counter: Counter) -> str:
@@ -28,5 +44,10 @@ def counter_words(counter: Counter) -> str:
         classes = [f"{display.clean(name, 30)} {display.value(each)}" for name, each in counter.beside.items()]
         return f"{', '.join(classes)}, {counter.about}"
     told = [_BESIDE[key].format(display.value(each)) for key, each in counter.beside.items() if key in _BESIDE]
-    more = f" ({', '.join(told)})" if told else ""
-    return f"{display.value(counter.value)}{more}, {counter.about}"
+    value = display.value(counter.value)
+    if counter.source not in SOURCES:
+        more = f" ({', '.join(told)})" if told else ""
+        return f"{value}{more}, {counter.about}"
+    phase = f"{counter.about}: " if "by_theory" in counter.beside else ""
+    more = f" ({phase}{', '.join(told)})" if told else ""
+    return f"{_COUNTED[counter.id].format(value)} by {counter.source} over the window{more}"

@@ -31,6 +31,8 @@ _CEILINGS = {
     "copy_bytes_per_s": "the copy bandwidth",
     "read_bytes_per_s": "the read bandwidth",
     "matvec_bytes_per_s": "the rate at which its mat-vec kernels read",
+    "dram_active": "DRAM busy",
+    "tensor_active": "tensor pipes busy",
 }
 _WHY = {
     "no-partition": "the time cannot be split into parts",
@@ -196,6 +198,15 @@ def _below_ridge(finding: Finding) -> str:
     )
 
 
+def _contradicts(finding: Finding) -> str:
+    source, counted, bound, which = numbers(finding, "source", "counted", "bound", "which")
+    busy = {"dram": "DRAM", "tensor pipes": "tensor pipes"}.get(finding.subject, clean(finding.subject, 40))
+    least = f"{clean(source, 20)} saw {busy} {percent(counted)} busy, and the work by theory needs {percent(bound)}"
+    if which == "more":
+        return f"{least}: most of what the board did there is work that theory leaves out."
+    return f"{least}: the work, or the board, is another than theory takes it to be."
+
+
 SENTENCES = {
     "compute-bound": _compute,
     "bandwidth-bound": _bandwidth,
@@ -208,6 +219,7 @@ SENTENCES = {
     "indeterminate": _indeterminate,
     "diagnosis-of-unranked": _unranked,
     "ceiling-not-measured": _no_ceiling,
+    "instrument-contradicts": _contradicts,
     "time-unattributed": _no_part,
     "time-waiting": _waiting,
     "cache-full": _cache_full,
