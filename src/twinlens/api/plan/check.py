@@ -9,7 +9,7 @@ from typing import Any
 
 from twinlens.api.plan.asked import asked_device, count_of, one_of, subject_of
 from twinlens.api.plan.fit import serving_of, training_of
-from twinlens.api.plan.number import number_of, seconds_of, span_of, trained_tokens_of
+from twinlens.api.plan.number import mfu_of, number_of, seconds_of, trained_tokens_of
 from twinlens.errors import BadInput
 from twinlens.planning.check.answer import Check
 from twinlens.planning.check.deadline import Mfu, deadlines, device_hours, run_time
@@ -88,7 +88,7 @@ def check(
     if on is None:
         raise BadInput("a check is of a device; add --device H100", code="TL231")
     many, given = count_of("devices", 1 if devices is None else devices), _given(options)
-    share = _mfu(mfu)
+    share = mfu_of(mfu)
     rules, rates = read_compatibility(Path(table).expanduser()) if table else ((), ())
     joins = whole.link(link) if link else whole.link_of(on)
     plan = _plan(subject, train, users, context, precision, given)
@@ -133,13 +133,6 @@ def _plan(
 
 
 _OF_USERS = ("answer", "fast", "slow")
-
-
-def _mfu(said: object) -> Mfu:
-    if said is None:
-        return Mfu()
-    low, high = span_of("mfu", said, 1.0)
-    return Mfu(low, (low + high) / 2, high, "asked")
 
 
 def _time(

@@ -6,6 +6,7 @@ import math
 
 from twinlens.claims.quantity import read_quantity
 from twinlens.errors import BadInput
+from twinlens.planning.check.deadline import Mfu
 
 UNREADABLE = "TL231"
 
@@ -28,6 +29,14 @@ def span_of(name: str, word: object, most: float) -> tuple[float, float]:
     if ends[0] > ends[1]:
         raise BadInput(f"--{name} {_short(word)!r} ends below its start; write --{name} 0.3..0.5", code=UNREADABLE)
     return ends
+
+
+def mfu_of(said: object) -> Mfu:
+    """ "0.3..0.5", or 0.4; what public runs reach where nothing was said. Raises BadInput (TL231)."""
+    if said is None:
+        return Mfu()
+    low, high = span_of("mfu", said, 1.0)
+    return Mfu(low, (low + high) / 2, high, "asked")
 
 
 def seconds_of(name: str, word: object) -> float:

@@ -7,5 +7,6 @@ from twinlens.api.plan.check import check
 from twinlens.api.plan.choose import choose
 from twinlens.api.plan.cost import cost
 from twinlens.api.plan.fit import fit
+from twinlens.api.plan.method import method
 
-__all__ = ["calibrate", "check", "choose", "constants", "cost", "fit"]
+__all__ = ["calibrate", "check", "choose", "constants", "cost", "fit", "method"]

@@ -12,6 +12,7 @@ from twinlens.cli.plan.check import check
 from twinlens.cli.plan.choose import choose
 from twinlens.cli.plan.cost import cost
 from twinlens.cli.plan.fit import fit
+from twinlens.cli.plan.method import method
 from twinlens.errors import nearest
 
 
@@ -40,3 +41,4 @@ app.command("cost")(cost)
 app.command("choose")(choose)
 app.command("calibrate")(calibrate)
 app.command("check")(check)
+app.command("method")(method)

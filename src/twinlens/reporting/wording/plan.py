@@ -105,6 +105,9 @@ def _assumed(finding: Finding) -> str:
     taken = clean(str(number(finding, "taken")), 60)
     return {
         "model": f"the model is {taken}",
+        "method-requests": "{taken:,.0f} requests a month",
+        "method-price": "a device-hour is ${low:,.2f} to ${high:,.2f} ({taken})",
+        "method-retrieved": "retrieval puts {taken} tokens before each request",
         "host-watts": "the machines around the devices take no power: say --host-watts",
         "model-type": f"a {taken} model has layers like Llama's",
         "device": f"the device is {taken}",
@@ -127,6 +130,7 @@ def _unknown(finding: Finding) -> str:
         "watts": "its power is not known",
         "link": "no link is known: say --link",
         "prediction": "its format or device is not predicted",
+        "price": "no price is known: say --price",
         "speed": "not even one user gets that",
     }[needs]
     return f"{NAMES.get(finding.subject, finding.subject)} of {clean(model, 60)}: {lacks}"

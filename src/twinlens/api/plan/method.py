@@ -1,0 +1,147 @@
+"""The verb that chooses the intervention: from words to a need, and from a need to an answer with its arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+from twinlens.api.plan.asked import asked_device, count_of, one_of, subject_of, tokens_of
+from twinlens.api.plan.number import mfu_of, number_of, seconds_of, trained_tokens_of
+from twinlens.errors import BadInput
+from twinlens.planning.figure import assumed
+from twinlens.planning.method.answer import Method, method_answer
+from twinlens.planning.method.need import CHANGES, Need
+from twinlens.planning.method.way import Asked
+from twinlens.record.finding import Finding
+from twinlens.reporting.wording.finding import with_words
+from twinlens.spec.catalogue import Catalogue, catalogue_of
+from twinlens.system.catalogue_folder import catalogue_folder
+from twinlens.version import __version__
+
+_COUNTS = ("prompt", "answer", "context", "retrieved", "example_tokens", "shots", "epochs", "months")
+_SOURCES = 60
+
+
+@dataclass(frozen=True, slots=True)
+class MethodResult:
+    """The chosen method and all others. `notes`: how words were read."""
+
+    answer: Method
+    notes: tuple[Finding, ...] = ()
+
+    @property
+    def chosen(self) -> str | None:
+        return self.answer.chosen.name if self.answer.chosen else None
+
+    def why(self) -> dict[str, Any]:
+        return self.answer.why()
+
+    def to_json(self) -> dict[str, Any]:
+        whole = {"schema": 1, "twinlens": __version__, "notes": [each.to_json() for each in self.notes], **self.why()}
+        return dict(with_words(whole))
+
+
+def method(
+    model: str,
+    *,
+    device: str,
+    devices: object = None,
+    corpus: object = None,
+    changes: object = None,
+    examples: object = None,
+    style: bool = False,
+    own_weights: bool = False,
+    requests: object = None,
+    price: object = None,
+    budget: object = None,
+    deadline: object = None,
+    mfu: object = None,
+    catalogue: str | Path | None = None,
+    **options: object,
+) -> MethodResult:
+    """Prompt, retrieval, fine-tuning or training: `method("8B", device="H100", corpus="20M", changes="daily")`.
+
+    Other options are counts: prompt, answer, context, retrieved, example_tokens, shots, epochs, months.
+    Raises BadInput for unknown names (TL201, TL204) and for values that cannot be (TL231).
+    """
+    whole = catalogue_of(catalogue_folder(catalogue))
+    subject = subject_of(model, whole)
+    on, is_short = asked_device(device, None, whole)
+    if on is None:
+        raise BadInput("hours are of a device; add --device H100", code="TL231")
+    counts = _counts(options)
+    if changes is not None and corpus is None:
+        raise BadInput("--changes is of a private corpus; add --corpus 20M, in tokens", code="TL231")
+    cost, source = _price(price, on.name, whole)
+    if budget is not None and cost is None:
+        raise BadInput("a budget needs the price of a device-hour; add --price 2.50", code="TL231")
+    usual = Need()
+    need = Need(
+        changes=one_of("changes", changes or "never", CHANGES),  # type: ignore[arg-type]
+        corpus=0.0 if corpus is None else trained_tokens_of("corpus", corpus),
+        examples=0 if examples in (None, 0, "0") else count_of("examples", examples),
+        style=style, own_weights=own_weights,
+        requests=usual.requests if requests is None else number_of("requests", requests, 1e15),
+        price=cost, price_source=source, budget=None if budget is None else _money("budget", budget),
+        deadline_s=None if deadline is None else seconds_of("deadline", deadline), **counts,
+    )  # fmt: skip
+    if need.prompt + need.answer >= need.context:
+        raise BadInput(
+            f"a prompt of {need.prompt} and an answer of {need.answer} tokens do not go into --context {need.context}",
+            code="TL231",
+        )
+    asked = Asked(need, subject, on, count_of("devices", 1 if devices is None else devices), mfu_of(mfu))
+    notes = (assumed("device", on.name, said=device),) if is_short else ()
+    priced = () if price is not None or cost is None else (_quoted(cost, source),)
+    return MethodResult(method_answer(asked), (*notes, *_taken(requests, options, usual, need), *priced))
+
+
+def _quoted(cost: tuple[Decimal, Decimal], source: str) -> Finding:
+    return assumed("method-price", source, low=float(cost[0]), high=float(cost[1]))
+
+
+def _taken(requests: object, options: Mapping[str, object], usual: Need, need: Need) -> tuple[Finding, ...]:
+    """What was not said and decides."""
+    names = [("requests", requests)] + ([("retrieved", options.get("retrieved"))] if need.corpus else [])
+    return tuple(assumed(f"method-{name}", getattr(usual, name)) for name, value in names if value is None)
+
+
+def _counts(options: Mapping[str, object]) -> dict[str, Any]:
+    wrong = next((name for name in options if name not in _COUNTS), None)
+    if wrong:
+        raise BadInput(f"method has no option {wrong[:40]!r}; known: {', '.join(_COUNTS)}", code="TL231")
+    return {
+        name: (tokens_of if name == "context" else count_of)(name.replace("_", "-"), value)
+        for name, value in options.items()
+        if value is not None
+    }
+
+
+def _price(quoted: object, device: str, catalogue: Catalogue) -> tuple[tuple[Decimal, Decimal] | None, str]:
+    """What was said ("2.50", "2..4"), else what clouds were quoted at for an hour, in dollars, with the source."""
+    if quoted is not None:
+        low, dots, high = str(quoted).partition("..")
+        ends = _money("price", low), _money("price", high if dots else low)
+        if ends[0] > ends[1]:
+            raise BadInput(f"--price {str(quoted)[:40]!r} ends below its start; write --price 2..4", code="TL231")
+        return ends, "asked"
+    known = [each for each in catalogue.prices_of(device) if each.kind == "cloud-hour" and each.currency == "USD"]
+    if not known:
+        return None, ""
+    one = known[0]
+    return (one.low, one.high), f"{one.source[:_SOURCES]} ({one.date or 'undated'})"
+
+
+def _money(name: str, word: object) -> Decimal:
+    """Dollars, exact. Raises BadInput (TL231)."""
+    text = str(word).strip().removeprefix("$").replace(",", "")
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        raise BadInput(f"--{name} {str(word)[:40]!r} is no money; write --{name} 2.50", code="TL231") from None
+    if not value.is_finite() or not 0 < value <= 1_000_000_000_000:
+        raise BadInput(f"--{name} is above 0, in dollars, not {str(word)[:40]}", code="TL231")
+    return value
