@@ -28,6 +28,8 @@ from twinlens.units import SECONDS
 
 HELP_S, SHOW_S = 0.25, 2.0
 CHUNKS = 8
+RATE_PER_S = 500.0
+_SERVED = {"arrival": {"kind": "constant"}, "slo": {"ttft_s": 0.05, "tpot_s": 0.02, "quantile": 0.99}}
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -57,20 +59,25 @@ def run(options: argparse.Namespace) -> tuple[list[Finding], list[str]]:
 
 
 def recorded(parent: Path, lens: str, rows: int, per_batch: int) -> Path:
-    """A finished run folder, whole but for its summary: facts of the fake executor, rows made here."""
-    shape: dict[str, Any] = {"kind": lens, "model": "tiny"}
+    """A finished run folder, whole but for its summary: facts of the fake executor, rows made here.
+
+    `lens`: training, inference (in lockstep), or served: inference by a schedule with an SLO, eight requests at once.
+    """
+    shape: dict[str, Any] = {"kind": "training" if lens == "training" else "inference", "model": "tiny"}
     shape |= {"global_batch": 4, "seq_len": 64} if lens == "training" else {}
+    shape |= _SERVED if lens == "served" else {}
     data = {
         "name": "million",
         "executor": {"kind": "fake"},
         "workload": shape,
+        **({"point": {"rate_per_s": RATE_PER_S}} if lens == "served" else {}),
         "protocol": {"duration_s": 0.01, "steady_s": 0.0, "min_rows": 1, "extend": 0, "isolate": False},
     }
     spec = parse(data).runs()[0]
     folder = create_run(parent, spec)
     run_here(folder, spec, lambda phrase, share, count: None)
     name, schema = ("steps", STEP_SCHEMA) if lens == "training" else ("requests", REQUEST_SCHEMA)
-    columns = _steps(rows) if lens == "training" else _requests(rows)
+    columns = _steps(rows) if lens == "training" else _served(rows) if lens == "served" else _requests(rows)
     columns = {field.name: pa.nulls(rows, field.type) for field in schema} | columns
     path = folder / f"{name}.arrows"
     for file in (path, marks_path(path)):
@@ -82,11 +89,25 @@ def recorded(parent: Path, lens: str, rows: int, per_batch: int) -> Path:
 
 
 def _requests(rows: int) -> dict[str, Any]:
-    rng = np.random.default_rng(0)
-    gaps_ns = rng.lognormal(np.log(2e6), 0.1, (rows, CHUNKS + 1)).astype(np.int64)
-    within_ns = np.cumsum(gaps_ns, axis=1)
-    begin_ns = np.concatenate([[0], np.cumsum(within_ns[:, -1])[:-1]])
-    times = begin_ns[:, None] + within_ns[:, :CHUNKS]
+    """One after another."""
+    gaps_ns = _gaps_ns(rows)
+    lasted_ns = gaps_ns.sum(axis=1)
+    return _columns(np.cumsum(lasted_ns) - lasted_ns, gaps_ns)
+
+
+def _served(rows: int) -> dict[str, Any]:
+    """At even times, whether those before have ended or not."""
+    return _columns((np.arange(rows) * (1e9 / RATE_PER_S)).astype(np.int64), _gaps_ns(rows))
+
+
+def _gaps_ns(rows: int) -> np.ndarray:
+    """Times between one chunk of a request and the next, and before its first and after its last [rows, CHUNKS + 1]."""
+    return np.random.default_rng(0).lognormal(np.log(2e6), 0.1, (rows, CHUNKS + 1)).astype(np.int64)
+
+
+def _columns(begin_ns: np.ndarray, gaps_ns: np.ndarray) -> dict[str, Any]:
+    rows = len(begin_ns)
+    times = begin_ns[:, None] + np.cumsum(gaps_ns[:, :CHUNKS], axis=1)
     offsets = np.arange(0, rows * CHUNKS + 1, CHUNKS, dtype=np.int32)
     return {
         "group": np.arange(rows),

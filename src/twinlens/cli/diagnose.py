@@ -5,9 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from twinlens.api.diagnose import diagnosed, diagnosis_json
-from twinlens.api.falsify import falsify
-from twinlens.api.instrument import watch
-from twinlens.api.progress import Progress
 from twinlens.api.runs import read
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.errors import BadInput
@@ -28,11 +25,16 @@ def run(
             raise BadInput("diagnose what? Give a run folder, or --self-test", code="TL228")
         runs = read(*paths)
         if try_:
+            from twinlens.api.falsify import falsify  # what measures is not read to look at what was measured
+            from twinlens.api.progress import Progress
+
             falsify(runs, watch=Progress())
         found = diagnosed(runs, ceilings)
         if instrument is not None:
             if len(found) != 1:
                 raise BadInput(f"--instrument takes one run, not {len(found)}", code="TL239")
+            from twinlens.api.instrument import watch
+
             watch(*found[0][0], instrument)
             found = diagnosed(runs, ceilings)
         if json:

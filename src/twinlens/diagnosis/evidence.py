@@ -33,8 +33,8 @@ from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.record.trust.foreign_text import in_one_line
 from twinlens.spec.precision import Precision
-from twinlens.stats.metrics.inference import inference_steadiness
-from twinlens.stats.metrics.training import training_steadiness
+from twinlens.stats.metrics.inference import batch_heads
+from twinlens.stats.metrics.training import trained_alone
 from twinlens.stats.summary.group import Summary
 from twinlens.stats.summary.serving import is_served
 from twinlens.theory.traffic import activation_elements_moved
@@ -128,8 +128,8 @@ Read = tuple[Partition, tuple[Phase, ...], int | None, float | None]
 
 
 def _training(run: Run, summary: Summary) -> Read:
-    only, _ = training_steadiness(run.steps)
-    window = only.where(np.arange(summary.verdict.begin_row, summary.verdict.end_row))
+    only = trained_alone(run.steps)
+    window = only.where(slice(summary.verdict.begin_row, summary.verdict.end_row))
     partition = of_steps(window)
     waits = sum(partition.parts.get(name, 0.0) for name in ("data", "communicate", "between-steps"))
     busy_s = partition.seconds - waits
@@ -143,8 +143,7 @@ def _training(run: Run, summary: Summary) -> Read:
 
 def _engine(run: Run, summary: Summary) -> Read:
     own = run.requests.own_time()
-    heads, _ = inference_steadiness(own)
-    rows = heads[summary.verdict.begin_row : summary.verdict.end_row]
+    rows = batch_heads(own)[summary.verdict.begin_row : summary.verdict.end_row]
     partition, batch = of_lockstep(own, rows), run.spec.point.batch
     members = np.isin(own.group, own.group[rows])
     tokens = own.output_tokens[members]

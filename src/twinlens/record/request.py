@@ -160,6 +160,8 @@ class Requests:
 
     def _chunk_at(self, positions: np.ndarray) -> np.ndarray:
         has = (positions >= self.offsets[:-1]) & (positions < self.offsets[1:])
+        if has.all():
+            return np.asarray(self.chunk_ns[positions], dtype=float)
         times_ns = np.full(len(self), np.nan)
         times_ns[has] = self.chunk_ns[positions[has]]
         return times_ns

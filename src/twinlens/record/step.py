@@ -83,19 +83,19 @@ class Steps:
         """From an Arrow table with STEP_SCHEMA."""
         column = {name: table.column(name) for name in table.column_names}
         return cls(
-            kind=column["kind"].to_numpy(zero_copy_only=False),
+            kind=_words(column["kind"]),
             begin_ns=column["begin_ns"].to_numpy(),
             end_ns=column["end_ns"].to_numpy(),
             phases_ns={name: _floats(column[f"{name}_ns"]) for name in cls.PHASES},
             samples=column["samples"].to_numpy(),
             tokens=column["tokens"].to_numpy(),
             loss=_losses(column["loss"]),
-            tag=column["tag"].to_numpy(zero_copy_only=False),
+            tag=_words(column["tag"]),
             slice=slices_of(table),
         )
 
-    def where(self, chosen: np.ndarray) -> Self:
-        """The rows that a boolean mask or slice keeps."""
+    def where(self, chosen: np.ndarray | slice) -> Self:
+        """The rows that a boolean mask, indexes or a slice keeps; of a slice they are views of these."""
         return type(self)(
             kind=self.kind[chosen],
             begin_ns=self.begin_ns[chosen],
@@ -112,6 +112,15 @@ class Steps:
 def _losses(column: Any) -> np.ndarray:
     loss, recorded = _floats(column), column.is_valid().to_numpy(zero_copy_only=False)
     return np.where(recorded & ~np.isfinite(loss), np.inf, loss)
+
+
+def _words(column: Any) -> np.ndarray:
+    """Few distinct words, maybe a million rows: each is decoded once, not once a row. None where there is none."""
+    words = column.combine_chunks().dictionary_encode()
+    if isinstance(words, pa.ChunkedArray):  # no rows: nothing to combine
+        return np.zeros(0, dtype=object)
+    known = np.array([*words.dictionary.to_pylist(), None], dtype=object)
+    return np.asarray(known[words.indices.fill_null(len(known) - 1).to_numpy()])
 
 
 def _floats(column: Any) -> np.ndarray:

@@ -124,8 +124,7 @@ def _training(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]]
         return metrics, nothing(), {}
     trained = np.flatnonzero(run.steps.kind == "step")
     rows = trained[steadiness.steady_begin : steadiness.steady_end]
-    window = run.steps.where(rows)
-    work = {"energy_per_step_j": float(len(rows)), "energy_per_token_j": float(window.tokens.sum())}
+    work = {"energy_per_step_j": float(len(rows)), "energy_per_token_j": float(run.steps.tokens[rows].sum())}
     return metrics, _verdict(steadiness, run.steps.begin_ns[trained], run.steps.end_ns[trained]), work
 
 

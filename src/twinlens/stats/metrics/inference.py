@@ -27,16 +27,21 @@ _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 def inference_steadiness(requests: Requests, rule: SteadyRule = SteadyRule()) -> tuple[np.ndarray, Steadiness | None]:
     """The first row of each batch (indexes), and the verdict on the batches' time per unit of work."""
-    if not len(requests):
-        return np.zeros(0, int), None
-    _, heads = np.unique(requests.group, return_index=True)
-    heads = heads[np.argsort(requests.end_ns[heads], kind="stable")]
+    heads = batch_heads(requests)
+    if not heads.size:
+        return heads, None
     ends = requests.end_ns[heads]
     durations = np.diff(ends, prepend=requests.intended_ns[heads[:1]]) / 1e9
     # Prefill costs too: a batch's size in tokens is its input and its output, so uneven lengths are no noise.
     size = np.maximum(1, requests.input_tokens[heads] + requests.output_tokens[heads])
     even = np.all(size == size[0])
     return heads, segment(np.maximum(durations, 1e-9), work=None if even else size, rule=rule)
+
+
+def batch_heads(requests: Requests) -> np.ndarray:
+    """The first row of each batch (indexes), in the order in which they ended."""
+    _, heads = np.unique(requests.group, return_index=True)
+    return np.asarray(heads[np.argsort(requests.end_ns[heads], kind="stable")])
 
 
 def inference_metrics(

@@ -27,8 +27,16 @@ _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
 def training_steadiness(steps: Steps, rule: SteadyRule = SteadyRule()) -> tuple[Steps, Steadiness | None]:
-    """The optimizer steps alone, without the time of evaluations and of other points' turns between them, and their
-    verdict.
+    """The optimizer steps alone (`trained_alone`), and the verdict on them."""
+    only = trained_alone(steps)
+    if not len(only):
+        return only, None
+    tagged = np.flatnonzero(only.tag == "compile")
+    return only, segment(_durations_s(only), work=_work(only), tagged_rows=tagged, rule=rule)
+
+
+def trained_alone(steps: Steps) -> Steps:
+    """The optimizer steps alone, without the time of evaluations and of other points' turns between them.
 
     An evaluation trains nothing: leaving its time in would make the rate depend on how often one looks.
     """
@@ -38,10 +46,7 @@ def training_steadiness(steps: Steps, rule: SteadyRule = SteadyRule()) -> tuple[
     only = steps.where(trained)
     only.begin_ns[:] -= aside_ns[trained]
     only.end_ns[:] -= aside_ns[trained]
-    if not len(only):
-        return only, None
-    tagged = np.flatnonzero(only.tag == "compile")
-    return only, segment(_durations_s(only), work=_work(only), tagged_rows=tagged, rule=rule)
+    return only
 
 
 def training_metrics(
@@ -55,7 +60,7 @@ def training_metrics(
     metrics |= training_quality(steps, workload, facts.entropy_rate_nats if facts else None)
     if steadiness is None:
         return metrics
-    window = only.where(np.arange(steadiness.steady_begin, steadiness.steady_end))
+    window = only.where(slice(steadiness.steady_begin, steadiness.steady_end))
     vision = not only.tokens.any()
     counted, unit = ("images", IMAGES_PER_S) if vision else ("tokens", TOKENS_PER_S)
     rate = rate_interval(_work(window), window.begin_ns, window.end_ns, unit=unit)

@@ -51,23 +51,27 @@ def latency(requests: Requests, rows: np.ndarray) -> Latency:
     intended, sent, end = requests.intended_ns[rows], requests.sent_ns[rows], requests.end_ns[rows]
     ok = (requests.outcome[rows] == "ok") & ~np.isnan(first_ns)
     tokens = requests.output_tokens[rows]
-    answer_ns = requests.first_answer_ns()[rows] if (requests.reasoning_chunks > 0).any() else first_ns
     with np.errstate(divide="ignore", invalid="ignore"):
         tpot_s = np.where(tokens > 1, (last_ns - first_ns) / (tokens - 1) / 1e9, np.nan)
-    released = released_ns(requests)[rows]
+    ttft_s = _or_never(ok, (first_ns - intended) / 1e9)
     return Latency(
         ok=ok,
-        ttft_s=_or_never(ok, (first_ns - intended) / 1e9),
+        ttft_s=ttft_s,
         ttft_from_send_s=_or_never(ok, (first_ns - sent) / 1e9),
-        ttfat_s=_or_never(ok & ~np.isnan(answer_ns), (answer_ns - intended) / 1e9),
+        ttfat_s=_until_answer_s(requests, rows, ok) if (requests.reasoning_chunks > 0).any() else ttft_s,
         tpot_s=_or_never(ok, tpot_s),
         longest_gap_s=_or_never(ok, _longest_gap_s(requests)[rows]),
         e2e_s=_or_never(ok, (end - intended) / 1e9),
         e2e_from_send_s=_or_never(ok, (end - sent) / 1e9),
-        held_s=np.where(np.isnan(requests.released_ns[rows]), np.nan, (released - intended) / 1e9),
+        held_s=(requests.released_ns[rows] - intended) / 1e9,
         client_s=sent_late_s(requests, rows),
         lag_s=np.where(sent < intended, np.nan, sent - intended) / 1e9,
     )
+
+
+def _until_answer_s(requests: Requests, rows: np.ndarray, ok: np.ndarray) -> np.ndarray:
+    answer_ns = requests.first_answer_ns()[rows]
+    return _or_never(ok & ~np.isnan(answer_ns), (answer_ns - requests.intended_ns[rows]) / 1e9)
 
 
 def sent_late_s(requests: Requests, rows: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Requests
 from twinlens.spec.slo import Slo
-from twinlens.stats.estimator.censored import censored_quantile
+from twinlens.stats.estimator.censored import Censored, censored_quantile
 from twinlens.stats.estimator.interval import mean_interval
 from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.estimator.scaled import inverse, scaled
@@ -78,17 +78,8 @@ def _after_reasoning(requests: Requests, rows: np.ndarray, times: Latency, share
     """The time to the first token of the answer itself; nothing where no answer holds reasoning: it is TTFT then."""
     if not (requests.reasoning_chunks[rows] > 0).any():
         return {}
-    return {
-        f"ttfat_s_{q}": censored_quantile(
-            times.ttfat_s,
-            _QUANTILES[q],
-            unit=SECONDS,
-            what="requests without an answer or",
-            together=shared.together,
-            why_not=shared.why_not,
-        )
-        for q in _ALL
-    }
+    answers = Censored(times.ttfat_s, shared.together)
+    return {f"ttfat_s_{q}": _quantile(answers, q, shared, "requests without an answer or") for q in _ALL}
 
 
 def _gaps(requests: Requests, rows: np.ndarray, shared: Overlap) -> dict[str, Estimate]:
@@ -102,7 +93,8 @@ def _gaps(requests: Requests, rows: np.ndarray, shared: Overlap) -> dict[str, Es
         reason = "no answer has more than one chunk"
         return _absent("itl_s", _ALL, why or reason) | _absent("icl_s", _ALL, reason)
     steps = replace(shared, together=decoding(requests, rows, gaps))
-    metrics = {f"{kind}_s_{q}": _quantile(gaps, q, steps, "gaps") for q in _ALL}
+    pooled = Censored(gaps, steps.together)
+    metrics = {f"{kind}_s_{q}": _quantile(pooled, q, steps, "gaps") for q in _ALL}
     if kind == "icl":
         return metrics | _absent("itl_s", _ALL, f"{why}; see ICL")
     return metrics
@@ -120,7 +112,8 @@ def _known(name: str, values: np.ndarray, why_not: str) -> dict[str, Estimate]:
     known = np.maximum(values[~np.isnan(values)], 0.0)
     if not known.size:
         return _absent(name, _ENDS, why_not)
-    return {f"{name}_{q}": _quantile(known, q) for q in _ENDS}
+    late = Censored(known)
+    return {f"{name}_{q}": _quantile(late, q) for q in _ENDS}
 
 
 def _rates(requests: Requests, window: Window, shared: Overlap) -> dict[str, Estimate]:
@@ -222,13 +215,15 @@ def _edges(window: Window) -> np.ndarray:
 
 
 def _each(times: Mapping[str, np.ndarray], shared: Overlap) -> dict[str, Estimate]:
-    return {f"{name}_{q}": _quantile(values, q, shared) for name, values in times.items() for q in _ALL}
+    found = {}
+    for name, values in times.items():
+        whole = Censored(values, shared.together)
+        found |= {f"{name}_{q}": _quantile(whole, q, shared) for q in _ALL}
+    return found
 
 
-def _quantile(values: np.ndarray, q: str, shared: Overlap = Overlap(), what: str = "requests") -> Estimate:
-    return censored_quantile(
-        values, _QUANTILES[q], unit=SECONDS, what=what, together=shared.together, why_not=shared.why_not
-    )
+def _quantile(values: Censored, q: str, shared: Overlap = Overlap(), what: str = "requests") -> Estimate:
+    return censored_quantile(values, _QUANTILES[q], unit=SECONDS, what=what, why_not=shared.why_not)
 
 
 def _absent(name: str, wanted: tuple[str, ...], reason: str) -> dict[str, Estimate]:
