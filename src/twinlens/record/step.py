@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -94,7 +95,7 @@ class Steps:
             slice=slices_of(table),
         )
 
-    def where(self, chosen: np.ndarray | slice) -> Self:
+    def where(self, chosen: np.ndarray | builtins.slice) -> Self:
         """The rows that a boolean mask, indexes or a slice keeps; of a slice they are views of these."""
         return type(self)(
             kind=self.kind[chosen],

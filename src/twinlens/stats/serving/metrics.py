@@ -215,7 +215,7 @@ def _edges(window: Window) -> np.ndarray:
 
 
 def _each(times: Mapping[str, np.ndarray], shared: Overlap) -> dict[str, Estimate]:
-    found = {}
+    found: dict[str, Estimate] = {}
     for name, values in times.items():
         whole = Censored(values, shared.together)
         found |= {f"{name}_{q}": _quantile(whole, q, shared) for q in _ALL}
