@@ -8,5 +8,6 @@ from twinlens.api.plan.choose import choose
 from twinlens.api.plan.cost import cost
 from twinlens.api.plan.fit import fit
 from twinlens.api.plan.method import method
+from twinlens.api.plan.roi import roi
 
-__all__ = ["calibrate", "check", "choose", "constants", "cost", "fit", "method"]
+__all__ = ["calibrate", "check", "choose", "constants", "cost", "fit", "method", "roi"]

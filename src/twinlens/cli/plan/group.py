@@ -13,6 +13,7 @@ from twinlens.cli.plan.choose import choose
 from twinlens.cli.plan.cost import cost
 from twinlens.cli.plan.fit import fit
 from twinlens.cli.plan.method import method
+from twinlens.cli.plan.roi import roi
 from twinlens.errors import nearest
 
 
@@ -39,6 +40,7 @@ app = typer.Typer(
 app.command("fit")(fit)
 app.command("cost")(cost)
 app.command("choose")(choose)
+app.command("roi")(roi)
 app.command("calibrate")(calibrate)
 app.command("check")(check)
 app.command("method")(method)

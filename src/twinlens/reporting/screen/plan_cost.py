@@ -12,6 +12,7 @@ from twinlens.planning.cost.answer import Cost
 from twinlens.planning.cost.volume import Month
 from twinlens.planning.figure import Figure
 from twinlens.record.finding import Finding
+from twinlens.reporting.display import clean
 from twinlens.reporting.text.fitted import Fitted, FittedTable
 from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.wording.amount import amount
@@ -136,11 +137,11 @@ def row(mark: str, clauses: Sequence[str]) -> Iterator[RenderableType]:
         yield hanging(mark, "; ".join(clauses), "")
 
 
-def sources(figures: Sequence[Figure]) -> list[str]:
-    """Prices that somebody quoted, each once, with who and when."""
+def sources(figures: Sequence[Figure], most: int = 90) -> list[str]:
+    """Prices that somebody quoted, each once, with when and who in at most some letters."""
     found: dict[str, None] = {}
     for figure in figures:
         if figure.origin == "quoted" and figure.source != "asked":
-            found[f"{figure.name} {amount_of(figure)} ({figure.source[:90]})"] = None
-        found |= dict.fromkeys(sources([each for each in figure.inputs if isinstance(each, Figure)]))
+            found[f"{figure.name} {amount_of(figure)} ({clean(figure.source, most)})"] = None
+        found |= dict.fromkeys(sources([each for each in figure.inputs if isinstance(each, Figure)], most))
     return list(found)

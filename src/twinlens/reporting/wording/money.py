@@ -61,6 +61,9 @@ NAMES = {
     "margin-10": "margin at 10 times the use", "margin-gone": "no margin from",
 }  # fmt: skip
 
+WAYS = {"buy": "buying", "rent": "renting", "reserved": "reserving", "api": "an API"}
+"""Ways to pay, as sentences call them."""
+
 ASSUMED = {
     "busy": "busy in {taken} of its hours",
     "life": "hardware is written off over {taken}",
@@ -71,7 +74,8 @@ ASSUMED = {
     "like-not-ranked": "{taken}, though it is not ranked",
     "like-without-slo": "{taken} has no SLO: its sustained rate, whatever the latency",
     "like-without-interval": "the rate of {taken} has no interval",
-    "residual": "worth {taken} at the end",
+    "residual": "worth {taken} at the end (--residual)",
+    "way-left-out": "no {taken}: the catalogue has no dated price of it for {device}",
     "discount": "money later is worth as much as now (--discount)",
     "delivery": "delivered at once",
     "fixed": "no fixed costs, of space or people (--fixed)",

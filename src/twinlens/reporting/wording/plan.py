@@ -157,4 +157,11 @@ def _change(finding: Finding) -> str:
     return text.format(**finding.numbers)
 
 
-CLAUSES = {"plan-assumed": _assumed, "plan-unknown": _unknown, "plan-change": _change}
+def _never(finding: Finding) -> str:
+    numbers_of = finding.numbers
+    if "months" in numbers_of:
+        return f"never within {numbers_of['months']} months against {money.WAYS[finding.subject]}"
+    return f"never over {numbers_of['share_months']} months against {money.WAYS[finding.subject]}"
+
+
+CLAUSES = {"plan-never": _never, "plan-assumed": _assumed, "plan-unknown": _unknown, "plan-change": _change}

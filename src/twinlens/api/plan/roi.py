@@ -1,0 +1,182 @@
+"""The verb that says whether to buy: from prices and hours used to costs over months, and where buying pays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from twinlens.api.plan.amount import above_zero, months_of, share_of
+from twinlens.api.plan.asked import device_of
+from twinlens.api.plan.asked_cost import UNREADABLE, Prices, machine_of, traffic_of
+from twinlens.api.plan.prices import UNUSABLE, one, one_currency, prices_of, quoted
+from twinlens.errors import BadInput
+from twinlens.planning.cost.algebra import exact, times
+from twinlens.planning.cost.price import Priced
+from twinlens.planning.cost.request import of_api
+from twinlens.planning.figure import Figure, Input, assumed
+from twinlens.planning.roi.answer import Roi
+from twinlens.planning.roi.terms import Terms
+from twinlens.record.finding import Finding
+from twinlens.reporting.wording.finding import with_words
+from twinlens.spec.catalogue import Catalogue, catalogue_of
+from twinlens.spec.device import Device
+from twinlens.system.catalogue_folder import catalogue_folder
+from twinlens.version import __version__
+
+MONEY = ("buy", "rent", "reserved", "api", "energy", "fixed", "residual", "warranty")
+_MONTHS = (12, 24, 36)
+_MOST_HORIZONS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class RoiResult:
+    """An answer: what each way costs over each horizon, and where buying pays. `notes`: how words were read."""
+
+    answer: Roi
+    notes: tuple[Finding, ...] = ()
+
+    def why(self) -> dict[str, Any]:
+        return self.answer.why()
+
+    def to_json(self) -> dict[str, Any]:
+        whole = {"schema": 1, "twinlens": __version__, "notes": [each.to_json() for each in self.notes], **self.why()}
+        return dict(with_words(whole))
+
+
+def roi(
+    *,
+    device: str | None = None,
+    devices: object = None,
+    months: object = None,
+    busy: object = None,
+    hours: object = None,
+    prices: str | Path | None = None,
+    catalogue: str | Path | None = None,
+    **options: object,
+) -> RoiResult:
+    """Buy or rent: `roi(buy="37500 USD", rent="3 USD/h", hours=8, energy="0.12 USD/kWh", power="700W")`.
+
+    Money: buy, rent, reserved, api, energy, fixed, residual, warranty. `busy`: share of hours used, or `hours` a day.
+    `months`: "12,24,36". Also power, host, pue, discount, delivery, finance and finance_months; for an API throughput
+    (or like) with input_tokens and output_tokens. Raises BadInput (TL231, TL234).
+    """
+    whole = catalogue_of(catalogue_folder(catalogue))
+    known = prices_of({name: options.get(name) for name in MONEY}, prices)
+    named, is_short = device_of(device, whole) if device else (None, False)
+    notes: tuple[Finding, ...] = (assumed("device", named.name, said=device),) if named and is_short else ()
+    notes += _fill(known, named, whole)
+    if "buy" not in known or not any(way in known for way in ("rent", "reserved", "api")):
+        lacks = "--buy '37500 USD'" if "buy" not in known else "--rent '3 USD/h', --reserved or --api"
+        raise BadInput(f"buying is held against another way: give {lacks}, or a --device with a price", code=UNUSABLE)
+    used, is_said = _busy(busy, hours)
+    terms = _terms(known, named, devices, used, options)
+    return RoiResult(Roi(terms, _horizons(months), _assumed(terms, is_said)), notes)
+
+
+def _fill(known: dict[str, tuple[Priced, ...]], device: Device | None, whole: Catalogue) -> tuple[Finding, ...]:
+    """Prices of the catalogue for what nobody gave, and a note for each way that has none, or none with a date."""
+    notes = []
+    for way in ("buy", "rent", "reserved") if device is not None else ():
+        if way in known or device is None:
+            continue
+        try:
+            known[way] = (quoted(way, device.name, whole),)
+        except BadInput:
+            notes.append(assumed("way-left-out", way, device=device.name))
+    one_currency(each for several in known.values() for each in several)
+    return tuple(notes)
+
+
+def _terms(
+    known: Mapping[str, tuple[Priced, ...]],
+    device: Device | None,
+    devices: object,
+    busy: float,
+    options: Mapping[str, object],
+) -> Terms:
+    machine = machine_of("buy", known, device, None, devices, options)
+    many = Input("devices", machine.devices, "devices")
+    currency = machine.currency
+
+    def of_all(name: str, unit: str) -> Figure | None:
+        price = one(known, name)
+        return None if price is None else times(name, unit, price.figure(), many)
+
+    def once(name: str) -> Figure | None:
+        price = one(known, name)
+        return None if price is None else price.figure()
+
+    discount, interest = (_rate(name, options.get(name)) for name in ("discount", "finance"))
+    loan = options.get("finance_months")
+    if (loan is None) != (options.get("finance") is None):
+        raise BadInput("a loan has an interest and a time: give --finance 6% and --finance-months 36", code=UNREADABLE)
+    bought = of_all("buy", currency) or machine.spent()
+    return Terms(
+        currency, exact(busy), bought, machine.energy(), once("residual"), once("fixed"),
+        once("warranty"), of_all("rent", f"{currency}/h"), of_all("reserved", f"{currency}/h"), _api(known, options),
+        discount, _whole_months("delivery", options.get("delivery")), _whole_months("finance-months", loan), interest,
+    )  # fmt: skip
+
+
+def _api(known: Prices, options: Mapping[str, object]) -> Figure | None:
+    """What the work of a busy hour would cost behind an API."""
+    if "api" not in known:
+        return None
+    like = options.get("like")
+    traffic, _, _ = traffic_of(options.get("throughput"), None if like is None else str(like), "rent", options)
+    if traffic.throughput is None:
+        raise BadInput("an API is held against what the machine serves: give --throughput or --like", code=UNREADABLE)
+    try:
+        each = of_api({price.money.per: price for price in known["api"]}, traffic)
+    except KeyError:
+        raise BadInput(
+            "an API that is paid by the token needs --input-tokens and --output-tokens", code=UNREADABLE
+        ) from None
+    unit = f"{known['api'][0].currency}/h"
+    return times("api", unit, each.total, traffic.throughput, Input("hour", 3600, "s", "by definition"))
+
+
+def _busy(busy: object, hours: object) -> tuple[float, bool]:
+    if busy is not None and hours is not None:
+        raise BadInput("--busy and --hours both say how much it is used; give one of them", code=UNREADABLE)
+    if hours is not None:
+        return above_zero("hours", hours, 24) / 24, True
+    if busy is None:
+        return 1.0, False
+    share = share_of("busy", busy)
+    if not share:
+        raise BadInput("--busy is a share above 0: what is never used is not bought", code=UNREADABLE)
+    return share, True
+
+
+def _horizons(months: object) -> tuple[int, ...]:
+    if months is None:
+        return _MONTHS
+    words = months if isinstance(months, Sequence) and not isinstance(months, str) else str(months).split(",")
+    found = sorted({_whole_months("months", word) for word in words})
+    if not 1 <= len(found) <= _MOST_HORIZONS:
+        raise BadInput(f"--months has 1 to {_MOST_HORIZONS} horizons, as in 12,24,36", code=UNREADABLE)
+    return tuple(found)
+
+
+def _whole_months(name: str, word: object) -> int:
+    if word is None:
+        return 0
+    value = months_of(name, word)
+    if value != int(value) or value > 240:
+        raise BadInput(f"--{name} is in whole months, up to 240, not {str(word)[:40]}", code=UNREADABLE)
+    return int(value)
+
+
+def _rate(name: str, word: object) -> Decimal:
+    return Decimal(0) if word is None else exact(share_of(name, word))
+
+
+def _assumed(terms: Terms, is_busy_said: bool) -> tuple[Finding, ...]:
+    said = {"hours": is_busy_said, "discount": bool(terms.discount), "residual": terms.residual is not None,
+            "fixed": terms.fixed is not None, "delivery": bool(terms.delivery)}  # fmt: skip
+    taken = {"hours": "100 %", "residual": "nothing"}
+    return tuple(assumed(name, taken.get(name, "none")) for name, known in said.items() if not known)

@@ -1,0 +1,69 @@
+"""`twinlens plan roi`: to buy, rent, reserve or call an API, over months, with when buying pays and what flips it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from twinlens.cli.plan.options import Catalogue, Device, Devices, Json
+from twinlens.cli.plan.prices import Api, Buy, Energy, Fixed, Host, Power, Prices, Pue, Rent, Reserved, Residual
+from twinlens.system.numpy_threads import load_numpy
+
+
+def roi(
+    device: Device = None,
+    devices: Devices = None,
+    buy: Buy = None,
+    rent: Rent = None,
+    reserved: Reserved = None,
+    api: Api = None,
+    prices: Prices = None,
+    hours: Annotated[str | None, typer.Option("--hours", metavar="COUNT", help="Used a day: 8.")] = None,
+    busy: Annotated[str | None, typer.Option("--busy", metavar="SHARE", help="Of all hours used: 33%.")] = None,
+    months: Annotated[str | None, typer.Option("--months", metavar="LIST", help="Horizons: 12,24,36.")] = None,
+    energy: Energy = None,
+    power: Power = None,
+    host: Host = None,
+    pue: Pue = None,
+    fixed: Fixed = None,
+    residual: Residual = None,
+    warranty: Annotated[str | None, typer.Option("--warranty", metavar="MONEY", help="'900 USD/year'.")] = None,
+    discount: Annotated[str | None, typer.Option("--discount", metavar="SHARE", help="A year: 8%.")] = None,
+    delivery: Annotated[
+        str | None, typer.Option("--delivery", metavar="TIME", help="Until it works, rented meanwhile: '3 months'.")
+    ] = None,
+    finance: Annotated[str | None, typer.Option("--finance", metavar="SHARE", help="Interest of a loan.")] = None,
+    finance_months: Annotated[str | None, typer.Option("--finance-months", metavar="COUNT", help="Of it.")] = None,
+    throughput: Annotated[
+        str | None, typer.Option("--throughput", metavar="RATE", help="Of the machine, against an API: '4 requests/s'.")
+    ] = None,
+    like: Annotated[Path | None, typer.Option("--like", metavar="RUN", help="The same from a measured run.")] = None,
+    input_tokens: Annotated[str | None, typer.Option("--input-tokens", metavar="COUNT", help="Of a request.")] = None,
+    output_tokens: Annotated[str | None, typer.Option("--output-tokens", metavar="COUNT", help="Of a request.")] = None,
+    why: Annotated[bool, typer.Option("--why", "--all", help="Every figure with its formula.")] = False,
+    catalogue: Catalogue = None,
+    json: Json = False,
+) -> None:
+    """To buy, rent, reserve or call an API: costs over months, where buying pays, and what flips it."""
+    load_numpy()
+    from twinlens.api.plan.roi import roi as planned
+    from twinlens.cli.screen import out, print_json, sentences
+    from twinlens.reporting.screen.plan_roi import roi_screen
+
+    options = {
+        "buy": buy, "rent": rent, "reserved": reserved, "api": api, "energy": energy, "power": power, "host": host,
+        "pue": pue, "fixed": fixed, "residual": residual, "warranty": warranty, "discount": discount,
+        "delivery": delivery, "finance": finance, "finance_months": finance_months, "throughput": throughput,
+        "like": like, "input_tokens": input_tokens, "output_tokens": output_tokens,
+    }  # fmt: skip
+    with sentences():
+        found = planned(
+            device=device, devices=devices, months=months, busy=busy, hours=hours, prices=prices, catalogue=catalogue,
+            **options,
+        )  # fmt: skip
+        if json:
+            print_json(found.to_json())
+        else:
+            out().print(roi_screen(found.answer, found.notes, why=why))

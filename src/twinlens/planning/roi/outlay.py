@@ -1,0 +1,95 @@
+"""The present value of all that one way to pay takes over some months, as a figure with its arithmetic."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from functools import lru_cache
+
+from twinlens.planning.cost.algebra import computed, plus, times
+from twinlens.planning.cost.machine import HOURS_A_MONTH
+from twinlens.planning.figure import Figure, Input
+from twinlens.planning.roi.terms import Terms, Way
+
+_YEAR = 12
+
+
+def outlay(way: Way, terms: Terms, months: int) -> Figure:
+    """What the way costs over `months`, in money of today. Raises KeyError for a way without a price."""
+    name = f"{way}-{months}"
+    if way == "buy":
+        return _bought(name, terms, months)
+    price = getattr(terms, way)
+    if price is None:
+        raise KeyError(way)
+    hours = _hours(Decimal(1) if way == "reserved" else terms.busy)
+    return times(name, terms.currency, price, hours, _span("months", terms, 0, months))
+
+
+def _bought(name: str, terms: Terms, months: int) -> Figure:
+    """The price, or its instalments; energy once it works; all that runs by the month; less what comes back."""
+    unit, used, whole = terms.currency, _hours(terms.busy), _span("months", terms, 0, months)
+    wait = min(terms.delivery, months)
+    parts = [_paid(terms, months)]
+    parts.append(times("energy-paid", unit, terms.energy, used, _span("working", terms, wait, months)))
+    if terms.fixed is not None:
+        parts.append(times("fixed-paid", unit, terms.fixed, whole))
+    if terms.warranty is not None:
+        parts.append(
+            computed("warranty-paid", unit, "{0} / 12 × {1}", (terms.warranty, whole), lambda a, b: a / 12 * b)
+        )
+    if wait and terms.rent is not None:
+        parts.append(times("bridge", unit, terms.rent, used, _span("waiting", terms, 0, wait)))
+    if terms.residual is None:
+        return plus(name, unit, *parts)
+    back = times("back", unit, terms.residual, Input("worth-now", _factor(terms.discount, months), "1", "discount"))
+    return computed(
+        name, unit, "{0} − {1}", (plus("spent", unit, *parts), back), lambda spent, back: spent - back, falls=(1,)
+    )
+
+
+def _paid(terms: Terms, months: int) -> Figure:
+    """The machine: at once, or in equal instalments, with what is owed at the end paid then."""
+    if not terms.loan:
+        return times("paid", terms.currency, terms.buy)
+    rate = terms.interest / _YEAR
+    ratio = (1 + rate) ** terms.loan
+    each = rate * ratio / (ratio - 1) if rate else Decimal(1) / terms.loan
+    count = min(months, terms.loan)
+    grown = (1 + rate) ** count
+    owed = (grown - each * ((grown - 1) / rate if rate else Decimal(count))) if count < terms.loan else Decimal(0)
+    parts = (
+        terms.buy,
+        Input("instalment", each, "1", f"{terms.loan} months at {100 * terms.interest:f} % a year"),
+        _span("instalments", terms, 0, count),
+        Input("owed", owed, "1", "of the price, at the end"),
+        Input("worth-now", _factor(terms.discount, months), "1", "discount"),
+    )
+    return computed(
+        "paid", terms.currency, "{0} × ({1} × {2} + {3} × {4})", parts, lambda p, i, n, o, f: p * (i * n + o * f)
+    )
+
+
+def _hours(busy: Decimal) -> Input:
+    return Input("hours", HOURS_A_MONTH * busy, "h/month", f"730 h × {100 * busy:.4g} %")
+
+
+def _span(name: str, terms: Terms, begin: int, end: int) -> Input:
+    """Months from `begin` to `end`, each worth what money at its end is worth today."""
+    worth = _annuity(terms.discount, end) - _annuity(terms.discount, begin)
+    source = f"{end - begin} months" if not terms.discount else f"{end - begin} months, discounted"
+    return Input(name, worth, "months", source)
+
+
+@lru_cache(maxsize=4096)
+def _factor(discount: Decimal, months: int) -> Decimal:
+    """Worth today of money after some months."""
+    return (1 + discount) ** (Decimal(-months) / _YEAR) if discount else Decimal(1)
+
+
+@lru_cache(maxsize=4096)
+def _annuity(discount: Decimal, months: int) -> Decimal:
+    """Worth today of 1 at the end of each of some months."""
+    if not discount:
+        return Decimal(months)
+    monthly = (1 + discount) ** (Decimal(1) / _YEAR) - 1
+    return (1 - _factor(discount, months)) / monthly
