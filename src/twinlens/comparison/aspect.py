@@ -39,6 +39,7 @@ _SPEC: dict[str, Rule] = {
     "executor.options.api_key_env": Rule("settings", "C"),
     "executor.options.start_timeout_s": Rule("settings", "C"),
     "executor.options.python": Rule("settings", "C"),
+    "executor.options.dcgm_url": Rule("settings", "C"),
     "workload": Rule("workload", "M"),
     "workload.model": Rule("model", "M"),
     "workload.data": Rule("content", "Q"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from twinlens.executors.registry import capabilities
 from twinlens.measurement.machine.energy import open_meters
 from twinlens.measurement.machine.nvidia import open_gpus
 from twinlens.measurement.machine.telemetry import Sampler
+from twinlens.measurement.server.dcgm import Dcgm
 from twinlens.measurement.server.here import Here, server_here
 from twinlens.record.executor.facts import Facts
 from twinlens.record.running import Running
@@ -19,7 +20,8 @@ from twinlens.spec.study import RunSpec
 
 @contextlib.contextmanager
 def sampling_of(spec: RunSpec, folder: Path, facts: Facts, running: Running | None) -> Iterator[Sampler | None]:
-    """Samples of the machine into the run folder, from entering on."""
+    """Samples of the machine into the run folder, from entering on. Raises BadInput (TL207) for a page of dcgm-exporter
+    that cannot be read."""
     if (
         capabilities(spec.executor.kind).runs == "recorded"
     ):  # what this machine does meanwhile is nothing of the recorded one's
@@ -29,8 +31,10 @@ def sampling_of(spec: RunSpec, folder: Path, facts: Facts, running: Running | No
     used = facts.executor.value("accelerator.uuid")
     gpus = open_gpus(used)[0] if used else ()
     server = server_here(spec.executor.options.get("url")) if running is None else Here(running.pid)
+    dcgm = _dcgm(spec, used)
     is_told = server is None or server.pid is not None  # else its work cannot be told from that of others
     with (
+        contextlib.closing(dcgm) if dcgm else contextlib.nullcontext(),
         open_telemetry(folder) as readings,
         Sampler(
             readings.add_all,
@@ -39,6 +43,17 @@ def sampling_of(spec: RunSpec, folder: Path, facts: Facts, running: Running | No
             meters=open_meters(gpus, boards=used or ()),
             server_pid=server.pid if server else None,
             knows_others=is_told,
+            more=dcgm.read if dcgm else None,
         ) as sampler,
     ):
         yield sampler
+
+
+def _dcgm(spec: RunSpec, uuids: Sequence[str] | None) -> Dcgm | None:
+    """The page that the user named, which has to answer before anything is measured. Raises BadInput (TL207)."""
+    url = spec.executor.options.get("dcgm_url")
+    if not url:
+        return None
+    page = Dcgm(str(url), uuids or None)
+    page.refuse_no_page()
+    return page

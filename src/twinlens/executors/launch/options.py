@@ -27,7 +27,7 @@ _OWN: Mapping[str, Option] = {
     "cpus": Option([], description="Logical processors that the server is kept to, and its clients off."),
 }
 _GRAPH = "How the model is run: as the runtime ships it (auto), eagerly, or compiled."
-_ASKING = ("timeout_s", "body", "force_length", "limit_field", "endpoint", "kernel_stamps", "metrics_url")
+_ASKING = ("timeout_s", "body", "force_length", "limit_field", "endpoint", "kernel_stamps", "metrics_url", "dcgm_url")
 _CLIENT = (*_ASKING, *POOL_OPTIONS)
 _SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|API_?KEYS?|KEYS?|AUTH)(_|$)", re.IGNORECASE)
 

@@ -31,6 +31,7 @@ class Target:
     `force_length`: whether requests carry `ignore_eos` and `min_tokens` (a server that forbids unknown fields answers
     422); None: found out by asking. `limit_field`: max_tokens or max_completion_tokens. `probe`: ask once before.
     `metrics_url`: where the server tells its own figures; "": /metrics beside /v1; "off": they are not read.
+    `dcgm_url`: where dcgm-exporter tells counters of the server's GPUs; "": they are not read.
     """
 
     url: str
@@ -45,6 +46,7 @@ class Target:
     kernel_stamps: bool = True
     probe: bool = True
     metrics_url: str = ""
+    dcgm_url: str = ""
 
     @property
     def host(self) -> str:
@@ -117,7 +119,8 @@ def target_of(kind: str, options: Mapping[str, Any]) -> Target:
     forced = chosen.pop("force_length")
     api_key = _api_key(chosen.pop("api_key_env"))
     chosen["url"] = _url(chosen["url"])
-    chosen["metrics_url"] = _metrics_url(chosen["metrics_url"])
+    chosen["metrics_url"] = _page_url("metrics_url", chosen["metrics_url"], ("", "off"))
+    chosen["dcgm_url"] = _page_url("dcgm_url", chosen["dcgm_url"], ("",))
     return Target(force_length=None if forced == "auto" else forced, api_key=api_key, **chosen)
 
 
@@ -152,8 +155,9 @@ def _url(text: str) -> str:
     return text
 
 
-def _metrics_url(text: str) -> str:
-    if text in ("", "off"):
+def _page_url(option: str, text: str, words: tuple[str, ...]) -> str:
+    """The address of a page, or one of `words`. Raises BadInput (TL207)."""
+    if text in words:
         return text
     try:
         parts = urlsplit(text)
@@ -161,10 +165,8 @@ def _metrics_url(text: str) -> str:
     except ValueError:
         known = False
     if not known or parts.username or parts.password:
-        raise BadInput(
-            'executor.options.metrics_url is the address of a page, "http://127.0.0.1:8000/metrics", or "off"',
-            code="TL207",
-        )
+        example = {"metrics_url": '"http://127.0.0.1:8000/metrics", or "off"', "dcgm_url": '"http://HOST:9400/metrics"'}
+        raise BadInput(f"executor.options.{option} is the address of a page, {example[option]}", code="TL207")
     return text
 
 

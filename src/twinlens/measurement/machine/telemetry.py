@@ -36,7 +36,7 @@ class Sampler:
     it is entered. A sink that raises ends the sampling and `error` keeps why: telemetry never ends a run. Ratios
     are over the interval since the sample before, so the first row has none. `server_pid`: the first process of
     the server that is measured, whose work is ours. `knows_others` False: such a server is here, and its processes
-    cannot be seen, so that nothing is said of what others used.
+    cannot be seen, so that nothing is said of what others used. `more`: rows of another source at a moment.
     """
 
     def __init__(
@@ -49,12 +49,13 @@ class Sampler:
         meters: Meters | None = None,
         server_pid: int | None = None,
         knows_others: bool = True,
+        more: Callable[[int], Sequence[Sample]] | None = None,
     ) -> None:
         self._clock = clock or MonotonicClock()
         self._starts_open = start_ns is None
         self._start_ns = self._clock.now_ns() if start_ns is None else start_ns
         self._sink, self._gpus, self._period_s, self._meters = sink, tuple(gpus), period_s, meters
-        self._counters = dict[str, Gpm]()
+        self._counters, self._more = dict[str, Gpm](), more or (lambda now_ns: ())
         self._process = psutil.Process()
         self._pressure = Pressure(self._process)
         self._server_pid, self._knows_others = server_pid, knows_others
@@ -127,7 +128,7 @@ class Sampler:
             if scope not in sampled
         ]
         boards = [self._gpu(gpu, now_ns) for gpu in self._gpus]
-        samples = [self._host(now_ns), *self._of_server(now_ns), *boards, *others]
+        samples = [self._host(now_ns), *self._of_server(now_ns), *boards, *others, *self._more(now_ns)]
         return [sample.to_row() for sample in samples]
 
     def cost(self) -> Estimate:
