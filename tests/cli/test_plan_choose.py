@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from twinlens.cli.main import app
 
+TUTORIAL = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
 ASKED = ("--model", "70B", "--training", "30", "--users", "16", "--context", "8K")
 
 
@@ -53,3 +57,25 @@ def test_what_no_device_does_is_one_sentence_and_2() -> None:
     assert (wrong.exit_code, wrong.stdout) == (2, "")
     assert "the nearest is" in wrong.stderr
     assert "possible with --speed" in wrong.stderr
+
+
+def test_the_commands_of_the_tutorial_run(tmp_path: Path) -> None:
+    commands = re.findall(r"^\$ twinlens plan choose (.*)$", TUTORIAL, re.MULTILINE)
+    assert len(commands) == 3
+    for command in commands:
+        shown = call(*shlex.split(command), "-o", str(tmp_path / "plan.html"))
+        assert shown.exit_code == 0, shown.output
+        assert "tied" in (tmp_path / "plan.html").read_text(encoding="utf-8") or "tie" in shown.stdout
+
+
+def test_the_page_has_both_rankings_and_every_reason(tmp_path: Path) -> None:
+    file = tmp_path / "plan.html"
+    assert call(*ASKED, "-o", str(file)).exit_code == 0
+    text = file.read_text(encoding="utf-8")
+    for words in (
+        "Inference: the smallest system",
+        "Training: the smallest system",
+        "is a processor",
+        "Not for training",
+    ):
+        assert words in text

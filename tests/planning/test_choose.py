@@ -115,6 +115,7 @@ def test_a_rejected_device_names_a_constraint_that_truly_fails() -> None:
                 "datacentre": lambda d=device: not d.is_datacentre,
                 "on-premise": lambda d=device: d.form == "cloud-only",
                 "processor": lambda d=device: d.form == "processor",
+                "no-rate": lambda d=device: not (d.rate("bf16") or d.rate("fp16") or d.rate("fp32")),
                 "no-training": lambda d=device: d.form == "desktop-system",
                 "power-unknown": lambda d=device: d.tdp_w is None,
                 "power": lambda n=n: n["needed_w"] > 6000,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from twinlens.cli.plan.options import Catalogue, Context, Json, Model, Precision, Users
+from twinlens.cli.plan.options import Catalogue, Context, Json, Model, Page, Precision, Users
 from twinlens.system.numpy_threads import load_numpy
 
 
@@ -43,6 +43,7 @@ def choose(
     most_devices: Annotated[Word, _word("most-devices", "COUNT", "Of one system.")] = None,
     among: Annotated[Word, _word("among", "NAMES", "Choose from these: H100,H200.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="Every candidate and why others are not one.")] = False,
+    output: Page = None,
     catalogue: Catalogue = None,
     json: Json = False,
 ) -> None:
@@ -60,6 +61,11 @@ def choose(
             duty=duty, ecc=ecc, datacentre=datacentre, on_premise=on_premise, compliance=compliance, power=power,
             most_devices=most_devices, among_devices=among, catalogue=catalogue,
         )  # fmt: skip
+        if output:
+            from twinlens.reporting.html.plan_choose import choose_page
+            from twinlens.reporting.html.plan_page import write_plan
+
+            write_plan(choose_page(found.answer, found.notes), output)
         if json:
             print_json(found.to_json())
         else:

@@ -134,7 +134,7 @@ def _candidate(
     )
     rate = float(grid.tokens_per_s[row]) / count
     each = Figure(
-        "rate", rate, "tokens/s", "{0} / {1}",
+        "rate-each", rate, "tokens/s", "{0} / {1}",
         (Input("answer-tokens", float(grid.tokens_per_s[row]), "tokens/s", "modelled"),
          Input("devices", count, "devices")),
         rate / band.high, rate / band.low, LEVEL, source=known.fitted_on,

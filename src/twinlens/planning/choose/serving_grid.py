@@ -70,7 +70,8 @@ def serving_grid(wanted: ServingWanted, pairs: Pairs, ways: Ways, allowed: Any, 
     """Everything that fits. `allowed`: pairs × ways, False where the site forbids it."""
     users = np.ceil(wanted.users / ways.copies)
     needed = _needed(wanted, pairs, ways, users)
-    room = times.memory * np.array([float(usable(each, VLLM.memory_share).value or 0) for each in pairs.devices])
+    room = np.array([float(usable(each, VLLM.memory_share).value or 0) for each in pairs.devices])
+    room = times.memory * np.minimum(room, pairs.rates.memory_bytes)
     pair, way = np.nonzero(allowed & (needed <= room[:, None]))
     served = serve(wanted, pairs, pair, ways, way, times)
     tokens = served.requests_per_s * wanted.answer * ways.copies[way]

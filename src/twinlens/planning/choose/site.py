@@ -27,6 +27,8 @@ def forbidden(device: Device, site: Site, *, trains: bool) -> Finding | None:
         return rejection("on-premise")
     if device.form == "processor":
         return rejection("processor")
+    if not any(device.rate(each) for each in ("bf16", "fp16", "fp32")):
+        return rejection("no-rate")
     if trains and device.form == "desktop-system":
         return rejection("no-training", form="desktop-system")
     if site.power_w is not None and device.tdp_w is None:

@@ -112,7 +112,7 @@ def _candidate(
     )  # fmt: skip
     rate = float(grid.tokens_per_s[row]) / count
     each = Figure(
-        "rate", rate, "tokens/s", "{0} × {1} / {2} / {3}",
+        "rate-each", rate, "tokens/s", "{0} × {1} / {2} / {3}",
         (Input("sequences", wanted.sequences, "sequences"), Input("length", wanted.length, "tokens"), step,
          Input("devices", count, "devices")),
         rate / band.high, rate / band.low, LEVEL, source=known.fitted_on,

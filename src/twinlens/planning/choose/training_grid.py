@@ -77,7 +77,8 @@ def training_grid(
 ) -> TrainingGrid:
     """Everything that fits. `allowed`: pairs × ways, False where the site forbids it."""
     needed = needed_bytes(wanted, ways)
-    room = times.memory * np.array([float(usable(each, MEMORY_SHARE).value or 0) for each in pairs.devices])
+    room = np.array([float(usable(each, MEMORY_SHARE).value or 0) for each in pairs.devices])
+    room = times.memory * np.minimum(room, pairs.rates.memory_bytes)
     pair, way = np.nonzero(allowed & (needed[None, :] <= room[:, None]))
     parts = train(wanted, pairs, pair, ways, way, times)
     step = parts.total_s

@@ -26,15 +26,15 @@ _TIMES = {"inference": ("tpot", "per token"), "training": ("training-step", "ste
 
 def choose_screen(answer: Choice, notes: Sequence[Finding] = (), *, full: bool = False) -> RenderableType:
     """24 lines of 80 columns; `full`: every candidate, every reason, every assumption."""
-    return Fitted(lambda _: Stack(*_lines(answer, notes, full)))
+    return Fitted(lambda width: Stack(*_lines(answer, notes, full, width)))
 
 
-def _lines(answer: Choice, notes: Sequence[Finding], full: bool) -> Iterator[RenderableType]:
-    yield hanging("", _asked(answer), "bold")
+def _lines(answer: Choice, notes: Sequence[Finding], full: bool, width: int) -> Iterator[RenderableType]:
+    yield hanging("", f"{asked_words(answer)}.", "bold")
     for ranking in answer.rankings:
-        yield _table(ranking, full)
+        yield _fitting(_table(ranking, full), width).table()
     yield from _row("tied     ", [_tied(answer.rankings)])
-    yield from _row("doubled  ", _doubled(answer))
+    yield from _row("doubled  ", doubled(answer))
     yield from _row("branch   ", _clauses(answer.branch))
     yield from _row("systems  ", _clauses(answer.system))
     links = answer.links if full else [each for each in answer.links if each.subject != "alone"] or answer.links[:1]
@@ -65,7 +65,8 @@ def _clauses(finding: Finding | None) -> list[str]:
     return [] if finding is None else [clause_of(finding)]
 
 
-def _asked(answer: Choice) -> str:
+def asked_words(answer: Choice) -> str:
+    """The work of both lenses, in one sentence without its end."""
     wanted, parts = answer.wanted, []
     if wanted.serving:
         one = wanted.serving
@@ -79,33 +80,43 @@ def _asked(answer: Choice) -> str:
         method = {"full": "full", "lora": "LoRA", "qlora": "QLoRA"}[two.method]
         parts.append(f"{100 * wanted.training_share:.3g} % training ({clean(two.subject.name, 60)}, {method}, "
                      f"{two.sequences:,} × {two.length:,} tokens)")  # fmt: skip
-    return f"{', '.join(parts)}."
+    return ", ".join(parts)
 
 
-def _table(ranking: Ranking, full: bool) -> RenderableType:
-    name, head = _TIMES[ranking.lens]
+def _table(ranking: Ranking, full: bool) -> FittedTable:
+    head = _TIMES[ranking.lens][1]
     shown = ranking.candidates if full else ranking.candidates[:_FIRST]
-    rows = tuple(tuple(Text(cell) for cell in _cells(each, name)) for each in shown)
+    rows = tuple(tuple(Text(cell) for cell in cells(each, ranking.lens)) for each in shown)
     heads = (ranking.lens.capitalize(), "", "tokens/s each", "place", head, "twice gives")
-    return FittedTable(heads, ("left", "left", "right", "right", "right", "left"), rows, gap=1).table()
+    return FittedTable(heads, ("left", "left", "right", "right", "right", "left"), rows, gap=1)
 
 
-def _cells(each: Candidate, name: str) -> Iterator[str]:
+def cells(each: Candidate, lens: str) -> Iterator[str]:
+    """A row of a ranking."""
     yield f"{each.devices} × {each.device}"
     yield each.precision
     rate = each.rate
-    yield f"{_short(rate.value)} ({_short(rate.low)}–{_short(rate.high)})"
+    yield f"{_short(rate.value, 3)} ({_short(rate.low)}–{_short(rate.high)})"
     low, high = each.rank
     yield f"{low}" if low == high else f"{low}–{high}"
-    time = each.time(name)
+    time = each.time(_TIMES[lens][0])
     yield "" if time is None or time.value is None else amount(float(time.value), "s")
     gain = max(each.limit.gains.values())
     yield "overhead" if each.limit.resource == "overhead" else f"{RESOURCES[each.limit.resource]} ×{digits(gain, 2)}"
 
 
-def _short(value: object) -> str:
+def _short(value: object, significant: int = 2) -> str:
     number = float(value or 0)  # type: ignore[arg-type]
-    return f"{digits(number / 1000, 2)}k" if number >= 9999.5 else f"{digits(number, 2 if number >= 1000 else 3)}"
+    if number >= 1000:
+        return f"{digits(number / 1000, 2)}k"
+    return f"{number:.0f}" if number >= 99.5 else digits(number, significant)
+
+
+def _fitting(table: FittedTable, width: int) -> FittedTable:
+    """Without what twice a resource gives, and then without the format, where a device has a long name."""
+    for place in (5, 1):
+        table = table.without(place) if table.width > width else table
+    return table
 
 
 def _tied(rankings: Sequence[Ranking]) -> str:
@@ -118,7 +129,7 @@ def _tied(rankings: Sequence[Ranking]) -> str:
     return f"{', '.join(told)} with the first (90 % bands)" if told else ""
 
 
-def _doubled(answer: Choice) -> list[str]:
+def doubled(answer: Choice) -> list[str]:
     """Of one device, what twice each resource gives in either lens."""
     first = answer.rankings[0].candidates[0]
     found = [one for ranking in answer.rankings if (one := ranking.of(first.device)) is not None]
@@ -131,7 +142,8 @@ def _doubled(answer: Choice) -> list[str]:
 
 def _left_out(rankings: Sequence[Ranking]) -> str:
     """How many, by the constraint that fails."""
-    words = {"no-training": "no training", "datacentre": "no data-centre part", "on-premise": "rented only",
+    words = {"no-training": "no training", "no-rate": "no known rate",
+             "datacentre": "no data-centre part", "on-premise": "rented only",
              "power-unknown": "power not quoted", "whole-nodes": "no whole nodes", "tpot-and-ttft": "both targets",
              "tpot": "speed", "ecc": "ECC", "ttft": "TTFT"}  # fmt: skip
     told = []

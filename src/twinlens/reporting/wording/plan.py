@@ -12,7 +12,7 @@ from twinlens.reporting.display import clean
 from twinlens.reporting.wording import money
 from twinlens.reporting.wording.amount import amount
 from twinlens.reporting.wording.number import number, numbers
-from twinlens.reporting.wording.plan_choose import ASSUMED
+from twinlens.reporting.wording.plan_choose import ASSUMED, CHOSEN
 
 NAMES = {
     "weights": "weights", "kv": "KV cache", "activations": "activations", "runtime": "runtime", "needed": "needed",
@@ -22,6 +22,7 @@ NAMES = {
     "kv-of-one": "of one user", "wall": "power at the wall", "events": "errors", "link-needed": "link",
     "users-at": "speed", "device-hours": "device-hours",
     "sampling": "scores sampled from", "prefill-pass": "one pass of prefill",
+    **CHOSEN,
 }  # fmt: skip
 """Figures, as tables call them."""
 

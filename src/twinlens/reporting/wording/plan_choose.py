@@ -12,8 +12,16 @@ from twinlens.reporting.wording.amount import amount
 from twinlens.reporting.wording.number import number
 from twinlens.units import digits
 
-RESOURCES = {"bandwidth": "bandwidth", "compute": "matrix rate", "link": "link", "memory": "memory",
+RESOURCES = {"bandwidth": "bandwidth", "compute": "compute", "link": "link", "memory": "memory",
              "overhead": "overhead"}  # fmt: skip
+CHOSEN = {
+    "rate-each": "tokens/s of one device", "tpot": "time per token", "ttft": "time to the first token", "wait": "wait",
+    "prefill": "prefill", "interference": "prefills of others", "step": "decode step", "training-step": "training step",
+    "experts": "experts", "attention": "attention", "collectives": "collectives", "overhead": "overhead",
+    "products": "products", "elementwise": "elementwise", "tensor": "tensor parallel, exposed", "bubble": "bubble",
+    "expert": "expert parallel, exposed", "data": "data parallel, exposed", "answer-tokens": "answers of the system",
+}  # fmt: skip
+"""Figures of a choice, as tables call them."""
 ASSUMED = {
     "split": "training is {taken}",
     "speed": "{taken} tokens/s for each user",
@@ -68,12 +76,13 @@ def _rejected(finding: Finding) -> str:
         "datacentre": lambda: f"is no data-centre device ({clean(str(n['form']), 40)})",
         "on-premise": lambda: "is rented, and not sold",
         "processor": lambda: "is a processor; these rankings are of accelerators",
+        "no-rate": lambda: "has no matrix rate in the catalogue that is certain",
         "no-training": lambda: "is a desktop system, for which no training is predicted",
         "power-unknown": lambda: "has no quoted power, and the site caps it",
         "power": lambda: _power(n),
         "memory": lambda: (
-            f"does not fit: {_bytes(n['needed_bytes'])} of {_bytes(n['usable_bytes'])} on each of "
-            f"{n['devices']}, the most being {n['most']}"
+            f"does not fit on {n['most']} or fewer: {_bytes(n['needed_bytes'])} of {_bytes(n['usable_bytes'])} on each "
+            f"of {n['devices']}"
         ),
         "whole-nodes": lambda: f"fits on {n['devices']} only, which is no number of whole nodes",
         "tpot": lambda: f"takes {_time(n['best_s'])} per token, and {_time(n['target_s'])} are asked{of}",
@@ -153,7 +162,10 @@ def _system(finding: Finding) -> str:
         "two-memory": lambda: f"two: {own}; {hours} overlap, and {shared} cannot hold both",
         "two-hours": lambda: f"two: {own}; {hours}, and at half speed they do not fit into one day",
         "two-no-device": lambda: f"two: {own}; no device here does both",
-        "two-and-more": lambda: f"two: {own}; training needs {digits(n['times'])} such systems for {hours}",
+        "two-and-more": lambda: (
+            f"{_systems(n['inference_devices'], n['inference'])} to serve, and {math.ceil(n['times'])} systems of "
+            f"{_systems(n['training_devices'], n['training'])} to train: {hours}"
+        ),
     }[finding.subject]()
 
 

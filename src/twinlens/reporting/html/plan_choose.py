@@ -1,0 +1,67 @@
+"""The page of `plan choose`: each ranking drawn with its bands, what follows from both, and every reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twinlens.planning.choose.answer import Choice
+from twinlens.planning.choose.candidate import Candidate, Ranking
+from twinlens.record.finding import Finding
+from twinlens.reporting.chart.figure import Figure as Chart
+from twinlens.reporting.chart.plan_bars import plan_bars
+from twinlens.reporting.html.plan_page import PlanPage, PlanTable
+from twinlens.reporting.screen.plan_choose import asked_words, cells, doubled
+from twinlens.reporting.wording.finding import clause_of
+
+_DRAWN = 12
+
+
+def choose_page(answer: Choice, notes: Sequence[Finding] = ()) -> PlanPage:
+    """What the page of one choice shows."""
+    charts = (_bars(each) for each in answer.rankings)
+    tables = [table for each in answer.rankings for table in _tables(each)]
+    first = [each.candidates[0] for each in answer.rankings]
+    return PlanPage(
+        "choose",
+        asked_words(answer),
+        tuple(_sentence(clause_of(each)) for each in (answer.branch, answer.system) if each is not None),
+        tuple(figure for each in first for figure in (each.rate, *each.times)),
+        tuple(each for each in charts if each is not None),
+        tuple(tables),
+        (
+            f"twice as much of one resource: {'; '.join(doubled(answer))}",
+            *(f"fast link, {clause_of(each)}" for each in answer.links),
+            *(f"data-centre card, {clause_of(each)}" for each in answer.cards),
+            *(f"cluster, {clause_of(each)}" for each in answer.cluster),
+        ),
+        tuple(notes),
+    )
+
+
+def _sentence(clause: str) -> str:
+    return f"{clause[:1].upper()}{clause[1:]}."
+
+
+def _bars(ranking: Ranking) -> Chart | None:
+    shown = ranking.candidates[:_DRAWN]
+    bars = [(_name(each), each.rate) for each in shown]
+    tied = sum(each.rank[0] == 1 for each in ranking.candidates)
+    first = (
+        f"{tied} of {len(ranking.candidates)} tie for the first place" if tied > 1 else f"{_name(shown[0])} is first"
+    )
+    title = f"{ranking.lens.capitalize()}: {first}."
+    caption = "Tokens/s of one device in the smallest system that keeps the targets. Line: 90 % band; overlaps tie."
+    return plan_bars(ranking.lens, bars, "tokens/s of one device", title, caption)
+
+
+def _name(each: Candidate) -> str:
+    return f"{each.devices} × {each.device} {each.precision}"
+
+
+def _tables(ranking: Ranking) -> tuple[PlanTable, ...]:
+    time = "time per token" if ranking.lens == "inference" else "step"
+    heads = ("system", "format", "tokens/s each", "place", time, "twice gives")
+    rows = tuple(tuple(cells(each, ranking.lens)) for each in ranking.candidates)
+    found = (PlanTable(f"{ranking.lens.capitalize()}: the smallest system of each device and format.", heads, rows),)
+    left = tuple((each.device, each.precision, clause_of(each.reason)) for each in ranking.rejected)
+    return (*found, PlanTable(f"Not for {ranking.lens}.", ("device", "format", "why"), left)) if left else found
