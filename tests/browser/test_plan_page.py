@@ -10,10 +10,12 @@ import pytest
 from test_other_pages import _CUT, _OUTSIDE
 from test_report_page import HOSTILE, Opened
 
+from twinlens.api.plan.capacity import capacity
 from twinlens.api.plan.fit import fit
 from twinlens.planning.figure import Figure, Input, absent, assumed
 from twinlens.record.finding import Finding
 from twinlens.reporting.chart.plan_bars import plan_bars
+from twinlens.reporting.html.plan_capacity import capacity_page
 from twinlens.reporting.html.plan_fit import fit_page
 from twinlens.reporting.html.plan_page import PlanPage, PlanTable, told, write_plan
 
@@ -26,6 +28,9 @@ def _pages() -> dict[str, PlanPage]:
     return {
         "fit": fit_page(serving.answer, serving.notes),
         "training": fit_page(training.answer, training.notes),
+        "capacity": capacity_page(capacity("8B", device="H100", users=32, tpot="25ms").answer),
+        "rate": capacity_page(capacity("8B", device="H100", rate=1).answer),
+        "step": capacity_page(capacity("8B", device="H100", devices=8, train="full", tokens="1B").answer),
         "hostile": _hostile(),
     }
 
@@ -41,7 +46,7 @@ def _hostile() -> PlanPage:
                     (HOSTILE,), (unknown,))  # fmt: skip
 
 
-NAMES = ("fit", "training", "hostile")
+NAMES = ("fit", "training", "capacity", "rate", "step", "hostile")
 
 
 @pytest.fixture(scope="module")

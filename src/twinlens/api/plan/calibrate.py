@@ -19,6 +19,7 @@ from twinlens.planning.prediction.shipped import Calibrated, calibrated_from, pl
 from twinlens.planning.prediction.stored import STORED
 from twinlens.record.run import Run
 from twinlens.spec.catalogue import catalogue_of
+from twinlens.spec.device import Device
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.system.catalogue_folder import catalogue_folder
 from twinlens.version import __version__
@@ -70,7 +71,20 @@ def calibrate(
     card = catalogue_of(catalogue_folder(catalogue)).device(device.lower())
     if precision is not None and precision not in STORED:
         raise BadInput(f"unknown precision {precision!r}; predictions know {', '.join(STORED)}")
-    observations, left_out = [], []
+    observations, left_out = observed(runs, card, precision, tensor, engine)
+    known = calibrated([each for _, each in observations], today=datetime.now(UTC).date())
+    return Calibration(known, tuple(compared(observations, known)), tuple(left_out))
+
+
+def observed(
+    runs: Iterable[str | Path | Run], card: Device, precision: str | None, tensor: int, engine: str | None
+) -> tuple[list[tuple[str, Observation]], list[tuple[str, str]]]:
+    """Runs that answer a question of predictions, by name, and those left out with why.
+
+    Raises BadInput where none does.
+    """
+    observations: list[tuple[str, Observation]] = []
+    left_out: list[tuple[str, str]] = []
     for run, summary in material_of(_runs(runs)):
         try:
             question = _question(run, card, precision, tensor, engine)
@@ -86,8 +100,7 @@ def calibrate(
     if not observations:
         reasons = "; ".join(f"{name} {why}" for name, why in left_out[:3])
         raise BadInput(f"none of these runs can calibrate: {reasons or 'there are none'}")
-    known = calibrated([each for _, each in observations], today=datetime.now(UTC).date())
-    return Calibration(known, tuple(_compared(observations, known)), tuple(left_out))
+    return observations, left_out
 
 
 def constants(path: str | Path) -> Calibrated:
@@ -136,7 +149,8 @@ def _mean(lengths: Any) -> float:
     return (float(lengths.min) + float(lengths.max)) / 2.0
 
 
-def _compared(observations: Iterable[tuple[str, Observation]], own: Calibrated) -> Iterable[Compared]:
+def compared(observations: Iterable[tuple[str, Observation]], own: Calibrated) -> Iterable[Compared]:
+    """What was measured, what the public constants say, and what `own` say."""
     public = shipped()["serving"]
     for name, seen in observations:
         before, after = serving_answer(seen.question, public), serving_answer(seen.question, own)

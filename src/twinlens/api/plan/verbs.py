@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twinlens.api.plan.calibrate import calibrate, constants
+from twinlens.api.plan.capacity import capacity
 from twinlens.api.plan.check import check
 from twinlens.api.plan.choose import choose
 from twinlens.api.plan.cost import cost
@@ -10,4 +11,4 @@ from twinlens.api.plan.fit import fit
 from twinlens.api.plan.method import method
 from twinlens.api.plan.roi import roi
 
-__all__ = ["calibrate", "check", "choose", "constants", "cost", "fit", "method", "roi"]
+__all__ = ["calibrate", "capacity", "check", "choose", "constants", "cost", "fit", "method", "roi"]

@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from twinlens.cli.plan.calibrate import calibrate
+from twinlens.cli.plan.capacity import capacity
 from twinlens.cli.plan.check import check
 from twinlens.cli.plan.choose import choose
 from twinlens.cli.plan.cost import cost
@@ -40,6 +41,7 @@ app = typer.Typer(
 app.command("fit")(fit)
 app.command("cost")(cost)
 app.command("choose")(choose)
+app.command("capacity")(capacity)
 app.command("roi")(roi)
 app.command("calibrate")(calibrate)
 app.command("check")(check)

@@ -15,9 +15,9 @@ from twinlens.record.finding import Finding
 from twinlens.reporting.chart.figure import Figure as Chart
 from twinlens.reporting.display import clean
 from twinlens.reporting.html.render import environment, write_page
-from twinlens.reporting.wording.amount import amount
+from twinlens.reporting.wording.amount import amount, span
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.reporting.wording.plan import COUNTED, NAMES, figure_words, input_words
+from twinlens.reporting.wording.plan import COUNTED, NAMES, counted, figure_words, input_words
 from twinlens.version import __version__
 
 
@@ -103,14 +103,14 @@ def write_plan(page: PlanPage, path: str | Path) -> Path:
 
 def _value(figure: Planned) -> str:
     if figure.unit in COUNTED:
-        return f"{figure.value:,.12g} {figure.unit}"
+        return counted(float(figure.value or 0), figure.unit)
     return amount(float(figure.value or 0), figure.unit)
 
 
 def _band(figure: Planned) -> str:
     if figure.low is None or figure.high is None:
         return ""
-    ends = " to ".join(amount(float(end), figure.unit, plain=True) for end in (figure.low, figure.high))
+    ends = span(float(figure.low), float(figure.high), figure.unit)
     return ends if figure.level is None else f"{ends} ({figure.level:.0%} band)"
 
 

@@ -10,7 +10,7 @@ _MONTH_S = 365 * _DAY_S / 12
 
 
 def amount(value: float, unit: str, *, plain: bool = False) -> str:
-    """A value with its unit. `plain`: bytes in GB alone, to stand in an arithmetic."""
+    """A value with its unit. `plain`: bytes in GB and long times in days alone, to stand in an arithmetic."""
     if unit == "bytes":
         return _bytes(value, plain)
     if unit == "bytes/token":
@@ -22,7 +22,7 @@ def amount(value: float, unit: str, *, plain: bool = False) -> str:
     if unit == "FLOP":
         return show(value, FLOP, 4)
     if unit == "s":
-        return _time(value)
+        return _time(value, plain)
     if unit == "share":
         return f"{digits(100 * value)} %"
     if unit == "1":
@@ -44,8 +44,8 @@ def _bytes(value: float, plain: bool) -> str:
     return decimal if plain else f"{decimal} ({digits(value / binary, 4)} {name}iB)"
 
 
-def _time(value: float) -> str:
-    if value >= 60 * _DAY_S:
+def _time(value: float, plain: bool) -> str:
+    if value >= 60 * _DAY_S and not plain:
         return f"{digits(value / _DAY_S)} days ({digits(value / _MONTH_S)} months)"
     return f"{digits(value / _DAY_S)} days" if value >= 2 * _DAY_S else show(value, SECONDS)
 

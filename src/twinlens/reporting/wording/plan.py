@@ -9,10 +9,11 @@ from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.training import Training
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
-from twinlens.reporting.wording import money
+from twinlens.reporting.wording import money, plan_capacity
 from twinlens.reporting.wording.amount import amount
 from twinlens.reporting.wording.number import number, numbers
 from twinlens.reporting.wording.plan_choose import ASSUMED, CHOSEN
+from twinlens.units import digits
 
 NAMES = {
     "weights": "weights", "kv": "KV cache", "activations": "activations", "runtime": "runtime", "needed": "needed",
@@ -21,8 +22,7 @@ NAMES = {
     "adapters": "adapters", "unpacked": "unpacked weights", "state": "weights and states",
     "kv-of-one": "of one user", "wall": "power at the wall", "events": "errors", "link-needed": "link",
     "users-at": "speed", "device-hours": "device-hours",
-    "sampling": "scores sampled from", "prefill-pass": "one pass of prefill",
-    **CHOSEN,
+    "sampling": "scores sampled from", "prefill-pass": "one pass of prefill", **plan_capacity.NAMES, **CHOSEN,
 }  # fmt: skip
 """Figures, as tables call them."""
 
@@ -31,7 +31,8 @@ def figure_words(figure: Figure) -> str:
     """The arithmetic of one figure: "171.8 GB = 16 users × 10.74 GB"."""
     if figure.value is None:
         return "not known"
-    value = amount(float(figure.value), figure.unit)
+    known = float(figure.value)
+    value = counted(known, figure.unit) if figure.unit in COUNTED else amount(known, figure.unit)
     if not figure.formula or not figure.inputs:
         return value
     return f"{value} = {figure.formula.format(*map(input_words, figure.inputs))}"
@@ -47,14 +48,19 @@ def input_words(each: Input | Figure) -> str:
     if each.unit == "bits":
         return f"{value:.5g} bits"
     if each.unit in COUNTED:
-        return f"{value:,.12g} {each.unit}"
+        return counted(value, each.unit)
     if each.unit == "bytes" and value < 1000:
         return f"{value:.4g} B"
     return amount(value, each.unit, plain=True) if each.unit != "1" else f"{value:.4g}"
 
 
-COUNTED = {"users", "tokens", "layers", "KV heads", "wide", "devices", "entries", "sequences"}
+COUNTED = {"users", "tokens", "layers", "KV heads", "wide", "devices", "entries", "sequences", "copies"}
 """Units of whole things."""
+
+
+def counted(value: float, unit: str) -> str:
+    """ "16 users"; a mean of counts with three digits."""
+    return f"{value:,.0f} {unit}" if value == int(value) else f"{digits(value)} {unit}"
 
 
 def subject_words(plan: Serving | Training) -> str:
@@ -103,21 +109,23 @@ def _is_told(name: str, degree: int, placed: Placement) -> bool:
 
 
 def _assumed(finding: Finding) -> str:
-    taken = clean(str(number(finding, "taken")), 60)
+    values = {name: clean(each, 200) if isinstance(each, str) else each
+              for name, each in finding.numbers.items()}  # fmt: skip
     return {
-        "model": f"the model is {taken}",
+        "model": "the model is {taken}",
         "method-requests": "{taken:,.0f} requests a month",
         "method-price": "a device-hour is ${low:,.2f} to ${high:,.2f} ({taken})",
         "method-retrieved": "retrieval puts {taken} tokens before each request",
         "host-watts": "the machines around the devices take no power: say --host-watts",
-        "model-type": f"a {taken} model has layers like Llama's",
-        "device": f"the device is {taken}",
-        "sequences": f"room for sampling {taken} sequences, as {{runtime}} has by default",
-        "memory-nominal": f"{taken} shows its nominal memory to programs",
-        "weights-without-layers": f"every weight is in {taken}",
+        "model-type": "a {taken} model has layers like Llama's",
+        "device": "the device is {taken}",
+        "sequences": "room for sampling {taken} sequences, as {runtime} has by default",
+        "memory-nominal": "{taken} shows its nominal memory to programs",
+        "weights-without-layers": "every weight is in {taken}",
         **money.ASSUMED,
         **ASSUMED,
-    }[finding.subject].format(**{**finding.numbers, "taken": taken})
+        **plan_capacity.ASSUMED,
+    }[finding.subject].format(**values)
 
 
 def _unknown(finding: Finding) -> str:
@@ -165,4 +173,5 @@ def _never(finding: Finding) -> str:
     return f"never over {numbers_of['share_months']} months against {money.WAYS[finding.subject]}"
 
 
-CLAUSES = {"plan-never": _never, "plan-assumed": _assumed, "plan-unknown": _unknown, "plan-change": _change}
+CLAUSES = {"plan-never": _never, "plan-assumed": _assumed, "plan-unknown": _unknown, "plan-change": _change,
+           **plan_capacity.CLAUSES}  # fmt: skip

@@ -1,0 +1,206 @@
+"""The verb that says how much a machine serves or trains, and how fast: from words to a plan, and to its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from twinlens.api.plan.asked import UNREADABLE, asked_device, count_of, subject_of, tokens_of
+from twinlens.api.plan.calibrate import Compared, constants
+from twinlens.api.plan.like import Like, like_runs
+from twinlens.api.plan.loads import factor_of, rate_of, seconds_of
+from twinlens.api.plan.steps import OF_TRAINING, steps_of
+from twinlens.errors import BadInput
+from twinlens.planning.capacity.serving import ServingCapacity, ServingPlan, serving_capacity
+from twinlens.planning.capacity.target import Headroom, Target
+from twinlens.planning.capacity.training import TrainingCapacity, training_capacity
+from twinlens.planning.figure import assumed
+from twinlens.planning.prediction.answer import serving_answer
+from twinlens.planning.prediction.question import ServingQuestion
+from twinlens.planning.prediction.shipped import Calibrated, shipped
+from twinlens.planning.prediction.stored import stored
+from twinlens.record.finding import Finding
+from twinlens.reporting.wording.finding import with_words
+from twinlens.spec.catalogue import catalogue_of
+from twinlens.spec.device import Device
+from twinlens.spec.model.shape import DecoderShape
+from twinlens.system.catalogue_folder import catalogue_folder
+from twinlens.version import __version__
+
+_PRECISIONS = {"16-bit": "bf16", "8-bit": "int8", "4-bit": "int4", "awq": "int4", "gptq": "int4", "fp4": "nvfp4",
+               "q4": "q4_k_m", "q8": "q8_0"}  # fmt: skip
+_TARGET = Target(2.0, 0.1)
+"""Where none is given: 2 s to the first token, then 10 tokens/s, about as fast as people read."""
+_OF_SERVING = ("users", "rate", "prompt", "answer", "ttft", "tpot", "peak", "spare", "like")
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityResult:
+    """An answer, how words were read (`notes`), and measured runs beside their predictions (`measured`)."""
+
+    answer: ServingCapacity | TrainingCapacity
+    notes: tuple[Finding, ...] = ()
+    measured: tuple[Compared, ...] = ()
+
+    def why(self) -> dict[str, Any]:
+        return self.answer.why()
+
+    def to_json(self) -> dict[str, Any]:
+        rows = [{"run": c.run, "metric": c.metric, "measured_s": c.measured_s, "public_s": c.public_s, "own_s": c.own_s}
+                for c in self.measured]  # fmt: skip
+        whole = {"schema": 1, "twinlens": __version__, "notes": [each.to_json() for each in self.notes], **self.why(),
+                 "measured": rows}  # fmt: skip
+        return dict(with_words(whole))
+
+
+def capacity(
+    model: str | None = None,
+    *,
+    device: str | None = None,
+    devices: object = None,
+    precision: str | None = None,
+    tensor: object = None,
+    engine: str | None = None,
+    train: str | None = None,
+    known: str | Path | None = None,
+    probe: str | Path | None = None,
+    catalogue: str | Path | None = None,
+    **options: object,
+) -> CapacityResult:
+    """How much `device` serves, or how long training takes: `capacity("8B", device="H100", users=32, prompt="2K")`.
+
+    Options of serving: users or rate, prompt, answer, ttft, tpot, peak, spare, like (measured runs). Of training
+    (`train` is full or lora): pipeline, expert, batch, microbatch, context, recompute, tokens, within, effective.
+    `known`: a file of `plan calibrate`. Raises BadInput for unknown names, and (TL231) for values that cannot be.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    lens, own = ("serving", _OF_SERVING) if train is None else ("training", OF_TRAINING)
+    for name in given:
+        if name not in own:
+            other = "leave --train out" if lens == "training" else "add --train full or lora"
+            raise BadInput(f"--{name} is no option of {lens}; {other}", code=UNREADABLE)
+    whole = catalogue_of(catalogue_folder(catalogue))
+    card, is_short = asked_device(device, probe, whole)
+    notes = [assumed("device", card.name, said=device)] if card and is_short else []
+    plain = _PRECISIONS.get(precision.lower(), precision.lower()) if precision else None
+    if plain is not None:
+        stored(plain)
+    if train is not None:
+        name, shape = _model(model, whole, notes)
+        steps, more = steps_of(train, name, shape, _known_device(card), devices, plain, tensor, engine, given)
+        return CapacityResult(training_capacity(steps), (*notes, *more))
+    degree = 1 if tensor is None else count_of("tensor", tensor)
+    like = like_runs(str(given["like"]), card, plain, degree, engine) if "like" in given else None
+    base = like.question if like and model is None else None
+    name, shape = (base.model, base.shape) if base else _model(model, whole, notes)
+    used = constants(known) if known else like.known if like else shipped()["serving"]
+    question = _question(name, shape, card or (like.question.device if like else _known_device(card)), plain, engine,
+                         like, given, notes)  # fmt: skip
+    question, copies = _placed(question, devices, tensor, used, notes)
+    plan = ServingPlan(question, copies, _target(given, notes), _headroom(given, notes), used)
+    return CapacityResult(serving_capacity(plan), tuple(notes), like.rows if like else ())
+
+
+def _model(model: str | None, whole: Any, notes: list[Finding]) -> tuple[str, DecoderShape]:
+    if model is None:
+        raise BadInput("name a model: --model llama-3.1-8b; --like RUN has one of its own", code=UNREADABLE)
+    subject = subject_of(model, whole)
+    if subject.shape is None:
+        raise BadInput(
+            f"{model[:40]} is a size whose layers are not known; name a model, or give its config.json", code=UNREADABLE
+        )
+    notes.extend(subject.assumed)
+    return subject.name, subject.shape
+
+
+def _known_device(card: Device | None) -> Device:
+    if card is None:
+        raise BadInput("name a device: --device H100, --device this, or --probe FILE", code=UNREADABLE)
+    return card
+
+
+def _question(
+    name: str, shape: DecoderShape, card: Device, precision: str | None, engine: str | None, like: Like | None,
+    given: Mapping[str, object], notes: list[Finding],
+) -> ServingQuestion:  # fmt: skip
+    """The whole load on one copy; `_placed` divides it."""
+    base = like.question if like else None
+    if "users" in given and "rate" in given:
+        raise BadInput("--users ask again at once, --rate comes at random; give one of the two", code=UNREADABLE)
+    users = float(count_of("users", given["users"])) if "users" in given else None
+    rate = rate_of("rate", given["rate"]) if "rate" in given else None
+    if users is None and rate is None:
+        users, rate = (base.users, base.requests_per_s) if base else (1.0, None)
+        notes += [] if base else [assumed("capacity-users", 1)]
+    lengths = {"prompt": 1024.0, "answer": 256.0}
+    for each in lengths:
+        if each in given:
+            lengths[each] = float(tokens_of(each, given[each]))
+        elif base:
+            lengths[each] = float(getattr(base, each))
+        else:
+            notes.append(assumed(f"capacity-{each}", round(lengths[each])))
+    for what, word, own, usual in (("precision", precision, base and base.precision, "bf16"),
+                                   ("engine", engine, base and base.engine, "vllm")):  # fmt: skip
+        if not word and not own:
+            notes.append(assumed(f"capacity-{what}", usual))
+    return ServingQuestion(
+        name, shape, card, precision or (base.precision if base else "bf16"), lengths["prompt"], lengths["answer"],
+        users, rate, engine=engine.lower() if engine else base.engine if base else "vllm",
+    )  # fmt: skip
+
+
+def _placed(
+    whole: ServingQuestion, devices: object, tensor: object, known: Calibrated, notes: list[Finding]
+) -> tuple[ServingQuestion, int]:
+    """One copy with its share of the load, and how many copies there are.
+
+    Without a degree, the smallest that has room for one sequence.
+    """
+    many = None if devices is None else count_of("devices", devices)
+    if tensor is not None:
+        degree = count_of("tensor", tensor)
+    else:
+        degree = _smallest(whole, many or max(8, whole.device.domain), known)
+        notes += [assumed("capacity-tensor", degree)] if degree > 1 else []
+    many = many or degree
+    if many % degree:
+        raise BadInput(f"--devices {many} does not divide by a tensor degree of {degree}", code=UNREADABLE)
+    copies = many // degree
+    users = None if whole.users is None else max(whole.users / copies, 1.0)
+    rate = None if whole.requests_per_s is None else whole.requests_per_s / copies
+    return replace(whole, tensor=degree, users=users, requests_per_s=rate), copies
+
+
+def _smallest(whole: ServingQuestion, most: int, known: Calibrated) -> int:
+    """The smallest tensor degree with room; BadInput of the largest that there is where none has."""
+    legal = [degree for degree in (1, 2, 4, 8, 16, 32, 64, 72) if degree <= most and whole.shape.heads % degree == 0]
+    for degree in legal:
+        try:
+            serving_answer(replace(whole, tensor=degree, users=1.0, requests_per_s=None), known)
+        except BadInput:
+            if degree == legal[-1]:
+                raise
+            continue
+        return degree
+    return 1
+
+
+def _target(given: Mapping[str, object], notes: list[Finding]) -> Target:
+    limits = {name: seconds_of(name, given[name]) for name in ("ttft", "tpot") if name in given}
+    if not limits:
+        notes.append(assumed("capacity-target", "", ttft_s=_TARGET.ttft_s, tpot_s=_TARGET.tpot_s))
+        return _TARGET
+    return Target(limits.get("ttft"), limits.get("tpot"))
+
+
+def _headroom(given: Mapping[str, object], notes: list[Finding]) -> Headroom:
+    peak = factor_of("peak", given["peak"]) if "peak" in given else 1.0
+    spare = str(given.get("spare", 0)).strip()
+    if not spare.isdecimal():
+        raise BadInput(f"--spare {spare[:40]!r} is no count of copies; write --spare 1", code=UNREADABLE)
+    if "peak" not in given and "spare" not in given:
+        notes.append(assumed("capacity-headroom", ""))
+    return Headroom(peak, int(spare))

@@ -1,0 +1,62 @@
+"""Words of a training plan read into a step: its batch, its layout, and how many tokens there are in what time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from twinlens.api.plan.asked import UNREADABLE, count_of, one_of, tokens_of
+from twinlens.api.plan.loads import many_tokens_of, seconds_of, share_of
+from twinlens.errors import BadInput
+from twinlens.planning.capacity.training import TrainingPlan
+from twinlens.planning.figure import assumed
+from twinlens.planning.prediction.question import TrainingQuestion
+from twinlens.planning.prediction.shipped import shipped
+from twinlens.record.finding import Finding
+from twinlens.spec.device import Device
+from twinlens.spec.model.shape import DecoderShape
+
+OF_TRAINING = ("pipeline", "expert", "batch", "microbatch", "context", "recompute", "tokens", "within", "effective")
+_EFFECTIVE = 0.9
+
+
+def steps_of(
+    train: str,
+    model: str,
+    shape: DecoderShape,
+    device: Device,
+    devices: object,
+    precision: str | None,
+    tensor: object,
+    engine: str | None,
+    given: Mapping[str, object],
+) -> tuple[TrainingPlan, tuple[Finding, ...]]:
+    """The plan, and what was taken for granted. Raises BadInput (TL231) for what cannot be."""
+    method = one_of("train", train, ("full", "lora"))
+    notes = []
+    many = count_of("devices", 1 if devices is None else devices)
+    ways = {"tensor": count_of("tensor", 1 if tensor is None else tensor)}
+    ways |= {name: count_of(name, given.get(name, 1)) for name in ("pipeline", "expert", "microbatch")}
+    copies = max(many // (ways["tensor"] * ways["pipeline"]), 1)
+    usual = max(copies * ways["microbatch"] * (8 if ways["pipeline"] == 1 else 4 * ways["pipeline"]), 1)
+    if "batch" not in given:
+        notes.append(assumed("capacity-batch", usual))
+    gathered = ways["tensor"] * ways["pipeline"] * ways["expert"] == 1 and many > 1
+    used = engine.lower() if engine else ("fsdp" if ways["tensor"] * ways["pipeline"] == 1 else "megatron")
+    notes += [] if engine else [assumed("capacity-engine", used)]
+    notes += [] if precision else [assumed("capacity-precision", "bf16")]
+    question = TrainingQuestion(
+        model, shape, device, precision or "bf16", many,
+        float(count_of("batch", given.get("batch", usual))),
+        float(tokens_of("context", given.get("context", "4K"))),
+        float(ways["microbatch"]), ways["tensor"], ways["pipeline"], expert=ways["expert"], gathered=gathered,
+        recompute=one_of("recompute", given.get("recompute", "none"), ("none", "full")) == "full",
+        adapters=method == "lora", engine=used,
+    )  # fmt: skip
+    tokens = many_tokens_of("tokens", given["tokens"]) if "tokens" in given else None
+    within = seconds_of("within", given["within"]) if "within" in given else None
+    if within is not None and tokens is None:
+        raise BadInput("--within is the time of all tokens; give --tokens 300B, too", code=UNREADABLE)
+    if tokens is not None and "effective" not in given:
+        notes.append(assumed("capacity-effective", _EFFECTIVE))
+    effective = share_of("effective", given.get("effective", _EFFECTIVE))
+    return TrainingPlan(question, shipped()["training"], tokens, effective, within), tuple(notes)

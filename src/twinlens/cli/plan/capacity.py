@@ -1,0 +1,110 @@
+"""`twinlens plan capacity`: how much a machine serves or trains, how fast, and how many of it a load takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from twinlens.cli.plan.options import Catalogue, Device, Devices, Json, Page, Precision, Probe
+from twinlens.system.numpy_threads import load_numpy
+
+Model = Annotated[
+    str | None, typer.Option("--model", metavar="NAME", help="70B, a model of `list models`, a folder, config.json.")
+]
+Users = Annotated[str | None, typer.Option("--users", metavar="COUNT", help="Who ask again as soon as they have it.")]
+Rate = Annotated[str | None, typer.Option("--rate", metavar="PER_S", help="Requests per second, at random.")]
+Prompt = Annotated[str | None, typer.Option("--prompt", metavar="TOKENS", help="Of a request: 1024, 2K.")]
+Answer = Annotated[str | None, typer.Option("--answer", metavar="TOKENS", help="Of a request.")]
+Ttft = Annotated[str | None, typer.Option("--ttft", metavar="TIME", help="Target: 500ms, 2s.")]
+Tpot = Annotated[str | None, typer.Option("--tpot", metavar="TIME", help="Target: 50ms is 20 tokens/s.")]
+Peak = Annotated[str | None, typer.Option("--peak", metavar="FACTOR", help="Peak of the load over it: 1.5.")]
+Spare = Annotated[str | None, typer.Option("--spare", metavar="COPIES", help="Copies that may fail at a time.")]
+Tensor = Annotated[str | None, typer.Option("--tensor", metavar="COUNT", help="Devices that share each layer.")]
+Engine = Annotated[str | None, typer.Option("--engine", metavar="NAME", help="vllm, sglang, trtllm, fsdp, megatron …")]
+Like = Annotated[str | None, typer.Option("--like", metavar="RUN", help="Your own served runs go before datasheets.")]
+Known = Annotated[Path | None, typer.Option("--constants", metavar="FILE", help="What `plan calibrate -o` wrote.")]
+Train = Annotated[str | None, typer.Option("--train", metavar="METHOD", help="full or lora; else it is served.")]
+Batch = Annotated[str | None, typer.Option("--batch", metavar="COUNT", help="Training: sequences of a step.")]
+Microbatch = Annotated[str | None, typer.Option("--microbatch", metavar="COUNT", help="Of them at a time on a copy.")]
+Context = Annotated[str | None, typer.Option("--context", metavar="TOKENS", help="Training: of a sequence.")]
+Recompute = Annotated[str | None, typer.Option("--recompute", metavar="HOW", help="Training: none or full.")]
+Pipeline = Annotated[str | None, typer.Option("--pipeline", metavar="COUNT", help="Training: stages.")]
+Expert = Annotated[str | None, typer.Option("--expert", metavar="COUNT", help="Training: expert parallel.")]
+Tokens = Annotated[str | None, typer.Option("--tokens", metavar="COUNT", help="Training: of the whole, 300B, 15T.")]
+Within = Annotated[str | None, typer.Option("--within", metavar="TIME", help="Training: of the whole, 12h, 30days.")]
+Effective = Annotated[
+    str | None, typer.Option("--effective", metavar="SHARE", help="Training: not lost to failures, 90%.")
+]
+
+
+def capacity(
+    model: Model = None,
+    device: Device = None,
+    devices: Devices = None,
+    users: Users = None,
+    rate: Rate = None,
+    prompt: Prompt = None,
+    answer: Answer = None,
+    ttft: Ttft = None,
+    tpot: Tpot = None,
+    peak: Peak = None,
+    spare: Spare = None,
+    precision: Precision = None,
+    tensor: Tensor = None,
+    engine: Engine = None,
+    like: Like = None,
+    known: Known = None,
+    train: Train = None,
+    batch: Batch = None,
+    microbatch: Microbatch = None,
+    context: Context = None,
+    recompute: Recompute = None,
+    pipeline: Pipeline = None,
+    expert: Expert = None,
+    tokens: Tokens = None,
+    within: Within = None,
+    effective: Effective = None,
+    probe: Probe = None,
+    why: Annotated[bool, typer.Option("--why", help="Every figure with its formula.")] = False,
+    output: Page = None,
+    catalogue: Catalogue = None,
+    json: Json = False,
+) -> None:
+    """How much it serves or trains and how fast, with bands: latency, users at a target, devices, time to train."""
+    load_numpy()
+    from twinlens.api.plan.capacity import capacity as planned
+    from twinlens.cli.screen import out, print_json, sentences
+    from twinlens.reporting.screen.plan_capacity import capacity_screen
+
+    options = {
+        "users": users, "rate": rate, "prompt": prompt, "answer": answer, "ttft": ttft, "tpot": tpot, "peak": peak,
+        "spare": spare, "like": like, "batch": batch, "microbatch": microbatch, "context": context,
+        "recompute": recompute, "pipeline": pipeline, "expert": expert, "tokens": tokens, "within": within,
+        "effective": effective,
+    }  # fmt: skip
+    with sentences():
+        found = planned(
+            model,
+            device=device,
+            devices=devices,
+            precision=precision,
+            tensor=tensor,
+            engine=engine,
+            train=train,
+            known=known,
+            probe=probe,
+            catalogue=catalogue,
+            **options,
+        )
+        if output:
+            from twinlens.reporting.html.plan_capacity import capacity_page
+            from twinlens.reporting.html.plan_page import write_plan
+
+            write_plan(capacity_page(found.answer, found.notes), output)
+        if json:
+            print_json(found.to_json())
+        else:
+            rows = [(each.run, each.metric, each.measured_s, each.own_s) for each in found.measured]
+            out().print(capacity_screen(found.answer, found.notes, rows, why=why))

@@ -1,0 +1,167 @@
+"""Capacity of serving: what copies of a model do under a load, how much they could carry, and how many it takes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from twinlens.planning.capacity.latency import requests_figure, tpot_figure, ttft_figure
+from twinlens.planning.capacity.limit import answer_at, is_rate, most_load, what_stops
+from twinlens.planning.capacity.remark import remarks_of
+from twinlens.planning.capacity.target import Headroom, Target
+from twinlens.planning.figure import Figure, Input, absent
+from twinlens.planning.prediction.answer import ServingAnswer
+from twinlens.planning.prediction.band import LEVEL
+from twinlens.planning.prediction.question import ServingQuestion
+from twinlens.planning.prediction.shipped import Calibrated
+from twinlens.record.finding import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class ServingPlan:
+    """`question`: one copy with its share of the load, of which there are `copies`."""
+
+    question: ServingQuestion
+    copies: int
+    target: Target
+    headroom: Headroom
+    known: Calibrated
+
+    @property
+    def load(self) -> float:
+        """Of all copies: users, or requests/s."""
+        own = self.question.requests_per_s if is_rate(self.question) else self.question.users
+        return self.copies * float(own or 0)
+
+    @property
+    def unit(self) -> str:
+        return "requests/s" if is_rate(self.question) else "users"
+
+    def to_json(self) -> dict[str, Any]:
+        asked = self.question
+        return {
+            "lens": "inference", "model": asked.model, "device": asked.device.name, "precision": asked.precision,
+            "engine": asked.engine, "tensor": asked.tensor, "copies": self.copies, "load": self.load,
+            "load_unit": self.unit, "prompt": asked.prompt, "answer": asked.answer,
+            "target": {"ttft_s": self.target.ttft_s, "tpot_s": self.target.tpot_s},
+            "headroom": {"peak": self.headroom.peak, "spare": self.headroom.spare},
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Latencies at one load of all copies; both absent where the queue has no end."""
+
+    load: float
+    answer: ServingAnswer | None
+
+
+@dataclass(frozen=True, slots=True)
+class ServingCapacity:
+    """`most`: the load of all copies at the target, and `stops`: what stops a larger one. `missed`: at this load."""
+
+    plan: ServingPlan
+    figures: tuple[Figure, ...]
+    most: Figure
+    devices: Figure
+    stops: str | None
+    missed: str | None
+    remarks: tuple[Finding, ...]
+
+    @property
+    def is_met(self) -> bool:
+        return self.missed is None
+
+    def figure(self, name: str) -> Figure | None:
+        """One of `figures` by its name: ttft, tpot, requests, tokens."""
+        return next((each for each in self.figures if each.name == name), None)
+
+    def curve(self, count: int = 14) -> tuple[Point, ...]:
+        """Latencies from a light load to a tenth above the largest one at the target."""
+        top = 1.1 * max(float(self.most.value or 0), self.plan.load)
+        loads = [top * (place + 1) / count for place in range(count)]
+        question, copies = self.plan.question, self.plan.copies
+        if not is_rate(question):
+            loads = sorted({max(float(copies), float(round(load))) for load in loads})
+        return tuple(Point(load, answer_at(question, load / copies, self.plan.known)) for load in loads)
+
+    def why(self) -> dict[str, Any]:
+        """The arithmetic, as plain data."""
+        return {
+            **self.plan.to_json(),
+            "met": self.is_met,
+            "missed": self.missed,
+            "stops": self.stops,
+            "figures": [each.why() for each in self.figures],
+            "most": self.most.why(),
+            "devices": self.devices.why(),
+            "remarks": [each.to_json() for each in self.remarks],
+        }
+
+
+def serving_capacity(plan: ServingPlan) -> ServingCapacity:
+    """The answer. Raises BadInput where one sequence has no room on a copy."""
+    question, known = plan.question, plan.known
+    own = plan.load / plan.copies
+    answer = answer_at(question, own, known)
+    most = _most(plan)
+    carried = float(most.value or 0) / plan.copies
+    after = carried * 1.01 if is_rate(question) else carried + 1
+    return ServingCapacity(
+        plan,
+        _figures(plan, answer),
+        most,
+        _devices(plan, most),
+        what_stops(question, max(after, 1e-3), plan.target, known, "value"),
+        what_stops(question, own, plan.target, known, "value"),
+        remarks_of(answer or answer_at(question, max(carried, 1e-3), known), question),
+    )
+
+
+def _figures(plan: ServingPlan, answer: ServingAnswer | None) -> tuple[Figure, ...]:
+    if answer is None:
+        reason = Finding("plan-overload", "warns", plan.question.model, {"load": plan.load, "unit": plan.unit})
+        return tuple(absent(name, unit, reason) for name, unit in (("ttft", "s"), ("tpot", "s")))
+    ttft, tpot = ttft_figure(answer, plan.question), tpot_figure(answer)
+    requests = requests_figure(plan.load, plan.unit, plan.question.answer, ttft, tpot)
+    length = Input("answer", plan.question.answer, "tokens")
+    value, low, high = (
+        None if end is None else float(end) * plan.question.answer
+        for end in (requests.value, requests.low, requests.high)
+    )
+    tokens = Figure("tokens", value, "tokens/s", "{0} × {1}", (requests, length), low, high, requests.level)
+    return ttft, tpot, requests, tokens
+
+
+def _most(plan: ServingPlan) -> Figure:
+    """The load of all copies at the target; the band's far end tells the load that is kept nearly surely."""
+    most, low, high = (
+        plan.copies * most_load(plan.question, plan.target, plan.known, end) for end in ("value", "high", "low")
+    )
+    inputs = (Input("copies", plan.copies, "copies"), *plan.target.inputs())
+    return Figure("at-target", most, plan.unit, "", inputs, min(low, most), max(high, most), LEVEL,
+                  source="the largest load whose predicted latencies keep the target")  # fmt: skip
+
+
+def _devices(plan: ServingPlan, most: Figure) -> Figure:
+    """Devices for the peak of the load and the copies that may fail."""
+    each = {name: float(getattr(most, name) or 0) / plan.copies for name in ("low", "value", "high")}
+    if not each["value"]:
+        reason = Finding("plan-unmet", "warns", plan.question.model, {"unit": plan.unit})
+        return absent("devices", "devices", reason)
+    peak, spare = plan.headroom.peak, plan.headroom.spare
+
+    def copies(carried: float) -> int:
+        return math.ceil(plan.load * peak / carried - 1e-9) + spare
+
+    own = replace(most, name="at-target-each", value=each["value"], low=each["low"], high=each["high"])
+    inputs = (Input("load", plan.load, plan.unit), Input("peak", peak, "1"), own,
+              Input("spare", spare, "copies"), Input("devices-each", plan.question.devices, "devices"))  # fmt: skip
+    return Figure(
+        "devices", plan.question.devices * copies(each["value"]), "devices",
+        "(ceil({0} × {1} / {2}) + {3}) × {4}", inputs,
+        plan.question.devices * copies(each["high"]),
+        plan.question.devices * copies(each["low"]) if each["low"] else None,
+        LEVEL,
+    )  # fmt: skip

@@ -1,0 +1,150 @@
+"""Capacity of training: the time of a step by cause, tokens per second, and the time of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from twinlens.planning.capacity.latency import band_of
+from twinlens.planning.capacity.remark import remarks_of
+from twinlens.planning.figure import Figure, Input, absent, total
+from twinlens.planning.prediction.answer import TrainingAnswer, training_answer
+from twinlens.planning.prediction.band import LEVEL
+from twinlens.planning.prediction.question import TrainingQuestion
+from twinlens.planning.prediction.shipped import Calibrated
+from twinlens.record.finding import Finding
+
+_CAUSES = {
+    "products": "computing", "attention": "computing", "elementwise": "computing", "tensor": "communication",
+    "expert": "communication", "data": "communication", "bubble": "bubble", "optimizer": "optimizer",
+    "overhead": "overhead",
+}  # fmt: skip
+_MOST_DEVICES = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPlan:
+    """`tokens`: of the whole training, `effective`: share of the time that is not lost to failures and restarts."""
+
+    question: TrainingQuestion
+    known: Calibrated
+    tokens: float | None = None
+    effective: float = 0.9
+    within_s: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        asked = self.question
+        return {
+            "lens": "training", "model": asked.model, "device": asked.device.name, "devices": asked.devices,
+            "precision": asked.precision, "engine": asked.engine, "sequences": asked.sequences,
+            "length": asked.length, "microbatch": asked.microbatch, "tensor": asked.tensor,
+            "pipeline": asked.pipeline, "expert": asked.expert, "recompute": asked.recompute,
+            "gathered": asked.gathered, "adapters": asked.adapters, "tokens": self.tokens, "within_s": self.within_s,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingCapacity:
+    """`step` by cause, and `whole`: seconds of all tokens. `devices`: the fewest within the time that was given."""
+
+    plan: TrainingPlan
+    step: Figure
+    rate: Figure
+    whole: Figure | None
+    devices: Figure | None
+    remarks: tuple[Finding, ...]
+
+    @property
+    def is_met(self) -> bool | None:
+        """Whether all tokens are trained within the time; None where no time was given."""
+        if self.plan.within_s is None or self.whole is None:
+            return None
+        return float(self.whole.value or 0) <= self.plan.within_s
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        return tuple(each for each in (self.step, self.rate, self.whole, self.devices) if each is not None)
+
+    def why(self) -> dict[str, Any]:
+        """The arithmetic, as plain data."""
+        return {
+            **self.plan.to_json(),
+            "met": self.is_met,
+            "figures": [each.why() for each in self.figures],
+            "remarks": [each.to_json() for each in self.remarks],
+        }
+
+
+def training_capacity(plan: TrainingPlan) -> TrainingCapacity:
+    """The answer. Whether it fits the memory is not asked here. Raises BadInput for a layout that does not divide."""
+    answer = training_answer(plan.question, plan.known)
+    step = step_figure(plan.question, answer, plan.known)
+    whole = _whole(plan, step) if plan.tokens else None
+    return TrainingCapacity(
+        plan, step, _rate(plan.question, step), whole, _devices(plan), remarks_of(answer, plan.question)
+    )
+
+
+def step_figure(question: TrainingQuestion, answer: TrainingAnswer, known: Calibrated) -> Figure:
+    """Seconds of a step as the sum of its causes; recompute is what the step takes longer than without it."""
+    seconds: dict[str, float] = dict.fromkeys(("computing", "recompute", "communication", "bubble"), 0.0)
+    plain = training_answer(replace(question, recompute=False), known) if question.recompute else answer
+    for name, value in plain.parts_s.items():
+        cause = _CAUSES[name.removesuffix("_s")]
+        seconds[cause] = seconds.get(cause, 0.0) + value
+    seconds["recompute"] = answer.step_s.value - plain.step_s.value
+    parts = [Figure(f"part-{cause}", value, "s", source="calibrated roofline") for cause, value in seconds.items()]
+    return total("step", "s", [each for each in parts if each.value], source=answer.fitted_on, **band_of(answer.step_s))
+
+
+def _rate(question: TrainingQuestion, step: Figure) -> Figure:
+    tokens = question.sequences * question.length
+    inputs = (Input("sequences", question.sequences, "sequences"), Input("length", question.length, "tokens"), step)
+    ends = [tokens / float(end or 1) for end in (step.value, step.high, step.low)]
+    return Figure("tokens", ends[0], "tokens/s", "{0} × {1} / {2}", inputs, ends[1], ends[2], step.level)
+
+
+def _whole(plan: TrainingPlan, step: Figure) -> Figure:
+    """Seconds of all tokens: steps, and the share of the time that failures and restarts leave."""
+    tokens, asked = float(plan.tokens or 0), plan.question
+    factor = tokens / (asked.sequences * asked.length) / plan.effective
+    inputs = (Input("all-tokens", tokens, "tokens"), Input("sequences", asked.sequences, "sequences"),
+              Input("length", asked.length, "tokens"), step, Input("effective", plan.effective, "1"))  # fmt: skip
+    ends = [float(end or 0) * factor for end in (step.value, step.low, step.high)]
+    return Figure("whole", ends[0], "s", "{0} / ({1} × {2}) × {3} / {4}", inputs, ends[1], ends[2], step.level)
+
+
+def _devices(plan: TrainingPlan) -> Figure | None:
+    """The fewest devices, by data parallelism alone, that train all tokens within the time."""
+    if plan.within_s is None or plan.tokens is None:
+        return None
+    found = dict.fromkeys(("low", "value", "high"))
+    for count in _counts(plan.question):
+        whole = _whole(plan, _alone(replace(plan.question, devices=count), plan.known))
+        for end in found:
+            if found[end] is None and float(getattr(whole, end) or 0) <= plan.within_s:
+                found[end] = count
+        if found["high"] is not None:
+            break
+    if found["value"] is None:
+        numbers = {"within_s": plan.within_s, "sequences": plan.question.sequences}
+        return absent("devices", "devices", Finding("plan-too-late", "warns", plan.question.model, numbers))
+    inputs = (Input("within", plan.within_s, "s"), Input("all-tokens", plan.tokens, "tokens"))
+    return Figure("devices", found["value"], "devices", "", inputs, found["low"], found["high"], LEVEL,
+                  source="the fewest whose predicted time is within it")  # fmt: skip
+
+
+def _alone(question: TrainingQuestion, known: Calibrated) -> Figure:
+    said = training_answer(question, known).step_s
+    return Figure("step", said.value, "s", **band_of(said))
+
+
+def _counts(question: TrainingQuestion) -> Iterator[int]:
+    """Copies of the layout, doubling, while each has a sequence of the batch."""
+    share = question.tensor * question.pipeline * question.context
+    copies = 1
+    while copies * share <= _MOST_DEVICES and copies <= question.sequences:
+        if question.expert <= copies * share:
+            yield copies * share
+        copies *= 2

@@ -1,0 +1,163 @@
+"""Sentences on capacity: the answer, its band, what stands beside it, and what was taken for granted."""
+
+from __future__ import annotations
+
+from twinlens.planning.capacity.serving import ServingCapacity, ServingPlan
+from twinlens.planning.capacity.training import TrainingCapacity, TrainingPlan
+from twinlens.planning.figure import Figure
+from twinlens.record.finding import Finding
+from twinlens.reporting.display import clean
+from twinlens.reporting.wording.amount import amount
+from twinlens.reporting.wording.number import numbers
+from twinlens.units import SECONDS, digits, show
+
+NAMES = {
+    "ttft": "TTFT", "tpot": "TPOT", "prefill": "prefill", "wait": "wait before it", "requests": "requests",
+    "tokens": "tokens", "at-target": "at the target", "at-target-each": "of one copy at the target",
+    "devices": "devices needed", "step": "step", "whole": "time to train", "step-weights": "reading weights",
+    "step-experts": "experts", "step-attention": "attention and cache", "step-collectives": "collectives",
+    "step-overhead": "overhead", "step-prefills": "prefills of others", "part-computing": "computing",
+    "part-recompute": "recompute", "part-communication": "communication", "part-bubble": "pipeline bubble",
+    "part-optimizer": "optimizer", "part-overhead": "overhead", "ttft-limit": "limit of TTFT",
+    "tpot-limit": "limit of TPOT", "devices-each": "devices of a copy", "all-tokens": "tokens of the whole",
+    "effective": "share of time not lost", "peak": "peak over mean", "spare": "spare copies",
+}  # fmt: skip
+_STOPS = {"ttft": "TTFT", "tpot": "TPOT", "room": "the room for caches", "queue": "a queue without end"}
+_METRICS = {"tpot": "TPOT", "ttft": "TTFT", "step": "step time"}
+
+
+def serving_words(plan: ServingPlan) -> str:
+    """What is served, on what, under which load."""
+    asked = plan.question
+    load = f"{plan.load:,.4g} {'user' if plan.load == 1 and plan.unit == 'users' else plan.unit}"
+    copies = "" if plan.copies == 1 else f", {plan.copies:,} copies"
+    lengths = f"prompts of {asked.prompt:,.0f} and answers of {asked.answer:,.0f} tokens"
+    on = f"{plan.copies * asked.devices:,} × {clean(asked.device.name, 40)}"
+    ways = "" if asked.tensor == 1 else f", tensor {asked.tensor}"
+    return f"{clean(asked.model, 60)} in {asked.precision}, {load}, {lengths}, on {on} ({asked.engine}{ways}{copies})"
+
+
+def training_words(plan: TrainingPlan) -> str:
+    """What is trained, on what, with which batch."""
+    asked = plan.question
+    ways = {"tensor": asked.tensor, "pipeline": asked.pipeline, "expert": asked.expert}
+    layout = "".join(f", {name} {degree}" for name, degree in ways.items() if degree > 1)
+    how = f"{'LoRA' if asked.adapters else 'full'}{', full recompute' if asked.recompute else ''}"
+    step = f"{asked.sequences:,.0f} sequences of {asked.length:,.0f} tokens a step"
+    on = f"{asked.devices:,} × {clean(asked.device.name, 40)} ({asked.engine}{layout})"
+    return f"Training {clean(asked.model, 60)} in {asked.precision} ({how}), {step}, on {on}"
+
+
+def answer_words(found: ServingCapacity | TrainingCapacity) -> str:
+    """The answer in one sentence."""
+    if isinstance(found, TrainingCapacity):
+        return _training(found)
+    words = serving_words(found.plan)
+    if found.missed == "queue":
+        return f"No, the queue has no end: {words}."
+    if found.missed == "room":
+        return f"No, some wait for a place in the cache: {words}."
+    if found.missed:
+        return f"No, {_STOPS[found.missed]} misses its target: {words}."
+    sure = float(found.most.low or 0) >= found.plan.load
+    return f"Yes{'' if sure else ', but not surely (the band crosses the target)'}: {words}."
+
+
+def target_words(found: ServingCapacity) -> str:
+    """How much there could be at the target, and what stops more."""
+    target, most = found.plan.target, found.most
+    limits = [f"{name} ≤ {show(value, SECONDS)}" for name, value in (("TTFT", target.ttft_s), ("TPOT", target.tpot_s))
+              if value is not None]  # fmt: skip
+    stops = f"; {_STOPS[found.stops]} stops more" if found.stops else ""
+    return f"{count_words(most)} at {' and '.join(limits) or 'no target'}{stops}"
+
+
+def devices_words(found: ServingCapacity) -> str:
+    """How many devices the load takes, with head-room."""
+    if found.devices.value is None:
+        return "not known: even the lightest load misses the target"
+    room = found.plan.headroom
+    copies = "copy" if room.spare == 1 else "copies"
+    why = f"peak × {room.peak:g} and {room.spare} spare {copies}" if (room.peak, room.spare) != (1, 0) else (
+        "no head-room: --peak, --spare"
+    )  # fmt: skip
+    return f"{count_words(found.devices)} for this load ({why})"
+
+
+def count_words(figure: Figure) -> str:
+    """ "31 users (12 to 54)"; an end that is not known is said to be."""
+    if figure.value is None:
+        return "not known"
+    shown = [_count(end) for end in (figure.value, figure.low, figure.high)]
+    ends = f"{shown[1]} to {shown[2]}" if figure.high is not None else f"{shown[1]} or more, without a bound"
+    unit = figure.unit.removesuffix("s") if figure.value == 1 and figure.unit in ("users", "devices") else figure.unit
+    return f"{shown[0]} {unit} ({ends})"
+
+
+def _count(value: object) -> str:
+    number = float(value or 0)  # type: ignore[arg-type]
+    return f"{number:,.0f}" if number == int(number) else digits(number)
+
+
+def _training(found: TrainingCapacity) -> str:
+    words, whole = training_words(found.plan), found.whole
+    if whole is None:
+        return f"{words}: {amount(float(found.step.value or 0), 's')} a step."
+    tokens = f"{digits(float(found.plan.tokens or 0) / 1e9)} B tokens in {amount(float(whole.value or 0), 's')}"
+    if found.is_met is None:
+        return f"{words}: {tokens}."
+    sure = float(whole.high or 0) <= float(found.plan.within_s or 0)
+    yes = f"Yes{'' if sure else ', but not surely (the band crosses the deadline)'}" if found.is_met else "No, too late"
+    return f"{yes}. {words}: {tokens}."
+
+
+def _band(finding: Finding) -> str:
+    low, high, level, rows, floor = numbers(finding, "low", "high", "level", "rows", "floor")
+    return (
+        f"{_METRICS[finding.subject]} × {low:.2f} to × {high:.2f} holds {100 * level:.0f} % of {rows:,} held-out "
+        f"measurements (identical systems differ by {100 * floor:.0f} %)"
+    )
+
+
+def _unseen(finding: Finding) -> str:
+    named = [f"{kind} {clean(str(name), 40)}" for kind, name in finding.numbers.items()]
+    return f"calibration has seen no measurement of {', '.join(named)}"
+
+
+def _beyond(finding: Finding) -> str:
+    (times,) = numbers(finding, "times")
+    what = {"batch": "the load", "prompt": "the length of prompts", "answer": "the length of answers",
+            "devices": "the number of devices"}[finding.subject]  # fmt: skip
+    return f"{what} lies {digits(float(times), 2)} times beyond the nearest measurement of calibration"
+
+
+def _overload(finding: Finding) -> str:
+    load, unit = numbers(finding, "load", "unit")
+    return f"the queue has no end at {digits(float(load))} {unit}"
+
+
+def _unmet(finding: Finding) -> str:
+    return "even the lightest load misses the target on one copy"
+
+
+def _too_late(finding: Finding) -> str:
+    within, sequences = numbers(finding, "within_s", "sequences")
+    return f"no number of devices up to one for each of {sequences:,.0f} sequences does it in {amount(within, 's')}"
+
+
+ASSUMED = {
+    "capacity-users": "{taken} user",
+    "capacity-prompt": "prompts of {taken} tokens",
+    "capacity-answer": "answers of {taken} tokens",
+    "capacity-precision": "weights in {taken}",
+    "capacity-engine": "the engine is {taken}",
+    "capacity-tensor": "tensor parallel over {taken} devices, the fewest with room",
+    "capacity-target": "TTFT up to {ttft_s:g} s, TPOT up to {tpot_s:g} s",
+    "capacity-headroom": "no peaks and no failures",
+    "capacity-batch": "{taken} sequences a step",
+    "capacity-effective": "a share of {taken:g} of the time is not lost to failures",
+}
+CLAUSES = {
+    "plan-band": _band, "plan-unseen": _unseen, "plan-beyond": _beyond, "plan-overload": _overload,
+    "plan-unmet": _unmet, "plan-too-late": _too_late,
+}  # fmt: skip
