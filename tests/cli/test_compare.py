@@ -183,3 +183,19 @@ def test_tables_are_a_verb_too() -> None:
     found = tl.table("lenses", RESULTS / "2026-11-22-neighbour-epyc-2core")
     assert found.rows[0].training is not None
     assert found.shares == ()
+
+
+def test_repeats_of_one_published_training_point_are_one_model() -> None:
+    runs = sorted(RESULTS.glob("2026-11-20-epyc-2core/*training*/*fp32_r*"))[:2]
+    (found,) = json.loads(call(*runs, "--json").stdout)["comparisons"]
+    weights = next(each for each in found["differences"] if each["field"] == "model.weights_hash")
+    assert (weights["role"], weights["aspect"]) == ("Q", "content")
+    assert not [each for each in found["findings"] if each["code"] == "must-match"]
+
+
+def test_a_ledger_with_much_against_it_stays_on_one_screen() -> None:
+    (study,) = RESULTS.glob("2026-11-20-epyc-2core/*inference*")
+    told = call("--ledger", study)
+    assert told.exit_code == 0, told.stderr
+    assert told.stdout.count("\n") <= 24
+    assert "2 steps from the baseline" in told.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
 import shutil
@@ -65,6 +66,28 @@ def test_a_pack_that_is_whole_passes_and_says_that_it_is_not_signed(pack: Path) 
     assert told.exit_code == 0, told.stderr
     assert told.stdout.startswith("The pack fits its own checksums.\n! Not signed")
     assert "measured by  A. Person" in told.stdout
+
+
+def test_json_of_a_new_pack_says_where_it_is_and_its_checksum(tmp_path: Path) -> None:
+    file = tmp_path / "new.zip"
+    told = call(URL, "-o", file, "--json")
+    assert told.exit_code == 0, told.stderr
+    said = json.loads(told.stdout)
+    assert (said["pack"], said["signed"]) == (str(file.resolve()), False)
+    assert said["sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def test_a_long_name_of_a_changed_file_keeps_its_end(pack: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(pack) as zipped:
+        long = max((name for name in zipped.namelist() if name.endswith("/run.json")), key=len)
+    assert len(long) > 80
+    other = tmp_path / "other.zip"
+    with zipfile.ZipFile(pack) as zipped, zipfile.ZipFile(other, "w") as changed:
+        for name in zipped.namelist():
+            changed.writestr(name, b"{}" if name == long else zipped.read(name))
+    told = call("--verify", other)
+    assert told.exit_code == 1
+    assert "/run.json." in told.stderr, "the name of the file, not only of its folder"
 
 
 @pytest.mark.parametrize(
@@ -192,6 +215,16 @@ def test_bad_input_of_evidence_is_one_sentence(
     assert (told.exit_code, told.stderr.count("\n")) == (2, 1)
     assert said in told.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_an_escape_code_in_its_name_commands_no_terminal(tmp_path: Path) -> None:
+    (run,) = URL.glob("*/*_32c9")
+    shutil.copytree(run, tmp_path / "a\x1b[31m[red]<b>" / run.name)
+    told = call(tmp_path / "a\x1b[31m[red]<b>", "--for", "rate_per_s=8")
+    assert told.exit_code == 0, told.stderr
+    assert "twinlens measure" in told.stdout
+    assert "a[31m[red]<b>" in told.stdout
+    assert "\x1b" not in told.stdout
 
 
 def test_a_question_names_what_differs_and_the_missing_run_as_a_line_to_paste() -> None:

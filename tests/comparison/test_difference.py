@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,10 @@ from twinlens.comparison.aspect import RULES, rule_of_path
 from twinlens.comparison.attribution import things
 from twinlens.comparison.difference import differences
 from twinlens.comparison.side import Side
+from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.field import FIELDS
+from twinlens.record.executor.record import ExecutorRecord, Fact, observed
+from twinlens.record.run import Run
 
 
 def named(a: Side, b: Side) -> dict[str, tuple[str, str]]:
@@ -74,6 +78,21 @@ def test_the_same_weights_under_another_name_are_one_model_and_other_weights_are
 def test_weights_that_another_seed_made_are_content() -> None:
     names = named(side("a"), side("b", asked=["protocol.seed=3"], stack={"model.weights_hash": "bb"}))
     assert names["model.weights_hash"] == ("content", "Q")
+
+
+def test_repeats_that_draw_their_weights_by_seed_are_one_model() -> None:
+    drawn = {"model.weights_hash": observed("bb", "config, seed and generator")}
+    one = side("a")
+    ours, theirs = ({"model.weights_hash": observed(hash, "config and seed")} for hash in ("aa", "bb"))
+    sides = [replace(one, runs=tuple(_with(run, facts) for run in one.runs)) for facts in (ours, theirs, drawn)]
+    assert named(*sides[:2])["model.weights_hash"] == ("content", "Q")
+    assert sides[1].runs != sides[2].runs and named(*sides[1:]) == {}, "where the hash came from is no difference"
+    assert named(one, sides[1])["model.weights_hash"] == ("model", "M"), "weights of a folder were not drawn"
+
+
+def _with(run: Run, facts: dict[str, Fact]) -> Run:
+    assert run.facts is not None
+    return replace(run, facts=Facts(ExecutorRecord({**run.facts.executor.facts, **facts})))
 
 
 def test_every_field_of_a_spec_and_every_compared_field_has_a_rule() -> None:

@@ -10,6 +10,7 @@ from sides import side
 from twinlens.comparison.ranking import rankings
 from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import compare
+from twinlens.reporting.ranking import ranking_table
 from twinlens.reporting.screen.comparison import comparison_screen
 from twinlens.reporting.text.table import plain
 
@@ -64,3 +65,20 @@ def test_each_lens_has_a_ranking_of_its_own_and_two_folders_have_none() -> None:
         ["b", "2", "2"],
         ["c", "1", "3"],
     ]
+
+
+def test_rankings_at_two_points_say_their_points_and_candidates_keep_the_end_of_their_names() -> None:
+    folders = [
+        [
+            replace(candidate(name, 100 + place), folder=name),
+            replace(candidate(name, 200 + place, "inference", asked=["point.precision=bf16"]), folder=name),
+        ]
+        for place, name in enumerate(f"2026-11-20T161402Z_demo-inference-study_{end}" for end in "abc")
+    ]
+    heads, rows = ranking_table(rankings(folders))
+    assert [head.splitlines()[-1] for head in heads] == ["rank", "fp32", "bf16"]
+    assert len({row[0] for row in rows}) == 3
+    text = plain(comparison_screen([compare(folders[0][0], folders[1][0])] * 2, (), rankings(folders)))
+    assert [line.split()[0][-7:] for line in text.splitlines() if line.startswith("…")] == [
+        "study_a", "study_b", "study_c",
+    ]  # fmt: skip

@@ -8,18 +8,22 @@ from twinlens.api.answers import answers, answers_json
 from twinlens.api.evidence import evidence, verify
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.errors import BadInput, GateFailed
-from twinlens.pack.sums import UNREADABLE
+from twinlens.pack.sums import UNREADABLE, sha256_of_pieces
+from twinlens.reporting.display import clean
 from twinlens.reporting.screen.answers import answers_screen
 from twinlens.reporting.screen.evidence import checked_screen
 from twinlens.reporting.wording.finding import sentence_of, with_words
 from twinlens.version import __version__
 
 
-def run(paths: list[Path], file: Path | None, who: dict[str, str | None], key: Path | None) -> None:
+def run(paths: list[Path], file: Path | None, who: dict[str, str | None], key: Path | None, json: bool) -> None:
     with sentences():
         if file is None:
             raise BadInput("an evidence pack is a file: -o FILE.zip", code=UNREADABLE)
         made = evidence(*paths, to=file, key=key, **who)
+        if json:
+            plain = {"schema": 1, "twinlens": __version__, "pack": str(made.resolve()), "signed": key is not None}
+            print_json(plain | {"sha256": sha256_of_pieces((made.read_bytes(),))})
         signed = "signed" if key is not None else "not signed (--key FILE signs it)"
         err().print(f"evidence: {made.resolve()}, {signed}", soft_wrap=True)
 
@@ -36,7 +40,9 @@ def run_for(paths: list[Path], question: str, json: bool) -> None:
             out().print(answers_screen(each.candidates))
             if each.missing is not None:
                 on = f" (on {each.missing.device})" if each.missing.device else ""
-                out().print(f"Missing{on}:\n  {each.missing.command}", soft_wrap=True)  # a line to paste stays one
+                command = each.missing.command  # a line to paste stays one, but for letters that command a terminal
+                shown = command if command.isprintable() else clean(command, len(command))
+                out().print(f"Missing{on}:\n  {shown}", soft_wrap=True, markup=False)
             elif each.lacks:
                 out().print(f"No command can be given for the run that is missing: {each.lacks}.")
 

@@ -335,7 +335,7 @@ def evidence(
         run_for(runs or [], question, json)
     else:
         who = {"name": name, "organisation": organisation, "contact": contact, "role": role}
-        run(runs or [], file, who, key)
+        run(runs or [], file, who, key, json)
 
 
 @app.command()

@@ -47,7 +47,9 @@ def differences(a: Side, b: Side) -> tuple[Difference, ...]:
     sides share no value. Two unknowns are no difference.
     """
     weights = [set(_values(side, "model.weights_hash")) for side in (a, b)]
-    found = _judged([*_asked(a, b), *_observed(a, b)], a.lens, bool(weights[0] & weights[1]))
+    found = _judged(
+        [*_asked(a, b), *_observed(a, b)], a.lens, bool(weights[0] & weights[1]), _are_drawn(a) and _are_drawn(b)
+    )
     return tuple(sorted(found, key=lambda one: "MVQC".index(one.role)))
 
 
@@ -90,7 +92,13 @@ def _values(side: Side, key: str) -> dict[str, Any]:
     return {json.dumps(value, sort_keys=True): value for value in said if value is not None}
 
 
-def _judged(found: list[Difference], lens: str, is_one_model: bool) -> Iterator[Difference]:
+def _are_drawn(side: Side) -> bool:
+    """Whether a side's weights are random ones: each repeat draws its own by its seed."""
+    facts = [run.facts.executor.facts.get("model.weights_hash") for run in side.runs if run.facts]
+    return bool(facts) and all(fact is not None and "seed" in fact.source for fact in facts)
+
+
+def _judged(found: list[Difference], lens: str, is_one_model: bool, are_drawn: bool) -> Iterator[Difference]:
     """The roles that depend on other fields: formats that the precision asked for brings with it, weights by seed."""
     asked = {one.field for one in found if one.is_asked}
     for one in found:
@@ -100,7 +108,7 @@ def _judged(found: list[Difference], lens: str, is_one_model: bool) -> Iterator[
             yield replace(one, role="C")  # another path or name of the same weights
         elif one.field == "point.batch" and lens == "training":
             yield replace(one, role="C")  # a training workload has a batch of its own
-        elif one.field == "model.weights_hash" and "protocol.seed" in asked:
+        elif one.field == "model.weights_hash" and ("protocol.seed" in asked or are_drawn):
             yield replace(one, aspect="content", role="Q")  # weights that a seed made
         else:
             yield one

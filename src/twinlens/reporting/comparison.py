@@ -125,8 +125,9 @@ def verdict_counts(comparisons: Sequence[Comparison]) -> str:
 def short_name(side: Side, most: int = 18) -> str:
     """A side's name in a column: where it is too long its folder is cut, as its point tells it from its neighbours."""
     folder, between, point = side.name.rpartition(" · ")
-    if len(side.name) <= most or not between:
+    if not between:
+        return display.clean_end(side.name, most)
+    if len(side.name) <= most:
         return display.clean(side.name, most)
     room = max(5, most - len(point) - len(between))
-    kept = display.clean(folder)[-(room - 1) :]  # folders begin with a date, and end with what tells them apart
-    return display.clean(f"…{kept}{between}{point}", most)
+    return display.clean(f"{display.clean_end(folder, room)}{between}{point}", most)

@@ -27,6 +27,12 @@ def clean(text: Any, most: int = 240) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
+def clean_end(text: Any, most: int) -> str:
+    """The same, but what is too long loses its beginning: run folders and paths end with what tells them apart."""
+    line = clean(text, len(str(text)) + 1)
+    return line if len(line) <= most else "…" + line[len(line) - most + 1 :]
+
+
 def join_names(names: Sequence[str], most: int = 6, between: str = ", ") -> str:
     """The first names of a list, and how many more there are."""
     if len(names) <= most:

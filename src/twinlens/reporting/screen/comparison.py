@@ -66,7 +66,7 @@ def _choices(comparison: Comparison, alone: Sequence[str], width: int) -> Iterat
     for findings, lines, air, legend in _TERSE:
         shown = comparison.findings[:findings]
         left = len(comparison.findings) - len(shown) + len(rows) - len(rows[:lines])
-        more = [Text(f"… {left} more findings and figures: --all", style="dim")] if left else []
+        more = left_out(left, "line")
         yield Stack(_one(comparison, rows[:lines], shown, air, legend), *more, *_alone(alone))
 
 
@@ -144,9 +144,9 @@ def _ranks(ranks: Sequence[Ranking]) -> list[RenderableType]:
     if not ranks:
         return []
     heads, lines = ranking_table(ranks[:_MOST_RANKINGS])
-    rows = tuple(tuple(map(Text, (display.clean(line[0], 30), *line[1:]))) for line in lines)
+    rows = tuple(tuple(map(Text, (display.clean_end(line[0], 30), *line[1:]))) for line in lines)
     hidden = len(ranks) - _MOST_RANKINGS
-    left = [Text(f"… {hidden} more rankings: --json", style="dim")] if hidden > 0 else []
+    left = left_out(hidden, "ranking", "--json")
     return [FittedTable(heads, ("left", *["right"] * (len(heads) - 1)), rows).table(), *left]
 
 

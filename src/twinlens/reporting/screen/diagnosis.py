@@ -36,13 +36,13 @@ def diagnosis_screen(run: Run, summary: Summary, found: Diagnosis) -> Renderable
 def diagnoses_screen(found: Sequence[tuple[Material, Diagnosis]]) -> RenderableType:
     """Several runs: one line for each, with what binds it."""
     rows = tuple(
-        tuple(map(Text, (display.clean(each.run, 41), each.verdict.code, each.verdict.subject, _confidence(each))))
+        tuple(map(Text, (display.clean_end(each.run, 41), each.verdict.code, each.verdict.subject, _confidence(each))))
         for _, each in found[:_MOST_RUNS]
     )
     left = len(found) - len(rows)
     return Stack(
         FittedTable(("run", "verdict", "of", "confidence"), ("left",) * 4, rows, gap=1).table(),
-        *([Text(f"… {left} more runs: --json", style="dim")] if left > 0 else []),
+        *left_out(left, "run", "--json"),
         hanging("", "diagnose RUN with one run folder: its time, counters and findings", "dim"),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from twinlens.record.finding import Finding
-from twinlens.reporting.display import clean
+from twinlens.reporting.display import clean, clean_end
 from twinlens.reporting.wording.number import number, numbers
 
 _MOST = 4
@@ -14,7 +14,7 @@ _MOST = 4
 def _names(finding: Finding) -> tuple[str, str]:
     """How many files, and the first of them by name."""
     count, names = numbers(finding, "count", "names")
-    shown = ", ".join(clean(name, 80) for name in names[:_MOST])
+    shown = ", ".join(clean_end(name, 70) for name in names[:_MOST])
     more = f" and {count - _MOST} more" if count > _MOST else ""
     return ("1 file" if count == 1 else f"{count} files"), f"{shown}{more}"
 
