@@ -86,7 +86,8 @@ def test_repeats_that_draw_their_weights_by_seed_are_one_model() -> None:
     ours, theirs = ({"model.weights_hash": observed(hash, "config and seed")} for hash in ("aa", "bb"))
     sides = [replace(one, runs=tuple(_with(run, facts) for run in one.runs)) for facts in (ours, theirs, drawn)]
     assert named(*sides[:2])["model.weights_hash"] == ("content", "Q")
-    assert sides[1].runs != sides[2].runs and named(*sides[1:]) == {}, "where the hash came from is no difference"
+    assert sides[1].runs != sides[2].runs
+    assert named(*sides[1:]) == {}, "where the hash came from is no difference"
     assert named(one, sides[1])["model.weights_hash"] == ("model", "M"), "weights of a folder were not drawn"
 
 
