@@ -22,7 +22,7 @@ from twinlens.system.catalogue_folder import catalogue_folder
 from twinlens.version import __version__
 
 _COUNTS = ("prompt", "answer", "context", "retrieved", "example_tokens", "shots", "epochs", "months")
-_SOURCES = 60
+_SOURCES = 36
 
 
 @dataclass(frozen=True, slots=True)
