@@ -25,6 +25,7 @@ from twinlens.planning.fit.training import FROZEN, Training
 from twinlens.planning.fit.training_answer import Ways
 from twinlens.planning.fit.training_answer import placed as trained_on
 from twinlens.planning.prediction.question import ServingQuestion
+from twinlens.planning.prediction.stored import spoken
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import with_words
 from twinlens.spec.catalogue import catalogue_of
@@ -34,8 +35,6 @@ from twinlens.system.catalogue_folder import catalogue_folder
 from twinlens.version import __version__
 
 RUNTIMES = ("vllm", "trtllm", "llama.cpp")
-_PREDICTED = {"awq-int4-g128": "int4", "gptq-int4-g128": "int4", "fp8-block-128": "fp8"}
-"""Formats of weights as predictions call them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +173,7 @@ def _speed(
         raise BadInput(f"--answer {answer} leaves nothing of a context of {plan.context} for a prompt", code="TL231")
     if plan.subject.shape is None:
         return ()
-    kept = _PREDICTED.get(plan.weight_format, plan.weight_format)
+    kept = spoken(plan.weight_format)
     question = ServingQuestion(
         plan.subject.name, plan.subject.shape, device, kept, plan.context - answer, answer, users=1.0, tensor=devices,
         engine=runtime or "vllm",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from twinlens.api.plan.asked import asked_device, count_of, one_of, subject_of, tokens_of
-from twinlens.api.plan.number import mfu_of, number_of, seconds_of, trained_tokens_of
+from twinlens.api.plan.number import dollars_of, mfu_of, number_of, seconds_of, trained_tokens_of
 from twinlens.errors import BadInput
 from twinlens.planning.figure import assumed
 from twinlens.planning.method.answer import Method, method_answer
@@ -85,7 +85,7 @@ def method(
         examples=0 if examples in (None, 0, "0") else count_of("examples", examples),
         style=style, own_weights=own_weights,
         requests=usual.requests if requests is None else number_of("requests", requests, 1e15),
-        price=cost, price_source=source, budget=None if budget is None else _money("budget", budget),
+        price=cost, price_source=source, budget=None if budget is None else dollars_of("budget", budget),
         deadline_s=None if deadline is None else seconds_of("deadline", deadline), **counts,
     )  # fmt: skip
     if need.prompt + need.answer >= need.context:
@@ -124,7 +124,7 @@ def _price(quoted: object, device: str, catalogue: Catalogue) -> tuple[tuple[Dec
     """What was said ("2.50", "2..4"), else what clouds were quoted at for an hour, in dollars, with the source."""
     if quoted is not None:
         low, dots, high = str(quoted).partition("..")
-        ends = _money("price", low), _money("price", high if dots else low)
+        ends = dollars_of("price", low), dollars_of("price", high if dots else low)
         if ends[0] > ends[1]:
             raise BadInput(f"--price {str(quoted)[:40]!r} ends below its start; write --price 2..4", code="TL231")
         return ends, "asked"
@@ -133,15 +133,3 @@ def _price(quoted: object, device: str, catalogue: Catalogue) -> tuple[tuple[Dec
         return None, ""
     one = known[0]
     return (one.low, one.high), f"{one.source[:_SOURCES]} ({one.date or 'undated'})"
-
-
-def _money(name: str, word: object) -> Decimal:
-    """Dollars, exact. Raises BadInput (TL231)."""
-    text = str(word).strip().removeprefix("$").replace(",", "")
-    try:
-        value = Decimal(text)
-    except InvalidOperation:
-        raise BadInput(f"--{name} {str(word)[:40]!r} is no money; write --{name} 2.50", code="TL231") from None
-    if not value.is_finite() or not 0 < value <= 1_000_000_000_000:
-        raise BadInput(f"--{name} is above 0, in dollars, not {str(word)[:40]}", code="TL231")
-    return value

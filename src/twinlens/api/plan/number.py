@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, InvalidOperation
 
 from twinlens.claims.quantity import read_quantity
 from twinlens.errors import BadInput
@@ -57,6 +58,18 @@ def trained_tokens_of(name: str, word: object) -> float:
         value = math.nan
     if not 1 <= value <= 1e16:
         raise BadInput(f"--{name} {_short(word)!r} is no number of tokens; write --{name} 2B", code=UNREADABLE)
+    return value
+
+
+def dollars_of(name: str, word: object) -> Decimal:
+    """Dollars, exact. Raises BadInput (TL231)."""
+    text = str(word).strip().removeprefix("$").replace(",", "")
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        raise BadInput(f"--{name} {str(word)[:40]!r} is no money; write --{name} 2.50", code="TL231") from None
+    if not value.is_finite() or not 0 < value <= 1_000_000_000_000:
+        raise BadInput(f"--{name} is above 0, in dollars, not {str(word)[:40]}", code="TL231")
     return value
 
 

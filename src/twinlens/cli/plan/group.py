@@ -14,6 +14,7 @@ from twinlens.cli.plan.choose import choose
 from twinlens.cli.plan.cost import cost
 from twinlens.cli.plan.fit import fit
 from twinlens.cli.plan.method import method
+from twinlens.cli.plan.model import model
 from twinlens.cli.plan.roi import roi
 from twinlens.errors import nearest
 
@@ -46,3 +47,4 @@ app.command("roi")(roi)
 app.command("calibrate")(calibrate)
 app.command("check")(check)
 app.command("method")(method)
+app.command("model")(model)

@@ -39,6 +39,14 @@ STORED: dict[str, Stored] = {
 """By precision. Servers that run fp8 and fp4 checkpoints keep the cache in fp8 as a rule."""
 
 
+_SPOKEN = {"awq-int4-g128": "int4", "gptq-int4-g128": "int4", "fp8-block-128": "fp8"}
+
+
+def spoken(weight_format: str) -> str:
+    """A format of weights as predictions call it."""
+    return _SPOKEN.get(weight_format, weight_format)
+
+
 def stored(precision: str, shape: DecoderShape | None = None, kv_bytes: float | None = None) -> Stored:
     """How a precision is stored. Raises BadInput for one that is not known.
 
