@@ -113,3 +113,34 @@ def _refused(wrong: Result, said: str, code: str) -> None:
     assert said in " ".join(wrong.stderr.split())
     assert code in wrong.stderr
     assert "Traceback" not in wrong.stderr
+
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+
+
+def test_a_measured_run_gives_the_rate_and_its_interval_is_the_band() -> None:
+    folder = RESULTS / "2026-11-22-neighbour-epyc-2core"
+    found = json.loads(call("--like", str(folder), "--rent", "0.10 USD/h", "--json").stdout)
+    request = found["figures"][0]
+    assert float(request["low"]) < float(request["value"]) < float(request["high"])
+    assert request["level"] == 0.95
+    texts = " ".join(each["text"] for each in found["assumptions"])
+    assert "has no SLO" in texts
+    shown = " ".join(call("--like", str(folder), "--rent", "0.10 USD/h").stdout.split())
+    assert "whatever the latency." in shown
+    assert "within the SLO" not in shown
+
+
+def test_a_run_without_requests_gives_no_rate() -> None:
+    both = call(
+        "--like", str(RESULTS / "2026-11-22-url-epyc-2core"), "--throughput", "4 requests/s", "--rent", "1 USD/h"
+    )
+    assert both.exit_code == 2
+    assert "give one of them" in both.stderr
+
+
+def test_a_range_of_rates_is_a_band_that_runs_the_other_way() -> None:
+    found = json.loads(call("--throughput", "2-6 requests/s", "--rent", "3.6 USD/h", "--json").stdout)["figures"][0]
+    assert [round(float(found[end]), 7) for end in ("low", "value", "high")] == [0.0001667, 0.00025, 0.0005]
+    wrong = call("--throughput", "6-2 requests/s", "--rent", "3.6 USD/h")
+    assert "ends below its start" in wrong.stderr

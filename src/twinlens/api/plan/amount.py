@@ -70,9 +70,25 @@ def grams_of(name: str, word: object) -> float:
     return _with_unit(name, word, _GRAMS, "write '400 g/kWh'", 1e5)
 
 
-def throughput_of(name: str, word: object) -> tuple[float, str]:
-    """A rate and what it is of: requests/s, or output tokens/s. Raises BadInput (TL231)."""
+def throughput_of(name: str, word: object) -> tuple[tuple[float, float], str]:
+    """A rate from its lower to its upper end, and what it is of: requests/s or tokens/s. Raises BadInput (TL231).
+
+    "4 requests/s", or "3-5 requests/s", as predictions are given.
+    """
     text = " ".join(str(word).split())
+    first, dash, second = text.partition("-")
+    if not dash:
+        value, unit = _rate(name, text)
+        return (value, value), unit
+    high, unit = _rate(name, second.strip())
+    _, said = _split(name, second.strip(), "write '3-5 requests/s'")
+    low, _ = _rate(name, f"{first.strip()} {said}")
+    if low > high:
+        raise BadInput(f"--{name} {text[:40]!r} ends below its start; write the lower end first", code=UNREADABLE)
+    return (low, high), unit
+
+
+def _rate(name: str, text: str) -> tuple[float, str]:
     hint = "write '4 requests/s' or '1500 tokens/s'"
     value, unit = _split(name, text, hint)
     plain = unit.removeprefix("output ") if unit.endswith("tok/s") else unit

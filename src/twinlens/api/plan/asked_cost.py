@@ -120,8 +120,9 @@ def _power(
 
 
 def _rate(word: object, after: Figure | None) -> Figure:
-    value, unit = throughput_of("throughput", word)
-    rate = Figure("throughput", value, unit, source="asked")
+    (low, high), unit = throughput_of("throughput", word)
+    ends = (low, high) if low < high else (None, None)
+    rate = Figure("throughput", (low + high) / 2, unit, low=ends[0], high=ends[1], source="asked")
     if unit == "requests/s":
         return rate
     if after is None:

@@ -66,9 +66,15 @@ def _head(answer: Cost) -> str:
     energy = "" if share is None else f", {digits(100 * float(share.value or 0), 2)} % of it energy"
     if machine is None:
         return f"A request costs {shown(request)}{band} behind an API."
+    within = " within the SLO" if _is_within(answer.traffic.throughput) else ", whatever the latency"
     many = f"{machine.devices} devices" if machine.devices > 1 else "one device"
     rate = answer.traffic.throughput
-    return f"A request costs {shown(request)}{band}{energy}: {many} {_WAYS[machine.way]}, {shown(rate)} within the SLO."
+    return f"A request costs {shown(request)}{band}{energy}: {many} {_WAYS[machine.way]}, {shown(rate)}{within}."
+
+
+def _is_within(rate: Figure | None) -> bool:
+    """Whether nothing is known against it: a run without an SLO has a rate all the same."""
+    return rate is None or all(note.subject != "like-without-slo" for note in rate.all_assumptions())
 
 
 def _range(figure: Figure) -> str:
