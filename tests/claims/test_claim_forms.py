@@ -187,3 +187,29 @@ def test_a_claim_fits_one_screen_and_every_finding_has_its_sentence(sentence: st
     assert all(len(line) <= 80 for line in shown.splitlines())
     assert "claim-" not in shown
     assert "claim solved" not in shown
+
+
+@pytest.mark.parametrize("name", ["Llama 3 8B", "Llama-3-8B", "llama 3.1 8b", "Llama 8B"])
+def test_a_family_and_a_size_are_one_name(name: str) -> None:
+    found = tl.claim(f"{name} in bf16 needs 16 GB")
+    assert found.ruling == "holds"
+    assert found.computed[0] == pytest.approx(16.06e9, rel=0.01)
+    assert not found.judged.of("claim-unread")
+
+
+def test_a_consumer_card_may_be_named_by_its_number() -> None:
+    found = tl.claim("4090 decodes llama-3.1-8b in bf16 at 900 tokens per second at batch 1")
+    assert found.ruling == "wrong"
+    assert found.computed[0] == pytest.approx(1.008e12 / 16.06e9, rel=0.02)
+
+
+def test_no_solution_asks_for_more_than_the_peak() -> None:
+    too_fast = tl.claim("TTFT of 12 ms for 32K context on a 70B on one H100 in bf16")
+    assert too_fast.ruling == "wrong"
+    assert too_fast.judged.of("claim-solved") == ()
+    slow = tl.claim("70B prefills 32K context in 12 s on an H100 at 90% MFU").judged.of("claim-solved")
+    assert [each.numbers["settings"]["mfu"] < 1 for each in slow] == [True]
+
+
+def test_a_share_alone_is_a_figure() -> None:
+    assert "figure" not in missing("Our H100 trains a 7B model at 60% MFU")

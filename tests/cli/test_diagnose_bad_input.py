@@ -41,6 +41,11 @@ def without(run: Path, *path: str) -> None:
     record.write_text(json.dumps(data))
 
 
+def ceiling(run: Path, tokens_per_s: float) -> None:
+    calibration = json.loads((run / "run.json").read_text())["calibration"]
+    changed(run, calibration=calibration | {"ceiling_tokens_per_s": tokens_per_s})
+
+
 def cut(run: Path) -> None:
     rows = run / "requests.arrows"
     rows.write_bytes(rows.read_bytes()[:100_000])
@@ -60,6 +65,8 @@ def cut(run: Path) -> None:
         (lambda run: (run / "requests.arrows").unlink(), "is damaged (it is empty or gone)"),
         (lambda run: (run / "requests.arrows").write_bytes(b""), "is damaged (it is empty or gone)"),
         (cut, "is damaged"),
+        (lambda run: ceiling(run, 0.0), "the client's ceiling is 0 tokens/s; it must be above 0"),
+        (lambda run: ceiling(run, float("nan")), "the client's ceiling is nan tokens/s"),
         (lambda run: (run / "run.json").unlink(), "holds no run"),
         (shutil.rmtree, "there is no run folder"),
     ],

@@ -37,7 +37,8 @@ def judge(claim: Claim) -> Judged:
     """The ruling on a claim, with everything that it rests on. Raises BadInput for a claim that contradicts itself."""
     answer = next((found for rule in RULES if (found := rule(claim)) is not None), None)
     if answer is None:
-        answer = Gap("nothing", ("figure", *(name for name in _EVERY if not _says(claim, name))))
+        figure = () if claim.all("share") else ("figure",)
+        answer = Gap("nothing", (*figure, *(name for name in _EVERY if not _says(claim, name))))
     unread = (Finding("claim-unread", "warns", "", {"words": list(claim.unread)}),) if claim.unread else ()
     if isinstance(answer, Gap):
         return Judged("incomplete", (_missing(answer.missing, answer.quantity, decides=True), *unread))

@@ -15,7 +15,7 @@ DEVICES = {
     "b300": "b300-sxm-288gb", "gh200": "gh200-96gb", "h20": "h20-96gb", "rtx 3090": "rtx-3090",
     "rtx 4090": "rtx-4090", "rtx 5090": "rtx-5090", "a6000": "rtx-a6000",
     "rtx 6000 ada": "rtx-6000-ada", "rtx pro 6000": "rtx-pro-6000-blackwell", "pro 6000": "rtx-pro-6000-blackwell",
-    "v100": "v100-sxm2-32gb",
+    "v100": "v100-sxm2-32gb", "3090": "rtx-3090", "4090": "rtx-4090", "5090": "rtx-5090",
 }  # fmt: skip
 """Short names, and the device of the catalogue that each is read as."""
 FORMATS: dict[str, tuple[str, ...]] = {
@@ -88,7 +88,9 @@ def _patterns(names: dict[str, str], more: str = "") -> Words:
 @lru_cache(maxsize=1)
 def _models() -> Words:
     short = {name: name for name in list_models() if any(letter.isdigit() for letter in name)}  # not "small"
-    return _patterns({"llama 70b": "llama-3.1-70b", "llama 8b": "llama-3.1-8b", "llama 405b": "llama-3.1-405b"} | short)
+    families = ("llama", "llama 3", "llama 3.1")  # 3 and 3.1 have the same layers
+    usual = {f"{family} {size}": f"llama-3.1-{size}" for family in families for size in ("8b", "70b", "405b")}
+    return _patterns(usual | short)
 
 
 @lru_cache(maxsize=1)

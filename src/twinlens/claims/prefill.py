@@ -36,12 +36,13 @@ def prefill(claim: Claim) -> Answer | Gap | None:
         Case(flop / reached, terms, "{0} / {1}") if is_time else Case(tokens * reached / flop, terms, "{2} × {1} / {0}")
     )
     share = flop / claimed.value / reached if is_time else claimed.value * flop / tokens / reached
+    needed_mfu = share * (mfu or 1.0)
     quantity, unit = ("ttft", "s") if is_time else ("prefill-rate", "tokens/s")
     bound: Bound = "same" if mfu else "at-least" if is_time else "at-most"
     return Answer(
         quantity, unit, claimed, (case,), bound=bound, assumed=(*notes, *beside(subject.assumed)),
         missing=() if mfu else ("mfu-reached",),
-        solutions=(solved(quantity, unit, claimed.value, {"mfu": share * (mfu or 1.0)}),),
+        solutions=(solved(quantity, unit, claimed.value, {"mfu": needed_mfu}),) if needed_mfu <= 1 else (),
     )  # fmt: skip
 
 

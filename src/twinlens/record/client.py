@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
@@ -149,4 +150,7 @@ class Calibration:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of `to_json`. Raises ValueError for anything else."""
-        return typed(cls, data)
+        found = typed(cls, data)
+        if not 0 < found.ceiling_tokens_per_s < math.inf:
+            raise ValueError(f"the client's ceiling is {found.ceiling_tokens_per_s:g} tokens/s; it must be above 0")
+        return found
