@@ -119,6 +119,17 @@ def test_a_ledger_shows_each_step_and_refuses_another_workload(studies: dict[str
     assert "a ledger has one workload at one load" in other.stderr
 
 
+def test_the_published_ledger_has_three_real_steps_with_intervals_of_their_own() -> None:
+    study = RESULTS / "2026-11-22-ledger-epyc-2core"
+    points = ("fp32,batch=1,graph=eager", "bf16,batch=1,executor.options.graph=eager", "bf16,batch=4,graph=eager")
+    steps = [f"{study}@precision={point}" for point in (*points, "bf16,batch=4,graph=compiled")]
+    told = call("--ledger", *steps, "--price-per-hour", "2.5", "--per-month", "1e6")
+    assert told.stdout.startswith("All steps together: 4.68× (4.58–4.78×) the output tokens/s of the baseline.")
+    assert told.stdout.count("\n") <= 24
+    for line in ("1.43×  1.41–1.46×", "2.79×  2.74–2.84×", "1.17×  1.14–1.20×"):
+        assert line in told.stdout
+
+
 def test_a_point_of_a_study_is_named_by_its_settings() -> None:
     study = RESULTS / "2026-11-22-neighbour-epyc-2core"
     told = json.loads(call(f"{study}@precision=bf16", f"{study}@precision=fp32", "--json").stdout)["comparisons"][0]

@@ -66,6 +66,19 @@ def test_without_a_price_or_a_volume_there_is_no_money_and_never_0() -> None:
     assert "not given: cost (no price was given)" in plain(ledger_screen(bare))
 
 
+def test_no_cell_of_a_ledger_is_cut_at_80_columns() -> None:
+    """All quantities, money and long names: three steps, each with findings against it."""
+    changes = ["point.precision=bf16", "point.batch=4", "executor.options.c_s=0.011"]
+    steps = [step("a long name of a baseline", 10, label="drift")]
+    steps += [
+        step(f"a long name of step {place}", 10.0 * 2**place, *changes[:place], label="drift") for place in (1, 2, 3)
+    ]
+    text = plain(ledger_screen(ledger(steps, prices=Prices(3.6, 1e6))))
+    assert text.count("\n") <= 24
+    assert "…" not in text.split("not measured")[0]
+    assert "3  a long name of step 3: " in text
+
+
 @pytest.mark.parametrize(
     ("setting", "field"),
     [
@@ -90,7 +103,8 @@ def test_one_side_and_two_lenses_make_no_ledger() -> None:
 def test_a_step_that_is_not_ranked_says_so_and_has_no_ratio() -> None:
     text = plain(ledger_screen(ledger([step("a", 10), step("b", 20, label="drift")])))
     assert "The last step has no ratio to the baseline." in text
-    assert "✗ b" in text
+    assert "✗ 1" in text
+    assert "1  b: " in text
     assert "B (b) is not ranked: drift" in text
 
 

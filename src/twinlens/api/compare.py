@@ -141,9 +141,12 @@ def selection(path: str | Path) -> tuple[Path, dict[str, str]]:
 
 
 def selects(asked: Mapping[str, str], side: Side) -> bool:
-    """Whether a side is of a point with these settings: of the point itself, or options of the executor."""
-    spec = side.spec
-    known = spec["executor"]["options"] | spec["point"]
+    """Whether a side is of a point with these settings: of the point itself, or options of the executor.
+
+    A sweep names an option by its path, `executor.options.graph`; here its last word will do, too.
+    """
+    options, point = side.spec["executor"]["options"], side.spec["point"]
+    known = options | point | {f"executor.options.{name}": value for name, value in options.items()}
     return all(str(known.get(key)) == value for key, value in asked.items())
 
 

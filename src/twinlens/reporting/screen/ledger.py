@@ -6,9 +6,10 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
-from twinlens.comparison.ledger import Ledger
+from twinlens.comparison.ledger import Ledger, Step
 from twinlens.reporting import display
-from twinlens.reporting.ledger import LEGEND, cells_of, heads_of, in_all_words, missing_words, remarks_of
+from twinlens.reporting.comparison import short_name
+from twinlens.reporting.ledger import LEGEND, cells_of, changed, heads_of, in_all_words, missing_words, remarks_of
 from twinlens.reporting.screen.left_out import left_out
 from twinlens.reporting.text.fitted import Fitted, FittedTable, shortest
 from twinlens.reporting.text.footnote import hanging
@@ -18,7 +19,7 @@ _LEGEND = f"{LEGEND} --json: every figure."
 
 
 def ledger_screen(ledger: Ledger) -> RenderableType:
-    """At most 24 lines at 80 columns for up to eight steps."""
+    """At most 24 lines at 80 columns for up to four steps: as many findings as there is room for."""
     return Fitted(lambda width: shortest((_screen(ledger, most) for most in range(_MOST, -1, -1)), width))
 
 
@@ -26,17 +27,31 @@ def _screen(ledger: Ledger, most: int) -> RenderableType:
     group = ledger.steps[0].side.group
     count = len(ledger.steps) - 1
     title = f"{group.lens.capitalize()} · {group.model} · {count} step{'s' * (count > 1)} from the baseline"
-    rows = tuple(tuple(map(Text, cells_of(ledger, step))) for step in ledger.steps)
-    heads = heads_of(ledger)
     remarks = remarks_of(ledger)
-    left = left_out(len(remarks) - most, "finding", "--json")
     return Stack(
         hanging("", in_all_words(ledger), "bold"),
         hanging("", display.clean(title, 160), ""),
         Text(f"one workload at one load ({ledger.workload})", style="dim"),
-        FittedTable(heads, ("left", "left", *["right"] * (len(heads) - 2)), rows, gap=1).table(),
+        _table(ledger),
+        *(hanging(f"{place}  ", _what(step), "") for place, step in enumerate(ledger.steps)),
         *(hanging("", words, "dim") for words in missing_words(ledger)),
         *(hanging("! ", words, "yellow") for words in remarks[:most]),
-        *left,
+        *left_out(len(remarks) - most, "finding", "--json"),
         hanging("", _LEGEND, "dim"),
     )
+
+
+def _table(ledger: Ledger) -> RenderableType:
+    """The figures of each step by its number: with names in it the table would not fit, and cells would be cut."""
+    heads = ("step", *heads_of(ledger)[2:])
+    marks = ["  " if step.side.group.ranked else "✗ " for step in ledger.steps]
+    rows = tuple(
+        tuple(map(Text, (f"{marks[place]}{place}", *cells_of(ledger, step)[2:])))
+        for place, step in enumerate(ledger.steps)
+    )
+    return FittedTable(heads, ("left", *["right"] * (len(heads) - 1)), rows).table()
+
+
+def _what(step: Step) -> str:
+    """ "bf16 · batch 4: batching"."""
+    return f"{short_name(step.side, 60)}: {changed(step)}"

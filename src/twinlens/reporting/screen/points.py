@@ -25,15 +25,20 @@ from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Group
 
 _TERSE = (
-    (5, 1, 1, 1),
-    (3, 1, 1, 1),
-    (3, 0, 1, 1),
-    (2, 0, 1, 1),
-    (1, 0, 0, 1),
-    (2, 0, 0, 0),
-    (1, 0, 0, 0),
-    (0, 0, 0, 0),
+    (5, 1, 1, 1, None),
+    (3, 1, 1, 1, None),
+    (3, 0, 1, 1, None),
+    (2, 0, 1, 1, None),
+    (1, 0, 0, 1, None),
+    (2, 0, 0, 0, None),
+    (1, 0, 0, 0, None),
+    (0, 0, 0, 0, None),
+    (1, 0, 0, 0, 4),
+    (0, 0, 0, 0, 4),
+    (0, 0, 0, 0, 2),
+    (0, 0, 0, 0, 1),
 )
+"""How many findings, empty lines, the sentences of marks, reasons rather than labels, and the most ratios."""
 
 
 def points_screen(
@@ -54,21 +59,32 @@ def _choices(
     notes, parts = Footnotes(), parts_of(groups)
     head, tables = tables_of(parts, notes, width)
     style = "bold" if all(group.ranked for group in groups) else "yellow"
-    for findings, air, marks, reasons in _TERSE:
+    for findings, air, marks, reasons, ratios in _TERSE:
         yield Stack(
             hanging("", f"{verdict_words(groups, turns)}{'' if reasons else _labels(groups)}", style),
             *([hanging("", head, "")] if head else []),
             *(line for table in tables for line in (*[Text("")] * air, *table.lines)),
             *[Text("")] * air,
-            *(hanging("", f"{group}.", "bold") for group in (*_ratios(turns), *_searched(searches))),
+            *_ratio_lines(turns, ratios),
+            *(hanging("", f"{group}.", "bold") for group in _searched(searches)),
             *(_why(parts, findings) if reasons else []),
             *_findings(groups, findings),
             *(notes.listed() if marks else notes.folded()),
             *not_measured([(label, why if reasons else "--all says why") for label, why in _absent(tables)]),
-            *_legend(tables),
+            *(_legend(tables) if ratios is None else []),
             *([hanging("next   ", step, "")] if step else []),
             hanging("more   ", _what_is_left_out(tables), "dim"),
         )
+
+
+def _ratio_lines(turns: Sequence[Paired], most: int | None) -> list[RenderableType]:
+    """The first metric of each pair before the second of any, where not all have room."""
+    if most is None:
+        return [hanging("", f"{words}.", "bold") for words in _ratios(turns)]
+    pairs = [(turn.result.above, turn.result.below) for turn in turns]
+    first = [turn for place, turn in enumerate(turns) if pairs[place] not in pairs[:place]]
+    shown = [hanging("", f"{words}.", "bold") for words in _ratios(first[:most])]
+    return [*shown, *left_out(len(turns) - len(shown), "ratio")]
 
 
 def _ratios(turns: Sequence[Paired]) -> list[str]:
