@@ -21,6 +21,7 @@ from twinlens.diagnosis.asked import (
 )
 from twinlens.diagnosis.decoder import Decoder
 from twinlens.diagnosis.flip import Trained
+from twinlens.diagnosis.host_pressure import host_pressure
 from twinlens.diagnosis.in_use import in_use
 from twinlens.diagnosis.instrument import Instrument, instruments_of
 from twinlens.diagnosis.partition import Partition
@@ -53,7 +54,7 @@ class Evidence:
     `decoder`: see `decoder_of`. `slo_share`: of requests that
     must keep the SLO; None without one. `engine_formats`: see `formats_of` of `record/executor/matrix_engine.py`.
     `place`: where the work was done. `probed`: its ceilings are those of an earlier probe. `instruments`: counters of
-    the board itself, in the run."""
+    the board itself, in the run. `host`: see `host_pressure.py`."""
 
     kind: Kind
     ranked: bool
@@ -79,6 +80,7 @@ class Evidence:
     place: Place = "here"
     probed: bool = False
     instruments: tuple[Instrument, ...] = ()
+    host: Mapping[str, Estimate] = field(default_factory=dict)
 
 
 def evidence_of(run: Run, summary: Summary) -> Evidence:
@@ -89,6 +91,7 @@ def evidence_of(run: Run, summary: Summary) -> Evidence:
     kind: Kind = "training" if run.lens == "training" else "served" if is_served(run) else "engine"
     read = {"training": _training, "engine": _engine, "served": _served}[kind]
     partition, phases, batch, filled = read(run, summary)
+    window = summary.verdict.begin_s, summary.verdict.end_s
     return Evidence(
         kind, summary.ranked, summary.label, partition, phases,
         *_ceilings(run, kind), summary.metrics, summary.findings,
@@ -98,7 +101,8 @@ def evidence_of(run: Run, summary: Summary) -> Evidence:
         None if kind == "served" and run.sections.server is None else processor_share(run.telemetry, _processors(run)),
         decoder_of(run, phases), devices_of(run), slo_share_of(run), precision_of(run), engine_formats_of(run),
         trained_of(run), run.place,
-        instruments=instruments_of(run.telemetry, summary.verdict.begin_s, summary.verdict.end_s),
+        instruments=instruments_of(run.telemetry, *window),
+        host={} if run.place == "recorded" else host_pressure(run.telemetry, *window),
     )  # fmt: skip
 
 

@@ -82,7 +82,8 @@ def _by_roof(phase: Phase, seen: Evidence, ceilings: Mapping[str, Estimate]) -> 
     decided = {"compute-bound": place.compute_share, "bandwidth-bound": place.bandwidth_share}
     margin = abs(decided.get(code, max(decided.values())) - BINDS)
     falsifier = _falsifier(code, place, seen.batch)
-    return _found(code, phase.name, numbers | {"tried": dict(seen.in_use)} | falsifier, _grade(seen, margin))
+    numbers |= {"tried": dict(seen.in_use)} | falsifier
+    return _found(code, phase.name, numbers, _grade(seen, margin), seen.host if code == "latency-bound" else {})
 
 
 def _code(place: Place) -> str | None:
@@ -116,7 +117,8 @@ def _wait(code: str, share: float, seen: Evidence) -> Finding:
     full, preempted = (known(seen.metrics, name) for name in ("server_kv_use_max", "server_preemptions"))
     if code == "queue-bound" and (preempted or (full or 0.0) >= _CACHE_FULL):
         code, numbers = "capacity-bound", numbers | {"kv_use": full, "preemptions": preempted}
-    return _found(code, seen.partition.unit, numbers, _grade(seen, share - PART_BINDS))
+    evidence = seen.host if code == "host-bound" else {}
+    return _found(code, seen.partition.unit, numbers, _grade(seen, share - PART_BINDS), evidence)
 
 
 def _indeterminate(subject: str, why: str, seen: Evidence, numbers: Mapping[str, Any] | None = None) -> Finding:
@@ -129,5 +131,7 @@ def _grade(seen: Evidence, margin: float) -> int:
     return max(0, int(seen.ranked) + int(margin >= _NEAR) - int(seen.probed))
 
 
-def _found(code: str, subject: str, numbers: Mapping[str, Any], grade: int) -> Finding:
-    return Finding(code, "notes", subject, {**numbers, "confidence": _GRADES[grade]})
+def _found(
+    code: str, subject: str, numbers: Mapping[str, Any], grade: int, evidence: Mapping[str, Estimate] | None = None
+) -> Finding:
+    return Finding(code, "notes", subject, {**numbers, "confidence": _GRADES[grade]}, evidence or {})

@@ -34,6 +34,14 @@ _CEILINGS = {
     "dram_active": "DRAM busy",
     "tensor_active": "tensor pipes busy",
 }
+_HOST = {
+    "waited_cpu": "on average {0} threads waited for a processor",
+    "steal_cpu": "a hypervisor gave {1} of the processors to others",
+    "quota_cpu": "a quota held it back {1} of the time",
+    "gc_share": "Python collected garbage {1} of the time",
+    "foreign_cpu": "other programs used {1} of the processors",
+}
+"""Pressure on the host, in words."""
 _WHY = {
     "no-partition": "the time cannot be split into parts",
     "no-ceiling": "the run measured no ceilings",
@@ -86,8 +94,15 @@ def _wait(finding: Finding) -> str:
     named = " and ".join(map(part_words, parts))
     return (
         f"The {finding.subject} is {finding.code}: {percent(share)} of its time ({show(seconds, SECONDS)}) is {named}. "
-        f"{_test(finding)}"
+        f"{_meanwhile(finding)}{_test(finding)}"
     )
+
+
+def _meanwhile(finding: Finding) -> str:
+    """What pressed on the host, of what is more than a hundredth; "" where nothing did."""
+    values = {name: each.value or 0.0 for name, each in finding.evidence.items() if name in _HOST}
+    said = [_HOST[name].format(digits(value, 2), percent(value)) for name, value in values.items() if value > 0.01]
+    return f"Meanwhile {' and '.join(said[:2])}. " if said else ""
 
 
 def _capacity(finding: Finding) -> str:
