@@ -11,13 +11,17 @@ from test_other_pages import _CUT, _OUTSIDE
 from test_report_page import HOSTILE, Opened
 
 from twinlens.api.plan.capacity import capacity
+from twinlens.api.plan.cost import cost
 from twinlens.api.plan.fit import fit
+from twinlens.api.plan.roi import roi
 from twinlens.planning.figure import Figure, Input, absent, assumed
 from twinlens.record.finding import Finding
 from twinlens.reporting.chart.plan_bars import plan_bars
 from twinlens.reporting.html.plan_capacity import capacity_page
+from twinlens.reporting.html.plan_cost import cost_page
 from twinlens.reporting.html.plan_fit import fit_page
 from twinlens.reporting.html.plan_page import PlanPage, PlanTable, told, write_plan
+from twinlens.reporting.html.plan_roi import roi_page
 
 pytestmark = pytest.mark.browser
 
@@ -31,6 +35,8 @@ def _pages() -> dict[str, PlanPage]:
         "capacity": capacity_page(capacity("8B", device="H100", users=32, tpot="25ms").answer),
         "rate": capacity_page(capacity("8B", device="H100", rate=1).answer),
         "step": capacity_page(capacity("8B", device="H100", devices=8, train="full", tokens="1B").answer),
+        "cost": cost_page(cost("4 requests/s", rent="3 USD/h", users="1000", uses="10").answer),
+        "roi": roi_page(roi(buy="30000 USD", rent="3 USD/h", energy="0.2 USD/kWh", power="1000 W", busy="50%").answer),
         "hostile": _hostile(),
     }
 
@@ -46,7 +52,7 @@ def _hostile() -> PlanPage:
                     (HOSTILE,), (unknown,))  # fmt: skip
 
 
-NAMES = ("fit", "training", "capacity", "rate", "step", "hostile")
+NAMES = ("fit", "training", "capacity", "rate", "step", "cost", "roi", "hostile")
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from twinlens.cli.plan.options import Catalogue, Device, Devices, Json
+from twinlens.cli.plan.options import Catalogue, Device, Devices, Json, Page
 from twinlens.cli.plan.prices import Api, Buy, Energy, Fixed, Host, Power, Prices, Pue, Rent, Reserved, Residual
 from twinlens.system.numpy_threads import load_numpy
 
@@ -59,6 +59,7 @@ def cost(
     carbon: Annotated[str | None, _option("carbon", "AMOUNT", "Of the grid: '400 g/kWh'.")] = None,
     carbon_source: Annotated[str | None, _option("carbon-source", "WORDS", "Who says so, and for when.")] = None,
     why: Annotated[bool, typer.Option("--why", "--all", help="Every figure with its formula.")] = False,
+    output: Page = None,
     catalogue: Catalogue = None,
     json: Json = False,
 ) -> None:
@@ -86,6 +87,11 @@ def cost(
             catalogue=catalogue,
             **options,
         )
+        if output:
+            from twinlens.reporting.html.plan_cost import cost_page
+            from twinlens.reporting.html.plan_page import write_plan
+
+            write_plan(cost_page(found.answer, found.notes), output)
         if json:
             print_json(found.to_json())
         else:

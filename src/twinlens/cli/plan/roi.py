@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from twinlens.cli.plan.options import Catalogue, Device, Devices, Json
+from twinlens.cli.plan.options import Catalogue, Device, Devices, Json, Page
 from twinlens.cli.plan.prices import Api, Buy, Energy, Fixed, Host, Power, Prices, Pue, Rent, Reserved, Residual
 from twinlens.system.numpy_threads import load_numpy
 
@@ -43,6 +43,7 @@ def roi(
     input_tokens: Annotated[str | None, typer.Option("--input-tokens", metavar="COUNT", help="Of a request.")] = None,
     output_tokens: Annotated[str | None, typer.Option("--output-tokens", metavar="COUNT", help="Of a request.")] = None,
     why: Annotated[bool, typer.Option("--why", "--all", help="Every figure with its formula.")] = False,
+    output: Page = None,
     catalogue: Catalogue = None,
     json: Json = False,
 ) -> None:
@@ -63,6 +64,11 @@ def roi(
             device=device, devices=devices, months=months, busy=busy, hours=hours, prices=prices, catalogue=catalogue,
             **options,
         )  # fmt: skip
+        if output:
+            from twinlens.reporting.html.plan_page import write_plan
+            from twinlens.reporting.html.plan_roi import roi_page
+
+            write_plan(roi_page(found.answer, found.notes), output)
         if json:
             print_json(found.to_json())
         else:

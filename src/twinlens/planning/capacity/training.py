@@ -95,7 +95,9 @@ def step_figure(question: TrainingQuestion, answer: TrainingAnswer, known: Calib
         seconds[cause] = seconds.get(cause, 0.0) + value
     seconds["recompute"] = answer.step_s.value - plain.step_s.value
     parts = [Figure(f"part-{cause}", value, "s", source="calibrated roofline") for cause, value in seconds.items()]
-    return total("step", "s", [each for each in parts if each.value], source=answer.fitted_on, **band_of(answer.step_s))
+    return total(
+        "training-step", "s", [each for each in parts if each.value], source=answer.fitted_on, **band_of(answer.step_s)
+    )
 
 
 def _rate(question: TrainingQuestion, step: Figure) -> Figure:
@@ -112,7 +114,7 @@ def _whole(plan: TrainingPlan, step: Figure) -> Figure:
     inputs = (Input("all-tokens", tokens, "tokens"), Input("sequences", asked.sequences, "sequences"),
               Input("length", asked.length, "tokens"), step, Input("effective", plan.effective, "1"))  # fmt: skip
     ends = [float(end or 0) * factor for end in (step.value, step.low, step.high)]
-    return Figure("whole", ends[0], "s", "{0} / ({1} × {2}) × {3} / {4}", inputs, ends[1], ends[2], step.level)
+    return Figure("time-to-train", ends[0], "s", "{0} / ({1} × {2}) × {3} / {4}", inputs, ends[1], ends[2], step.level)
 
 
 def _devices(plan: TrainingPlan) -> Figure | None:
@@ -137,7 +139,7 @@ def _devices(plan: TrainingPlan) -> Figure | None:
 
 def _alone(question: TrainingQuestion, known: Calibrated) -> Figure:
     said = training_answer(question, known).step_s
-    return Figure("step", said.value, "s", **band_of(said))
+    return Figure("training-step", said.value, "s", **band_of(said))
 
 
 def _counts(question: TrainingQuestion) -> Iterator[int]:

@@ -13,8 +13,8 @@ from twinlens.reporting.chart.plan_bars import plan_bars
 from twinlens.reporting.chart.plan_curve import capacity_curves
 from twinlens.reporting.html.plan_page import PlanPage
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.reporting.wording.plan import NAMES
 from twinlens.reporting.wording.plan_capacity import (
+    NAMES,
     answer_words,
     count_words,
     devices_words,

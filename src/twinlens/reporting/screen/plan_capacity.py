@@ -16,8 +16,8 @@ from twinlens.reporting.text.fitted import Fitted, FittedTable
 from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.wording.amount import amount, span
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.reporting.wording.plan import NAMES, figure_words
-from twinlens.reporting.wording.plan_capacity import answer_words, count_words, devices_words, target_words
+from twinlens.reporting.wording.plan import figure_words
+from twinlens.reporting.wording.plan_capacity import NAMES, answer_words, count_words, devices_words, target_words
 from twinlens.units import SECONDS, show
 
 Row = tuple[str, str, float, float]

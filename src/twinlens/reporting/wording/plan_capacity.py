@@ -14,7 +14,8 @@ from twinlens.units import SECONDS, digits, show
 NAMES = {
     "ttft": "TTFT", "tpot": "TPOT", "prefill": "prefill", "wait": "wait before it", "requests": "requests",
     "tokens": "tokens", "at-target": "at the target", "at-target-each": "of one copy at the target",
-    "devices": "devices needed", "step": "step", "whole": "time to train", "step-weights": "reading weights",
+    "devices": "devices needed", "training-step": "step", "time-to-train": "time to train",
+    "step-weights": "reading weights",
     "step-experts": "experts", "step-attention": "attention and cache", "step-collectives": "collectives",
     "step-overhead": "overhead", "step-prefills": "prefills of others", "part-computing": "computing",
     "part-recompute": "recompute", "part-communication": "communication", "part-bubble": "pipeline bubble",
