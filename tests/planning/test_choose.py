@@ -140,6 +140,23 @@ def test_hand_worked_memory_of_the_fourth_branch() -> None:
     assert 141.1e9 < eight < 141.1e9 + 20e9
 
 
+def test_a_405b_in_16_bits_by_hand() -> None:
+    """405.9 B × 2 B = 811.7 GB: more than 8 × 80 GB, less than 8 × 141 GB, so 16 H100 or 8 H200."""
+    found = tl.plan.choose("llama-3.1-405b", training=0, users=1, context="4K", among_devices="H100,H200").answer
+    assert {each.device: each.devices for each in ranking(found.inference).candidates} == {
+        "h100-sxm-80gb": 16,
+        "h200-sxm-141gb": 8,
+    }
+
+
+def test_h200_over_h100_is_near_the_ratio_of_their_bandwidths() -> None:
+    """One user of an 8B: 4.8 / 3.35 TB/s = 1.43 of what is read; a share of a step is overhead, equal on both."""
+    found = tl.plan.choose("llama-3.1-8b", training=0, users=1, context="4K", among_devices="H100,H200").answer
+    one = {each.device: each for each in ranking(found.inference).candidates}
+    ratio = float(one["h200-sxm-141gb"].rate.value or 0) / float(one["h100-sxm-80gb"].rate.value or 1)
+    assert 1.15 < ratio <= 1.4328 + 0.01
+
+
 def test_hours_and_use_by_hand() -> None:
     """8 h of serving are 80 %, so 2 h of training are 20 %; 10 of 24 h are in use."""
     found = asked(training=20, train="qlora", duty="8h").answer.system
@@ -167,7 +184,7 @@ def test_twice_the_bandwidth_of_one_user_is_nearly_all_of_decode() -> None:
         ({"speed": 0}, "--speed"),
         ({"speed": "nan"}, "--speed"),
         ({"speed": 5000}, "possible with --speed"),
-        ({"power": "100W"}, "possible with --power"),
+        ({"power": "1W"}, "possible with --power"),
         ({"power": "20"}, "--power 20kW"),
         ({"duty": "25h"}, "24 h"),
         ({"ttft": "fast"}, "--ttft 2s"),
@@ -177,6 +194,8 @@ def test_twice_the_bandwidth_of_one_user_is_nearly_all_of_decode() -> None:
         ({"among_devices": "H1000"}, "H1000"),
         ({"among_devices": "tpu-v6e", "on_premise": True}, "only devices of a cloud"),
         ({"within": "12h"}, "--tokens and --within"),
+        ({"most_devices": 5000}, "at most 1,024"),
+        ({"tokens": "1T", "within": "1h", "training": 100, "users": None}, "times as long"),
         ({"context": "1024K"}, "positions"),
     ],
 )

@@ -11,6 +11,7 @@ from twinlens.api.plan.choose_asked import (
     TRAINED_IN,
     among,
     duty_of,
+    most_of,
     needs_of,
     precisions_of,
     quantity_of,
@@ -105,7 +106,7 @@ def choose(
     site = Site(
         needs,
         None if power is None else quantity_of("power", power, "power", "write watts: --power 20kW"),
-        min(1024, count_of("most-devices", 64 if most_devices is None else most_devices)),
+        most_of(64 if most_devices is None else most_devices),
     )
     wanted = Wanted(serving, taught, share, site, DAY_H if duty is None else duty_of(duty))
     found = choice(wanted, among(among_devices, whole, needs), whole)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from twinlens.api.plan.asked import UNREADABLE, device_of, one_of
+from twinlens.api.plan.asked import UNREADABLE, count_of, device_of, one_of
 from twinlens.claims.quantity import read_quantity
 from twinlens.errors import BadInput
 from twinlens.planning.choose.wanted import Need
 from twinlens.planning.figure import assumed
+from twinlens.planning.fit.degree import MOST_DEVICES
 from twinlens.planning.prediction.stored import STORED
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue
@@ -66,6 +67,14 @@ def quantity_of(name: str, word: object, kind: str, hint: str) -> float:
     if not 0 < found[0].value < 1e30:
         raise BadInput(f"--{name} is above 0, not {_short(text)}", code=UNREADABLE)
     return found[0].value
+
+
+def most_of(word: object) -> int:
+    """Devices of one system at most. Raises BadInput (TL231) above what layouts are tried for."""
+    many = count_of("most-devices", word)
+    if many > MOST_DEVICES:
+        raise BadInput(f"--most-devices is at most {MOST_DEVICES:,}, and {many:,} is more", code=UNREADABLE)
+    return many
 
 
 def speed_of(word: object) -> float:

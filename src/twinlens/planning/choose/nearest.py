@@ -30,5 +30,6 @@ def nearest_possible(ranking: Ranking) -> Finding:
     return Finding("plan-impossible", "warns", best.reason.subject, numbers | dict(best.reason.numbers))
 
 
-def _missed(each: Rejected) -> float:
-    return float(_DISTANCE[each.reason.subject](each.reason.numbers))
+def _missed(each: Rejected) -> tuple[bool, float]:
+    """Of those that hold the work first: a target that is missed says more than memory that is."""
+    return each.reason.subject == "memory", float(_DISTANCE[each.reason.subject](each.reason.numbers))

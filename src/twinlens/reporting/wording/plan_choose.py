@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
+from twinlens.reporting.wording import plan_rejected
 from twinlens.reporting.wording.amount import amount
-from twinlens.reporting.wording.number import number
+from twinlens.reporting.wording.plan_rejected import seconds, size
 from twinlens.units import digits
 
 RESOURCES = {"bandwidth": "bandwidth", "compute": "compute", "link": "link", "memory": "memory",
@@ -41,76 +41,12 @@ _BRANCHES = {
 }
 
 
-def _time(value: Any) -> str:
-    return amount(float(value), "s")
-
-
-def _bytes(value: Any) -> str:
-    return amount(float(value), "bytes", plain=True)
-
-
 def _share(value: Any) -> str:
     return f"{digits(100 * float(value), 2)} %"
 
 
 def _systems(count: Any, device: Any) -> str:
     return f"{count} × {clean(str(device), 60)}"
-
-
-def _power(n: Mapping[str, Any]) -> str:
-    cap = f" of {amount(float(n['cap_w']), 'w')}" if n.get("cap_w") else ""
-    return f"needs {amount(float(n['needed_w']), 'w')}{cap}"
-
-
-def _below(value: float) -> str:
-    """A number with two digits that is not above the value."""
-    step = 10.0 ** (math.floor(math.log10(value)) - 1)
-    return f"{math.floor(value / step) * step:.6g}"
-
-
-def _rejected(finding: Finding) -> str:
-    n = finding.numbers
-    of = f"; {n['devices']} of them at best" if "devices" in n else ""
-    made: dict[str, Callable[[], str]] = {
-        "ecc": lambda: "has no ECC" if n["known"] else "is not known to have ECC",
-        "datacentre": lambda: f"is no data-centre device ({clean(str(n['form']), 40)})",
-        "on-premise": lambda: "is rented, and not sold",
-        "processor": lambda: "is a processor; these rankings are of accelerators",
-        "no-rate": lambda: "has no matrix rate in the catalogue that is certain",
-        "no-training": lambda: "is a desktop system, for which no training is predicted",
-        "power-unknown": lambda: "has no quoted power, and the site caps it",
-        "power": lambda: _power(n),
-        "memory": lambda: (
-            f"does not fit on {n['most']} or fewer: {_bytes(n['needed_bytes'])} of {_bytes(n['usable_bytes'])} on each "
-            f"of {n['devices']}"
-        ),
-        "whole-nodes": lambda: f"fits on {n['devices']} only, which is no number of whole nodes",
-        "tpot": lambda: f"takes {_time(n['best_s'])} per token, and {_time(n['target_s'])} are asked{of}",
-        "ttft": lambda: f"takes {_time(n['best_s'])} to the first token, and {_time(n['target_s'])} are asked{of}",
-        "tpot-and-ttft": lambda: "keeps each latency target alone, and not both",
-        "deadline": lambda: (
-            f"trains {digits(n['best_tokens_per_s'])} tokens/s, and {digits(n['tokens_per_s'])} are asked{of}"
-        ),
-    }
-    return made[finding.subject]()
-
-
-def _impossible(finding: Finding) -> str:
-    n = dict(finding.numbers)
-    lens = number(finding, "lens")
-    if "device" not in n:
-        made = _rejected(Finding("plan-rejected", "notes", finding.subject, {"known": True, "form": "other", **n}))
-        return f"no device here does this {lens}: each {made}; ask for less of the site, or add devices to --among"
-    near = f"{clean(str(n['device']), 60)} in {clean(str(n['precision']), 40)}"
-    change = {
-        "memory": "a narrower --precision, fewer --users, a shorter --context, lora or qlora, or more --most-devices",
-        "tpot": f"--speed {_below(1 / float(n.get('best_s', 1)))}",
-        "ttft": f"--ttft {1000 * float(n.get('best_s', 1)) + 1:.0f}ms",
-        "deadline": "a later --within, or more --most-devices",
-        "power": f"--power {math.ceil(float(n.get('needed_w', 0)))}W",
-    }[finding.subject]
-    why = _rejected(Finding("plan-rejected", "notes", finding.subject, n))
-    return f"no device does this {lens}; the nearest is {near}, which {why}; possible with {change}"
 
 
 def _branch(finding: Finding) -> str:
@@ -137,7 +73,7 @@ def _branch(finding: Finding) -> str:
 
 def _shown(finding: Finding) -> str:
     n = finding.numbers
-    return f"{_systems(n['devices'], n['device'])}: {_bytes(n['needed_bytes'])} of {_bytes(n['usable_bytes'])} each"
+    return f"{_systems(n['devices'], n['device'])}: {size(n['needed_bytes'])} of {size(n['usable_bytes'])} each"
 
 
 def _system(finding: Finding) -> str:
@@ -152,12 +88,12 @@ def _system(finding: Finding) -> str:
             f"{_share(n['training_use'])}"
         ),
         "shared-at-once": lambda: (
-            f"one, {shared}: {digits(n['slow_h'])} h a day both run at half speed, {_time(n['slower_tpot_s'])} per "
+            f"one, {shared}: {digits(n['slow_h'])} h a day both run at half speed, {seconds(n['slower_tpot_s'])} per "
             f"token; apart {_share(n['inference_use'])} and {_share(n['training_use'])} used"
         ),
         "two-latency": lambda: (
             f"two: {own}; on {shared} both would run {digits(n['slow_h'])} h a day at half speed, "
-            f"{_time(n['slower_tpot_s'])} per token and not {_time(n['target_s'])}"
+            f"{seconds(n['slower_tpot_s'])} per token and not {seconds(n['target_s'])}"
         ),
         "two-memory": lambda: f"two: {own}; {hours} overlap, and {shared} cannot hold both",
         "two-hours": lambda: f"two: {own}; {hours}, and at half speed they do not fit into one day",
@@ -178,8 +114,8 @@ def _link(finding: Finding) -> str:
         return f"{what}: there is none, and {_share(n['exposed_s'] / n['step_s'])} of a step is communication"
     word = "needed" if finding.subject == "needed" else "not needed"
     return (
-        f"{what}: {word}, a step is {_time(n['step_s'])} ({_time(n['exposed_s'])} exposed) with {n['link']} and "
-        f"{_time(n['without_step_s'])} ({_time(n['without_exposed_s'])}) on the bus"
+        f"{what}: {word}, a step is {seconds(n['step_s'])} ({seconds(n['exposed_s'])} exposed) with {n['link']} and "
+        f"{seconds(n['without_step_s'])} ({seconds(n['without_exposed_s'])}) on the bus"
     )
 
 
@@ -210,6 +146,6 @@ def _cluster(finding: Finding) -> str:
 
 
 CLAUSES = {
-    "plan-rejected": _rejected, "plan-impossible": _impossible, "plan-branch": _branch, "plan-branch-shown": _shown,
+    **plan_rejected.CLAUSES, "plan-branch": _branch, "plan-branch-shown": _shown,
     "plan-system": _system, "plan-link": _link, "plan-card": _card, "plan-cluster": _cluster,
 }  # fmt: skip
