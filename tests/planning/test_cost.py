@@ -7,10 +7,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinlens.api.plan.cost import CostResult, cost
+from twinlens.errors import BadInput
 from twinlens.planning.figure import Figure
 
 OWN = {"buy": "37500 USD", "energy": "0.10 USD/kWh", "power": "700W", "host": 1.5, "pue": 1.3, "life": "4 years"}
@@ -147,6 +148,7 @@ MONEY = st.decimals("0.01", "100", places=2)
 SHARE = st.floats(0.05, 1.0)
 
 
+@settings(deadline=None, max_examples=40)
 @given(MONEY, SHARE, SHARE)
 def test_cost_falls_with_utilisation(rent: Decimal, one: float, other: float) -> None:
     less, more = sorted((one, other))
@@ -154,6 +156,7 @@ def test_cost_falls_with_utilisation(rent: Decimal, one: float, other: float) ->
     assert costs[0] >= costs[1]
 
 
+@settings(deadline=None, max_examples=40)
 @given(MONEY, st.integers(1, 10**7), st.floats(0.1, 50))
 def test_parts_of_a_bill_add_up_to_the_cent(kwh: Decimal, users: int, uses: float) -> None:
     found = cost("3 requests/s", **(OWN | {"energy": f"{kwh} USD/kWh"}), users=users, uses=uses)
@@ -163,8 +166,34 @@ def test_parts_of_a_bill_add_up_to_the_cent(kwh: Decimal, users: int, uses: floa
     assert value(found, "whole") + Decimal("0.01") >= bill
 
 
+@settings(deadline=None, max_examples=40)
 @given(st.floats(0.01, 1e4), st.floats(0.01, 1e4))
 def test_cost_falls_with_the_rate(one: float, other: float) -> None:
     slow, fast = sorted((one, other))
     costs = [value(cost(f"{rate!r} requests/s", rent="3 USD/h"), "request") for rate in (slow, fast)]
     assert costs[0] >= costs[1]
+
+
+def test_the_largest_bill_is_still_in_cents() -> None:
+    found = cost(api="10000 B USD/request", users="1e10", uses=1e6, days=31)
+    assert value(found, "bill") == Decimal(10) ** 13 * 10**10 * 10**6 * 31
+
+
+def test_a_rate_may_be_small() -> None:
+    assert value(cost("1e-3 requests/s", rent="3.6 USD/h"), "request") == 1
+
+
+WORDS = ["throughput", "rent", "users", "busy", "days", "retries", "output_weight"]
+
+
+@given(st.text(max_size=12), st.sampled_from(WORDS))
+@settings(deadline=None, max_examples=150)
+def test_any_word_is_a_cost_or_one_sentence(word: str, name: str) -> None:
+    asked: dict[str, Any] = {"throughput": "4 requests/s", "rent": "3 USD/h", "users": 10} | {name: word}
+    refused, found = None, None
+    try:
+        found = cost(asked.pop("throughput"), **asked)
+    except BadInput as wrong:
+        refused = wrong.code
+    assert refused in (None, "TL231", "TL234")
+    assert found is None or value(found, "request") >= 0

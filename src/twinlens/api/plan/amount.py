@@ -77,7 +77,7 @@ def throughput_of(name: str, word: object) -> tuple[tuple[float, float], str]:
     """
     text = " ".join(str(word).split())
     first, dash, second = text.partition("-")
-    if not dash:
+    if not dash or first[-1:].lower() == "e":
         value, unit = _rate(name, text)
         return (value, value), unit
     high, unit = _rate(name, second.strip())

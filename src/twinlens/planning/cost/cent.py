@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 
 from twinlens.planning.cost.algebra import exact
 from twinlens.planning.figure import Amount, Figure
 
 CENT = Decimal("0.01")
+_WIDE = Context(prec=60)
+"""Digits enough for any amount in cents."""
 
 
 def cents(figure: Figure) -> Figure:
@@ -19,4 +21,4 @@ def cents(figure: Figure) -> Figure:
 
 
 def _round(value: Amount | None) -> Decimal | None:
-    return None if value is None else exact(value).quantize(CENT, ROUND_HALF_EVEN)
+    return None if value is None else exact(value).quantize(CENT, ROUND_HALF_EVEN, _WIDE)

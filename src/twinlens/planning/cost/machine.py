@@ -87,9 +87,11 @@ class Machine:
 
     def spent(self) -> Figure:
         """What is paid once, less what is got back at the end."""
-        paid = times("capex", self.currency, self.price.figure(), Input("devices", self.devices, "devices"))
+        many = Input("devices", self.devices, "devices")
         if self.residual is None:
-            return paid
+            notes = (assumed("residual", "nothing"),)
+            return times("capex", self.currency, self.price.figure(), many, assumptions=notes)
+        paid = times("capex", self.currency, self.price.figure(), many)
         back = self.residual.figure()
         return computed(
             "spent", self.currency, "{0} − {1}", (paid, back), lambda a, b: max(a - b, Decimal(0)), falls=(1,)

@@ -52,12 +52,15 @@ def share_from(other: Way, terms: Terms, months: int) -> Figure:
     """
     name = f"share-{other}-{months}"
     idle, full = (advantage(other, terms.at("busy", Decimal(end)), months) for end in (0, 1))
-    parts = (Input("idle", idle, terms.currency, "advantage at 0 %"), Input("full", full, terms.currency, "at 100 %"))
+    parts = (
+        Input("idle", abs(idle), terms.currency, "between both at 0 %"),
+        Input("full", abs(full), terms.currency, "between both at 100 %"),
+    )
     if idle < 0 and full < 0:
         return absent(name, "share", Finding("plan-never", "notes", other, {"share_months": months}))
     if idle >= 0 and full >= 0:
-        return Figure(name, Decimal(0), "share", "{0} and {1} are both for buying", parts)
-    return Figure(name, idle / (idle - full), "share", "{0} / ({0} − {1})", parts)
+        return Figure(name, Decimal(0), "share", "buying saves {0} even at 0 %, and {1} at 100 %", parts)
+    return Figure(name, idle / (idle - full), "share", "{0} / ({0} + {1})", parts)
 
 
 def rent_needed(terms: Terms, months: int) -> Figure:
@@ -66,5 +69,8 @@ def rent_needed(terms: Terms, months: int) -> Figure:
     if terms.rent is None or not terms.busy or months <= terms.delivery:
         return absent(name, unit, Finding("plan-never", "notes", "rent", {"share_months": months}))
     free, dear = (advantage("rent", terms.at("rent", Decimal(end)), months) for end in (0, 1))
-    parts = (Input("at 0", free, terms.currency, "advantage"), Input("at 1", dear, terms.currency, "advantage"))
-    return Figure(name, -free / (dear - free), unit, "−{0} / ({1} − {0})", parts)
+    parts = (
+        Input("lacking", -free, terms.currency, "at no rent"),
+        Input("each", dear - free, terms.currency, "more for each 1 of rent"),
+    )
+    return Figure(name, -free / (dear - free), unit, "{0} / {1}", parts)
