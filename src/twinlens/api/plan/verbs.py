@@ -10,6 +10,7 @@ from twinlens.api.plan.cost import cost
 from twinlens.api.plan.fit import fit
 from twinlens.api.plan.method import method
 from twinlens.api.plan.model import model
+from twinlens.api.plan.quotes import quotes
 from twinlens.api.plan.roi import roi
 
-__all__ = ["calibrate", "capacity", "check", "choose", "constants", "cost", "fit", "method", "model", "roi"]
+__all__ = ["calibrate", "capacity", "check", "choose", "constants", "cost", "fit", "method", "model", "quotes", "roi"]

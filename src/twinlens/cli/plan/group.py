@@ -15,6 +15,7 @@ from twinlens.cli.plan.cost import cost
 from twinlens.cli.plan.fit import fit
 from twinlens.cli.plan.method import method
 from twinlens.cli.plan.model import model
+from twinlens.cli.plan.quotes import quotes
 from twinlens.cli.plan.roi import roi
 from twinlens.errors import nearest
 
@@ -48,3 +49,4 @@ app.command("calibrate")(calibrate)
 app.command("check")(check)
 app.command("method")(method)
 app.command("model")(model)
+app.command("quotes")(quotes)

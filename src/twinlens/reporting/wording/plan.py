@@ -116,6 +116,7 @@ def _assumed(finding: Finding) -> str:
         "method-requests": "{taken:,.0f} requests a month",
         "method-price": "a device-hour is ${low:,.2f} to ${high:,.2f} ({taken})",
         "method-retrieved": "retrieval puts {taken} tokens before each request",
+        "quote-busy": "{taken} is busy all the time",
         "host-watts": "the machines around the devices take no power: say --host-watts",
         "model-type": "a {taken} model has layers like Llama's",
         "device": "the device is {taken}",

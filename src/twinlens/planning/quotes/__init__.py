@@ -1,0 +1,1 @@
+"""Quotes: two offers brought to the same work, and the axes on which they are not equivalent."""
