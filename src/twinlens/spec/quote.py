@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, ValidationError, model_validator
 
@@ -65,7 +65,7 @@ def read_quote(path: Path) -> Quote:
         raise BadInput(f"{path.name}: {where}: {error['msg']}", code="TL231") from None
 
 
-def _number(key: str, value: object) -> object:
+def _number(key: str, value: Any) -> Any:
     """Money as Decimals, rates and shares as floats."""
     money = key.startswith("per_")
     if isinstance(value, Decimal):

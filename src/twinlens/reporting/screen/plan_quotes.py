@@ -29,6 +29,6 @@ def _lines(answer: Quotes) -> Iterator[RenderableType]:
         yield hanging("  ", f"{clean(quote.name, 40)} ({quote.currency}): {said}", "")
     for place, each in enumerate(answer.unlike):
         yield hanging("not like  " if place == 0 else "          ", clause_of(each), "yellow")
-    said = [clause_of(note) for cost in answer.costs for note in cost.all_assumptions()]
-    if said:
-        yield hanging("assumed   ", "; ".join(said), "dim")
+    notes = [clause_of(note) for cost in answer.costs for note in cost.all_assumptions()]
+    if notes:
+        yield hanging("assumed   ", "; ".join(notes), "dim")

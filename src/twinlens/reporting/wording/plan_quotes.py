@@ -28,7 +28,9 @@ def _differ(finding: Finding) -> str:
         ]
         return f"work: {clean(str(numbers['name']), 40)} was quoted at {shown[0]} out, and this is {shown[1]} out"
     if axis == "kind":
-        return f"kind: of {clean(str(numbers['one']), 40)} and {clean(str(numbers['other']), 40)} one sells hours"
+        return "kind: one sells hours, and the other sells tokens"
+    if numbers["one"] is None and numbers["other"] is None:
+        return f"{_AXES.get(axis, axis)}: neither says it"
     said = ["not said" if numbers[of] is None else clean(str(numbers[of]), 60) for of in ("one", "other")]
     return f"{_AXES.get(axis, axis)}: {said[0]} against {said[1]}"
 
