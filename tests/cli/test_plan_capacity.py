@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,17 @@ def test_json_has_bands_sources_and_sentences() -> None:
     assert tpot["level"] == 0.9
     assert "rows of" in tpot["source"]
     assert all(each["text"] for each in (*found["remarks"], *found["notes"]))
+
+
+def test_commands_of_the_tutorial_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    commands = [line for line in text.splitlines() if line.startswith("$ twinlens plan capacity")]
+    assert len(commands) == 3
+    monkeypatch.chdir(tmp_path)
+    for command in commands:
+        shown = call(*shlex.split(command)[4:])
+        assert shown.exit_code == 0, shown.stderr
+    assert (tmp_path / "plan.html").exists()
 
 
 def test_a_page_is_written(tmp_path: Path) -> None:
