@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 import twinlens as tl
 from material import for_rows, inference, measured, training
 from twinlens.cli.main import app
+from twinlens.reporting.wording.counter import COUNTERS
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 DEMO = RESULTS / "2026-11-20-epyc-2core"
@@ -115,3 +116,9 @@ def test_a_page_is_written_beside_what_is_printed(tmp_path: Path) -> None:
     assert "report: " in told.stderr
     assert "compute-bound: 7" in page.read_text(encoding="utf-8")
     assert 'role="img"' in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [*COUNTERS.values(), "could show"])
+def test_a_name_on_the_screen_has_a_page(name: str) -> None:
+    word = name.partition(",")[0]
+    assert word in tl.explain(word).lower()
