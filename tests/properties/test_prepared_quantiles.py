@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pyarrow as pa
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from twinlens.record.step import STEP_SCHEMA, Steps
 from twinlens.stats.estimator.censored import Censored, censored_quantile
+from twinlens.stats.estimator.dependence import slow_time
 
 
 @given(
@@ -40,3 +43,9 @@ def test_words_of_steps_are_read_as_they_were_written(kinds, tags, parts) -> Non
     steps = Steps.from_table(pa.Table.from_batches(batches, schema=STEP_SCHEMA))
     assert steps.kind.tolist() == [row["kind"] for row in rows]
     assert steps.tag.tolist() == [row["tag"] for row in rows]
+
+
+@given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 3000), share=st.sampled_from([0.0, 0.01, 0.5, 1.0]))
+def test_slow_time_of_flags_is_that_of_the_same_numbers(seed, size, share) -> None:
+    flags = np.random.default_rng(seed).random(size) < share
+    assert math.isclose(slow_time(flags), slow_time(flags.astype(float)), rel_tol=1e-12)

@@ -104,7 +104,11 @@ def sides(runs: Runs, is_named: bool) -> tuple[Side, ...]:
     if isinstance(runs, str | Path):
         runs, asked = selection(runs)
     chosen = read(runs) if isinstance(runs, Path) else (runs,) if isinstance(runs, Run) else tuple(runs)
-    material = material_of(chosen)
+    material = []
+    for run in chosen:
+        material += material_of((run,))
+        if isinstance(runs, Path) and not run.sections.pairing:  # read here, and compared by its summary alone
+            run.forget_rows()
     by_summary = {id(summary): run for run, summary in material}
     groups = group(summary for _, summary in material)
     folder = runs if isinstance(runs, Path) else chosen[0].folder if chosen else Path()

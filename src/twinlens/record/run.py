@@ -73,6 +73,11 @@ class Run:
         name, schema = ("steps", STEP_SCHEMA) if self.lens == "training" else ("requests", REQUEST_SCHEMA)
         return read_rows(self.folder / f"{name}.arrows", schema, whole=self.is_finished, least=least)
 
+    def forget_rows(self) -> None:
+        """Let go of the rows that were read; they are read again when they are asked for."""
+        for name in ("table", "steps", "requests"):
+            vars(self).pop(name, None)
+
     @cached_property
     def telemetry(self) -> pa.Table:
         """Samples of the machine meanwhile (TELEMETRY_SCHEMA); no rows where nothing was sampled."""

@@ -48,7 +48,8 @@ def slow_time(series: NDArray[np.float64] | NDArray[np.bool_]) -> float:
     windows over single correlations close before it. Few means know it to no better than a third. From 1 to n; 1 below
     two rows a part.
     """
-    spread = float(series.var())
+    share = np.count_nonzero(series) / max(1, series.size) if series.dtype == bool else 0.0
+    spread = share * (1 - share) if series.dtype == bool else float(series.var())  # of flags by counting alone
     if spread <= 0:
         return 1.0
     found = [1.0]
