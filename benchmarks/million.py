@@ -33,7 +33,7 @@ def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks million", description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rows-per-batch", type=int, default=1000, help="as a run writes them: five batches a second")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=1, help="turns; of one there is no interval")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=["served", "training"])
     return parser
 

@@ -19,7 +19,7 @@ from twinlens.comparison.verdict import Comparison
 from twinlens.comparison.verdict import compare as compare_sides
 from twinlens.errors import BadInput
 from twinlens.record.run import Run
-from twinlens.reporting.view import LENSES, in_order, point_names
+from twinlens.reporting.view import LENSES, Material, in_order, point_names
 from twinlens.stats.paired.by_turns import Rates, slice_rates
 from twinlens.stats.summary.group import group
 from twinlens.version import __version__
@@ -104,7 +104,7 @@ def sides(runs: Runs, is_named: bool) -> tuple[Side, ...]:
     if isinstance(runs, str | Path):
         runs, asked = selection(runs)
     chosen = read(runs) if isinstance(runs, Path) else (runs,) if isinstance(runs, Run) else tuple(runs)
-    material = []
+    material: list[Material] = []
     for run in chosen:
         material += material_of((run,))
         if isinstance(runs, Path) and not run.sections.pairing:  # read here, and compared by its summary alone
