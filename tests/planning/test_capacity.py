@@ -39,7 +39,7 @@ def question(**load: float) -> ServingQuestion:
 
 
 def served(**options: Any) -> ServingCapacity:
-    found = capacity("8B", device="H100", prompt="2K", answer=300, **options).answer
+    found = capacity("8B", device="H100", **{"prompt": "2K", "answer": 300, **options}).answer
     assert isinstance(found, ServingCapacity)
     return found
 
@@ -81,6 +81,14 @@ def test_latencies_are_the_sum_of_their_parts_and_throughput_follows_from_them()
         assert each.high is not None
         assert float(each.low) < float(each.value or 0) < float(each.high)
         assert each.level == 0.9
+
+
+def test_it_is_said_how_far_calibration_is() -> None:
+    codes = {each.code for each in served(users=32).remarks}
+    assert codes == {"plan-band", "plan-within"}
+    far = {each.code: each for each in served(users=32, engine="mine", prompt="64K").remarks}
+    assert far["plan-unseen"].numbers == {"engine": "mine"}
+    assert far["plan-beyond"].numbers["times"] == pytest.approx(2.0)
 
 
 def test_devices_are_those_of_the_peak_and_of_copies_that_may_fail() -> None:

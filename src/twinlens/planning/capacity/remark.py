@@ -24,7 +24,8 @@ def remarks_of(
     unseen = {kind: names[kind] for kind in answer.unseen}
     seen = [Finding("plan-unseen", "warns", ",".join(unseen), unseen)] if unseen else []
     beyond = [Finding("plan-beyond", "warns", name, {"times": times}) for name, times in answer.distance.items()]
-    return (*bands, *seen, *beyond)
+    near = [] if seen or beyond else [Finding("plan-within", "notes", question.model)]
+    return (*bands, *near, *seen, *beyond)
 
 
 def _band(metric: str, said: Said, lens: str) -> Finding:

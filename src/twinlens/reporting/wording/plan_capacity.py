@@ -125,6 +125,10 @@ def _unseen(finding: Finding) -> str:
     return f"calibration has seen no measurement of {', '.join(named)}"
 
 
+def _within(finding: Finding) -> str:
+    return "device, engine, model, load and lengths lie within what calibration has seen"
+
+
 def _beyond(finding: Finding) -> str:
     (times,) = numbers(finding, "times")
     what = {"batch": "the load", "prompt": "the length of prompts", "answer": "the length of answers",
@@ -159,6 +163,7 @@ ASSUMED = {
     "capacity-effective": "a share of {taken:g} of the time is not lost to failures",
 }
 CLAUSES = {
-    "plan-band": _band, "plan-unseen": _unseen, "plan-beyond": _beyond, "plan-overload": _overload,
+    "plan-band": _band, "plan-unseen": _unseen, "plan-within": _within,
+    "plan-beyond": _beyond, "plan-overload": _overload,
     "plan-unmet": _unmet, "plan-too-late": _too_late,
 }  # fmt: skip
