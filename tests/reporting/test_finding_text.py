@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from twinlens.record.finding import Finding, in_words
-from twinlens.reporting.wording import comparison
+from twinlens.reporting.wording import comparison, pack
 from twinlens.reporting.wording.advice import ADVICE
 from twinlens.reporting.wording.finding import CLAUSES, SENTENCES, advice_of, clause_of, sentence_of, short
 
@@ -70,8 +70,9 @@ def test_advice_is_one_sentence_and_for_codes_that_there_are() -> None:
         assert advice[0].isupper()
 
 
-@pytest.mark.parametrize("code", sorted(SENTENCES.keys() - comparison.SENTENCES.keys()))  # theirs say it themselves
+@pytest.mark.parametrize("code", sorted(SENTENCES.keys() - comparison.SENTENCES.keys() - pack.SENTENCES.keys()))
 def test_what_warns_or_disqualifies_has_something_to_try(code: str) -> None:
+    """But for comparisons and packs, whose sentences say it themselves."""
     good_to_know = {"compiled-first", "fake-executor", "replayed", "length-free", "length-forbidden", "length-forced"}
     assert (code in ADVICE) is (code not in good_to_know | {"no-kernel-stamps", "claim-compared", "entry-not-ranked"})
 

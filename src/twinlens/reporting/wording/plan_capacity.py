@@ -121,8 +121,8 @@ def _band(finding: Finding) -> str:
 
 
 def _unseen(finding: Finding) -> str:
-    named = [f"{kind} {clean(str(name), 40)}" for kind, name in finding.numbers.items()]
-    return f"calibration has seen no measurement of {', '.join(named)}"
+    named = [f"{kind} {clean(str(name), 40)}" for kind, name in finding.numbers.items() if name is not None]
+    return f"calibration has seen no measurement of {', '.join(named) or 'this'}"
 
 
 def _within(finding: Finding) -> str:
