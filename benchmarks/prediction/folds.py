@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.prediction.cases import Case
 from benchmarks.prediction.model import Serving, Training, answers, fitted
 
-_FOLDS, _MOST = 6, 2000
+_FOLDS, _MOST = 6, 1000
 SPLITS: dict[str, Callable[[Case], object]] = {
     "device": lambda case: case.card.name,
     "model": lambda case: case.model,

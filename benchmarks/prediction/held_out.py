@@ -74,7 +74,7 @@ def by_folds(cases: Sequence[Case], split: str) -> Predicted:
             others = (metrics == metric) & (keys != key) & np.isfinite(logs)
             if others.sum() < 40:
                 continue
-            least, most = factors([float(each) for each in logs[others]], floor)
+            least, most = factors([float(each) for each in logs[others]], floor, groups=len(set(keys[others])))
             low[mine], high[mine] = value[mine] * least, value[mine] * most
     return Predicted(list(cases), value, low, high, f"without its {split}")
 
@@ -84,6 +84,7 @@ def band_table(folds: dict[str, Predicted]) -> dict[str, dict[str, float]]:
     logs: list[float] = []
     kinds: list[tuple[str, ...]] = []
     floor: list[float] = []
+    groups: list[str] = []
     for split, said in folds.items():
         unseen = {"device": split != "device", "engine": split != "engine", "model": split != "model"}
         for case, value in zip(said.cases, said.value, strict=True):
@@ -94,4 +95,5 @@ def band_table(folds: dict[str, Predicted]) -> dict[str, dict[str, float]]:
             logs.append(float(np.log(value / case.value)))
             kinds.append((own, metric) if split != "model on a device" else (f"{metric}: seen",))
             floor.append(FLOOR[lens_of(case)])
-    return bands(logs, kinds, floor)
+            groups.append(f"{split} {SPLITS[split](case)}")
+    return bands(logs, kinds, floor, groups=groups)

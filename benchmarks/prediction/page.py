@@ -9,6 +9,7 @@ import numpy as np
 
 from benchmarks.prediction.cases import Case, Refused
 from benchmarks.prediction.held_out import Predicted, metric_of
+from benchmarks.prediction.one_mfu import by_one_mfu
 from benchmarks.prediction.score import choice, score
 from twinlens.planning.prediction.shipped import Calibrated
 
@@ -53,7 +54,7 @@ def page(
     parts += [f"- {lens}: fitted to {each.fitted_on} ({each.date})." for lens, each in sorted(known.items())]
     parts += ["", "Rows that they were fitted to are among these where the files are the same.", "", *table(own), ""]
     parts += ["### By file", "", *table(own, by_file=True), "", "## Order and choice", "", *_choices(own, folds), ""]
-    parts += ["## Beside others", "", *BESIDE, "", "## Refused", "", *_reasons(refused), ""]
+    parts += ["## Beside others", "", *BESIDE, "", *_one_mfu(whole), "## Refused", "", *_reasons(refused), ""]
     return "\n".join(parts)
 
 
@@ -67,6 +68,19 @@ BESIDE = (
     "| identical systems of different owners, inference | 5.9 % median, 21.6 % p90 | MLPerf Inference v5.1 |",
     "| identical systems of different owners, training | 11.3 % median, 36 % p90 | MLPerf Training |",
 )
+
+
+def _one_mfu(whole: Mapping[str, Predicted]) -> list[str]:
+    """The usual estimate on the same rows of training; nothing without such rows."""
+    if "training" not in whole:
+        return []
+    cases = whole["training"].cases
+    unknown = np.full(len(cases), np.nan)
+    parts = ["### One median MFU per device, on the same rows of training", ""]
+    for own, said in ((False, "Without rows of the same model:"), (True, "From all rows, its own among them:")):
+        value = by_one_mfu(cases, own_model=own)
+        parts += [said, "", *table([Predicted(cases, value, unknown, unknown, "one MFU")]), ""]
+    return parts
 
 
 def _left_out(split: str) -> tuple[str, ...]:

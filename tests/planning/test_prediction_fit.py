@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from twinlens.planning.prediction.band import bands, factors, kinds_of, quantile
+from twinlens.planning.prediction.band import bands, factors, kinds_of, quantile, widening
 from twinlens.planning.prediction.constant import Constants, Prior
 from twinlens.planning.prediction.fit import fit
 from twinlens.planning.prediction.memory import Pipeline, megatron_activation_bytes, megatron_state_bytes
@@ -79,3 +79,22 @@ def test_megatrons_memory_is_that_of_the_paper() -> None:
     assert megatron_activation_bytes(small, Pipeline(8), 4, 2048) / gib == pytest.approx(59.25, rel=1e-3)
     split = Pipeline(8, 35, 3, sequence_parallel=True, recompute="selective")
     assert megatron_activation_bytes(large, split, 1, 2048) / gib == pytest.approx(23.076, rel=1e-3)
+
+
+def test_a_band_from_few_groups_is_wider_and_one_from_many_is_not() -> None:
+    logs = [0.01 * i for i in range(-100, 101)]
+    alone, few, many = factors(logs, 0.0), factors(logs, 0.0, groups=4), factors(logs, 0.0, groups=5000)
+    assert widening(4) == pytest.approx(2.353 / 1.645, rel=1e-3)  # Student's t with 3 degrees of freedom, at 95 %
+    assert math.log(few[1]) == pytest.approx(math.log(alone[1]) * widening(4))
+    assert many == pytest.approx(alone, rel=1e-3)
+
+
+def test_a_question_with_much_noise_moves_constants_less() -> None:
+    sizes, truth = np.ones(20), np.concatenate([np.full(10, 2.0), np.full(10, 4.0)])
+
+    def found(noise: np.ndarray) -> float:
+        one = {"fixed": Prior(1.0, 1.0)}
+        known = fit(lambda logs: np.exp(logs[:, 0]) * sizes, truth, [()] * 20, one, spread={}, noise=noise)
+        return math.exp(known.base["fixed"])
+
+    assert found(np.array([0.05] * 10 + [0.5] * 10)) < 2.3 < found(np.array([0.5] * 10 + [0.05] * 10))

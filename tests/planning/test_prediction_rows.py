@@ -44,8 +44,8 @@ def test_a_model_is_known_by_any_of_its_spellings_and_never_by_a_guess(spelling:
         ("4090 24GB * 8", "rtx-4090"),
         ("H100 PCIe 80GB", "h100-pcie-80gb"),
         ("AMD Instinct MI300X 192GB HBM3 (x32), AMD Instinct MI325X 256GB HBM3e (x16)", None),
-        ("RTX 4000 Ada 20GB", None),
-        ("M1 Max 32‑Core GPU 64GB", None),
+        ("RTX 4000 Ada 20GB", "rtx-4000-ada"),
+        ("M1 Max 32‑Core GPU 64GB", "m1-max"),
     ],
 )
 def test_a_device_is_known_by_its_spellings_and_a_mixture_is_none(spelling: str, name: str | None) -> None:

@@ -33,11 +33,28 @@ def quantile(errors: Iterable[float], level: float = LEVEL) -> float:
     return math.inf if place > len(ordered) else ordered[place - 1]
 
 
-def factors(logs: Sequence[float], floor: float, level: float = LEVEL) -> tuple[float, float]:
-    """Factors from logarithms of predicted over measured: each tail has half of what is outside; at least the floor."""
+def widening(groups: int, level: float = LEVEL) -> float:
+    """How much wider a band is that comes from few devices, engines or models: Student's t over the normal quantile.
+
+    Rows of one group err together, so groups and not rows say how far the next group may lie.
+    """
+    from scipy.stats import norm, t
+
     tail = (1.0 + level) / 2.0
-    high = max(quantile([-each for each in logs], tail), math.log1p(floor))
-    low = max(quantile(list(logs), tail), math.log1p(floor))
+    return float(t.ppf(tail, max(groups - 1, 1)) / norm.ppf(tail))
+
+
+def factors(
+    logs: Sequence[float], floor: float, level: float = LEVEL, groups: int | None = None
+) -> tuple[float, float]:
+    """Factors from logarithms of predicted over measured: each tail has half of what is outside; at least the floor.
+
+    `groups`: how many devices, engines or models the rows are of; None where rows are independent.
+    """
+    tail = (1.0 + level) / 2.0
+    wider = 1.0 if groups is None else widening(groups, level)
+    high = max(quantile([-each for each in logs], tail), math.log1p(floor)) * wider
+    low = max(quantile(list(logs), tail), math.log1p(floor)) * wider
     return math.exp(-low), math.exp(high)
 
 
@@ -51,9 +68,13 @@ def band_of(table: Mapping[str, Mapping[str, float]], kinds: Sequence[str]) -> B
 
 
 def bands(
-    logs: Sequence[float], kinds: Sequence[Sequence[str]], floor: Sequence[float], level: float = LEVEL
+    logs: Sequence[float],
+    kinds: Sequence[Sequence[str]],
+    floor: Sequence[float],
+    level: float = LEVEL,
+    groups: Sequence[str] | None = None,
 ) -> dict[str, dict[str, float]]:
-    """A table of bands: for each kind that at least some twenty held-out rows have."""
+    """A table of bands: for each kind that at least some twenty held-out rows have. `groups`: of each row."""
     rows: dict[str, list[int]] = {}
     for i, own in enumerate(kinds):
         for kind in own:
@@ -62,7 +83,8 @@ def bands(
     for kind, members in sorted(rows.items()):
         if len(members) < _FEW * 2:
             continue
-        low, high = factors([float(logs[i]) for i in members], max(floor[i] for i in members), level)
+        many = None if groups is None else len({groups[i] for i in members})
+        low, high = factors([float(logs[i]) for i in members], max(floor[i] for i in members), level, many)
         if math.isfinite(high) and low > 0:
             out[kind] = {"low": round(low, 4), "high": round(high, 4), "rows": len(members)}
     return out

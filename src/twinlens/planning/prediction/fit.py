@@ -21,7 +21,7 @@ def fit(
     priors: Mapping[str, Prior],
     *,
     spread: Mapping[str, float],
-    noise: float = 0.12,
+    noise: float | Array = 0.12,
     weights: Array | None = None,
     start: Constants | None = None,
 ) -> Constants:
@@ -30,7 +30,8 @@ def fit(
     `predict` takes logarithms of the constants, one row per question, and gives one number per question; a question's
     answer depends on its own row only, so a derivative costs one call per constant and not one per parameter. `spread`:
     standard deviation of the logarithm of a group's factor, by the group's kind (what stands before ":"); a kind that
-    is not named gets no factor. `noise`: relative error at which a residual begins to count as an outlier. `start`:
+    is not named gets no factor. `noise`: relative error at which a residual begins to count as an outlier, one or one
+    per question. `start`:
     constants in place of the priors' values; factors of groups are then those beyond `start`.
     """
     names = list(priors)
@@ -52,6 +53,7 @@ def fit(
     )
     target = np.log(measured)
     scale = np.ones(len(target)) if weights is None else weights
+    usual = np.broadcast_to(np.asarray(noise, dtype=float), target.shape)
 
     def logs(x: Array) -> Array:
         out = first + (x[:many] * wide)[None, :]
@@ -78,10 +80,10 @@ def fit(
 
     x, damping = np.zeros(many * (1 + few)), 1.0
     at = np.log(predict(logs(x)))
-    raw = (at - target) / noise
+    raw = (at - target) / usual
     cost = loss(raw, x)
     for _ in range(_ROUNDS):
-        slope = tangent(logs(x), at) / noise
+        slope = tangent(logs(x), at).multiply(1.0 / usual[:, None]).tocsr()
         weight = scale**2 / np.sqrt(1.0 + raw * raw)
         normal = (slope.T @ (slope * weight[:, None]).tocsr()).toarray()
         gradient = slope.T @ (weight * raw) + x
@@ -90,7 +92,7 @@ def fit(
             matrix = normal + (1.0 + damping) * np.eye(len(x))
             step = -cho_solve(cho_factor(matrix, check_finite=False), gradient, check_finite=False)
             tried = np.log(predict(logs(x + step)))
-            tried_raw = (tried - target) / noise
+            tried_raw = (tried - target) / usual
             if (new := loss(tried_raw, x + step)) < cost:
                 x, at, raw, cost, damping = x + step, tried, tried_raw, new, damping / 4.0
                 break

@@ -36,7 +36,7 @@ TRAINING: dict[str, Prior] = {
     "half_expert_tokens": Prior(500.0, 1.0),  # per expert
     "touches": Prior(12.0, 0.7),  # times that an activation as wide as the model moves per layer and pass
     "exposed_tensor": Prior(0.3, 0.7),  # share of communication that no work hides, over the share of the link used
-    "exposed_expert": Prior(0.5, 0.7),
+    "exposed_expert": Prior(0.3, 0.7),
     "exposed_data": Prior(0.3, 0.8),
     "exposed_gather": Prior(0.2, 0.8),
     "launch_s": Prior(1e-4, 1.0),  # per layer and pass

@@ -110,7 +110,8 @@ def training_step(
         0.0,
     )
     fabric = np.where(layout.expert * layout.tensor > rates.domain, rates.net_bytes_per_s, rates.link_bytes_per_s)
-    sent = tokens * work.chosen * work.hidden * 2.0 * work.expert_layers / layout.pipeline / layout.tensor
+    sent = tokens * _copies(work, rates, layout) * work.hidden * 2.0
+    sent = sent * work.expert_layers / layout.pipeline / layout.tensor
     expert = np.where(
         layout.expert > 1,
         (passes - 1.0) * 2.0 * (layout.expert - 1.0) / layout.expert * sent / fabric * fitted.exposed_expert,
@@ -140,3 +141,13 @@ def training_step(
         once + every,
         optimizer + fitted.train_step_s,
     )
+
+
+def _copies(work: Work, rates: Rates, layout: TrainingLayout) -> Number:
+    """Copies of a token that its experts need: one per expert in a domain, else one per domain that holds any.
+
+    Dispatchers send a token once to each node, and pass it on over the fast link there (DeepEP; arXiv 2412.19437, 3.2).
+    """
+    domains = np.maximum(layout.expert * layout.tensor / rates.domain, 1.0)
+    reached = domains * (1.0 - (1.0 - 1.0 / domains) ** work.chosen)
+    return np.where(domains > 1, reached, work.chosen)
