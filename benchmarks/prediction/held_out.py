@@ -74,7 +74,9 @@ def by_folds(cases: Sequence[Case], split: str) -> Predicted:
             others = (metrics == metric) & (keys != key) & np.isfinite(logs)
             if others.sum() < 40:
                 continue
-            least, most = factors([float(each) for each in logs[others]], floor, groups=len(set(keys[others])))
+            least, most = factors(
+                [float(each) for each in logs[others]], floor, groups=[str(each) for each in keys[others]]
+            )
             low[mine], high[mine] = value[mine] * least, value[mine] * most
     return Predicted(list(cases), value, low, high, f"without its {split}")
 

@@ -81,12 +81,16 @@ def test_megatrons_memory_is_that_of_the_paper() -> None:
     assert megatron_activation_bytes(large, split, 1, 2048) / gib == pytest.approx(23.076, rel=1e-3)
 
 
-def test_a_band_from_few_groups_is_wider_and_one_from_many_is_not() -> None:
-    logs = [0.01 * i for i in range(-100, 101)]
-    alone, few, many = factors(logs, 0.0), factors(logs, 0.0, groups=4), factors(logs, 0.0, groups=5000)
-    assert widening(4) == pytest.approx(2.353 / 1.645, rel=1e-3)  # Student's t with 3 degrees of freedom, at 95 %
-    assert math.log(few[1]) == pytest.approx(math.log(alone[1]) * widening(4))
-    assert many == pytest.approx(alone, rel=1e-3)
+def test_a_band_from_few_groups_that_err_together_is_wider() -> None:
+    apart = [0.01 * i for i in range(-100, 101) if i]
+    together = ["low"] * 100 + ["high"] * 100  # each group errs to its own side
+    mixed = [str(i % 4) for i in range(200)]
+    alone = factors(apart, 0.0)
+    assert math.log(factors(apart, 0.0, groups=together)[1]) > 3 * math.log(alone[1])
+    assert factors(apart, 0.0, groups=mixed) == pytest.approx(alone, rel=1e-2)
+    assert factors(apart, 0.0, groups=[str(i) for i in range(200)]) == pytest.approx(alone, rel=2e-2)
+    # All error is shared by two groups: Student's t with one degree of freedom at 95 %, 6.314 over 1.645.
+    assert widening([0.1] * 4, ["a", "a", "b", "b"]) == pytest.approx(6.314 / 1.645, rel=1e-3)
 
 
 def test_a_question_with_much_noise_moves_constants_less() -> None:

@@ -76,12 +76,12 @@ def test_halving_the_bits_never_slows_the_matrix_engines(device: Device) -> None
 
 @pytest.mark.parametrize("device", ALL, ids=lambda device: device.name)
 def test_units_are_si_and_every_device_is_cited(device: Device) -> None:
-    assert 1e10 < device.memory_bytes < 1e13
+    assert 5e9 < device.memory_bytes < 1e13
     assert 6e10 < device.bandwidth_bytes_per_s < 2e13
     rates = [rate for name in ("bf16", "fp16", "fp4") if (rate := device.rate(name)) is not None]
     assert rates, "a rate of matrix products is known of every device"
-    assert all(4e12 < rate < 2e16 for rate in rates)
-    assert device.tdp_w is None or 50 < device.tdp_w < 2000
+    assert all(2e12 < rate < 2e16 for rate in rates)
+    assert device.tdp_w is None or 30 < device.tdp_w < 2000
     assert device.tdp_w is not None or device.form == "cloud-only"
     assert len(device.source) > 10
 

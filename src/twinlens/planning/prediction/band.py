@@ -33,26 +33,36 @@ def quantile(errors: Iterable[float], level: float = LEVEL) -> float:
     return math.inf if place > len(ordered) else ordered[place - 1]
 
 
-def widening(groups: int, level: float = LEVEL) -> float:
-    """How much wider a band is that comes from few devices, engines or models: Student's t over the normal quantile.
+def widening(logs: Sequence[float], groups: Sequence[str], level: float = LEVEL) -> float:
+    """How much wider a band is that comes from few devices, engines or models.
 
-    Rows of one group err together, so groups and not rows say how far the next group may lie.
+    The share of the squared errors that rows of a group have in common is widened as Student's t over the normal
+    quantile, with as many observations as groups; the rest is of rows, which are many. Errors beyond the level count
+    as if they lay at it.
     """
+    import numpy as np
     from scipy.stats import norm, t
 
     tail = (1.0 + level) / 2.0
-    return float(t.ppf(tail, max(groups - 1, 1)) / norm.ppf(tail))
+    wider = t.ppf(tail, max(len(set(groups)) - 1, 1)) / norm.ppf(tail)
+    far = np.quantile(np.abs(logs), tail)
+    near = np.clip(logs, -far, far)
+    _, own, many = np.unique(groups, return_inverse=True, return_counts=True)
+    means = np.bincount(own, weights=near) / many
+    every = float(np.mean(near**2))
+    shared = float(np.sum(many * means**2)) / len(near) / every if every > 0 else 0.0
+    return float(np.sqrt(1.0 + (wider**2 - 1.0) * shared))
 
 
 def factors(
-    logs: Sequence[float], floor: float, level: float = LEVEL, groups: int | None = None
+    logs: Sequence[float], floor: float, level: float = LEVEL, groups: Sequence[str] | None = None
 ) -> tuple[float, float]:
     """Factors from logarithms of predicted over measured: each tail has half of what is outside; at least the floor.
 
-    `groups`: how many devices, engines or models the rows are of; None where rows are independent.
+    `groups`: the device, engine or model of each row; None where rows are independent.
     """
     tail = (1.0 + level) / 2.0
-    wider = 1.0 if groups is None else widening(groups, level)
+    wider = 1.0 if groups is None else widening(logs, groups, level)
     high = max(quantile([-each for each in logs], tail), math.log1p(floor)) * wider
     low = max(quantile(list(logs), tail), math.log1p(floor)) * wider
     return math.exp(-low), math.exp(high)
@@ -83,8 +93,8 @@ def bands(
     for kind, members in sorted(rows.items()):
         if len(members) < _FEW * 2:
             continue
-        many = None if groups is None else len({groups[i] for i in members})
-        low, high = factors([float(logs[i]) for i in members], max(floor[i] for i in members), level, many)
+        own = None if groups is None else [groups[i] for i in members]
+        low, high = factors([float(logs[i]) for i in members], max(floor[i] for i in members), level, own)
         if math.isfinite(high) and low > 0:
             out[kind] = {"low": round(low, 4), "high": round(high, 4), "rows": len(members)}
     return out
