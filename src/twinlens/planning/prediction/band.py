@@ -93,8 +93,8 @@ def bands(
     for kind, members in sorted(rows.items()):
         if len(members) < _FEW * 2:
             continue
-        own = None if groups is None else [groups[i] for i in members]
-        low, high = factors([float(logs[i]) for i in members], max(floor[i] for i in members), level, own)
+        of_each = None if groups is None else [groups[i] for i in members]
+        low, high = factors([float(logs[i]) for i in members], max(floor[i] for i in members), level, of_each)
         if math.isfinite(high) and low > 0:
             out[kind] = {"low": round(low, 4), "high": round(high, 4), "rows": len(members)}
     return out
