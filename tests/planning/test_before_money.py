@@ -181,6 +181,14 @@ def test_a_driver_that_is_no_version_is_refused(word: str) -> None:
         version(word)
 
 
+def test_users_on_a_device_without_a_rate_are_not_known_and_the_rate_is_the_reason() -> None:
+    asked = ServingQuestion("llama-3.1-70b", SHAPE, load_device("gb10"), "fp8", 1024, 256, users=1, engine="vllm")
+    found = users_at(asked, 30, "users")
+    assert found.value is None
+    assert found.reason is not None
+    assert found.reason.numbers["needs"] == "device-rate"
+
+
 def test_a_faster_pace_never_has_more_users_and_an_impossible_one_has_none() -> None:
     asked = ServingQuestion("llama-3.1-70b", SHAPE, H100, "fp8", 1792.0, 256.0, users=1.0, tensor=4, engine="vllm")  # type: ignore[arg-type]
     fast, slow, never = (users_at(asked, speed, "users") for speed in (30, 10, 1e5))

@@ -10,7 +10,9 @@ import pytest
 from twinlens.errors import BadInput
 from twinlens.planning.prediction.answer import serving_answer, training_answer
 from twinlens.planning.prediction.calibrate import Observation, calibrated
+from twinlens.planning.prediction.device_rates import is_rated, rates_of
 from twinlens.planning.prediction.question import ServingQuestion, TrainingQuestion
+from twinlens.planning.prediction.stored import stored
 from twinlens.spec.device import load_device
 from twinlens.spec.model.reference import load_model
 
@@ -34,6 +36,30 @@ def test_an_answer_has_a_band_and_its_parts_add_up() -> None:
     step = training_answer(TRAINING)
     assert sum(step.parts_s.values()) == pytest.approx(step.step_s.value)
     assert step.time_to_train_s(1e12) == pytest.approx(1e12 / step.tokens_per_s)
+
+
+def test_a_device_without_a_rate_is_not_predicted_in_any_format() -> None:
+    for asked in (replace(QUESTION, device=load_device("gb10")), replace(TRAINING, device=load_device("gb10"))):
+        answer = serving_answer if isinstance(asked, ServingQuestion) else training_answer
+        with pytest.raises(BadInput, match="gb10 has no published rate") as refused:
+            answer(asked)
+        assert refused.value.code == "TL231"
+    assert not is_rated(load_device("gb10"))
+    assert is_rated(load_device("h100-sxm-80gb"))
+
+
+def test_a_card_of_two_devices_is_in_the_catalogue_as_software_sees_it() -> None:
+    """So that memory, rates and power of plans are all of the same half."""
+    half = load_device("mi250x")
+    rates = rates_of(half, stored("bf16"))
+    assert rates.bytes_per_s == half.bandwidth_bytes_per_s == 3.277e12 / 2
+    assert (half.memory_bytes, half.tdp_w) == (64_000_000_000, 280.0)
+
+
+def test_a_degree_that_does_not_divide_the_heads_names_those_that_do() -> None:
+    with pytest.raises(BadInput, match="take one of 1, 2, 4, 8, 16, 32, 64") as refused:
+        replace(QUESTION, tensor=3)
+    assert refused.value.code == "TL231"
 
 
 def test_what_calibration_has_not_seen_is_said_and_widens_the_band() -> None:

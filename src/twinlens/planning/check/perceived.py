@@ -9,6 +9,7 @@ from twinlens.errors import BadInput
 from twinlens.planning.figure import Figure, Input, absent
 from twinlens.planning.prediction.answer import ServingAnswer, serving_answer
 from twinlens.planning.prediction.band import LEVEL
+from twinlens.planning.prediction.device_rates import is_rated
 from twinlens.planning.prediction.question import ServingQuestion
 from twinlens.record.finding import Finding
 
@@ -23,7 +24,7 @@ def users_at(question: ServingQuestion, speed: float, name: str) -> Figure:
     try:
         alone = serving_answer(question)
     except BadInput:
-        return absent(name, "users", _unknown(question, "prediction"))
+        return absent(name, "users", _unknown(question, "prediction" if is_rated(question.device) else "device-rate"))
     room = min(int(alone.most_sequences), MOST_USERS)
     low, taken, high = (_most(question, speed, of, room) for of in (_slow, _value, _quick))
     if not taken:

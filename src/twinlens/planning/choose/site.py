@@ -8,6 +8,7 @@ import numpy as np
 
 from twinlens.planning.choose.smallest import sold
 from twinlens.planning.choose.wanted import Site
+from twinlens.planning.prediction.device_rates import is_rated
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
 
@@ -27,7 +28,7 @@ def forbidden(device: Device, site: Site, *, trains: bool) -> Finding | None:
         return rejection("on-premise")
     if device.form == "processor":
         return rejection("processor")
-    if not any(device.rate(each) for each in ("bf16", "fp16", "fp32")):
+    if not is_rated(device):
         return rejection("no-rate")
     if trains and device.form == "desktop-system":
         return rejection("no-training", form="desktop-system")

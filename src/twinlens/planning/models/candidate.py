@@ -14,6 +14,7 @@ from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.serving_answer import placed
 from twinlens.planning.prediction.answer import serving_answer
 from twinlens.planning.prediction.band import LEVEL
+from twinlens.planning.prediction.device_rates import is_rated
 from twinlens.planning.prediction.question import ServingQuestion
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
@@ -106,7 +107,8 @@ def _speed(plan: Serving, device: Device, devices: int, answer: int, precision: 
             engine="vllm",
         ))  # fmt: skip
     except BadInput:
-        return _unknown("tpot", "s", name, "prediction"), _unknown("throughput", "tokens/s", name, "prediction")
+        needs = "prediction" if is_rated(device) else "device-rate"
+        return _unknown("tpot", "s", name, needs), _unknown("throughput", "tokens/s", name, needs)
     asked = (Input("users", plan.users, "users"), Input("prompt", plan.context - answer, "tokens"),
              Input("answer", answer, "tokens"), Input("devices", devices, "devices"))  # fmt: skip
     said = found.tpot_s
@@ -131,7 +133,8 @@ def _against(plan: Serving, memory: Placement, tpot: Figure, cost: Figure, limit
     if memory.fits is not True:
         found.append(_no("memory") if memory.fits is False else _no("not-known", what="memory"))
     if tpot.value is None and memory.fits:
-        found.append(_no("not-known", what="speed"))
+        needs = tpot.reason.numbers["needs"] if tpot.reason else ""
+        found.append(_no("not-known", what="device-rate" if needs == "device-rate" else "speed"))
     if limits.tpot_s is not None and tpot.value is not None and float(tpot.value) > limits.tpot_s:
         found.append(_no("tpot", ms=1000 * float(tpot.value), limit_ms=1000 * limits.tpot_s))
     if limits.cost is not None and (cost.value is None or Decimal(str(cost.value)) > limits.cost):

@@ -14,7 +14,7 @@ class ServingQuestion:
     """One copy of a model under load. Either `users` in a closed loop or `requests_per_s` at random, not both.
 
     `devices` = tensor · data · pipeline. `engine` and `release` choose fitted factors; one that is not known gets none.
-    Raises BadInput for a load that is none, for lengths below 1, and for degrees that the heads do not allow.
+    Raises BadInput for a load that is none, for lengths below 1, and (TL231) for a degree that the heads forbid.
     """
 
     model: str
@@ -40,7 +40,9 @@ class ServingQuestion:
         if not (self.prompt >= 1 and self.answer >= 1):
             raise BadInput(f"a prompt and an answer have at least 1 token, not {self.prompt:g} and {self.answer:g}")
         if self.tensor < 1 or self.shape.heads % self.tensor:
-            raise BadInput(f"{self.shape.heads} heads do not divide by a tensor degree of {self.tensor}")
+            legal = ", ".join(str(each) for each in range(1, self.shape.heads + 1) if self.shape.heads % each == 0)
+            what = f"{self.shape.heads} heads do not divide by a tensor degree of {self.tensor}"
+            raise BadInput(f"{what}; take one of {legal}", code="TL231")
         if self.data < 1 or not 1 <= self.pipeline <= self.shape.layers:
             raise BadInput(f"a pipeline has 1 to {self.shape.layers} stages and groups are at least 1")
 

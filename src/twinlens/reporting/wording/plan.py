@@ -139,6 +139,7 @@ def _unknown(finding: Finding) -> str:
         "hours": "its length is not known: say --hours",
         "watts": "its power is not known",
         "link": "no link is known: say --link",
+        "device-rate": "no rate of the device is known in 16 bits or fp32",
         "prediction": "its format or device is not predicted",
         "price": "no price is known: say --price",
         "speed": "not even one user gets that",
