@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from twinlens.planning.prediction.band import bands, factors, kinds_of, quantile, widening
+from twinlens.planning.prediction.band import band_of, bands, factors, kinds_of, quantile, widening
 from twinlens.planning.prediction.constant import Constants, Prior
 from twinlens.planning.prediction.fit import fit
 from twinlens.planning.prediction.memory import Pipeline, megatron_activation_bytes, megatron_state_bytes
@@ -102,3 +102,17 @@ def test_a_question_with_much_noise_moves_constants_less() -> None:
         return math.exp(known.base["fixed"])
 
     assert found(np.array([0.05] * 10 + [0.5] * 10)) < 2.3 < found(np.array([0.5] * 10 + [0.05] * 10))
+
+
+def test_several_unseen_things_get_the_widest_of_their_bands() -> None:
+    table = {
+        "tpot: unseen device": {"low": 0.6, "high": 1.4, "rows": 90},
+        "tpot: unseen engine": {"low": 0.5, "high": 1.3, "rows": 80},
+        "tpot: unseen model": {"low": 0.7, "high": 1.6, "rows": 70},
+        "tpot": {"low": 0.8, "high": 1.2, "rows": 200},
+    }
+    nothing = band_of(table, kinds_of("tpot", device=False, engine=False, model=False))
+    assert (nothing.low, nothing.high, nothing.rows) == (0.5, 1.6, 70)
+    assert nothing.kind == "tpot: unseen device and engine and model"
+    device = band_of(table, kinds_of("tpot", device=False, engine=True, model=True))
+    assert (device.low, device.high, device.rows) == (0.6, 1.4, 90)

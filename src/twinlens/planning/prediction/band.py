@@ -69,7 +69,15 @@ def factors(
 
 
 def band_of(table: Mapping[str, Mapping[str, float]], kinds: Sequence[str]) -> Band:
-    """The band of the first of `kinds` that the table has. Raises KeyError where it has none."""
+    """The band of the first of `kinds` that the table has; of several unseen things the widest of each.
+
+    Raises KeyError where it has none.
+    """
+    if kinds[0] not in table:
+        apart = [table[kind] for kind in kinds[1:-1] if kind in table]
+        if apart:
+            low, high = min(each["low"] for each in apart), max(each["high"] for each in apart)
+            return Band(low, high, int(min(each["rows"] for each in apart)), kinds[0])
     for kind in kinds:
         if kind in table:
             row = table[kind]
