@@ -130,3 +130,10 @@ def test_the_commands_of_the_tutorial_run() -> None:
     assert commands
     for each in commands:
         assert call(*shlex.split(each)).exit_code == 0, each
+
+
+def test_a_device_without_a_rate_has_no_speed_and_the_screen_says_why() -> None:
+    found = call("--models", "8B,qwen3-8b", "--device", "gb10", "--json")
+    assert {each["tpot"]["value"] for each in json.loads(found.stdout)["models"]} == {None}
+    shown = " ".join(call("--models", "8B,qwen3-8b", "--device", "gb10").stdout.split())
+    assert "rate in 16 bits or fp32" in shown

@@ -7,7 +7,14 @@ from twinlens.planning.models.candidate import Candidate
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
 
-_LACKS = {"memory": "layers", "speed": "predicted speed", "device-rate": "the device's rate in 16 bits or fp32", "cost": "cost", "quality": "score", "licence": "licence"}
+_LACKS = {
+    "memory": "layers",
+    "speed": "predicted speed",
+    "device-rate": "the device's rate in 16 bits or fp32",
+    "cost": "cost",
+    "quality": "score",
+    "licence": "licence",
+}
 
 
 def head_words(choice: Choice) -> str:
