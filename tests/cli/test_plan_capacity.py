@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from twinlens.cli.main import app
+from twinlens.reporting.wording.plan_capacity import NAMES
 
 SERVED = ("--model", "8B", "--device", "H100", "--users", "32", "--prompt", "2K", "--answer", "300", "--tpot", "25ms")
 TRAINED = ("--model", "70B", "--train", "full", "--device", "H100", "--devices", "64", "--tensor", "8", "--pipeline",
@@ -38,6 +40,13 @@ def test_the_first_screen_is_short_and_says_what_it_rests_on(words: tuple[str, .
     assert max(map(len, lines)) <= 80
     flat = " ".join(shown.stdout.split())
     assert all(each in flat for each in said)
+
+
+def test_a_long_name_of_a_figure_does_not_touch_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(NAMES, "ttft", "time to the first token")
+    lines = call(*SERVED).stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(re.match(r"time to the first token \S+ ms prefill", line) for line in lines)
 
 
 def test_json_has_bands_sources_and_sentences() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -35,6 +37,19 @@ def test_a_device_is_bought_and_rented_at_the_prices_of_the_catalogue() -> None:
     whole = " ".join(shown.stdout.split())
     for words in ("2026-06-14", "2026-08-19", "no reserved: the catalogue has no dated price"):
         assert words in whole
+
+
+def test_the_page_names_each_figure_in_plain_words(tmp_path: Path) -> None:
+    page = tmp_path / "plan.html"
+    assert call(*CARD, "--reserved", "2 USD/h", "--months", "12", "-o", str(page)).exit_code == 0
+    text = " ".join(page.read_text(encoding="utf-8").split())
+    for words in (
+        "cost of buying over 12 months", "cost of renting over 12 months", "month from which buying beats renting",
+        "share of hours from which buying beats renting over 12 months",
+        "share of hours up to which buying beats reserving over 12 months", "rent at which buying pays in 12 months",
+    ):  # fmt: skip
+        assert words in text
+    assert not re.search(r">\s*(buy|rent|reserved|months|share) [a-z]* ?(12|rent|reserved)\s*[<:]", text)
 
 
 def test_never_is_said() -> None:

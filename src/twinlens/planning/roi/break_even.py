@@ -65,7 +65,7 @@ def share_from(other: Way, terms: Terms, months: int) -> Figure:
 
 def rent_needed(terms: Terms, months: int) -> Figure:
     """The rent, of an hour of all devices together, at which buying pays after exactly some months."""
-    name, unit = f"rent-{months}", f"{terms.currency}/h"
+    name, unit = f"rent-needed-{months}", f"{terms.currency}/h"
     if terms.rent is None or not terms.busy or months <= terms.delivery:
         return absent(name, unit, Finding("plan-never", "notes", "rent", {"share_months": months}))
     free, dear = (advantage("rent", terms.at("rent", Decimal(end)), months) for end in (0, 1))

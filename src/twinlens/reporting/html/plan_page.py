@@ -18,6 +18,7 @@ from twinlens.reporting.html.render import environment, write_page
 from twinlens.reporting.wording.amount import amount, span
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.reporting.wording.money import NAMES as MONEY
+from twinlens.reporting.wording.money import compared_name
 from twinlens.reporting.wording.plan import COUNTED, NAMES, counted, figure_words, input_words
 from twinlens.version import __version__
 
@@ -84,7 +85,7 @@ def told(figure: Planned) -> Told:
 
 def label_of(name: str) -> str:
     """A figure's or an input's name as a reader knows it."""
-    return NAMES.get(name) or MONEY.get(name) or clean(name, 60).replace("-", " ")
+    return NAMES.get(name) or MONEY.get(name) or compared_name(name) or clean(name, 60).replace("-", " ")
 
 
 def plan_page(page: PlanPage) -> str:

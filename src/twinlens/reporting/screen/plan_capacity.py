@@ -45,9 +45,9 @@ def _lines(
         yield _table(known)
     for each in timed:
         if each.formula.count("+") and _parts(each):
-            yield hanging(f"{NAMES[each.name]:<10}", _parts(each), "")
+            yield hanging(_mark(each), _parts(each), "")
         if each.value is None and each.reason is not None:
-            yield hanging(f"{NAMES[each.name]:<10}", f"not known: {clause_of(each.reason)}", "")
+            yield hanging(_mark(each), f"not known: {clause_of(each.reason)}", "")
     if isinstance(found, ServingCapacity):
         yield hanging("at most   ", target_words(found), "")
         yield hanging("takes     ", devices_words(found), "")
@@ -74,6 +74,11 @@ def _table(figures: Sequence[Figure]) -> RenderableType:
         shown = amount(value or 0, each.unit, plain=True)
         rows.append((Text(NAMES.get(each.name, each.name)), Text(shown), Text(band)))
     return FittedTable(("", "predicted", "90 % band"), ("left", "right", "left"), tuple(rows)).table()
+
+
+def _mark(figure: Figure) -> str:
+    """The name before a line on a figure, with a space after it however long it is."""
+    return f"{NAMES.get(figure.name, figure.name):<9} "
 
 
 def _parts(figure: Figure) -> str:

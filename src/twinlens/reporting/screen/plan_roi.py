@@ -82,7 +82,7 @@ def _share(figure: Figure, months: int) -> str:
 
 
 def _rent(figure: Figure) -> str:
-    return f"{_money(figure)} pays in {figure.name.removeprefix('rent-')} months"
+    return f"{_money(figure)} pays in {figure.name.removeprefix('rent-needed-')} months"
 
 
 def _money(figure: Figure) -> str:

@@ -64,6 +64,22 @@ NAMES = {
 WAYS = {"buy": "buying", "rent": "renting", "reserved": "reserving", "api": "an API"}
 """Ways to pay, as sentences call them."""
 
+
+def compared_name(name: str) -> str | None:
+    """The name of a figure of buying against other ways: "buy-12" is "cost of buying over 12 months"."""
+    match name.split("-"):
+        case [way, months] if way in WAYS and months.isdecimal():
+            return f"cost of {WAYS[way]} over {months} months"
+        case ["months", way] if way in WAYS:
+            return f"month from which buying beats {WAYS[way]}"
+        case ["share", way, months] if way in WAYS:
+            side = "up to" if way == "reserved" else "from"
+            return f"share of hours {side} which buying beats {WAYS[way]} over {months} months"
+        case ["rent", "needed", months]:
+            return f"rent at which buying pays in {months} months"
+    return None
+
+
 ASSUMED = {
     "busy": "busy in {taken} of its hours",
     "life": "hardware is written off over {taken}",
