@@ -61,7 +61,7 @@ def refuse_overload(spec: RunSpec, plan: Plan | None, clients: Calibration) -> N
 
     It would be sent late, for many times its duration. Somewhat above, the run is played and called invalid.
     """
-    if plan is None or not clients.ceiling_tokens_per_s:
+    if plan is None:
         return
     asked = float(plan.output_tokens.sum()) / spec.protocol.duration_s
     if asked <= _FAR_ABOVE * clients.ceiling_tokens_per_s:

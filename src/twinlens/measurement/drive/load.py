@@ -67,7 +67,7 @@ def player(
             yield _pool_player(client, spec, folder, jobs, clients, say, {}, hope)
         return
     count, why, calibration = _count(pool, spec, load, say)
-    if count == 1:
+    if count == 1 and calibration is not None:
         refuse_overload(spec, load.plan, calibration)
         update_run(folder, calibration=asdict(calibration))
         yield partial(_recorded, server, client, load, spec, folder, {"clients_why": why} if why else {}, hope)
@@ -94,11 +94,10 @@ def _processes(jobs: list[Job]) -> Iterator[tuple[list[Job], list[ClientHandle]]
 
 def _count(
     pool: ClientPool, spec: RunSpec, load: Load, say: Callable[[str], None]
-) -> tuple[int, str | None, Calibration]:
-    """How many clients on this machine, why, and what one of them can do (where it had to be known)."""
-    nothing = Calibration(0.0, 0.0, 0.0)
+) -> tuple[int, str | None, Calibration | None]:
+    """How many clients on this machine, why, and what one of them can do; None of several asked for: they calibrate together."""
     if isinstance(pool.clients, int) and pool.clients > 1:
-        return pool.clients, None, nothing
+        return pool.clients, None, None
     say(f"calibrating the client, about {CALIBRATION_S:g} s")
     calibration = calibrate(spec.point.rate_per_s, typical_answer_tokens(spec, load.plan))
     if pool.clients != "auto":
