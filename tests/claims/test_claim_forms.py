@@ -14,6 +14,7 @@ import twinlens as tl
 from twinlens.api.claim import FIELDS
 from twinlens.cli.main import app
 from twinlens.reporting.screen.claim import claim_screen
+from twinlens.reporting.wording.finding import clause_of
 
 
 def missing(sentence: str) -> list[str]:
@@ -213,3 +214,8 @@ def test_no_solution_asks_for_more_than_the_peak() -> None:
 
 def test_a_share_alone_is_a_figure() -> None:
     assert "figure" not in missing("Our H100 trains a 7B model at 60% MFU")
+
+
+def test_one_figure_of_a_datasheet_is_no_sum_of_itself() -> None:
+    told = clause_of(next(iter(tl.claim("1 PFLOPS dense bf16 on H100").judged.of("claim-computed"))))
+    assert told == "989.4 TFLOP/s"

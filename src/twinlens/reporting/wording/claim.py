@@ -73,7 +73,8 @@ def _computed(finding: Finding) -> str:
     told = [_term(term) for term in terms]
     meant = number(finding, "assumed")
     why = f"{meant_words(meant)}: " if meant else ""
-    return f"{why}{amount(value, unit)} = {formula.format(*told)}"
+    ours, steps = amount(value, unit), formula.format(*told)
+    return f"{why}{ours}" if steps == ours else f"{why}{ours} = {steps}"
 
 
 def _term(term: Mapping[str, Any]) -> str:
