@@ -146,3 +146,10 @@ def test_rows_of_each_lens_go_to_their_own_file(tmp_path: Path) -> None:
         folder = create_run(tmp_path, spec)
         open_rows(folder, spec).close()
         assert (folder / name).exists()
+
+
+def test_a_file_given_as_a_run_is_called_a_file(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(BadInput, match=r"run.json' is a file, and a run is a folder") as raised:
+        find_runs(tmp_path / "run.json")
+    assert raised.value.code == "TL205"

@@ -203,6 +203,8 @@ def find_runs(path: str | Path) -> list[Run]:
     root = Path(path)
     if (root / "run.json").exists():
         return [read_run(root)]
+    if root.is_file():
+        raise BadInput(f"{str(path)!r} is a file, and a run is a folder: give the folder that it is in", code="TL205")
     if not root.is_dir():
         raise BadInput(f"there is no run folder {str(path)!r}; `twinlens list runs` names those here", code="TL205")
     runs = [read_run(record.parent) for record in sorted(root.glob("**/run.json"))]
