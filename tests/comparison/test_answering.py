@@ -103,7 +103,10 @@ def test_every_short_name_is_a_path_and_a_spec_asks_what_it_says() -> None:
         ("", "ask for what"), ("precision", "fields with values"), ("ratepers=3", "did you mean 'rate_per_s'"),
         ("precision=bf17", "did you mean 'bf16'"), ("lens=serving", "known: inference, training"),
         ("rate_per_s=-1", "above 0"), ("batch=1,batch=2", "asked twice"), ("slo.ttft_s=x", "no SLO"),
-        ("slo.quantile=0.9", "at least one limit"), ("slo.ttft_s=-1", "no SLO"),
+        ("slo.quantile=0.9", "at least one limit"), ("rate_per_s=NaN", "NaN must be a number above 0"),
+        ("rate_per_s=nan", "nan must be a number above 0"), ("batch=-Infinity", "must be a number above 0"),
+        ("rate_per_s=inf", "inf must be a number above 0"), ("slo.ttft_s=nan", "no SLO"), ("slo.ttft_s=inf", "no SLO"),
+        ("slo.ttft_s=-1", "no SLO"),
     ],
 )  # fmt: skip
 def test_a_question_that_cannot_be_read_is_one_sentence(question: str, said: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 UNREADABLE = "TL242"
 LENS, DEVICE = "lens", "device"
 _LENSES = ("training", "inference")
+_NOT_FINITE = ("nan", "inf", "infinity")  # TOML reads them in lower case only
 _LIMITS = ("ttft_s", "tpot_s", "itl_s", "e2e_latency_s")
 _NEVER = ("workload.kind", "workload.slo", "executor.device")
 """What a spec says that is asked in another way, or is of no run but of the machine that reads it."""
@@ -114,8 +116,10 @@ def _refuse_unknown(fields: Mapping[str, Any]) -> None:
         if value is not None and value not in known:
             raise BadInput(f"{path.rpartition('.')[2]}={value} is none; {nearest(str(value), known)}", code=UNREADABLE)
     for path, value in fields.items():
-        if isinstance(value, int | float) and not isinstance(value, bool) and not value > 0:
-            raise BadInput(f"{path.rpartition('.')[2]}={value} must be above 0", code=UNREADABLE)
+        if isinstance(value, int | float) and not isinstance(value, bool) and not 0 < value < math.inf:
+            raise BadInput(f"{path.rpartition('.')[2]}={value} must be a number above 0", code=UNREADABLE)
+        if isinstance(value, str) and value.lstrip("+-").casefold() in _NOT_FINITE:
+            raise BadInput(f"{path.rpartition('.')[2]}={value} must be a number above 0", code=UNREADABLE)
 
 
 def _limits(slo: Mapping[str, Any]) -> tuple[dict[str, float], float]:
