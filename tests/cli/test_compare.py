@@ -210,3 +210,11 @@ def test_a_ledger_with_much_against_it_stays_on_one_screen() -> None:
     assert told.exit_code == 0, told.stderr
     assert told.stdout.count("\n") <= 24
     assert "2 steps from the baseline" in told.stdout
+
+
+def test_a_pipeline_is_failed_by_a_category_error_with_the_reason(studies: dict[str, Path]) -> None:
+    pair = studies["before"], studies["served"]
+    assert call(*pair).exit_code == 0
+    failed = call(*pair, "--fail-if", "tokens/s -50%")
+    assert failed.exit_code == 1
+    assert "cannot be said: these runs are not comparable" in " ".join(failed.stderr.split())

@@ -8,7 +8,8 @@ import pytest
 from sides import side
 
 from twinlens.comparison.limit import Limit, failures, limit_of
-from twinlens.comparison.verdict import compare
+from twinlens.comparison.metric_name import one_metric
+from twinlens.comparison.verdict import compare, of_metric
 from twinlens.errors import BadInput
 from twinlens.reporting.wording.finding import sentence_of
 
@@ -73,6 +74,16 @@ def test_a_failure_says_the_ratio_with_its_interval_and_the_limit() -> None:
     assert "cannot be said: neither side has it" in sentence_of(missing)
 
 
+def test_a_limit_on_a_metric_of_the_other_lens_names_its_namesake() -> None:
+    values = {"output_tokens_per_s": [100.0, 101, 99], "total_tokens_per_s": [200.0, 201, 199]}
+    (finding,) = failures([compare(side("a", values), side("b", values))], [limit_of("tokens/s -5%")])
+    told = sentence_of(finding)
+    assert "it is a metric of training, and these runs are not; ask for output tokens/s" in told
+    assert "total tokens/s/device" not in told
+    (bare,) = failures([compare(side("a", {TTFT: [1.0]}), side("b", {TTFT: [1.0]}))], [limit_of("tokens/s -5%")])
+    assert sentence_of(bare).endswith("it is a metric of training, and these runs are not.")
+
+
 def test_a_limit_on_what_may_not_be_compared_is_told_in_words_and_no_code() -> None:
     other = side("b", {TTFT: (1.0, 1.01, 1.02)}, label="drift")
     (finding,) = failures([compare(side("a", {TTFT: (0.99, 1.0, 1.01)}), other)], [Limit(TTFT, 0.05)])
@@ -91,3 +102,16 @@ def test_a_label_of_both_lenses_is_judged_in_the_lens_of_the_runs() -> None:
     values = {"inference_images_per_s": [100.0, 101, 99]}
     found = compare(side("a", values), side("b", {"inference_images_per_s": [50.0, 51, 49]}))
     assert [each.code for each in failures([found], [limit_of("images/s -5%")])] == ["limit-passed"]
+
+
+def test_one_metric_is_shown_in_the_lens_of_the_runs_and_one_that_they_lack_is_a_sentence() -> None:
+    values = {"inference_images_per_s": [100.0, 101, 99], "output_tokens_per_s": [10.0, 11, 9]}
+    found = compare(side("a", values), side("b", values))
+    assert [each.metric for each in of_metric(found, one_metric("images/s")).effects] == ["inference_images_per_s"]
+    for asked, said in (
+        ("tokens/s", "these runs have no tokens/s; ask for output tokens/s"),
+        ("MBU", "no MBU; known: "),
+    ):
+        with pytest.raises(BadInput, match=said) as raised:
+            of_metric(found, one_metric(asked))
+        assert raised.value.code == "TL227"

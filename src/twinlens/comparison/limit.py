@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from twinlens.comparison.effect import Effect
-from twinlens.comparison.metric_name import one_metric
+from twinlens.comparison.metric_name import is_same, one_metric
 from twinlens.comparison.verdict import Comparison
 from twinlens.errors import BadInput
 from twinlens.record.finding import Finding
@@ -43,20 +44,24 @@ def failures(comparisons: Sequence[Comparison], limits: Sequence[Limit]) -> Iter
     """
     for comparison in comparisons:
         for limit in limits:
-            effect = next((each for each in comparison.effects if _is_of(each.metric, limit.metric)), None)
+            effect = next((each for each in comparison.effects if is_same(each.metric, limit.metric)), None)
             yield from _judged(comparison, limit, effect)
 
 
-def _is_of(metric: str, asked: str) -> bool:
-    """Whether it is the metric asked for; "images/s" is a metric of each lens under one label."""
-    return metric == asked or (metric in METRICS and METRICS[metric].label == METRICS[asked].label)
+def _of_other_lens(comparison: Comparison, metric: str) -> dict[str, Any]:
+    """Why no side has it: a metric of the other lens has its namesakes here; else nobody measured it."""
+    asked = METRICS[metric]
+    if asked.lens in (comparison.a.lens, "both"):
+        return {"reason": "neither side has it"}
+    known = (METRICS[each.metric].label for each in comparison.effects if each.metric in METRICS)
+    return {"of_lens": asked.lens, "namesakes": [label for label in known if label.endswith(f" {asked.label}")]}
 
 
 def _judged(comparison: Comparison, limit: Limit, effect: Effect | None) -> Iterator[Finding]:
     numbers = {"limit": limit.change, "name": comparison.b.name, "verdict": comparison.verdict}
     if effect is None or effect.ratio.value is None or effect.ratio.low is None or effect.ratio.high is None:
-        reason = "neither side has it" if effect is None else effect.ratio.lacks
-        yield Finding("limit-unjudged", "disqualifies", limit.metric, numbers | {"reason": reason})
+        numbers |= _of_other_lens(comparison, limit.metric) if effect is None else {"reason": effect.ratio.lacks}
+        yield Finding("limit-unjudged", "disqualifies", limit.metric, numbers)
         return
     low, high, at = effect.ratio.low, effect.ratio.high, 1 + limit.change
     evidence = {"ratio": effect.ratio}

@@ -40,5 +40,10 @@ def one_metric(text: str) -> str:
     return a
 
 
+def is_same(metric: str, asked: str) -> bool:
+    """Whether it is the metric asked for; "images/s" is a metric of each lens under one label."""
+    return metric == asked or (metric in METRICS and METRICS[metric].label == METRICS[asked].label)
+
+
 def _words(text: str) -> list[str]:
     return sorted(text.replace("_", " ").casefold().split())

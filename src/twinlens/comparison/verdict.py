@@ -11,9 +11,12 @@ from twinlens.comparison.attribution import Thing, things
 from twinlens.comparison.difference import Difference, differences, of_role
 from twinlens.comparison.effect import Effect, effects, headline
 from twinlens.comparison.floor import Floor, above_floor, floor_finding
+from twinlens.comparison.metric_name import is_same
 from twinlens.comparison.side import Side
+from twinlens.errors import BadInput, nearest
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding, worst_first
+from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.paired.by_turns import Rates
 
 Verdict = Literal["comparable", "comparable with qualifiers", "not comparable", "category error"]
@@ -76,8 +79,14 @@ def compare(
 
 
 def of_metric(comparison: Comparison, metric: str) -> Comparison:
-    """The same comparison with the effect in one metric only."""
-    return replace(comparison, effects=tuple(each for each in comparison.effects if each.metric == metric))
+    """The same comparison with the effect in one metric only. Raises BadInput (TL227) where other metrics have one."""
+    chosen = tuple(each for each in comparison.effects if is_same(each.metric, metric))
+    if comparison.effects and not chosen:
+        known = [METRICS[each.metric].label for each in comparison.effects if each.metric in METRICS]
+        alike = [each for each in known if each.endswith(f" {METRICS[metric].label}")]
+        names = f"ask for {', '.join(alike)}" if alike else nearest(METRICS[metric].label, known)
+        raise BadInput(f"these runs have no {METRICS[metric].label}; {names}", code="TL227")
+    return replace(comparison, effects=chosen)
 
 
 def _verdict(findings: Sequence[Finding]) -> Verdict:

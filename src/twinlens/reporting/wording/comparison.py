@@ -87,6 +87,9 @@ def _limit_unjudged(finding: Finding) -> str:
     limit, name = numbers(finding, "limit", "name")
     hidden = finding.numbers.get("hidden")
     why = finding.numbers.get("reason") if hidden is None else f"a change of {percent(hidden)} would hide in these runs"
+    if lens := finding.numbers.get("of_lens"):
+        names = ", ".join(clean(each, 60) for each in finding.numbers.get("namesakes", ()))
+        why = f"it is a metric of {lens}, and these runs are not" + (f"; ask for {names}" if names else "")
     if finding.numbers.get("verdict") in ("not comparable", "category error"):
         why = "these runs are not comparable"
     return (
