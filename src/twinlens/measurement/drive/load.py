@@ -95,7 +95,7 @@ def _processes(jobs: list[Job]) -> Iterator[tuple[list[Job], list[ClientHandle]]
 def _count(
     pool: ClientPool, spec: RunSpec, load: Load, say: Callable[[str], None]
 ) -> tuple[int, str | None, Calibration | None]:
-    """How many clients on this machine, why, and what one of them can do; None of several asked for: they calibrate together."""
+    """How many clients on this machine, why, and what one can do; None where several were asked for."""
     if isinstance(pool.clients, int) and pool.clients > 1:
         return pool.clients, None, None
     say(f"calibrating the client, about {CALIBRATION_S:g} s")
