@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +97,20 @@ def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     told = CliRunner().invoke(app, ["diagnose", str(SERVED), "--ceilings", str(tmp_path / "nowhere.json")])
     assert told.exit_code == 2
     assert told.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("value", [1e-300, 1e300])
+def test_ceilings_of_no_machine_are_one_sentence_in_a_probe_and_in_a_run(tmp_path: Path, value: float) -> None:
+    probe = probe_of()
+    probe["ceilings"][0] |= {"value": value}
+    told = diagnosed(tmp_path, probe)
+    assert told.exit_code == 2
+    assert f"read is {value:g} bytes/s, which no machine has" in " ".join(told.stderr.split())
+    run = Path(shutil.copytree(SERVED, tmp_path / "run"))
+    kept = json.loads((run / "run.json").read_text())
+    kept["facts"]["ceilings"] = {"read_bytes_per_s": Estimate(value, BYTES_PER_S, "by hand", "measured").to_json()}
+    (run / "run.json").write_text(json.dumps(kept))
+    for verb in ("diagnose", "show"):
+        told = CliRunner().invoke(app, [verb, str(run)])
+        assert told.exit_code == 2
+        assert f"read_bytes_per_s is {value:g} bytes/s, which no machine has" in " ".join(told.stderr.split())

@@ -8,6 +8,7 @@ from typing import Any
 
 from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate
+from twinlens.record.executor.facts import absurd
 from twinlens.record.run import Run
 
 _IDENTITY = ("accelerator.product", "accelerator.memory_bytes", "host.cpu.model", "host.cpu.cores", "host.memory_bytes")
@@ -24,8 +25,11 @@ def probe_ceilings(run: Run, probe: Any, where: str) -> dict[str, Estimate]:
     try:
         facts = {key: fact["value"] for key, fact in probe["executor"].items()}
         rows = [_row(each) for each in probe["ceilings"]]
+        why = next(filter(None, (absurd(f"{kind} {form}".strip(), each) for kind, form, _, each in rows)), None)
     except (AttributeError, KeyError, TypeError, ValueError):
         raise BadInput(f"{where} is no probe; make one with `twinlens probe --json > FILE`", code=_CODE) from None
+    if why is not None:
+        raise BadInput(f"{where}: {why}; probe that machine again", code=_CODE)
     said = _same_machine(run, facts, where)
     threads = {count for _, _, count, _ in rows}
     if not threads:

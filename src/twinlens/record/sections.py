@@ -9,6 +9,7 @@ from typing import Any, Self
 from twinlens.record.client import Calibration, ClientSection
 from twinlens.record.compliance import ComplianceTest
 from twinlens.record.estimate import Estimate
+from twinlens.record.executor.facts import ceilings_of
 from twinlens.record.greedy import GreedyAnswers
 from twinlens.record.running import Running
 from twinlens.record.sample.server import ServerReading
@@ -69,10 +70,6 @@ def _guards(entries: Iterable[Mapping[str, Any]]) -> tuple[ComplianceTest, ...]:
     return tuple(map(ComplianceTest.from_json, entries))
 
 
-def _estimates(data: Mapping[str, Any]) -> dict[str, Estimate]:
-    return {name: Estimate.from_json(value) for name, value in data.items()}
-
-
 _PLAIN = (
     "state",
     "place",
@@ -92,5 +89,5 @@ _KINDS: dict[str, Callable[[Any], Any]] = {
     "server_metrics": ServerReading.from_json,
     "guards": _guards,
     "greedy": GreedyAnswers.from_json,
-    "ceilings_after": _estimates,
+    "ceilings_after": ceilings_of,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -69,8 +70,26 @@ class Facts:
             entropy_rate_nats=data["entropy_rate_nats"],
             notes=tuple(data["notes"]),
             findings=tuple(map(Finding.from_json, data.get("findings", ()))),
-            **{name: {k: Estimate.from_json(e) for k, e in data[name].items()} for name in _GROUPS},
+            ceilings=ceilings_of(data["ceilings"]),
+            **{name: {k: Estimate.from_json(e) for k, e in data[name].items()} for name in ("work", "memory")},
         )
 
 
+def ceilings_of(data: Mapping[str, dict[str, Any]]) -> Estimates:
+    """Measured rates by name. Raises ValueError for one that no machine has: shares of it would be without end."""
+    found = {name: Estimate.from_json(each) for name, each in data.items()}
+    for name, each in found.items():
+        if why := absurd(name, each):
+            raise ValueError(why)
+    return found
+
+
+def absurd(name: str, rate: Estimate) -> str | None:
+    """Why a rate that was measured, or one end of its interval, is one of no machine; None where it may be."""
+    told = [each for each in (rate.value, rate.low, rate.high) if each is not None and each > 0]
+    odd = next((each for each in told if not _LEAST <= each <= _MOST), None)
+    return None if odd is None else f"{name} is {odd:g} {rate.unit}, which no machine has"
+
+
 _GROUPS = ("work", "ceilings", "memory")
+_LEAST, _MOST = 1e-3, 1e27  # per second: a test's own machine may be slow, and all of the world's are below the most
