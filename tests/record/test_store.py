@@ -153,3 +153,16 @@ def test_a_file_given_as_a_run_is_called_a_file(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"run.json' is a file, and a run is a folder") as raised:
         find_runs(tmp_path / "run.json")
     assert raised.value.code == "TL205"
+
+
+def test_rows_that_were_let_go_are_read_again_and_are_the_same(tmp_path: Path) -> None:
+    for data, name in ((training("fake"), "steps"), (inference("fake"), "requests")):
+        run = measured(tmp_path / name, data)
+        run.forget_rows()  # before anything was read, too
+        first, table = getattr(run, name), run.table
+        run.forget_rows()
+        assert not {"table", name} & set(vars(run))
+        again = getattr(run, name)
+        assert again is not first
+        assert again.end_ns.tolist() == first.end_ns.tolist()
+        assert run.table.equals(table)
