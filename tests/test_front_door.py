@@ -73,7 +73,7 @@ def test_a_name_that_is_used_costs_only_its_own() -> None:
 
 
 def test_verbs_and_packages_live_side_by_side() -> None:
-    assert said(SHADOWED) == "twinlens.api.studies twinlens.api.runs twinlens.measurement.study\n"
+    assert said(SHADOWED) == "twinlens.api.studies twinlens.api.report twinlens.measurement.study\n"
 
 
 def test_the_whole_way_in_python(tmp_path: Path) -> None:

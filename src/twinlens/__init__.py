@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from twinlens.api.plan import verbs as plan
     from twinlens.api.progress import Progress
     from twinlens.api.reference import explain, probe
-    from twinlens.api.runs import frame, peers, read, report, rows, show, summary
+    from twinlens.api.report import report
+    from twinlens.api.runs import frame, peers, read, rows, show, summary
     from twinlens.api.studies import check, measure
     from twinlens.api.table import table
     from twinlens.comparison.verdict import Comparison
@@ -63,7 +64,8 @@ _NAMES = {
     "twinlens.api.new": ("new",),
     "twinlens.api.progress": ("Progress",),
     "twinlens.api.reference": ("explain", "list", "probe"),
-    "twinlens.api.runs": ("frame", "peers", "read", "report", "rows", "show", "summary"),
+    "twinlens.api.report": ("report",),
+    "twinlens.api.runs": ("frame", "peers", "read", "rows", "show", "summary"),
     "twinlens.api.studies": ("check", "measure"),
     "twinlens.api.table": ("table",),
     "twinlens.comparison.verdict": ("Comparison",),

@@ -136,6 +136,8 @@ def test_a_ruling_is_shown_with_the_verdict_it_is_of_and_with_no_other(tmp_path:
     text = " ".join(shown.stdout.split())
     assert "point.batch from 1 to 2 gave 1.05× (" in text
     assert "at most ×1.40 was expected" in text
+    tl.report([run], to=tmp_path / "report.html")
+    assert "point.batch from 1 to 2 gave 1.05× (" in (tmp_path / "report.html").read_text()
 
 
 def test_what_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:

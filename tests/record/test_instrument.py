@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import twinlens as tl
 from material import for_rows, measured, training
 from twinlens.api.instrument import kept_counters
 from twinlens.cli.main import app
@@ -71,6 +72,8 @@ def test_a_diagnosis_shows_what_was_kept_and_says_how_it_was_come_by(tmp_path: P
     told = CliRunner().invoke(app, ["diagnose", str(run.folder), "--all"])
     assert told.exit_code == 0, told.stderr
     assert "kernels, profiled" in told.stdout
+    tl.report([run], to=tmp_path / "report.html")
+    assert "kernels, profiled" in (tmp_path / "report.html").read_text()
 
 
 def test_that_of_other_work_is_refused(tmp_path: Path) -> None:

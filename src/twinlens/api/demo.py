@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from twinlens.api.progress import Progress
-from twinlens.api.runs import report
+from twinlens.api.report import report
 from twinlens.api.studies import measure
 from twinlens.measurement.event import Watch
 from twinlens.measurement.study import Outcome

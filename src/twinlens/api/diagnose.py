@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,12 @@ from twinlens.api.siblings import Studies
 from twinlens.diagnosis.diagnosis import Diagnosis, diagnose_run
 from twinlens.diagnosis.probe_ceilings import probe_ceilings
 from twinlens.errors import BadInput
+from twinlens.record.estimate import Estimate
 from twinlens.record.falsifier import tried
 from twinlens.record.run import Run
 from twinlens.reporting.view import Material
 from twinlens.reporting.wording.finding import with_words
+from twinlens.stats.summary.group import Summary
 from twinlens.version import __version__
 
 
@@ -38,19 +40,32 @@ def diagnosed(runs: Iterable[Run], ceilings: str | Path | None = None) -> list[t
     probe = _json_of(Path(ceilings)) if ceilings is not None else None
     found, faults = [], []
     materials = material_of(runs)
-    studies = Studies(materials)
+    diagnose_one = diagnoser(materials)
     for run, summary in materials:
         try:
             known = probe_ceilings(run, probe, str(ceilings)) if probe is not None else None
-            diagnosis = diagnose_run(run, summary, studies.siblings(run), known)
-            counters = (*diagnosis.counters, *kept_counters(run, summary))
-            diagnosis = replace(diagnosis, tried=studies.tried(run), counters=counters)
-            found.append(((run, summary), _with_trials(run, diagnosis)))
+            found.append(((run, summary), diagnose_one(run, summary, known)))
         except BadInput as error:
             faults.append(error)
     if not found:
         raise faults[0] if faults else BadInput("diagnose what? Give a run", code="TL228")
     return found
+
+
+def diagnoser(materials: Iterable[Material]) -> Callable[..., Diagnosis]:
+    """Diagnoses a run, given with its summary (and ceilings of a probe), with all that is known beside its rows.
+
+    Siblings in other precisions and remedies that were tried, among `materials` and their studies; a kept profile; a
+    tried falsifier. What it returns raises BadInput (TL228, and TL205 for a file in the run folder that is damaged).
+    """
+    studies = Studies(materials)
+
+    def diagnose_one(run: Run, summary: Summary, known: Mapping[str, Estimate] | None = None) -> Diagnosis:
+        found = diagnose_run(run, summary, studies.siblings(run), known)
+        counters = (*found.counters, *kept_counters(run, summary))
+        return _with_trials(run, replace(found, tried=studies.tried(run), counters=counters))
+
+    return diagnose_one
 
 
 def _json_of(path: Path) -> Any:

@@ -95,13 +95,17 @@ def _cover(environment: Mapping[str, str]) -> Cover:
 
 def _texts(material: Sequence[Material]) -> dict[str, str]:
     """The report, and every figure of all runs together and of each alone."""
+    from twinlens.api.diagnose import diagnoser
     from twinlens.reporting.html.render import render  # charts are heavy, and no other verb draws them
     from twinlens.reporting.view import view
 
     searches = searches_of([run for run, _ in material])
     alone = [plain(runs_table([each], (), whole=True)) for each in material] if len(material) > 1 else []
     shown = [plain(runs_table(material, searches, whole=True)), *alone]
-    return {"report.html": render(view(material, None, searches)), "show.txt": "\n\n".join(shown) + "\n"}
+    return {
+        "report.html": render(view(material, None, searches), diagnoser(material)),
+        "show.txt": "\n\n".join(shown) + "\n",
+    }
 
 
 def _comparison(given: Sequence[str | Path | Run | Iterable[Run]]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,21 +78,6 @@ def peers(run: Run, tool: str) -> dict[str, Estimate]:
     `tool`: vllm, guidellm, aiperf, mlperf, genai-bench or inference-perf. Raises BadInput.
     """
     return peer_figures(run, tool)
-
-
-def report(runs: Iterable[Run], to: str | Path, title: str | None = None, left_out: Sequence[str] = ()) -> Path:
-    """Write one self-contained HTML file. Returns its path. `left_out`: sentences on runs that it lacks.
-
-    Raises BadInput where the folder of `to` is not there.
-    """
-    from twinlens.reporting.html.render import write  # charts are heavy, and no other verb draws them
-    from twinlens.reporting.view import view
-
-    path, chosen = Path(to), tuple(runs)
-    if not path.parent.is_dir():
-        raise BadInput(f"there is no folder {str(path.parent)!r} for the report; make it, or give -o another path")
-    write(view(material_of(chosen), title, searches_of(chosen), left_out), path)
-    return path
 
 
 def frame(runs: Run | Iterable[Run]) -> pd.DataFrame:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twinlens.api.runs import read, report
+from twinlens.api.report import report
+from twinlens.api.runs import read
 from twinlens.cli.screen import err, sentences
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from twinlens.diagnosis.counter import Counter
@@ -11,12 +11,14 @@ from twinlens.diagnosis.diagnosis import RULES, Diagnosis, diagnose_run
 from twinlens.diagnosis.partition import UNATTRIBUTED, Partition
 from twinlens.errors import BadInput
 from twinlens.record.finding import Finding
+from twinlens.record.run import Run
 from twinlens.reporting import display
 from twinlens.reporting.chart.figure import PART_COLOURS, REST_COLOUR
 from twinlens.reporting.view import Entry, LensView, runs_word
 from twinlens.reporting.wording.counter import counter_name, counter_words
 from twinlens.reporting.wording.diagnosis import PARTS, evidence_words, part_words
 from twinlens.reporting.wording.finding import advice_of, sentence_of
+from twinlens.stats.summary.group import Summary
 from twinlens.units import SECONDS, show
 
 _RULE_OF = {rule.code: rule for rule in RULES}
@@ -74,12 +76,20 @@ class Diagnosed:
     findings: tuple[Found, ...]
 
 
-def diagnosed_points(lens: LensView) -> tuple[tuple[Diagnosed, ...], tuple[str, ...]]:
-    """The diagnosis of each operating point, and a sentence for each point that has none."""
+Diagnose = Callable[[Run, Summary], Diagnosis]
+
+
+def diagnosed_points(
+    lens: LensView, diagnose: Diagnose = diagnose_run
+) -> tuple[tuple[Diagnosed, ...], tuple[str, ...]]:
+    """The diagnosis of each operating point, and a sentence for each point that has none.
+
+    `diagnose`: one that knows more than the run itself: its siblings, a kept profile, a tried falsifier.
+    """
     found: list[Diagnosed] = []
     missing: list[str] = []
     for entry in lens.entries:
-        of_runs, why = _of_runs(entry)
+        of_runs, why = _of_runs(entry, diagnose)
         if of_runs:
             found.append(_of_point(entry.name, of_runs))
         else:
@@ -116,12 +126,12 @@ def _source(counter: Counter) -> str:
     return display.ABSENT if counter.value.value is None else display.clean(counter.value.method, 200)
 
 
-def _of_runs(entry: Entry) -> tuple[list[tuple[bool, Diagnosis]], str]:
+def _of_runs(entry: Entry, diagnose: Diagnose) -> tuple[list[tuple[bool, Diagnosis]], str]:
     """The diagnosis of each run beside whether the run is ranked, and why the last one without a diagnosis has none."""
     found, why = [], "it has no run"
     for run, summary in entry.material:
         try:
-            found.append((summary.ranked, diagnose_run(run, summary)))
+            found.append((summary.ranked, diagnose(run, summary)))
         except BadInput as error:
             why = display.clean(str(error), 200)
     return found, why

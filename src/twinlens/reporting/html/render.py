@@ -8,11 +8,12 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from twinlens.diagnosis.diagnosis import diagnose_run
 from twinlens.errors import BadInput
 from twinlens.reporting.chart.all import charts
 from twinlens.reporting.chart.figure import colour
 from twinlens.reporting.html import page
-from twinlens.reporting.html.diagnosed import diagnosed_points
+from twinlens.reporting.html.diagnosed import Diagnose, diagnosed_points
 from twinlens.reporting.html.method import definitions, reproduce
 from twinlens.reporting.html.serving_page import served_parts
 from twinlens.reporting.html.stack import LETTERS, machine_lines, stack
@@ -26,7 +27,7 @@ from twinlens.version import __version__
 MOST_WARNINGS = 3  # that stand open at the top; the rest is one click away
 
 
-def render(view: View) -> str:
+def render(view: View, diagnose: Diagnose = diagnose_run) -> str:
     """The whole report as one HTML document. Everything foreign is escaped; charts are static SVG."""
     facts = stack(view)
     turns = paired_of([each for lens in view.lenses for each in lens.groups], [run for run, _ in view.material])
@@ -52,7 +53,7 @@ def render(view: View) -> str:
         machines=machine_lines(view),
         sentences=sentences(view.groups("training"), view.groups("inference"), searches=view.searches, paired=turns),
         validity=validity(view, facts),
-        diagnosed={lens.lens: diagnosed_points(lens) for lens in view.lenses},
+        diagnosed={lens.lens: diagnosed_points(lens, diagnose) for lens in view.lenses},
         parts={lens.lens: [part for part in parts if part.lens == lens.lens] for lens in view.lenses},
         served=served,
         paired={lens.lens: [each for each in turns if each.group.lens == lens.lens] for lens in view.lenses},
@@ -69,9 +70,9 @@ def render(view: View) -> str:
     )  # fmt: skip
 
 
-def write(view: View, path: str | Path) -> Path:
+def write(view: View, path: str | Path, diagnose: Diagnose = diagnose_run) -> Path:
     """Write the report to `path`, making its folder. Raises BadInput (TL207) when the disk refuses it."""
-    return write_page(render(view), path)
+    return write_page(render(view, diagnose), path)
 
 
 def write_page(text: str, path: str | Path) -> Path:
