@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from twinlens.api.plan.calibrate import observed
 from twinlens.api.plan.capacity import capacity
+from twinlens.api.plan.fit import fit
 from twinlens.errors import BadInput
 from twinlens.planning.capacity.limit import most_load, what_stops
 from twinlens.planning.capacity.serving import ServingCapacity
@@ -23,6 +24,7 @@ from twinlens.planning.prediction.answer import serving_answer
 from twinlens.planning.prediction.calibrate import calibrated
 from twinlens.planning.prediction.question import ServingQuestion
 from twinlens.planning.prediction.shipped import shipped
+from twinlens.reporting.wording.plan_capacity import answer_words
 from twinlens.spec.catalogue import shipped as catalogue
 from twinlens.spec.model.reference import load_model
 
@@ -128,6 +130,32 @@ def test_a_step_is_the_sum_of_its_causes_and_the_whole_is_its_steps() -> None:
     steps = 300e9 / (32 * 4096)
     assert again.whole is not None
     assert again.whole.value == pytest.approx(steps * float(again.step.value or 0) / 0.9)
+
+
+def test_training_that_does_not_fit_is_refused_with_the_bytes_of_plan_fit() -> None:
+    found = trained(devices=8, tokens="300B", within="2000days")
+    alike = fit("70B", device="H100", devices=8, train="full", recompute="none", context="4K").answer.asked
+    assert alike is not None
+    assert found.memory is not None
+    assert found.memory.needed.value == pytest.approx(alike.needed.value)
+    assert (found.fits, alike.fits, found.is_met) == (False, False, False)
+    short = next(each for each in found.remarks if each.code == "plan-memory")
+    assert short.numbers["needed_bytes"] > short.numbers["usable_bytes"]
+    assert answer_words(found).startswith("No, it does not fit in memory")
+    roomy = trained(devices=64, tensor=8, pipeline=2, recompute="full")
+    assert (roomy.fits, roomy.is_met) == (True, None)
+    assert not [each for each in roomy.remarks if each.code == "plan-memory"]
+
+
+def test_no_number_of_devices_is_named_that_does_not_hold_the_step() -> None:
+    found = trained(devices=8, tokens="1B", within="2000days", batch=64, recompute="full")
+    assert found.devices is not None
+    assert int(found.devices.value or 0) > 8
+    never = trained(devices=1, tokens="1B", within="2000days", batch=1)
+    assert never.devices is not None
+    assert never.devices.value is None
+    assert never.devices.reason is not None
+    assert never.devices.reason.code == "plan-memory"
 
 
 def test_devices_of_a_deadline_are_the_fewest() -> None:

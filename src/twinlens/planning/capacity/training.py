@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from twinlens.planning.capacity.latency import band_of
+from twinlens.planning.capacity.memory import memory_of, memory_remark
 from twinlens.planning.capacity.remark import remarks_of
 from twinlens.planning.figure import Figure, Input, absent, total
+from twinlens.planning.fit.placement import Placement
 from twinlens.planning.prediction.answer import TrainingAnswer, training_answer
 from twinlens.planning.prediction.band import LEVEL
 from twinlens.planning.prediction.question import TrainingQuestion
@@ -54,10 +56,19 @@ class TrainingCapacity:
     whole: Figure | None
     devices: Figure | None
     remarks: tuple[Finding, ...]
+    memory: Placement | None = None
+    """By the arithmetic of `plan fit`; None where it cannot divide the devices so."""
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether a step fits the memory of each device; None where that is not known."""
+        return None if self.memory is None else self.memory.fits
 
     @property
     def is_met(self) -> bool | None:
-        """Whether all tokens are trained within the time; None where no time was given."""
+        """Whether it fits and all tokens are trained within the time; None where no time was given."""
+        if self.fits is False:
+            return False
         if self.plan.within_s is None or self.whole is None:
             return None
         return float(self.whole.value or 0) <= self.plan.within_s
@@ -71,19 +82,21 @@ class TrainingCapacity:
         return {
             **self.plan.to_json(),
             "met": self.is_met,
+            "fits": self.fits,
             "figures": [each.why() for each in self.figures],
             "remarks": [each.to_json() for each in self.remarks],
         }
 
 
 def training_capacity(plan: TrainingPlan) -> TrainingCapacity:
-    """The answer. Whether it fits the memory is not asked here. Raises BadInput for a layout that does not divide."""
+    """The answer. Raises BadInput for a layout that does not divide."""
     answer = training_answer(plan.question, plan.known)
     step = step_figure(plan.question, answer, plan.known)
     whole = _whole(plan, step) if plan.tokens else None
-    return TrainingCapacity(
-        plan, step, _rate(plan.question, step), whole, _devices(plan), remarks_of(answer, plan.question)
-    )
+    memory = memory_of(plan.question)
+    short = memory_remark(memory, plan.question)
+    remarks = (*(() if short is None else (short,)), *remarks_of(answer, plan.question))
+    return TrainingCapacity(plan, step, _rate(plan.question, step), whole, _devices(plan), remarks, memory)
 
 
 def step_figure(question: TrainingQuestion, answer: TrainingAnswer, known: Calibrated) -> Figure:
@@ -118,17 +131,26 @@ def _whole(plan: TrainingPlan, step: Figure) -> Figure:
 
 
 def _devices(plan: TrainingPlan) -> Figure | None:
-    """The fewest devices, by data parallelism alone, that train all tokens within the time."""
+    """The fewest devices, by data parallelism alone, that hold the step and train all tokens within the time."""
     if plan.within_s is None or plan.tokens is None:
         return None
     found = dict.fromkeys(("low", "value", "high"))
+    short = None
     for count in _counts(plan.question):
-        whole = _whole(plan, _alone(replace(plan.question, devices=count), plan.known))
+        asked = replace(plan.question, devices=count)
+        memory = memory_of(asked)
+        if memory is not None and memory.fits is False:
+            short = memory_remark(memory, asked)
+            continue
+        short = None
+        whole = _whole(plan, _alone(asked, plan.known))
         for end in found:
             if found[end] is None and float(getattr(whole, end) or 0) <= plan.within_s:
                 found[end] = count
         if found["high"] is not None:
             break
+    if short is not None:  # not even the most devices hold it
+        return absent("devices", "devices", short)
     if found["value"] is None:
         numbers = {"within_s": plan.within_s, "sequences": plan.question.sequences}
         return absent("devices", "devices", Finding("plan-too-late", "warns", plan.question.model, numbers))

@@ -61,7 +61,8 @@ def _lines(
         tops = found.figures if isinstance(found, TrainingCapacity) else (*found.figures, found.devices)
         for each in tops:
             yield from (hanging("computed  ", words, "") for words in _arithmetic(each))
-    yield from _row("bands     ", [clause_of(each) for each in found.remarks])
+    yield from _row("memory    ", [clause_of(each) for each in found.remarks if each.code == "plan-memory"])
+    yield from _row("bands     ", [clause_of(each) for each in found.remarks if each.code != "plan-memory"])
     yield from _row("assumed   ", [clause_of(each) for each in notes])
 
 

@@ -102,6 +102,8 @@ def _count(value: object) -> str:
 
 def _training(found: TrainingCapacity) -> str:
     words, whole = training_words(found.plan), found.whole
+    if found.fits is False:
+        return f"No, it does not fit in memory: {words}."
     if whole is None:
         return f"{words}: {amount(float(found.step.value or 0), 's')} a step."
     tokens = f"{digits(float(found.plan.tokens or 0) / 1e9)} B tokens in {amount(float(whole.value or 0), 's')}"
@@ -145,6 +147,19 @@ def _unmet(finding: Finding) -> str:
     return "even the lightest load misses the target on one copy"
 
 
+def _memory(finding: Finding) -> str:
+    if finding.subject == "unknown":
+        expert, devices = numbers(finding, "expert", "devices")
+        return (
+            f"whether it fits in memory is not known: plan fit cannot divide {devices:,} devices with --expert {expert}"
+        )
+    needed, room, zero = numbers(finding, "needed_bytes", "usable_bytes", "zero")
+    return (
+        f"each device needs {amount(float(needed), 'bytes')} and can use {amount(float(room), 'bytes')} "
+        f"(ZeRO {zero}); the times are those of devices with enough: see plan fit"
+    )
+
+
 def _too_late(finding: Finding) -> str:
     within, sequences = numbers(finding, "within_s", "sequences")
     return f"no number of devices up to one for each of {sequences:,.0f} sequences does it in {amount(within, 's')}"
@@ -165,5 +180,5 @@ ASSUMED = {
 CLAUSES = {
     "plan-band": _band, "plan-unseen": _unseen, "plan-within": _within,
     "plan-beyond": _beyond, "plan-overload": _overload,
-    "plan-unmet": _unmet, "plan-too-late": _too_late,
+    "plan-unmet": _unmet, "plan-too-late": _too_late, "plan-memory": _memory,
 }  # fmt: skip
