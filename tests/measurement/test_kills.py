@@ -106,7 +106,7 @@ def test_kills_at_any_moment_lose_no_finished_run_and_leave_one_folder(
 def test_a_request_to_stop_is_what_an_interrupt_is(tmp_path: Path, number: signal.Signals) -> None:
     process, folder, _ = begun(tmp_path / "out", training("fake", **SLOW))
     os.kill(process.pid, number)
-    printed, said = process.communicate(timeout=30)
+    printed, said = process.communicate(timeout=120)
     assert process.returncode == 130
     assert printed == ""
     assert said == f"twinlens: interrupted; what was measured is kept in {folder.parent}; run it again to go on " \

@@ -314,7 +314,8 @@ def test_the_words_of_a_runtime_stand_in_its_own_file() -> None:
     for runtime, words in own.items():
         for word in words:
             found = {path.stem for path in source.rglob("*.py") if word in path.read_text(encoding="utf-8")}
-            assert found == {runtime}, word
+            # The small server of the self-test is asked as vLLM is, so that the same reader reads it.
+            assert found - {"small_server"} == {runtime}, word
 
 
 def test_the_names_of_every_launchers_metrics_are_known_of_any_server() -> None:
