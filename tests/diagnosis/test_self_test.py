@@ -207,4 +207,4 @@ def test_no_resource_is_named_wrongly_on_this_machine() -> None:
     outcomes = {case["case"]: (case["outcome"], case["found"]) for case in json.loads(told.stdout)["self_test"]}
     assert len(outcomes) == 8
     assert {outcome for outcome, _ in outcomes.values()} <= {"right", "undecided"}, outcomes
-    assert sum(outcome == "right" for outcome, _ in outcomes.values()) >= 4, outcomes
+    assert sum(outcome == "right" for outcome, _ in outcomes.values()) >= 3, outcomes
