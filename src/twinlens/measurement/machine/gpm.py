@@ -34,14 +34,14 @@ _METRICS = {
 class Gpm:
     """Means of one board between two readings, from two samples that take turns as the earlier one.
 
-    `library`: pynvml, or whatever has its names. One thread at a time. Raises NVMLError where the board has no GPM.
+    `nvml`: pynvml, or whatever has its names. One thread at a time. Raises NVMLError where the board has no GPM.
     """
 
-    def __init__(self, library: Any, handle: Any) -> None:
-        self._library, self._handle = library, handle
-        known = {name: (getattr(library, metric, None), scale) for name, (metric, scale) in _METRICS.items()}
+    def __init__(self, nvml: Any, handle: Any) -> None:
+        self._nvml, self._handle = nvml, handle
+        known = {name: (getattr(nvml, metric, None), scale) for name, (metric, scale) in _METRICS.items()}
         self._asked = [(name, number, scale) for name, (number, scale) in known.items() if number is not None]
-        self._earlier, self._later = library.nvmlGpmSampleAlloc(), library.nvmlGpmSampleAlloc()
+        self._earlier, self._later = nvml.nvmlGpmSampleAlloc(), nvml.nvmlGpmSampleAlloc()
         self._earlier_ns: int | None = None
 
     def restart(self) -> None:
@@ -56,9 +56,9 @@ class Gpm:
         if self._earlier_ns is not None and now_ns - self._earlier_ns <= LEAST_INTERVAL_NS:
             return {}
         try:
-            self._library.nvmlGpmSampleGet(self._handle, self._later)
+            self._nvml.nvmlGpmSampleGet(self._handle, self._later)
             found = {} if self._earlier_ns is None else self._between()
-        except self._library.NVMLError:
+        except self._nvml.NVMLError:
             self.restart()
             return {}
         self._earlier, self._later, self._earlier_ns = self._later, self._earlier, now_ns
@@ -67,22 +67,22 @@ class Gpm:
     def close(self) -> None:
         """Give the samples back; nothing may be read after it."""
         for sample in (self._earlier, self._later):
-            with contextlib.suppress(self._library.NVMLError):
-                self._library.nvmlGpmSampleFree(sample)
+            with contextlib.suppress(self._nvml.NVMLError):
+                self._nvml.nvmlGpmSampleFree(sample)
 
     def _between(self) -> dict[str, float]:
-        wanted = self._library.c_nvmlGpmMetricsGet_t()
-        wanted.version = self._library.NVML_GPM_METRICS_GET_VERSION
+        wanted = self._nvml.c_nvmlGpmMetricsGet_t()
+        wanted.version = self._nvml.NVML_GPM_METRICS_GET_VERSION
         wanted.sample1, wanted.sample2 = self._earlier, self._later
         wanted.numMetrics = len(self._asked)
         for place, (_, number, _scale) in enumerate(self._asked):
             wanted.metrics[place].metricId = number
-        self._library.nvmlGpmMetricsGet(wanted)
+        self._nvml.nvmlGpmMetricsGet(wanted)
         told = zip(self._asked, wanted.metrics, strict=False)  # the array has places for every metric there is
         return {
             name: metric.value * scale
             for (name, _, scale), metric in told
-            if metric.nvmlReturn == self._library.NVML_SUCCESS and math.isfinite(metric.value)
+            if metric.nvmlReturn == self._nvml.NVML_SUCCESS and math.isfinite(metric.value)
         }
 
 
@@ -93,6 +93,6 @@ def open_gpm(gpu: Gpu) -> Gpm | None:
     if support is None or not support.isSupportedDevice:
         return None
     try:
-        return Gpm(gpu.library, gpu.handle)
-    except (gpu.library.NVMLError, AttributeError):
+        return Gpm(gpu.nvml, gpu.handle)
+    except (gpu.nvml.NVMLError, AttributeError):
         return None

@@ -23,13 +23,13 @@ _OF_A_SLICE = (
 
 
 class Gpu:
-    """One device behind NVML (`library` is pynvml or recorded readings with its names).
+    """One device behind NVML (`nvml` is pynvml or recorded readings with its names).
 
     `board`: the handle of the board that a MIG slice is cut from, which answers what a slice has not of its own.
     """
 
-    def __init__(self, library: Any, handle: Any, board: Any = None) -> None:
-        self.library, self.handle, self._board = library, handle, board
+    def __init__(self, nvml: Any, handle: Any, board: Any = None) -> None:
+        self.nvml, self.handle, self._board = nvml, handle, board
         self.uuid = str(self.ask("nvmlDeviceGetUUID") or "not said")
 
     def ask(self, name: str, *arguments: Any) -> Any:
@@ -44,23 +44,23 @@ class Gpu:
 
     def links(self) -> int:
         """How many NVLink places NVML's numbering has."""
-        return int(getattr(self.library, "NVML_NVLINK_MAX_LINKS", _MOST_LINKS))
+        return int(getattr(self.nvml, "NVML_NVLINK_MAX_LINKS", _MOST_LINKS))
 
     def _shares(self, name: str) -> bool:
         return self._board is not None and name not in _OF_A_SLICE
 
     def _ask(self, handle: Any, name: str, *arguments: Any) -> Any:
-        query: Callable[..., Any] | None = getattr(self.library, name, None)
+        query: Callable[..., Any] | None = getattr(self.nvml, name, None)
         try:
             return None if query is None else query(handle, *arguments)
-        except (self.library.NVMLError, TypeError):
+        except (self.nvml.NVMLError, TypeError):
             return None
 
     def ask_system(self, name: str) -> Any:
         """One query that takes no device."""
         try:
-            return getattr(self.library, name)()
-        except (self.library.NVMLError, AttributeError):
+            return getattr(self.nvml, name)()
+        except (self.nvml.NVMLError, AttributeError):
             return None
 
     def energy_mj(self) -> int | None:
@@ -103,19 +103,19 @@ def open_gpus(uuids: Sequence[str] | None = None) -> tuple[tuple[Gpu, ...], str 
     return gpus_of(pynvml, uuids)
 
 
-def gpus_of(library: Any, uuids: Sequence[str] | None = None) -> tuple[tuple[Gpu, ...], str | None]:
+def gpus_of(nvml: Any, uuids: Sequence[str] | None = None) -> tuple[tuple[Gpu, ...], str | None]:
     """The same over any object with NVML's names."""
     try:
         with _OPENING:  # NVML counts its openings; two threads may open it at once
-            library.nvmlInit()
-        gpus = tuple(Gpu(library, library.nvmlDeviceGetHandleByIndex(i)) for i in range(library.nvmlDeviceGetCount()))
-    except library.NVMLError as error:
+            nvml.nvmlInit()
+        gpus = tuple(Gpu(nvml, nvml.nvmlDeviceGetHandleByIndex(i)) for i in range(nvml.nvmlDeviceGetCount()))
+    except nvml.NVMLError as error:
         return (), str(error)
     if uuids is not None:
         wanted = [_bare(uuid) for uuid in uuids]
         whole = tuple(gpu for gpu in gpus if _bare(gpu.uuid) in wanted)
         sliced = {name for name in wanted if name not in {_bare(gpu.uuid) for gpu in whole}}
-        gpus = (*whole, *(gpu for name in sorted(sliced) if (gpu := _slice(library, name)) is not None))
+        gpus = (*whole, *(gpu for name in sorted(sliced) if (gpu := _slice(nvml, name)) is not None))
     return gpus, None if gpus else "NVML sees no such GPU"
 
 
@@ -124,12 +124,12 @@ def _bare(uuid: str) -> str:
     return uuid.removeprefix("GPU-").removeprefix("MIG-")
 
 
-def _slice(library: Any, bare: str) -> Gpu | None:
+def _slice(nvml: Any, bare: str) -> Gpu | None:
     """The MIG slice of this identifier with its board: a slice has no index of its own among the devices."""
     try:
-        handle = library.nvmlDeviceGetHandleByUUID(f"MIG-{bare}")
-        return Gpu(library, handle, library.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle))
-    except (library.NVMLError, AttributeError):
+        handle = nvml.nvmlDeviceGetHandleByUUID(f"MIG-{bare}")
+        return Gpu(nvml, handle, nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle))
+    except (nvml.NVMLError, AttributeError):
         return None
 
 
