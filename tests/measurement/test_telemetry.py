@@ -42,7 +42,10 @@ def test_rows_of_the_host_and_of_each_gpu_have_every_column() -> None:
 
 
 def test_the_processes_of_a_launched_server_have_a_row_of_their_own_while_they_live() -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as server:
+    code = "print(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        server.stdout.readline()  # it runs: before, it is hardly larger than nothing
         _, row = Sampler(lambda rows: None, server_pid=server.pid).read()
         server.kill()
     assert (row["source"], row["cpu_busy"]) == ("server", None)
