@@ -19,7 +19,7 @@ from twinlens.version import __version__
 if TYPE_CHECKING:
     from twinlens.api.answers import answers
     from twinlens.api.claim import ClaimResult, claim
-    from twinlens.api.compare import compare, ledger
+    from twinlens.api.compare import broken_limits, compare, ledger
     from twinlens.api.demo import Demo, demo
     from twinlens.api.diagnose import diagnose
     from twinlens.api.evidence import evidence, verify
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "twinlens.api.answers": ("answers",),
     "twinlens.api.claim": ("ClaimResult", "claim"),
-    "twinlens.api.compare": ("compare", "ledger"),
+    "twinlens.api.compare": ("broken_limits", "compare", "ledger"),
     "twinlens.api.history": ("history",),
     "twinlens.api.demo": ("Demo", "demo"),
     "twinlens.api.diagnose": ("diagnose",),
@@ -118,6 +118,7 @@ __all__ = [
     "__version__",
     "answers",
     "attach",
+    "broken_limits",
     "check",
     "claim",
     "compare",

@@ -153,6 +153,30 @@ def test_a_limit_fails_a_pipeline_and_gives_a_table_for_the_pull_request(studies
     assert (refused.exit_code, refused.stdout) == (2, "")
 
 
+def test_a_pipeline_is_failed_by_a_point_that_nobody_measured_again(tmp_path: Path) -> None:
+    parts = {"protocol": {"repeats": 3} | for_rows(60)}
+    before = measure_study(study_of(training("fake", sweep={"precision": ["fp32", "bf16"]}, **parts)), tmp_path / "a")
+    after = measure_study(study_of(training("fake", **parts)), tmp_path / "b")
+    told = call(before.folder, after.folder, "--fail-if", "tokens/s -20%", "--json")
+    assert told.exit_code == 1
+    assert "is a point of the baseline, and" in " ".join(told.stderr.split())
+    (failure,) = json.loads(told.stdout)["failures"]
+    assert (failure["code"], failure["numbers"]["missing"]) == ("limit-unjudged", True)
+    (found,) = tl.broken_limits(before.folder, after.folder, limits=["tokens/s -20%"])
+    assert found.numbers["name"].endswith("bf16")
+    assert call(after.folder, before.folder, "--fail-if", "tokens/s -20%").exit_code == 0  # a new point is no failure
+    assert call(f"{before.folder}@precision=fp32", after.folder, "--fail-if", "tokens/s -20%").exit_code == 0
+
+
+def test_a_limit_of_one_lens_does_not_judge_the_other(tmp_path: Path) -> None:
+    parts = {"protocol": {"repeats": 3} | for_rows(60)}
+    for name in ("a", "b"):
+        for data in (training("fake", **parts), inference("fake", **parts)):
+            measure_study(study_of(data), tmp_path / name)
+    told = call(tmp_path / "a", tmp_path / "b", "--fail-if", "tokens/s -20%")
+    assert told.exit_code == 0, told.stderr
+
+
 def test_a_page_holds_every_comparison_and_escapes_what_is_foreign(studies: dict[str, Path], tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     assert call(studies["before"], studies["both"], "-o", file).exit_code == 0

@@ -38,6 +38,7 @@ def side(
     stack: Mapping[str, Any] | None = None,
     findings: Sequence[Finding] = (),
     state: Any = "finished",
+    folder: str = "",
     label: str = "flat",
     **parts: Any,
 ) -> Side:
@@ -59,7 +60,7 @@ def side(
         for repeat, run in enumerate(runs)
     ]  # fmt: skip
     (one,) = group(summaries)
-    return Side(name, one, tuple(runs))
+    return Side(name, one, tuple(runs), folder)
 
 
 def _estimate(metric: str, value: float) -> Estimate:

@@ -8,6 +8,7 @@ import pytest
 from sides import side
 
 from twinlens.comparison.limit import Limit, failures, limit_of
+from twinlens.comparison.match import pairs_of
 from twinlens.comparison.metric_name import one_metric
 from twinlens.comparison.verdict import compare, of_metric
 from twinlens.errors import BadInput
@@ -115,3 +116,22 @@ def test_one_metric_is_shown_in_the_lens_of_the_runs_and_one_that_they_lack_is_a
         with pytest.raises(BadInput, match=said) as raised:
             of_metric(found, one_metric(asked))
         assert raised.value.code == "TL227"
+
+
+def test_a_metric_that_one_side_lacks_or_that_is_of_the_client_is_said_so() -> None:
+    client = "schedule_lag_s_p99"
+    with_it, without = {TTFT: (1.0, 1.01, 0.99), client: (0.1, 0.1, 0.1)}, {client: (0.1, 0.1, 0.1)}
+    found = compare(side("a", with_it), side("b", without))
+    told = [sentence_of(each) for each in failures([found], [Limit(TTFT, 0.05), Limit(client, 0.05)])]
+    assert told[0].endswith("cannot be said: only A has it.")
+    assert told[1].endswith("it is a figure of the client, which is not compared.")
+
+
+def test_each_folder_is_asked_for_every_point_of_the_baseline() -> None:
+    point = [side(name, folder=name) for name in ("a", "b", "c")]
+    bf16 = [side(name, folder=name, point={"precision": "bf16"}) for name in ("a", "b")]
+    found = pairs_of([[point[0], bf16[0]], [point[1], bf16[1]], [point[2]]])
+    assert found.missed == ((bf16[0], "c"),)
+    assert found.alone == ()
+    (failure,) = failures([], [limit_of("output tokens/s -5%")], found.missed)
+    assert sentence_of(failure).endswith("it is a point of the baseline, and c has no such point.")

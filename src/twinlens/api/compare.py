@@ -12,12 +12,14 @@ from twinlens.api.runs import material_of, read
 from twinlens.comparison.floor import Floor, floor_of
 from twinlens.comparison.ledger import Ledger, Prices
 from twinlens.comparison.ledger import ledger as ledger_of
+from twinlens.comparison.limit import failures, limit_of
 from twinlens.comparison.match import Pairs, pairs_of
 from twinlens.comparison.ranking import Ranking, rankings
 from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import Comparison
 from twinlens.comparison.verdict import compare as compare_sides
 from twinlens.errors import BadInput
+from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.view import LENSES, Material, in_order, point_names
 from twinlens.stats.paired.by_turns import Rates, slice_rates
@@ -36,6 +38,17 @@ def compare(*runs: Runs, noise: Runs | None = None) -> tuple[Comparison, ...]:
     """
     found = pairs(*runs)
     return compared(found, floor(found, noise))
+
+
+def broken_limits(*runs: Runs, limits: Sequence[str], noise: Runs | None = None) -> tuple[Finding, ...]:
+    """The limits that runs do not keep, or that cannot be judged, as `compare --fail-if` says them; empty is a pass.
+
+    `runs`: as `compare` takes them, the baseline first; `limits`: such as "TTFT p99 +5%". A point of the baseline that
+    another folder lacks is not judged, and is no pass. Raises BadInput (TL225, TL227).
+    """
+    asked = [limit_of(text) for text in limits]
+    found = pairs(*runs)
+    return tuple(failures(compared(found, floor(found, noise)), asked, found.missed))
 
 
 def pairs(*runs: Runs) -> Pairs:

@@ -74,7 +74,7 @@ def _compare(paths: list[Path], form: Form) -> None:
     metric = one_metric(form.metric) if form.metric else None
     found = pairs(*paths)
     comparisons, ranks = compared(found, floor(found, form.noise)), ranked(found)
-    broken = list(failures(comparisons, limits))
+    broken = list(failures(comparisons, limits, found.missed))
     if metric is not None:
         comparisons = tuple(of_metric(each, metric) for each in comparisons)
     alone = [side.name for side in found.alone]

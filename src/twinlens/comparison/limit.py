@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from twinlens.comparison.effect import Effect
 from twinlens.comparison.metric_name import is_same, one_metric
+from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import Comparison
 from twinlens.errors import BadInput
 from twinlens.record.finding import Finding
@@ -36,23 +37,44 @@ def limit_of(text: str) -> Limit:
     return Limit(one_metric(form["metric"]), change)
 
 
-def failures(comparisons: Sequence[Comparison], limits: Sequence[Limit]) -> Iterator[Finding]:
+def failures(
+    comparisons: Sequence[Comparison], limits: Sequence[Limit], missed: Sequence[tuple[Side, str]] = ()
+) -> Iterator[Finding]:
     """A finding for each limit that a comparison does not keep, and for each that cannot be judged.
 
     `limit-passed`: the whole interval of the ratio lies beyond the limit. `limit-unjudged`: there is no ratio with an
-    interval, or one so wide that a change of the size of the limit would hide in it: that is no pass.
+    interval, or one so wide that a change of the size of the limit would hide in it: that is no pass. Nor is a point of
+    the baseline that no comparison has: `missed`, see `Pairs`. A limit on a metric of one lens is held against runs of
+    that lens, where there are any.
     """
+    lenses = {each.a.lens for each in comparisons} | {side.lens for side, _ in missed}
     for comparison in comparisons:
         for limit in limits:
-            effect = next((each for each in comparison.effects if is_same(each.metric, limit.metric)), None)
-            yield from _judged(comparison, limit, effect)
+            if _concerns(limit, comparison.a.lens, lenses):
+                effect = next((each for each in comparison.effects if is_same(each.metric, limit.metric)), None)
+                yield from _judged(comparison, limit, effect)
+    for side, folder in missed:
+        for limit in limits:
+            if _concerns(limit, side.lens, lenses):
+                numbers = {"limit": limit.change, "name": side.name, "missing": True, "folder": folder}
+                yield Finding("limit-unjudged", "disqualifies", limit.metric, numbers)
 
 
-def _of_other_lens(comparison: Comparison, metric: str) -> dict[str, Any]:
-    """Why no side has it: a metric of the other lens has its namesakes here; else nobody measured it."""
+def _concerns(limit: Limit, lens: str, lenses: Collection[str]) -> bool:
+    """Whether a limit is held against runs of this lens: of its metric's own, or where no run is of that one."""
+    asked = METRICS[limit.metric]
+    alike = {each.lens for each in METRICS.values() if each.label == asked.label}
+    return "both" in alike or lens in alike or not alike & set(lenses)
+
+
+def _absent(comparison: Comparison, metric: str) -> dict[str, Any]:
+    """Why there is no effect: a metric of the other lens has its namesakes here; else who has it, and who does not."""
     asked = METRICS[metric]
     if asked.lens in (comparison.a.lens, "both"):
-        return {"reason": "neither side has it"}
+        having = [name for name, side in (("A", comparison.a), ("B", comparison.b)) if metric in side.group.metrics]
+        if len(having) == 2:
+            return {"reason": f"it is a figure of the {asked.group}, which is not compared"}
+        return {"reason": f"only {having[0]} has it" if having else "neither side has it"}
     known = (METRICS[each.metric].label for each in comparison.effects if each.metric in METRICS)
     return {"of_lens": asked.lens, "namesakes": [label for label in known if label.endswith(f" {asked.label}")]}
 
@@ -60,7 +82,7 @@ def _of_other_lens(comparison: Comparison, metric: str) -> dict[str, Any]:
 def _judged(comparison: Comparison, limit: Limit, effect: Effect | None) -> Iterator[Finding]:
     numbers = {"limit": limit.change, "name": comparison.b.name, "verdict": comparison.verdict}
     if effect is None or effect.ratio.value is None or effect.ratio.low is None or effect.ratio.high is None:
-        numbers |= _of_other_lens(comparison, limit.metric) if effect is None else {"reason": effect.ratio.lacks}
+        numbers |= _absent(comparison, limit.metric) if effect is None else {"reason": effect.ratio.lacks}
         yield Finding("limit-unjudged", "disqualifies", limit.metric, numbers)
         return
     low, high, at = effect.ratio.low, effect.ratio.high, 1 + limit.change

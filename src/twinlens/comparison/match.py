@@ -12,11 +12,13 @@ from twinlens.comparison.side import Side
 @dataclass(frozen=True, slots=True)
 class Pairs:
     """`pairs`: baseline and other. `alone`: sides of the first folder or the others that have no
-    counterpart. `folders`: all sides, as they were given."""
+    counterpart. `folders`: all sides, as they were given. `missed`: points of the baseline without a counterpart, and
+    the folder that lacks it ("" among the points of one folder)."""
 
     pairs: tuple[tuple[Side, Side], ...]
     alone: tuple[Side, ...] = ()
     folders: tuple[tuple[Side, ...], ...] = ()
+    missed: tuple[tuple[Side, str], ...] = ()
 
 
 def pairs_of(folders: Sequence[Sequence[Side]]) -> Pairs:
@@ -28,10 +30,15 @@ def pairs_of(folders: Sequence[Sequence[Side]]) -> Pairs:
     if len(folders) == 1:
         return _within(folders[0])
     first, *others = folders
-    pairs = [pair for other in others for pair in _nearest(first, other)]
+    pairs, missed = list[tuple[Side, Side]](), list[tuple[Side, str]]()
+    for other in others:
+        found = _nearest(first, other)
+        judged = {id(a) for a, _ in found}
+        pairs += found
+        missed += [(side, other[0].folder if other else "") for side in first if id(side) not in judged]
     used = {id(side) for pair in pairs for side in pair}
     alone = tuple(side for folder in folders for side in folder if id(side) not in used)
-    return Pairs(tuple(pairs), alone, tuple(map(tuple, folders)))
+    return Pairs(tuple(pairs), alone, tuple(map(tuple, folders)), tuple(missed))
 
 
 def _nearest(first: Sequence[Side], other: Sequence[Side]) -> list[tuple[Side, Side]]:
@@ -56,7 +63,8 @@ def _within(sides: Sequence[Side]) -> Pairs:
     pairs = [(baselines[side.lens, side.group.model], side) for side in sides]
     pairs = [(a, b) for a, b in pairs if a is not b]
     used = {id(side) for pair in pairs for side in pair}
-    return Pairs(tuple(pairs), tuple(side for side in sides if id(side) not in used))
+    alone = tuple(side for side in sides if id(side) not in used)
+    return Pairs(tuple(pairs), alone, missed=tuple((side, "") for side in alone))
 
 
 def point_key(side: Side) -> str:

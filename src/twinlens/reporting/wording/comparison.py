@@ -85,6 +85,13 @@ def _limit_passed(finding: Finding) -> str:
 
 def _limit_unjudged(finding: Finding) -> str:
     limit, name = numbers(finding, "limit", "name")
+    if finding.numbers.get("missing"):
+        folder = clean(str(finding.numbers.get("folder") or ""), 60)
+        where = f"{folder} has no such point" if folder else "no other point is there to set beside it"
+        return (
+            f"Whether {subject_of(finding)} of {clean(name, 60)} keeps the limit of {_change(limit)} cannot be said: "
+            f"it is a point of the baseline, and {where}."
+        )
     hidden = finding.numbers.get("hidden")
     why = finding.numbers.get("reason") if hidden is None else f"a change of {percent(hidden)} would hide in these runs"
     if lens := finding.numbers.get("of_lens"):
