@@ -12,14 +12,22 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-Answer = dict[str, Any]
-DEVICE = "cuda:0"
+from benchmarks.gpu_runs import (
+    DEVICE,
+    TRAINING,
+    Answer,
+    decode,
+    fp8_inference,
+    fp8_training,
+    int8_weight,
+    study,
+    training,
+    vision,
+)
+from benchmarks.gpu_smi import mig, smi
 
 
 def machine(folder: Path) -> Answer:
@@ -34,13 +42,13 @@ def machine(folder: Path) -> Answer:
     chosen = str(choose_device(AskedDevice("auto")))
     if why:
         return {"why_not": why, "name": None, "auto": chosen, "nvml_uuids": [], "uuid": None,
-                "mig": _mig(), "product": None}  # fmt: skip
+                "mig": mig(), "product": None}  # fmt: skip
     uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
     product = capture_host("cuda", [uuid])["accelerator.product"].value
     uuids = [gpu.uuid for gpu in open_gpus()[0]]
     return {"why_not": None, "name": torch.cuda.get_device_name(0), "auto": chosen, "uuid": uuid,
-            "nvml_uuids": uuids, "mig": _mig(), "product": product, "torch": torch.__version__,
-            "driver": _smi("driver_version")}  # fmt: skip
+            "nvml_uuids": uuids, "mig": mig(), "product": product, "torch": torch.__version__,
+            "driver": smi("driver_version")}  # fmt: skip
 
 
 def profiler(folder: Path) -> Answer:
@@ -154,7 +162,7 @@ def sustained(folder: Path) -> Answer:
         for _ in range(10):
             count = max(1, round(1.0 / once_s))
             rates.append(2.0 * 8192**3 * count / _calls(call, DEVICE, count))
-            clocks.append(_smi("clocks.sm"))
+            clocks.append(smi("clocks.sm"))
     sheet = datasheet_of(torch.cuda.get_device_name(0), precision("bf16")).get("datasheet_flop_per_s")
     return {"flop_per_s": rates, "mhz": [c for c in clocks if c], "ceiling": ceiling.value, "burst": burst.value,
             "datasheet": sheet.value if sheet else None, "method": ceiling.method}  # fmt: skip
@@ -198,46 +206,10 @@ def memory(folder: Path) -> Answer:
     except RuntimeError as error:
         kind, known = type(error).__name__, is_out_of_memory(error)
     try:
-        refuse_what_cannot_fit(_study("large", {"model": "llama-3.1-70b"} | _TRAINING).runs()[0])
+        refuse_what_cannot_fit(study("large", {"model": "llama-3.1-70b"} | TRAINING).runs()[0])
     except BadInput as error:
         sentence = str(error)
     return {"type": kind, "is_out_of_memory": known, "peak": peak, "allocated": held.nbytes, "sentence": sentence}
-
-
-def training(folder: Path) -> Answer:
-    found = _measured(folder, "bf16", {"model": "llama-3.2-1b"} | _TRAINING, 60.0, {"microbatch": 2}, ceilings=True)
-    return found | {"tdp_w": _tdp_w()}
-
-
-def decode(folder: Path) -> Answer:
-    workload = {"model": "llama-3.2-1b"} | _inference(512, 128)
-    return _measured(folder, "bf16", workload, 30.0, {}, graph="compiled", ceilings=True)
-
-
-def fp8_inference(folder: Path) -> Answer:
-    workload = {"model": "llama-3.1-8b", "fidelity_prompts": 2} | _inference(512, 64)
-    asked = (("bf16", 1, "compiled"), ("fp8", 1, "compiled"), ("fp8", 16, "eager"))
-    return {"runs": [_measured(folder, p, workload, 8.0, {"batch": b}, graph=g, what=f"{p} batch {b}")
-                     for p, b, g in asked]}  # fmt: skip
-
-
-def fp8_training(folder: Path) -> Answer:
-    workload = {"model": "llama-3.2-1b"} | _TRAINING
-    asked = (("fp8", "eager"), ("fp8", "compiled"), ("bf16", "compiled"))
-    return {"runs": [_measured(folder, p, workload, 12.0, {"microbatch": 2}, graph=g, what=f"{p} {g}")
-                     for p, g in asked]}  # fmt: skip
-
-
-def int8_weight(folder: Path) -> Answer:
-    from twinlens.errors import BadInput
-    from twinlens.executors.torch.infer import TorchServer
-
-    study = _study("int8", {"model": "tiny"} | _inference(16, 8), "int8-weight")
-    try:
-        TorchServer().open(study.runs()[0], print)
-    except BadInput as error:
-        return {"sentence": str(error)}
-    return {"sentence": "it was not refused"}
 
 
 def second_gpu(folder: Path) -> Answer:
@@ -265,21 +237,6 @@ def second_gpu(folder: Path) -> Answer:
     return {"count": count, "bytes_on_first": on_first} | rates
 
 
-def vision(folder: Path) -> Answer:
-    from twinlens.executors.torch.fp32 import fp32_settings
-    from twinlens.executors.torch.infer import TorchServer
-    from twinlens.stats.metrics.quality import fidelity
-
-    found = {}
-    for precision in ("fp32", "tf32", "bf16"):
-        workload = {"model": "resnet-50", "data": {"kind": "images"}, "kind": "inference"}
-        facts = TorchServer().open(_study("vision", workload, precision).runs()[0], print)
-        (compute,) = (check for check in facts.precision if check.tensor_class == "compute")
-        kl = fidelity(facts.fidelity)["kl_nats"].value if facts.fidelity else None
-        found[precision] = fp32_settings() | {"verdict": compute.verdict, "evidence": compute.evidence, "kl": kl}
-    return {"runs": found}
-
-
 def tests(folder: Path) -> Answer:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-m", "gpu", "-q", "-ra", "tests"], capture_output=True, text=True
@@ -288,110 +245,6 @@ def tests(folder: Path) -> Answer:
     print(done.stdout)
     return {"code": done.returncode, "last_line": lines[-1] if lines else "",
             "skipped": [text for text in lines if text.startswith("SKIPPED")]}  # fmt: skip
-
-
-_TRAINING = {"kind": "training", "global_batch": 8, "seq_len": 2048}
-
-
-def _inference(tokens: int, answer: int) -> dict[str, Any]:
-    lengths = {"input_tokens": tokens, "output_tokens": answer}
-    return {"kind": "inference"} | {name: {"kind": "fixed", "value": value} for name, value in lengths.items()}
-
-
-def _study(name: str, workload: dict[str, Any], precision: str = "bf16", **parts: Any) -> Any:
-    from twinlens.spec.load import parse
-
-    protocol = {"repeats": 1, "extend": 0, "steady_s": 0.0, "telemetry_s": 0.1, "min_rows": 5, "ceilings": False}
-    return parse(
-        {
-            "name": name,
-            "executor": {"device": DEVICE, "options": {"graph": parts.get("graph", "eager")}},
-            "point": {"precision": precision} | parts.get("point", {}),
-            "protocol": protocol | parts.get("protocol", {}),
-            "workload": workload,
-        }
-    )
-
-
-def _measured(
-    folder: Path,
-    precision: str,
-    workload: dict[str, Any],
-    duration_s: float,
-    point: dict[str, Any],
-    graph: str = "eager",
-    ceilings: bool = False,
-    what: str = "",
-) -> Answer:
-    """One run as `twinlens measure` makes it, and what its folder says."""
-    from twinlens.errors import TwinlensError
-    from twinlens.measurement.study import measure_study
-
-    study = _study("gpu-check", workload, precision, graph=graph, point=point,
-                   protocol={"duration_s": duration_s, "ceilings": ceilings})  # fmt: skip
-    answer: Answer = {"what": what, "state": "", "checks": [], "metrics": {}, "facts": {}, "device_memory": None}
-    try:
-        outcome = measure_study(study, folder / (what or precision).replace(" ", "-"))
-    except TwinlensError as error:
-        return answer | {"state": f"refused: {error}"}
-    return answer | _said(outcome.runs[0])
-
-
-def _said(run: Any) -> Answer:
-    from twinlens.measurement.summary_file import summary_of
-    from twinlens.reporting.wording.finding import sentence_of
-
-    state = run.state if run.state == "finished" else f"{run.state}: {run.error}"
-    if run.facts is None:
-        return {"state": state}
-    board = run.telemetry.column("memory_used_bytes").drop_null().to_pylist()
-    return {
-        "state": state,
-        "checks": [{"class": c.tensor_class, "declared": c.declared, "observed": c.observed, "verdict": c.verdict,
-                    "evidence": c.evidence} for c in run.facts.precision],
-        "metrics": {name: estimate.value for name, estimate in summary_of(run).metrics.items()},
-        "facts": {key: run.facts.executor.value(key) for key in ("serving.graphs", "kernels.graph_breaks")},
-        "notes": [*run.facts.notes, *map(sentence_of, run.facts.findings)],
-        "device_memory": asdict(held) if (held := run.sections.device_memory) else None,
-        "board_bytes": max(board) if board else None,
-        "power_over_counter": _power_over_counter(run.telemetry),
-        "first_over_median": _first_over_median(run),
-    }  # fmt: skip
-
-
-def _power_over_counter(telemetry: Any) -> float | None:
-    rows = [row for row in telemetry.to_pylist() if row["power_w"] is not None and row["energy_mj"] is not None]
-    if len(rows) < 20:
-        return None
-    times, power = np.array([r["time_ns"] for r in rows]) / 1e9, np.array([r["power_w"] for r in rows])
-    counted = (rows[-1]["energy_mj"] - rows[0]["energy_mj"]) / 1e3
-    return float(np.trapezoid(power, times) / counted) if counted else None
-
-
-def _first_over_median(run: Any) -> float | None:
-    if run.lens != "inference" or len(run.requests) < 3:
-        return None
-    took = run.requests.end_ns - run.requests.sent_ns
-    return float(took[0] / np.median(took))
-
-
-def _smi(field: str) -> str | None:
-    try:
-        done = subprocess.run(["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader", "-i", "0"],
-                              capture_output=True, text=True, timeout=20)  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() or None
-
-
-def _mig() -> str:
-    said = (_smi("mig.mode.current") or "").lower()
-    return "on" if said.startswith("enabled") else "off"
-
-
-def _tdp_w() -> float | None:
-    said = re.match(r"[\d.]+", _smi("power.limit") or "")
-    return float(said[0]) if said else None
 
 
 ASKS: dict[str, Callable[[Path], Answer]] = {
