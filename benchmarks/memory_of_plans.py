@@ -23,9 +23,9 @@ from twinlens.planning.subject import Subject
 from twinlens.spec.model.config import shape_from_config
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.layout import LAYOUTS
-from twinlens.theory.megatron import megatron_bytes
+from twinlens.theory.megatron import megatron_bytes, megatron_state_bytes
 from twinlens.theory.parameter import parameters
-from twinlens.theory.sharding import Split, device_parameters, sharded_memory
+from twinlens.theory.sharding import Split, sharded_memory
 
 GIB = 2.0**30
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "memory-of-plans.md"
@@ -115,9 +115,8 @@ def _selene(folder: Path) -> Iterator[Case]:
         hidden, heads, layers, batch, tensor, pipeline, chunks = _MEGATRON[row["model"]]
         shape, ways = gpt(hidden, heads, layers, 51200), {"tensor": tensor, "pipeline": pipeline, "chunks": chunks}
         if row["metric"] == "params_and_optimizer_memory":
-            ends = (shape.vocab + shape.max_context) * hidden / tensor  # the rows are of a stage between the ends
-            here = device_parameters(shape, Split(tensor=tensor, pipeline=pipeline))[0] - ends
-            told = LAYOUTS["16-bit-fp32-master-and-gradients"].total * here
+            each = LAYOUTS["16-bit-fp32-master-and-gradients"].total
+            told = megatron_state_bytes(shape, each, tensor=tensor, pipeline=pipeline)
         elif "selective" in row["parallelism"]:
             told = megatron_bytes(shape, batch, 2048, "selective", sequence_parallel=True, **ways)
         else:

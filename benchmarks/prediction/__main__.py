@@ -14,12 +14,16 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.prediction.cases import Case, Refused, read
+from benchmarks.prediction.case import Case, Refused
+from benchmarks.prediction.cases import read
+from benchmarks.prediction.facts import misfit
+from benchmarks.prediction.fitted import fitted
 from benchmarks.prediction.folds import SPLITS, balance
 from benchmarks.prediction.held_out import Predicted, band_table, by_folds, by_shipped, lens_of
 from benchmarks.prediction.memory import predicted_bytes
-from benchmarks.prediction.model import Serving, Training, fitted, misfit
 from benchmarks.prediction.page import page
+from benchmarks.prediction.serving import Serving
+from benchmarks.prediction.training import Training
 from twinlens.planning.prediction import shipped
 from twinlens.planning.prediction.shipped import Calibrated, plain
 

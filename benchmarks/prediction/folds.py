@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from benchmarks.prediction.cases import Case
-from benchmarks.prediction.model import Serving, Training, answers, fitted
+from benchmarks.prediction.case import Case
+from benchmarks.prediction.fitted import answers, fitted
+from benchmarks.prediction.serving import Serving
+from benchmarks.prediction.training import Training
 
 _FOLDS, _MOST = 6, 1000
 SPLITS: dict[str, Callable[[Case], object]] = {

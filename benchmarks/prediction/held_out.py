@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.prediction.cases import Case
+from benchmarks.prediction.case import Case
+from benchmarks.prediction.facts import TRAINING_KINDS, shape_of
+from benchmarks.prediction.fitted import answers
 from benchmarks.prediction.folds import SPLITS, left_out
-from benchmarks.prediction.model import TRAINING_KINDS, Serving, Training, answers, shape_of
+from benchmarks.prediction.serving import Serving
+from benchmarks.prediction.training import Training
 from twinlens.planning.prediction.band import FLOOR, bands, factors, kinds_of
 from twinlens.planning.prediction.shipped import Calibrated
 

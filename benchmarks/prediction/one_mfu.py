@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.prediction.cases import Case
-from benchmarks.prediction.model import TRAINING_KINDS, Training, shape_of
+from benchmarks.prediction.case import Case
+from benchmarks.prediction.facts import TRAINING_KINDS, shape_of
+from benchmarks.prediction.training import Training
 
 
 def by_one_mfu(cases: Sequence[Case], *, own_model: bool) -> np.ndarray:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from benchmarks.prediction.cases import Case, Refused
+from benchmarks.prediction.case import Case, Refused
 from benchmarks.prediction.held_out import Predicted, metric_of
 from benchmarks.prediction.one_mfu import by_one_mfu
 from benchmarks.prediction.score import choice, score

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import spearmanr
 
-from benchmarks.prediction.cases import Case
+from benchmarks.prediction.case import Case
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,92 +5,87 @@ from __future__ import annotations
 import re
 
 from benchmarks.prediction import names
-from benchmarks.prediction.cases import Case, No, number
-from twinlens.spec.device import Device
+from benchmarks.prediction.case import Case, Line, No
 
 _DEGREES = {"tensor": "tp", "pipeline": "pp", "virtual": "vp", "context": "cp", "expert": "ep"}
+_KINDS = ("train-rate", "train-step", "train-samples", "memory")
 
 
-def training_case(row: dict[str, str], kind: str, value: float, file: str, card: Device, line: int) -> Case:
+def training_case(stated: Line) -> Case:
     """The question of one row. Raises No with the reason where it leaves out what decides the answer."""
-    model, source = names.model_name(row["model"]) or "", row.get("source", "").lower()
-    precision = names.precision_name(row.get("precision", "")) or "bf16"
-    devices = int(number(row.get("n_gpus", "")) or 0)
+    devices = int(stated.number("n_gpus") or 0)
     if devices < 1:
         raise No("the number of devices is not stated")
-    if kind not in ("train-rate", "train-step", "train-samples", "memory"):
+    if stated.kind not in _KINDS:
         raise No(
             "the peak of memory includes what the allocator keeps; recompute and precision are not stated"
-            if kind == "memory-peak"
-            else f"no prediction of {kind} for training"
+            if stated.kind == "memory-peak"
+            else f"no prediction of {stated.kind} for training"
         )
-    text = row.get("parallelism", "")
-    more: dict[str, object] = {}
-    engine = (
-        "nemo"
-        if "nemo" in source
-        else "megatron"
-        if "megatron" in source or "calculon" in source
-        else "fsdp"
-        if "fsdp" in text.lower()
-        else "unknown"
-    )
-    if "mlperf" in source:
-        engine = "mlperf-amd" if card.vendor == "AMD" else "mlperf"
-        precision = "fp8" if card.rate("fp8") else "bf16"
-        if not text and not (devices == 8 and "lora" in row["model"].lower()):
+    engine, version = _engine(stated)
+    precision = names.precision_name(stated.row.get("precision", "")) or "bf16"
+    if "mlperf" in engine:
+        precision = "fp8" if stated.card.rate("fp8") else "bf16"
+        if not stated.row.get("parallelism", "") and not (devices == 8 and "lora" in stated.cell("model")):
             raise No("layout and precision are not stated")
-        more["version"] = source.rsplit("v", 1)[-1]
-    elif "nemo" in source:
-        more["version"] = re.sub(r"[^0-9.]", "", source.rsplit("-", 1)[-1])
-    low = text.lower()
-
-    def degree(name: str, default: float = 1.0) -> float:
-        found = re.search(rf"(?<![a-z]){name}[ =]*(\d+)", low)
-        return float(found.group(1)) if found else default
-
-    batch = row.get("batch_or_concurrency", "").lower()
+    batch = stated.cell("batch_or_concurrency")
     gbs, mbs = re.search(r"gbs *=? *(\d+)", batch), re.search(r"mbs *=? *(\d+)", batch)
-    length = number(row.get("input_len", ""))
+    length = stated.number("input_len")
     if gbs is None or length is None:
         raise No("the batch or the length of sequences is not stated")
+    text, layout = stated.cell("parallelism"), _layout(stated, devices)
+    more: dict[str, object] = {
+        "version": version,
+        "selective": "selective" in text,
+        "sequence-parallel": "seq-parallel" in text or "seq parallel" in text,
+    }
+    if stated.kind == "memory":
+        more["part"] = "state" if "optimizer" in stated.row["metric"] else "activation"
+    kind, value = _in_si(stated, float(gbs.group(1)))
+    return stated.case(
+        kind, value, names.model_name(stated.row["model"]) or "", devices, precision, engine, layout=layout,
+        batch=float(gbs.group(1)), prompt=length, answer=float(mbs.group(1)) if mbs else 1.0, more=more,
+    )  # fmt: skip
+
+
+def _engine(stated: Line) -> tuple[str, str]:
+    """The engine, and the round or release of it that the table is of; "" where none is stated."""
+    source = stated.cell("source")
+    if "mlperf" in source:
+        return "mlperf-amd" if stated.card.vendor == "AMD" else "mlperf", source.rsplit("v", 1)[-1]
+    if "nemo" in source:
+        return "nemo", re.sub(r"[^0-9.]", "", source.rsplit("-", 1)[-1])
+    if "megatron" in source or "calculon" in source:
+        return "megatron", ""
+    return "fsdp" if "fsdp" in stated.cell("parallelism") else "unknown", ""
+
+
+def _layout(stated: Line, devices: int) -> dict[str, float]:
+    """Degrees as stated. Raises No where they do not divide the devices."""
+    text = stated.cell("parallelism")
+
+    def degree(name: str, default: float = 1.0) -> float:
+        found = re.search(rf"(?<![a-z]){name}[ =]*(\d+)", text)
+        return float(found.group(1)) if found else default
+
     layout = {name: degree(key) for name, key in _DEGREES.items()}
-    layout["devices"] = float(devices)
-    layout["gathered"] = 1.0 if "full_shard" in low or degree("fsdp", 0.0) > 1 or "shard_grad_op" in low else 0.0
-    layout["frozen"] = 1.0 if "lora" in row["model"].lower() or row.get("note", "").lower().startswith("lora") else 0.0
-    full = "full recompute" in low or "ckpt=true" in low
-    layout["recompute"] = 1.0 if full else 0.0
-    more["selective"] = "selective" in low
-    more["sequence-parallel"] = "seq-parallel" in low or "seq parallel" in low
     world = layout["tensor"] * layout["pipeline"] * layout["context"]
     if world > devices or devices % world:
         raise No(f"a layout of {world:g} devices does not divide {devices}")
-    if re.search("ms$", row.get("unit", "")):
-        value /= 1e3
-    if kind == "memory":
-        more["part"] = "state" if "optimizer" in row["metric"] else "activation"
-        value *= 2**30
-    more["samples"] = kind == "train-samples"
-    if kind == "train-samples":
-        if "samples/s" not in row.get("unit", ""):
-            raise No("the unit of the logged throughput is not known")
-        kind, value = "train-step", float(gbs.group(1)) / value
-        # Some logs count per device.
-    tokendrop = "tokendrop" in row["model"].lower()
-    more["tokendrop"] = tokendrop
-    return Case(
-        kind,
-        value,
-        file,
-        model,
-        card,
-        devices,
-        precision,
-        engine,
-        layout,
-        float(gbs.group(1)),
-        length,
-        float(mbs.group(1)) if mbs else 1.0,
-        more,
-        line,
-    )
+    gathered = "full_shard" in text or degree("fsdp", 0.0) > 1 or "shard_grad_op" in text
+    frozen = "lora" in stated.cell("model") or stated.cell("note").startswith("lora")
+    recompute = "full recompute" in text or "ckpt=true" in text
+    named = {"devices": devices, "gathered": gathered, "frozen": frozen, "recompute": recompute}
+    return {**layout, **{name: float(value) for name, value in named.items()}}
+
+
+def _in_si(stated: Line, sequences: float) -> tuple[str, float]:
+    """The metric and its value: seconds of a step, tokens/s of a device, or bytes."""
+    value = stated.value * (1e-3 if re.search("ms$", stated.row.get("unit", "")) else 1.0)
+    if stated.kind == "memory":
+        return "memory", value * 2**30
+    if stated.kind != "train-samples":
+        return stated.kind, value
+    if "samples/s" not in stated.row.get("unit", ""):
+        raise No("the unit of the logged throughput is not known")
+    return "train-step", sequences / value

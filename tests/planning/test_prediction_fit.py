@@ -10,8 +10,6 @@ import pytest
 from twinlens.planning.prediction.band import band_of, bands, factors, kinds_of, quantile, widening
 from twinlens.planning.prediction.constant import Constants, Prior
 from twinlens.planning.prediction.fit import fit
-from twinlens.planning.prediction.memory import Pipeline, megatron_activation_bytes, megatron_state_bytes
-from twinlens.spec.model.reference import load_model
 
 PRIORS = {"fixed": Prior(1.0, 1.0), "each": Prior(0.1, 1.0)}
 
@@ -69,16 +67,6 @@ def test_bands_cover_what_they_were_made_of_and_few_rows_make_none() -> None:
 def test_the_closest_kind_of_a_band_comes_first() -> None:
     assert kinds_of("tpot", device=False, engine=True, model=True)[0] == "tpot: unseen device"
     assert kinds_of("tpot", device=True, engine=True, model=True) == ("tpot: seen", "tpot")
-
-
-def test_megatrons_memory_is_that_of_the_paper() -> None:
-    """Korthikanti et al., arXiv 2205.05198: 22B on 8 devices, 530B on 280 with an interleaved pipeline."""
-    small, large = load_model("megatron-22b").shape, load_model("megatron-530b").shape
-    gib = 2.0**30
-    assert megatron_state_bytes(small, Pipeline(8)) / gib == pytest.approx(45.5625, rel=1e-3)
-    assert megatron_activation_bytes(small, Pipeline(8), 4, 2048) / gib == pytest.approx(59.25, rel=1e-3)
-    split = Pipeline(8, 35, 3, sequence_parallel=True, recompute="selective")
-    assert megatron_activation_bytes(large, split, 1, 2048) / gib == pytest.approx(23.076, rel=1e-3)
 
 
 def test_a_band_from_few_groups_that_err_together_is_wider() -> None:

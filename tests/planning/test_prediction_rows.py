@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from benchmarks.prediction import names
-from benchmarks.prediction.cases import No, read, serving_layout
+from benchmarks.prediction.case import No
+from benchmarks.prediction.cases import read
 from benchmarks.prediction.devices import device_name
+from benchmarks.prediction.layouts import serving_layout
 
 SHARED = next((up / "shared" / "data" for up in Path(__file__).parents if (up / "shared" / "data").is_dir()), None)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks.prediction.cases import Case
+from benchmarks.prediction.case import Case
 from benchmarks.prediction.one_mfu import by_one_mfu
 
 from twinlens.planning.prediction.device_rates import rates_of

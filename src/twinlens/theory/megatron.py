@@ -1,10 +1,11 @@
-"""Activations of a GPT block as Megatron keeps them, on each device (Korthikanti et al., arXiv 2205.05198)."""
+"""Memory of a GPT as Megatron trains it, on each device: activations and state (Korthikanti et al., 2205.05198)."""
 
 from __future__ import annotations
 
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.activation import Checkpointing, sequence_tokens
 from twinlens.theory.number import Number, choose, count
+from twinlens.theory.parameter import parameters
 
 
 def megatron_bytes(
@@ -33,3 +34,14 @@ def megatron_bytes(
         if checkpointing == "none":
             each = each + 5.0 * shape.heads * seq_len / (shape.hidden * ranks)
     return wide * each * choose(many > 1, 1 + (stages - 1) / (stages * many), 1.0)
+
+
+def megatron_state_bytes(
+    shape: DecoderShape, bytes_per_parameter: Number, *, tensor: Number = 1, pipeline: Number = 1
+) -> Number:
+    """Weights, gradients, master copy and optimizer on one device of a stage between the ends of the pipeline.
+
+    `bytes_per_parameter`: the total of a layout (theory/layout.py). Tables of tokens and positions lie at the ends.
+    """
+    ranks, stages, counted = count("tensor", tensor), count("pipeline", pipeline), parameters(shape)
+    return (counted.total - counted.embedding) * bytes_per_parameter / (ranks * stages)

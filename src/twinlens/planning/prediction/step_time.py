@@ -89,9 +89,7 @@ def prefill(work: Work, rates: Rates, layout: Layout, fitted: Values, tokens: Nu
         / holders
         / (rates.expert_flop_per_s * fitted.eta_prefill_experts),
     )
-    seen = np.minimum(length, work.window)
-    windowed = seen * seen / 2.0 + (length - seen) * seen
-    flop = work.prefill_pair_full * length * length / 2.0 + work.prefill_pair_window * windowed
+    flop = work.prefill_pair_full * length * length / 2.0 + work.prefill_pair_window * work.window_pairs(length)
     flop = prompts * (flop + work.recurrent_flop * length)
     attention = flop / layout.tensor / (rates.wide_flop_per_s * fitted.eta_attention)
     overhead = fitted.step_s + fitted.layer_s * (work.layers + work.expert_layers) + fitted.token_s * tokens

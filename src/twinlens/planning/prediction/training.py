@@ -56,6 +56,43 @@ class TrainingParts:
         return inside + self.overhead_s + self.bubble_s + self.data_s + self.optimizer_s
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One step as it is divided: arguments of `training_step`, and what follows from them."""
+
+    work: Work
+    rates: Rates
+    layout: TrainingLayout
+    fitted: Values
+    sequences: Number
+    microbatch: Number
+    length: Number
+
+    @property
+    def many(self) -> Number:
+        """Microbatches of a copy."""
+        return np.maximum(self.sequences / (self.layout.data * self.microbatch), 1.0)
+
+    @property
+    def tokens(self) -> Number:
+        """Tokens of a microbatch on a device."""
+        return self.microbatch * self.length / self.layout.context
+
+    @property
+    def share(self) -> Number:
+        """Devices among which a copy's layers and their products are divided."""
+        return self.layout.tensor * self.layout.pipeline
+
+    @property
+    def passes(self) -> Number:
+        """Work over that of a forward pass: backward is twice forward, once with frozen weights."""
+        return 3.0 - self.layout.frozen + self.layout.recompute
+
+    def between(self, devices: Number) -> Number:
+        """Bytes/s of the link among so many devices: that of a domain, or the network where they are more."""
+        return np.where(devices > self.rates.domain, self.rates.net_bytes_per_s, self.rates.link_bytes_per_s)
+
+
 def training_step(
     work: Work,
     rates: Rates,
@@ -70,77 +107,80 @@ def training_step(
     Backward is twice forward (once with frozen weights), and recompute adds its share of forward. A pipeline of p
     stages with v parts each idles (p − 1) / (m · v) of the time of m microbatches (arXiv 2104.04473).
     """
-    many = np.maximum(sequences / (layout.data * microbatch), 1.0)  # microbatches per copy
-    tokens = microbatch * length / layout.context  # on a device, per microbatch
-    share = layout.tensor * layout.pipeline
-    passes = 3.0 - layout.frozen + layout.recompute
-    dense = 2.0 * (work.dense_weights + work.head_weights) * tokens / share
-    routed = 2.0 * work.expert_weights * work.chosen / work.experts * tokens / share
-    small = tokens / layout.tensor
-    rise = small / (small + fitted.half_tokens)
-    expert_tokens = tokens * work.chosen / work.experts * layout.expert / np.maximum(layout.tensor, 1.0)
-    rise_experts = expert_tokens / (expert_tokens + fitted.half_expert_tokens)
-    products = passes * (
-        dense / (rates.flop_per_s * fitted.eta_train * rise)
-        + np.where(
-            routed > 0,
-            routed / (rates.expert_flop_per_s * fitted.eta_train_experts * np.maximum(rise_experts, 1e-9)),
-            0.0,
-        )
-    )
-    seen = np.minimum(length, work.window)
-    pairs = (
-        work.prefill_pair_full * length / 2.0
-        + work.prefill_pair_window * (seen * seen / 2.0 + (length - seen) * seen) / length
-    )
-    attention = (
-        (3.0 + layout.recompute)
-        * tokens
-        * (pairs + work.recurrent_flop)
-        / share
-        / (rates.wide_flop_per_s * fitted.eta_train_attention)
-    )
-    wide = work.hidden * work.layers + work.chosen * work.hidden * work.expert_layers
-    elementwise = passes * tokens * wide / share * 2.0 * fitted.touches / rates.bytes_per_s
-    moved = tokens * work.hidden * 2.0 * work.layers / layout.pipeline
-    link = np.where(layout.tensor > rates.domain, rates.net_bytes_per_s, rates.link_bytes_per_s)
-    tensor = np.where(
-        layout.tensor > 1,
-        (passes + 1.0) * 2.0 * (layout.tensor - 1.0) / layout.tensor * moved / link * fitted.exposed_tensor,
-        0.0,
-    )
-    fabric = np.where(layout.expert * layout.tensor > rates.domain, rates.net_bytes_per_s, rates.link_bytes_per_s)
-    sent = tokens * _copies(work, rates, layout) * work.hidden * 2.0
-    sent = sent * work.expert_layers / layout.pipeline / layout.tensor
-    expert = np.where(
-        layout.expert > 1,
-        (passes - 1.0) * 2.0 * (layout.expert - 1.0) / layout.expert * sent / fabric * fitted.exposed_expert,
-        0.0,
-    )
-    overhead = passes * fitted.launch_s * (work.layers + 2.0 * work.expert_layers) / layout.pipeline
+    step = _Step(work, rates, layout, fitted, sequences, microbatch, length)
+    products, attention, elementwise = _products_s(step), _attention_s(step), _elementwise_s(step)
+    tensor, expert = _tensor_s(step), _expert_s(step)
+    overhead = step.passes * fitted.launch_s * (work.layers + 2.0 * work.expert_layers) / layout.pipeline
     inside = products + attention + elementwise + tensor + expert + overhead
     bubble = inside * (layout.pipeline - 1.0) / layout.virtual
-    held = (work.dense_weights + 2.0 * work.head_weights) / share + work.expert_weights / (
+    data, optimizer = _once_s(step)
+    many = step.many
+    return TrainingParts(
+        many * products, many * attention, many * elementwise, many * tensor, many * expert, many * overhead,
+        bubble, data, optimizer,
+    )  # fmt: skip
+
+
+def _products_s(step: _Step) -> Number:
+    """Products with weights of one microbatch, dense ones and those of routed experts; short ones run slower."""
+    work, layout, fitted = step.work, step.layout, step.fitted
+    dense = 2.0 * (work.dense_weights + work.head_weights) * step.tokens / step.share
+    routed = 2.0 * work.expert_weights * work.chosen / work.experts * step.tokens / step.share
+    small = step.tokens / layout.tensor
+    rise = small / (small + fitted.half_tokens)
+    each = step.tokens * work.chosen / work.experts * layout.expert / np.maximum(layout.tensor, 1.0)
+    rise_experts = each / (each + fitted.half_expert_tokens)
+    of_experts = routed / (step.rates.expert_flop_per_s * fitted.eta_train_experts * np.maximum(rise_experts, 1e-9))
+    of_dense = dense / (step.rates.flop_per_s * fitted.eta_train * rise)
+    return step.passes * (of_dense + np.where(routed > 0, of_experts, 0.0))
+
+
+def _attention_s(step: _Step) -> Number:
+    """Scores and values of one microbatch in 16 bits; backward is twice forward even where weights are frozen."""
+    pairs = step.work.prefill_pair_full * step.length / 2.0
+    pairs = pairs + step.work.prefill_pair_window * step.work.window_pairs(step.length) / step.length
+    flop = (3.0 + step.layout.recompute) * step.tokens * (pairs + step.work.recurrent_flop) / step.share
+    return flop / (step.rates.wide_flop_per_s * step.fitted.eta_train_attention)
+
+
+def _elementwise_s(step: _Step) -> Number:
+    """Norms, activations and residuals of one microbatch: bytes moved, `touches` times the width of the model."""
+    work = step.work
+    wide = work.hidden * work.layers + work.chosen * work.hidden * work.expert_layers
+    return step.passes * step.tokens * wide / step.share * 2.0 * step.fitted.touches / step.rates.bytes_per_s
+
+
+def _tensor_s(step: _Step) -> Number:
+    """Exposed all-reduces of a tensor group for one microbatch, a ring: 2 (t − 1) / t of the bytes."""
+    tensor = step.layout.tensor
+    moved = step.tokens * step.work.hidden * 2.0 * step.work.layers / step.layout.pipeline
+    each = (step.passes + 1.0) * 2.0 * (tensor - 1.0) / tensor * moved / step.between(tensor)
+    return np.where(tensor > 1, each * step.fitted.exposed_tensor, 0.0)
+
+
+def _expert_s(step: _Step) -> Number:
+    """Exposed all-to-alls of one microbatch: tokens sent to their experts and back."""
+    work, layout = step.work, step.layout
+    sent = step.tokens * _copies(work, step.rates, layout) * work.hidden * 2.0
+    sent = sent * work.expert_layers / layout.pipeline / layout.tensor
+    each = (step.passes - 1.0) * 2.0 * (layout.expert - 1.0) / layout.expert * sent
+    each = each / step.between(layout.expert * layout.tensor)
+    return np.where(layout.expert > 1, each * step.fitted.exposed_expert, 0.0)
+
+
+def _once_s(step: _Step) -> tuple[Number, Number]:
+    """Exposed exchange of gradients (and of gathered weights for every microbatch), and the optimizer, of a step."""
+    work, layout, fitted = step.work, step.layout, step.fitted
+    held = (work.dense_weights + 2.0 * work.head_weights) / step.share + work.expert_weights / (
         layout.pipeline * np.maximum(layout.expert, layout.tensor)
     )
-    across = np.where(layout.devices > rates.domain, rates.net_bytes_per_s, rates.link_bytes_per_s)
-    trained = held * (1.0 - layout.frozen)
+    across, trained = step.between(layout.devices), held * (1.0 - layout.frozen)
     copies = layout.data * layout.context
     ring = (copies - 1.0) / np.maximum(copies, 1.0)
     once = np.where(copies > 1, 6.0 * trained * ring / across * fitted.exposed_data, 0.0)
-    every = np.where(layout.gathered > 0, many * 6.0 * held * ring / across * fitted.exposed_gather, 0.0)
-    optimizer = 28.0 * trained / np.maximum(copies, 1.0) / rates.bytes_per_s
-    return TrainingParts(
-        many * products,
-        many * attention,
-        many * elementwise,
-        many * tensor,
-        many * expert,
-        many * overhead,
-        bubble,
-        once + every,
-        optimizer + fitted.train_step_s,
-    )
+    every = np.where(layout.gathered > 0, step.many * 6.0 * held * ring / across * fitted.exposed_gather, 0.0)
+    optimizer = 28.0 * trained / np.maximum(copies, 1.0) / step.rates.bytes_per_s
+    return once + every, optimizer + fitted.train_step_s
 
 
 def _copies(work: Work, rates: Rates, layout: TrainingLayout) -> Number:

@@ -60,6 +60,11 @@ class Work:
         """Tokens in the cache of a windowed layer."""
         return np.minimum(tokens, self.window)
 
+    def window_pairs(self, length: Number) -> Number:
+        """Query-key pairs of a windowed layer over a causal sequence."""
+        seen = self.seen(length)
+        return seen * seen / 2.0 + (length - seen) * seen
+
     def kv_sequence_bytes(self, tokens: Number) -> Number:
         """Bytes of cache and states of one sequence of `tokens`."""
         held = self.kv_full * tokens + self.kv_window * self.seen(tokens)
