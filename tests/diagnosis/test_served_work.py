@@ -5,12 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from diagnosis.saturated import CEILINGS, told
+from diagnosis.saturated import CEILINGS, PEAK, STREAM, request, seen, told
 from served_rows import columns, failed, row
-from twinlens.diagnosis.phase import Phase, place_of
+from twinlens.diagnosis.counter import counters_of
+from twinlens.diagnosis.phase import Phase, bounded_place_of, place_of
 from twinlens.diagnosis.served_work import decoding_together, served_phases
+from twinlens.diagnosis.utilisation import utilisation
+from twinlens.diagnosis.verdict import phase_verdict
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, PrecisionCheck, observed
+from twinlens.reporting.wording.counter import counter_words
+from twinlens.reporting.wording.finding import sentence_of
 from twinlens.spec.model.reference import load_model
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.precision import AS_SERVED, precision
@@ -61,9 +66,60 @@ def test_prefill_takes_the_servers_own_time_and_leaves_out_what_was_cached() -> 
     assert "does not say how long prefill takes" in str(silent.reason)
 
 
-def facts_of(verdict: str = "agrees", boards: list[str] | None = None) -> Facts:
+def test_unreported_prefix_hits_are_unknown_and_the_work_an_upper_bound() -> None:
+    rows = [row(0, (100, 120), input_tokens=64)]
+    prefill, _ = phases(rows, told(server_prefill_s_mean=0.05))
+    assert "does not say how much of each prompt its prefix cache held" in prefill.at_most_because
+    assert prefill.flop == pytest.approx(prefill_flop(shape(), 64))
+    assert prefill.least_bytes == pytest.approx(prefill_bytes(shape(), 1, 1, 16.0, 2.0, None))
+    assert place_of(prefill, CEILINGS) is None
+    place = bounded_place_of(prefill, CEILINGS)
+    assert place is not None
+    assert place.intensity_low is None, "no hits at all is one possibility of many"
+    for known in (
+        phases(rows, told(server_prefill_s_mean=0.05, prefix_hit_ratio=0.0))[0],
+        phases(rows, told(server_prefill_s_mean=0.05), facts=facts_of(stack={"serving.prefix_cache": False}))[0],
+        phases(rows, told(server_prefill_s_mean=0.05), facts=facts_of(stack={"decoding.cache_hit_ratio": 0.0}))[0],
+    ):
+        assert (known.at_most_because, known.flop) == ("", pytest.approx(prefill_flop(shape(), 64)))
+    whole, _ = phases(rows, told(server_prefill_s_mean=0.05, prefix_hit_ratio=1.0))
+    assert whole.flop == pytest.approx(prefill_flop(shape(), 1)), "the last token is always computed"
+
+
+def bounded(flop: float, least: float, most: float) -> Phase:
+    return Phase("prefill", "prefill", 1.0, flop, least, most, at_most_because="nobody says the hits")
+
+
+@pytest.mark.parametrize(
+    ("phase", "code"),
+    [
+        (bounded(0.9 * PEAK, 0.01 * STREAM, 0.02 * STREAM), "indeterminate"),  # compute-bound, or nearly all cached
+        (bounded(0.3 * PEAK, 0.01 * STREAM, 0.02 * STREAM), "latency-bound"),  # whatever was cached
+        (bounded(0.3 * PEAK, 0.01 * STREAM, 0.9 * STREAM), "indeterminate"),
+        (bounded(0.3 * PEAK, 0.9 * STREAM, 0.95 * STREAM), "bandwidth-bound"),
+        (bounded(9.0 * PEAK, 0.01 * STREAM, 0.02 * STREAM), "indeterminate"),  # an upper bound may be above a ceiling
+    ],
+)
+def test_a_bound_of_the_work_decides_only_what_it_can(phase: Phase, code: str) -> None:
+    evidence = seen("served", request(prefill=0.95, decode=0.05), (phase,))
+    found = phase_verdict(phase, evidence)
+    assert found.code == code
+    told = sentence_of(found)
+    if code == "indeterminate":
+        assert found.numbers["why"] == "work-bounded"
+        assert "nobody says the hits, so its FLOP are at most" in told
+    if code == "latency-bound":
+        assert "only at most 30 % of" in told
+    assert utilisation(evidence).value is None
+    (matrix, *_) = counters_of(evidence, "prefill")
+    assert "share" not in matrix.beside
+    assert counter_words(matrix).startswith("at most ")
+
+
+def facts_of(verdict: str = "agrees", boards: list[str] | None = None, stack: dict[str, object] | None = None) -> Facts:
     check = PrecisionCheck("weights", "bf16", "bf16", verdict, "native", "by hand")  # type: ignore[arg-type]
-    fields = {"accelerator.uuid": observed(boards, "by hand")} if boards else {}
+    fields = {name: observed(value, "by hand") for name, value in (stack or {}).items()}
+    fields |= {"accelerator.uuid": observed(boards, "by hand")} if boards else {}
     return Facts(ExecutorRecord(fields), precision=(check,))
 
 

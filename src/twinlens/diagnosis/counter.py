@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from twinlens.diagnosis.evidence import Evidence
-from twinlens.diagnosis.phase import Place, place_of
+from twinlens.diagnosis.phase import Place, bounded_place_of
 from twinlens.record.estimate import Estimate
 from twinlens.record.instrument import Watched
 from twinlens.units import BYTES_PER_S, RATIO, SECONDS
@@ -44,7 +44,7 @@ class Counter:
 def counters_of(seen: Evidence, phase: str) -> tuple[Counter, ...]:
     """The four counters, the first two of one phase; an absent one has its reason."""
     chosen = next((each for each in seen.phases if each.name == phase), seen.phases[-1])
-    place = place_of(chosen, seen.ceilings)
+    place = bounded_place_of(chosen, seen.ceilings)
     why = chosen.reason or (_ELSEWHERE if seen.place == "elsewhere" else _NONE)
     return (
         _matrix(place, chosen.name, why, seen),
@@ -58,12 +58,15 @@ def _matrix(place: Place | None, phase: str, why: str, seen: Evidence) -> Counte
     if place is None:
         return Counter("matrix-engines", Estimate.absent(FLOP_PER_BYTE, why), "none", phase)
     low, high = place.intensity_low, place.intensity_high
-    value = Estimate(high, FLOP_PER_BYTE, f"FLOP / bytes, each byte once: {_WORK}", "derived", low=low, high=high)
+    bounded = place.at_most_because
+    method = f"FLOP / bytes, each byte once: {_WORK}{f'; at most, as {bounded}' if bounded else ''}"
+    value = Estimate(high, FLOP_PER_BYTE, method, "derived", low=low, high=high)
     measured = seen.ceilings[place.compute_ceiling].method
     beside = {
         "ridge": Estimate(place.ridge, FLOP_PER_BYTE, f"matrix rate ({measured}) / measured bandwidth", "derived"),
-        "share": Estimate(place.compute_share, RATIO, f"FLOP/s / {place.compute_ceiling} ({measured})", "derived"),
     }
+    share = Estimate(place.compute_share, RATIO, f"FLOP/s / {place.compute_ceiling} ({measured})", "derived")
+    beside["share_at_most" if bounded else "share"] = share
     # A server's batch is inferred from which requests overlapped.
     sure = place.intensity_low is not None and seen.kind != "served"
     return Counter("matrix-engines", value, "high" if sure else "medium", phase, beside, _BOUND)

@@ -16,7 +16,7 @@ class Phase:
 
     `most_bytes`: as if every product were a kernel of its own that reads and writes its activations; None where
     unknown. `kernel_bytes`: of the linear weights, which the mat-vec ceiling is about. `reason`: why work or time is
-    not known.
+    not known. `at_most_because`: why `flop` is only an upper bound of the work; "" where it is the work.
     """
 
     name: str
@@ -27,6 +27,7 @@ class Phase:
     most_bytes: float | None = None
     kernel_bytes: float | None = None
     reason: str | None = None
+    at_most_because: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class Place:
 
     `compute_ceiling`, `bandwidth_ceiling`: which ceilings decided, by the names they have in the facts.
     `stream_share`: of the rate of a plain read or copy, whatever kernels reach at the shapes of this model.
+    `at_most_because`: why `compute_share` and `intensity_high` are upper bounds only; "" where they are not.
     """
 
     intensity_low: float | None
@@ -46,14 +48,24 @@ class Place:
     stream_share: float
     compute_ceiling: str
     bandwidth_ceiling: str
+    at_most_because: str = ""
 
     def to_numbers(self) -> dict[str, Any]:
-        """As numbers of a finding."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        """As numbers of a finding; `at_most_because` only where it says something."""
+        return {
+            name: getattr(self, name)
+            for name in self.__dataclass_fields__
+            if name != "at_most_because" or self.at_most_because
+        }
 
 
 def place_of(phase: Phase, ceilings: Mapping[str, Estimate]) -> Place | None:
-    """Where the phase lies; None where work, time or a measured ceiling is not known.
+    """Where the phase lies; None where work, time or a measured ceiling is not known, or the work only bounded."""
+    return None if phase.at_most_because else bounded_place_of(phase, ceilings)
+
+
+def bounded_place_of(phase: Phase, ceilings: Mapping[str, Estimate]) -> Place | None:
+    """The same, also of a phase whose FLOP are only bounded from above.
 
     Compute: products of the model's own shapes, where they were measured. Bandwidth: a copy for a training step, which
     writes as much as it reads, else a read; and for decode the rate at which its own mat-vec kernels read weights.
@@ -69,7 +81,7 @@ def place_of(phase: Phase, ceilings: Mapping[str, Estimate]) -> Place | None:
     kernel = phase.kernel_bytes / phase.seconds / matvec if phase.kernel_bytes and matvec else 0.0
     by_kernel = kernel > stream_share
     return Place(
-        intensity_low=phase.flop / phase.most_bytes if phase.most_bytes else None,
+        intensity_low=phase.flop / phase.most_bytes if phase.most_bytes and not phase.at_most_because else None,
         intensity_high=phase.flop / phase.least_bytes,
         ridge=float(ridge_point(peak, rate)),
         compute_share=phase.flop / phase.seconds / peak,
@@ -78,6 +90,7 @@ def place_of(phase: Phase, ceilings: Mapping[str, Estimate]) -> Place | None:
         stream_share=stream_share,
         compute_ceiling=compute,
         bandwidth_ceiling="matvec_bytes_per_s" if by_kernel else stream,
+        at_most_because=phase.at_most_because,
     )
 
 

@@ -27,6 +27,7 @@ _SPECULATES = "a server that speculates makes several tokens in a step, so gaps 
 _SEVERAL = "how the server splits the model over its {} devices is not known"
 _NO_STEP = "no answer has a second token"
 _NO_PREFILL = "the server does not say how long prefill takes"
+_HITS_UNKNOWN = "the server does not say how much of each prompt its prefix cache held"
 _WIDEST = 4.0  # bytes of an activation: an upper bound of traffic takes the widest format
 
 
@@ -49,7 +50,8 @@ def served_phases(
         )
         return (phases[0], phases[1]), together
     prompt = float(requests.input_tokens[rows].mean()) if rows.size else 0.0
-    return (_prefill(prompt, metrics, shape, regime), _decode(requests, good, together, shape, regime)), together
+    hits = _hit_ratio(metrics, facts)
+    return (_prefill(prompt, hits, metrics, shape, regime), _decode(requests, good, together, shape, regime)), together
 
 
 def decoding_together(requests: Requests, rows: np.ndarray) -> float:
@@ -93,13 +95,34 @@ def _decode(
     return Phase("decode", "decode", spent_s / steps, flop, least, most)
 
 
-def _prefill(prompt: float, metrics: Mapping[str, Estimate], shape: DecoderShape, regime: Precision) -> Phase:
-    """Of one prompt alone, without what the server found in its prefix cache."""
+def _hit_ratio(metrics: Mapping[str, Estimate], facts: Facts | None) -> float | None:
+    """The share of prompt tokens that the server found in its prefix cache: of the window, else of the whole run. None
+    where it does not say; 0 where it says that its cache is off."""
+    told = metrics.get("prefix_hit_ratio")
+    if told is not None and told.value is not None:
+        return told.value
+    of_run = facts.executor.value("decoding.cache_hit_ratio") if facts else None
+    if isinstance(of_run, int | float):
+        return float(of_run)
+    return 0.0 if facts and facts.executor.value("serving.prefix_cache") is False else None
+
+
+def _prefill(
+    prompt: float, hits: float | None, metrics: Mapping[str, Estimate], shape: DecoderShape, regime: Precision
+) -> Phase:
+    """Of one prompt alone, without what the server found in its prefix cache. Where `hits` is not known, FLOP are at
+    most those of the whole prompt, and bytes at least those of its last token, which is always computed."""
     seconds = known(metrics, "server_prefill_s_mean")
-    tokens = prompt * (1 - (known(metrics, "prefix_hit_ratio") or 0.0))
-    if seconds is None or tokens < 1:
+    if seconds is None or prompt < 1:
         return Phase("prefill", "prefill", None, None, None, reason=_NO_PREFILL)
+    tokens = max(1.0, prompt * (1 - (hits or 0.0)))
     kept = widths(shape, regime)
-    least = float(prefill_bytes(shape, tokens, 1, kept.weight_bits, kept.kv_bytes, kept.head_bits))
-    most = least + tokens * activation_elements_moved(shape) * _WIDEST
-    return Phase("prefill", "prefill", seconds, float(prefill_flop(shape, tokens)), least, most)
+    whole, least = (
+        float(prefill_bytes(shape, many, 1, kept.weight_bits, kept.kv_bytes, kept.head_bits))
+        for many in (tokens, tokens if hits is not None else 1.0)
+    )
+    most = whole + tokens * activation_elements_moved(shape) * _WIDEST
+    flop = float(prefill_flop(shape, tokens))
+    return Phase(
+        "prefill", "prefill", seconds, flop, least, most, at_most_because=_HITS_UNKNOWN if hits is None else ""
+    )

@@ -58,7 +58,7 @@ def _share(seen: Evidence, ceilings: Mapping[str, Estimate]) -> float | str:
         if place is None:
             if spent <= _SMALL * total:
                 continue
-            return phase.reason or "the run measured no ceilings"
+            return phase.reason or phase.at_most_because or "the run measured no ceilings"
         share = max(place.compute_share, place.bandwidth_share)
         if max(place.compute_share, place.stream_share) > _IMPOSSIBLE:
             return "a phase is above a measured ceiling, so the ceiling or the work is another"

@@ -11,7 +11,7 @@ from typing import Any
 
 from twinlens.diagnosis.evidence import Evidence
 from twinlens.diagnosis.partition import UNATTRIBUTED
-from twinlens.diagnosis.phase import Phase, Place, known, place_of
+from twinlens.diagnosis.phase import Phase, Place, bounded_place_of, known
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 
@@ -66,16 +66,16 @@ def phase_verdict(phase: Phase, seen: Evidence) -> Finding:
 
 
 def _by_roof(phase: Phase, seen: Evidence, ceilings: Mapping[str, Estimate]) -> Finding:
-    place = place_of(phase, ceilings)
+    place = bounded_place_of(phase, ceilings)
     if place is None:
         why = "no-work" if phase.reason or not phase.flop else "no-ceiling"
         return _indeterminate(phase.name, why, seen, {"reason": phase.reason} if phase.reason else {})
     numbers = place.to_numbers() | {"seconds": phase.seconds} | ({"probed": True} if seen.probed else {})
-    if max(place.compute_share, place.stream_share) > MOST_OF_CEILING:
+    if max(0.0 if place.at_most_because else place.compute_share, place.stream_share) > MOST_OF_CEILING:
         return _indeterminate(phase.name, "above-ceiling", seen, numbers)
     code = _code(place)
     if code is None:
-        return _indeterminate(phase.name, "near-ridge", seen, numbers)
+        return _indeterminate(phase.name, "work-bounded" if place.at_most_because else "near-ridge", seen, numbers)
     held = seen.on_processor or 1.0
     if code == "latency-bound" and max(place.compute_share, place.bandwidth_share) >= BINDS * held:
         return _indeterminate(phase.name, "processor-shared", seen, numbers | {"on_processor": held})
@@ -94,8 +94,8 @@ def _code(place: Place) -> str | None:
         return "compute-bound"
     if left and place.bandwidth_share >= BINDS:
         return "bandwidth-bound"
-    if place.compute_share < BINDS and place.bandwidth_share < BINDS and (right or left):
-        unsure = left and (place.bandwidth_share_most or 0.0) >= BINDS
+    if place.compute_share < BINDS and place.bandwidth_share < BINDS and (right or left or place.at_most_because):
+        unsure = (left or place.at_most_because) and (place.bandwidth_share_most or 0.0) >= BINDS
         return None if unsure else "latency-bound"
     return None
 

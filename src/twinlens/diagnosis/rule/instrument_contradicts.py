@@ -53,7 +53,7 @@ def _bound(seen: Evidence, work: str, rates: tuple[str, ...]) -> dict[str, Any] 
 def _done(phase: Phase, work: str, seen: Evidence) -> float | None:
     """Bytes or FLOP of a phase in one step or request, in which it may be done many times."""
     amount = getattr(phase, work)
-    if not amount or not phase.seconds:
+    if not amount or not phase.seconds or (work == "flop" and phase.at_most_because):
         return None
     return float(amount) / phase.seconds * seen.partition.parts.get(phase.part, phase.seconds)
 

@@ -16,6 +16,7 @@ COUNTERS = {
 _BESIDE = {
     "by_theory": "{} by theory",
     "share": "{} of ceiling",
+    "share_at_most": "at most {} of ceiling",
     "ridge": "ridge {}",
     "share_of_kernel": "{} of its kernels' rate",
     "hmma_active": "{} HMMA",
@@ -45,6 +46,8 @@ def counter_words(counter: Counter) -> str:
         return f"{', '.join(classes)}, {counter.about}"
     told = [_BESIDE[key].format(display.value(each)) for key, each in counter.beside.items() if key in _BESIDE]
     value = display.value(counter.value)
+    if "share_at_most" in counter.beside:
+        value = f"at most {value}"
     if counter.source not in SOURCES:
         more = f" ({', '.join(told)})" if told else ""
         return f"{value}{more}, {counter.about}"

@@ -49,6 +49,7 @@ _WHY = {
     "near-ridge": "its FLOP per byte lie too near the ridge, or its bytes are not known well enough",
     "processor-shared": "other programs had the processor for so much of the time that they alone may explain it",
     "above-ceiling": "it is above a measured ceiling, so the ceiling or the work is another",
+    "work-bounded": "its FLOP are known only as an upper bound",
     "ceilings-moved": "the ceilings from before and after the run lead to different verdicts",
 }
 
@@ -83,8 +84,9 @@ def _bandwidth(finding: Finding) -> str:
 def _latency(finding: Finding) -> str:
     compute, bandwidth = numbers(finding, "compute_share", "bandwidth_share")
     tried = " It was compiled already." if "compiled" in finding.numbers.get("tried", ()) else ""
+    bounded = "at most " if finding.numbers.get("at_most_because") else ""
     return (
-        f"{_subject(finding)} is latency-bound: only {percent(compute)} of {_ceiling(finding, 'compute')} and "
+        f"{_subject(finding)} is latency-bound: only {bounded}{percent(compute)} of {_ceiling(finding, 'compute')} and "
         f"{percent(bandwidth)} of {_ceiling(finding, 'bandwidth')}.{tried} {_test(finding)}"
     )
 
@@ -119,6 +121,9 @@ def _indeterminate(finding: Finding) -> str:
     why = number(finding, "why")
     if why == "unattributed":
         said = f"{percent(number(finding, 'share'))} of the time is in no part"
+    elif reason := finding.numbers.get("at_most_because"):
+        share = percent(number(finding, "compute_share"))
+        said = f"{clean(reason, 200)}, so its FLOP are at most {share} of {_ceiling(finding, 'compute')}"
     else:
         said = clean(finding.numbers.get("reason") or _WHY[why], 200)
     return f"{_subject(finding)} is indeterminate: {said}."
