@@ -144,3 +144,64 @@ def test_a_range_of_rates_is_a_band_that_runs_the_other_way() -> None:
     assert [round(float(found[end]), 7) for end in ("low", "value", "high")] == [0.0001667, 0.00025, 0.0005]
     wrong = call("--throughput", "6-2 requests/s", "--rent", "3.6 USD/h")
     assert "ends below its start" in wrong.stderr
+
+
+MODEL = ("--model", "8B", "--device", "H100", "--rent", "3 USD/h")
+
+
+def test_a_model_and_a_device_are_enough_and_the_cost_has_the_band_of_the_prediction() -> None:
+    found = json.loads(call(*MODEL, "--users", "1000", "--json").stdout)
+    request = found["figures"][0]
+    assert 0 < float(request["low"]) < float(request["value"]) < float(request["high"])
+    assert request["level"] == 0.9
+    hour = 3600 * float(_rate(request)["value"])
+    assert float(request["value"]) == pytest.approx(3 / hour)
+    shown = " ".join(call(*MODEL, "--users", "1000").stdout.split())
+    assert "predicted) within the SLO" in shown
+    assert "a thousand users, a month" in shown
+
+
+def test_a_tighter_slo_costs_more() -> None:
+    loose, tight = (float(json.loads(call(*MODEL, "--tpot", tpot, "--json").stdout)["figures"][0]["value"])
+                    for tpot in ("100ms", "12ms"))  # fmt: skip
+    assert tight > 1.2 * loose
+
+
+def test_a_cost_has_no_upper_end_where_the_slow_end_of_the_band_keeps_no_slo() -> None:
+    words = ("--model", "70B", "--device", "B200", "--devices", "2", "--prompt", "31K", "--answer", "512")
+    request = json.loads(call(*words, "--json").stdout)["figures"][0]
+    assert float(request["low"]) < float(request["value"])
+    assert request["high"] is None
+    shown = " ".join(call(*words).stdout.split())
+    assert "with no upper end" in shown
+    assert "no load keeps the SLO, so the cost has no upper end" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((*MODEL, "--ttft", "1ms"), "no load keeps TTFT within 1.00 ms on 1 × h100-sxm-80gb: a request alone takes"),
+        (("--precision", "fp8", "--rent", "3 USD/h"), "add --model"),
+        ((*MODEL, "--throughput", "4 requests/s"), "give one of them"),
+        ((*MODEL, "--prompt", "500K"), "are more than the 131,072 positions of llama-3.1-8b"),
+    ],
+)
+def test_a_prediction_that_cannot_be_is_one_sentence(words: tuple[str, ...], said: str) -> None:
+    _refused(call(*words), said, "TL231")
+
+
+def test_an_api_is_held_against_what_a_prediction_says_the_machine_serves() -> None:
+    words = ("--device", "H100", "--energy", "0.1 USD/kWh", "--api", "0.2 USD/M input tokens + 0.6 USD/M output tokens")
+    shown = CliRunner().invoke(app, ["plan", "roi", *words, "--model", "8B", "--json"])
+    assert shown.exit_code == 0, shown.stderr
+    assert any(each["subject"] == "capacity-work" for each in json.loads(shown.stdout)["notes"])
+    refused = CliRunner().invoke(app, ["plan", "roi", *words])
+    assert "--model" in refused.stderr
+
+
+def _rate(figure: dict[str, object]) -> dict[str, object]:
+    """The throughput that a cost was computed from."""
+    inputs = figure["inputs"]
+    assert isinstance(inputs, list)
+    found = [each if each["name"] == "throughput" else _rate(each) for each in inputs if "inputs" in each]
+    return next((each for each in found if each), {})

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.api.plan.amount import above_zero, months_of, share_of, throughput_of, watts_of, whole_of, word_of
-from twinlens.api.plan.asked import count_of
+from twinlens.api.plan.asked import count_of, tokens_of
+from twinlens.api.plan.predicted import Predicted
 from twinlens.api.plan.prices import UNUSABLE, one
 from twinlens.errors import BadInput
 from twinlens.planning.cost.algebra import over
@@ -38,23 +39,34 @@ def way_of(way: str | None, known: Prices, device: Device | None) -> Any:
 
 
 def traffic_of(
-    throughput: object, like: str | Path | None, way: str, options: Mapping[str, object]
+    throughput: object,
+    like: str | Path | None,
+    way: str,
+    options: Mapping[str, object],
+    modelled: Predicted | None = None,
 ) -> tuple[Traffic, float | None, tuple[Finding, ...]]:
-    """What is served, the measured power of all devices, and notes. Raises BadInput (TL231)."""
+    """What is served, the measured power of all devices, and notes. Raises BadInput (TL231).
+
+    One of the three says how fast it is: a typed rate, a run, or a prediction.
+    """
+    if sum(each is not None for each in (throughput, like, modelled)) > 1:
+        raise BadInput("--throughput, --like and --model each say how fast it is; give one of them", code=UNREADABLE)
     ahead, after = (_tokens(name, options.get(name)) for name in ("input_tokens", "output_tokens"))
-    rate, power_w, notes = None, None, ()
+    rate: Figure | None = None
+    power_w: float | None = None
+    notes: tuple[Finding, ...] = ()
     if like is not None:
-        if throughput is not None:
-            raise BadInput("--throughput and --like both say how fast it is; give one of them", code=UNREADABLE)
         from twinlens.api.plan.measured import measured
 
         run = measured(like)
         rate, power_w, ahead, after = run.throughput, run.power_w, ahead or run.input_tokens, after or run.output_tokens
+    elif modelled is not None:
+        rate, ahead, after, notes = modelled.throughput, modelled.prompt, modelled.answer, modelled.notes
     elif throughput is not None:
         rate = _rate(throughput, after)
     elif way != "api":
         raise BadInput(
-            "how fast is it? Give --throughput '4 requests/s' as measured within the SLO, or --like RUN",
+            "how fast is it? Give --model 70B for a prediction, --like RUN, or --throughput '4 requests/s'",
             code=UNREADABLE,
         )
     weight = options.get("output_weight")
@@ -133,7 +145,9 @@ def _rate(word: object, after: Figure | None) -> Figure:
 def _tokens(name: str, word: object) -> Figure | None:
     if word is None:
         return None
-    return Figure(name.replace("_", "-"), above_zero(name.replace("_", "-"), word, 1e9), "tokens", source="asked")
+    plain = name.replace("_", "-")
+    many = tokens_of(plain, word) if str(word).strip()[-1:] in ("k", "K") else above_zero(plain, word, 1e9)
+    return Figure(plain, many, "tokens", source="asked")
 
 
 def _share(name: str, word: object, most: float) -> float | None:

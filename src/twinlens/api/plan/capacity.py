@@ -9,6 +9,7 @@ from typing import Any
 
 from twinlens.api.plan.asked import UNREADABLE, asked_device, count_of, subject_of, tokens_of
 from twinlens.api.plan.calibrate import Compared, constants
+from twinlens.api.plan.copies import placed
 from twinlens.api.plan.like import Like, like_runs
 from twinlens.api.plan.loads import factor_of, rate_of, seconds_of
 from twinlens.api.plan.steps import OF_TRAINING, steps_of
@@ -17,9 +18,8 @@ from twinlens.planning.capacity.serving import ServingCapacity, ServingPlan, ser
 from twinlens.planning.capacity.target import Headroom, Target
 from twinlens.planning.capacity.training import TrainingCapacity, training_capacity
 from twinlens.planning.figure import assumed
-from twinlens.planning.prediction.answer import serving_answer
 from twinlens.planning.prediction.question import ServingQuestion
-from twinlens.planning.prediction.shipped import Calibrated, shipped
+from twinlens.planning.prediction.shipped import shipped
 from twinlens.planning.prediction.stored import stored
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import with_words
@@ -33,6 +33,8 @@ _PRECISIONS = {"16-bit": "bf16", "8-bit": "int8", "4-bit": "int4", "awq": "int4"
                "q4": "q4_k_m", "q8": "q8_0"}  # fmt: skip
 _TARGET = Target(2.0, 0.1)
 """Where none is given: 2 s to the first token, then 10 tokens/s, about as fast as people read."""
+_SHORT = 8192.0
+"""Tokens of a prompt up to which 2 s are enough; longer ones have as much again for each as many."""
 _OF_SERVING = ("users", "rate", "prompt", "answer", "ttft", "tpot", "peak", "spare", "like")
 
 
@@ -98,8 +100,9 @@ def capacity(
     used = constants(known) if known else like.known if like else shipped()["serving"]
     question = _question(name, shape, card or (like.question.device if like else _known_device(card)), plain, engine,
                          like, given, notes)  # fmt: skip
-    question, copies = _placed(question, devices, tensor, used, notes)
-    plan = ServingPlan(question, copies, _target(given, notes), _headroom(given, notes), used)
+    target = _target(question, given, notes)
+    question, copies = placed(question, devices, tensor, used, target, notes)
+    plan = ServingPlan(question, copies, target, _headroom(given, notes), used)
     return CapacityResult(serving_capacity(plan), tuple(notes), like.rows if like else ())
 
 
@@ -125,7 +128,7 @@ def _question(
     name: str, shape: DecoderShape, card: Device, precision: str | None, engine: str | None, like: Like | None,
     given: Mapping[str, object], notes: list[Finding],
 ) -> ServingQuestion:  # fmt: skip
-    """The whole load on one copy; `_placed` divides it."""
+    """The whole load on one copy; `placed` divides it."""
     base = like.question if like else None
     if "users" in given and "rate" in given:
         raise BadInput("--users ask again at once, --rate comes at random; give one of the two", code=UNREADABLE)
@@ -142,6 +145,9 @@ def _question(
             lengths[each] = float(getattr(base, each))
         else:
             notes.append(assumed(f"capacity-{each}", round(lengths[each])))
+    if sum(lengths.values()) > shape.max_context:
+        said = " and ".join(f"--{each} {round(many):,}" for each, many in lengths.items())
+        raise BadInput(f"{said} are more than the {shape.max_context:,} positions of {name}", code=UNREADABLE)
     for what, word, own, usual in (("precision", precision, base and base.precision, "bf16"),
                                    ("engine", engine, base and base.engine, "vllm")):  # fmt: skip
         if not word and not own:
@@ -152,47 +158,12 @@ def _question(
     )  # fmt: skip
 
 
-def _placed(
-    whole: ServingQuestion, devices: object, tensor: object, known: Calibrated, notes: list[Finding]
-) -> tuple[ServingQuestion, int]:
-    """One copy with its share of the load, and how many copies there are.
-
-    Without a degree, the smallest that has room for one sequence.
-    """
-    many = None if devices is None else count_of("devices", devices)
-    if tensor is not None:
-        degree = count_of("tensor", tensor)
-    else:
-        degree = _smallest(whole, many or max(8, whole.device.domain), known)
-        notes += [assumed("capacity-tensor", degree)] if degree > 1 else []
-    many = many or degree
-    if many % degree:
-        raise BadInput(f"--devices {many} does not divide by a tensor degree of {degree}", code=UNREADABLE)
-    copies = many // degree
-    users = None if whole.users is None else max(whole.users / copies, 1.0)
-    rate = None if whole.requests_per_s is None else whole.requests_per_s / copies
-    return replace(whole, tensor=degree, users=users, requests_per_s=rate), copies
-
-
-def _smallest(whole: ServingQuestion, most: int, known: Calibrated) -> int:
-    """The smallest tensor degree with room; BadInput of the largest that there is where none has."""
-    legal = [degree for degree in (1, 2, 4, 8, 16, 32, 64, 72) if degree <= most and whole.shape.heads % degree == 0]
-    for degree in legal:
-        try:
-            serving_answer(replace(whole, tensor=degree, users=1.0, requests_per_s=None), known)
-        except BadInput:
-            if degree == legal[-1]:
-                raise
-            continue
-        return degree
-    return 1
-
-
-def _target(given: Mapping[str, object], notes: list[Finding]) -> Target:
+def _target(question: ServingQuestion, given: Mapping[str, object], notes: list[Finding]) -> Target:
     limits = {name: seconds_of(name, given[name]) for name in ("ttft", "tpot") if name in given}
     if not limits:
-        notes.append(assumed("capacity-target", "", ttft_s=_TARGET.ttft_s, tpot_s=_TARGET.tpot_s))
-        return _TARGET
+        usual = replace(_TARGET, ttft_s=round(float(_TARGET.ttft_s or 0) * max(question.prompt / _SHORT, 1.0), 1))
+        notes.append(assumed("capacity-target", "", ttft_s=usual.ttft_s, tpot_s=usual.tpot_s))
+        return usual
     return Target(limits.get("ttft"), limits.get("tpot"))
 
 

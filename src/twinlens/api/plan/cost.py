@@ -14,6 +14,7 @@ from twinlens.api.plan.amount import (
 )
 from twinlens.api.plan.asked import device_of
 from twinlens.api.plan.asked_cost import UNREADABLE, Prices, machine_of, traffic_of, volume_of, way_of
+from twinlens.api.plan.predicted import predicted
 from twinlens.api.plan.prices import UNUSABLE, one, one_currency, prices_of, quoted
 from twinlens.errors import BadInput
 from twinlens.planning.cost.answer import Cost
@@ -59,8 +60,9 @@ def cost(
     catalogue: str | Path | None = None,
     **options: object,
 ) -> CostResult:
-    """What it costs: `cost("4 requests/s", rent="3 USD/h")`, `cost(like="runs/chat", rent="3 USD/h")`.
+    """What it costs: `cost(model="70B", device="B200", devices=2, users=1000)`, `cost("4 requests/s", rent="3 USD/h")`.
 
+    With a model its predicted rate within `ttft` and `tpot` is taken, with its band; also precision, tensor, engine.
     Options of money: buy, rent, reserved, api, energy, fixed, residual, training, revenue. Of the machine: power, host,
     pue, life, busy. Of traffic: input_tokens, output_tokens, output_weight, retries, hits, users, uses, days. Of
     training: training_hours, requests. Of carbon: carbon, carbon_source. Raises BadInput for values that cannot be
@@ -77,8 +79,10 @@ def cost(
             )
         known[how] = (quoted(how, named.name, whole),)
         one_currency(each for several in known.values() for each in several)
-    traffic, power_w, notes = traffic_of(throughput, like, how, options)
-    machine = None if how == "api" else machine_of(how, known, named, power_w, devices, options)
+    modelled = predicted(device, devices, options, catalogue)
+    traffic, power_w, notes = traffic_of(throughput, like, how, options, modelled)
+    many = devices if modelled is None else modelled.devices
+    machine = None if how == "api" else machine_of(how, known, named, power_w, many, options)
     each = _each(machine, traffic, known)
     volume = volume_of(options)
     month = None if volume is None else month_of(each, volume, traffic, machine, one(known, "revenue"))

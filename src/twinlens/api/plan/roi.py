@@ -11,6 +11,7 @@ from typing import Any
 from twinlens.api.plan.amount import above_zero, months_of, share_of
 from twinlens.api.plan.asked import device_of
 from twinlens.api.plan.asked_cost import UNREADABLE, Prices, machine_of, traffic_of
+from twinlens.api.plan.predicted import Predicted, predicted
 from twinlens.api.plan.prices import UNUSABLE, one, one_currency, prices_of, quoted
 from twinlens.errors import BadInput
 from twinlens.planning.cost.algebra import exact, times
@@ -60,8 +61,9 @@ def roi(
     """Buy or rent: `roi(buy="37500 USD", rent="3 USD/h", hours=8, energy="0.12 USD/kWh", power="700W")`.
 
     Money: buy, rent, reserved, api, energy, fixed, residual, warranty. `busy`: share of hours used, or `hours` a day.
-    `months`: "12,24,36". Also power, host, pue, discount, delivery, finance and finance_months; for an API throughput
-    (or like) with input_tokens and output_tokens. Raises BadInput (TL231, TL234).
+    `months`: "12,24,36". Also power, host, pue, discount, delivery, finance and finance_months. Against an API what the
+    machine serves: model (predicted, as in `cost`), like or throughput, with input_tokens and output_tokens. Raises
+    BadInput (TL231, TL234).
     """
     whole = catalogue_of(catalogue_folder(catalogue))
     known = prices_of({name: options.get(name) for name in MONEY}, prices)
@@ -72,7 +74,9 @@ def roi(
         lacks = "--buy '37500 USD'" if "buy" not in known else "--rent '3 USD/h', --reserved or --api"
         raise BadInput(f"buying is held against another way: give {lacks}, or a --device with a price", code=UNUSABLE)
     used, is_said = _busy(busy, hours)
-    terms = _terms(known, named, devices, used, options)
+    modelled = predicted(device, devices, options, catalogue) if "api" in known else None
+    terms = _terms(known, named, devices if modelled is None else modelled.devices, used, options, modelled)
+    notes += modelled.notes if modelled else ()
     return RoiResult(Roi(terms, _horizons(months), _assumed(terms, is_said)), notes)
 
 
@@ -96,6 +100,7 @@ def _terms(
     devices: object,
     busy: float,
     options: Mapping[str, object],
+    modelled: Predicted | None,
 ) -> Terms:
     machine = machine_of("buy", known, device, None, devices, options)
     many = Input("devices", machine.devices, "devices")
@@ -116,19 +121,23 @@ def _terms(
     bought = of_all("buy", currency) or machine.spent()
     return Terms(
         currency, exact(busy), bought, machine.energy(), once("residual"), once("fixed"),
-        once("warranty"), of_all("rent", f"{currency}/h"), of_all("reserved", f"{currency}/h"), _api(known, options),
-        discount, _whole_months("delivery", options.get("delivery")), _whole_months("finance-months", loan), interest,
+        once("warranty"), of_all("rent", f"{currency}/h"), of_all("reserved", f"{currency}/h"),
+        _api(known, options, modelled), discount, _whole_months("delivery", options.get("delivery")),
+        _whole_months("finance-months", loan), interest,
     )  # fmt: skip
 
 
-def _api(known: Prices, options: Mapping[str, object]) -> Figure | None:
+def _api(known: Prices, options: Mapping[str, object], modelled: Predicted | None) -> Figure | None:
     """What the work of a busy hour would cost behind an API."""
     if "api" not in known:
         return None
     like = options.get("like")
-    traffic, _, _ = traffic_of(options.get("throughput"), None if like is None else str(like), "rent", options)
+    run = None if like is None else str(like)
+    traffic, _, _ = traffic_of(options.get("throughput"), run, "rent", options, modelled)
     if traffic.throughput is None:
-        raise BadInput("an API is held against what the machine serves: give --throughput or --like", code=UNREADABLE)
+        raise BadInput(
+            "an API is held against what the machine serves: give --model, --like or --throughput", code=UNREADABLE
+        )
     try:
         each = of_api({price.money.per: price for price in known["api"]}, traffic)
     except KeyError:

@@ -8,21 +8,15 @@ from typing import Annotated
 import typer
 
 from twinlens.cli.plan.options import Catalogue, Device, Devices, Json, Page, Precision, Probe
+from twinlens.cli.plan.speed import Engine, Model, Tensor, Tpot, Ttft
 from twinlens.system.numpy_threads import load_numpy
 
-Model = Annotated[
-    str | None, typer.Option("--model", metavar="NAME", help="70B, a model of `list models`, a folder, config.json.")
-]
 Users = Annotated[str | None, typer.Option("--users", metavar="COUNT", help="Who ask again as soon as they have it.")]
 Rate = Annotated[str | None, typer.Option("--rate", metavar="PER_S", help="Requests per second, at random.")]
 Prompt = Annotated[str | None, typer.Option("--prompt", metavar="TOKENS", help="Of a request: 1024, 2K.")]
 Answer = Annotated[str | None, typer.Option("--answer", metavar="TOKENS", help="Of a request.")]
-Ttft = Annotated[str | None, typer.Option("--ttft", metavar="TIME", help="Target: 500ms, 2s.")]
-Tpot = Annotated[str | None, typer.Option("--tpot", metavar="TIME", help="Target: 50ms is 20 tokens/s.")]
 Peak = Annotated[str | None, typer.Option("--peak", metavar="FACTOR", help="Peak of the load over it: 1.5.")]
 Spare = Annotated[str | None, typer.Option("--spare", metavar="COPIES", help="Copies that may fail at a time.")]
-Tensor = Annotated[str | None, typer.Option("--tensor", metavar="COUNT", help="Devices that share each layer.")]
-Engine = Annotated[str | None, typer.Option("--engine", metavar="NAME", help="vllm, sglang, trtllm, fsdp, megatron …")]
 Like = Annotated[str | None, typer.Option("--like", metavar="RUN", help="Your own served runs go before datasheets.")]
 Known = Annotated[Path | None, typer.Option("--constants", metavar="FILE", help="What `plan calibrate -o` wrote.")]
 Train = Annotated[str | None, typer.Option("--train", metavar="METHOD", help="full or lora; else it is served.")]

@@ -7,17 +7,19 @@ from typing import Annotated
 
 import typer
 
-from twinlens.cli.plan.options import Catalogue, Device, Devices, Json, Page
+from twinlens.cli.plan.options import Catalogue, Device, Devices, Json, Page, Precision
 from twinlens.cli.plan.prices import Api, Buy, Energy, Fixed, Host, Power, Prices, Pue, Rent, Reserved, Residual
+from twinlens.cli.plan.speed import Engine, Model, Tensor, Tpot, Ttft
 from twinlens.system.numpy_threads import load_numpy
 
 
-def _option(name: str, metavar: str, words: str) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(f"--{name}", metavar=metavar, help=words)
+def _option(name: str, metavar: str, words: str, *others: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(f"--{name}", *others, metavar=metavar, help=words)
     return option
 
 
 def cost(
+    model: Model = None,
     throughput: Annotated[
         str | None, _option("throughput", "RATE", "Within the SLO, all devices: '4 requests/s'.")
     ] = None,
@@ -25,6 +27,11 @@ def cost(
     way: Annotated[str | None, _option("way", "HOW", "rent, reserved, buy or api, where several have a price.")] = None,
     device: Device = None,
     devices: Devices = None,
+    precision: Precision = None,
+    tensor: Tensor = None,
+    engine: Engine = None,
+    ttft: Ttft = None,
+    tpot: Tpot = None,
     rent: Rent = None,
     reserved: Reserved = None,
     buy: Buy = None,
@@ -38,8 +45,8 @@ def cost(
     host: Host = None,
     pue: Pue = None,
     busy: Annotated[str | None, _option("busy", "SHARE", "Of the paid hours that serve: 40%.")] = None,
-    input_tokens: Annotated[str | None, _option("input-tokens", "COUNT", "Of a request.")] = None,
-    output_tokens: Annotated[str | None, _option("output-tokens", "COUNT", "Of a request.")] = None,
+    input_tokens: Annotated[str | None, _option("input-tokens", "COUNT", "Of a request.", "--prompt")] = None,
+    output_tokens: Annotated[str | None, _option("output-tokens", "COUNT", "Of a request.", "--answer")] = None,
     output_weight: Annotated[
         str | None, _option("output-weight", "TIMES", "An output token, in input tokens: 4.")
     ] = None,
@@ -74,6 +81,7 @@ def cost(
         "energy": energy, "power": power, "host": host, "pue": pue, "busy": busy, "input_tokens": input_tokens,
         "output_tokens": output_tokens, "output_weight": output_weight, "retries": retries, "hits": hits,
         "users": users, "uses": uses, "days": days, "revenue": revenue, "training": training,
+        "model": model, "precision": precision, "tensor": tensor, "engine": engine, "ttft": ttft, "tpot": tpot,
         "training_hours": training_hours, "requests": requests, "carbon": carbon, "carbon_source": carbon_source,
     }  # fmt: skip
     with sentences():

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from twinlens.cli.plan.options import Catalogue, Device, Devices, Json, Page
+from twinlens.cli.plan.options import Catalogue, Device, Devices, Json, Page, Precision
 from twinlens.cli.plan.prices import Api, Buy, Energy, Fixed, Host, Power, Prices, Pue, Rent, Reserved, Residual
+from twinlens.cli.plan.speed import Engine, Model, Tensor, Tpot, Ttft
 from twinlens.system.numpy_threads import load_numpy
 
 
@@ -40,8 +41,18 @@ def roi(
         str | None, typer.Option("--throughput", metavar="RATE", help="Of the machine, against an API: '4 requests/s'.")
     ] = None,
     like: Annotated[Path | None, typer.Option("--like", metavar="RUN", help="The same from a measured run.")] = None,
-    input_tokens: Annotated[str | None, typer.Option("--input-tokens", metavar="COUNT", help="Of a request.")] = None,
-    output_tokens: Annotated[str | None, typer.Option("--output-tokens", metavar="COUNT", help="Of a request.")] = None,
+    input_tokens: Annotated[
+        str | None, typer.Option("--input-tokens", "--prompt", metavar="COUNT", help="Of a request.")
+    ] = None,
+    output_tokens: Annotated[
+        str | None, typer.Option("--output-tokens", "--answer", metavar="COUNT", help="Of a request.")
+    ] = None,
+    model: Model = None,
+    precision: Precision = None,
+    tensor: Tensor = None,
+    engine: Engine = None,
+    ttft: Ttft = None,
+    tpot: Tpot = None,
     why: Annotated[bool, typer.Option("--why", "--all", help="Every figure with its formula.")] = False,
     output: Page = None,
     catalogue: Catalogue = None,
@@ -57,6 +68,7 @@ def roi(
         "buy": buy, "rent": rent, "reserved": reserved, "api": api, "energy": energy, "power": power, "host": host,
         "pue": pue, "fixed": fixed, "residual": residual, "warranty": warranty, "discount": discount,
         "delivery": delivery, "finance": finance, "finance_months": finance_months, "throughput": throughput,
+        "model": model, "precision": precision, "tensor": tensor, "engine": engine, "ttft": ttft, "tpot": tpot,
         "like": like, "input_tokens": input_tokens, "output_tokens": output_tokens,
     }  # fmt: skip
     with sentences():

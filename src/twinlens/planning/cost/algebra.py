@@ -40,16 +40,17 @@ def computed(
     """A figure of `value(*parts)`; `falls`: places of parts that lower it as they grow, all others raise it.
 
     Absent, for the same reason, where a part is. The band is the range over all bands of the parts, which is right for
-    a value that rises or falls throughout with each; its level is said where all bands have the same.
+    a value that rises or falls throughout with each; its level is said where all bands have the same. An end is None
+    where a part has none there, or where it would divide by 0: the band is then open to that side.
     """
     unknown = next((each for each in parts if isinstance(each, Figure) and each.value is None), None)
     if unknown is not None:
         return Figure(name, None, unit, formula, tuple(parts), reason=unknown.reason, **more)
     low = high = level = None
-    banded = [each for each in parts if isinstance(each, Figure) and each.low is not None]
+    banded = [each for each in parts if isinstance(each, Figure) and _is_banded(each)]
     if banded:
-        low = value(*(_end(each, place in falls) for place, each in enumerate(parts)))
-        high = value(*(_end(each, place not in falls) for place, each in enumerate(parts)))
+        low = _at([_end(each, place in falls) for place, each in enumerate(parts)], value)
+        high = _at([_end(each, place not in falls) for place, each in enumerate(parts)], value)
         levels = {each.level for each in banded}
         level = levels.pop() if len(levels) == 1 else None
     middle = value(*(exact(each.value) for each in parts))
@@ -63,9 +64,23 @@ def exact(value: Amount | str | None) -> Decimal:
     return value if isinstance(value, Decimal) else Decimal(repr(value) if isinstance(value, float) else value)
 
 
-def _end(part: Part, is_high: bool) -> Decimal:
-    if isinstance(part, Figure) and part.low is not None and part.high is not None:
-        return exact(part.high if is_high else part.low)
+def _is_banded(figure: Figure) -> bool:
+    return figure.low is not None or figure.high is not None
+
+
+def _at(ends: Sequence[Decimal | None], value: Callable[..., Decimal]) -> Decimal | None:
+    if None in ends:
+        return None
+    try:
+        return value(*ends)
+    except ZeroDivisionError:  # decimal.DivisionByZero is one, too
+        return None
+
+
+def _end(part: Part, is_high: bool) -> Decimal | None:
+    if isinstance(part, Figure) and _is_banded(part):
+        end = part.high if is_high else part.low
+        return None if end is None else exact(end)
     return exact(part.value)
 
 

@@ -53,7 +53,7 @@ def _lines(answer: Cost, notes: Sequence[Finding], why: bool) -> Iterator[Render
     known = [each for each in told if why or each.value is not None]
     for place, each in enumerate(known):
         mark = "computed  " if place == 0 else "          "
-        yield hanging(mark, f"{NAMES.get(each.name, each.name)}: {figure_words(each)}", "")
+        yield hanging(mark, f"{NAMES.get(each.name, each.name)}: {figure_words(_unwrapped(each))}", "")
     lacking = {clause_of(each.reason) for each in answer.figures() if each.reason is not None}
     yield from row("not said  ", sorted(lacking))
     yield from row("assumed   ", [clause_of(each) for each in (*notes, *answer.assumptions())])
@@ -62,14 +62,25 @@ def _lines(answer: Cost, notes: Sequence[Finding], why: bool) -> Iterator[Render
 
 def _head(answer: Cost) -> str:
     request, share, machine = answer.each.total, answer.energy_share, answer.machine
-    band = f" ({_range(request)})" if request.low is not None else ""
+    band = f" ({_range(request)})" if request.low is not None or request.high is not None else ""
     energy = "" if share is None else f", {digits(100 * float(share.value or 0), 2)} % of it energy"
     if machine is None:
         return f"A request costs {shown(request)}{band} behind an API."
     within = " within the SLO" if _is_within(answer.traffic.throughput) else ", whatever the latency"
     many = f"{machine.devices} devices" if machine.devices > 1 else "one device"
     rate = answer.traffic.throughput
-    return f"A request costs {shown(request)}{band}{energy}: {many} {_WAYS[machine.way]}, {shown(rate)}{within}."
+    return f"A request costs {shown(request)}{band}{energy}: {many} {_WAYS[machine.way]}, {_rate_words(rate)}{within}."
+
+
+def _rate_words(rate: Figure | None) -> str:
+    """ "9.79 requests/s (4.31 to 13.2, predicted)": with its band, and whether anybody measured it."""
+    if rate is None or rate.value is None:
+        return shown(rate)
+    ends = [None if end is None else digits(float(end)) for end in (rate.low, rate.high)]
+    band = f"{ends[0]} to {ends[1]}" if all(ends) else ""
+    kind = "predicted" if rate.name == "throughput" and rate.source.startswith("predicted") else ""
+    told = ", ".join(filter(None, (band, kind)))
+    return shown(rate) + (f" ({told})" if told else "")
 
 
 def _is_within(rate: Figure | None) -> bool:
@@ -80,7 +91,14 @@ def _is_within(rate: Figure | None) -> bool:
 def _range(figure: Figure) -> str:
     unit = figure.unit.partition("/")[0]
     level = "" if figure.level is None else f", {100 * figure.level:.0f} %"
-    return f"{money_words(float(figure.low or 0), unit)} to {money_words(float(figure.high or 0), unit)}{level}"
+    low, high = (None if end is None else money_words(float(end), unit) for end in (figure.low, figure.high))
+    return (
+        f"{low} to {high}{level}"
+        if low and high
+        else f"from {low}{level}, with no upper end"
+        if low
+        else f"up to {high}"
+    )
 
 
 def _table(answer: Cost) -> RenderableType:
@@ -135,6 +153,13 @@ def _training(figures: Sequence[Figure]) -> list[str]:
     if "training-equal" in by_name:
         words += [f"half of both at {by_name['training-equal']}, 5 % at {by_name['training-small']}"]
     return words
+
+
+def _unwrapped(figure: Figure) -> Figure:
+    """The figure that this one is, where its own arithmetic is "{0}" or a division by 1."""
+    first = figure.inputs[0] if figure.inputs else None
+    by_one = figure.formula == "{0} / {1}" and figure.inputs[1].value == 1
+    return _unwrapped(first) if isinstance(first, Figure) and (figure.formula == "{0}" or by_one) else figure
 
 
 def row(mark: str, clauses: Sequence[str]) -> Iterator[RenderableType]:
