@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from hypothesis import settings
 
-# In continuous integration the same examples every time, and no deadline: a busy machine is no falsification.
-settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
-settings.register_profile("here", deadline=None)
-settings.load_profile("ci" if os.environ.get("CI") else "here")
+# The same examples every time, so that a change is judged by what it changed, and no deadline: a busy machine is no
+# falsification. `pytest --hypothesis-profile=search` looks for new ones.
+settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("search", deadline=None, print_blob=True)
+settings.load_profile("repeatable")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

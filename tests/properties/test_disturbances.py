@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import twinlens
@@ -150,6 +150,9 @@ def stalled(due_s: np.ndarray, needs_s: np.ndarray, slots: int, at_s: float, for
 
 
 @settings(max_examples=80)
+@example((30, 3), 0.3828125, 10.0, 2022)  # the stall begins inside a block of rows and lasts to the end: a drift
+@example((30, 3), 0.34199660753113004, 10.0, 97581)
+@example((30, 3), 0.36723771472302824, 10.0, 471351)  # a slowdown
 @given(st.sampled_from(SERVED), st.floats(0, 1), st.sampled_from([2.0, 5.0, 10.0]), st.integers(0, 10**6))
 def test_a_stall_of_a_server_stays_in_every_figure(
     shipped: tuple[float, float], place: float, for_s: float, seed: int

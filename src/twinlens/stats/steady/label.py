@@ -98,7 +98,7 @@ def _settle(trace: Trace, levels: tuple[Level, ...], rule: SteadyRule, refined: 
     for start in range(at + 1):
         long_enough = size - levels[start].begin >= rule.min_fraction * size
         if long_enough and is_line(points, levels[start:], rule.delta):
-            return _drift(trace, trace.row(levels[start].begin), rule)
+            return _drift(trace, _first_slower(trace, levels, start, near), rule)
     if home is None:
         return _unsteady(trace, because("no-level", {"share": rule.min_fraction}), rule)
     row, away = _window(trace, levels, at, lambda level: same(level, home), rule)
@@ -155,7 +155,7 @@ def _window(
     brought in, so that no stall is hidden by that. The window begins earlier where a few rows on end were at the level
     already and others left it again, too few for a level of their own: those that left are away too.
     """
-    row = trace.row(levels[at].begin)
+    row = _first_slower(trace, levels, at, float(np.log1p(rule.near)))
     away = np.zeros(trace.calm.size, bool)
     away[:row] = True
     for level in levels[at:]:
@@ -167,6 +167,18 @@ def _window(
     away[:left] = False
     outside = np.abs(trace.log_time - middle) > max(fence, near)
     return first, np.asarray(outside | away)[first:]
+
+
+def _first_slower(trace: Trace, levels: tuple[Level, ...], at: int, near: float) -> int:
+    """The first row of level `at`, with the rows before it that had left a faster level already.
+
+    Levels begin at blocks of rows: a stall that begins inside a block would lose its first and slowest rows.
+    """
+    row = trace.row(levels[at].begin)
+    if at == 0 or levels[at].mean <= levels[at - 1].mean + near:
+        return row
+    slower = trace.log_time[trace.row(levels[at - 1].begin) : row] > levels[at - 1].mean + near
+    return row - int(np.argmin(np.append(slower[::-1], False)))
 
 
 def _wanders(trace: Trace, row: int, rule: SteadyRule) -> Finding | None:
