@@ -62,11 +62,11 @@ def test_json_has_every_figure_with_its_inputs() -> None:
     [
         ((*SERVED, "--driver", "new"), "is no version"),
         ((*SERVED, "--runtime", "vlm"), "did you mean 'vllm'"),
-        ((*SERVED, "--hours", "nan"), "--hours is above 0"),
+        ((*SERVED, "--hours", "nan"), "--hours 'nan' is no number"),
         ((*SERVED, "--volts", "0"), "--volts is above 0"),
         ((*SERVED, "--rise", "-5"), "--rise is above 0"),
         ((*SERVED, "--phases", "2"), "--phases '2' is not known"),
-        ((*SERVED, "--host-watts", "1 kW"), "is no number"),
+        ((*SERVED, "--host-watts", "1 kW"), "leave the unit out"),
         ((*SERVED, "--fast", "10", "--slow", "30"), "--slow 30 is to be below"),
         ((*SERVED, "--tokens", "2B"), "are of training"),
         ((*SERVED, "--link", "nvlink9"), "no link 'nvlink9'"),

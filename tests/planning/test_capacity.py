@@ -208,7 +208,7 @@ def test_like_takes_model_lengths_engine_and_load_from_the_run() -> None:
     [
         ({"users": 0}, "--users is a count"),
         ({"users": "nan"}, "--users 'nan' is no whole number"),
-        ({"rate": "2/h"}, "is no rate"),
+        ({"rate": "2/h"}, "write requests per second"),
         ({"rate": 1, "users": 1}, "give one of the two"),
         ({"tpot": "25"}, "--tpot '25' is no time"),
         ({"ttft": "-1s"}, "--ttft is above 0"),
@@ -221,7 +221,8 @@ def test_like_takes_model_lengths_engine_and_load_from_the_run() -> None:
         ({"tokens": "1B"}, "--tokens is no option of serving"),
         ({"train": "full", "users": 3}, "--users is no option of training"),
         ({"train": "full", "within": "1h"}, "give --tokens"),
-        ({"train": "full", "tokens": "1B", "effective": 2}, "is no share"),
+        ({"train": "full", "tokens": "1B", "effective": 2}, "is a share from 0 to 100%"),
+        ({"train": "full", "tokens": "1B", "effective": 0}, "--effective is a share above 0"),
         ({"train": "full", "tokens": "many"}, "is no number of tokens"),
         ({"device": None}, "name a device"),
         ({"model": None}, "name a model"),

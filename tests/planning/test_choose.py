@@ -187,7 +187,7 @@ def test_twice_the_bandwidth_of_one_user_is_nearly_all_of_decode() -> None:
         ({"power": "1W"}, "possible with --power"),
         ({"power": "20"}, "--power 20kW"),
         ({"duty": "25h"}, "24 h"),
-        ({"ttft": "fast"}, "--ttft 2s"),
+        ({"ttft": "fast"}, "write --ttft '12 h', 30days, 2s or 50ms"),
         ({"answer": 9000}, "--answer 8,191"),
         ({"precision": "fp7"}, "did you mean"),
         ({"compliance": "hippa"}, "did you mean 'hipaa'"),

@@ -70,7 +70,7 @@ def test_a_bare_size_without_layers_has_no_cache_and_says_so() -> None:
         ({"users": "nan"}, "no whole number"),
         ({"users": -3}, "no whole number"),
         ({"users": "16 GB"}, "no whole number"),
-        ({"context": "32 GB"}, "not understood"),
+        ({"context": "32 GB"}, "no number of tokens"),
         ({"context": "0"}, "count from 1"),
         ({"device": "B2000"}, "did you mean"),
         ({"device": "L44"}, "did you mean 'l4'"),

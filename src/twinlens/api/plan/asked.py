@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 from pathlib import Path
 
+from twinlens.api.plan.amount import quantity_of
+from twinlens.api.plan.number import UNREADABLE, short, span_of
 from twinlens.api.plan.probed import THIS, this_device
 from twinlens.claims.names import DEVICES, KV_BYTES, USUAL
-from twinlens.claims.quantity import read_quantity
 from twinlens.errors import BadInput, nearest
+from twinlens.planning.check.deadline import Mfu
 from twinlens.planning.figure import assumed
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
@@ -23,36 +24,15 @@ from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.parameter import parameters
 from twinlens.theory.weight_format import WEIGHT_FORMATS
 
-UNREADABLE = "TL231"
-_MOST_COUNT = 10_000_000
 _WEIGHTS = {"16-bit": "bf16", "8-bit": "int8", "4-bit": "awq-int4-g128", "q4": "q4_k_m", "q8": "q8_0",
             "awq": "awq-int4-g128", "gptq": "gptq-int4-g128", "fp4": "nvfp4", "int4": "awq-int4-g128"}  # fmt: skip
 """Formats as people write them, and the one that each is taken for."""
 
 
-def count_of(name: str, word: object) -> int:
-    """A whole number of at least 1. Raises BadInput (TL231)."""
-    text = str(word).strip().replace(",", "")
-    if not text.isdecimal():
-        raise BadInput(f"--{name} {_short(word)!r} is no whole number; write --{name} 16", code=UNREADABLE)
-    if not 1 <= int(text) <= _MOST_COUNT:
-        raise BadInput(f"--{name} is a count from 1 to {_MOST_COUNT:,}, not {_short(word)}", code=UNREADABLE)
-    return int(text)
-
-
-def tokens_of(name: str, word: object) -> int:
-    """A number of tokens: 8192, 32K (a power of two, as limits of models are). Raises BadInput (TL231)."""
-    text = str(word).strip()
-    if text.replace(",", "").isdecimal():
-        return count_of(name, text)
-    said = _quantity(name, text, "context", "write tokens: 8192, 32K")
-    return count_of(name, round(said))
-
-
 def subject_of(word: str, catalogue: Catalogue) -> Subject:
     """A model by its name, folder or file, or by its size alone: "70B". Raises BadInput (TL201, TL202, TL231)."""
     if word not in list_models() and not Path(word).expanduser().exists() and _is_size(word):
-        size = _quantity("model", word, "params", "write a size or a name: 70B, llama-3.1-8b")
+        size = quantity_of("model", word, "params", "write a size or a name: 70B, llama-3.1-8b")
         usual = USUAL.get(size)
         if usual is None:
             return Subject(word, round(size), source="its name")
@@ -66,27 +46,19 @@ def subject_of(word: str, catalogue: Catalogue) -> Subject:
 
 def device_of(word: str, catalogue: Catalogue) -> tuple[Device, bool]:
     """A device of the catalogue, by its name or a short one, and whether the short name was taken for it."""
-    short, names = " ".join(word.lower().replace("-", " ").split()), [each.name for each in catalogue.devices]
-    if word.lower() not in names and short in DEVICES:
-        return catalogue.device(DEVICES[short]), True
+    plain, names = " ".join(word.lower().replace("-", " ").split()), [each.name for each in catalogue.devices]
+    if word.lower() not in names and plain in DEVICES:
+        return catalogue.device(DEVICES[plain]), True
     if word.lower() not in names:
-        raise BadInput(f"no device {_short(word)!r} here; {nearest(short, [*names, *DEVICES])}", code="TL204")
+        raise BadInput(f"no device {short(word)!r} here; {nearest(plain, [*names, *DEVICES])}", code="TL204")
     return catalogue.device(word.lower()), False
-
-
-def one_of(name: str, word: object, known: Collection[str]) -> str:
-    """A word that is one of some. Raises BadInput (TL231) with the nearest."""
-    plain = str(word).strip().lower()
-    if plain not in known:
-        raise BadInput(f"--{name} {_short(word)!r} is not known; {nearest(plain, known)}", code=UNREADABLE)
-    return plain
 
 
 def asked_device(word: str | None, probe: str | Path | None, catalogue: Catalogue) -> tuple[Device | None, bool]:
     """The device that was named, the one of a probe ("this"), or None; and whether a short name was taken for it."""
     if probe is not None or word == THIS:
         if word not in (None, THIS):
-            raise BadInput(f"--probe is of this machine, and --device {_short(word)!r} of another", code=UNREADABLE)
+            raise BadInput(f"--probe is of this machine, and --device {short(word)!r} of another", code=UNREADABLE)
         return this_device(probe), False
     return device_of(word, catalogue) if word else (None, False)
 
@@ -98,15 +70,23 @@ def weight_format_of(word: str | None, subject: Subject) -> str:
     plain = (word or "bf16").lower()
     name = _WEIGHTS.get(plain, plain)
     if name not in WEIGHT_FORMATS:
-        raise BadInput(f"unknown weight format {_short(word)!r}; {nearest(plain, WEIGHT_FORMATS)}", code="TL203")
+        raise BadInput(f"unknown weight format {short(word)!r}; {nearest(plain, WEIGHT_FORMATS)}", code="TL203")
     return name
+
+
+def mfu_of(said: object) -> Mfu:
+    """ "0.3..0.5", or 0.4; what public runs reach where nothing was said. Raises BadInput (TL231)."""
+    if said is None:
+        return Mfu()
+    low, high = span_of("mfu", said, 1.0)
+    return Mfu(low, (low + high) / 2, high, "asked")
 
 
 def kv_format_of(word: str | None) -> tuple[str, float]:
     """The format of the cache and its bytes per element. Raises BadInput (TL203)."""
     plain = (word or "fp16").lower()
     if plain not in KV_BYTES:
-        raise BadInput(f"unknown format {_short(word)!r} of a KV cache; {nearest(plain, KV_BYTES)}", code="TL203")
+        raise BadInput(f"unknown format {short(word)!r} of a KV cache; {nearest(plain, KV_BYTES)}", code="TL203")
     return plain, KV_BYTES[plain]
 
 
@@ -170,17 +150,3 @@ def _of_files(name: str, path: Path) -> Subject:
 
 def _is_size(word: str) -> bool:
     return word[:1].isdecimal() or word[:1] == "."
-
-
-def _quantity(name: str, text: str, kind: str, hint: str) -> float:
-    try:
-        found = read_quantity(text, 0)
-    except BadInput:
-        found = None
-    if found is None or found[1] != len(text) or found[0].kind != kind or found[0].low is None:
-        raise BadInput(f"--{name} {_short(text)!r} was not understood; {hint}", code=UNREADABLE)
-    return found[0].value
-
-
-def _short(word: object) -> str:
-    return str(word)[:40]

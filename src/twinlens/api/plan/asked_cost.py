@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from twinlens.api.plan.amount import above_zero, months_of, share_of, throughput_of, watts_of, whole_of, word_of
-from twinlens.api.plan.asked import count_of, tokens_of
+from twinlens.api.plan.amount import months_of, throughput_of, tokens_of, watts_of
+from twinlens.api.plan.number import UNREADABLE, above_zero, count_of, one_of, share_of, whole_of
 from twinlens.api.plan.predicted import Predicted
 from twinlens.api.plan.prices import UNUSABLE, one
 from twinlens.errors import BadInput
@@ -20,7 +20,6 @@ from twinlens.planning.figure import Figure
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
 
-UNREADABLE = "TL231"
 WAYS = ("rent", "reserved", "buy", "api")
 Prices = Mapping[str, tuple[Priced, ...]]
 
@@ -28,7 +27,7 @@ Prices = Mapping[str, tuple[Priced, ...]]
 def way_of(way: str | None, known: Prices, device: Device | None) -> Any:
     """How it is paid: as asked, else the one whose price is known. Raises BadInput (TL231, TL234)."""
     if way is not None:
-        return word_of("way", way, WAYS)
+        return one_of("way", way, WAYS)
     mine = [each for each in WAYS if each in known]
     if len(mine) > 1:
         raise BadInput(f"there are prices to {', '.join(mine)}: say which with --way {mine[0]}", code=UNREADABLE)

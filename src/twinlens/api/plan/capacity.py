@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from twinlens.api.plan.asked import UNREADABLE, asked_device, count_of, subject_of, tokens_of
+from twinlens.api.plan.amount import rate_of, seconds_of, tokens_of
+from twinlens.api.plan.asked import asked_device, subject_of
 from twinlens.api.plan.calibrate import Compared, constants
 from twinlens.api.plan.copies import placed
 from twinlens.api.plan.like import Like, like_runs
-from twinlens.api.plan.loads import factor_of, rate_of, seconds_of
+from twinlens.api.plan.number import UNREADABLE, above_zero, count_of
 from twinlens.api.plan.steps import OF_TRAINING, steps_of
 from twinlens.errors import BadInput
 from twinlens.planning.capacity.serving import ServingCapacity, ServingPlan, serving_capacity
@@ -168,7 +169,7 @@ def _target(question: ServingQuestion, given: Mapping[str, object], notes: list[
 
 
 def _headroom(given: Mapping[str, object], notes: list[Finding]) -> Headroom:
-    peak = factor_of("peak", given["peak"]) if "peak" in given else 1.0
+    peak = above_zero("peak", given["peak"]) if "peak" in given else 1.0
     spare = str(given.get("spare", 0)).strip()
     if not spare.isdecimal():
         raise BadInput(f"--spare {spare[:40]!r} is no count of copies; write --spare 1", code=UNREADABLE)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twinlens.api.plan.asked import asked_device, count_of, one_of, subject_of
+from twinlens.api.plan.amount import seconds_of, trained_tokens_of
+from twinlens.api.plan.asked import asked_device, mfu_of, subject_of
 from twinlens.api.plan.fit import serving_of, training_of
-from twinlens.api.plan.number import mfu_of, number_of, seconds_of, trained_tokens_of
+from twinlens.api.plan.number import above_zero, count_of, one_of
 from twinlens.errors import BadInput
 from twinlens.planning.check.answer import Check
 from twinlens.planning.check.deadline import Mfu, deadlines, device_hours, run_time
@@ -99,7 +100,7 @@ def check(
     named = one_of("runtime", runtime, RUNTIMES) if runtime else None
     stack = Stack(subject.name, kept, on, named, driver)
     time = _time(plan, on, many, tokens, deadline, share) if isinstance(plan, Training) else ()
-    ran = number_of("hours", hours, 1e7) if hours is not None else _hours(time)
+    ran = above_zero("hours", hours, 1e7) if hours is not None else _hours(time)
     memory = trained_on(plan, on, many, Ways()) if isinstance(plan, Training) else served_on(plan, on, many)
     answer = Check(
         plan, stack, many, rulings(stack, (*rules, *shipped_rules())), memory,
@@ -154,9 +155,9 @@ def _supply(given: Mapping[str, object]) -> Supply:
     phases = int(one_of("phases", given.get("phases", usual.phases), ("1", "3")))
     host = given.get("host_watts")
     return Supply(
-        number_of("volts", given.get("volts", usual.volts), 1e5), phases,
-        number_of("rise", given.get("rise", usual.rise_k), 100.0),
-        None if host is None else number_of("host-watts", host, 1e8),
+        above_zero("volts", given.get("volts", usual.volts), 1e5), phases,
+        above_zero("rise", given.get("rise", usual.rise_k), 100.0),
+        None if host is None else above_zero("host-watts", host, 1e8),
     )  # fmt: skip
 
 
@@ -164,8 +165,8 @@ def _speed(
     plan: Serving, device: Device, devices: int, runtime: str | None, given: Mapping[str, object]
 ) -> tuple[Figure, ...]:
     """Users at the two paces. A context of T tokens is a prompt of T less the answer."""
-    fast = number_of("fast", given.get("fast", 30), 1e5)
-    slow = number_of("slow", given.get("slow", 10), 1e5)
+    fast = above_zero("fast", given.get("fast", 30), 1e5)
+    slow = above_zero("slow", given.get("slow", 10), 1e5)
     if slow >= fast:
         raise BadInput(f"--slow {slow:g} is to be below --fast {fast:g}, in tokens/s", code="TL231")
     answer = count_of("answer", given.get("answer", min(256, max(1, plan.context // 2))))

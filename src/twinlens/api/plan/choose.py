@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twinlens.api.plan.asked import UNREADABLE, count_of, one_of, subject_of, tokens_of
+from twinlens.api.plan.amount import seconds_of, tokens_of, trained_tokens_of, watts_of
+from twinlens.api.plan.asked import subject_of
 from twinlens.api.plan.choose_asked import (
     TRAINED_IN,
     among,
@@ -14,11 +15,11 @@ from twinlens.api.plan.choose_asked import (
     most_of,
     needs_of,
     precisions_of,
-    quantity_of,
     served_in,
     shares_of,
     speed_of,
 )
+from twinlens.api.plan.number import UNREADABLE, count_of, one_of
 from twinlens.errors import BadInput
 from twinlens.planning.choose.answer import Choice, choice
 from twinlens.planning.choose.nearest import nearest_possible
@@ -105,7 +106,7 @@ def choose(
         notes += more
     site = Site(
         needs,
-        None if power is None else quantity_of("power", power, "power", "write watts: --power 20kW"),
+        None if power is None else watts_of("power", power),
         most_of(64 if most_devices is None else most_devices),
     )
     wanted = Wanted(serving, taught, share, site, DAY_H if duty is None else duty_of(duty))
@@ -126,7 +127,7 @@ def _serving(
             f"--answer {out:,} leaves no prompt in --context {whole:,}; write at most --answer {whole - 1:,}"
             if whole > 1 else "--context is a prompt and an answer, 2 tokens at least", code=UNREADABLE,
         )  # fmt: skip
-    late = None if ttft is None else quantity_of("ttft", ttft, "time", "write a time: --ttft 2s")
+    late = None if ttft is None else seconds_of("ttft", ttft)
     every = _SLOW if speed is None else speed_of(speed)
     notes: tuple[Finding, ...] = () if speed is not None else (assumed("speed", round(1 / _SLOW)),)
     notes += () if users is not None else (assumed("users", 1),)
@@ -145,9 +146,7 @@ def _training(
         raise BadInput("a deadline is --tokens and --within together: --tokens 100M --within 12h", code=UNREADABLE)
     rate = None
     if tokens is not None:
-        text = str(tokens).strip()
-        many = float(text) if text.isdecimal() else quantity_of("tokens", text, "params", "write --tokens 100M")
-        rate = many / quantity_of("within", within, "time", "write a time: --within 12h")
+        rate = trained_tokens_of("tokens", tokens) / seconds_of("within", within)
     found = TrainingWanted(
         subject,
         shape,

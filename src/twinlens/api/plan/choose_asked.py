@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
-from twinlens.api.plan.asked import UNREADABLE, count_of, device_of, one_of
-from twinlens.claims.quantity import read_quantity
+from twinlens.api.plan.amount import quantity_of
+from twinlens.api.plan.asked import device_of
+from twinlens.api.plan.number import UNREADABLE, above_zero, count_of, one_of, short, split
 from twinlens.errors import BadInput
 from twinlens.planning.choose.wanted import Need
 from twinlens.planning.figure import assumed
@@ -38,35 +38,10 @@ def shares_of(training: object, inference: object) -> float:
 
 
 def _percent(name: str, word: object) -> float:
-    value = number_of(name, str(word).strip().removesuffix("%"), "a share of the hours from 0 to 100")
-    if not 0 <= value <= 100:
-        raise BadInput(f"--{name} is a share of the hours from 0 to 100, not {_short(word)}", code=UNREADABLE)
+    value, unit = split(name, word, "it is a share of the hours from 0 to 100")
+    if unit not in ("", "%") or not 0 <= value <= 100:
+        raise BadInput(f"--{name} is a share of the hours from 0 to 100, not {short(word)}", code=UNREADABLE)
     return value / 100
-
-
-def number_of(name: str, word: object, what: str) -> float:
-    """A finite number. Raises BadInput (TL231)."""
-    try:
-        value = float(str(word).replace(",", ""))
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise BadInput(f"--{name} {_short(word)!r} is no number; it is {what}", code=UNREADABLE)
-    return value
-
-
-def quantity_of(name: str, word: object, kind: str, hint: str) -> float:
-    """A quantity above 0 with its unit, in SI. Raises BadInput (TL231)."""
-    text = str(word).strip()
-    try:
-        found = read_quantity(text, 0)
-    except BadInput:
-        found = None
-    if found is None or found[1] != len(text) or found[0].kind != kind or found[0].low is None:
-        raise BadInput(f"--{name} {_short(text)!r} was not understood; {hint}", code=UNREADABLE)
-    if not 0 < found[0].value < 1e30:
-        raise BadInput(f"--{name} is above 0, not {_short(text)}", code=UNREADABLE)
-    return found[0].value
 
 
 def most_of(word: object) -> int:
@@ -81,12 +56,7 @@ def speed_of(word: object) -> float:
     """Seconds between two tokens, from tokens/s of one user. Raises BadInput (TL231)."""
     text = str(word).strip()
     plain = text.removesuffix("tokens/s").removesuffix("tok/s").strip()
-    value = number_of("speed", plain, "tokens/s of one user, as in --speed 30")
-    if not 0 < value <= 1e5:
-        raise BadInput(
-            f"--speed is tokens/s of one user, above 0 and at most 100,000, not {_short(word)}", code=UNREADABLE
-        )
-    return 1 / value
+    return 1 / above_zero("speed", plain, 1e5)
 
 
 def duty_of(word: object) -> float:
@@ -96,7 +66,7 @@ def duty_of(word: object) -> float:
         text = f"{text} h"
     hours = quantity_of("duty", text, "time", "write hours a day: --duty 8h") / 3600
     if hours > 24:
-        raise BadInput(f"--duty {_short(word)!r} is more than the 24 h of a day", code=UNREADABLE)
+        raise BadInput(f"--duty {short(word)!r} is more than the 24 h of a day", code=UNREADABLE)
     return hours
 
 
@@ -143,7 +113,3 @@ def among(word: str | None, catalogue: Catalogue, needs: frozenset[Need]) -> tup
             code=UNREADABLE,
         )
     return found
-
-
-def _short(word: object) -> str:
-    return str(word)[:40]

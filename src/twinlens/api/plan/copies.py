@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from twinlens.api.plan.asked import UNREADABLE, count_of
+from twinlens.api.plan.number import UNREADABLE, count_of
 from twinlens.errors import BadInput
 from twinlens.planning.capacity.limit import answer_at, is_rate
 from twinlens.planning.capacity.target import Target

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twinlens.api.plan.amount import (
-    above_zero,
-    grams_of,
-    whole_of,
-)
+from twinlens.api.plan.amount import grams_of
 from twinlens.api.plan.asked import device_of
-from twinlens.api.plan.asked_cost import UNREADABLE, Prices, machine_of, traffic_of, volume_of, way_of
+from twinlens.api.plan.asked_cost import Prices, machine_of, traffic_of, volume_of, way_of
+from twinlens.api.plan.number import UNREADABLE, above_zero, whole_of
 from twinlens.api.plan.predicted import predicted
 from twinlens.api.plan.prices import UNUSABLE, one, one_currency, prices_of, quoted
 from twinlens.errors import BadInput

@@ -7,16 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twinlens.api.plan.asked import (
-    UNREADABLE,
-    asked_device,
-    count_of,
-    kv_format_of,
-    one_of,
-    subject_of,
-    tokens_of,
-    weight_format_of,
-)
+from twinlens.api.plan.amount import tokens_of
+from twinlens.api.plan.asked import asked_device, kv_format_of, subject_of, weight_format_of
+from twinlens.api.plan.number import UNREADABLE, count_of, one_of
 from twinlens.errors import BadInput
 from twinlens.planning.figure import assumed
 from twinlens.planning.fit.answer import Fit

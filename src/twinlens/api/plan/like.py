@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from twinlens.api.plan.asked import UNREADABLE
 from twinlens.api.plan.calibrate import Compared, compared, observed
+from twinlens.api.plan.number import UNREADABLE
 from twinlens.api.runs import read
 from twinlens.errors import BadInput
 from twinlens.planning.prediction.calibrate import calibrated

@@ -8,8 +8,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from twinlens.api.plan.asked import asked_device, count_of, one_of, subject_of, tokens_of
-from twinlens.api.plan.number import dollars_of, mfu_of, number_of, seconds_of, trained_tokens_of
+from twinlens.api.plan.amount import dollars_of, seconds_of, tokens_of, trained_tokens_of
+from twinlens.api.plan.asked import asked_device, mfu_of, subject_of
+from twinlens.api.plan.number import above_zero, count_of, one_of
 from twinlens.errors import BadInput
 from twinlens.planning.figure import assumed
 from twinlens.planning.method.answer import Method, method_answer
@@ -84,7 +85,7 @@ def method(
         corpus=0.0 if corpus is None else trained_tokens_of("corpus", corpus),
         examples=0 if examples in (None, 0, "0") else count_of("examples", examples),
         style=style, own_weights=own_weights,
-        requests=usual.requests if requests is None else number_of("requests", requests, 1e15),
+        requests=usual.requests if requests is None else above_zero("requests", requests, 1e15),
         price=cost, price_source=source, budget=None if budget is None else dollars_of("budget", budget),
         deadline_s=None if deadline is None else seconds_of("deadline", deadline), **counts,
     )  # fmt: skip

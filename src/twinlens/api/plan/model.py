@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twinlens.api.plan.asked import asked_device, count_of, subject_of
+from twinlens.api.plan.amount import dollars_of
+from twinlens.api.plan.asked import asked_device, subject_of
 from twinlens.api.plan.fit import serving_of
-from twinlens.api.plan.number import dollars_of, number_of
+from twinlens.api.plan.number import above_zero, count_of
 from twinlens.errors import BadInput
 from twinlens.planning.figure import assumed
 from twinlens.planning.models.answer import Choice, choice
@@ -82,8 +83,8 @@ def model(
     if most_cost is not None and cost is None:
         raise BadInput("--most-cost needs the price of a device-hour; add --price 2.50", code="TL231")
     limits = Limits(
-        None if most_tpot is None else number_of("most-tpot", most_tpot, 1e7) / 1000,
-        None if least_quality is None else number_of("least-quality", least_quality, 1e9),
+        None if most_tpot is None else above_zero("most-tpot", most_tpot, 1e7) / 1000,
+        None if least_quality is None else above_zero("least-quality", least_quality, 1e9),
         None if most_cost is None else dollars_of("most-cost", most_cost),
         tuple(each.strip().lower() for each in licence.split(",")) if licence else None,
     )

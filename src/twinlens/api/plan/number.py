@@ -1,87 +1,109 @@
-"""Numbers of a plan from words: finite and above 0, spans, durations and tokens, each refused in one sentence."""
+"""Plain numbers and words of a plan: counts, shares and spans, each wrong one refused in one sentence."""
 
 from __future__ import annotations
 
 import math
-from decimal import Decimal, InvalidOperation
+from collections.abc import Collection
 
-from twinlens.claims.quantity import read_quantity
-from twinlens.errors import BadInput
-from twinlens.planning.check.deadline import Mfu
+from twinlens.errors import BadInput, nearest
 
 UNREADABLE = "TL231"
+_MOST_COUNT = 10_000_000
+_SCALES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 
 
-def number_of(name: str, word: object, most: float) -> float:
-    """A number above 0 and up to `most`. Raises BadInput (TL231)."""
-    try:
-        value = float(str(word).strip().replace(",", ""))
-    except ValueError:
-        raise BadInput(f"--{name} {_short(word)!r} is no number; write --{name} 20", code=UNREADABLE) from None
-    if not (math.isfinite(value) and 0 < value <= most):
-        raise BadInput(f"--{name} is above 0 and at most {most:,.12g}, not {_short(word)}", code=UNREADABLE)
-    return value
+def above_zero(name: str, word: object, most: float = 1e15) -> float:
+    """A plain number above 0 and up to `most`. Raises BadInput (TL231)."""
+    value, unit = split(name, word, f"write --{name} 20")
+    if unit:
+        raise BadInput(f"--{name} {short(word)!r} is a plain number; leave the unit out", code=UNREADABLE)
+    return positive(name, value, word, most)
+
+
+def count_of(name: str, word: object) -> int:
+    """A whole number of at least 1, in digits. Raises BadInput (TL231)."""
+    text = str(word).strip().replace(",", "")
+    if not text.isdecimal():
+        raise BadInput(f"--{name} {short(word)!r} is no whole number; write --{name} 16", code=UNREADABLE)
+    if not 1 <= int(text) <= _MOST_COUNT:
+        raise BadInput(f"--{name} is a count from 1 to {_MOST_COUNT:,}, not {short(word)}", code=UNREADABLE)
+    return int(text)
+
+
+def many_of(name: str, word: object, most: float = 1e15, what: str = "number") -> float:
+    """A large number of at least 1: 1000, 1,000,000, 1M, 15T or 1e9. Raises BadInput (TL231)."""
+    hint = f"write --{name} 1000, 2M or 15T"
+    value, unit = split(name, word, hint, what)
+    if unit not in _SCALES:
+        raise BadInput(f"--{name} {short(word)!r} is no {what}; {hint}", code=UNREADABLE)
+    if not 1 <= value * _SCALES[unit] <= most:
+        raise BadInput(f"--{name} is from 1 to {most:,.0f}, not {short(word)}", code=UNREADABLE)
+    return value * _SCALES[unit]
+
+
+def whole_of(name: str, word: object, most: float = 1e15) -> int:
+    """A whole number as `many_of` reads them. Raises BadInput (TL231)."""
+    found = many_of(name, word, most)
+    if found != int(found):
+        raise BadInput(f"--{name} is a whole number from 1 to {most:,.0f}, not {short(word)}", code=UNREADABLE)
+    return int(found)
+
+
+def share_of(name: str, word: object, most: float = 1.0) -> float:
+    """A share: "33 %" or 0.33, from 0 to `most`. Raises BadInput (TL231)."""
+    value, unit = split(name, word, "write 33% or 0.33")
+    if unit not in ("", "%"):
+        raise BadInput(f"--{name} {short(word)!r} is not in %; write 33% or 0.33", code=UNREADABLE)
+    found = value / 100 if unit == "%" else value
+    if not 0 <= found <= most:
+        raise BadInput(
+            f"--{name} {short(word)!r} is a share from 0 to {most:.0%}; is it in per cent? "
+            f"write {str(word).strip()[:8]}%",
+            code=UNREADABLE,
+        )
+    return found
 
 
 def span_of(name: str, word: object, most: float) -> tuple[float, float]:
     """ "0.3..0.5", or one number, which is both ends. Raises BadInput (TL231)."""
     low, dots, high = str(word).partition("..")
-    ends = number_of(name, low, most), number_of(name, high if dots else low, most)
+    ends = above_zero(name, low, most), above_zero(name, high if dots else low, most)
     if ends[0] > ends[1]:
-        raise BadInput(f"--{name} {_short(word)!r} ends below its start; write --{name} 0.3..0.5", code=UNREADABLE)
+        raise BadInput(f"--{name} {short(word)!r} ends below its start; write --{name} 0.3..0.5", code=UNREADABLE)
     return ends
 
 
-def mfu_of(said: object) -> Mfu:
-    """ "0.3..0.5", or 0.4; what public runs reach where nothing was said. Raises BadInput (TL231)."""
-    if said is None:
-        return Mfu()
-    low, high = span_of("mfu", said, 1.0)
-    return Mfu(low, (low + high) / 2, high, "asked")
+def one_of(name: str, word: object, known: Collection[str]) -> str:
+    """A word that is one of some. Raises BadInput (TL231) with the nearest."""
+    plain = str(word).strip().lower()
+    if plain not in known:
+        raise BadInput(f"--{name} {short(word)!r} is not known; {nearest(plain, known)}", code=UNREADABLE)
+    return plain
 
 
-def seconds_of(name: str, word: object) -> float:
-    """ "12 h", "3 days". Raises BadInput (TL231) for a number without its unit."""
-    found = _quantity(str(word).strip(), "time")
-    if found is None:
-        raise BadInput(f"--{name} {_short(word)!r} is no time with its unit; write --{name} '12 h'", code=UNREADABLE)
-    return found
-
-
-def trained_tokens_of(name: str, word: object) -> float:
-    """ "2B", "15T", "500M", 1000000. Raises BadInput (TL231)."""
-    text = str(word).strip().replace(",", "").replace("_", "")
-    factor = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}.get(text[-1:].lower(), 1.0)
-    try:
-        value = float(text[:-1] if factor > 1 else text) * factor
-    except ValueError:
-        value = math.nan
-    if not 1 <= value <= 1e16:
-        raise BadInput(f"--{name} {_short(word)!r} is no number of tokens; write --{name} 2B", code=UNREADABLE)
+def positive(name: str, value: float, word: object, most: float) -> float:
+    """The value, above 0 and up to `most`. Raises BadInput (TL231)."""
+    if not 0 < value <= most:
+        raise BadInput(f"--{name} is above 0 and at most {most:,.12g}, not {short(word)}", code=UNREADABLE)
     return value
 
 
-def dollars_of(name: str, word: object) -> Decimal:
-    """Dollars, exact. Raises BadInput (TL231)."""
-    text = str(word).strip().removeprefix("$").replace(",", "")
-    try:
-        value = Decimal(text)
-    except InvalidOperation:
-        raise BadInput(f"--{name} {str(word)[:40]!r} is no money; write --{name} 2.50", code="TL231") from None
-    if not value.is_finite() or not 0 < value <= 1_000_000_000_000:
-        raise BadInput(f"--{name} is above 0, in dollars, not {str(word)[:40]}", code="TL231")
-    return value
+def split(name: str, word: object, hint: str, what: str = "number") -> tuple[float, str]:
+    """The number in front and the unit behind it, in small letters. Raises BadInput (TL231) without a number."""
+    text = str(word).strip().replace(",", "").lower()
+    end = next((place for place in range(len(text), 0, -1) if _is_number(text[:place])), 0)
+    if not end:
+        raise BadInput(f"--{name} {short(word)!r} is no {what}; {hint}", code=UNREADABLE)
+    return float(text[:end]), " ".join(text[end:].split())
 
 
-def _quantity(text: str, kind: str) -> float | None:
-    try:
-        found = read_quantity(text, 0)
-    except BadInput:
-        return None
-    if found is None or found[1] != len(text) or found[0].kind != kind or not found[0].value > 0:
-        return None
-    return found[0].value if found[0].low is not None else None
-
-
-def _short(word: object) -> str:
+def short(word: object) -> str:
+    """A word as a message quotes it."""
     return str(word)[:40]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text)) and text.isascii() and "_" not in text
+    except ValueError:
+        return False

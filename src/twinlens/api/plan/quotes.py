@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twinlens.api.plan.asked import count_of
+from twinlens.api.plan.number import count_of
 from twinlens.planning.quotes.answer import Quotes, quotes_answer
 from twinlens.reporting.wording.finding import with_words
 from twinlens.spec.quote import read_quote

@@ -8,9 +8,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from twinlens.api.plan.amount import above_zero, months_of, share_of
+from twinlens.api.plan.amount import months_of
 from twinlens.api.plan.asked import device_of
-from twinlens.api.plan.asked_cost import UNREADABLE, Prices, machine_of, traffic_of
+from twinlens.api.plan.asked_cost import Prices, machine_of, traffic_of
+from twinlens.api.plan.number import UNREADABLE, above_zero, share_of
 from twinlens.api.plan.predicted import Predicted, predicted
 from twinlens.api.plan.prices import UNUSABLE, one, one_currency, prices_of, quoted
 from twinlens.errors import BadInput

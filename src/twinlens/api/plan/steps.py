@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from twinlens.api.plan.asked import UNREADABLE, count_of, one_of, tokens_of
-from twinlens.api.plan.loads import many_tokens_of, seconds_of, share_of
+from twinlens.api.plan.amount import seconds_of, tokens_of, trained_tokens_of
+from twinlens.api.plan.number import UNREADABLE, count_of, one_of, share_of
 from twinlens.errors import BadInput
 from twinlens.planning.capacity.training import TrainingPlan
 from twinlens.planning.figure import assumed
@@ -52,11 +52,13 @@ def steps_of(
         recompute=one_of("recompute", given.get("recompute", "none"), ("none", "full")) == "full",
         adapters=method == "lora", engine=used,
     )  # fmt: skip
-    tokens = many_tokens_of("tokens", given["tokens"]) if "tokens" in given else None
+    tokens = trained_tokens_of("tokens", given["tokens"]) if "tokens" in given else None
     within = seconds_of("within", given["within"]) if "within" in given else None
     if within is not None and tokens is None:
         raise BadInput("--within is the time of all tokens; give --tokens 300B, too", code=UNREADABLE)
     if tokens is not None and "effective" not in given:
         notes.append(assumed("capacity-effective", _EFFECTIVE))
     effective = share_of("effective", given.get("effective", _EFFECTIVE))
+    if not effective:
+        raise BadInput("--effective is a share above 0: what never works trains nothing", code=UNREADABLE)
     return TrainingPlan(question, shipped()["training"], tokens, effective, within), tuple(notes)

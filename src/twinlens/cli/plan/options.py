@@ -1,4 +1,4 @@
-"""Options that the verbs of `twinlens plan` share. Values are words with units, which `api/plan/asked.py` reads."""
+"""Options that the verbs of `twinlens plan` share. Values are words with units, which `api/plan` reads."""
 
 from __future__ import annotations
 
