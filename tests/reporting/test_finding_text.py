@@ -73,7 +73,15 @@ def test_advice_is_one_sentence_and_for_codes_that_there_are() -> None:
 @pytest.mark.parametrize("code", sorted(SENTENCES.keys() - comparison.SENTENCES.keys() - pack.SENTENCES.keys()))
 def test_what_warns_or_disqualifies_has_something_to_try(code: str) -> None:
     """But for comparisons and packs, whose sentences say it themselves."""
-    good_to_know = {"compiled-first", "fake-executor", "replayed", "length-free", "length-forbidden", "length-forced"}
+    good_to_know = {
+        "compiled-first",
+        "exported",
+        "fake-executor",
+        "replayed",
+        "length-free",
+        "length-forbidden",
+        "length-forced",
+    }
     assert (code in ADVICE) is (code not in good_to_know | {"no-kernel-stamps", "claim-compared", "entry-not-ranked"})
 
 

@@ -45,7 +45,8 @@ class Capabilities:
 
     `runs`: on this machine ("here"), on a server that somebody else started ("elsewhere"), or in the past ("recorded").
     `families`: the model families it takes. `arrivals`: the kinds of `workload.arrival` it answers.
-    `precisions`: those it can be asked for; None: it says so itself when it is opened. `least_gpu`: the CUDA compute
+    `precisions`: those it can be asked for; None: it says so itself when it is opened. `why_not`: the reason,
+    for precisions that people expect of it and it cannot run. `least_gpu`: the CUDA compute
     capability that a precision needs at least. `settings`: which of `executor.device` and `executor.threads` it heeds.
     `prompts`: drawn as "tokens", or sent as "text" that a server makes tokens of.
     `computes_with`: the distribution whose build decides which GPUs can be used ("torch"); "": nobody knows.
@@ -54,6 +55,7 @@ class Capabilities:
     `saves_weights`: a trainer of it can keep them (`SavesWeights`). `unasked`: settings that it changes from how the
     stack's makers ship it although no spec asks for them; a run with any is not called stock.
     `packages`: it is installed here where one of these distributions is; empty: it needs none of its own.
+    `install`: the command, or the way, to get them.
     `tried`: False where it was only tested on recorded output, since none ran at hand.
     """
 
@@ -61,6 +63,7 @@ class Capabilities:
     families: tuple[str, ...] = ("decoder",)
     arrivals: tuple[str, ...] = ("lockstep",)
     precisions: tuple[str, ...] | None = None
+    why_not: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     least_gpu: Mapping[str, tuple[int, int]] = field(default_factory=lambda: _NOTHING)
     settings: tuple[str, ...] = ()
     options: Mapping[str, Option] = field(default_factory=lambda: _NOTHING)
@@ -72,6 +75,7 @@ class Capabilities:
     saves_weights: bool = False
     unasked: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
+    install: str = ""
     tried: bool = True
 
 

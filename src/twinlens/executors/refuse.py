@@ -21,8 +21,11 @@ def refuse_unsupported(spec: RunSpec) -> None:
     refuse_wrong_options(kind, spec.executor.options, can.options)
     _refuse_settings(spec.executor, can)
     if can.precisions is not None and spec.point.precision not in can.precisions:
+        reason = can.why_not.get(spec.point.precision)
+        because = f": {reason}" if reason else ""
         raise BadInput(
-            f"{kind} runs {', '.join(can.precisions)}, and point.precision is {spec.point.precision!r}", code="TL203"
+            f"{kind} runs {', '.join(can.precisions)}, and point.precision is {spec.point.precision!r}{because}",
+            code="TL203",
         )
     if isinstance(spec.workload, TrainingWorkload) and spec.workload.save and not can.saves_weights:
         raise BadInput(f"workload.save is set, and {kind} cannot save weights; leave it out", code="TL202")

@@ -62,7 +62,7 @@ def trainer(kind: str) -> Trainer:
     try:
         return maker()
     except ImportError as error:
-        raise _not_installed(kind, error) from error
+        raise not_installed(kind, error) from error
 
 
 def server(kind: str) -> Server:
@@ -72,7 +72,7 @@ def server(kind: str) -> Server:
     try:
         return maker()
     except ImportError as error:
-        raise _not_installed(kind, error) from error
+        raise not_installed(kind, error) from error
 
 
 def launcher(kind: str) -> Launcher | None:
@@ -123,7 +123,8 @@ def _with_lens(kind: str, lens: Lens) -> Executor:
     raise BadInput(f"unknown executor {kind!r} for {lens}; {nearest(kind, executor_names(lens))}", code="TL207")
 
 
-def _not_installed(kind: str, error: ImportError) -> BadInput:
+def not_installed(kind: str, error: ImportError) -> BadInput:
+    """The sentence (TL207) on an executor whose packages are missing, with its extra."""
     return BadInput(
         f"executor {kind!r} cannot be loaded ({error}); install its extra: pip install 'twinlens[{kind}]'",
         code="TL207",

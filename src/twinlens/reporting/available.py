@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twinlens.errors import BadInput, nearest
 from twinlens.reporting.catalogue_rows import CATALOGUE_ROWS, FIELDS_OF
+
+if TYPE_CHECKING:
+    from twinlens.executors.capabilities import Capabilities
 
 Row = dict[str, Any]
 
@@ -47,20 +50,34 @@ def _executors(_: Path) -> list[Row]:
         try:
             loaded = executor(name)
         except BadInput as error:  # a stranger's package that is broken hides no other
-            rows.append({"executor": name, "lenses": "–", "installed": "no", "tried": "–", "runs": str(error)})
+            unknown = {"lenses": "–", "precisions": "–", "kind": "–"}
+            rows.append({"executor": name, **unknown, "runs here": "no", "why": str(error)})
             continue
         can = loaded.capabilities
-        place = "a server of its own" if loaded.launcher else can.runs
+        here, why = _runs_here(can)
         rows.append(
             {
                 "executor": name,
                 "lenses": ", ".join(loaded.lenses),
-                "installed": "yes" if _is_installed(can.packages) else "no",
-                "tried": "yes" if can.tried else "no",
-                "runs": place,
+                "precisions": ", ".join(can.precisions or ()) or "as its stack can",
+                "kind": "a server of its own" if loaded.launcher else _KIND_OF[can.runs],
+                "runs here": here,
+                "why": why,
             }
         )
     return rows
+
+
+_KIND_OF = {"here": "in this process", "elsewhere": "a server that is up", "recorded": "a recorded run"}
+
+
+def _runs_here(can: Capabilities) -> tuple[str, str]:
+    """Whether this Python can run it, and why not; a server may have a Python of its own."""
+    if not can.tried:
+        return "recorded output only", "nobody could run it where Twinlens was built"
+    if not _is_installed(can.packages):
+        return "no", can.install or f"none of {', '.join(can.packages)} is installed"
+    return "yes", ""
 
 
 def _is_installed(packages: tuple[str, ...]) -> bool:

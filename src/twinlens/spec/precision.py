@@ -134,6 +134,17 @@ PRECISIONS: dict[str, Precision] = {
             scale_bits=32,
             quantised=True,
         ),
+        Precision(
+            name="int4-dynamic",
+            lenses=("inference",),
+            compute="int8",
+            inference={"weights": "int4", "activations": "int8", "kv": "fp32", "accumulation": "int32"},
+            training={},
+            group=32,
+            scale_bits=32,
+            method="round to nearest, symmetric, groups of 32; activations by group, at run time",
+            quantised=True,
+        ),
         _weights_only("int8", 0, "round to nearest, symmetric, one scale per output channel"),
         _weights_only("int4", 32, "round to nearest, asymmetric, groups of 32"),
     )

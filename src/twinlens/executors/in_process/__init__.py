@@ -1,1 +1,1 @@
-"""Parts that all engines in this process share: data, fidelity, ceilings, format checks."""
+"""Parts that all engines in this process share: batches, exports, data, fidelity, ceilings, format checks."""

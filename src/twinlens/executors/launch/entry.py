@@ -26,6 +26,7 @@ def launched(recipe: Recipe) -> Executor:
         options=options_of(recipe.graphs),
         prompts="text",
         packages=recipe.packages,
+        install=recipe.install,
         tried=recipe.tried,
         unasked=recipe.unasked,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed
+from twinlens.executors.cache_folder import cache_folder
 from twinlens.executors.launch.log import telling_line
 from twinlens.executors.protocol import Say
 from twinlens.spec.model.reference import AnyModel
@@ -32,15 +32,6 @@ class ModelFolder:
     path: Path
     digest: str
     made: bool
-
-
-def cache_folder() -> Path:
-    """$TWINLENS_CACHE, or this system's place for what can be made again."""
-    if chosen := os.environ.get("TWINLENS_CACHE"):
-        return Path(chosen).expanduser()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "twinlens"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").expanduser() / "twinlens"
 
 
 def servable(ref: AnyModel) -> AnyModel:

@@ -16,8 +16,9 @@ from pathlib import Path
 import psutil
 
 from twinlens.errors import ExecutorFailed
+from twinlens.executors.cache_folder import cache_folder
 from twinlens.executors.launch.interpreter import interpreter_for, refuse_missing
-from twinlens.executors.launch.model_folder import ModelFolder, cache_folder, gguf_file, model_folder
+from twinlens.executors.launch.model_folder import ModelFolder, gguf_file, model_folder
 from twinlens.executors.launch.observe import described
 from twinlens.executors.launch.options import Settings, settings_of
 from twinlens.executors.launch.process import Process

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twinlens.executors.capabilities import ALL_FAMILIES, Capabilities, Executor
-from twinlens.executors.torch.options import LEAST_GPU, OPTIONS
+from twinlens.executors.torch.options import LEAST_GPU, OPTIONS, PRECISIONS_HERE
 from twinlens.spec.model.reference import load_model
 from twinlens.spec.study import RunSpec
 
@@ -50,11 +50,13 @@ def _profile(spec: RunSpec) -> Profile:
 EXECUTOR = Executor(
     Capabilities(
         families=ALL_FAMILIES,
+        precisions=PRECISIONS_HERE,
         least_gpu=LEAST_GPU,
         settings=("device", "threads"),
         options=OPTIONS,
         computes_with="torch",
         packages=("torch",),
+        install="pip install 'twinlens[torch]'",
         is_sized_by_theory=True,
         quantises=True,
         compares_with_fp32=True,

@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from twinlens.clock import MonotonicClock
-from twinlens.errors import BadInput
+from twinlens.executors.in_process.lockstep import LockstepPlayer
 from twinlens.executors.in_process.text import check_data
 from twinlens.executors.protocol import Say, TakesRow
 from twinlens.executors.torch.allocator import keep_freed_memory
@@ -35,8 +34,7 @@ from twinlens.executors.torch.options import TorchOptions
 from twinlens.executors.torch.train import refuse_unsupported
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.finding import Finding
-from twinlens.record.request import Request
-from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
+from twinlens.schedule.request import Schedule, ScheduledRequest
 from twinlens.spec.model.reference import ModelRef
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
@@ -57,11 +55,11 @@ class TorchServer:
         refuse_unsupported(spec.point.precision, self.device)
         set_fp32(spec.point.precision)
         self.threads = set_threads(spec.executor.threads)
-        self._origin_ns: int | None = None
         say("building the model")
         ref = spec.model.known()
         check_data(workload.data, ref)
         self.ref, self.is_vision = ref, ref.shape.family != "decoder"
+        self._player = LockstepPlayer(self._answer, is_text=not self.is_vision)
         self.findings: list[Finding] = []
         self.made_in = self._made_in(ref)
         model = build_model(ref, self.options.attention, spec.protocol.seed, self.device, self.made_in).eval()
@@ -87,19 +85,7 @@ class TorchServer:
         return inference_facts(self, sample, reference, say)
 
     def play(self, schedule: Schedule, rows: TakesRow) -> None:
-        if self._origin_ns is None:
-            self._origin_ns = time.monotonic_ns()
-        origin_ns = self._origin_ns
-        clock = MonotonicClock()
-        while True:
-            if upcoming := schedule.due(clock.now_ns() - origin_ns):
-                for request in self._answer(upcoming, origin_ns):
-                    rows(request)
-                    schedule.done(request)
-            elif (due_ns := schedule.next_due_ns()) is not None:
-                clock.sleep_until_ns(origin_ns + due_ns)
-            else:
-                return
+        self._player.play(schedule, rows)
 
     def close(self) -> None:
         pass
@@ -130,28 +116,12 @@ class TorchServer:
             self.findings.append(Finding("fidelity-not-compared", "notes", "", numbers))
         return _half(self.spec)
 
-    def _answer(self, upcoming: tuple[ScheduledRequest, ...], origin_ns: int) -> list[Request]:
+    def _answer(self, upcoming: tuple[ScheduledRequest, ...]) -> tuple[int, list[int]]:
         if self.generation is None:
-            sent_ns, stamps = self._classify(upcoming)
-        else:
-            _refuse_uneven(upcoming)
-            prompts = self.prompts.batch([scheduled.seed for scheduled in upcoming], upcoming[0].input_tokens).to(
-                self.device
-            )
-            sent_ns, stamps = self.generation.run(prompts, upcoming[0].output_tokens)
-        times = tuple(stamp - origin_ns for stamp in stamps)
-        tokens = (0,) if self.is_vision else (1,) * len(times)
-        return [
-            request_of(
-                scheduled,
-                sent_ns=sent_ns - origin_ns,
-                chunk_ns=times,
-                chunk_tokens=tokens,
-                end_ns=times[-1],
-                output_tokens=sum(tokens),
-            )
-            for scheduled in upcoming
-        ]
+            return self._classify(upcoming)
+        seeds = [scheduled.seed for scheduled in upcoming]
+        prompts = self.prompts.batch(seeds, upcoming[0].input_tokens).to(self.device)
+        return self.generation.run(prompts, upcoming[0].output_tokens)
 
     def _classify(self, upcoming: tuple[ScheduledRequest, ...]) -> tuple[int, list[int]]:
         with self.no_grad():
@@ -171,17 +141,6 @@ class TorchServer:
             return self.images[:count]
         length = min(128, workload.input_tokens.max)
         return self.prompts.batch([(self.spec.protocol.seed, 9, i) for i in range(count)], length).to(self.device)
-
-
-def _refuse_uneven(upcoming: tuple[ScheduledRequest, ...]) -> None:
-    """Raises BadInput for requests of one batch whose lengths differ: they were cut to those of the first before."""
-    lengths = sorted({(request.input_tokens, request.output_tokens) for request in upcoming})
-    if len(lengths) > 1:
-        raise BadInput(
-            f"the embedded engine answers a batch of one length, and these requests have {len(lengths)} "
-            f"(prompt and answer of {lengths[0]} to {lengths[-1]} tokens); give each its own batch, or take a server",
-            code="TL202",
-        )
 
 
 def _layout(spec: RunSpec, device: torch.device) -> str:

@@ -53,3 +53,5 @@ class TorchOptions:
 
 LEAST_GPU = {"tf32": (8, 0), "fp8": (8, 9)}
 """The compute capability that a precision needs on an NVIDIA GPU."""
+PRECISIONS_HERE = ("fp32", "tf32", "bf16", "fp16", "fp8", "int8-dynamic", "int8-weight", "int4-weight")
+"""Those it can make; which of them a device runs, it says when it is opened."""

@@ -104,6 +104,7 @@ ADVICE = {
     "fidelity-not-compared": "Free memory on the device, or take a smaller model.",
     "layers-left-wide": "Nothing, or a model whose layers have such sizes.",
     "launch-bound": 'Set executor.options.graph = "compiled", or a larger batch.',
+    "operators-elsewhere": "Take a precision or a model whose operators this provider has.",
     "not-streamed": "Take a server or a path that streams.",
     "no-usage-streamed": "Turn on usage in streamed answers at the server (stream_options.include_usage).",
     "page-silent": "Measure again when the server has less to do.",

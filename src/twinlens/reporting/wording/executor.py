@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.number import number, numbers
+from twinlens.units import BYTES, show
 
 
 def _random_weights(finding: Finding) -> str:
@@ -42,6 +43,20 @@ def _compiled(finding: Finding) -> str:
     return f"Compiling took {took_s:.1f} s before the first row; counted FLOP are those of the same model run eagerly."
 
 
+def _exported(finding: Finding) -> str:
+    seconds, size = numbers(finding, "seconds", "size_bytes")
+    return (
+        f"The model was exported in {seconds:.1f} s to {show(float(size), BYTES)}, once, before the first row; "
+        "later runs of the same weights read that export."
+    )
+
+
+def _operators_elsewhere(finding: Finding) -> str:
+    operators, share = numbers(finding, "operators", "share")
+    named = ", ".join(map(str, operators))
+    return f"{share:.1%} of the time went to operators that {finding.subject} does not run: {named}."
+
+
 def _replayed(finding: Finding) -> str:
     run, recorded = numbers(finding, "run", "recorded_utc")
     return f"Replayed from {run}, recorded {recorded}; nothing was measured again."
@@ -76,6 +91,8 @@ SENTENCES = {
     "layers-left-wide": _layers_left_wide,
     "launch-bound": _launch_bound,
     "compiled-first": _compiled,
+    "exported": _exported,
+    "operators-elsewhere": _operators_elsewhere,
     "fake-executor": lambda finding: "A fake executor: times come from formulas, not from hardware.",
     "replayed": _replayed,
     "length-free": lambda finding: (

@@ -3,14 +3,11 @@ from a model folder."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from pathlib import Path
-
 import torch
 from torch import nn
 
 from twinlens.errors import BadInput
+from twinlens.executors.in_process.weights import plain_config, weights_hash
 from twinlens.executors.torch.device import choose_device
 from twinlens.spec.model.reference import ModelRef
 from twinlens.spec.model.shape import DecoderShape
@@ -49,7 +46,7 @@ def build_model(
     asked = {} if ref.shape.family == "resnet" else {"attn_implementation": attention}
     torch.manual_seed(seed)
     if ref.folder is None:
-        config = transformers.AutoConfig.for_model(**_plain(ref.config))
+        config = transformers.AutoConfig.for_model(**plain_config(ref))
         with device:
             model = auto.from_config(config, dtype=dtype, trust_remote_code=False, **asked)
         return model.to(device)
@@ -95,22 +92,6 @@ def parameter_count(ref: ModelRef) -> int:
     return sum(parameter.numel() for parameter in bare.parameters())
 
 
-def weights_hash(ref: ModelRef, seed: int, drawn: str = "") -> str:
-    """Identifies the weights: the files' contents, or for random weights the config, the seed and what drew them.
-
-    `drawn`: "" for fp32 on the CPU; a GPU draws other numbers from the same seed, and 16 bits other ones than 32.
-    """
-    digest = hashlib.sha256()
-    if ref.folder is None:
-        identity = [_plain(ref.config), seed, "random", *([drawn] if drawn else [])]
-        digest.update(json.dumps(identity, sort_keys=True).encode())
-        return digest.hexdigest()[:16]
-    for path in sorted(Path(ref.folder).glob("*.safetensors")):
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()[:16]
-
-
 def drawn_by(device: torch.device, dtype: torch.dtype = torch.float32) -> str:
     """The generator of random weights, for `weights_hash`."""
     parts = [device.type] if device.type != "cpu" else []
@@ -139,7 +120,3 @@ def synchronize(device: torch.device) -> None:
     """Wait until the device has done what it was given; the CPU always has."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-def _plain(config: dict[str, object]) -> dict[str, object]:
-    return {key: value for key, value in config.items() if not key.startswith("_") and key != "auto_map"}

@@ -1,0 +1,70 @@
+"""The protocol of an engine in this process that is not torch, and the evidence it gives before the first row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from twinlens.executors.in_process.torch_work import Linear
+from twinlens.record.executor.record import Fact
+from twinlens.record.finding import Finding
+from twinlens.spec.model.reference import ModelRef
+from twinlens.spec.study import RunSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What ran in one batch of the run's own shape.
+
+    `held`: bytes by tensor class ("weights", "kv") and format. `ran`: by phase, the share of matrix-product time by the
+    format it was computed in, largest first. `missing`: why nothing is known of what ran. `facts`: of the engine, by
+    field id. `source`: where formats were read.
+    """
+
+    held: Mapping[str, Mapping[str, int]]
+    ran: Mapping[str, Mapping[str, float]]
+    missing: str
+    facts: Mapping[str, Fact]
+    memory: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+
+
+class Engine(Protocol):
+    """A model that is loaded and answers batches."""
+
+    def answer(self, batch: np.ndarray, tokens: int) -> tuple[int, list[int]]:
+        """Answer prompts (batch, length) with `tokens` tokens each, or classify pixels (`tokens` is 0): when it began
+        and when each token was there, on the monotonic clock, in ns."""
+        ...
+
+    def log_probabilities(self, one: np.ndarray) -> np.ndarray:
+        """Of one prompt (1, length): (length, vocabulary) fp32; of one image: (1, classes)."""
+        ...
+
+    def evidence(self, batch: np.ndarray) -> Evidence:
+        """What ran in one batch of this shape; nothing of it is timed."""
+        ...
+
+    def close(self) -> None:
+        """Release the model."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """One runtime: how its export is made, and how that is loaded.
+
+    `name`: of the folder of its exports. `made_by`: versions and options that decide the bytes of an export of this
+    spec. `make`: writes it into a folder, from a Hugging Face folder of weights. `linears`: (out, in, stored format) of
+    every linear layer of an export. `load`: (export, spec, model, threads) to an engine.
+    """
+
+    name: str
+    made_by: Callable[[RunSpec], str]
+    make: Callable[[RunSpec, Path, Path], None]
+    linears: Callable[[Path], list[Linear]]
+    load: Callable[[Path, RunSpec, ModelRef, int], Engine]

@@ -1,0 +1,120 @@
+"""The server of an engine in this process that is not torch: export, fp32 reference, load, evidence, batches."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from twinlens.errors import BadInput
+from twinlens.executors.in_process.engine import Engine, Runtime
+from twinlens.executors.in_process.engine_facts import facts_of
+from twinlens.executors.in_process.export import Export, exported
+from twinlens.executors.in_process.fidelity import compared_with
+from twinlens.executors.in_process.inputs import Pictures, Prompts
+from twinlens.executors.in_process.lockstep import LockstepPlayer
+from twinlens.executors.in_process.torch_work import (
+    ceilings_again,
+    measure_beside,
+    random_images,
+    write_weights,
+)
+from twinlens.executors.in_process.weights import weights_hash
+from twinlens.executors.protocol import Say, TakesRow
+from twinlens.executors.registry import not_installed
+from twinlens.record.executor.facts import Estimates, Facts, FidelityRow
+from twinlens.schedule.request import Schedule, ScheduledRequest
+from twinlens.spec.model.reference import DecoderShape, ModelRef
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.system.processors import usable_cores
+
+
+class EngineServer:
+    """Answers the requests that are due together as one batch."""
+
+    def __init__(self, kind: str, runtime_of: Callable[[RunSpec], Runtime]) -> None:
+        """`runtime_of` imports the runtime's packages; raises ImportError where they are not installed."""
+        self._kind, self._runtime_of = kind, runtime_of
+        self._engine: Engine | None = None
+
+    def open(self, spec: RunSpec, say: Say) -> Facts:
+        self.spec, self.ref = spec, spec.model.known()
+        try:
+            self._runtime = self._runtime_of(spec)
+        except ImportError as error:
+            raise not_installed(self._kind, error) from None
+        self.threads = spec.executor.threads or usable_cores()
+        is_text = self.ref.shape.family == "decoder"
+        if is_text:
+            refuse_long(spec, self.ref)
+        self._inputs = Prompts(spec, self.ref) if is_text else Pictures(spec, self.ref, random_images(spec))
+        self._player = LockstepPlayer(self._answer, is_text=is_text)
+        self.export = export_of(self._runtime, spec, self.ref, say)
+        say("computing the fp32 reference and measuring ceilings")
+        sample = self._inputs.sample()
+        beside = measure_beside(spec, sample, self._runtime.linears(self.export.path), self.threads)
+        say(f"loading it into {self._runtime.name}")
+        self._engine = self._runtime.load(self.export.path, spec, self.ref, self.threads)
+        say("taking evidence")
+        evidence = self._engine.evidence(self._inputs.for_evidence())
+        facts = facts_of(spec, self.ref, evidence, beside, self.export, self._runtime.linears(self.export.path))
+        return replace(facts, fidelity=self._compared(sample, beside.reference))
+
+    def play(self, schedule: Schedule, rows: TakesRow) -> None:
+        self._player.play(schedule, rows)
+
+    def close(self) -> None:
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    def ceilings_again(self) -> Estimates:
+        """The matrix rate and the read bandwidth once more, measured by torch in a process of its own."""
+        return ceilings_again(self.spec, self.threads)
+
+    def _answer(self, upcoming: tuple[ScheduledRequest, ...]) -> tuple[int, list[int]]:
+        assert self._engine is not None
+        return self._engine.answer(self._inputs.of(upcoming), upcoming[0].output_tokens)
+
+    def _compared(self, sample: np.ndarray | None, reference: np.ndarray | None) -> tuple[FidelityRow, ...]:
+        """fp32 is compared too: an export that changed the model shows there."""
+        if sample is None or reference is None:
+            return ()
+        assert self._engine is not None
+        is_text = sample.ndim == 2
+        return tuple(
+            compared_with(expected, self._engine.log_probabilities(one[None]), one if is_text else None)
+            for one, expected in zip(sample, reference, strict=True)
+        )
+
+
+def export_of(runtime: Runtime, spec: RunSpec, ref: ModelRef, say: Say) -> Export:
+    """The cached export of this model at this precision, or a new one; nothing of it is timed."""
+    weights = weights_hash(ref, spec.protocol.seed)
+    made_by = hashlib.sha256(f"{weights} {runtime.made_by(spec)}".encode()).hexdigest()[:16]
+
+    def make(folder: Path) -> None:
+        say(f"exporting {ref.name} for {runtime.name} (once)")
+        with tempfile.TemporaryDirectory() as temporary:
+            source = Path(temporary) / "weights"
+            write_weights(spec, source)
+            runtime.make(spec, source, folder)
+
+    return exported(runtime.name, f"{Path(ref.name).stem}-{spec.point.precision}-{made_by}", make)
+
+
+def refuse_long(spec: RunSpec, ref: ModelRef) -> None:
+    """Raises BadInput (TL202) for requests that are longer than the model's context."""
+    assert isinstance(spec.workload, InferenceWorkload)
+    assert isinstance(ref.shape, DecoderShape)
+    asked = spec.workload.input_tokens.max + spec.workload.output_tokens.max
+    limit = ref.config.get("max_position_embeddings")
+    if isinstance(limit, int) and asked > limit:
+        raise BadInput(
+            f"input_tokens and output_tokens come to {asked}, the model's context ends at {limit}", code="TL202"
+        )

@@ -1,0 +1,1 @@
+"""ONNX Runtime in this process: decoders through onnxruntime-genai, at engine level."""

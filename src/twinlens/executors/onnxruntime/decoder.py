@@ -1,0 +1,149 @@
+"""A decoder in ONNX Runtime: exported by onnxruntime-genai's own builder, prefill and decode through its Generator."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime_genai as genai
+
+from twinlens.errors import ExecutorFailed
+from twinlens.executors.in_process.engine import Evidence, Runtime
+from twinlens.executors.in_process.torch_work import Linear
+from twinlens.executors.launch.log import telling_line
+from twinlens.executors.onnxruntime.graph import kv_format, linears, weights_held, weights_size
+from twinlens.executors.onnxruntime.trace import engine_facts, phases_of, read_profile, shares, strays
+from twinlens.executors.onnxruntime.witness import computed_in
+from twinlens.record.executor.record import declared, observed
+from twinlens.spec.model.reference import DecoderShape, ModelRef
+from twinlens.spec.precision import BITS
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.workload import InferenceWorkload
+
+_PRECISIONS = {"fp32": "fp32", "int8-dynamic": "int8", "int4-dynamic": "int4"}
+"""Ours to the builder's. Its int8 and int4 store blocks of 32 and quantise activations to int8 (accuracy level 4)."""
+_GRAPH = "model.onnx"
+_PROFILED_TOKENS = 4
+
+
+class OrtDecoder:
+    """One batch after another, greedy, of forced length; the KV cache of each is allocated before its clock starts."""
+
+    def __init__(self, folder: Path, spec: RunSpec, ref: ModelRef, threads: int) -> None:
+        self._folder, self._spec, self._ref, self._threads = folder, spec, ref, threads
+        self._model: Any = _load(folder, threads)
+
+    def answer(self, batch: np.ndarray, tokens: int) -> tuple[int, list[int]]:
+        return _generate(self._model, batch, tokens)
+
+    def log_probabilities(self, one: np.ndarray) -> np.ndarray:
+        generator = _generator(self._model, one, 1)
+        generator.append_tokens(one.astype(np.int32))
+        logits = generator.get_output("logits")[0].astype(np.float64)
+        logits -= logits.max(-1, keepdims=True)
+        result: np.ndarray = (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype(np.float32)
+        return result
+
+    def evidence(self, batch: np.ndarray) -> Evidence:
+        graph = self._folder / _GRAPH
+        with tempfile.TemporaryDirectory() as folder:
+            profiled = _load(self._folder, self._threads, profile=str(Path(folder) / "profile"))
+            _generate(profiled, batch, _PROFILED_TOKENS)
+            del profiled  # the file is written when the session ends
+            phases = phases_of(read_profile(Path(folder)))
+        rows = {"prefill": batch.size, "decode": len(batch)}
+        products = {phase: computed_in(graph, rows[phase], self._threads) for phase in phases}
+        cache_format = kv_format(graph)
+        cache = _cache_elements(self._ref, self._spec) * BITS.get(cache_format, 32) // 8
+        facts = engine_facts(phases, self._threads, version("onnxruntime-genai")) | {
+            "serving.attention": observed("GroupQueryAttention", "the graph"),
+            "serving.chunked_prefill": declared("no", "onnxruntime-genai, model.decoder.chunk_size is not set"),
+        }
+        if self._spec.precision.quantised:
+            method = "round to nearest, symmetric, blocks of 32, by onnxruntime-genai's builder"
+            facts["precision.method"] = declared(method, "the builder's defaults")
+            facts["precision.detail"] = declared("a scale of 32 bits for each block", "the graph")
+        return Evidence(
+            held={"weights": weights_held(graph), "kv": {cache_format: cache}},
+            ran={phase: shares(nodes, products[phase]) for phase, nodes in phases.items()},
+            missing="the profile has no matrix product",
+            facts=facts,
+            memory={
+                "weights_bytes": (weights_size(graph), "initializers of the graph, scales included"),
+                "kv_bytes": (cache, "past key and value buffers of one batch, from their shape and type"),
+            },
+            findings=strays(phases),
+        )
+
+    def close(self) -> None:
+        self._model = None
+
+
+def _make(spec: RunSpec, weights: Path, folder: Path) -> None:
+    """Raises ExecutorFailed (TL302) with the builder's own line."""
+    with tempfile.TemporaryDirectory() as scratch:
+        command = ["-m", "onnxruntime_genai.models.builder", "-i", str(weights), "-o", str(folder), "-e", "cpu"]
+        command += ["-p", _PRECISIONS[spec.point.precision], "-c", scratch]
+        done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
+    if done.returncode or not (folder / _GRAPH).exists():
+        line = telling_line(done.stderr)
+        raise ExecutorFailed(f"onnxruntime-genai's builder cannot export {spec.model.name}: {line}", code="TL302")
+
+
+def _made_by(spec: RunSpec) -> str:
+    versions = [f"{name} {version(name)}" for name in ("onnxruntime-genai", "onnx", "transformers", "torch")]
+    return f"{versions} {_PRECISIONS[spec.point.precision]}"
+
+
+def _load(folder: Path, threads: int, profile: str = "") -> Any:
+    session = {
+        "intra_op_num_threads": threads,
+        "inter_op_num_threads": 1,
+        "graph_optimization_level": "ORT_ENABLE_ALL",
+    }
+    session |= {"enable_profiling": profile} if profile else {}
+    config = genai.Config(str(folder))
+    config.overlay(json.dumps({"model": {"decoder": {"session_options": session}}}))
+    return genai.Model(config)
+
+
+def _generator(model: Any, prompts: np.ndarray, tokens: int) -> Any:
+    params = genai.GeneratorParams(model)
+    longest = prompts.shape[1] + tokens
+    params.set_search_options(max_length=longest, min_length=longest, batch_size=len(prompts), do_sample=False)
+    return genai.Generator(model, params)
+
+
+def _generate(model: Any, prompts: np.ndarray, tokens: int) -> tuple[int, list[int]]:
+    generator, given = _generator(model, prompts, tokens), prompts.astype(np.int32)
+    now, stamps = time.monotonic_ns, []
+    begin_ns = now()
+    generator.append_tokens(given)  # the prefill; a token is chosen from its logits by the first call below
+    for _ in range(tokens):
+        generator.generate_next_token()
+        stamps.append(now())
+    return begin_ns, stamps
+
+
+def _cache_elements(ref: ModelRef, spec: RunSpec) -> int:
+    assert isinstance(ref.shape, DecoderShape)
+    assert isinstance(spec.workload, InferenceWorkload)
+    context = spec.workload.input_tokens.max + spec.workload.output_tokens.max
+    config = ref.config
+    heads = int(config.get("num_key_value_heads") or config["num_attention_heads"])
+    width = int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
+    return 2 * int(config["num_hidden_layers"]) * heads * width * context * spec.point.batch
+
+
+def _linears(folder: Path) -> list[Linear]:
+    return linears(folder / _GRAPH)
+
+
+RUNTIME = Runtime("onnxruntime", _made_by, _make, _linears, OrtDecoder)
