@@ -1,10 +1,8 @@
-"""The arrows of the house, in the test command too."""
+"""The arrows of the house inside its layers; those between layers are import-linter's, in the test command."""
 
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,21 +11,27 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "twinlens"
 
 
-def test_arrows_point_one_way() -> None:
-    pytest.importorskip("importlinter", reason="needs the dev extra")
-    done = subprocess.run(
-        [sys.executable, "-c", "from importlinter.cli import lint_imports_command as lint; lint()", "--no-cache"],
-        cwd=ROOT, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "arrows point one way KEPT" in done.stdout
-    assert "1 kept, 0 broken" in done.stdout
+@pytest.fixture(scope="module")
+def trees() -> dict[Path, ast.Module]:
+    """Every module of ours, parsed once."""
+    return {file: ast.parse(file.read_text(encoding="utf-8")) for file in FILES}
 
 
-def imports(file: Path) -> set[str]:
-    """Top-level names that a file imports anywhere, inside functions too."""
+@pytest.fixture(scope="module")
+def imported(trees: dict[Path, ast.Module]) -> dict[Path, set[str]]:
+    """Top-level names that each file imports anywhere, inside functions too."""
+    return {file: imports(tree) for file, tree in trees.items()}
+
+
+@pytest.fixture(scope="module")
+def uses(trees: dict[Path, ast.Module]) -> dict[str, set[str]]:
+    """Modules of ours that each of them imports."""
+    return {name: modules_used(trees[file]) - {name} for name, file in MODULES.items()}
+
+
+def imports(tree: ast.Module) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -41,9 +45,9 @@ MODULES = {
 }
 
 
-def modules_used(file: Path) -> set[str]:
+def modules_used(tree: ast.Module) -> set[str]:
     """Modules of ours that a file imports, inside functions too; not what only a type checker sees."""
-    found, todo = set(), [ast.parse(file.read_text(encoding="utf-8")).body]
+    found, todo = set(), [tree.body]
     while todo:
         for node in todo.pop():
             if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
@@ -55,20 +59,17 @@ def modules_used(file: Path) -> set[str]:
     return found & set(MODULES)
 
 
-USES = {name: modules_used(file) - {name} for name, file in MODULES.items()}
-
-
-def test_no_modules_import_each_other_in_a_circle() -> None:
-    left = dict(USES)
-    while free := {name for name, uses in left.items() if not uses & set(left)}:
-        left = {name: uses for name, uses in left.items() if name not in free}
+def test_no_modules_import_each_other_in_a_circle(uses: dict[str, set[str]]) -> None:
+    left = dict(uses)
+    while free := {name for name, others in left.items() if not others & set(left)}:
+        left = {name: others for name, others in left.items() if name not in free}
     assert left.keys() == set(), "each of these leads back to itself, or to one that does"
 
 
-def test_no_two_rooms_of_one_folder_import_each_other() -> None:
+def test_no_two_rooms_of_one_folder_import_each_other(uses: dict[str, set[str]]) -> None:
     arrows = set()
-    for name, uses in USES.items():
-        for other in uses:
+    for name, others in uses.items():
+        for other in others:
             here, there = (MODULES[one].parent.relative_to(SOURCE).parts for one in (name, other))
             shared = next((i for i, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), None)
             if shared is not None:
@@ -77,14 +78,14 @@ def test_no_two_rooms_of_one_folder_import_each_other() -> None:
     assert [pair for pair in arrows if pair[::-1] in arrows] == []
 
 
-def test_torch_stands_only_in_files_that_are_about_it() -> None:
+def test_torch_stands_only_in_files_that_are_about_it(imported: dict[Path, set[str]]) -> None:
     heavy = {"torch", "transformers", "safetensors", "torchao"}
-    found = [str(file.relative_to(SOURCE)) for file in FILES if imports(file) & heavy]
+    found = [str(file.relative_to(SOURCE)) for file in FILES if imported[file] & heavy]
     assert found
     assert [name for name in found if not name.startswith("executors/torch/")] == []
 
 
-def test_pure_layers_read_no_clock_no_environment_and_no_global_chance() -> None:
+def test_pure_layers_read_no_clock_no_environment_and_no_global_chance(imported: dict[Path, set[str]]) -> None:
     impure = {"time", "os", "subprocess", "threading", "socket", "secrets", "psutil", "platform"}
     allowed = {
         "record/store.py": {"os", "secrets"},
@@ -94,24 +95,24 @@ def test_pure_layers_read_no_clock_no_environment_and_no_global_chance() -> None
     for file in FILES:
         name = str(file.relative_to(SOURCE))
         if name.split("/")[0] in ("spec", "record", "schedule", "stats", "theory", "diagnosis", "planning"):
-            assert imports(file) & impure <= allowed.get(name, set()), name
+            assert imported[file] & impure <= allowed.get(name, set()), name
 
 
-def test_only_the_command_line_prints_exits_and_reads_its_arguments() -> None:
+def test_only_the_command_line_prints_exits_and_reads_its_arguments(trees: dict[Path, ast.Module]) -> None:
     for file in FILES:
         # A worker and the guard of a launched server are commands of their own.
         if file.parent.name == "cli" or file.name == "worker.py" or file.match("launch/watchdog.py"):
             continue
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(trees[file]):
             assert not (isinstance(node, ast.Name) and node.id in ("print", "exit", "quit")), file
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "sys":
                 assert node.attr not in ("exit", "argv", "stdout", "stderr"), file
 
 
-def test_nothing_unpickles_or_evaluates() -> None:
+def test_nothing_unpickles_or_evaluates(trees: dict[Path, ast.Module], imported: dict[Path, set[str]]) -> None:
     for file in FILES:
-        assert not imports(file) & {"pickle", "marshal", "shelve", "dill", "joblib"}, file
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        assert not imported[file] & {"pickle", "marshal", "shelve", "dill", "joblib"}, file
+        for node in ast.walk(trees[file]):
             assert not (isinstance(node, ast.Name) and node.id in ("eval", "exec")), file
 
 

@@ -54,12 +54,21 @@ LOOKS_AT_OTHERS = {
 """The places that look into words of others, or of our older versions."""
 
 
-def _modules() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(SOURCE.rglob("*.py")):
-        yield str(path.relative_to(SOURCE)), ast.parse(path.read_text(encoding="utf-8"))
+@pytest.fixture(scope="module")
+def modules() -> dict[str, ast.Module]:
+    """Every module of ours, parsed: while these tests run and not while all are collected."""
+    files = sorted(SOURCE.rglob("*.py"))
+    return {str(path.relative_to(SOURCE)): ast.parse(path.read_text(encoding="utf-8")) for path in files}
 
 
-MODULES = dict(_modules())
+@pytest.fixture(scope="module")
+def taken_apart(modules: dict[str, ast.Module]) -> set[tuple[str, str]]:
+    return {(name, how) for name, tree in modules.items() for how in _taken_apart(tree)}
+
+
+@pytest.fixture(scope="module")
+def looked_into(modules: dict[str, ast.Module]) -> set[tuple[str, str]]:
+    return {(name, words) for name, tree in modules.items() for words in _looked_into(tree)}
 
 
 def _named(node: ast.expr) -> str:
@@ -115,27 +124,26 @@ def test_the_rule_sees_what_it_is_meant_to_see() -> None:
 
 
 @pytest.mark.parametrize("room", ["stats", "measurement", "reporting", "api", "cli"])
-def test_regular_expressions_read_only_what_others_wrote(room: str) -> None:
-    users = {name for name, tree in MODULES.items() if name.split("/")[0] == room and _imports_re(tree)}
+def test_regular_expressions_read_only_what_others_wrote(room: str, modules: dict[str, ast.Module]) -> None:
+    users = {name for name, tree in modules.items() if name.split("/")[0] == room and _imports_re(tree)}
     assert users == {name for name in READS_OTHERS if name.split("/")[0] == room}
 
 
-def test_no_sentence_of_ours_is_taken_apart() -> None:
-    found = {(name, how) for name, tree in MODULES.items() for how in _taken_apart(tree)}
-    assert found <= set(LOOKS_AT_OTHERS)
+def test_no_sentence_of_ours_is_taken_apart(taken_apart: set[tuple[str, str]]) -> None:
+    assert taken_apart <= set(LOOKS_AT_OTHERS)
 
 
-def test_no_words_are_looked_for_in_a_sentence_of_ours() -> None:
-    found = {(name, words) for name, tree in MODULES.items() for words in _looked_into(tree)}
-    assert found <= set(LOOKS_AT_OTHERS)
+def test_no_words_are_looked_for_in_a_sentence_of_ours(looked_into: set[tuple[str, str]]) -> None:
+    assert looked_into <= set(LOOKS_AT_OTHERS)
 
 
-def test_no_exception_is_listed_that_there_is_not() -> None:
-    found = {(name, how) for name, tree in MODULES.items() for how in (*_taken_apart(tree), *_looked_into(tree))}
-    assert set(LOOKS_AT_OTHERS) <= found
+def test_no_exception_is_listed_that_there_is_not(
+    taken_apart: set[tuple[str, str]], looked_into: set[tuple[str, str]]
+) -> None:
+    assert set(LOOKS_AT_OTHERS) <= taken_apart | looked_into
 
 
-def test_sections_of_a_run_are_read_by_their_types_outside_record() -> None:
-    for name, tree in MODULES.items():
+def test_sections_of_a_run_are_read_by_their_types_outside_record(modules: dict[str, ast.Module]) -> None:
+    for name, tree in modules.items():
         attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         assert "raw" not in attributes or name.startswith(("executors/", "record/")), name
