@@ -180,7 +180,10 @@ def test_a_cost_has_no_upper_end_where_the_slow_end_of_the_band_keeps_no_slo() -
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((*MODEL, "--ttft", "1ms"), "no load keeps TTFT within 1.00 ms on 1 × h100-sxm-80gb: a request alone takes"),
+        (
+            (*MODEL, "--ttft", "1ms"),
+            "no load keeps p99 TTFT within 1.00 ms on 1 × h100-sxm-80gb: a request alone takes",
+        ),
         (("--precision", "fp8", "--rent", "3 USD/h"), "add --model"),
         ((*MODEL, "--throughput", "4 requests/s"), "give one of them"),
         ((*MODEL, "--prompt", "500K"), "are more than the 131,072 positions of llama-3.1-8b"),

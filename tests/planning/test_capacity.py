@@ -87,7 +87,7 @@ def test_latencies_are_the_sum_of_their_parts_and_throughput_follows_from_them()
 
 def test_it_is_said_how_far_calibration_is() -> None:
     codes = {each.code for each in served(users=32).remarks}
-    assert codes == {"plan-band", "plan-within"}
+    assert codes == {"plan-band", "plan-tail", "plan-within"}
     far = {each.code: each for each in served(users=32, engine="mine", prompt="64K").remarks}
     assert far["plan-unseen"].numbers == {"engine": "mine"}
     assert far["plan-beyond"].numbers["times"] == pytest.approx(2.0)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from twinlens.api.plan.amount import rate_of, seconds_of, tokens_of
 from twinlens.api.plan.asked import asked_device, subject_of
 from twinlens.api.plan.calibrate import Compared, constants
 from twinlens.api.plan.copies import placed
 from twinlens.api.plan.like import Like, like_runs
-from twinlens.api.plan.number import UNREADABLE, above_zero, count_of
+from twinlens.api.plan.number import UNREADABLE, above_zero, count_of, one_of
 from twinlens.api.plan.steps import OF_TRAINING, steps_of
 from twinlens.errors import BadInput
 from twinlens.planning.capacity.serving import ServingCapacity, ServingPlan, serving_capacity
-from twinlens.planning.capacity.target import Headroom, Target
+from twinlens.planning.capacity.target import Headroom, Of, Target
 from twinlens.planning.capacity.training import TrainingCapacity, training_capacity
 from twinlens.planning.figure import assumed
 from twinlens.planning.prediction.question import ServingQuestion
@@ -36,7 +36,7 @@ _TARGET = Target(2.0, 0.1)
 """Where none is given: 2 s to the first token, then 10 tokens/s, about as fast as people read."""
 _SHORT = 8192.0
 """Tokens of a prompt up to which 2 s are enough; longer ones have as much again for each as many."""
-_OF_SERVING = ("users", "rate", "prompt", "answer", "ttft", "tpot", "peak", "spare", "like")
+_OF_SERVING = ("users", "rate", "prompt", "answer", "ttft", "tpot", "of", "peak", "spare", "like")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,10 @@ def capacity(
 ) -> CapacityResult:
     """How much `device` serves, or how long training takes: `capacity("8B", device="H100", users=32, prompt="2K")`.
 
-    Options of serving: users or rate, prompt, answer, ttft, tpot, peak, spare, like (measured runs). Of training
-    (`train` is full or lora): pipeline, expert, batch, microbatch, context, recompute, tokens, within, effective.
-    `known`: a file of `plan calibrate`. Raises BadInput for unknown names, and (TL231) for values that cannot be.
+    Options of serving: users or rate, prompt, answer, ttft, tpot, of (what keeps them: p99 or mean), peak, spare, like
+    (measured runs). Of training (`train` is full or lora): pipeline, expert, batch, microbatch, context, recompute,
+    tokens, within, effective. `known`: a file of `plan calibrate`. Raises BadInput for unknown names, and (TL231) for
+    values that cannot be.
     """
     given = {name: value for name, value in options.items() if value is not None}
     lens, own = ("serving", _OF_SERVING) if train is None else ("training", OF_TRAINING)
@@ -161,11 +162,14 @@ def _question(
 
 def _target(question: ServingQuestion, given: Mapping[str, object], notes: list[Finding]) -> Target:
     limits = {name: seconds_of(name, given[name]) for name in ("ttft", "tpot") if name in given}
+    of: Any = one_of("of", given.get("of", "p99"), get_args(Of))
     if not limits:
-        usual = replace(_TARGET, ttft_s=round(float(_TARGET.ttft_s or 0) * max(question.prompt / _SHORT, 1.0), 1))
-        notes.append(assumed("capacity-target", "", ttft_s=usual.ttft_s, tpot_s=usual.tpot_s))
+        usual = replace(
+            _TARGET, of=of, ttft_s=round(float(_TARGET.ttft_s or 0) * max(question.prompt / _SHORT, 1.0), 1)
+        )
+        notes.append(assumed("capacity-target", "", ttft_s=usual.ttft_s, tpot_s=usual.tpot_s, of=of))
         return usual
-    return Target(limits.get("ttft"), limits.get("tpot"))
+    return Target(limits.get("ttft"), limits.get("tpot"), of)
 
 
 def _headroom(given: Mapping[str, object], notes: list[Finding]) -> Headroom:

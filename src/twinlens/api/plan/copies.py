@@ -79,5 +79,7 @@ def _times_over(copy: ServingQuestion, known: Calibrated, target: Target) -> flo
     answer = answer_at(copy, float(load or 0), known)
     if answer is None:
         return float("inf")
-    pairs = ((answer.ttft_s.value, target.ttft_s), (answer.tpot_s.value, target.tpot_s))
+    tail = (answer.tail.ttft_s, answer.tail.tpot_s)
+    ttft_s, tpot_s = tail if target.of == "p99" else (answer.ttft_s.value, answer.tpot_s.value)
+    pairs = ((ttft_s, target.ttft_s), (tpot_s, target.tpot_s))
     return max((value / limit for value, limit in pairs if limit is not None), default=0.0)

@@ -14,10 +14,11 @@ from twinlens.errors import BadInput
 from twinlens.planning.capacity.limit import answer_at, most_load
 from twinlens.planning.capacity.serving import ServingCapacity, ServingPlan, serving_capacity
 from twinlens.planning.figure import Figure, assumed
+from twinlens.planning.prediction.answer import ServingAnswer
 from twinlens.record.finding import Finding
 from twinlens.units import SECONDS, show
 
-OF_PREDICTION = ("model", "precision", "tensor", "engine", "ttft", "tpot")
+OF_PREDICTION = ("model", "precision", "tensor", "engine", "ttft", "tpot", "of")
 _LIGHT = 1e-3
 """Requests per second that leave a machine all but idle."""
 _SAID = ("capacity-headroom", "capacity-tensor", "capacity-prompt", "capacity-answer", "capacity-precision", "device",
@@ -50,7 +51,7 @@ def predicted(
             raise BadInput(f"--{next(iter(given))} is of a predicted speed, and that is of a model: add --model 70B",
                            code=UNREADABLE)  # fmt: skip
         return None
-    rest: dict[str, Any] = {name: given[name] for name in ("tensor", "ttft", "tpot") if name in given}
+    rest: dict[str, Any] = {name: given[name] for name in ("tensor", "ttft", "tpot", "of") if name in given}
     found = capacity(
         str(given["model"]), device=device, devices=devices, catalogue=catalogue, rate=_LIGHT,
         precision=_word(given.get("precision")), engine=_word(given.get("engine")),
@@ -91,7 +92,7 @@ def _best(plan: ServingPlan) -> ServingPlan:
     def served(each: ServingPlan) -> tuple[float, float]:
         alone = answer_at(each.question, _LIGHT, each.known)
         most = each.copies * most_load(each.question, each.target, each.known)
-        return most, -alone.ttft_s.value if alone else -float("inf")
+        return most, -_times(alone, each.target.of)[0] if alone else -float("inf")
 
     return max(plans, key=served, default=plan)
 
@@ -99,17 +100,25 @@ def _best(plan: ServingPlan) -> ServingPlan:
 def _impossible(plan: ServingPlan) -> BadInput:
     """No load keeps the SLO: what a request that is alone takes is the nearest."""
     alone = answer_at(plan.question, _LIGHT, plan.known)
-    name, limit = ("ttft", plan.target.ttft_s)
-    seconds = alone.ttft_s.value if alone else 0.0
-    if alone and plan.target.tpot_s is not None and alone.tpot_s.value > plan.target.tpot_s:
-        name, limit, seconds = "tpot", plan.target.tpot_s, alone.tpot_s.value
+    of, name, limit = plan.target.of, "ttft", plan.target.ttft_s
+    late = _times(alone, of)
+    if late[1] > (plan.target.tpot_s or float("inf")):
+        name, limit = "tpot", plan.target.tpot_s
+    seconds = late[0] if name == "ttft" else late[1]
     many = plan.copies * plan.question.devices
     return BadInput(
-        f"no load keeps {name.upper()} within {show(float(limit or 0), SECONDS)} on {many} × "
+        f"no load keeps {of} {name.upper()} within {show(float(limit or 0), SECONDS)} on {many} × "
         f"{plan.question.device.name}: a request alone takes {show(seconds, SECONDS)}; give more than that with "
         f"--{name}, more --devices, or a narrower --precision",
         code=UNREADABLE,
     )
+
+
+def _times(answer: ServingAnswer | None, of: str) -> tuple[float, float]:
+    """TTFT and TPOT that a target holds, in seconds; 0 where the queue has no end."""
+    if answer is None:
+        return 0.0, 0.0
+    return (answer.tail.ttft_s, answer.tail.tpot_s) if of == "p99" else (answer.ttft_s.value, answer.tpot_s.value)
 
 
 def _word(value: object) -> str | None:

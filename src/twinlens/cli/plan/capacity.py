@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from twinlens.cli.plan.options import Catalogue, Device, Devices, Json, Page, Precision, Probe
-from twinlens.cli.plan.speed import Engine, Model, Tensor, Tpot, Ttft
+from twinlens.cli.plan.speed import Engine, Model, Of, Tensor, Tpot, Ttft
 from twinlens.system.numpy_threads import load_numpy
 
 Users = Annotated[str | None, typer.Option("--users", metavar="COUNT", help="Who ask again as soon as they have it.")]
@@ -43,6 +43,7 @@ def capacity(
     answer: Answer = None,
     ttft: Ttft = None,
     tpot: Tpot = None,
+    of: Of = None,
     peak: Peak = None,
     spare: Spare = None,
     precision: Precision = None,
@@ -73,8 +74,8 @@ def capacity(
     from twinlens.reporting.screen.plan_capacity import capacity_screen
 
     options = {
-        "users": users, "rate": rate, "prompt": prompt, "answer": answer, "ttft": ttft, "tpot": tpot, "peak": peak,
-        "spare": spare, "like": like, "batch": batch, "microbatch": microbatch, "context": context,
+        "users": users, "rate": rate, "prompt": prompt, "answer": answer, "ttft": ttft, "tpot": tpot, "of": of,
+        "peak": peak, "spare": spare, "like": like, "batch": batch, "microbatch": microbatch, "context": context,
         "recompute": recompute, "pipeline": pipeline, "expert": expert, "tokens": tokens, "within": within,
         "effective": effective,
     }  # fmt: skip

@@ -9,7 +9,7 @@ import typer
 
 from twinlens.cli.plan.options import Catalogue, Device, Devices, Json, Page, Precision
 from twinlens.cli.plan.prices import Api, Buy, Energy, Fixed, Host, Power, Prices, Pue, Rent, Reserved, Residual
-from twinlens.cli.plan.speed import Engine, Model, Tensor, Tpot, Ttft
+from twinlens.cli.plan.speed import Engine, Model, Of, Tensor, Tpot, Ttft
 from twinlens.system.numpy_threads import load_numpy
 
 
@@ -32,6 +32,7 @@ def cost(
     engine: Engine = None,
     ttft: Ttft = None,
     tpot: Tpot = None,
+    of: Of = None,
     rent: Rent = None,
     reserved: Reserved = None,
     buy: Buy = None,
@@ -82,6 +83,7 @@ def cost(
         "output_tokens": output_tokens, "output_weight": output_weight, "retries": retries, "hits": hits,
         "users": users, "uses": uses, "days": days, "revenue": revenue, "training": training,
         "model": model, "precision": precision, "tensor": tensor, "engine": engine, "ttft": ttft, "tpot": tpot,
+        "of": of,
         "training_hours": training_hours, "requests": requests, "carbon": carbon, "carbon_source": carbon_source,
     }  # fmt: skip
     with sentences():

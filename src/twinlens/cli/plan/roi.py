@@ -9,7 +9,7 @@ import typer
 
 from twinlens.cli.plan.options import Catalogue, Device, Devices, Json, Page, Precision
 from twinlens.cli.plan.prices import Api, Buy, Energy, Fixed, Host, Power, Prices, Pue, Rent, Reserved, Residual
-from twinlens.cli.plan.speed import Engine, Model, Tensor, Tpot, Ttft
+from twinlens.cli.plan.speed import Engine, Model, Of, Tensor, Tpot, Ttft
 from twinlens.system.numpy_threads import load_numpy
 
 
@@ -53,6 +53,7 @@ def roi(
     engine: Engine = None,
     ttft: Ttft = None,
     tpot: Tpot = None,
+    of: Of = None,
     why: Annotated[bool, typer.Option("--why", "--all", help="Every figure with its formula.")] = False,
     output: Page = None,
     catalogue: Catalogue = None,
@@ -69,6 +70,7 @@ def roi(
         "pue": pue, "fixed": fixed, "residual": residual, "warranty": warranty, "discount": discount,
         "delivery": delivery, "finance": finance, "finance_months": finance_months, "throughput": throughput,
         "model": model, "precision": precision, "tensor": tensor, "engine": engine, "ttft": ttft, "tpot": tpot,
+        "of": of,
         "like": like, "input_tokens": input_tokens, "output_tokens": output_tokens,
     }  # fmt: skip
     with sentences():

@@ -13,3 +13,4 @@ Ttft = Annotated[str | None, typer.Option("--ttft", metavar="TIME", help="Target
 Tpot = Annotated[str | None, typer.Option("--tpot", metavar="TIME", help="Target: 50ms is 20 tokens/s.")]
 Tensor = Annotated[str | None, typer.Option("--tensor", metavar="COUNT", help="Devices that share each layer.")]
 Engine = Annotated[str | None, typer.Option("--engine", metavar="NAME", help="vllm, sglang, trtllm, fsdp, megatron …")]
+Of = Annotated[str | None, typer.Option("--of", metavar="WHAT", help="What keeps a target: p99 or mean.")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from twinlens.planning.figure import Figure, Input, total
@@ -43,6 +44,22 @@ def requests_figure(load: float, unit: str, length: float, ttft: Figure, tpot: F
     inputs = (Input("load", load, unit), ttft, Input("answer", length, "tokens"), tpot)
     return Figure("requests", rate("value"), "requests/s", "{0} / ({1} + {2} × {3})", inputs,
                   rate("high"), rate("low"), ttft.level)  # fmt: skip
+
+
+def tail_figures(answer: ServingAnswer, slower: ServingAnswer | None) -> tuple[Figure, Figure]:
+    """p99 of TTFT and of TPOT, from the mean's low end to p99 at the slow end of the band (`slower`: where all times
+    are longer by the band of TPOT, None where the queue then has no end). The band has no level: nothing measured it.
+    """
+    pairs = (("ttft-p99", "ttft_s"), ("tpot-p99", "tpot_s"))
+    return tuple(_tail(name, which, answer, slower) for name, which in pairs)  # type: ignore[return-value]
+
+
+def _tail(name: str, which: str, answer: ServingAnswer, slower: ServingAnswer | None) -> Figure:
+    mean, value = getattr(answer, which), float(getattr(answer.tail, which))
+    far = None if slower is None else float(getattr(slower.tail, which))
+    high = None if far is None or not math.isfinite(far) else max(far, value) * mean.high / mean.value
+    return Figure(name, value, "s", inputs=(Input("decoding", answer.batch, "sequences", "the fixed point"),),
+                  low=mean.low, high=high, source="a queue of prompts, and processor sharing of the steps")  # fmt: skip
 
 
 def band_of(said: Said) -> dict[str, Any]:

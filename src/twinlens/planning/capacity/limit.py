@@ -47,7 +47,7 @@ def what_stops(question: ServingQuestion, load: float, target: Target, known: Ca
     answer = answer_at(question, load * slower, known)
     if answer is None:
         return "queue"
-    missed = target.misses(end_of(answer.ttft_s, end), end_of(answer.tpot_s, end))
+    missed = target.missed_by(answer, end)
     return missed or ("room" if not is_rate(question) and load > answer.most_sequences else None)
 
 

@@ -19,7 +19,8 @@ def remarks_of(
     if isinstance(answer, TrainingAnswer):
         bands = [_band("step", answer.step_s, "training")]
     else:
-        bands = [_band("tpot", answer.tpot_s, "serving"), _band("ttft", answer.ttft_s, "serving")]
+        bands = [_band("tpot", answer.tpot_s, "serving"), _band("ttft", answer.ttft_s, "serving"),
+                 Finding("plan-tail", "notes", question.model)]  # fmt: skip
     names: dict[str, Any] = {"device": question.device.name, "engine": question.engine, "model": question.model}
     unseen = {kind: names[kind] for kind in answer.unseen}
     seen = [Finding("plan-unseen", "warns", ",".join(unseen), unseen)] if unseen else []

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from twinlens.planning.capacity.latency import requests_figure, tpot_figure, ttft_figure
+from twinlens.planning.capacity.latency import requests_figure, tail_figures, tpot_figure, ttft_figure
 from twinlens.planning.capacity.limit import answer_at, is_rate, most_load, what_stops
 from twinlens.planning.capacity.remark import remarks_of
 from twinlens.planning.capacity.target import Headroom, Target
@@ -44,7 +44,7 @@ class ServingPlan:
             "lens": "inference", "model": asked.model, "device": asked.device.name, "precision": asked.precision,
             "engine": asked.engine, "tensor": asked.tensor, "copies": self.copies, "load": self.load,
             "load_unit": self.unit, "prompt": asked.prompt, "answer": asked.answer,
-            "target": {"ttft_s": self.target.ttft_s, "tpot_s": self.target.tpot_s},
+            "target": {"ttft_s": self.target.ttft_s, "tpot_s": self.target.tpot_s, "of": self.target.of},
             "headroom": {"peak": self.headroom.peak, "spare": self.headroom.spare},
         }  # fmt: skip
 
@@ -68,6 +68,8 @@ class ServingCapacity:
     stops: str | None
     missed: str | None
     remarks: tuple[Finding, ...]
+    tails: tuple[Figure, ...] = ()
+    """p99 of TTFT and of TPOT; () where the queue has no end."""
 
     @property
     def is_met(self) -> bool:
@@ -93,7 +95,7 @@ class ServingCapacity:
             "met": self.is_met,
             "missed": self.missed,
             "stops": self.stops,
-            "figures": [each.why() for each in self.figures],
+            "figures": [each.why() for each in (*self.figures, *self.tails)],
             "most": self.most.why(),
             "devices": self.devices.why(),
             "remarks": [each.to_json() for each in self.remarks],
@@ -116,7 +118,13 @@ def serving_capacity(plan: ServingPlan) -> ServingCapacity:
         what_stops(question, max(after, 1e-3), plan.target, known, "value"),
         what_stops(question, own, plan.target, known, "value"),
         remarks_of(answer or answer_at(question, max(carried, 1e-3), known), question),
+        () if answer is None else tail_figures(answer, _slower(question, own, answer, known)),
     )
+
+
+def _slower(question: ServingQuestion, load: float, answer: ServingAnswer, known: Calibrated) -> ServingAnswer | None:
+    """The answer where all times are longer by the band: users wait for it, requests that come at random pile up."""
+    return answer_at(question, load * answer.tpot_s.high / answer.tpot_s.value, known) if is_rate(question) else answer
 
 
 def _figures(plan: ServingPlan, answer: ServingAnswer | None) -> tuple[Figure, ...]:
@@ -141,7 +149,7 @@ def _most(plan: ServingPlan) -> Figure:
     )
     inputs = (Input("copies", plan.copies, "copies"), *plan.target.inputs())
     return Figure("at-target", most, plan.unit, "", inputs, min(low, most), max(high, most), LEVEL,
-                  source="the largest load whose predicted latencies keep the target")  # fmt: skip
+                  source=f"the largest load whose predicted {plan.target.of} latencies keep the target")  # fmt: skip
 
 
 def _devices(plan: ServingPlan, most: Figure) -> Figure:

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from twinlens.errors import BadInput
 from twinlens.planning.figure import Input
-from twinlens.planning.prediction.answer import Said
+from twinlens.planning.prediction.answer import Said, ServingAnswer
+
+Of = Literal["p99", "mean"]
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Limits of TTFT and TPOT in seconds, on the typical request; None: no limit."""
+    """Limits of TTFT and TPOT in seconds; None: no limit. `of`: what keeps them, 99 of 100 requests or their mean."""
 
     ttft_s: float | None = None
     tpot_s: float | None = None
+    of: Of = "p99"
 
-    def misses(self, ttft_s: float, tpot_s: float) -> str | None:
-        """The first limit that is not kept: "ttft", "tpot", or None."""
+    def missed_by(self, answer: ServingAnswer, end: str = "value") -> str | None:
+        """The first limit that is not kept: "ttft", "tpot", or None. `end`: "value", "low" or "high" of the bands."""
+        ttft_s, tpot_s = end_of(answer.ttft_s, end), end_of(answer.tpot_s, end)
+        if self.of == "p99":
+            ttft_s *= answer.tail.ttft_s / answer.ttft_s.value
+            tpot_s *= answer.tail.tpot_s / answer.tpot_s.value
         if self.tpot_s is not None and tpot_s > self.tpot_s:
             return "tpot"
         return "ttft" if self.ttft_s is not None and ttft_s > self.ttft_s else None

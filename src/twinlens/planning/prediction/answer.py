@@ -18,6 +18,7 @@ from twinlens.planning.prediction.serving import closed_loop, open_loop, room
 from twinlens.planning.prediction.shipped import Calibrated, shipped
 from twinlens.planning.prediction.step_time import decode_step
 from twinlens.planning.prediction.stored import stored
+from twinlens.planning.prediction.tail import Tail, closed_tail, open_tail
 from twinlens.planning.prediction.training import TrainingLayout, training_step
 from twinlens.planning.prediction.work import work_of
 
@@ -49,6 +50,8 @@ class ServingAnswer:
     distance: Mapping[str, float]
     unseen: tuple[str, ...]
     fitted_on: str
+    tail: Tail
+    """p99 by the queue of the means; no measurement holds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +83,13 @@ def serving_answer(question: ServingQuestion, known: Calibrated | None = None) -
         raise BadInput(f"{question.model} in {question.precision} has no room for one sequence on {where}")
     if question.users is not None:
         served = closed_loop(work, rates, layout, fitted, question.users, question.prompt, question.answer)
+        tail = closed_tail(work, rates, layout, fitted, served, question.users, question.prompt, question.answer)
     else:
         served = open_loop(work, rates, layout, fitted, question.requests_per_s, question.prompt, question.answer)
         if not np.isfinite(served.tpot_s):
             asked = f"{question.requests_per_s:g} requests/s"
             raise BadInput(f"{asked} are more than {where} can serve: the queue has no end")
+        tail = open_tail(work, rates, layout, fitted, served, question.prompt, question.answer)
     context = question.prompt + question.answer / 2.0
     parts = decode_step(work, rates, layout, fitted, served.batch, context)
     load = question.users if question.users is not None else float(served.batch)
@@ -103,6 +108,7 @@ def serving_answer(question: ServingQuestion, known: Calibrated | None = None) -
         ),
         unseen=_unseen(question, known),
         fitted_on=known.fitted_on,
+        tail=tail,
     )
 
 

@@ -60,7 +60,7 @@ def closed_loop(
     context = prompt + answer / 2.0
     most = np.maximum(np.minimum(room(work, rates, layout, prompt + answer), most), 1.0)
     alone = _prefill_s(work, rates, layout, fitted, prompt)
-    extra = _interference_s(work, rates, layout, fitted, prompt)
+    extra = interference_s(work, rates, layout, fitted, prompt)
     batch = np.minimum(users, most) * 1.0
     for _ in range(_ROUNDS):
         step = decode_step(work, rates, layout, fitted, batch, context).total_s
@@ -85,7 +85,7 @@ def open_loop(
     context = prompt + answer / 2.0
     most = np.maximum(room(work, rates, layout, prompt + answer), 1.0)
     alone = _prefill_s(work, rates, layout, fitted, prompt)
-    extra = _interference_s(work, rates, layout, fitted, prompt)
+    extra = interference_s(work, rates, layout, fitted, prompt)
 
     def per_token(there: Number) -> Number:
         step = decode_step(work, rates, layout, fitted, there + 1.0, context).total_s
@@ -133,7 +133,7 @@ def tokens_per_s(
     work: Work, rates: Rates, layout: Layout, fitted: Values, batch: Number, prompt: Number, answer: Number
 ) -> tuple[Number, Number]:
     """Answer tokens per second of one copy that always decodes `batch` sequences, and seconds between two of one."""
-    extra = _interference_s(work, rates, layout, fitted, prompt)
+    extra = interference_s(work, rates, layout, fitted, prompt)
     step = decode_step(work, rates, layout, fitted, batch, prompt + answer / 2.0).total_s
     tpot = step + batch / answer * extra
     return fitted.saturation * batch / tpot, tpot
@@ -174,7 +174,7 @@ def _prefill_s(work: Work, rates: Rates, layout: Layout, fitted: Values, prompt:
     return prefill(work, rates, layout, fitted, prompt, prompt).total_s
 
 
-def _interference_s(work: Work, rates: Rates, layout: Layout, fitted: Values, prompt: Number) -> Number:
+def interference_s(work: Work, rates: Rates, layout: Layout, fitted: Values, prompt: Number) -> Number:
     """Seconds that one prompt adds to the steps of the others: its pass, less what a step of the others does anyway."""
     parts = prefill(work, rates, layout, fitted, prompt, prompt)
     shared = decode_step(work, rates, layout, fitted, 1.0, prompt)

@@ -39,7 +39,7 @@ def capacity_page(found: ServingCapacity | TrainingCapacity, notes: Sequence[Fin
     tpot = found.figure("tpot")
     bars = None if tpot is None or tpot.value is None else _parts(tpot, "step-", "The time between two tokens")
     charts = (*capacity_curves(found), *(() if bars is None else (bars,)))
-    figures = (*found.figures, found.most, found.devices)
+    figures = (*found.figures, *found.tails, found.most, found.devices)
     return PlanPage("capacity", serving_words(found.plan), answer, figures, charts, (), remarks, tuple(notes))
 
 

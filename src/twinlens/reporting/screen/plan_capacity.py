@@ -42,7 +42,7 @@ def _lines(
     timed = [each for each in found.figures if each.unit in ("s", "tokens/s", "requests/s")]
     known = [each for each in timed if each.value is not None]
     if known:
-        yield _table(known)
+        yield _table(known, found.tails if isinstance(found, ServingCapacity) else ())
     for each in timed:
         if each.formula.count("+") and _parts(each):
             yield hanging(_mark(each), _parts(each), "")
@@ -66,15 +66,27 @@ def _lines(
     yield from _row("assumed   ", [clause_of(each) for each in notes])
 
 
-def _table(figures: Sequence[Figure]) -> RenderableType:
-    """Value and band of each figure."""
+def _table(figures: Sequence[Figure], tails: Sequence[Figure]) -> RenderableType:
+    """Value and band of each figure, and what 99 of 100 requests stay within."""
+    slowest = {each.name.removesuffix("-p99"): _slow(each) for each in tails}
     rows = []
     for each in figures:
         value, low, high = (None if end is None else float(end) for end in (each.value, each.low, each.high))
         band = "" if low is None or high is None else span(low, high, each.unit)
         shown = amount(value or 0, each.unit, plain=True)
-        rows.append((Text(NAMES.get(each.name, each.name)), Text(shown), Text(band)))
-    return FittedTable(("", "predicted", "90 % band"), ("left", "right", "left"), tuple(rows)).table()
+        row = (Text(NAMES.get(each.name, each.name)), Text(shown), Text(band), Text(slowest.get(each.name, "")))
+        rows.append(row if slowest else row[:3])
+    heads, sides = ("", "mean", "90 % band", "p99, modelled"), ("left", "right", "left", "left")
+    if not slowest:
+        heads = ("", "predicted", "90 % band", "")
+    width = len(rows[0])
+    return FittedTable(heads[:width], sides[:width], tuple(rows)).table()
+
+
+def _slow(figure: Figure) -> str:
+    """ "442 ms, to 1.75 s": p99, and its far end."""
+    far = "" if figure.high is None else f", to {amount(float(figure.high), figure.unit)}"
+    return f"{amount(float(figure.value or 0), figure.unit)}{far or ', no end'}"
 
 
 def _mark(figure: Figure) -> str:

@@ -12,7 +12,8 @@ from twinlens.reporting.wording.number import numbers
 from twinlens.units import SECONDS, digits, show
 
 NAMES = {
-    "ttft": "TTFT", "tpot": "TPOT", "prefill": "prefill", "wait": "wait before it", "requests": "requests",
+    "ttft": "TTFT", "tpot": "TPOT", "ttft-p99": "p99 TTFT", "tpot-p99": "p99 TPOT",
+    "prefill": "prefill", "wait": "wait before it", "requests": "requests",
     "tokens": "tokens", "at-target": "at the target", "at-target-each": "of one copy at the target",
     "devices": "devices needed", "training-step": "step", "time-to-train": "time to train",
     "step-weights": "reading weights",
@@ -59,7 +60,7 @@ def answer_words(found: ServingCapacity | TrainingCapacity) -> str:
     if found.missed == "room":
         return f"No, some wait for a place in the cache: {words}."
     if found.missed:
-        return f"No, {_STOPS[found.missed]} misses its target: {words}."
+        return f"No, {found.plan.target.of} {_STOPS[found.missed]} misses its target: {words}."
     sure = float(found.most.low or 0) >= found.plan.load
     return f"Yes{'' if sure else ', but not surely (the band crosses the target)'}: {words}."
 
@@ -67,9 +68,10 @@ def answer_words(found: ServingCapacity | TrainingCapacity) -> str:
 def target_words(found: ServingCapacity) -> str:
     """How much there could be at the target, and what stops more."""
     target, most = found.plan.target, found.most
-    limits = [f"{name} ≤ {show(value, SECONDS)}" for name, value in (("TTFT", target.ttft_s), ("TPOT", target.tpot_s))
-              if value is not None]  # fmt: skip
-    stops = f"; {_STOPS[found.stops]} stops more" if found.stops else ""
+    both = (("TTFT", target.ttft_s), ("TPOT", target.tpot_s))
+    limits = [f"{target.of} {name} ≤ {show(value, SECONDS)}" for name, value in both if value is not None]
+    of = f"{target.of} " if found.stops in ("ttft", "tpot") else ""
+    stops = f"; {of}{_STOPS[found.stops]} stops more" if found.stops else ""
     return f"{count_words(most)} at {' and '.join(limits) or 'no target'}{stops}"
 
 
@@ -116,10 +118,15 @@ def _training(found: TrainingCapacity) -> str:
 
 def _band(finding: Finding) -> str:
     low, high, level, rows, floor = numbers(finding, "low", "high", "level", "rows", "floor")
+    identical = "" if finding.subject == "ttft" else f" (identical systems differ by {100 * floor:.0f} %)"
     return (
         f"{_METRICS[finding.subject]} × {low:.2f} to × {high:.2f} holds {100 * level:.0f} % of {rows:,} held-out "
-        f"measurements (identical systems differ by {100 * floor:.0f} %)"
+        f"measurements{identical}"
     )
+
+
+def _tail(finding: Finding) -> str:
+    return "p99 follows from the queue, with prompts and answers of one length; no public measurement holds it"
 
 
 def _unseen(finding: Finding) -> str:
@@ -172,14 +179,14 @@ ASSUMED = {
     "capacity-precision": "weights in {taken}",
     "capacity-engine": "the engine is {taken}",
     "capacity-tensor": "tensor parallel over {taken} devices, the fewest that keep the target or come nearest to it",
-    "capacity-target": "TTFT up to {ttft_s:g} s, TPOT up to {tpot_s:g} s",
+    "capacity-target": "{of} TTFT up to {ttft_s:g} s, {of} TPOT up to {tpot_s:g} s",
     "capacity-work": "{taken}, prompts of {prompt:,.0f} and answers of {answer:,.0f} tokens",
     "capacity-headroom": "no peaks and no failures",
     "capacity-batch": "{taken} sequences a step",
     "capacity-effective": "a share of {taken:g} of the time is not lost to failures",
 }
 CLAUSES = {
-    "plan-band": _band, "plan-unseen": _unseen, "plan-within": _within,
+    "plan-band": _band, "plan-tail": _tail, "plan-unseen": _unseen, "plan-within": _within,
     "plan-beyond": _beyond, "plan-overload": _overload,
     "plan-unmet": _unmet, "plan-too-late": _too_late, "plan-memory": _memory,
 }  # fmt: skip
