@@ -20,6 +20,8 @@ from twinlens.testing import conformance
 MODELS = ("tiny", "vit-tiny", "resnet-tiny")
 INSTALLED_HERE = ("transformers-serve",)
 """Of our launchers; the others' runtimes have environments of their own, and tests in executors/launch."""
+STARTS_PROCESSES = ("torch-parallel",)
+"""Starting it takes half a minute: executors/test_torch_parallel_runs.py runs it, under the marker `slow`."""
 RUNS: dict[tuple[str, str], Path] = {}
 URL: list[str] = []
 
@@ -49,7 +51,7 @@ OPTIONS: dict[str, Any] = {
 ENGINES = ("onnxruntime",)
 """Engines with packages of their own: `make test-slow` installs them, tests/executors/engines runs them."""
 for kind in executor_names():
-    starts = kind in INSTALLED_HERE or not (launches(kind) or kind in ENGINES)
+    starts = kind in INSTALLED_HERE or not (launches(kind) or kind in (*ENGINES, *STARTS_PROCESSES))
     suite = conformance(kind, OPTIONS.get(kind), executor={"device": "cpu"}, starts=starts)
     globals()[f"Test_{kind.replace('-', '_')}"] = suite
 

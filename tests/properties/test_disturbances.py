@@ -87,6 +87,7 @@ def steps(times_s: np.ndarray) -> Steps:
         tag=np.full(n, None, dtype=object),
         phases_ns={},
         slice=nothing,
+        spread_ns=nothing,
     )
 
 

@@ -40,6 +40,20 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
+class Degrees:
+    """Ways in which an executor divides training: data × tensor are its processes; `zero` is the stage that its
+    sharding of weights, gradients and optimizer state comes to."""
+
+    data: int = 1
+    tensor: int = 1
+    zero: Literal[0, 1, 2, 3] = 0
+
+    @property
+    def ranks(self) -> int:
+        return self.data * self.tensor
+
+
+@dataclass(frozen=True, slots=True)
 class Capabilities:
     """Requests that an executor can serve; anything else is refused before the run begins.
 
@@ -89,7 +103,8 @@ class Executor:
     `executor.device` through this engine, for `twinlens probe`; raises ImportError where its extra is not installed.
     `preload`: imports what a run of this spec needs, and measures nothing, so that the processes of runs that take
     turns can do it at the same time. `profile`: seconds by class of kernel for each phase of a spec, in a run of
-    its own that nothing is timed by.
+    its own that nothing is timed by. `degrees`: how a run is divided over processes; raises BadInput (TL202, TL207)
+    where they do not divide the model's heads or the batch.
     """
 
     capabilities: Capabilities
@@ -100,6 +115,7 @@ class Executor:
     probe: Callable[[str], DeviceProbe] | None = None
     preload: Callable[[RunSpec], None] | None = None
     profile: Callable[[RunSpec], Profile] | None = None
+    degrees: Callable[[RunSpec], Degrees] | None = None
 
     @property
     def lenses(self) -> tuple[Lens, ...]:

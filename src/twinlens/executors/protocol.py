@@ -86,6 +86,16 @@ class HasDeviceMemory(Protocol):
 
 
 @runtime_checkable
+class HasProcesses(Protocol):
+    """A trainer whose work is done by processes of its own."""
+
+    @property
+    def pid(self) -> int:
+        """The first of them; the others are below it."""
+        ...
+
+
+@runtime_checkable
 class RemeasuresCeilings(Protocol):
     """An executor that can measure its ceilings again once the rows are taken: a clock may have fallen meanwhile."""
 

@@ -19,9 +19,11 @@ from twinlens.spec.study import RunSpec
 
 
 @contextlib.contextmanager
-def sampling_of(spec: RunSpec, folder: Path, facts: Facts, running: Running | None) -> Iterator[Sampler | None]:
-    """Samples of the machine into the run folder, from entering on. Raises BadInput (TL207) for a page of dcgm-exporter
-    that cannot be read."""
+def sampling_of(
+    spec: RunSpec, folder: Path, facts: Facts, running: Running | None, pid: int | None = None
+) -> Iterator[Sampler | None]:
+    """Samples of the machine into the run folder, from entering on. `pid`: the first process of a trainer that has
+    processes of its own. Raises BadInput (TL207) for a page of dcgm-exporter that cannot be read."""
     if (
         capabilities(spec.executor.kind).runs == "recorded"
     ):  # what this machine does meanwhile is nothing of the recorded one's
@@ -30,7 +32,10 @@ def sampling_of(spec: RunSpec, folder: Path, facts: Facts, running: Running | No
     # Only the boards this run uses: others draw power too, and it is not this run's.
     used = facts.executor.value("accelerator.uuid")
     gpus = open_gpus(used)[0] if used else ()
-    server = server_here(spec.executor.options.get("url")) if running is None else Here(running.pid)
+    if pid is not None or running is not None:
+        server: Here | None = Here(running.pid if running is not None else pid)
+    else:
+        server = server_here(spec.executor.options.get("url"))
     dcgm = _dcgm(spec, used)
     is_told = server is None or server.pid is not None  # else its work cannot be told from that of others
     with (

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from twinlens.executors.protocol import (
+    HasProcesses,
     NetworkClient,
     Server,
     Trainer,
@@ -59,7 +60,8 @@ def take_rows(
             told_s = now_s
             say("measuring", share, count)
 
-    sampling = sampling_of(spec, rows.folder, facts, running)
+    pid = opened.pid if isinstance(opened, HasProcesses) else None
+    sampling = sampling_of(spec, rows.folder, facts, running, pid)
     if spec.lens == "training":
         assert isinstance(opened, Trainer)
         if turns is not None:

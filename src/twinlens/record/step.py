@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from twinlens.record.slice import slices_of
 
+OF_EACH_RANK = ("begin", "end", "data", "forward", "backward", "communicate", "optimize")
 STEP_SCHEMA = pa.schema(
     [
         ("kind", pa.string()),
@@ -26,6 +27,7 @@ STEP_SCHEMA = pa.schema(
         ("loss", pa.float64()),
         ("tag", pa.string()),
         ("slice", pa.int64()),
+        *((f"rank_{name}_ns", pa.list_(pa.int64())) for name in OF_EACH_RANK),
     ]
 )
 
@@ -39,6 +41,7 @@ class Marks:
     unattributed. `samples` are sequences or images; `tokens` is 0 for images. `loss` is in nats per token (or image).
     An "evaluate" row looks at held-out data and trains nothing. `tag` names an event inside it ("compile").
     `slice`: the turn it belongs to, where points take turns (record/slice.py); between turns there is waiting.
+    `rank_…_ns`: of a step of several processes, the same of each rank; None where there is one, or none knows.
     """
 
     begin_ns: int
@@ -54,11 +57,20 @@ class Marks:
     kind: Literal["step", "evaluate"] = "step"
     tag: str | None = None
     slice: int | None = None
+    rank_begin_ns: tuple[int, ...] | None = None
+    rank_end_ns: tuple[int, ...] | None = None
+    rank_data_ns: tuple[int, ...] | None = None
+    rank_forward_ns: tuple[int, ...] | None = None
+    rank_backward_ns: tuple[int, ...] | None = None
+    rank_communicate_ns: tuple[int, ...] | None = None
+    rank_optimize_ns: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
     """The rows of a training run as columns, one entry a row. Phases that do not exist are NaN; tags are None.
+
+    `spread_ns`: what the slowest rank worked longer than the fastest, waiting left out; NaN where that is not known.
 
     `slice` is a float, NaN where a row is of no slice. `loss` is NaN where none was recorded, `inf` where one was that
     is no number: such training has diverged, which is not the same as nothing known.
@@ -73,6 +85,7 @@ class Steps:
     loss: np.ndarray
     tag: np.ndarray
     slice: np.ndarray
+    spread_ns: np.ndarray
 
     PHASES = ("data", "forward", "backward", "communicate", "optimize")
 
@@ -93,6 +106,7 @@ class Steps:
             loss=_losses(column["loss"]),
             tag=_words(column["tag"]),
             slice=slices_of(table),
+            spread_ns=_spread(table),
         )
 
     def where(self, chosen: np.ndarray | builtins.slice) -> Self:
@@ -107,7 +121,25 @@ class Steps:
             loss=self.loss[chosen],
             tag=self.tag[chosen],
             slice=self.slice[chosen],
+            spread_ns=self.spread_ns[chosen],
         )
+
+
+_WORKED = ("data", "forward", "backward", "optimize")
+
+
+def _spread(table: pa.Table) -> np.ndarray:
+    """Only where waiting for the others has a column of its own is the rest a rank's own work."""
+    spread = np.full(len(table), np.nan)
+    if "rank_communicate_ns" not in table.column_names:
+        return spread
+    known = table.column("rank_communicate_ns").is_valid()
+    if (rows := int(np.asarray(known).sum())) == 0:
+        return spread
+    columns = [table.column(f"rank_{name}_ns").filter(known).combine_chunks() for name in _WORKED]
+    worked = sum(column.flatten().to_numpy().reshape(rows, -1) for column in columns)
+    spread[np.asarray(known)] = np.ptp(worked, axis=1)
+    return spread
 
 
 def _losses(column: Any) -> np.ndarray:

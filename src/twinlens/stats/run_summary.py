@@ -44,6 +44,7 @@ def summarise(run: Run) -> Summary:
         else peak_memory(
             run.telemetry,
             is_server=run.sections.server is not None,
+            of_ranks=_has_ranks(run),
             on_gpu=_energy_scope(run) == "gpu",
             allocator=run.sections.device_memory,
         )
@@ -142,6 +143,11 @@ def _inference(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]
         "energy_per_output_token_j": float(requests.output_tokens[done].sum()),
     }
     return metrics, _verdict(steadiness, requests.intended_ns[heads], requests.end_ns[heads]), work
+
+
+def _has_ranks(run: Run) -> bool:
+    """Whether processes of their own trained, below the one that measures."""
+    return bool(run.lens == "training" and run.facts and (run.facts.executor.value("training.world_size") or 1) > 1)
 
 
 def _evaluations(run: Run) -> list[tuple[float, float]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from twinlens.executors.registry import capabilities
+from twinlens.measurement.facts.predicted_memory import predicted_memory
 from twinlens.measurement.facts.predicted_work import coverage_of, datasheet_of, theory_of, within_datasheet
 from twinlens.measurement.facts.provenance import provenance
 from twinlens.measurement.machine.energy import energy_facts, open_meters
@@ -44,4 +45,5 @@ def completed(facts: Facts, spec: RunSpec, running: Running | None) -> Facts:
     sheet = datasheet_of(record.value("accelerator.product"), spec.precision)
     work = theory_of(spec) | facts.work
     ceilings = within_datasheet(facts.ceilings, sheet) | sheet
-    return replace(facts, executor=record, work=work | coverage_of(work), ceilings=ceilings)
+    memory = facts.memory | predicted_memory(spec)
+    return replace(facts, executor=record, work=work | coverage_of(work), ceilings=ceilings, memory=memory)

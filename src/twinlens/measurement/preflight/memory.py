@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import psutil
 
 from twinlens.errors import BadInput
-from twinlens.executors.registry import capabilities, launches
+from twinlens.executors.registry import capabilities, executor, launches
 from twinlens.measurement.facts.model import asked_model
+from twinlens.measurement.facts.predicted_memory import memory_of_rank
 from twinlens.measurement.machine.nvidia import board_of, open_gpus
 from twinlens.measurement.preflight.idle_gpu import uses_gpu
 from twinlens.spec.model.reference import AnyModel, ModelShape
@@ -18,6 +19,7 @@ from twinlens.spec.precision import AS_SERVED, BITS
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
 from twinlens.theory.memory import Checkpointing, inference_memory, layout_of, training_memory
+from twinlens.theory.parameter import parameters
 from twinlens.units import BYTES, show
 
 _SLACK_BYTES = 600 * 2**20  # interpreter, torch and its workspaces, measured on an idle worker
@@ -42,6 +44,8 @@ def _modelled(spec: RunSpec, ref: AnyModel, shape: ModelShape) -> tuple[float, s
         microbatch = spec.point.microbatch or spec.workload.global_batch
         seq_len = spec.workload.seq_len if isinstance(shape, DecoderShape) else None
         kept: Checkpointing = "full" if spec.workload.checkpointing else "none"
+        if (divided := _of_ranks(spec, ref, shape)) is not None:
+            return divided
         modelled = training_memory(shape, layout_of(regime), microbatch, seq_len, kept)
         return modelled.total_bytes + _SLACK_BYTES, f"training {ref.name}: {modelled.arithmetic}"
     classes = regime.classes("inference")
@@ -57,6 +61,19 @@ def _modelled(spec: RunSpec, ref: AnyModel, shape: ModelShape) -> tuple[float, s
     if first > served.total_bytes:
         words += f", and {show(first, BYTES)} in {made_in:g} bits while it is made"
     return max(served.total_bytes, first) + _SLACK_BYTES, words
+
+
+def _of_ranks(spec: RunSpec, ref: AnyModel, shape: ModelShape) -> tuple[float, str] | None:
+    """All processes of parallel training, if they share this machine's memory; of several GPUs, the fullest one."""
+    held, divide = memory_of_rank(spec), executor(spec.executor.kind).degrees
+    if held is None or divide is None:
+        return None
+    ranks = 1 if uses_gpu(spec.device) else divide(spec).ranks
+    # While losses are compared with one process, rank 0 holds the whole model beside its share.
+    whole = layout_of(spec.precision).total * parameters(shape).total
+    total = float(ranks * (held.total_bytes + _SLACK_BYTES) + whole)
+    words = f"{ranks} × {show(float(held.total_bytes), BYTES)}" if ranks > 1 else show(float(held.total_bytes), BYTES)
+    return total, f"training {ref.name}: {words} by rank and {show(whole, BYTES)} to compare with one process"
 
 
 def refuse_what_cannot_fit(spec: RunSpec, available_bytes: float | None = None) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from twinlens.errors import BadInput
 from twinlens.executors.openai.clients import client_pool_of
 from twinlens.executors.refuse import refuse_unsupported
-from twinlens.executors.registry import capabilities, launcher
+from twinlens.executors.registry import capabilities, executor, launcher
 from twinlens.measurement.preflight.idle_gpu import refuse_lacking_precision, refuse_unusable_gpu
 from twinlens.measurement.preflight.impossible import refuse_impossible
 from twinlens.measurement.preflight.memory import refuse_what_cannot_fit, refuse_what_cannot_fit_together
@@ -58,6 +58,8 @@ def refuse_what_cannot_run(spec: RunSpec) -> None:
     refuse_lacking_precision(spec)
     if (starter := launcher(spec.executor.kind)) is not None:
         starter.key(spec)  # its command line, which says what cannot be served, at which precision and on which GPU
+    if (divide := executor(spec.executor.kind).degrees) is not None:
+        divide(spec)
     refuse_what_cannot_fit(spec)
     refuse_stall_elsewhere(spec)
     if spec.protocol.pairing == "slices" and capabilities(spec.executor.kind).runs == "recorded":

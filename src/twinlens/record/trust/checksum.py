@@ -127,7 +127,7 @@ def refuse_impossible_values(path: Path, rows: pa.Table) -> None:
         lists = column.chunks if is_list(column.type) else []
         if (name in _NEVER_NULL and column.null_count) or any(each.flatten().null_count for each in lists):
             raise damaged(path, f"column {name!r} has empty places")
-        if is_list(column.type):
+        if is_list(column.type) and column.null_count < len(column):  # a column that these rows have at all
             lengths.append([each.value_lengths() for each in lists])
     if any(other != lengths[0] for other in lengths[1:]):
         raise damaged(path, "the lists of a row differ in length")

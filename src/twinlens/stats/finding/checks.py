@@ -30,6 +30,9 @@ SHARES = ("mfu", "hfu", "mfu_datasheet", "mfu_own_shapes", "prefill_mfu", "mbu",
 CEILING_STEADY = 0.1
 """A ceiling that differs by more after a run has moved: on a quiet machine its repeats scatter by a few per cent."""
 
+MEMORY_NEAR = 0.05
+"""How far what a rank holds may be from theory's prediction: norms and step counters are left out there."""
+
 
 def is_impossible(id: str, estimate: Estimate) -> bool:
     """Whether a figure is a share of a ceiling and above it."""
@@ -114,6 +117,26 @@ def steps_skipped(seen: Seen) -> Iterable[Finding]:
     if seen.run.lens == "training" and (count := int((seen.run.steps.tag == "skipped").sum())):
         steps = int((seen.run.steps.kind == "step").sum())
         yield Finding("steps-skipped", "warns", "", {"skipped": count, "steps": steps})
+
+
+def memory_of_ranks(seen: Seen) -> Iterable[Finding]:
+    """What the fullest rank holds beside what theory predicts for it."""
+    known = seen.run.facts.memory if seen.run.facts else {}
+    each = {}
+    for name, predicted in known.items():
+        counted = known.get(name.removeprefix("predicted_"))
+        if name.startswith("predicted_") and counted is not None and counted.value is not None and predicted.value:
+            each[name.removeprefix("predicted_").removesuffix("_bytes")] = (counted.value, predicted.value)
+    if not each:
+        return
+    worst = max(each, key=lambda name: abs(each[name][0] / each[name][1] - 1))
+    counted_bytes, predicted_bytes = each[worst]
+    off = abs(counted_bytes / predicted_bytes - 1)
+    numbers = {"counted_bytes": counted_bytes, "predicted_bytes": predicted_bytes, "off": off, "limit": MEMORY_NEAR}
+    if off > MEMORY_NEAR:
+        yield Finding("memory-differs", "warns", worst, numbers)
+    else:
+        yield Finding("memory-as-predicted", "notes", worst, numbers)
 
 
 def lost_requests(seen: Seen) -> Iterable[Finding]:
@@ -245,6 +268,7 @@ CHECKS: tuple[FindingCheck, ...] = (
     shared_machine,
     retaken,
     steps_skipped,
+    memory_of_ranks,
     said_by_server,
     left_out,
     said_by_executor,

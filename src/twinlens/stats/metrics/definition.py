@@ -40,6 +40,7 @@ def _training() -> list[Metric]:
         Metric("backward_share", "backward", units.RATIO, lens, "share"),
         Metric("communicate_share", "communicate", units.RATIO, lens, "share"),
         Metric("optimize_share", "optimizer", units.RATIO, lens, "share"),
+        Metric("straggler_share", "straggler", units.RATIO, lens, "share", "less"),
         Metric("unattributed_share", "unattributed", units.RATIO, lens, "share"),
         Metric("mfu", "MFU", units.RATIO, lens, "efficiency", "more"),
         Metric("hfu", "HFU", units.RATIO, lens, "efficiency", "more"),

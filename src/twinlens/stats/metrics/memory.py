@@ -33,6 +33,7 @@ def peak_memory(
     telemetry: pa.Table,
     *,
     is_server: bool = False,
+    of_ranks: bool = False,
     on_gpu: bool = False,
     allocator: DeviceMemory | None = None,
 ) -> Estimate:
@@ -52,6 +53,8 @@ def peak_memory(
     if on_gpu and not len(board):
         return Estimate.absent(BYTES, "the GPU's memory was not read, and the host's is not the run's")
     source, process = ("server", "the server's processes") if is_server else ("host", "the process")
+    if of_ranks:  # the samples of processes of its own stand under the same name
+        source, process = "server", "all ranks, what they share counted for each"
     of_it = telemetry.filter(pc.equal(telemetry.column("source"), source))
     for values, described in (
         (board, "accelerator memory in use" + (f", summed over {boards} boards" if boards > 1 else "")),

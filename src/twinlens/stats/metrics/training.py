@@ -97,6 +97,8 @@ def _shares(window: Steps) -> dict[str, Estimate]:
             continue  # a phase that does not exist here is absent, not 0
         left -= float(np.nansum(spent)) / total
         shares[f"{phase}_share"] = _share_of_time(np.nan_to_num(spent), clock)
+    if not np.isnan(window.spread_ns).all():
+        shares["straggler_share"] = _share_of_time(np.nan_to_num(window.spread_ns), clock)
     left = round(left, 9)  # sums of nanoseconds as floats leave that much
     shares["unattributed_share"] = (
         Estimate.absent(RATIO, f"the phases overlap: together they are {100 * (1 - left):.4g} % of step time")

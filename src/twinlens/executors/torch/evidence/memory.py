@@ -72,6 +72,12 @@ def saved_activations(model: nn.Module) -> Iterator[dict[int, int]]:
 def _storages(tensors: list[torch.Tensor]) -> dict[int, int]:
     sizes: dict[int, int] = {}
     for tensor in tensors:
-        storage = tensor.untyped_storage()
+        storage = _own(tensor).untyped_storage()
         sizes[storage.data_ptr()] = storage.nbytes()
     return sizes
+
+
+def _own(tensor: torch.Tensor) -> torch.Tensor:
+    """This rank's part of a divided tensor; of one that is still being exchanged, where it will be."""
+    local = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    return local.elem if hasattr(local, "elem") else local

@@ -35,6 +35,8 @@ Resident = dict[str, dict[str, int]]
 
 def dtype_format(tensor: torch.Tensor) -> str:
     """The format a tensor really stores in; a wrapper subclass is opened, since its outer dtype is a mask."""
+    if hasattr(tensor, "to_local"):  # divided over ranks
+        return dtype_format(tensor.to_local())
     if hasattr(tensor, "__tensor_flatten__"):
         names, _ = tensor.__tensor_flatten__()
         inner = [getattr(tensor, name) for name in names]

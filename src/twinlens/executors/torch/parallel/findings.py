@@ -1,0 +1,70 @@
+"""Findings of a parallel run before its rows: losses against one process, how much of the exchange is hidden. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from twinlens.record.finding import Finding
+
+TOLERANCE = {"fp32": 1e-4, "tf32": 2e-3, "bf16": 5e-3}
+"""The largest relative difference of a loss; the first gradient's norm may differ by ten times that. Sums in another
+order differ by far less."""
+_GRADIENT_FACTOR = 10.0
+_LEVEL = 0.95
+
+
+def against_one_process(ranks: Sequence[dict[str, Any]], precision: str) -> Finding:
+    """Whether the ranks together train as one process does; a run of which this is not known is not ranked."""
+    compared = [rank["compared"] for rank in ranks]
+    if not compared[0]:
+        return Finding("one-process-not-compared", "disqualifies")
+    alone = compared[0]["alone"]
+    losses = np.mean([each["together"]["losses"] for each in compared], axis=0)
+    off = float(np.max(np.abs(losses / np.array(alone["losses"]) - 1)))
+    norm_off = abs(compared[0]["together"]["gradient_norm"] / alone["gradient_norm"] - 1)
+    tolerance = TOLERANCE[precision]
+    numbers = {
+        "steps": len(losses),
+        "worst": off,
+        "gradient_norm_off": norm_off,
+        "tolerance": tolerance,
+        "gradient_tolerance": _GRADIENT_FACTOR * tolerance,
+        "alone": alone["losses"],
+        "together": losses.tolist(),
+    }
+    is_equal = off <= tolerance and norm_off <= _GRADIENT_FACTOR * tolerance  # AdamW hides a gradient's scale
+    if is_equal:
+        return Finding("one-process-equal", "notes", "", numbers)
+    return Finding("one-process-differs", "disqualifies", "", numbers)
+
+
+def hidden_share(with_s: Sequence[float], without_s: Sequence[float], flight_s: Sequence[float]) -> dict[str, Any]:
+    """How much of the time that gradients were under way the backward pass hid: 1 − (with − without) / under way.
+
+    `exposed_s` is clamped to what was under way; `share` None where the noise of the difference is above that.
+    """
+    longer = np.array(with_s) - np.array(without_s)
+    flight = float(np.mean(flight_s))
+    half = float(stats.t.ppf((1 + _LEVEL) / 2, len(longer) - 1) * longer.std(ddof=1) / math.sqrt(len(longer)))
+    known = {"flight_s": flight, "longer_s": float(longer.mean()), "noise_s": half, "pairs": len(longer)}
+    if flight <= 0 or half > flight:
+        return known | {"share": None, "exposed_s": None}
+    exposed = min(max(float(longer.mean()), 0.0), flight)
+    return known | {"share": 1 - exposed / flight, "exposed_s": exposed}
+
+
+def exchange(ranks: Sequence[dict[str, Any]], on_processor: bool) -> Finding | None:
+    """How the slowest rank's exchange overlaps its backward pass; None where no hook tells."""
+    timed = [rank["exchange"] for rank in ranks]
+    if not all(timed):
+        return None
+    each = [hidden_share(t["with_s"], t["without_s"], t["flight_s"]) for t in timed]
+    slowest = max(each, key=lambda known: known["longer_s"])
+    numbers = slowest | {"bytes": timed[0]["bytes"], "buckets": timed[0]["buckets"], "on_processor": on_processor}
+    code = "exchange-not-resolved" if slowest["share"] is None else "exchange-hidden"
+    return Finding(code, "notes", "", numbers)

@@ -1,0 +1,65 @@
+"""Sentences on training in several processes: equal to one, what the exchange costs, what each rank holds."""
+
+from __future__ import annotations
+
+from twinlens.record.finding import Finding
+from twinlens.reporting.wording.number import numbers
+from twinlens.units import BYTES, SECONDS, show
+
+
+def _equal(finding: Finding) -> str:
+    steps, worst, tolerance = numbers(finding, "steps", "worst", "tolerance")
+    return (
+        f"Losses of the first {steps} steps are those of one process: {worst:.1e} apart at most, relatively; "
+        f"{tolerance:g} is allowed."
+    )
+
+
+def _differs(finding: Finding) -> str:
+    steps, worst, tolerance = numbers(finding, "steps", "worst", "tolerance")
+    norm, allowed = numbers(finding, "gradient_norm_off", "gradient_tolerance")
+    return (
+        f"The ranks do not train as one process does: over {steps} steps losses are {worst:.1e} apart ({tolerance:g} "
+        f"is allowed) and the first gradient's norm {norm:.1e} ({allowed:g})."
+    )
+
+
+def _hidden(finding: Finding) -> str:
+    share, exposed_s, flight_s = numbers(finding, "share", "exposed_s", "flight_s")
+    size, buckets, on_processor = numbers(finding, "bytes", "buckets", "on_processor")
+    why = "; processor cores are shared with the exchange, so this says nothing of a GPU" if on_processor else ""
+    return (
+        f"The backward pass hides {share:.0%} of the exchange of gradients: {show(size, BYTES)} in {buckets} buckets "
+        f"are under way for {show(flight_s, SECONDS)}, and make it {show(exposed_s, SECONDS)} longer{why}."
+    )
+
+
+def _not_resolved(finding: Finding) -> str:
+    longer_s, noise_s, flight_s = numbers(finding, "longer_s", "noise_s", "flight_s")
+    return (
+        f"How much of the exchange of gradients is hidden cannot be told: it makes the backward pass "
+        f"{show(abs(longer_s), SECONDS)} {'longer' if longer_s >= 0 else 'shorter'} ± {show(noise_s, SECONDS)}, and "
+        f"lasts {show(flight_s, SECONDS)} itself."
+    )
+
+
+def _memory(finding: Finding) -> str:
+    counted, predicted = numbers(finding, "counted_bytes", "predicted_bytes")
+    off, limit = numbers(finding, "off", "limit")
+    head = f"The fullest rank holds {show(counted, BYTES)} of {finding.subject}, {show(predicted, BYTES)} predicted"
+    if finding.code == "memory-differs":
+        return f"{head}: {off:.0%} apart, more than {limit:.0%}."
+    return f"{head}; weights, gradients and optimizer state are within {limit:.0%}."
+
+
+SENTENCES = {
+    "one-process-equal": _equal,
+    "one-process-differs": _differs,
+    "one-process-not-compared": lambda finding: (
+        "Nobody compared the ranks' losses with those of one process, so the run is not ranked."
+    ),
+    "exchange-hidden": _hidden,
+    "exchange-not-resolved": _not_resolved,
+    "memory-differs": _memory,
+    "memory-as-predicted": _memory,
+}

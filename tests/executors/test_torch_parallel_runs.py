@@ -1,0 +1,123 @@
+"""Parallel training in two real processes over gloo: one start for all ways to divide, and how one is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from material import spec_of, training
+from twinlens.errors import ExecutorFailed
+from twinlens.executors.torch.parallel.findings import against_one_process, exchange
+from twinlens.executors.torch.parallel.over_ranks import facts_over, step_over
+from twinlens.executors.torch.parallel.ranks import Ranks
+from twinlens.measurement.facts.predicted_memory import predicted_memory
+from twinlens.measurement.session import run_here
+from twinlens.record.executor.facts import Facts
+from twinlens.record.store import create_run, read_run
+from twinlens.spec.study import RunSpec
+from twinlens.system.processes import is_alive
+
+pytestmark = [pytest.mark.slow, pytest.mark.torch]
+
+
+def spec(precision: str = "fp32", **options: Any) -> RunSpec:
+    point = {"microbatch": 2, "precision": precision}
+    return spec_of(training("torch-parallel", options=options, global_batch=8, seq_len=64, point=point))
+
+
+@pytest.fixture(scope="module")
+def ranks() -> Iterator[Ranks]:
+    started = Ranks(2, 1, 180.0)
+    yield started
+    started.close()
+
+
+def opened(ranks: Ranks, asked: RunSpec) -> tuple[list[dict[str, Any]], Facts]:
+    told = ranks.ask({"order": "open", "spec": asked.to_dict()}, "opening")
+    data = 1 if asked.executor.options["parallel"] == "tp" else 2
+    return told, facts_over([Facts.from_json(each["facts"]) for each in told], data)
+
+
+@pytest.mark.parametrize(
+    ("parallel", "options", "precision"),
+    [
+        ("ddp", {"bucket_mib": 1.0}, "fp32"),
+        ("fsdp2", {"reshard": "yes"}, "bf16"),
+        ("fsdp2", {"reshard": "no"}, "fp32"),
+        ("tp", {}, "fp32"),
+    ],
+)
+def test_two_ranks_train_as_one_process_does_and_hold_what_theory_says(
+    ranks: Ranks, parallel: str, options: dict[str, Any], precision: str
+) -> None:
+    asked = spec(precision, parallel=parallel, **options)
+    told, facts = opened(ranks, asked)
+    assert against_one_process(told, precision).code == "one-process-equal"
+    for name, predicted in predicted_memory(asked).items():
+        counted = facts.memory[name.removeprefix("predicted_")].value
+        assert counted == pytest.approx(predicted.value, rel=0.07 if parallel == "tp" else 0.05), name
+    assert facts.executor.value("training.world_size") == 2
+    assert {check.verdict for check in facts.precision} <= {"agrees", "unknown"}
+    row = step_over(ranks.ask({"order": "step"}, "stepping"), 0, 8, 512)
+    assert row.loss == pytest.approx(told[0]["compared"]["alone"]["losses"][0], rel=5e-3), (
+        "rows begin where training does"
+    )
+    assert row.rank_end_ns is not None
+    assert len(row.rank_end_ns) == 2
+    assert (row.communicate_ns is not None) == (parallel == "ddp")
+    if parallel == "ddp":
+        found = exchange(told, on_processor=True)
+        assert found is not None
+        parameters = predicted_memory(asked)["predicted_gradients_bytes"].value
+        assert found.numbers["bytes"] == parameters, "all gradients once, after the last microbatch alone"
+        assert found.numbers["buckets"] > 1
+
+
+def test_a_rank_that_stands_still_is_named_in_time_and_nothing_of_it_is_left(ranks: Ranks) -> None:
+    opened(ranks, spec(parallel="ddp", compared_steps=0))
+    ranks.patience_s = 3.0
+    born = {pid: psutil.Process(pid).create_time() for pid in [ranks.pid, *ranks.pids]}
+    os.kill(ranks.pids[1], signal.SIGSTOP)
+    with pytest.raises(ExecutorFailed) as lost:
+        ranks.ask({"order": "step"}, "taking step 1")
+    assert str(lost.value).startswith("rank 1 of 2 gave no answer in 3 s while taking step 1")
+    assert (lost.value.code, lost.value.exit_code) == ("TL307", 3)
+    ranks.close()
+    assert not [pid for pid, born_s in born.items() if is_alive(pid, born_s)]
+
+
+def test_a_rank_that_is_killed_ends_the_run_its_rows_are_kept_and_no_process_is_left(tmp_path: Path) -> None:
+    asked = spec(parallel="ddp", compared_steps=0)
+    asked = asked.model_copy(update={"protocol": asked.protocol.model_copy(update={"duration_s": 600.0})})
+    folder = create_run(tmp_path, asked)
+    born: dict[int, float] = {}
+
+    def kill_second_rank() -> None:
+        while not (folder / "steps.arrows").exists() or (folder / "steps.arrows").stat().st_size < 4000:
+            time.sleep(0.1)
+        below = psutil.Process().children(recursive=True)
+        born.update({each.pid: each.create_time() for each in below})
+        workers = [each for each in below if "twinlens.executors.torch.parallel.worker" in each.cmdline()[-1]]
+        next(each for each in workers if each.environ()["RANK"] == "1").kill()
+
+    killer = threading.Thread(target=kill_second_rank, daemon=True)
+    killer.start()
+    with pytest.raises(ExecutorFailed) as lost:
+        run_here(folder, asked, lambda phrase, share, rows: None)
+    killer.join(30)
+    assert str(lost.value).startswith("rank 1 of 2 died while taking step ")
+    assert (lost.value.code, lost.value.exit_code) == ("TL307", 3)
+    run = read_run(folder)
+    assert run.state == "failed"
+    assert len(run.steps) > 0
+    assert run.table.column("rank_end_ns").combine_chunks().value_lengths().to_pylist() == [2] * len(run.steps)
+    assert len(born) >= 4, "the guard, torchrun and two ranks"
+    assert not [pid for pid, born_s in born.items() if is_alive(pid, born_s)]
