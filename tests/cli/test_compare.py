@@ -14,6 +14,7 @@ from material import for_rows, inference, measured, study_of, training
 from twinlens.cli.main import app
 from twinlens.measurement.study import measure_study
 from twinlens.reporting.html.comparison_page import comparison_page
+from twinlens.reporting.html.table_page import table_page
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
@@ -202,6 +203,18 @@ def test_the_lens_table_has_training_beside_inference_of_the_published_runs() ->
     assert [row["change"] for row in data["rows"]] == ["bf16 against fp32"]
     assert {fit["fitness"]["code"] for fit in data["fits"]} == {"good-for", "fitness-unknown"}
     assert all(fit["fitness"]["text"] for fit in data["fits"])
+
+
+def test_the_lens_table_is_a_page_too_and_escapes_what_is_foreign(tmp_path: Path) -> None:
+    file = tmp_path / "lenses.html"
+    study = RESULTS / "2026-11-22-neighbour-epyc-2core"
+    assert call("--table", "lenses", study, "-o", file).exit_code == 0
+    page = file.read_text(encoding="utf-8")
+    for words in ("2.09× (2.01–2.17×)", "what limits it: compute", "bf16 against fp32, training"):
+        assert words in page
+    found = tl.table("lenses", study)
+    bad = replace(found.rows[0], change="<script>alert(1)</script>")
+    assert "<script>" not in table_page([bad])
 
 
 def test_a_table_that_is_none_and_runs_that_hold_no_split_are_one_sentence(studies: dict[str, Path]) -> None:

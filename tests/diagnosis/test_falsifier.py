@@ -18,12 +18,15 @@ from twinlens.cli.main import app
 from twinlens.diagnosis.diagnosis import Diagnosis, diagnose_evidence
 from twinlens.diagnosis.evidence import Evidence
 from twinlens.errors import BadInput
-from twinlens.proof.falsifier import Change, change_of, metric_of, ruling_of, study_data
+from twinlens.proof.falsifier import Change, bound_of, change_of, metric_of, ruled, ruling_of, study_data
 from twinlens.record.estimate import Estimate
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import ExecutorRecord, observed
 from twinlens.record.falsifier import keep, tried
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.spec.load import parse
+from twinlens.stats.paired.ratio import PairedRatio
 
 BUSY = step(data=0.01, forward=0.3, backward=0.6, optimize=0.09)
 COMPUTE = diagnose_evidence("run", trained(BUSY))
@@ -75,6 +78,66 @@ def test_the_study_is_the_run_at_two_values_in_turns() -> None:
     assert all((run.workload, run.executor) == (spec.workload, spec.executor) for run in study.point_runs())
 
 
+SERVED = {"arrival": {"kind": "closed"}, "point": {"concurrency": 3}}
+
+
+def test_of_a_served_run_the_load_is_doubled_in_a_closed_loop() -> None:
+    assert change(LATENCY, inference(**SERVED)) == Change("point.concurrency", 3, 6)
+    at_rate = spec_of(inference(arrival={"kind": "poisson"}, point={"rate_per_s": 4.0}, protocol={"stall": None}))
+    found = replace(LATENCY, verdict=replace(LATENCY.verdict, numbers=dict(LATENCY.verdict.numbers) | {"batch": 5}))
+    made = change_of(at_rate, found)
+    assert made == Change("point.concurrency", 5, 10)
+    study = parse(study_data(at_rate, made, 0.2, 5))
+    assert [run.point.concurrency for run in study.point_runs()] == [5, 10]
+    assert {run.workload.arrival.kind for run in study.point_runs()} == {"closed"}
+    assert {run.point.rate_per_s for run in study.point_runs()} == {None}
+
+
+def test_what_a_server_cannot_be_made_to_do_is_one_sentence() -> None:
+    http = inference("openai-http", options={"url": "http://127.0.0.1:9/v1"}, **SERVED)
+    assert change(LATENCY, http) == Change("point.concurrency", 3, 6), "its load can be changed"
+    with pytest.raises(
+        BadInput, match="weights of a server that is up cannot be changed from here; let Twinlens launch"
+    ):
+        change(BANDWIDTH, http)
+    full = Facts(ExecutorRecord({"serving.max_sequences": observed(4, "by hand")}))
+    with pytest.raises(BadInput, match="runs at most 4 requests at once, and 6 would be needed"):
+        change_of(spec_of(http), LATENCY, full)
+    launched = inference("transformers-serve", **SERVED)
+    assert change(BANDWIDTH, launched) == Change("point.precision", "fp32", "bf16")
+    with pytest.raises(BadInput, match="no precision here has weights of half the bits"):
+        change(BANDWIDTH, launched | {"point": {"concurrency": 3, "precision": "bf16"}})
+
+
+def of_phase(found: Diagnosis, phase: str, **numbers: float) -> Diagnosis:
+    return replace(found, verdict=replace(found.verdict, subject=phase, numbers=numbers | {"change": "double-batch"}))
+
+
+def test_the_bound_is_of_the_phase_or_of_all_and_of_the_batch_that_grew() -> None:
+    rate, whole = "decode_tokens_per_s", "output_tokens_per_s"
+    slow = of_phase(LATENCY, "decode", at_least=1.6)  # a quarter of the step grows with its batch
+    assert bound_of(slow, rate, None) == {"at_most": None, "at_least": 1.6}
+    assert bound_of(slow, rate, 2.0)["at_least"] == pytest.approx(1.6)
+    assert bound_of(slow, rate, 1.5)["at_least"] == pytest.approx(1.5 / 1.125)
+    share = LATENCY.partition.share("decode")
+    assert bound_of(slow, whole, None)["at_least"] == pytest.approx(1 / (share / 1.6 + 1 - share))
+    full = of_phase(LATENCY, "prefill", at_most=1.2)
+    share = LATENCY.partition.share("prefill")
+    assert bound_of(full, whole, None)["at_most"] == pytest.approx(1 / (share / 1.2 + (1 - share) / 2))
+    assert bound_of(full, "prefill_tokens_per_s", None)["at_most"] == 1.2
+
+
+def test_a_batch_that_did_not_grow_rules_nothing() -> None:
+    why = Finding("quiet", "notes")
+    ratio = PairedRatio("a", "b", "decode_tokens_per_s", between(1.0, 1.05), "level", why, None, 1, 16, 32, 0)
+    tried_at = Change("point.concurrency", 1, 2)
+    full = of_phase(LATENCY, "decode", at_most=1.2)
+    assert ruled(full, tried_at, ratio, "study", 2.0).numbers["ruling"] == "confirmed"
+    said = ruled(full, tried_at, ratio, "study", 1.1)
+    assert said.numbers["ruling"] == "undecided"
+    assert sentence_of(said).endswith("did not compute the added requests together, so its batch was not doubled.")
+
+
 def between(low: float, high: float) -> Estimate:
     return Estimate((low * high) ** 0.5, "1", "by hand", "derived", low=low, high=high, level=0.95)
 
@@ -119,6 +182,37 @@ def test_on_a_machine_of_known_laws_the_ruling_is_the_law(per_request_s: float, 
     assert tried(run.folder) == (finding,), "it is kept with the run"
     assert (run.folder.parent / finding.numbers["study"] / "study.json").exists()
     assert finding.numbers["ruling"] in sentence_of(finding)
+
+
+@pytest.mark.parametrize(("per_token_s", "ruling"), [(0.0, "confirmed"), (0.002, "refuted")])
+def test_prefill_is_tried_by_its_own_rate(per_token_s: float, ruling: str, tmp_path: Path) -> None:
+    """A prefill takes 12 ms whatever its prompts: ×2. Or 2 ms for each token of them: ×1."""
+    laws = {"pace": 1, "a_s": 0.012 if per_token_s == 0 else 0.0, "b_s": per_token_s, "c_s": 0.001, "d_s": 0.0}
+    short = {"duration_s": 0.3, "min_rows": 3}
+    data = inference("fake", options=laws, input_tokens=fixed(8), output_tokens=fixed(2), protocol=short)
+    run = measured(tmp_path / "runs", data)
+    finding = tried_on(run, replace(of_phase(LATENCY, "prefill", at_least=1.6), run=run.id), None, None)
+    assert finding.numbers["metric"] == "prefill_tokens_per_s"
+    assert finding.numbers["ruling"] in (ruling, "undecided")
+    assert (finding.evidence["ratio"].value > 1.5) is (ruling == "confirmed")
+
+
+@pytest.mark.parametrize(("per_request_s", "ruling"), [(0.0, "confirmed"), (0.008, "refuted")])
+def test_a_server_under_open_load_is_tried_in_a_closed_loop(per_request_s: float, ruling: str, tmp_path: Path) -> None:
+    laws = {"pace": 1, "a_s": 0.002, "b_s": 0.0, "c_s": 0.008, "d_s": per_request_s}
+    load = {"arrival": {"kind": "constant"}, "point": {"rate_per_s": 20.0}, "output_tokens": fixed(6)}
+    run = measured(
+        tmp_path / "runs", inference("fake", options=laws, protocol={"duration_s": 0.5, "min_rows": 3}, **load)
+    )
+    found = replace(of_phase(LATENCY, "decode", at_least=1.6, batch=2), run=run.id)
+    found = replace(found, partition=replace(LATENCY.partition, parts={"decode": 0.05}))
+    finding = tried_on(run, found, None, None)
+    assert (finding.numbers["path"], finding.numbers["from"], finding.numbers["to"]) == ("point.concurrency", 2, 4)
+    assert finding.numbers["metric"] == "decode_tokens_per_s"
+    assert finding.numbers["grown"] > 1.5
+    assert finding.numbers["ruling"] in (ruling, "undecided")
+    assert (finding.evidence["ratio"].value > 1.4) is (ruling == "confirmed")
+    assert "with ×" in sentence_of(finding)
 
 
 def test_a_ruling_is_shown_with_the_verdict_it_is_of_and_with_no_other(tmp_path: Path) -> None:

@@ -57,16 +57,21 @@ def run_ledger(
             err().print(f"report: {page.resolve()}", soft_wrap=True)
 
 
-def run_table(paths: list[Path], kind: str, json: bool, whole: bool) -> None:
+def run_table(paths: list[Path], kind: str, json: bool, whole: bool, page: Path | None = None) -> None:
     with sentences():
         found = table(kind, *paths)
+        fits = [(fit.name, each) for fit in found.fits for each in (fit.fitness, fit.training) if each is not None]
         if json:
             print_json(found.to_json())
         elif found.shares:
             out().print(runtimes_screen(found.shares))
         else:
-            fits = [(fit.name, each) for fit in found.fits for each in (fit.fitness, fit.training) if each is not None]
             out().print(lenses_screen(found.rows, fits, whole))
+        if page is not None:
+            from twinlens.reporting.html.table_page import write_table
+
+            write_table(found.rows, fits, found.shares, page)
+            err().print(f"report: {page.resolve()}", soft_wrap=True)
 
 
 def _compare(paths: list[Path], form: Form) -> None:

@@ -252,7 +252,7 @@ def compare(
 
         run_history(runs, metric, json=json, markdown=markdown, whole=whole, page=file)
     elif table is not None:
-        run_table(runs, table, json, whole)
+        run_table(runs, table, json, whole, file)
     elif ledger:
         run_ledger(runs, json, price_per_hour, per_month, file)
     else:

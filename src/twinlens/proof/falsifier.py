@@ -7,7 +7,16 @@ from typing import Any, Literal
 
 from twinlens.diagnosis.diagnosis import Diagnosis
 from twinlens.errors import BadInput
+from twinlens.proof.served_change import (
+    ATTACHED,
+    as_closed_loop,
+    is_attached,
+    requests_in_flight,
+    serves,
+    why_not_doubled,
+)
 from twinlens.record.estimate import Estimate
+from twinlens.record.executor.facts import Facts
 from twinlens.record.finding import Finding
 from twinlens.spec.study import RunSpec
 from twinlens.stats.paired.ratio import PairedRatio
@@ -18,10 +27,13 @@ _ROUNDS = 16
 _LEAST_SLICE_S = 0.25
 _MARGIN = 2.5  # of a slice over the longer row, so that each slice holds some
 _DECODE = "decode_tokens_per_s"
+_PHASES = {"decode": _DECODE, "prefill": "prefill_tokens_per_s"}
+_TRIED_OF = ("step", "forward", "prefill", "decode")
+GROWN = 1.5  # a batch that grew less was not doubled, whatever was asked for
 _UNTRIED = {
     "remove-wait": "no setting of a run takes that wait away",
     "halve-weights": "no precision here has weights of half the bits, in which this lens can run",
-    "double-batch": "only training and engine-level runs have a batch of their own",
+    "double-batch": "no whole number of parts is twice as large",
 }
 
 
@@ -34,21 +46,36 @@ class Change:
     after: Any
 
 
-def change_of(spec: RunSpec, found: Diagnosis) -> Change:
-    """The change that the verdict names, as a setting of this run. Raises BadInput (TL228) where it cannot be made."""
+def change_of(spec: RunSpec, found: Diagnosis, facts: Facts | None = None) -> Change:
+    """The change that the verdict names, as a setting of this run. Raises BadInput (TL228) where it cannot be made.
+
+    `facts`: of the run, for what its server says of itself.
+    """
     change = found.verdict.numbers.get("change")
     if change is None:
         raise BadInput(f"{found.run} is {found.verdict.code}: that has no falsifier to try", code="TL228")
-    if found.verdict.subject not in ("step", "decode"):
-        raise _cannot(found, f"turns compare steps and decode, and it is of {found.verdict.subject}")
+    if change in _UNTRIED and found.verdict.subject not in _TRIED_OF:
+        raise cannot(found, _UNTRIED["remove-wait"])
+    if is_loaded(spec) and change == "double-batch":
+        requests = requests_in_flight(spec, found.verdict.numbers.get("batch"))
+        if why := why_not_doubled(requests, facts):
+            raise cannot(found, why)
+        return Change("point.concurrency", requests, 2 * requests)
+    if is_loaded(spec) and change == "halve-weights" and is_attached(spec):
+        raise cannot(found, ATTACHED)
     make = {"double-batch": _doubled, "halve-weights": _halved}.get(change)
     made = make(spec) if make else None
     if made is None:
-        raise _cannot(found, _UNTRIED.get(change, "this version does not know its change"))
+        raise cannot(found, _UNTRIED.get(change, "this version does not know its change"))
     return made
 
 
-def _cannot(found: Diagnosis, why: str) -> BadInput:
+def is_loaded(spec: RunSpec) -> bool:
+    """Whether requests are sent to a server on a schedule of their own; batches in lockstep are not."""
+    return spec.workload.kind == "inference" and spec.workload.arrival.kind != "lockstep"
+
+
+def cannot(found: Diagnosis, why: str) -> BadInput:
     return BadInput(f"the falsifier of {found.run} ({found.verdict.code}) cannot be tried: {why}", code="TL228")
 
 
@@ -59,21 +86,22 @@ def _doubled(spec: RunSpec) -> Change | None:
         if part is not None and part < whole:
             return Change("point.microbatch", part, 2 * part) if whole % (2 * part) == 0 else None
         return Change("workload.global_batch", whole, 2 * whole)
-    if spec.workload.arrival.kind != "lockstep":
-        return None
     return Change("point.batch", spec.point.batch, 2 * spec.point.batch)
 
 
 def _halved(spec: RunSpec) -> Change | None:
     after = _HALF.get(spec.point.precision)
-    if after is None or (spec.workload.kind == "training" and after != "bf16"):
+    if after is None or (spec.workload.kind == "training" and after != "bf16") or not serves(spec, after):
         return None
     return Change("point.precision", spec.point.precision, after)
 
 
-def study_data(spec: RunSpec, change: Change, row_s: float) -> dict[str, Any]:
-    """The spec of a study of both values, in turns; all else is that of the run. `row_s`: of one step or request."""
+def study_data(spec: RunSpec, change: Change, row_s: float, together: int | None = None) -> dict[str, Any]:
+    """The spec of a study of both values, in turns; all else is that of the run. `row_s`: of one step or request.
+    `together`: requests that a server decoded at once."""
     data = spec.to_dict()
+    if is_loaded(spec):
+        data = as_closed_loop(data, requests_in_flight(spec, together))
     del data["repeat"]
     slice_s = max(_LEAST_SLICE_S, _MARGIN * row_s * (2 if change.path != "point.precision" else 1))
     turns = {
@@ -86,10 +114,9 @@ def study_data(spec: RunSpec, change: Change, row_s: float) -> dict[str, Any]:
 
 
 def metric_of(found: Diagnosis, known: tuple[str, ...]) -> str:
-    """The rate that the verdict is about, of those that turns have."""
-    if found.verdict.subject == "decode" and _DECODE in known:
-        return _DECODE
-    return next(name for name in known if name != _DECODE)
+    """The rate that the verdict is about, of those that turns have: of its phase, else of all."""
+    phase = _PHASES.get(found.verdict.subject)
+    return phase if phase in known else next(name for name in known if name not in _PHASES.values())
 
 
 def ruling_of(numbers: dict[str, Any], ratio: Estimate) -> Ruling:
@@ -104,15 +131,37 @@ def ruling_of(numbers: dict[str, Any], ratio: Estimate) -> Ruling:
     return "confirmed" if ratio.high <= most else "refuted" if ratio.low > most else "undecided"
 
 
-def ruled(found: Diagnosis, change: Change, measured: PairedRatio, study: str) -> Finding:
-    """The outcome as a finding, which is kept with the run."""
+def bound_of(found: Diagnosis, metric: str, grown: float | None) -> dict[str, Any]:
+    """The bound of the verdict as one of `metric`. `grown`: how many times as many requests a server really decoded
+    together.
+
+    A step of which the share b grows with its batch, and the rest does not, does r / (1 + b (r - 1)) times the work at
+    r times the batch; the verdict says it for r = 2. Where only the rate of all phases is known, the verdict's phase is
+    a share of the time, and the rest may do up to twice as much (at most), or no more than before (at least).
+    """
+    most, least = (found.verdict.numbers.get(name) for name in ("at_most", "at_least"))
+    if least is not None and grown is not None:
+        least = grown / (1 + (2 / least - 1) * (grown - 1))
+    phase = found.verdict.subject
+    if phase in _PHASES and metric != _PHASES[phase]:
+        share = found.partition.share(phase)
+        most = most and 1 / (share / most + (1 - share) / 2)
+        least = least and 1 / (share / least + 1 - share)
+    return {"at_most": most, "at_least": least}
+
+
+def ruled(found: Diagnosis, change: Change, measured: PairedRatio, study: str, grown: float | None = None) -> Finding:
+    """The outcome as a finding, which is kept with the run; `grown` as for `bound_of`. Where the batch did not grow
+    by half, nothing was tried and nothing is ruled."""
     verdict = found.verdict
-    bound = {name: verdict.numbers.get(name) for name in ("at_most", "at_least")}
-    ruling = ruling_of(bound, measured.ratio)
+    bound = bound_of(found, measured.metric, grown)
+    untried = grown is not None and grown < GROWN
+    ruling: Ruling = "undecided" if untried else ruling_of(bound, measured.ratio)
     numbers = {
         "verdict": verdict.code, "change": verdict.numbers["change"], "path": change.path, "from": change.before,
         "to": change.after, "metric": measured.metric, "ruling": ruling, "rounds": measured.blocks,
         "label": measured.label, "study": study, **bound,
     }  # fmt: skip
+    numbers |= {} if grown is None else {"grown": grown}
     severity: Literal["warns", "notes"] = "warns" if ruling == "refuted" else "notes"
     return Finding("falsifier-tried", severity, verdict.subject, numbers, {"ratio": measured.ratio})

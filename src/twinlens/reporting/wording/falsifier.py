@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from twinlens.proof.falsifier import GROWN
 from twinlens.record.finding import Finding
 from twinlens.reporting import display
 from twinlens.reporting.display import clean
@@ -13,6 +14,7 @@ _SAYS = {
     "refuted": "the verdict, or a ceiling that it rests on, is wrong",
     "undecided": "the interval holds both answers, so try again on a quieter machine",
 }
+_NOT_GROWN = "the server did not compute the added requests together, so its batch was not doubled"
 
 
 def _tried(finding: Finding) -> str:
@@ -20,9 +22,13 @@ def _tried(finding: Finding) -> str:
     ratio = finding.evidence["ratio"]
     interval = display.factor_bounds(ratio) or "no interval"
     expected = _expected(finding)
+    says = _SAYS[ruling]
+    if (grown := finding.numbers.get("grown")) is not None:
+        expected += f" with ×{digits(grown, 3)} the requests decoding together"
+        says = _NOT_GROWN if ruling == "undecided" and grown < GROWN else says
     return (
         f"Tried: {clean(path, 60)} from {clean(before, 30)} to {clean(after, 30)} gave {display.factor(ratio)} "
-        f"({interval}), {expected}: {clean(number(finding, 'verdict'), 40)} is {clean(ruling, 20)}; {_SAYS[ruling]}."
+        f"({interval}), {expected}: {clean(number(finding, 'verdict'), 40)} is {clean(ruling, 20)}; {says}."
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.stats.paired.ratio import PairedRatio, paired_ratio
-from twinlens.stats.paired.slice_rate import SliceRates, inference_slices, training_slices
+from twinlens.stats.paired.slice_rate import SliceRates, inference_slices, phase_slices, training_slices
 from twinlens.stats.summary.group import Group
 from twinlens.stats.summary.serving import is_served
 
@@ -63,3 +63,8 @@ def slice_rates(run: Run) -> Rates:
     if run.lens == "training":
         return training_slices(run.steps, run.telemetry)
     return inference_slices(run.requests, run.telemetry, in_lockstep=not is_served(run))
+
+
+def phase_rates(run: Run) -> Rates:
+    """The rates of one phase of requests in each of a run's slices; none of training."""
+    return {} if run.lens == "training" else phase_slices(run.requests, run.telemetry, in_lockstep=not is_served(run))

@@ -62,6 +62,36 @@ def inference_slices(requests: Requests, telemetry: pa.Table, *, in_lockstep: bo
     return rates
 
 
+def phase_slices(requests: Requests, telemetry: pa.Table, *, in_lockstep: bool) -> dict[str, SliceRates]:
+    """Prompt tokens per second of prefill, of batches in lockstep; tokens per second of the time in which at least one
+    request decoded, of requests under load, whose prefill only the server can tell from its queue."""
+    chosen = (requests.slice >= 0) & (requests.outcome == "ok") & (requests.output_tokens > (0 if in_lockstep else 1))
+    if not chosen.any():
+        return {}
+    number, first, last = requests.slice[chosen], requests.first_chunk_ns()[chosen], requests.last_chunk_ns()[chosen]
+    slices = np.unique(number).astype(np.int64)
+    if in_lockstep:
+        _, heads = np.unique(requests.group[chosen], return_index=True)
+        spent_ns = np.bincount(
+            np.searchsorted(slices, number[heads]), (first - requests.sent_ns[chosen])[heads], len(slices)
+        )
+        name, done = "prefill_tokens_per_s", _sums(number, requests.input_tokens[chosen])
+    else:
+        spent_ns = np.array([_covered(first[number == one], last[number == one]) for one in slices])
+        name, done = "decode_tokens_per_s", _sums(number, requests.output_tokens[chosen] - 1)
+    if not (spent_ns > 0).all():
+        return {}
+    marks = _disturbed(slices, number, requests.intended_ns[chosen], requests.end_ns[chosen], telemetry)
+    return {name: SliceRates(slices, done / (spent_ns / 1e9), marks)}
+
+
+def _covered(begin: np.ndarray, end: np.ndarray) -> float:
+    """The length of the union of spans."""
+    order = np.argsort(begin, kind="stable")
+    begin, reached = begin[order], np.maximum.accumulate(end[order])
+    return float((reached - np.maximum(begin, np.concatenate([begin[:1], reached[:-1]]))).clip(0).sum())
+
+
 def _rates(
     name: str, number: np.ndarray, work: np.ndarray, begin_ns: np.ndarray, end_ns: np.ndarray, telemetry: pa.Table
 ) -> dict[str, SliceRates]:
