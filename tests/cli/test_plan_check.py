@@ -43,10 +43,10 @@ def test_a_check_is_one_screen(words: tuple[str, ...]) -> None:
 def test_what_is_against_it_comes_first_and_what_is_not_known_is_said() -> None:
     wrong = call("--model", "70B", "--device", "B200", "--runtime", "vllm", "--precision", "int8", "--driver", "550")
     assert wrong.stdout.startswith("No, 2 things are against it")
-    assert "needs 570 or newer" in wrong.stdout
+    assert "needs 570.26 or newer" in wrong.stdout
     unknown = call(*SERVED)
     assert unknown.stdout.startswith("Nothing forbids it, and 2 things are not known")
-    assert call(*SERVED, "--driver", "570").stdout.startswith("Yes, these work together")
+    assert call(*SERVED, "--driver", "570.124").stdout.startswith("Yes, these work together")
 
 
 def test_json_has_every_figure_with_its_inputs() -> None:

@@ -153,7 +153,16 @@ def test_what_makers_say_works_together(device: str, runtime: str, precision: st
 
 
 @pytest.mark.parametrize(
-    ("driver", "verdict"), [(None, "unknown"), ("570", "yes"), ("570.26", "yes"), ("569.99", "no"), ("550.54.14", "no")]
+    ("driver", "verdict"),
+    [
+        (None, "unknown"),
+        ("570", "unknown"),
+        ("571", "yes"),
+        ("570.26", "yes"),
+        ("570.124.06", "yes"),
+        ("569.99", "no"),
+        ("550.54.14", "no"),
+    ],
 )
 def test_a_driver_is_judged_by_the_oldest_that_knows_the_device(driver: str | None, verdict: str) -> None:
     found = rulings(Stack("llama-3.1-8b", "bf16", B200, "vllm", driver), shipped_rules())

@@ -55,6 +55,17 @@ def test_the_beginning_of_a_name_is_answered_with_those_that_begin_so() -> None:
         shipped().device("H100")
 
 
+def test_what_stands_there_from_memory_is_named_and_a_plan_says_so() -> None:
+    whole = shipped()
+    for one in (*whole.devices, *whole.links):
+        assert "recalled" not in one.source or one.unverified, f"{one.name} is recalled, and does not say which cells"
+    notes = tl.plan.fit("8B", device="rtx-3080-ti").notes
+    assert [note.numbers["cells"] for note in notes if note.subject == "device-unverified"] == [
+        "memory, bandwidth, power, rates"
+    ]
+    assert not any(note.subject == "device-unverified" for note in tl.plan.fit("8B", device="rtx-4090").notes)
+
+
 def test_links_are_one_way() -> None:
     # NVIDIA says 900 GB/s of NVLink 4 in both directions, and PCIe 5.0 x16 has 63 GB/s each way.
     assert shipped().link("nvlink4").one_way_bytes_per_s == 450e9

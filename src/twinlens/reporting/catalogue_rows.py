@@ -30,7 +30,7 @@ def _devices(folder: Path | None) -> list[Row]:
                 "fp8": _tera(each.rate("fp8")),
                 "link": ABSENT if link is None else f"{link.one_way_bytes_per_s / 1e9:.3g}",
                 "W": ABSENT if each.tdp_w is None else f"{each.tdp_w:.0f}",
-                "?": "?" if each.uncertain else "",
+                "?": "?" if each.uncertain or each.unverified else "",
             }
         )
     return rows
@@ -100,6 +100,7 @@ def _links(folder: Path | None) -> list[Row]:
             "one way": show(each.one_way_bytes_per_s, "bytes/s"),
             "between": {"device": "devices", "bus": "device and host", "network": "machines"}[each.kind],
             "topology": each.topology,
+            "?": "?" if each.uncertain or each.unverified else "",
             "source": each.source,
         }
         for each in catalogue_of(folder).links

@@ -38,6 +38,9 @@ Form = Literal[
 ]  # fmt: skip
 
 
+Cell = Literal["memory", "bandwidth", "rates", "power", "ecc", "link"]
+
+
 class MatrixUnits(Spec):
     """Units with matrix engines (multiprocessors, compute units), and what one does per clock in 16 bits, dense."""
 
@@ -79,6 +82,8 @@ class Device(Spec):
     achieved_source: str | None = None
     sparse_times: PositiveFloat | None = None
     uncertain: str | None = None
+    unverified: tuple[Cell, ...] = ()
+    """What stands here from memory: no source of it was read."""
     source: str
 
     @property
@@ -128,5 +133,5 @@ def _devices() -> tuple[Device, ...]:
 
 def device_from(entry: dict[str, Any]) -> Device:
     """A device from a table of a TOML file. Raises ValidationError for fields that are wrong."""
-    names = entry.get("reported_names", ())
-    return Device(**{**entry, "reported_names": tuple(names) if isinstance(names, list) else names})
+    fields: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in entry.items()}
+    return Device(**fields)

@@ -20,4 +20,6 @@ class Link(Spec):
     one_way_bytes_per_s: Annotated[PositiveFloat, Field(le=1e14)]
     topology: Literal["switch", "mesh", "pairs", "bridge", "ring", "torus", "bus"]
     uncertain: str | None = None
+    unverified: bool = False
+    """It stands here from memory: no source of it was read."""
     source: str

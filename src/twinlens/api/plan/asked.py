@@ -44,23 +44,39 @@ def subject_of(word: str, catalogue: Catalogue) -> Subject:
     return _known(str(own) if own and own.is_file() else word)
 
 
-def device_of(word: str, catalogue: Catalogue) -> tuple[Device, bool]:
-    """A device of the catalogue, by its name or a short one, and whether the short name was taken for it."""
+Notes = tuple[Finding, ...]
+"""How words were read, and what was taken for granted."""
+
+
+def device_of(word: str, catalogue: Catalogue) -> tuple[Device, Notes]:
+    """A device of the catalogue by its name or a short one; noted are a short name, and figures that are unverified.
+
+    Raises BadInput (TL204) with the nearest name.
+    """
     plain, names = " ".join(word.lower().replace("-", " ").split()), [each.name for each in catalogue.devices]
     if word.lower() not in names and plain in DEVICES:
-        return catalogue.device(DEVICES[plain]), True
+        device = catalogue.device(DEVICES[plain])
+        return device, (assumed("device", device.name, said=word), *unverified(device))
     if word.lower() not in names:
         raise BadInput(f"no device {short(word)!r} here; {nearest(plain, [*names, *DEVICES])}", code="TL204")
-    return catalogue.device(word.lower()), False
+    device = catalogue.device(word.lower())
+    return device, unverified(device)
 
 
-def asked_device(word: str | None, probe: str | Path | None, catalogue: Catalogue) -> tuple[Device | None, bool]:
-    """The device that was named, the one of a probe ("this"), or None; and whether a short name was taken for it."""
+def unverified(device: Device) -> Notes:
+    """A note on figures of a device that stand in the catalogue from memory."""
+    if not device.unverified:
+        return ()
+    return (assumed("device-unverified", device.name, cells=", ".join(device.unverified)),)
+
+
+def asked_device(word: str | None, probe: str | Path | None, catalogue: Catalogue) -> tuple[Device | None, Notes]:
+    """The device that was named, the one of a probe ("this"), or None; and notes on it."""
     if probe is not None or word == THIS:
         if word not in (None, THIS):
             raise BadInput(f"--probe is of this machine, and --device {short(word)!r} of another", code=UNREADABLE)
-        return this_device(probe), False
-    return device_of(word, catalogue) if word else (None, False)
+        return this_device(probe), ()
+    return device_of(word, catalogue) if word else (None, ())
 
 
 def weight_format_of(word: str | None, subject: Subject) -> str:

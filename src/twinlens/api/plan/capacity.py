@@ -86,8 +86,8 @@ def capacity(
             other = "leave --train out" if lens == "training" else "add --train full or lora"
             raise BadInput(f"--{name} is no option of {lens}; {other}", code=UNREADABLE)
     whole = catalogue_of(catalogue_folder(catalogue))
-    card, is_short = asked_device(device, probe, whole)
-    notes = [assumed("device", card.name, said=device)] if card and is_short else []
+    card, read = asked_device(device, probe, whole)
+    notes = [*read]
     plain = _PRECISIONS.get(precision.lower(), precision.lower()) if precision else None
     if plain is not None:
         stored(plain)

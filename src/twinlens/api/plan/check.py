@@ -19,7 +19,7 @@ from twinlens.planning.check.interconnect import joined
 from twinlens.planning.check.perceived import users_at
 from twinlens.planning.check.power import Supply, power_figures
 from twinlens.planning.check.stack import Stack, rulings
-from twinlens.planning.figure import Figure, assumed
+from twinlens.planning.figure import Figure
 from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.serving_answer import placed as served_on
 from twinlens.planning.fit.training import FROZEN, Training
@@ -84,7 +84,7 @@ def check(
     """
     whole = catalogue_of(catalogue_folder(catalogue))
     subject = subject_of(model, whole)
-    on, is_short = asked_device(device, None, whole)
+    on, notes = asked_device(device, None, whole)
     if on is None:
         raise BadInput("a check is of a device; add --device H100", code="TL231")
     many, given = count_of("devices", 1 if devices is None else devices), _given(options)
@@ -108,7 +108,7 @@ def check(
         exposure(on.name, many, ran, (*rates, *shipped_rates())), time,
         _speed(plan, on, many, named, given) if isinstance(plan, Serving) else (),
     )  # fmt: skip
-    return CheckResult(answer, (assumed("device", on.name, said=device),) if is_short else ())
+    return CheckResult(answer, notes)
 
 
 _OPTIONS = ("volts", "phases", "rise", "host_watts", "answer", "fast", "slow")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.api.plan.amount import seconds_of, tokens_of, trained_tokens_of, watts_of
-from twinlens.api.plan.asked import subject_of
+from twinlens.api.plan.asked import subject_of, unverified
 from twinlens.api.plan.choose_asked import (
     TRAINED_IN,
     among,
@@ -113,6 +113,8 @@ def choose(
     found = choice(wanted, among(among_devices, whole, needs), whole)
     if found.impossible is not None:
         raise BadInput(clause_of(nearest_possible(found.impossible)), code=UNREADABLE)
+    best = {each.candidates[0].device for each in found.rankings}
+    notes += tuple(note for device in whole.devices if device.name in best for note in unverified(device))
     return ChooseResult(found, notes)
 
 

@@ -20,7 +20,7 @@ from twinlens.planning.cost.machine import Machine
 from twinlens.planning.cost.request import Traffic, of_api, on_machine
 from twinlens.planning.cost.training import Training
 from twinlens.planning.cost.volume import month_of
-from twinlens.planning.figure import Figure, Input, assumed
+from twinlens.planning.figure import Figure, Input
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import with_words
 from twinlens.spec.catalogue import Catalogue, catalogue_of
@@ -67,7 +67,7 @@ def cost(
     """
     whole = catalogue_of(catalogue_folder(catalogue))
     known = dict(prices_of({name: options.get(name) for name in MONEY}, prices))
-    named, is_short = device_of(device, whole) if device else (None, False)
+    named, read = device_of(device, whole) if device else (None, ())
     how = way_of(way, known, named)
     if how != "api" and how not in known:
         if named is None:
@@ -85,7 +85,7 @@ def cost(
     month = None if volume is None else month_of(each, volume, traffic, machine, one(known, "revenue"))
     trained = _training(known, options, whole, named)
     carbon = _carbon(options, machine, traffic, month.requests if month else None)
-    told = (*notes, *((assumed("device", named.name, said=device),) if named and is_short else ()))
+    told = (*notes, *read)
     answer = Cost(machine, traffic, each, month, trained.figures(each.total) if trained else (), carbon)
     return CostResult(answer, told)
 

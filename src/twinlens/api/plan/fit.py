@@ -11,7 +11,6 @@ from twinlens.api.plan.amount import tokens_of
 from twinlens.api.plan.asked import asked_device, kv_format_of, subject_of, weight_format_of
 from twinlens.api.plan.number import UNREADABLE, count_of, one_of
 from twinlens.errors import BadInput
-from twinlens.planning.figure import assumed
 from twinlens.planning.fit.answer import Fit
 from twinlens.planning.fit.runtime import RUNTIMES
 from twinlens.planning.fit.serving import Serving
@@ -75,9 +74,8 @@ def fit(
     """
     whole = catalogue_of(catalogue_folder(catalogue))
     subject = subject_of(model, whole)
-    asked, is_short = asked_device(device, probe, whole)
+    asked, notes = asked_device(device, probe, whole)
     many = count_of("devices", 1 if devices is None else devices)
-    notes = (assumed("device", asked.name, said=device),) if asked and is_short else ()
     if train is not None:
         _refuse("training", {"users": users, "kv": kv, "precision": precision})
         plan, ways = training_of(subject, train, context, options)

@@ -11,6 +11,7 @@ from typing import Any
 from twinlens.api.plan.amount import dollars_of, seconds_of, tokens_of, trained_tokens_of
 from twinlens.api.plan.asked import asked_device, mfu_of, subject_of
 from twinlens.api.plan.number import above_zero, count_of, one_of
+from twinlens.api.plan.prices import quoted
 from twinlens.errors import BadInput
 from twinlens.planning.figure import assumed
 from twinlens.planning.method.answer import Method, method_answer
@@ -70,7 +71,7 @@ def method(
     """
     whole = catalogue_of(catalogue_folder(catalogue))
     subject = subject_of(model, whole)
-    on, is_short = asked_device(device, None, whole)
+    on, notes = asked_device(device, None, whole)
     if on is None:
         raise BadInput("hours are of a device; add --device H100", code="TL231")
     counts = _counts(options)
@@ -95,7 +96,6 @@ def method(
             code="TL231",
         )
     asked = Asked(need, subject, on, count_of("devices", 1 if devices is None else devices), mfu_of(mfu))
-    notes = (assumed("device", on.name, said=device),) if is_short else ()
     priced = () if price is not None or cost is None else (_quoted(cost, source),)
     return MethodResult(method_answer(asked), (*notes, *_taken(requests, options, usual, need), *priced))
 
@@ -121,16 +121,18 @@ def _counts(options: Mapping[str, object]) -> dict[str, Any]:
     }
 
 
-def _price(quoted: object, device: str, catalogue: Catalogue) -> tuple[tuple[Decimal, Decimal] | None, str]:
+def _price(word: object, device: str, catalogue: Catalogue) -> tuple[tuple[Decimal, Decimal] | None, str]:
     """What was said ("2.50", "2..4"), else what clouds were quoted at for an hour, in dollars, with the source."""
-    if quoted is not None:
-        low, dots, high = str(quoted).partition("..")
+    if word is not None:
+        low, dots, high = str(word).partition("..")
         ends = dollars_of("price", low), dollars_of("price", high if dots else low)
         if ends[0] > ends[1]:
-            raise BadInput(f"--price {str(quoted)[:40]!r} ends below its start; write --price 2..4", code="TL231")
+            raise BadInput(f"--price {str(word)[:40]!r} ends below its start; write --price 2..4", code="TL231")
         return ends, "asked"
-    known = [each for each in catalogue.prices_of(device) if each.kind == "cloud-hour" and each.currency == "USD"]
-    if not known:
+    try:
+        known = quoted("rent", device, catalogue)
+    except BadInput:  # no price, or none with a date
         return None, ""
-    one = known[0]
-    return (one.low, one.high), f"{one.source[:_SOURCES]} ({one.date or 'undated'})"
+    if known.currency != "USD":
+        return None, ""
+    return (known.money.low, known.money.high), known.source[:_SOURCES]

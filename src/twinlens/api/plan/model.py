@@ -14,7 +14,6 @@ from twinlens.api.plan.asked import asked_device, subject_of
 from twinlens.api.plan.fit import serving_of
 from twinlens.api.plan.number import above_zero, count_of
 from twinlens.errors import BadInput
-from twinlens.planning.figure import assumed
 from twinlens.planning.models.answer import Choice, choice
 from twinlens.planning.models.candidate import Limits, Told, candidate_of
 from twinlens.planning.prediction.stored import spoken
@@ -70,7 +69,7 @@ def model(
     $ per million answer tokens. Raises BadInput (TL201, TL203, TL204, TL231).
     """
     whole = catalogue_of(catalogue_folder(catalogue))
-    on, is_short = asked_device(device, None, whole)
+    on, notes = asked_device(device, None, whole)
     if on is None:
         raise BadInput("a choice is for a device; add --device H100", code="TL231")
     names = [name.strip() for name in models if name.strip()]
@@ -95,7 +94,6 @@ def model(
     found = [
         candidate_of(plan, on, many, length, spoken(plan.weight_format), cost, limits, told or {}) for plan in plans
     ]
-    notes = (assumed("device", on.name, said=device),) if is_short else ()
     read_as = tuple(note for plan in plans for note in plan.subject.assumed)
     return ModelResult(choice(found, on, many), (*notes, *read_as))
 

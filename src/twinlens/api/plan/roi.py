@@ -68,8 +68,7 @@ def roi(
     """
     whole = catalogue_of(catalogue_folder(catalogue))
     known = prices_of({name: options.get(name) for name in MONEY}, prices)
-    named, is_short = device_of(device, whole) if device else (None, False)
-    notes: tuple[Finding, ...] = (assumed("device", named.name, said=device),) if named and is_short else ()
+    named, notes = device_of(device, whole) if device else (None, ())
     notes += _fill(known, named, whole)
     if "buy" not in known or not any(way in known for way in ("rent", "reserved", "api")):
         lacks = "--buy '37500 USD'" if "buy" not in known else "--rent '3 USD/h', --reserved or --api"

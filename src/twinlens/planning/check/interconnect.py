@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twinlens.planning.check.deadline import Mfu
-from twinlens.planning.figure import Figure, Input, absent
+from twinlens.planning.figure import Figure, Input, absent, assumed
 from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.training import Training
 from twinlens.record.finding import Finding
@@ -63,7 +63,10 @@ def joined(plan: Serving | Training, device: Device, devices: int, link: Link | 
 def _has(device: Device, link: Link | None) -> Figure:
     if link is None:
         return absent("link-has", "bytes/s", _unknown(device.name, "link"))
-    return Figure("link-has", link.one_way_bytes_per_s, "bytes/s", origin="quoted", source=link.source)
+    notes = (assumed("link-unverified", link.name),) if link.unverified else ()
+    return Figure(
+        "link-has", link.one_way_bytes_per_s, "bytes/s", origin="quoted", source=link.source, assumptions=notes
+    )
 
 
 def _prefill(plan: Serving, devices: int, peak: float, mfu: Mfu) -> tuple[Figure, Figure]:

@@ -62,9 +62,13 @@ def _holds(row: Rule, stack: Stack) -> bool:
 
 
 def _of_driver(driver: str | None, oldest: str) -> Verdict:
+    """Unknown without a driver, and where only the beginning of its version was said: 575 of 575.51.03."""
     if driver is None:
         return "unknown"
-    return "yes" if version(driver) >= version(oldest) else "no"
+    said, needed = version(driver), version(oldest)
+    if said == needed[: len(said)] and len(said) < len(needed):
+        return "unknown"
+    return "yes" if said >= needed else "no"
 
 
 def version(text: str) -> tuple[int, ...]:

@@ -16,9 +16,12 @@ LARGE_CORPUS = 1e9
 CHINCHILLA = 20
 """Tokens per parameter that a model is trained on from scratch (Hoffmann et al., arXiv 2203.15556)."""
 _RAG = "Ovadia et al. 2023, arXiv 2312.05934: retrieval beats further training at recalling facts"
-_LESS = "Biderman et al. 2024, arXiv 2405.09673: LoRA learns less than full fine-tuning on much data"
-_SHOTS = "Brown et al. 2020, arXiv 2005.14165: examples in the prompt show a form"
-_LIMA = "Zhou et al. 2023, arXiv 2305.11206: 1,000 good examples teach a form; 50 is where vendors see a start"
+_LESS = "Biderman et al. 2024, arXiv 2405.09673: LoRA learns less than full tuning from 100,000 examples"
+_SHOTS = "Brown et al. 2020, arXiv 2005.14165: examples in the prompt show a form (recalled)"
+_LIMA = "Zhou et al. 2023, arXiv 2305.11206: 1,000 good examples teach a form; OpenAI's guide: 50 to 100 are a start"
+
+
+"""Abstracts were read on 2026-11-22, but of those marked as recalled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +64,20 @@ METHOD_RULES: tuple[MethodRule, ...] = (
     MethodRule("qlora", "fresh", "partly"),
     MethodRule("qlora", "style", "partly", "few-examples", _LIMA),
     MethodRule("qlora", "style", "partly", "many-examples", _LESS),
-    MethodRule("qlora", "style", "yes", source="Dettmers et al. 2023, arXiv 2305.14314: as good as LoRA in 16 bits"),
+    MethodRule(
+        "qlora",
+        "style",
+        "yes",
+        source="Dettmers et al. 2023, arXiv 2305.14314: as good as tuning in 16 bits (recalled)",
+    ),
     MethodRule("full", "knowledge", "yes", "large-corpus", _LESS),
     MethodRule("full", "knowledge", "partly", source=_RAG),
     MethodRule("full", "fresh", "partly"),
     MethodRule("full", "style", "partly", "few-examples", _LIMA),
     MethodRule("full", "style", "yes", source=_LIMA),
-    MethodRule("scratch", "knowledge", "yes", "corpus-for-scratch", "Hoffmann et al. 2022, arXiv 2203.15556"),
+    MethodRule(
+        "scratch", "knowledge", "yes", "corpus-for-scratch", "Hoffmann et al. 2022, arXiv 2203.15556 (recalled)"
+    ),
     MethodRule("scratch", "knowledge", "no"),
     MethodRule("scratch", "fresh", "partly"),
     MethodRule("scratch", "style", "partly", "few-examples", _LIMA),

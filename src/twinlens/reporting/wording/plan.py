@@ -120,6 +120,8 @@ def _assumed(finding: Finding) -> str:
         "host-watts": "the machines around the devices take no power: say --host-watts",
         "model-type": "a {taken} model has layers like Llama's",
         "device": "the device is {taken}",
+        "device-unverified": "{cells} of {taken} are as the catalogue has them from memory: no source was read",
+        "link-unverified": "the bandwidth of {taken} is as the catalogue has it from memory: no source was read",
         "sequences": "room for sampling {taken} sequences, as {runtime} has by default",
         "memory-nominal": "{taken} shows its nominal memory to programs",
         "weights-without-layers": "every weight is in {taken}",
