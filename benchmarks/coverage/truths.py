@@ -129,5 +129,6 @@ def plain(intended_ns: np.ndarray, offsets: np.ndarray, chunk_ns: np.ndarray) ->
         "chunk_ns": chunk_ns,
         "chunk_tokens": np.ones(chunk_ns.size, np.int64),
     }
-    unknown = {field.name: np.full(n, np.nan) for field in fields(Requests) if field.name not in known}
+    names = [field.name for field in fields(Requests) if field.init]
+    unknown = {name: np.full(n, np.nan) for name in names if name not in known}
     return Requests(**known, **unknown)

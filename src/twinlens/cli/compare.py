@@ -18,7 +18,6 @@ from twinlens.reporting.screen.comparison import comparison_screen, whole_screen
 from twinlens.reporting.screen.ledger import ledger_screen
 from twinlens.reporting.screen.tables import lenses_screen, runtimes_screen
 from twinlens.reporting.wording.finding import sentence_of
-from twinlens.system.freed_memory import keep_freed_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,6 @@ class Form:
 
 
 def run(paths: list[Path], form: Form) -> None:
-    keep_freed_memory()
     with sentences():
         _compare(paths, form)
 

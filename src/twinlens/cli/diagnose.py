@@ -9,7 +9,6 @@ from twinlens.api.runs import read
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.errors import BadInput
 from twinlens.reporting.screen.diagnosis import diagnoses_screen, diagnosis_screen, diagnosis_whole
-from twinlens.system.freed_memory import keep_freed_memory
 
 
 def run(
@@ -24,8 +23,6 @@ def run(
     with sentences():
         if not paths:
             raise BadInput("diagnose what? Give a run folder, or --self-test", code="TL228")
-        if not try_ and instrument is None:  # what measures keeps its allocator as it is
-            keep_freed_memory()
         runs = read(*paths)
         if try_:
             from twinlens.api.falsify import falsify  # what measures is not read to look at what was measured

@@ -199,7 +199,8 @@ def diagnose(
     ] = None,
 ) -> None:
     """What binds a run: its time by part, four counters, and what to try."""
-    load_numpy()
+    if not (self_test or try_ or instrument):  # these measure
+        load_numpy()
     if self_test:
         from twinlens.cli.self_test import run as run_self_test
 
@@ -359,9 +360,17 @@ def list_(
     run(kind, name, out, json)
 
 
+_READING = ("show", "diagnose", "compare", "report")
+_NOT_READING = {"-h", "--help", "--self-test", "--try", "--instrument"}
+
+
 def main() -> None:
     """Entry point of the `twinlens` command."""
     sys.argv[1:] = as_text(sys.argv[1:])
+    if sys.argv[1:2] and sys.argv[1] in _READING and not _NOT_READING.intersection(sys.argv):
+        from twinlens.system.reading_process import only_read
+
+        only_read()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
             stream.reconfigure(errors=REPLACE)

@@ -41,7 +41,7 @@ def served_phases(
 ) -> tuple[tuple[Phase, Phase], float | None]:
     """Prefill of one request and one decode step, and how many requests decode together; a phase whose work or time is
     not known has the reason. `rows`: indexes of the window."""
-    good = rows[(requests.outcome[rows] == "ok") & (np.diff(requests.offsets)[rows] > 1)]
+    good = rows[requests.ok[rows] & (np.diff(requests.offsets)[rows] > 1)]
     together = decoding_together(requests, good) if good.size else None
     reason = _why_not(metrics, shape, regime, facts)
     if reason is not None or shape is None:

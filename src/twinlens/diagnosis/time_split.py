@@ -37,7 +37,7 @@ def of_steps(window: Steps) -> Partition:
 
 def of_lockstep(requests: Requests, rows: np.ndarray) -> Partition:
     """From one request of each batch (`rows`: indexes): due → sent → first token → last token → end."""
-    good = rows[requests.outcome[rows] == "ok"]
+    good = rows[requests.ok[rows]]
     first, last = requests.first_chunk_ns()[good], requests.last_chunk_ns()[good]
     known = ~np.isnan(first)
     good, first, last = good[known], first[known], last[known]
@@ -58,7 +58,7 @@ def of_served(requests: Requests, rows: np.ndarray, metrics: Mapping[str, Estima
     Its mean time in queue and in prefill are taken from its own metrics; what both leave there is "transport" (network,
     HTTP, tokenising). What it does not say of that stretch is unattributed.
     """
-    good = rows[requests.outcome[rows] == "ok"]
+    good = rows[requests.ok[rows]]
     first, last = requests.first_chunk_ns()[good], requests.last_chunk_ns()[good]
     known = ~np.isnan(first)
     good, first, last = good[known], first[known], last[known]

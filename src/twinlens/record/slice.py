@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from twinlens.record.column import floats
 from twinlens.record.trust.typed_value import typed
 
 
@@ -46,7 +47,7 @@ def slices_of(table: pa.Table) -> np.ndarray:
     """The slice of each row as a float; NaN where it has none or the run is older than the column."""
     if "slice" not in table.column_names:
         return np.full(len(table), np.nan)
-    return np.asarray(table.column("slice").cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=float)
+    return floats(table.column("slice"), exact=True)
 
 
 def without_waiting(begin_ns: np.ndarray, end_ns: np.ndarray, slices: np.ndarray) -> np.ndarray:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import builtins
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 import pyarrow as pa
 
+from twinlens.record.column import floats, lists, numbers, words
 from twinlens.record.slice import slices_of
 
 OF_EACH_RANK = ("begin", "end", "data", "forward", "backward", "communicate", "optimize")
@@ -97,14 +98,14 @@ class Steps:
         """From an Arrow table with STEP_SCHEMA."""
         column = {name: table.column(name) for name in table.column_names}
         return cls(
-            kind=_words(column["kind"]),
-            begin_ns=column["begin_ns"].to_numpy(),
-            end_ns=column["end_ns"].to_numpy(),
-            phases_ns={name: _floats(column[f"{name}_ns"]) for name in cls.PHASES},
-            samples=column["samples"].to_numpy(),
-            tokens=column["tokens"].to_numpy(),
+            kind=words(column["kind"]),
+            begin_ns=numbers(column["begin_ns"]),
+            end_ns=numbers(column["end_ns"]),
+            phases_ns={name: floats(column[f"{name}_ns"], exact=True) for name in cls.PHASES},
+            samples=numbers(column["samples"]),
+            tokens=numbers(column["tokens"]),
             loss=_losses(column["loss"]),
-            tag=_words(column["tag"]),
+            tag=words(column["tag"]),
             slice=slices_of(table),
             spread_ns=_spread(table),
         )
@@ -130,31 +131,20 @@ _WORKED = ("data", "forward", "backward", "optimize")
 
 def _spread(table: pa.Table) -> np.ndarray:
     """Only where waiting for the others has a column of its own is the rest a rank's own work."""
+    name = "rank_communicate_ns"
+    if name not in table.column_names or table.column(name).null_count == len(table):
+        return np.broadcast_to(np.nan, len(table))
     spread = np.full(len(table), np.nan)
-    if "rank_communicate_ns" not in table.column_names:
-        return spread
-    known = table.column("rank_communicate_ns").is_valid()
-    if (rows := int(np.asarray(known).sum())) == 0:
-        return spread
-    columns = [table.column(f"rank_{name}_ns").filter(known).combine_chunks() for name in _WORKED]
-    worked = sum(column.flatten().to_numpy().reshape(rows, -1) for column in columns)
-    spread[np.asarray(known)] = np.ptp(worked, axis=1)
+    is_known = table.column(name).is_valid()
+    columns = [lists(table.column(f"rank_{part}_ns").filter(is_known))[1] for part in _WORKED]
+    known = numbers(is_known.cast(pa.uint8())) > 0
+    spread[known] = np.ptp(sum(values.reshape(int(known.sum()), -1) for values in columns), axis=1)
     return spread
 
 
-def _losses(column: Any) -> np.ndarray:
-    loss, recorded = _floats(column), column.is_valid().to_numpy(zero_copy_only=False)
-    return np.where(recorded & ~np.isfinite(loss), np.inf, loss)
-
-
-def _words(column: Any) -> np.ndarray:
-    """Few distinct words, maybe a million rows: each is decoded once, not once a row. None where there is none."""
-    words = column.combine_chunks().dictionary_encode()
-    if isinstance(words, pa.ChunkedArray):  # no rows: nothing to combine
-        return np.zeros(0, dtype=object)
-    known = np.array([*words.dictionary.to_pylist(), None], dtype=object)
-    return np.asarray(known[words.indices.fill_null(len(known) - 1).to_numpy()])
-
-
-def _floats(column: Any) -> np.ndarray:
-    return column.cast(pa.float64()).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+def _losses(column: pa.ChunkedArray) -> np.ndarray:
+    loss = floats(column)
+    endless = ~np.isfinite(loss)
+    if column.null_count:
+        endless &= numbers(column.is_valid().cast(pa.uint8())) > 0
+    return np.where(endless, np.inf, loss)

@@ -137,7 +137,7 @@ def _inference(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]
     if steadiness is None:
         return metrics, nothing(), {}
     inside = np.isin(requests.group, requests.group[heads[steadiness.steady_begin : steadiness.steady_end]])
-    done = inside & (requests.outcome == "ok")
+    done = inside & requests.ok
     work = {
         "energy_per_request_j": float(done.sum()),
         "energy_per_output_token_j": float(requests.output_tokens[done].sum()),

@@ -73,7 +73,7 @@ def _times(run: Run, summary: Summary, name: str) -> Floats:
         kept = (steps.kind == "step") & _within(steps.begin_ns, steps.end_ns, begin_s, end_s)
         return np.asarray((steps.end_ns - steps.begin_ns)[kept] / 1e9, dtype=np.float64)
     rows = run.requests
-    kept = (rows.outcome == "ok") & _within(rows.sent_ns, rows.end_ns, begin_s, end_s)
+    kept = rows.ok & _within(rows.sent_ns, rows.end_ns, begin_s, end_s)
     first = rows.first_chunk_ns()
     with np.errstate(invalid="ignore", divide="ignore"):
         all_times = {

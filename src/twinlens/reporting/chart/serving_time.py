@@ -52,9 +52,7 @@ def _rates(run: Run) -> list[Series]:
     edges = np.linspace(0, float(rows.end_ns.max()), _BINS + 1)
     width_s = (edges[1] - edges[0]) / 1e9
     middle = (edges[:-1] + edges[1:]) / 2e9
-    due, done = (
-        np.histogram(times, edges)[0] / width_s for times in (rows.intended_ns, rows.end_ns[rows.outcome == "ok"])
-    )
+    due, done = (np.histogram(times, edges)[0] / width_s for times in (rows.intended_ns, rows.end_ns[rows.ok]))
     return [("due", _DUE, middle, due), ("done", _DONE, middle, done)]
 
 

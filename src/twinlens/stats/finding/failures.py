@@ -25,14 +25,13 @@ def failures(run: Run) -> Iterable[Finding]:
     """Findings on the requests of a run that were refused, failed or cut off; none where all ended well."""
     if run.lens != "inference" or not run.table.num_rows:
         return
-    outcome = run.requests.outcome
-    lost = outcome != "ok"
+    lost = ~run.requests.ok
     if not lost.any():
         return
     numbers: dict[str, Any] = {
         "requests": len(lost),
         "lost": int(lost.sum()),
-        "outcomes": dict(Counter(map(str, outcome[lost]))),
+        "outcomes": dict(Counter(map(str, run.requests.outcome[lost]))),
         "reasons": reasons(run, lost),
     }
     died = _died(run, lost)

@@ -37,7 +37,7 @@ def _batches(requests: Requests) -> Pace | None:
 
 
 def _served(requests: Requests) -> Pace | None:
-    served = np.flatnonzero(requests.outcome == "ok")
+    served = np.flatnonzero(requests.ok)
     return _pace(requests.intended_ns[served], requests.end_ns[served], requests.output_tokens[served])
 
 

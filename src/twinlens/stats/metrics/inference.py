@@ -54,7 +54,7 @@ def inference_metrics(
         return metrics
     inside = heads[steadiness.steady_begin : steadiness.steady_end]
     member = np.isin(requests.group, requests.group[inside])
-    metrics["failed_share"] = _failed(requests.outcome[member])
+    metrics["failed_share"] = _failed(~requests.ok[member])
     return metrics | _rates(requests, inside, steadiness, heads) | _times(requests, inside, heads, facts)
 
 
@@ -94,12 +94,12 @@ def _kept(rate: Estimate, peak_name: str, steadiness: Steadiness, per_batch: flo
 def _per_batch(requests: Requests, inside: np.ndarray, amount: np.ndarray) -> np.ndarray:
     """Sum of `amount` over the answered requests of each batch whose first row is in `inside`."""
     groups, member = np.unique(requests.group, return_inverse=True)
-    totals = np.bincount(member, np.where(requests.outcome == "ok", amount, 0), len(groups))
+    totals = np.bincount(member, np.where(requests.ok, amount, 0), len(groups))
     return np.asarray(totals[member[inside]])
 
 
 def _times(requests: Requests, inside: np.ndarray, heads: np.ndarray, facts: Facts | None) -> dict[str, Estimate]:
-    good = inside[requests.outcome[inside] == "ok"]
+    good = inside[requests.ok[inside]]
     begin, end = requests.intended_ns[good], requests.end_ns[good]
     metrics = _quantiles("e2e_latency_s", (end - begin) / 1e9, ("p50", "p90", "p99"))
     if not requests.output_tokens.any() or not good.size:
@@ -192,12 +192,12 @@ def _quantiles(name: str, values: np.ndarray, wanted: tuple[str, ...]) -> dict[s
     return {f"{name}_{q}": quantile(series, _QUANTILES[q], unit=SECONDS, in_time_order=True) for q in wanted}
 
 
-def _failed(outcomes: np.ndarray) -> Estimate:
-    share = float((outcomes != "ok").mean()) if len(outcomes) else 0.0
+def _failed(failed: np.ndarray) -> Estimate:
+    share = float(failed.mean()) if len(failed) else 0.0
     return Estimate(
         share,
         RATIO,
         "requests not answered in full / all requests of the window",
         "measured",
-        n=len(outcomes),
+        n=len(failed),
     )

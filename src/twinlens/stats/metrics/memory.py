@@ -17,16 +17,16 @@ def memory(known: dict[str, Estimate]) -> dict[str, Estimate]:
     return {name: known[name] for name in _CATEGORIES if name in known}
 
 
-def _of_boards(telemetry: pa.Table) -> tuple[pa.Array, int]:
+def _of_boards(telemetry: pa.Table) -> tuple[pa.ChunkedArray, int]:
     """Memory in use at each moment, of all boards of the run together, and how many they are: a model that is split
     over several needs the sum. Moments at which a board could not be read are left out."""
     known = telemetry.filter(pc.is_valid(telemetry.column("memory_used_bytes")))
     boards = len(known.column("source").unique())
     if boards < 2:
-        return known.column("memory_used_bytes").combine_chunks(), boards
+        return known.column("memory_used_bytes"), boards
     summed = known.group_by("time_ns").aggregate([("memory_used_bytes", "sum"), ("memory_used_bytes", "count")])
     whole = summed.filter(pc.equal(summed.column("memory_used_bytes_count"), boards))
-    return whole.column("memory_used_bytes_sum").combine_chunks(), boards
+    return whole.column("memory_used_bytes_sum"), boards
 
 
 def peak_memory(

@@ -35,9 +35,9 @@ def inference_slices(requests: Requests, telemetry: pa.Table, *, in_lockstep: bo
     """Output tokens (or images) per second of each slice, under their metrics' ids; and what decode alone did, which
     only batches that decode together show (`in_lockstep`)."""
     known = requests.slice >= 0
-    chosen = known & (requests.outcome == "ok")
+    chosen = known & requests.ok
     tokens = requests.output_tokens.any()
-    work = np.where(requests.outcome == "ok", requests.output_tokens if tokens else 1, 0)
+    work = np.where(requests.ok, requests.output_tokens if tokens else 1, 0)
     name = "output_tokens_per_s" if tokens else "inference_images_per_s"
     # The time of a slice is that of all its requests, failed ones too.
     rates = _rates(

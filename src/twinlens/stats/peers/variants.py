@@ -167,7 +167,7 @@ def _mlperf(answered: _Answered, requests: Requests, single_stream: bool) -> dic
 
     LoadGen's estimate by early stopping is of the latency of a single stream; of a server it is a test, passed or not.
     """
-    lost = int((requests.outcome != "ok").sum())
+    lost = int((~requests.ok).sum())
     many = answered.output > 1
     tpot = (answered.end_s - answered.first_s)[many] / (answered.output[many] - 1)
     figures: dict[str, Estimate] = {}
@@ -227,11 +227,11 @@ def _inference_perf(answered: _Answered) -> dict[str, Estimate]:
 
 
 def _answered(requests: Requests) -> _Answered:
-    ok = np.flatnonzero((requests.outcome == "ok") & (np.diff(requests.offsets) > 0))
+    ok = np.flatnonzero(requests.ok & (np.diff(requests.offsets) > 0))
     within = np.ones(max(0, len(requests.chunk_ns) - 1), bool)
     edges = requests.offsets[1:-1] - 1
     within[edges[(edges >= 0) & (edges < within.size)]] = False
-    answered = np.repeat(requests.outcome == "ok", np.diff(requests.offsets))
+    answered = np.repeat(requests.ok, np.diff(requests.offsets))
     within &= answered[:-1]
     last_ns = int(requests.end_ns.max())
     was_sent = requests.sent_ns >= requests.intended_ns

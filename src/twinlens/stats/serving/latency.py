@@ -49,7 +49,7 @@ def latency(requests: Requests, rows: np.ndarray) -> Latency:
     """The latencies of `rows` (indexes), in their order."""
     first_ns, last_ns = requests.first_chunk_ns()[rows], requests.last_chunk_ns()[rows]
     intended, sent, end = requests.intended_ns[rows], requests.sent_ns[rows], requests.end_ns[rows]
-    ok = (requests.outcome[rows] == "ok") & ~np.isnan(first_ns)
+    ok = requests.ok[rows] & ~np.isnan(first_ns)
     tokens = requests.output_tokens[rows]
     with np.errstate(divide="ignore", invalid="ignore"):
         tpot_s = np.where(tokens > 1, (last_ns - first_ns) / (tokens - 1) / 1e9, np.nan)
@@ -95,7 +95,7 @@ def gaps_s(requests: Requests, rows: np.ndarray) -> np.ndarray:
     counts = np.diff(requests.offsets)
     total = int(counts[rows].sum())
     rows = rows[:: max(1, -(-total // _MOST_GAPS))]
-    failed = requests.outcome[rows] != "ok"
+    failed = ~requests.ok[rows]
     chunks = counts[rows]
     asked = np.where(np.isnan(requests.asked_tokens[rows]), 0, requests.asked_tokens[rows])
     lost = np.where(failed, np.maximum(1, asked - np.maximum(1, chunks)), 0).astype(np.int64)
@@ -128,7 +128,7 @@ def chunking(requests: Requests, rows: np.ndarray) -> tuple[Literal["itl", "icl"
     They are where chunks and tokens of the answered requests agree in number to one in a thousand, or where every
     answer has exactly one chunk less: the end-of-text token, which `usage` counts and nobody is sent.
     """
-    good = rows[requests.outcome[rows] == "ok"]
+    good = rows[requests.ok[rows]]
     chunks = np.diff(requests.offsets)[good]
     tokens = requests.output_tokens[good]
     short = tokens - chunks

@@ -119,7 +119,7 @@ def _known(name: str, values: np.ndarray, why_not: str) -> dict[str, Estimate]:
 def _rates(requests: Requests, window: Window, shared: Overlap) -> dict[str, Estimate]:
     """Requests due, requests answered, the share that failed, and how many were under way at once."""
     rows = window.rows
-    failed = requests.outcome[rows] != "ok"
+    failed = ~requests.ok[rows]
     metrics = {
         "failed_share": share(failed, "requests not answered in full / all requests of the window"),
         "offered_requests_per_s": _offered(requests.intended_ns[rows], window),
@@ -131,7 +131,7 @@ def _rates(requests: Requests, window: Window, shared: Overlap) -> dict[str, Est
             "mean_in_flight": Estimate.absent(COUNT, why),
         }
     edges = _edges(window)
-    ended_ns = requests.end_ns[requests.outcome == "ok"]
+    ended_ns = requests.end_ns[requests.ok]
     answers = _amount_in(ended_ns, np.ones(ended_ns.size), edges)
     answered = int(answers.sum())
     level = in_flight(requests.intended_ns, requests.end_ns, edges)
@@ -150,7 +150,7 @@ def _token_rates(requests: Requests, window: Window, devices: int | None) -> dic
     if window.end_ns <= window.begin_ns:
         return {name: Estimate.absent(TOKENS_PER_S, "the window has no length") for name in names}
     edges = _edges(window)
-    streamed = (requests.outcome == "ok") & (np.diff(requests.offsets) > 0)
+    streamed = requests.ok & (np.diff(requests.offsets) > 0)
     first_ns = requests.chunk_ns[requests.offsets[:-1][streamed]]
     put_out = _tokens_in(requests, streamed, edges)
     answered = int(((first_ns >= window.begin_ns) & (first_ns <= window.end_ns)).sum())

@@ -71,7 +71,7 @@ def find_window(requests: Requests, loop: LoopKind, rule: SteadyRule = SteadyRul
     if not len(requests):
         return None
     window = replace(_settled_window(requests, loop, rule), loop=loop)
-    failed = int((requests.outcome[window.rows] != "ok").sum())
+    failed = int((~requests.ok[window.rows]).sum())
     if not window.ranked or failed <= _MOST_FAILED * window.rows.size:
         return window
     reason = Finding("failing", "disqualifies", "", {"failed": failed, "requests": window.rows.size})
@@ -99,7 +99,7 @@ def _settled_window(requests: Requests, loop: LoopKind, rule: SteadyRule) -> Win
 
 
 def _too_few(requests: Requests, order: np.ndarray, fewest: int) -> Finding:
-    answered = int((requests.outcome[order] == "ok").sum())
+    answered = int(requests.ok[order].sum())
     numbers = {"answered": answered, "requests": len(order), "fewest": fewest}
     return Finding("few-answers", "disqualifies", "", numbers)
 
@@ -123,7 +123,7 @@ def _fill_rows(requests: Requests, order: np.ndarray) -> int | None:
 
 def _steady(requests: Requests, order: np.ndarray, fill: int, rule: SteadyRule) -> Window:
     """Levels of latency per output token over the answered requests, judged as row times are."""
-    answered = np.flatnonzero(requests.outcome[order] == "ok")
+    answered = np.flatnonzero(requests.ok[order])
     if answered.size < (fewest := max(2, rule.min_rows)):
         return _window(requests, order, 0, "too short", _too_few(requests, order, fewest))
     size = -(-answered.size // _POINTS)

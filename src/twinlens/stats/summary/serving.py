@@ -75,7 +75,7 @@ def served(run: Run, rule: SteadyRule) -> ServedSummary:
     told = _server_figures(run, requests, window)
     metrics |= told.metrics if told else {}
     ended = (requests.end_ns >= window.begin_ns) & (requests.end_ns <= window.end_ns)
-    done = ended & (requests.outcome == "ok")
+    done = ended & requests.ok
     work = {
         "energy_per_request_j": float(done.sum()),
         "energy_per_output_token_j": float(requests.output_tokens[done].sum()),

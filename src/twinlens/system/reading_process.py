@@ -1,0 +1,56 @@
+"""A process that reads runs, prints and ends: what Python and pyarrow do for longer lives is left out."""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import sys
+
+from twinlens.system.freed_memory import keep_freed_memory
+from twinlens.system.numpy_threads import load_numpy
+
+_OBJECTS = 200_000
+
+
+def only_read() -> None:
+    """Make this process one that reads, prints and ends. Only its entry point knows that it is; nothing that measures
+    may call this."""
+    _collect_seldom()
+    load_numpy()
+    keep_freed_memory()
+    _keep_pandas_out()
+
+
+def _collect_seldom() -> None:
+    """Look for garbage after 200,000 new objects, not after 700, and not once more at the end.
+
+    Imports make hundreds of thousands of objects, all of which stay: looking through them again and again took a tenth
+    of the processor time of `diagnose`, half of it when all was printed.
+    """
+    gc.set_threshold(_OBJECTS)
+    atexit.register(gc.freeze)  # what is frozen is not looked through
+
+
+class _Refusal:
+    """A finder of modules that finds no pandas."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("not for pyarrow, not here", name=name)
+
+
+def _keep_pandas_out() -> None:
+    """Let pyarrow take pandas for not installed; others may import it as ever. It stays where it is imported already.
+
+    With its first array pyarrow imports pandas, to tell a data frame from other values: 0.15 s, and no frame is made.
+    """
+    if "pandas" in sys.modules:
+        return
+    import pyarrow as pa  # after numpy
+
+    sys.meta_path.insert(0, _Refusal)
+    try:
+        pa.array([0]).to_numpy()  # it asks once in Python and once in C++, and remembers both answers
+    finally:
+        sys.meta_path.remove(_Refusal)
