@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from twinlens.api.plan.amount import rate_of, seconds_of, tokens_of
+from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import asked_device, subject_of
 from twinlens.api.plan.calibrate import Compared, constants
 from twinlens.api.plan.copies import placed
@@ -23,12 +24,10 @@ from twinlens.planning.prediction.question import ServingQuestion
 from twinlens.planning.prediction.shipped import shipped
 from twinlens.planning.prediction.stored import stored
 from twinlens.record.finding import Finding
-from twinlens.reporting.wording.finding import with_words
 from twinlens.spec.catalogue import catalogue_of
 from twinlens.spec.device import Device
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.system.catalogue_folder import catalogue_folder
-from twinlens.version import __version__
 
 _PRECISIONS = {"16-bit": "bf16", "8-bit": "int8", "4-bit": "int4", "awq": "int4", "gptq": "int4", "fp4": "nvfp4",
                "q4": "q4_k_m", "q8": "q8_0"}  # fmt: skip
@@ -36,7 +35,7 @@ _TARGET = Target(2.0, 0.1)
 """Where none is given: 2 s to the first token, then 10 tokens/s, about as fast as people read."""
 _SHORT = 8192.0
 """Tokens of a prompt up to which 2 s are enough; longer ones have as much again for each as many."""
-_OF_SERVING = ("users", "rate", "prompt", "answer", "ttft", "tpot", "of", "peak", "spare", "like")
+OF_SERVING = ("users", "rate", "prompt", "answer", "ttft", "tpot", "of", "peak", "spare", "like")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +52,7 @@ class CapacityResult:
     def to_json(self) -> dict[str, Any]:
         rows = [{"run": c.run, "metric": c.metric, "measured_s": c.measured_s, "public_s": c.public_s, "own_s": c.own_s}
                 for c in self.measured]  # fmt: skip
-        whole = {"schema": 1, "twinlens": __version__, "notes": [each.to_json() for each in self.notes], **self.why(),
-                 "measured": rows}  # fmt: skip
-        return dict(with_words(whole))
+        return as_json(self.why(), self.notes, measured=rows)
 
 
 def capacity(
@@ -80,7 +77,7 @@ def capacity(
     values that cannot be.
     """
     given = {name: value for name, value in options.items() if value is not None}
-    lens, own = ("serving", _OF_SERVING) if train is None else ("training", OF_TRAINING)
+    lens, own = ("serving", OF_SERVING) if train is None else ("training", OF_TRAINING)
     for name in given:
         if name not in own:
             other = "leave --train out" if lens == "training" else "add --train full or lora"

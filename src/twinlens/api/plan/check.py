@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.api.plan.amount import seconds_of, trained_tokens_of
+from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import asked_device, mfu_of, subject_of
 from twinlens.api.plan.fit import serving_of, training_of
-from twinlens.api.plan.number import above_zero, count_of, one_of
+from twinlens.api.plan.number import above_zero, count_of, given_of, one_of
 from twinlens.errors import BadInput
 from twinlens.planning.check.answer import Check
 from twinlens.planning.check.deadline import Mfu, deadlines, device_hours, run_time
@@ -28,12 +29,10 @@ from twinlens.planning.fit.training_answer import placed as trained_on
 from twinlens.planning.prediction.question import ServingQuestion
 from twinlens.planning.prediction.stored import spoken
 from twinlens.record.finding import Finding
-from twinlens.reporting.wording.finding import with_words
 from twinlens.spec.catalogue import catalogue_of
 from twinlens.spec.compatibility import read_compatibility, shipped_rates, shipped_rules
 from twinlens.spec.device import Device
 from twinlens.system.catalogue_folder import catalogue_folder
-from twinlens.version import __version__
 
 RUNTIMES = ("vllm", "trtllm", "llama.cpp")
 
@@ -53,8 +52,7 @@ class CheckResult:
         return self.answer.why()
 
     def to_json(self) -> dict[str, Any]:
-        whole = {"schema": 1, "twinlens": __version__, "notes": [each.to_json() for each in self.notes], **self.why()}
-        return dict(with_words(whole))
+        return as_json(self.why(), self.notes)
 
 
 def check(
@@ -87,7 +85,7 @@ def check(
     on, notes = asked_device(device, None, whole)
     if on is None:
         raise BadInput("a check is of a device; add --device H100", code="TL231")
-    many, given = count_of("devices", 1 if devices is None else devices), _given(options)
+    many, given = count_of("devices", 1 if devices is None else devices), given_of("check", options, OPTIONS)
     share = mfu_of(mfu)
     rules, rates = read_compatibility(Path(table).expanduser()) if table else ((), ())
     joins = whole.link(link) if link else whole.link_of(on)
@@ -111,14 +109,7 @@ def check(
     return CheckResult(answer, notes)
 
 
-_OPTIONS = ("volts", "phases", "rise", "host_watts", "answer", "fast", "slow")
-
-
-def _given(options: Mapping[str, object]) -> dict[str, object]:
-    wrong = next((name for name in options if name not in _OPTIONS), None)
-    if wrong:
-        raise BadInput(f"check has no option {wrong[:40]!r}; known: {', '.join(_OPTIONS)}", code="TL231")
-    return {name: value for name, value in options.items() if value is not None}
+OPTIONS = ("volts", "phases", "rise", "host_watts", "answer", "fast", "slow")
 
 
 def _plan(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.api.plan.amount import seconds_of, tokens_of, trained_tokens_of, watts_of
+from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import subject_of, unverified
 from twinlens.api.plan.choose_asked import (
     TRAINED_IN,
@@ -27,11 +28,10 @@ from twinlens.planning.choose.wanted import DAY_H, ServingWanted, Site, Training
 from twinlens.planning.figure import assumed
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
-from twinlens.reporting.wording.finding import clause_of, with_words
+from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.catalogue import catalogue_of
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.system.catalogue_folder import catalogue_folder
-from twinlens.version import __version__
 
 _SLOW = 0.1
 """Seconds between two tokens of somebody who reads along: 10 tokens/s."""
@@ -48,8 +48,7 @@ class ChooseResult:
         return self.answer.why()
 
     def to_json(self) -> dict[str, Any]:
-        whole = {"schema": 1, "twinlens": __version__, "notes": [each.to_json() for each in self.notes], **self.why()}
-        return dict(with_words(whole))
+        return as_json(self.why(), self.notes)
 
 
 def choose(

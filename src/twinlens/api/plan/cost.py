@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.api.plan.amount import grams_of
+from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import device_of
 from twinlens.api.plan.asked_cost import Prices, machine_of, traffic_of, volume_of, way_of
-from twinlens.api.plan.number import UNREADABLE, above_zero, whole_of
-from twinlens.api.plan.predicted import predicted
+from twinlens.api.plan.number import UNREADABLE, above_zero, given_of, whole_of
+from twinlens.api.plan.predicted import OF_PREDICTION, predicted
 from twinlens.api.plan.prices import UNUSABLE, one, one_currency, prices_of, quoted
 from twinlens.errors import BadInput
 from twinlens.planning.cost.answer import Cost
@@ -22,12 +23,14 @@ from twinlens.planning.cost.training import Training
 from twinlens.planning.cost.volume import month_of
 from twinlens.planning.figure import Figure, Input
 from twinlens.record.finding import Finding
-from twinlens.reporting.wording.finding import with_words
 from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.spec.device import Device
 from twinlens.system.catalogue_folder import catalogue_folder
-from twinlens.version import __version__
 
+OPTIONS = (
+    "power", "host", "pue", "life", "busy", "input_tokens", "output_tokens", "output_weight", "retries", "hits",
+    "users", "uses", "days", "training_hours", "requests", "carbon", "carbon_source", *OF_PREDICTION,
+)  # fmt: skip
 MONEY = ("buy", "rent", "reserved", "api", "energy", "fixed", "residual", "training", "revenue")
 
 
@@ -42,8 +45,7 @@ class CostResult:
         return self.answer.why()
 
     def to_json(self) -> dict[str, Any]:
-        whole = {"schema": 1, "twinlens": __version__, "notes": [each.to_json() for each in self.notes], **self.why()}
-        return dict(with_words(whole))
+        return as_json(self.why(), self.notes)
 
 
 def cost(
@@ -65,6 +67,7 @@ def cost(
     training: training_hours, requests. Of carbon: carbon, carbon_source. Raises BadInput for values that cannot be
     (TL231), and for prices that are missing, undated, mixed or per something else (TL234).
     """
+    options = given_of("cost", options, (*MONEY, *OPTIONS))
     whole = catalogue_of(catalogue_folder(catalogue))
     known = dict(prices_of({name: options.get(name) for name in MONEY}, prices))
     named, read = device_of(device, whole) if device else (None, ())

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.api.plan.amount import tokens_of
+from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import asked_device, kv_format_of, subject_of, weight_format_of
 from twinlens.api.plan.number import UNREADABLE, count_of, one_of
 from twinlens.errors import BadInput
@@ -19,11 +20,9 @@ from twinlens.planning.fit.training import Training
 from twinlens.planning.fit.training_answer import Ways, training_answer
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
-from twinlens.reporting.wording.finding import with_words
 from twinlens.spec.catalogue import catalogue_of
 from twinlens.system.catalogue_folder import catalogue_folder
 from twinlens.theory.layout import LAYOUTS, OPTIMIZERS
-from twinlens.version import __version__
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -48,8 +47,7 @@ class FitResult:
         return self.answer.why()
 
     def to_json(self) -> dict[str, Any]:
-        whole = {"schema": 1, "twinlens": __version__, "notes": [each.to_json() for each in self.notes], **self.why()}
-        return dict(with_words(whole))
+        return as_json(self.why(), self.notes)
 
 
 def fit(
@@ -95,7 +93,7 @@ def serving_of(
     options: Mapping[str, object],
 ) -> Serving:
     """A plan of serving from words. Raises BadInput (TL203, TL231)."""
-    given = _given(options, ("runtime", "max_sequences", "pipeline"), "serving")
+    given = _given(options, OF_SERVING, "serving")
     kv_name, kv_bytes = kv_format_of(kv)
     most = given.get("max_sequences")
     return Serving(
@@ -113,7 +111,7 @@ def serving_of(
 
 def training_of(subject: Subject, train: str, context: object, options: Mapping[str, object]) -> tuple[Training, Ways]:
     """A plan of training from words. Raises BadInput (TL231)."""
-    given = _given(options, _OF_TRAINING, "training")
+    given = _given(options, OF_TRAINING, "training")
     counts = {name: count_of(name, given.get(name, default)) for name, default in _COUNTS.items()}
     plan = Training(
         subject,
@@ -131,7 +129,8 @@ def training_of(subject: Subject, train: str, context: object, options: Mapping[
 
 
 _COUNTS = {"batch": 1, "rank": 16, "tensor": 1, "pipeline": 1, "expert": 1}
-_OF_TRAINING = ("optimizer", "layout", "recompute", "loss", "zero", *_COUNTS)
+OF_SERVING = ("runtime", "max_sequences", "pipeline")
+OF_TRAINING = ("optimizer", "layout", "recompute", "loss", "zero", *_COUNTS)
 
 
 def _given(options: Mapping[str, object], known: Sequence[str], lens: str) -> dict[str, object]:

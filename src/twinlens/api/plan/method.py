@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.api.plan.amount import dollars_of, seconds_of, tokens_of, trained_tokens_of
+from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import asked_device, mfu_of, subject_of
-from twinlens.api.plan.number import above_zero, count_of, one_of
+from twinlens.api.plan.number import above_zero, count_of, given_of, one_of
 from twinlens.api.plan.prices import quoted
 from twinlens.errors import BadInput
 from twinlens.planning.figure import assumed
@@ -18,12 +19,10 @@ from twinlens.planning.method.answer import Method, method_answer
 from twinlens.planning.method.need import CHANGES, Need
 from twinlens.planning.method.way import Asked
 from twinlens.record.finding import Finding
-from twinlens.reporting.wording.finding import with_words
 from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.system.catalogue_folder import catalogue_folder
-from twinlens.version import __version__
 
-_COUNTS = ("prompt", "answer", "context", "retrieved", "example_tokens", "shots", "epochs", "months")
+COUNTS = ("prompt", "answer", "context", "retrieved", "example_tokens", "shots", "epochs", "months")
 _SOURCES = 36
 
 
@@ -42,8 +41,7 @@ class MethodResult:
         return self.answer.why()
 
     def to_json(self) -> dict[str, Any]:
-        whole = {"schema": 1, "twinlens": __version__, "notes": [each.to_json() for each in self.notes], **self.why()}
-        return dict(with_words(whole))
+        return as_json(self.why(), self.notes)
 
 
 def method(
@@ -111,13 +109,9 @@ def _taken(requests: object, options: Mapping[str, object], usual: Need, need: N
 
 
 def _counts(options: Mapping[str, object]) -> dict[str, Any]:
-    wrong = next((name for name in options if name not in _COUNTS), None)
-    if wrong:
-        raise BadInput(f"method has no option {wrong[:40]!r}; known: {', '.join(_COUNTS)}", code="TL231")
     return {
         name: (tokens_of if name == "context" else count_of)(name.replace("_", "-"), value)
-        for name, value in options.items()
-        if value is not None
+        for name, value in given_of("method", options, COUNTS).items()
     }
 
 

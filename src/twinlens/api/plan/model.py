@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.api.plan.amount import dollars_of
+from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import asked_device, subject_of
 from twinlens.api.plan.fit import serving_of
 from twinlens.api.plan.number import above_zero, count_of
@@ -18,10 +19,8 @@ from twinlens.planning.models.answer import Choice, choice
 from twinlens.planning.models.candidate import Limits, Told, candidate_of
 from twinlens.planning.prediction.stored import spoken
 from twinlens.record.finding import Finding
-from twinlens.reporting.wording.finding import with_words
 from twinlens.spec.catalogue import catalogue_of
 from twinlens.system.catalogue_folder import catalogue_folder
-from twinlens.version import __version__
 
 _MOST_BYTES = 2**20
 _COLUMNS = ("model", "quality", "licence", "context")
@@ -42,8 +41,7 @@ class ModelResult:
         return self.answer.why()
 
     def to_json(self) -> dict[str, Any]:
-        whole = {"schema": 1, "twinlens": __version__, "notes": [each.to_json() for each in self.notes], **self.why()}
-        return dict(with_words(whole))
+        return as_json(self.why(), self.notes)
 
 
 def model(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from twinlens.errors import BadInput, nearest
 
@@ -71,6 +71,14 @@ def span_of(name: str, word: object, most: float) -> tuple[float, float]:
     if ends[0] > ends[1]:
         raise BadInput(f"--{name} {short(word)!r} ends below its start; write --{name} 0.3..0.5", code=UNREADABLE)
     return ends
+
+
+def given_of(verb: str, options: Mapping[str, object], known: Collection[str]) -> dict[str, object]:
+    """Options that were set. Raises BadInput (TL231) for one that the verb does not have, with the nearest."""
+    for name in options:
+        if name not in known:
+            raise BadInput(f"plan {verb} has no option {short(name)!r}; {nearest(name, known)}", code=UNREADABLE)
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def one_of(name: str, word: object, known: Collection[str]) -> str:

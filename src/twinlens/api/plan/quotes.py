@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.number import count_of
 from twinlens.planning.quotes.answer import Quotes, quotes_answer
-from twinlens.reporting.wording.finding import with_words
 from twinlens.spec.quote import read_quote
-from twinlens.version import __version__
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,7 @@ class QuotesResult:
         return self.answer.why()
 
     def to_json(self) -> dict[str, Any]:
-        return dict(with_words({"schema": 1, "twinlens": __version__, **self.why()}))
+        return as_json(self.why())
 
 
 def quotes(one: str | Path, other: str | Path, *, input: object = 1024, output: object = 256) -> QuotesResult:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.api.plan.amount import months_of
+from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import device_of
 from twinlens.api.plan.asked_cost import Prices, machine_of, traffic_of
-from twinlens.api.plan.number import UNREADABLE, above_zero, share_of
-from twinlens.api.plan.predicted import Predicted, predicted
+from twinlens.api.plan.number import UNREADABLE, above_zero, given_of, share_of
+from twinlens.api.plan.predicted import OF_PREDICTION, Predicted, predicted
 from twinlens.api.plan.prices import UNUSABLE, one, one_currency, prices_of, quoted
 from twinlens.errors import BadInput
 from twinlens.planning.cost.algebra import exact, times
@@ -22,12 +23,14 @@ from twinlens.planning.figure import Figure, Input, assumed
 from twinlens.planning.roi.answer import Roi
 from twinlens.planning.roi.terms import Terms
 from twinlens.record.finding import Finding
-from twinlens.reporting.wording.finding import with_words
 from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.spec.device import Device
 from twinlens.system.catalogue_folder import catalogue_folder
-from twinlens.version import __version__
 
+OPTIONS = (
+    "power", "host", "pue", "warranty", "discount", "delivery", "finance", "finance_months", "throughput", "like",
+    "input_tokens", "output_tokens", *OF_PREDICTION,
+)  # fmt: skip
 MONEY = ("buy", "rent", "reserved", "api", "energy", "fixed", "residual", "warranty")
 _MONTHS = (12, 24, 36)
 _MOST_HORIZONS = 12
@@ -44,8 +47,7 @@ class RoiResult:
         return self.answer.why()
 
     def to_json(self) -> dict[str, Any]:
-        whole = {"schema": 1, "twinlens": __version__, "notes": [each.to_json() for each in self.notes], **self.why()}
-        return dict(with_words(whole))
+        return as_json(self.why(), self.notes)
 
 
 def roi(
@@ -66,6 +68,7 @@ def roi(
     machine serves: model (predicted, as in `cost`), like or throughput, with input_tokens and output_tokens. Raises
     BadInput (TL231, TL234).
     """
+    options = given_of("roi", options, (*MONEY, *OPTIONS))
     whole = catalogue_of(catalogue_folder(catalogue))
     known = prices_of({name: options.get(name) for name in MONEY}, prices)
     named, notes = device_of(device, whole) if device else (None, ())

@@ -9,6 +9,7 @@ import typer
 
 from twinlens.cli.plan.options import Catalogue, Device, Devices, Json, Page, Precision, Probe
 from twinlens.cli.plan.speed import Engine, Model, Of, Tensor, Tpot, Ttft
+from twinlens.cli.plan.told import tell, words_of
 from twinlens.system.numpy_threads import load_numpy
 
 Users = Annotated[str | None, typer.Option("--users", metavar="COUNT", help="Who ask again as soon as they have it.")]
@@ -68,38 +69,18 @@ def capacity(
     json: Json = False,
 ) -> None:
     """How much it serves or trains and how fast, with bands: latency, users at a target, devices, time to train."""
+    options = words_of(locals())
     load_numpy()
     from twinlens.api.plan.capacity import capacity as planned
-    from twinlens.cli.screen import out, print_json, sentences
+    from twinlens.cli.screen import sentences
     from twinlens.reporting.screen.plan_capacity import capacity_screen
 
-    options = {
-        "users": users, "rate": rate, "prompt": prompt, "answer": answer, "ttft": ttft, "tpot": tpot, "of": of,
-        "peak": peak, "spare": spare, "like": like, "batch": batch, "microbatch": microbatch, "context": context,
-        "recompute": recompute, "pipeline": pipeline, "expert": expert, "tokens": tokens, "within": within,
-        "effective": effective,
-    }  # fmt: skip
     with sentences():
-        found = planned(
-            model,
-            device=device,
-            devices=devices,
-            precision=precision,
-            tensor=tensor,
-            engine=engine,
-            train=train,
-            known=known,
-            probe=probe,
-            catalogue=catalogue,
-            **options,
-        )
+        found = planned(**options)
         if output:
             from twinlens.reporting.html.plan_capacity import capacity_page
             from twinlens.reporting.html.plan_page import write_plan
 
             write_plan(capacity_page(found.answer, found.notes), output)
-        if json:
-            print_json(found.to_json())
-        else:
-            rows = [(each.run, each.metric, each.measured_s, each.own_s) for each in found.measured]
-            out().print(capacity_screen(found.answer, found.notes, rows, why=why))
+        rows = [(each.run, each.metric, each.measured_s, each.own_s) for each in found.measured]
+        tell(found, lambda: capacity_screen(found.answer, found.notes, rows, why=why), json=json)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from twinlens.cli.plan.options import Catalogue, Context, Devices, Json, Model, Precision, Users
+from twinlens.cli.plan.told import tell, words_of
 from twinlens.system.numpy_threads import load_numpy
 
 
@@ -47,19 +48,12 @@ def check(
     json: Json = False,
 ) -> None:
     """Before money or hours go: will it work together, power, heat, link, errors, deadline, users at a speed."""
+    options = words_of(locals())
     load_numpy()
     from twinlens.api.plan.check import check as checked
-    from twinlens.cli.screen import out, print_json, sentences
+    from twinlens.cli.screen import sentences
     from twinlens.reporting.screen.plan_check import check_screen
 
     with sentences():
-        found = checked(
-            model, device=device, devices=devices, precision=precision, runtime=runtime, driver=driver, users=users,
-            context=context, train=train, tokens=tokens, deadline=deadline, mfu=mfu, hours=hours, link=link,
-            volts=volts, phases=phases, rise=rise, host_watts=host_watts, answer=answer, fast=fast, slow=slow,
-            table=table, catalogue=catalogue,
-        )  # fmt: skip
-        if json:
-            print_json(found.to_json())
-        else:
-            out().print(check_screen(found.answer, found.notes, why=why))
+        found = checked(**options)
+        tell(found, lambda: check_screen(found.answer, found.notes, why=why), json=json)

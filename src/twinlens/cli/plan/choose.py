@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from twinlens.cli.plan.options import Catalogue, Context, Json, Model, Page, Precision, Users
+from twinlens.cli.plan.told import tell, words_of
 from twinlens.system.numpy_threads import load_numpy
 
 
@@ -41,32 +42,24 @@ def choose(
     compliance: Annotated[Word, _word("compliance", "NAME", "hipaa, itar or fedramp.")] = None,
     power: Annotated[Word, _word("power", "WATTS", "Of all devices at most: 20kW.")] = None,
     most_devices: Annotated[Word, _word("most-devices", "COUNT", "Of one system.")] = None,
-    among: Annotated[Word, _word("among", "NAMES", "Choose from these: H100,H200.")] = None,
+    among_devices: Annotated[Word, _word("among", "NAMES", "Choose from these: H100,H200.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="Every candidate and why others are not one.")] = False,
     output: Page = None,
     catalogue: Catalogue = None,
     json: Json = False,
 ) -> None:
     """What would serve it and what would train it, ranked apart; one shared system or two."""
+    options = words_of(locals())
     load_numpy()
     from twinlens.api.plan.choose import choose as chosen
-    from twinlens.cli.screen import out, print_json, sentences
+    from twinlens.cli.screen import sentences
     from twinlens.reporting.screen.plan_choose import choose_screen
 
     with sentences():
-        found = chosen(
-            model, training_model=training_model, training=training, inference=inference, users=users,
-            context=context, answer=answer, speed=speed, ttft=ttft, precision=precision or "bf16", train=train,
-            training_precision=training_precision, sequences=sequences, length=length, tokens=tokens, within=within,
-            duty=duty, ecc=ecc, datacentre=datacentre, on_premise=on_premise, compliance=compliance, power=power,
-            most_devices=most_devices, among_devices=among, catalogue=catalogue,
-        )  # fmt: skip
+        found = chosen(**options | {"precision": precision or "bf16"})
         if output:
             from twinlens.reporting.html.plan_choose import choose_page
             from twinlens.reporting.html.plan_page import write_plan
 
             write_plan(choose_page(found.answer, found.notes), output)
-        if json:
-            print_json(found.to_json())
-        else:
-            out().print(choose_screen(found.answer, found.notes, full=all_))
+        tell(found, lambda: choose_screen(found.answer, found.notes, full=all_), json=json)

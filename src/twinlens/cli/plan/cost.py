@@ -10,6 +10,7 @@ import typer
 from twinlens.cli.plan.options import Catalogue, Device, Devices, Json, Page, Precision
 from twinlens.cli.plan.prices import Api, Buy, Energy, Fixed, Host, Power, Prices, Pue, Rent, Reserved, Residual
 from twinlens.cli.plan.speed import Engine, Model, Of, Tensor, Tpot, Ttft
+from twinlens.cli.plan.told import tell, words_of
 from twinlens.system.numpy_threads import load_numpy
 
 
@@ -72,37 +73,17 @@ def cost(
     json: Json = False,
 ) -> None:
     """What it costs: a request, a million tokens, a thousand users a month; hardware and energy apart."""
+    options = words_of(locals())
     load_numpy()
     from twinlens.api.plan.cost import cost as planned
-    from twinlens.cli.screen import out, print_json, sentences
+    from twinlens.cli.screen import sentences
     from twinlens.reporting.screen.plan_cost import cost_screen
 
-    options = {
-        "rent": rent, "reserved": reserved, "buy": buy, "api": api, "life": life, "residual": residual, "fixed": fixed,
-        "energy": energy, "power": power, "host": host, "pue": pue, "busy": busy, "input_tokens": input_tokens,
-        "output_tokens": output_tokens, "output_weight": output_weight, "retries": retries, "hits": hits,
-        "users": users, "uses": uses, "days": days, "revenue": revenue, "training": training,
-        "model": model, "precision": precision, "tensor": tensor, "engine": engine, "ttft": ttft, "tpot": tpot,
-        "of": of,
-        "training_hours": training_hours, "requests": requests, "carbon": carbon, "carbon_source": carbon_source,
-    }  # fmt: skip
     with sentences():
-        found = planned(
-            throughput,
-            like=like,
-            way=way,
-            device=device,
-            devices=devices,
-            prices=prices,
-            catalogue=catalogue,
-            **options,
-        )
+        found = planned(**options)
         if output:
             from twinlens.reporting.html.plan_cost import cost_page
             from twinlens.reporting.html.plan_page import write_plan
 
             write_plan(cost_page(found.answer, found.notes), output)
-        if json:
-            print_json(found.to_json())
-        else:
-            out().print(cost_screen(found.answer, found.notes, why=why))
+        tell(found, lambda: cost_screen(found.answer, found.notes, why=why), json=json)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from twinlens.cli.plan.options import Catalogue, Context, Devices, Json, Model
+from twinlens.cli.plan.told import tell, words_of
 from twinlens.system.numpy_threads import load_numpy
 
 Count = str | None
@@ -45,19 +46,12 @@ def method(
     json: Json = False,
 ) -> None:
     """Prompt, retrieval, fine-tuning or from scratch: what each meets, takes and costs, and what flips the choice."""
+    options = words_of(locals())
     load_numpy()
     from twinlens.api.plan.method import method as chosen
-    from twinlens.cli.screen import out, print_json, sentences
+    from twinlens.cli.screen import sentences
     from twinlens.reporting.screen.plan_method import method_screen
 
     with sentences():
-        found = chosen(
-            model, device=device, devices=devices, corpus=corpus, changes=changes, examples=examples, style=style,
-            own_weights=own_weights, requests=requests, price=price, budget=budget, deadline=deadline, mfu=mfu,
-            catalogue=catalogue, prompt=prompt, answer=answer, context=context, retrieved=retrieved,
-            example_tokens=example_tokens, shots=shots, epochs=epochs, months=months,
-        )  # fmt: skip
-        if json:
-            print_json(found.to_json())
-        else:
-            out().print(method_screen(found.answer, found.notes, why=why))
+        found = chosen(**options)
+        tell(found, lambda: method_screen(found.answer, found.notes, why=why), json=json)

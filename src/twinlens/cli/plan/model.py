@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from twinlens.cli.plan.options import Catalogue, Context, Devices, Json, Precision, Users
+from twinlens.cli.plan.told import tell, words_of
 from twinlens.system.numpy_threads import load_numpy
 
 
@@ -34,18 +35,12 @@ def model(
     json: Json = False,
 ) -> None:
     """Which model: constraints filter, then memory, predicted speed, cost and your own scores; the Pareto set."""
+    options = words_of(locals())
     load_numpy()
     from twinlens.api.plan.model import model as chosen
-    from twinlens.cli.screen import out, print_json, sentences
+    from twinlens.cli.screen import sentences
     from twinlens.reporting.screen.plan_model import model_screen
 
     with sentences():
-        found = chosen(
-            models.split(","), device=device, devices=devices, precision=precision, users=users, context=context,
-            answer=answer, price=price, scores=scores, licence=licence, most_tpot=most_tpot,
-            least_quality=least_quality, most_cost=most_cost, catalogue=catalogue,
-        )  # fmt: skip
-        if json:
-            print_json(found.to_json())
-        else:
-            out().print(model_screen(found.answer, found.notes, why=why))
+        found = chosen(**options | {"models": models.split(",")})
+        tell(found, lambda: model_screen(found.answer, found.notes, why=why), json=json)

@@ -10,6 +10,7 @@ import typer
 from twinlens.cli.plan.options import Catalogue, Device, Devices, Json, Page, Precision
 from twinlens.cli.plan.prices import Api, Buy, Energy, Fixed, Host, Power, Prices, Pue, Rent, Reserved, Residual
 from twinlens.cli.plan.speed import Engine, Model, Of, Tensor, Tpot, Ttft
+from twinlens.cli.plan.told import tell, words_of
 from twinlens.system.numpy_threads import load_numpy
 
 
@@ -60,30 +61,17 @@ def roi(
     json: Json = False,
 ) -> None:
     """To buy, rent, reserve or call an API: costs over months, where buying pays, and what flips it."""
+    options = words_of(locals())
     load_numpy()
     from twinlens.api.plan.roi import roi as planned
-    from twinlens.cli.screen import out, print_json, sentences
+    from twinlens.cli.screen import sentences
     from twinlens.reporting.screen.plan_roi import roi_screen
 
-    options = {
-        "buy": buy, "rent": rent, "reserved": reserved, "api": api, "energy": energy, "power": power, "host": host,
-        "pue": pue, "fixed": fixed, "residual": residual, "warranty": warranty, "discount": discount,
-        "delivery": delivery, "finance": finance, "finance_months": finance_months, "throughput": throughput,
-        "model": model, "precision": precision, "tensor": tensor, "engine": engine, "ttft": ttft, "tpot": tpot,
-        "of": of,
-        "like": like, "input_tokens": input_tokens, "output_tokens": output_tokens,
-    }  # fmt: skip
     with sentences():
-        found = planned(
-            device=device, devices=devices, months=months, busy=busy, hours=hours, prices=prices, catalogue=catalogue,
-            **options,
-        )  # fmt: skip
+        found = planned(**options)
         if output:
             from twinlens.reporting.html.plan_page import write_plan
             from twinlens.reporting.html.plan_roi import roi_page
 
             write_plan(roi_page(found.answer, found.notes), output)
-        if json:
-            print_json(found.to_json())
-        else:
-            out().print(roi_screen(found.answer, found.notes, why=why))
+        tell(found, lambda: roi_screen(found.answer, found.notes, why=why), json=json)
