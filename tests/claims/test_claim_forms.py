@@ -41,6 +41,25 @@ def missing(sentence: str) -> list[str]:
         ("an H100 has 1979 TFLOPS in FP16", "wrong", 989.4e12),
         ("13B at 8 bits per weight is 13 GB", "holds", 13e9),
         ("13B at 4.85 bpw needs 7.3 GiB", "holds", 13e9 * 4.85 / 8),
+        ("fine-tune 7B with LoRA on a 4090", "holds", 14e9),
+        ("fine-tune 13B with LoRA on a 4090", "wrong", 26e9),
+        ("QLoRA fine-tunes a 65B on a single 48GB GPU", "holds", 65e9 * 4.127 / 8),
+        ("LoRA fine-tuning of a 7B needs 16 GB", "incomplete", 14e9),
+        ("LoRA fine-tuning of a 13B needs 16 GB", "wrong", 26e9),
+        ("fully fine-tune 7B on a 4090", "wrong", 7e9 * 6),
+        ("We get 45% MFU training Llama 70B on 256 H100 at 400 TFLOPS per GPU", "wrong", 400 / 989.4),
+        ("We get 40% MFU training Llama 70B on 256 H100 at 400 TFLOPS per GPU", "holds", 400 / 989.4),
+        ("all-reduce of 14 GB over 8 GPUs at 450 GB/s takes 54 ms", "holds under an assumption", 1.75 * 14 / 450),
+        ("speculative decoding gives 3x with 4 draft tokens at 70% acceptance", "wrong", (1 - 0.7**5) / 0.3),
+        ("speculation with 4 draft tokens at 80% acceptance is 2.5x faster", "holds", (1 - 0.8**5) / 0.2),
+        ("B200 is twice as fast as H200", "holds under an assumption", 8 / 4.8),
+        ("70B INT8 runs at 20 tok/s on an A100 80GB", "holds", 2.039e12 / 72.65e9),  # its memory, not the weights'
+        ("Our chip has 500 TOPS INT8 so 7B runs at 35000 tok/s", "holds under an assumption", 500e12 / 14e9),
+        ("Llama 3 70B at Q4_K_M runs at 20 tok/s on an RTX 4090", "holds", 1008e9 / 42.47e9),
+        ("MI300X has 5.3TB/s so 70B fp16 runs at 38 tok/s", "holds", 5.3e12 / 141.1e9),
+        ("405B fits on 8x H100 in FP8", "holds", 410.06e9),
+        ("128K context of Llama 3 8B takes 16 GiB of KV cache", "holds under an assumption", 16 * 1024**3),
+        ("TTFT of 100ms for a 4K prompt on 70B FP16 on H100", "wrong", 0.589),
     ],
 )
 def test_a_claim_of_another_form(sentence: str, ruling: str, value: float) -> None:
@@ -74,6 +93,19 @@ def test_what_is_not_understood_is_said_word_by_word() -> None:
     found = tl.claim("70B Q4 frobs 45 tok/s on 1.79 TB/s, quux!")
     assert found.judged.of("claim-unread")[0].numbers["words"] == ["frobs", "quux"]
     assert found.ruling == "holds under an assumption"
+
+
+def test_what_a_marketing_line_leaves_out_is_listed() -> None:
+    assert missing("FP8 doubles throughput") == ["what-is-compared"]
+    assert missing("vLLM is 24x faster than HF transformers") == ["what-is-compared"]
+    assert missing("1000 tok/s on Groq") == ["bandwidth", "model", "batch", "context"]
+    assert missing("DeepSeek V3 671B runs at 20 tok/s on a Mac Studio M3 Ultra with 512GB")[0] == "precision"
+    assert missing("speculation is 3x faster") == ["drafts", "acceptance"]
+
+
+def test_two_claims_in_one_sentence_are_said_to_be_two() -> None:
+    with pytest.raises(tl.BadInput, match="contradicts itself, or is two claims in one"):
+        tl.claim("a 13B model takes 26GB in FP16 and 13GB in INT8")
 
 
 def test_fields_do_for_a_sentence() -> None:

@@ -75,7 +75,8 @@ def _measured(found: Diagnosis, change: Change, outcome: Outcome) -> tuple[Paire
     turns = by_turns(after, before, runs, rates) if before and after else ()
     by_metric = {each.ratio.metric: each.ratio for each in turns}
     if not by_metric:
-        raise ExecutorFailed(f"the falsifier gave no pair of runs; see {outcome.folder}", code="TL302")
+        why = f": {outcome.failures[0]}" if outcome.failures else ""
+        raise ExecutorFailed(f"the falsifier gave no pair of runs{why}; see {outcome.folder}", code="TL302")
     grown = None
     if change.path == "point.concurrency" and before and after:
         fewer, more = (_together([runs[one.run] for one in side.runs]) for side in (before, after))

@@ -8,6 +8,25 @@ from twinlens.claims.subject import device_of, subject_of
 from twinlens.theory.collective import tensor_parallel_bytes
 
 
+def all_reduce_time(claim: Claim) -> Answer | Gap | None:
+    """ "All-reduce of 14 GB over 8 GPUs at 450 GB/s takes 31 ms": bytes over the bandwidth, which is that of the
+    algorithm, or of the bus, on which each byte passes 2 (n - 1) / n times (nccl-tests)."""
+    if "all-reduce" not in claim.topics:
+        return None
+    claimed, size, bus, many = claim.one("time"), claim.value("bytes"), claim.value("bandwidth"), claim.value("devices")
+    if claimed is None or size is None:
+        return None
+    if bus is None or many is None:
+        return Gap("all-reduce-time", lacking({"link-bandwidth": bus, "devices": many}))
+    moved = Term("moved", 2 * (many - 1) / many, "1")
+    terms = (Term("size", size, "bytes"), Term("bandwidth", bus, "bytes/s"))
+    cases = (
+        Case(moved.value * size / bus, (moved, *terms), "{0} × {1} / {2}", "bus-bandwidth"),
+        Case(size / bus, terms, "{0} / {1}", "algorithm-bandwidth"),
+    )
+    return Answer("all-reduce-time", "s", claimed, cases)
+
+
 def all_reduce_share(claim: Claim) -> Answer | Gap | None:
     """ "TP8 all-reduce takes 30-40 % at 55 GB/s, 503 TFLOPS and 40 % MFU": four all-reduces a layer, per token."""
     if "all-reduce" not in claim.topics:

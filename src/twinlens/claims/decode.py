@@ -7,7 +7,16 @@ from collections.abc import Iterator
 
 from twinlens.claims.answer import Answer, Case, Gap, Term, assumed, beside, solved
 from twinlens.claims.said import Claim, Said
-from twinlens.claims.subject import Stored, Subject, device_of, kv_per_token, stored_as, stored_of, subject_of
+from twinlens.claims.subject import (
+    Stored,
+    Subject,
+    device_of,
+    is_memory_of_device,
+    kv_per_token,
+    stored_as,
+    stored_of,
+    subject_of,
+)
 from twinlens.record.finding import Finding
 from twinlens.theory.traffic import weights_read_bytes
 
@@ -48,7 +57,13 @@ def _answer(
     missing = [name for name, value in (("batch", batch), ("context", context)) if value is None]
     notes = (
         *where,
-        *(each[2] if each and context else beside(subject.assumed) if subject and not claim.all("bytes") else ()),
+        *(
+            each[2]
+            if each and context
+            else beside(subject.assumed)
+            if subject and (not claim.all("bytes") or subject.shape)
+            else ()
+        ),
     )
     best = max(case.value for case in cases) if not is_time else min(case.value for case in cases)
     beyond = claimed.range[0] > best if not is_time else claimed.range[1] < best
@@ -148,9 +163,8 @@ def _bandwidth(claim: Claim) -> tuple[float | None, tuple[Finding, ...]]:
 
 def _weights(claim: Claim) -> tuple[Stored, ...]:
     """Bytes as said, else of the model in each format that the claim may mean."""
-    said = claim.one("bytes")
-    if said is not None:
+    said, subject = claim.one("bytes"), subject_of(claim)
+    if said is not None and not (subject and is_memory_of_device(claim, said)):
         ends = dict.fromkeys((said.low or 0.0, said.high or 0.0))
-        return tuple(Stored(end, 0.0, f"{end / 1e9:g} GB") for end in ends)
-    subject = subject_of(claim)
+        return tuple(Stored(end, 8 * end / subject.params if subject else 0.0, f"{end / 1e9:g} GB") for end in ends)
     return stored_of(claim, subject) if subject else ()

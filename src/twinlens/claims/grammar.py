@@ -32,6 +32,10 @@ _LABELLED = tuple(
         ("kv_heads", r"(?i:kv[ _-]heads)"),
     )
 )
+_TIMES = tuple(
+    (re.compile(rf"(?i:{words})(?![\w-])"), times)
+    for words, times in ((r"doubl(?:es|ed)|twice(?: as \w+)?", 2.0), (r"tripl(?:es|ed)|three times", 3.0))
+)
 _OF_STATES = re.compile(r"(?i:8[ -]?bit|bf16)[ -]?(?i:adam)")
 """A format of an optimizer's states, and not of the weights."""
 _MODEL_END = re.compile(r"(?![\w-])")
@@ -70,6 +74,9 @@ def _read(text: str) -> Claim:
         elif found := _name(text, at):
             kind, name, at = found
             names.setdefault(kind, []).append(name)
+        elif multiplied := _multiplied(text, at):
+            said.append(multiplied[0])
+            at = multiplied[1]
         elif (labelled := _labelled(text, at)) or (labelled := read_quantity(text, at)):
             said.append(_factor(labelled[0]) if "device" in names else labelled[0])
             at = labelled[1]
@@ -78,6 +85,14 @@ def _read(text: str) -> Claim:
     return Claim(
         text, tuple(said), {kind: tuple(each) for kind, each in names.items()}, frozenset(topics), tuple(unread)
     )
+
+
+def _multiplied(text: str, at: int) -> tuple[Said, int] | None:
+    """ "doubles", "twice as fast", "triples": a ratio in a word."""
+    for pattern, times in _TIMES:
+        if (found := pattern.match(text, at)) is not None:
+            return Said("ratio", times, times, found[0]), found.end()
+    return None
 
 
 def _factor(said: Said) -> Said:

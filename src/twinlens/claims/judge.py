@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from twinlens.claims.answer import Answer, Bound, Case, Gap, Judged, Ruling, values
-from twinlens.claims.collective import all_reduce_share
+from twinlens.claims.collective import all_reduce_share, all_reduce_time
 from twinlens.claims.cost import amortised, energy_per_token, energy_share, monthly_bill, price_per_token
 from twinlens.claims.datasheet import datasheet
 from twinlens.claims.decode import decode_rate
@@ -15,6 +15,7 @@ from twinlens.claims.link import link
 from twinlens.claims.prefill import prefill
 from twinlens.claims.ratio import ratio
 from twinlens.claims.said import Claim, Said
+from twinlens.claims.speculation import speculation
 from twinlens.claims.training import training_memory, training_mfu, training_time
 from twinlens.claims.training_fit import training_fit
 from twinlens.claims.weights import fit, weights_size
@@ -22,12 +23,13 @@ from twinlens.record.finding import Finding
 
 Rule = Callable[[Claim], Answer | Gap | None]
 RULES: tuple[Rule, ...] = (
-    price_per_token, useful_hour, break_even, monthly_bill, amortised, energy_share, energy_per_token, all_reduce_share,
+    price_per_token, useful_hour, break_even, monthly_bill, amortised, energy_share, energy_per_token, all_reduce_time,
+    all_reduce_share, speculation,
     training_time, training_mfu, link, ratio, kv_size, kv_each, prefill, decode_rate,
     datasheet, training_fit, training_memory, fit, weights_size,
 )  # fmt: skip
 """In the order in which they are asked: what has a unit of its own first, sizes in bytes last."""
-_DECIDE = ("model", "uses-per-user", "users")
+_DECIDE = ("model", "uses-per-user", "users", "phase")
 _GIB = 1024**3 / 1e9
 _EVERY = ("lens", "model", "precision", "device", "batch", "context")
 """What any figure of a device needs before it means something."""

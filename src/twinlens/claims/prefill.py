@@ -40,10 +40,15 @@ def prefill(claim: Claim) -> Answer | Gap | None:
     quantity, unit = ("ttft", "s") if is_time else ("prefill-rate", "tokens/s")
     bound: Bound = "same" if mfu else "at-least" if is_time else "at-most"
     return Answer(
-        quantity, unit, claimed, (case,), bound=bound, assumed=(*notes, *beside(subject.assumed)),
+        quantity, unit, claimed, (case,), bound=bound, assumed=(*notes, *beside(subject.assumed), *_phase(claim)),
         missing=() if mfu else ("mfu-reached",),
         solutions=(solved(quantity, unit, claimed.value, {"mfu": needed_mfu}),) if needed_mfu <= 1 else (),
     )  # fmt: skip
+
+
+def _phase(claim: Claim) -> tuple[Finding, ...]:
+    """A rate beside FLOP/s alone is read as one of prefill, or of very many sequences: decode reads its weights."""
+    return () if "prefill" in claim.topics else (assumed("phase", "prefill"),)
 
 
 def peak_of(claim: Claim) -> tuple[float | None, tuple[Finding, ...]]:

@@ -110,6 +110,7 @@ FORMS: tuple[Form, ...] = (
     _form("context", r"(?P<x>[kK])?[ -]?tok(?:en)?s?(?: each)?", _context),
     _form("sequences", r"(?:concurrent |parallel )?(?:users?|sequences?|streams?|chats?|sessions?)", _one),
     _form("sequences", r"concurrent requests", _one),
+    _form("drafts", r"(?:draft(?:ed)?|speculative|speculated)(?: tokens?)?", _one),
     _form("devices", r"(?:x|×)?[ -]?(?:GPUs?|cards?|accelerators?|devices?)", _one),
     _form("devices", rf"(?:x|×)? ?{_NEXT}", _one),
     _form("ratio", r"(?:x|×|times)", _one),

@@ -13,7 +13,7 @@ _MOST = {
     "params": 1e15, "bandwidth": 1e16, "bytes": 1e18, "kv_token": 1e12, "bytes_per_param": 1e3, "rate": 1e12,
     "flop_rate": 1e22, "power": 1e10, "tokens": 1e18, "context": 1e9, "sequences": 1e9, "devices": 1e7,
     "token_time": 1e6, "time": 1e10, "bits": 64, "share": 100, "ratio": 1e9, "layers": 1e5, "kv_heads": 1e5,
-    "head_dim": 1e5, "hours_day": 24, "price_kwh": 1e3,
+    "head_dim": 1e5, "drafts": 1e3, "hours_day": 24, "price_kwh": 1e3,
 }  # fmt: skip
 """Beyond these a number is a slip of the pen, in SI units."""
 
@@ -64,7 +64,10 @@ class Claim:
         found = {(each.low, each.high): each for each in self.all(kind)}
         if len(found) > 1:
             texts = " and ".join(repr(each.text) for each in found.values())
-            raise BadInput(f"the claim contradicts itself: {texts} are two values of one thing", code=UNREADABLE)
+            raise BadInput(
+                f"{texts} are two values of one thing: the claim contradicts itself, or is two claims in one",
+                code=UNREADABLE,
+            )
         return next(iter(found.values()), None)
 
     def value(self, kind: str) -> float | None:

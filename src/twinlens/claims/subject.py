@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from twinlens.claims.answer import Term, assumed
 from twinlens.claims.names import DEVICES, FORMATS, KV_BYTES, USUAL
-from twinlens.claims.said import Claim
+from twinlens.claims.said import Claim, Said
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device, load_device
 from twinlens.spec.model.reference import load_model
@@ -107,3 +107,9 @@ def device_of(claim: Claim) -> tuple[Device, tuple[Finding, ...]] | None:
     whole = DEVICES.get(name, name)
     device = load_device(whole)
     return device, (assumed("device", whole),) if whole != name else ()
+
+
+def is_memory_of_device(claim: Claim, said: Said) -> bool:
+    """Whether bytes are the memory of the device beside them ("H100 80GB", in GB or GiB), and not those of weights."""
+    found = device_of(claim)
+    return found is not None and 0.92 <= said.value / found[0].memory_bytes <= 1.08

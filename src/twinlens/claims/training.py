@@ -22,11 +22,13 @@ def training_memory(claim: Claim) -> Answer | Gap | None:
     """ "70B full fine-tuning needs 500 GB": weights, gradients, optimizer, master copy; activations come on top."""
     claimed = claim.one("bytes")
     parts = claim.topics & {"gradients", "states", "master", *OPTIMIZERS}
-    if claimed is None or not (parts or "training" in claim.topics or claim.all("bytes_per_param")):
+    if claimed is None or not (parts or claim.topics & {"training", "lora"} or claim.all("bytes_per_param")):
         return None
     if claim.name("format") == "qlora":
         return None  # its weights stay in four bits
     subject = subject_of(claim)
+    if "lora" in claim.topics and subject is not None:
+        return _frozen(claimed, subject.params)
     if subject is None:
         return Gap("training-memory", ("model", *(() if claim.name("optimizer") else ("optimizer",))))
     cases = tuple(
@@ -38,6 +40,15 @@ def training_memory(claim: Claim) -> Answer | Gap | None:
     return Answer(
         "training-memory", "bytes", claimed, cases, missing=missing,
         solutions=tuple(_same_memory(claimed, subject.params, {case.assumed for case in cases})),
+    )  # fmt: skip
+
+
+def _frozen(claimed: Said, params: float) -> Answer:
+    """LoRA: the frozen weights in 16 bits are the least; adapters and activations decide what comes on top."""
+    case = memory_case(params, 2.0, "")
+    return Answer(
+        "training-memory", "bytes", claimed, (case,), bound="at-least", assumed=(assumed("frozen-weights", "BF16"),),
+        missing=("adapters", "activations"), is_open=claimed.range[1] >= case.value,
     )  # fmt: skip
 
 
@@ -131,7 +142,7 @@ def training_mfu(claim: Claim) -> Answer | Gap | None:
     """ "70B trains at 900 tok/s on an H100, 38 % MFU": 6·N times tokens per second over the peak."""
     rate = claim.value("rate") if claim.topics & {"training", "mfu"} else None
     if rate is None:
-        return None
+        return _mfu_of_flops(claim)
     subject, (_, many, peak, _, notes) = subject_of(claim), _training(claim)
     if subject is None or peak is None:
         return Gap("mfu", lacking({"model": subject, "device": peak}))
@@ -147,4 +158,24 @@ def training_mfu(claim: Claim) -> Answer | Gap | None:
         bound="same" if claim.all("share") else "at-least", assumed=notes,
         missing=() if many else ("devices",),
         solutions=(solved("mfu", "share", claimed.value, {"rate": claimed.value * at_peak}),),
+    )  # fmt: skip
+
+
+def _mfu_of_flops(claim: Claim) -> Answer | None:
+    """ "45 % MFU on H100 at 400 TFLOPS per GPU": the FLOP/s that are reached over the peak of one device."""
+    if "mfu" not in claim.text.lower() or not claim.all("share") or not claim.all("flop_rate"):
+        return None
+    claimed, reached, device = claim.one("share"), claim.value("flop_rate"), device_of(claim)
+    if claimed is None or reached is None or device is None:
+        return None
+    form = claim.name("format") or "bf16"
+    peak = device[0].rate(form if form in ("fp8", "int8", "fp32") else "bf16")
+    if peak is None or claim.topics & {"prefill", "all-reduce"} or claim.all("time"):
+        return None
+    terms = (Term("reached", reached, "flop/s"), Term("peak", peak, "flop/s"))
+    return Answer(
+        "mfu", "share", part_of_whole(claimed), (Case(reached / peak, terms, "{0} / {1}"),),
+        assumed=(*device[1], assumed("device-peak", device[0].name, flop_per_s=peak)),
+        missing=() if claim.name("format") else ("precision",),
+        solutions=(solved("mfu", "share", claimed.value, {"flop_rate": claimed.value * peak}),),
     )  # fmt: skip

@@ -10,14 +10,16 @@ from twinlens.claims.names import OPTIMIZERS
 from twinlens.claims.said import Claim, Said
 from twinlens.claims.subject import subject_of
 from twinlens.claims.training import layouts_of, memory_case
-from twinlens.claims.weights import room_of
+from twinlens.claims.weights import implies_fit, room_of
 from twinlens.record.finding import Finding
 
 
 def training_fit(claim: Claim) -> Answer | Gap | None:
     """ "70B full fine-tuning fits on 4 H200": bytes per parameter of each usual layout; activations come on top."""
     is_training = "training" in claim.topics or claim.topics & {*OPTIMIZERS, "states", "gradients"}
-    if not is_training or "fits" not in claim.topics or claim.name("format") == "qlora":
+    if not is_training or not ("fits" in claim.topics or implies_fit(claim)):
+        return None
+    if claim.name("format") == "qlora" or "lora" in claim.topics:
         return None
     if claim.all("time") or claim.all("rate") or claim.all("tokens"):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 
 from twinlens.claims.answer import Answer, Case, Gap, Term, assumed, beside, product, solved
@@ -11,6 +12,10 @@ from twinlens.claims.said import Claim, Said
 from twinlens.claims.subject import Stored, Subject, device_of, kv_per_token, stored_as, stored_of, subject_of
 from twinlens.record.finding import Finding
 
+_FIGURES = (
+    "rate", "time", "token_time", "tokens", "share", "flop_rate", "ratio", "price_token", "price_hour", "money",
+    "power", "bandwidth", "kv_token", "cost_each", "bytes_per_param",
+)  # fmt: skip
 _FORMATS = ("fp16", "int8", "q4_k_m", "4-bit")
 
 
@@ -18,7 +23,7 @@ def weights_size(claim: Claim) -> Answer | Gap | None:
     """ "70B Q4 is 40 GB": bytes of the weights."""
     claimed = claim.one("bytes")
     subject = subject_of(claim)
-    if claimed is None or subject is None or claim.topics & {"fits", "training", "kv", "gradients", "states"}:
+    if claimed is None or subject is None or claim.topics & {"fits", "training", "kv", "gradients", "states", "lora"}:
         return None
     if claim.all("bytes_per_param") or claim.all("devices"):
         return None
@@ -44,18 +49,19 @@ def _size(subject: Subject, stored: Stored, is_choice: bool) -> Case:
 
 def fit(claim: Claim) -> Answer | Gap | None:
     """ "An H200 holds 70B FP16": weights and cache against the memory of the devices, no runtime."""
-    if not ("fits" in claim.topics or (claim.all("devices") and claim.all("params") and not claim.all("tokens"))):
+    is_adapter = claim.name("format") == "qlora" or "lora" in claim.topics  # beside weights that are not trained
+    is_asked = "fits" in claim.topics or implies_fit(claim)
+    if not (is_asked or (claim.all("devices") and claim.all("params") and not claim.all("tokens"))):
         return None
     if "all-reduce" in claim.topics or claim.all("time") or claim.all("rate"):
         return None
-    is_adapter = claim.name("format") == "qlora"  # trained beside weights that stay in four bits
     if "training" in claim.topics and not is_adapter:
         return None
     subject = subject_of(claim)
     room, where = room_of(claim)
     if subject is None or room is None:
         return Gap("memory", (*(("model",) if subject is None else ()), *(("device",) if room is None else ())))
-    stored = stored_of(claim, subject)
+    stored = stored_of(claim, subject, "bf16" if is_adapter else None)
     if not stored:
         return Gap("memory", ("precision",))
     context, users = claim.value("context"), claim.value("sequences")
@@ -66,11 +72,15 @@ def fit(claim: Claim) -> Answer | Gap | None:
         return Gap("memory", ("context", *(() if users else ("users",))))
     held = each[0] * context * (users or 1.0) if each and context else 0.0
     cases = tuple(_need(each, held, len(stored) > 1) for each in stored)
-    notes = (*where, *(each[2] if each and context else beside(subject.assumed)))
+    frozen = is_adapter and claim.name("format") is None and not claim.all("bits")
+    notes = (
+        *((assumed("frozen-weights", "BF16"),) if frozen else ()),
+        *where,
+        *(each[2] if each and context else beside(subject.assumed)),
+    )
     missing = (
         *(() if context else ("context",)),
-        *(() if users else ("users",)),
-        *(("adapters",) if is_adapter else ()),
+        *(("adapters", "activations") if is_adapter else () if users else ("users",)),
         "runtime-memory",
     )
     refuses = "not" in claim.topics
@@ -81,6 +91,17 @@ def fit(claim: Claim) -> Answer | Gap | None:
         solutions=tuple(_room_made(claim, subject, cases, room, each[0] if each else None)),
         remarks=visible(device[0]) if (device := device_of(claim)) and not claim.all("bytes") else (),
     )  # fmt: skip
+
+
+def implies_fit(claim: Claim) -> bool:
+    """ "Fine-tune 7B with LoRA on a 4090": training on devices, and no figure but the sizes, says that it fits."""
+    is_training = claim.topics & {"training", "lora"} or claim.name("format") == "qlora"
+    if not is_training or any(claim.all(kind) for kind in _FIGURES):
+        return False
+    said = claim.one("bytes")
+    if said is not None:
+        return re.search(rf"\bon\b[^,;.]*{re.escape(said.text)}", claim.text) is not None
+    return claim.name("device") is not None
 
 
 def _need(stored: Stored, held: float, is_choice: bool) -> Case:

@@ -14,6 +14,8 @@ _TOPICS = (
     (r"kv[ -]?caches?|kv", "kv"), (r"per[ -](?:layer)", "per-layer"),
     (r"pre-?train(?:ing|ed|s)?|fine-?tun(?:e|es|ed|ing)|train(?:s|ed|ing)?|full ft|ft", "training"),
     (r"all-?reduces?", "all-reduce"), (r"tensor[ -]parallel(?:ism)?", "all-reduce"),
+    (r"lora(?: adapters?)?", "lora"), (r"acceptance(?: rate)?|accepted", "acceptance"),
+    (r"speculative(?: decoding)?|speculation|eagle(?:-?[23])?|medusa", "speculation"),
     (r"prefills?|ttft", "prefill"), (r"decod(?:e|es|ing)|generat(?:e|es|ion|ing)", "decode"),
     (r"fits?|holds?|loads?|room|headroom", "fits"), (r"cannot|can't|does ?n[o']t|doesn't|not", "not"),
     (r"per[ -]user|each|per stream|per request|single[ -](?:user|stream)|hard ceiling|ceiling", "each"),

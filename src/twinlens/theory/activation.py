@@ -26,13 +26,15 @@ def activation_bytes(
 ) -> Number:
     """Bytes that autograd keeps for the layers of one microbatch; the scores at the loss are `logits_bytes`.
 
-    Held to autograd within 5 % for Llama, Qwen3, Gemma, routed experts, latent attention, ViT and ResNet.
+    Held to autograd within 2 % for Llama, Qwen3, Gemma, routed experts, latent attention, ViT and ResNet.
     Where SDPA has no fused kernel (latent attention on a CPU), "materialised" is what is kept; scans without
     fused kernels keep far more.
 
     Counted from the tensors that eager PyTorch saves in a Hugging Face block without dropout, in
     `bytes_per_element` e: a norm keeps its input in fp32 and two copies in e (Gemma's one of them in fp32),
-    attention its queries, keys, values and output, a gated MLP four of its inner width.
+    attention its queries, keys, values and output, a gated MLP four of its inner width. Besides, in fp32 for
+    each token: a norm its scale (and its mean, with a bias), fused attention a log-sum-exp for each head, a router its
+    scores. Left out, as they come once for all sequences or layers: RoPE angles, token ids, statistics of batch norms.
     `attention="fused"` (flash, SDPA) and `checkpointing="selective"` keep no square of scores. `"full"`
     keeps each layer's input and, while one layer is recomputed, that layer. Residual networks keep each
     convolution's output and its activation; checkpointing them is refused, as is a decoder without
@@ -49,7 +51,8 @@ def activation_bytes(
     norm = _norm(shape, e)
     if isinstance(shape, VitShape):
         pixels = shape.channels * shape.image_size**2 * e
-        layers = shape.layers * (2 * norm + _scores(shape, tokens, squares, e) + 4 * shape.hidden * e)
+        attending = _scores(shape, tokens, squares, e) + 4 * shape.hidden * e
+        layers = shape.layers * (2 * norm + attending)
         largest = layers / shape.layers + _mlp(shape, shape.intermediate, e)
         every = layers + shape.layers * _mlp(shape, shape.intermediate, e)
     else:
@@ -60,8 +63,8 @@ def activation_bytes(
 
 
 def _scores(shape: DecoderShape | VitShape, tokens: Number, squares: bool, e: Number) -> Number:
-    """Bytes per token of one layer's square of scores, where it is written out."""
-    return shape.heads * tokens * (_FP32 + choose(e < _FP32, e, 0.0)) if squares else 0.0
+    """Bytes per token of one layer's square of scores, where it is written out; fused, a log-sum-exp for each head."""
+    return shape.heads * (tokens * (_FP32 + choose(e < _FP32, e, 0.0)) if squares else _FP32)
 
 
 def _decoder_layers(shape: DecoderShape, tokens: Number, squares: bool, e: Number) -> tuple[Number, Number]:
@@ -79,7 +82,7 @@ def _decoder_layers(shape: DecoderShape, tokens: Number, squares: bool, e: Numbe
     if shape.experts and shape.expert_layers:
         # Each chosen expert also keeps a gathered copy of its input, and its output for the score that scales it.
         width = shape.experts.per_token * shape.experts.intermediate + shape.experts.shared_width
-        mlps.append(_mlp(shape, width, e) + 2 * shape.experts.per_token * shape.hidden * e)
+        mlps.append(_mlp(shape, width, e) + 2 * shape.experts.per_token * shape.hidden * e + _router(shape, e))
         every = every + shape.expert_layers * mlps[-1]
     return every, norms + mixer + (larger(*mlps) if len(mlps) == 2 else mlps[0])
 
@@ -88,6 +91,14 @@ def _mlp(shape: DecoderShape | VitShape, width: int, e: Number) -> Number:
     """Bytes per token of an MLP of this inner width."""
     gated = isinstance(shape, DecoderShape) and shape.gated_mlp
     return (4 if gated else 2) * width * e
+
+
+def _router(shape: DecoderShape, e: Number) -> Number:
+    """Bytes per token of one layer's choice: a score of every expert, and of each that is chosen its score and its
+    number (four times: chosen, sorted, gathered, added up). Routers of DeepSeek (latent attention) read in fp32."""
+    assert shape.experts is not None
+    copied = choose(e < _FP32, _FP32 * shape.hidden, 0.0) if shape.mla else 0.0
+    return _FP32 * shape.experts.count + shape.experts.per_token * (4 * _INT64 + e) + copied
 
 
 def _recurrent_mixer(mixer: Recurrent, e: Number) -> Number:
@@ -109,7 +120,7 @@ def _resnet(shape: ResnetShape, e: Number) -> Number:
 def _norm(shape: DecoderShape | VitShape, e: Number) -> Number:
     """Bytes per token of one norm and of what it feeds."""
     rms = isinstance(shape, DecoderShape) and not shape.norm_bias
-    return shape.hidden * (_FP32 + _normed(shape, e) + e if rms else 2 * e)
+    return shape.hidden * (_FP32 + _normed(shape, e) + e if rms else 2 * e) + (_FP32 if rms else 2 * _FP32)
 
 
 def _normed(shape: DecoderShape | VitShape, e: Number) -> Number:
@@ -123,7 +134,8 @@ def _decoder_mixer(shape: DecoderShape, e: Number, squares: bool = False) -> Num
     queries, keys = shape.heads * shape.head_dim, shared * shape.head_dim
     values, out = shared * shape.value_head_dim, shape.heads * shape.value_head_dim
     both = queries + shape.kv_heads * shape.head_dim
-    normed = both * (_FP32 + _normed(shape, e)) if shape.qk_norm else 0.0
+    scales = _FP32 * (shape.heads + shape.kv_heads)
+    normed = both * (_FP32 + _normed(shape, e)) + scales if shape.qk_norm else 0.0
     latent = shape.mla.kv_lora_rank + (shape.mla.q_lora_rank or 0) if shape.mla else 0
     return e * (queries + keys + values + out) + normed + latent * (_FP32 + 2 * e)
 

@@ -19,7 +19,8 @@ QUANTITIES = {
     "cost-per-request": "Cost of a request", "break-even": "Break-even", "energy-per-token": "Energy of a token",
     "tokens-per-joule": "Tokens per joule", "energy-share": "Share of energy in the cost",
     "all-reduce-share": "Share of all-reduces in a step", "prefill-rate": "Prefill rate", "ttft": "Time of a prefill",
-    "device": "Datasheet", "link": "Link", "price-per-hour": "Price of a useful hour",
+    "device": "Datasheet", "link": "Link",
+    "all-reduce-time": "Time of an all-reduce", "speculation": "Speed-up", "price-per-hour": "Price of a useful hour",
 }  # fmt: skip
 _MISSING = {
     "figure": "the figure itself", "lens": "training or inference", "model": "the model, or its parameters",
@@ -36,6 +37,8 @@ _MISSING = {
     "uses-per-day": "uses a day", "money": "the price paid", "requests": "over how many requests",
     "hours-per-day": "hours of use a day", "saving": "a saving (an own hour costs as much as a rented one)",
     "power": "the power", "adapters": "adapters and their optimizer", "price-per-kwh": "the price of a kWh",
+    "drafts": "how many tokens are drafted", "acceptance": "the share of drafted tokens that is accepted",
+    "draft-cost": "the time of drafting (taken as none)",
     "price-and-life": "price and life of the machine",
     "link-generation": "the generation of the link",
     "direction": "one way or both ways", "mfu-reached": "the MFU that is reached", "tokens": "how many tokens",
@@ -46,6 +49,7 @@ _MEANT = {
     "weights-only": "weights alone", "weights-and-gradients": "weights and gradients alone",
     "adamw-8bit": "AdamW in 8 bits", "adamw-bf16": "AdamW in BF16", "adamw-no-master": "AdamW, no master copy",
     "adamw-master": "AdamW, FP32 master", "adamw-master-fp32-gradients": "AdamW, FP32 master and gradients",
+    "bus-bandwidth": "bus bandwidth", "algorithm-bandwidth": "algorithm bandwidth",
     "one-way": "one way", "one-way-coded": "one way after coding",
     "both-ways-coded": "both ways after coding", "both-ways": "both ways together",
     "16-bit-weights": "16-bit weights", "32-bit-weights": "32-bit weights", "int4": "INT4", "fp8": "FP8",
@@ -97,6 +101,8 @@ def _assumed(finding: Finding) -> str:
     made = {
         "model": f"the model is {taken}", "kv-format": f"the KV cache is in {taken.upper()}",
         "device": f"the device is {taken}", "gib": "GB was meant as GiB", "users": "one user",
+        "frozen-weights": f"the weights that are not trained are in {taken}",
+        "phase": "it is prefill, or very many sequences together (decode of a few is bound by bandwidth)",
         "uses-per-user": "each user comes once a day, for 30 days",
     }  # fmt: skip
     if finding.subject in made:
@@ -122,7 +128,7 @@ def _solved(finding: Finding) -> str:
         return f"power, space and staff of at most {amount(own, '$/h')}"
     told = " at ".join(_setting(name, each) for name, each in settings.items() if name != "kv_share")
     exact = {"mean_context", "bandwidth", "mean_kv", "bits", "bytes_per_param", "mfu", "rate", "cost_each", "requests",
-             "price_kwh", "link_bandwidth", "tokens_left"}  # fmt: skip
+             "price_kwh", "link_bandwidth", "tokens_left", "drafts", "flop_rate"}  # fmt: skip
     return told if exact & set(settings) else f"{told} ({amount(value, unit, plain=True)})"
 
 
@@ -138,12 +144,13 @@ def _setting(name: str, value: Any) -> str:
         "mean_kv": ("{} of KV each", "bytes"),
         "bits": ("{} bits per weight", ""), "bytes_per_param": ("{} bytes per parameter", ""),
         "mfu": ("{} MFU", "share"),
+        "drafts": ("{} drafted tokens", ""), "flop_rate": ("{} reached", "flop/s"),
         "rate": ("{}", "tokens/s"), "cost_each": ("{} a use", "$"), "price_kwh": ("{} a kWh", "$"),
         "link_bandwidth": ("links of {}", "bytes/s"), "params": ("{}", "parameters"), "time": ("{}", "s"),
         "power": ("{}", "w"), "money": ("{}", "$"), "share": ("{} of all hours", "share"),
     }[name]  # fmt: skip
     text, unit = plain
-    whole = name in ("context", "batch", "mean_context", "tokens_left")
+    whole = name in ("context", "batch", "mean_context", "tokens_left", "drafts")
     shown = amount(value, unit, plain=True) if unit else f"{value:,.0f}" if whole else digits(value)
     return text.format(shown if name != "devices" else f"{value:,.0f}")
 
