@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
-
-import numpy as np
 
 from twinlens.planning.prediction.constant import Array, values
 from twinlens.planning.prediction.device_rates import rates_of
 from twinlens.planning.prediction.place import Rates
 from twinlens.planning.prediction.shipped import Calibrated
-from twinlens.planning.prediction.stored import Stored, stored
+from twinlens.planning.prediction.stored import stored
 from twinlens.planning.prediction.work import Work, stacked, work_of
 from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.device import Device
@@ -55,25 +53,21 @@ def pairs_of(
     precisions: Sequence[str],
     shape: DecoderShape,
     known: Calibrated,
-    groups: Any,
+    labels: Callable[[Device, str], tuple[str, ...]],
     engine: str,
     catalogue: Catalogue,
 ) -> Pairs:
-    """Every device with every precision. `groups(device, precision)`: labels of the fitted constants."""
-    both = [(device, name, _kept(name, shape)) for device in devices for name in precisions]
+    """Every device with every precision. `labels(device, precision)`: groups of the fitted constants."""
+    both = [(device, name, stored(name, shape)) for device in devices for name in precisions]
     names = tuple(known.constants.base)
     return Pairs(
         tuple(device for device, _, _ in both),
         tuple(name for _, name, _ in both),
         stacked([rates_of(device, kept, engine, catalogue) for device, _, kept in both]),
         stacked([work_of(shape, kept) for _, _, kept in both]),
-        known.constants.logs([groups(device, name) for device, name, _ in both], names),
+        known.constants.logs([labels(device, name) for device, name, _ in both], names),
         names,
     )
-
-
-def _kept(precision: str, shape: DecoderShape) -> Stored:
-    return stored(precision, shape)
 
 
 def taken(columns: Columns, rows: Any) -> Columns:
@@ -93,8 +87,3 @@ def multiplied(rates: Rates, times: Times) -> Rates:
         net_bytes_per_s=rates.net_bytes_per_s * times.link,
         memory_bytes=rates.memory_bytes * times.memory,
     )
-
-
-def repeated(value: float, like: Any) -> Any:
-    """One number as a column."""
-    return np.full(np.shape(like), float(value))

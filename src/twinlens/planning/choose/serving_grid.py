@@ -12,7 +12,6 @@ from twinlens.planning.choose.wanted import ServingWanted
 from twinlens.planning.fit.degree import pipeline_degrees, tensor_degrees
 from twinlens.planning.fit.placement import usable
 from twinlens.planning.fit.runtime import VLLM
-from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.weights import weights
 from twinlens.planning.prediction.place import Layout
 from twinlens.planning.prediction.serving import Served, closed_loop
@@ -53,6 +52,11 @@ class ServingGrid:
     room: Any
     """Usable bytes on a device of each pair."""
 
+    @property
+    def seconds(self) -> Any:
+        """Between two tokens of one user."""
+        return self.served.tpot_s
+
 
 def serving_ways(shape: DecoderShape, most: int) -> Ways:
     """Every legal layout of at most so many devices."""
@@ -87,11 +91,6 @@ def serve(wanted: ServingWanted, pairs: Pairs, pair: Any, ways: Ways, way: Any, 
     return closed_loop(taken(pairs.work, pair), rates, layout, fitted, users, wanted.prompt, wanted.answer)
 
 
-def layout_of(ways: Ways, way: int) -> Layout:
-    """The layout of one copy."""
-    return Layout(float(ways.tensor[way]), 1.0, float(ways.pipeline[way]), 1.0)
-
-
 def _needed(wanted: ServingWanted, pairs: Pairs, ways: Ways, users: Any) -> Any:
     """Bytes on each device, as `plan fit` sums them; a pipeline divides weights and cache by its stages."""
     kept = {name: _state(wanted, name, ways, users) for name in dict.fromkeys(pairs.precisions)}
@@ -117,13 +116,3 @@ def _state(wanted: ServingWanted, precision: str, ways: Ways, users: Any) -> Any
     element = stored(precision, wanted.shape).kv_bytes
     one = float(kv_bytes(wanted.shape, wanted.prompt + wanted.answer, element, block=VLLM.block))
     return (held / ways.tensor + users * one * kv_share(wanted.shape, ways.tensor)) / ways.pipeline
-
-
-def as_fit(wanted: ServingWanted, precision: str, users: int) -> Serving:
-    """The same of one copy as a plan of `plan fit`."""
-    element = stored(precision, wanted.shape).kv_bytes
-    names = {1.0: "fp8", 2.0: "fp16", 4.0: "fp32"}
-    return Serving(
-        wanted.subject, FORMATS.get(precision, precision), names.get(element, "fp16"), element, users,
-        wanted.prompt + wanted.answer,
-    )  # fmt: skip

@@ -48,10 +48,11 @@ class TrainingGrid:
     way: Any
     devices: Any
     parts: TrainingParts
-    step_s: Any
+    seconds: Any
+    """Of a step."""
     tokens_per_s: Any
     needed: Any
-    """Bytes on each device of each way."""
+    """Bytes on each device, pairs × ways."""
     room: Any
     """Usable bytes on a device of each pair."""
 
@@ -76,13 +77,14 @@ def training_grid(
     wanted: TrainingWanted, pairs: Pairs, ways: TrainingWays, allowed: Any, times: Times = Times()
 ) -> TrainingGrid:
     """Everything that fits. `allowed`: pairs × ways, False where the site forbids it."""
-    needed = needed_bytes(wanted, ways)
+    each = needed_bytes(wanted, ways)
     room = np.array([float(usable(each, MEMORY_SHARE).value or 0) for each in pairs.devices])
     room = times.memory * np.minimum(room, pairs.rates.memory_bytes)
-    pair, way = np.nonzero(allowed & (needed[None, :] <= room[:, None]))
+    pair, way = np.nonzero(allowed & (each[None, :] <= room[:, None]))
     parts = train(wanted, pairs, pair, ways, way, times)
     step = parts.total_s
     rate = wanted.sequences * wanted.length / step
+    needed = np.broadcast_to(each, (len(room), len(each)))
     return TrainingGrid(pair, way, ways.devices[way], parts, step, rate, needed, room)
 
 

@@ -1,0 +1,149 @@
+"""The search of one lens: every device and precision in every layout, ranked, or rejected with what fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from twinlens.planning.choose.candidate import Candidate, Ranking, Rejected, ranked
+from twinlens.planning.choose.pairs import Pairs, Times
+from twinlens.planning.choose.site import allowed, forbidden, too_little
+from twinlens.planning.choose.smallest import smallest, sold
+from twinlens.planning.choose.wanted import Site
+from twinlens.planning.figure import Figure, Input
+from twinlens.planning.prediction.band import LEVEL, Band
+from twinlens.planning.prediction.shipped import Calibrated
+from twinlens.record.finding import Finding
+from twinlens.spec.catalogue import Catalogue
+from twinlens.spec.device import Device
+
+DOUBLED = {"bandwidth": Times(bandwidth=2), "compute": Times(compute=2), "link": Times(link=2)}
+
+
+class Grid(Protocol):
+    """Rows of what fits: `pair` and `way` are places in the columns."""
+
+    @property
+    def pair(self) -> Any: ...
+    @property
+    def way(self) -> Any: ...
+    @property
+    def devices(self) -> Any: ...
+    @property
+    def tokens_per_s(self) -> Any:
+        """Of the whole system."""
+
+    @property
+    def seconds(self) -> Any:
+        """What a resource makes shorter: a token of one user, or a step of training."""
+
+    @property
+    def needed(self) -> Any:
+        """Bytes on each device, pairs × ways, what does not fit included."""
+
+    @property
+    def room(self) -> Any:
+        """Usable bytes on a device of each pair."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """All that was tried, and what it was tried with. `ways`: layouts; `allowed`: pairs × ways, by the site."""
+
+    pairs: Pairs
+    ways: Any
+    allowed: Any
+    grid: Any
+    site: Site
+    known: Calibrated
+    catalogue: Catalogue
+
+
+class Lens(Protocol):
+    """One kind of work, as it is wanted."""
+
+    @property
+    def name(self) -> Literal["inference", "training"]: ...
+    def pairs(self, devices: Sequence[Device], known: Calibrated, catalogue: Catalogue) -> Pairs: ...
+    def ways(self, most: int) -> Any: ...
+    def grid(self, pairs: Pairs, ways: Any, allowed: Any, times: Times) -> Grid: ...
+    def meets(self, grid: Any) -> Any:
+        """Rows that keep the targets."""
+
+    def seconds(self, pairs: Pairs, pair: Any, ways: Any, way: Any, times: Times) -> Any:
+        """`Grid.seconds` of some rows with more of a resource."""
+
+    def missed(self, grid: Any, rows: Any) -> Finding:
+        """The target that the fastest of some rows misses."""
+
+    def candidate(self, search: Search, row: int, gains: Mapping[str, float]) -> Candidate: ...
+
+
+def ranking_of(lens: Lens, site: Site, devices: Sequence[Device], known: Calibrated, catalogue: Catalogue) -> Ranking:
+    """Every device and precision: ranked, or rejected with the constraint that fails."""
+    barred = {each.name: why for each in devices if (why := forbidden(each, site, trains=lens.name == "training"))}
+    rejected = [Rejected(name, "any", why) for name, why in barred.items()]
+    left = [each for each in devices if each.name not in barred]
+    if not left:
+        return Ranking(lens.name, (), tuple(rejected), 0)
+    pairs, ways = lens.pairs(left, known, catalogue), lens.ways(site.most_devices)
+    may = allowed(pairs.devices, ways.devices, site)
+    whole = Search(pairs, ways, may, lens.grid(pairs, ways, may, Times()), site, known, catalogue)
+    chosen, roomier = _chosen(lens, whole.grid), lens.grid(pairs, ways, may, Times(memory=2.0))
+    more, gains = _chosen(lens, roomier), _gains(lens, whole, chosen)
+    found = []
+    for pair in range(len(pairs)):
+        row = chosen.get(pair)
+        if row is None:
+            rejected.append(Rejected(pairs.devices[pair].name, pairs.precisions[pair], _why_not(lens, whole, pair)))
+            continue
+        memory = max(1.0, _each(roomier, more[pair]) / _each(whole.grid, row))
+        found.append(lens.candidate(whole, row, {**gains[pair], "memory": memory}))
+    return Ranking(lens.name, ranked(found), tuple(rejected), len(whole.grid.pair))
+
+
+def rate_each(inputs: Sequence[Figure | Input], formula: str, value: float, band: Band, source: str) -> Figure:
+    """Tokens/s of one device, by which candidates are ranked; `band` is of the time, so its ends change places."""
+    return Figure(
+        "rate-each", value, "tokens/s", formula, tuple(inputs), value / band.high, value / band.low, LEVEL,
+        source=source,
+    )  # fmt: skip
+
+
+def power_of(device: Device, count: int) -> float | None:
+    """Watts of all devices; None where the maker names none."""
+    return None if device.tdp_w is None else count * device.tdp_w
+
+
+def _chosen(lens: Lens, grid: Grid) -> dict[int, int]:
+    """Row of each pair: the smallest system that is sold and keeps the targets."""
+    return smallest(grid.pair, grid.devices, grid.tokens_per_s, lens.meets(grid) & sold(grid.devices))
+
+
+def _each(grid: Grid, row: int) -> float:
+    return float(grid.tokens_per_s[row] / grid.devices[row])
+
+
+def _gains(lens: Lens, whole: Search, chosen: Mapping[int, int]) -> dict[int, dict[str, float]]:
+    """Seconds now over those with twice the resource, in the layout that was chosen."""
+    rows = np.array([*chosen.values()], dtype=int)
+    pair, way = whole.grid.pair[rows], whole.grid.way[rows]
+    out: dict[int, dict[str, float]] = {int(each): {} for each in pair}
+    for name, times in DOUBLED.items():
+        faster = lens.seconds(whole.pairs, pair, whole.ways, way, times)
+        for each, gain in zip(pair, whole.grid.seconds[rows] / faster, strict=True):
+            out[int(each)][name] = float(gain)
+    return out
+
+
+def _why_not(lens: Lens, whole: Search, pair: int) -> Finding:
+    """The constraint that fails: memory, power, or the target that the fastest layout misses."""
+    grid = whole.grid
+    why = too_little(
+        grid.needed[pair], whole.ways.devices, float(grid.room[pair]), whole.pairs.devices[pair], whole.site,
+        whole.allowed[pair],
+    )  # fmt: skip
+    return why or lens.missed(grid, (grid.pair == pair) & sold(grid.devices))
