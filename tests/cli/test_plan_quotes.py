@@ -92,3 +92,18 @@ def test_what_is_no_quote_is_one_sentence(tmp_path: Path, text: str, says: str) 
     assert (wrong.exit_code, wrong.stdout) == (2, "")
     assert wrong.stderr.startswith("twinlens: ")
     assert says in " ".join(wrong.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("quotes", "a.toml", "b.toml"),
+        ("check",),
+        ("method", "--model", "8B", "--device", "H100"),
+        ("model", "--models", "8B,70B", "--device", "H100"),
+    ],
+)
+def test_a_verb_that_has_no_page_says_so(words: tuple[str, ...]) -> None:
+    told = CliRunner().invoke(app, ["plan", *words, "-o", "plan.html"])
+    assert (told.exit_code, told.stdout) == (2, "")
+    assert "has no page; --json gives it as data" in " ".join(told.stderr.split())

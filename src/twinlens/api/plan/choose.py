@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +20,19 @@ from twinlens.api.plan.choose_asked import (
     shares_of,
     speed_of,
 )
+from twinlens.api.plan.like import like_runs
 from twinlens.api.plan.number import UNREADABLE, count_of, one_of
+from twinlens.api.plan.probed import THIS, this_device
 from twinlens.errors import BadInput
 from twinlens.planning.choose.answer import Choice, choice
 from twinlens.planning.choose.nearest import nearest_possible
+from twinlens.planning.choose.serving_choice import Own
 from twinlens.planning.choose.wanted import DAY_H, ServingWanted, Site, TrainingWanted, Wanted
 from twinlens.planning.figure import assumed
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.spec.catalogue import catalogue_of
+from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.system.catalogue_folder import catalogue_folder
 
@@ -77,14 +80,21 @@ def choose(
     power: object = None,
     most_devices: object = None,
     among_devices: str | None = None,
+    probe: str | Path | None = None,
+    like: str | Path | None = None,
     catalogue: str | Path | None = None,
 ) -> ChooseResult:
     """What to run a model on: `choose("70B", training=30, users=16, context="8K", speed=20)`.
 
+    `probe` adds this machine ("this"); `like`: served runs, whose constants go before the public ones on their device.
     Raises BadInput for unknown names (TL201, TL203, TL204), for values that cannot be or contradict each other, and
     where no device does what was asked, with the nearest that one does (TL231).
     """
     whole = catalogue_of(catalogue_folder(catalogue))
+    asks_this = THIS in [each.strip() for each in (among_devices or "").split(",")]
+    if probe is not None or asks_this:
+        whole = replace(whole, devices=(*whole.devices, this_device(probe)))
+    own = None if like is None else _own(like, whole)
     share = shares_of(training, inference)
     served = subject_of(model, whole)
     trained = subject_of(training_model, whole) if training_model else served
@@ -99,6 +109,7 @@ def choose(
     if share < 1:
         serving, more = _serving(served, users, context, answer, speed, ttft, precision)
         notes += more
+        serving = serving if own is None else replace(serving, engine=own.engine)
     taught = None
     if share > 0:
         taught, more = _training(trained, train, training_precision, sequences, length, tokens, within)
@@ -109,12 +120,19 @@ def choose(
         most_of(64 if most_devices is None else most_devices),
     )
     wanted = Wanted(serving, taught, share, site, DAY_H if duty is None else duty_of(duty))
-    found = choice(wanted, among(among_devices, whole, needs), whole)
+    found = choice(wanted, among(among_devices, whole, needs), whole, own)
     if found.impossible is not None:
         raise BadInput(clause_of(nearest_possible(found.impossible)), code=UNREADABLE)
     best = {each.candidates[0].device for each in found.rankings}
     notes += tuple(note for device in whole.devices if device.name in best for note in unverified(device))
     return ChooseResult(found, notes)
+
+
+def _own(like: str | Path, whole: Catalogue) -> Own:
+    """Constants of runs, for the device that they ran on: that of the catalogue, or this machine where it is added."""
+    this = next((each for each in whole.devices if each.name == THIS), None)
+    seen = like_runs(like, this, None, 1, None)
+    return Own(seen.question.device.name, seen.question.engine, seen.known)
 
 
 def _serving(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from twinlens.api.plan.amount import tokens_of
 from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import asked_device, kv_format_of, subject_of, weight_format_of
+from twinlens.api.plan.like_memory import LikeMemory, like_memory
 from twinlens.api.plan.number import UNREADABLE, count_of, one_of
 from twinlens.errors import BadInput
 from twinlens.planning.fit.answer import Fit
@@ -51,7 +52,7 @@ class FitResult:
 
 
 def fit(
-    model: str,
+    model: str | None = None,
     *,
     users: object = None,
     context: object = None,
@@ -61,27 +62,66 @@ def fit(
     kv: str | None = None,
     train: str | None = None,
     probe: str | Path | None = None,
+    like: str | Path | None = None,
     catalogue: str | Path | None = None,
     **options: object,
 ) -> FitResult:
     """Whether `model` fits: `fit("70B", users=16, context="32K", device="B200")`, `fit("70B", train="full")`.
 
-    Options of serving: runtime, max_sequences, pipeline. Of training (`train` is full, lora or qlora): optimizer,
-    layout, batch, recompute, loss, rank, zero, tensor, pipeline, expert. Raises BadInput for unknown names (TL201,
-    TL203, TL204), and for values that cannot be or belong to the other lens (TL231).
+    `like`: a run, whose memory by part goes before the arithmetic. Options of serving: runtime, max_sequences,
+    pipeline. Of training (`train` is full, lora or qlora): optimizer, layout, batch, recompute, loss, rank, zero,
+    tensor, pipeline, expert. Raises BadInput for unknown names (TL201, TL203, TL204), and for values that cannot be
+    or belong to the other lens (TL231).
     """
     whole = catalogue_of(catalogue_folder(catalogue))
-    subject = subject_of(model, whole)
+    seen = like_memory(like) if like is not None else None
+    if model is not None:
+        subject = subject_of(model, whole)
+    elif seen is not None:
+        subject = seen.plan.subject
+    else:
+        raise BadInput("name a model: --model 70B; --like RUN has one of its own", code=UNREADABLE)
     asked, notes = asked_device(device, probe, whole)
     many = count_of("devices", 1 if devices is None else devices)
+    if train is None and seen is not None and isinstance(seen.plan, Training):
+        train = seen.plan.method
     if train is not None:
         _refuse("training", {"users": users, "kv": kv, "precision": precision})
         plan, ways = training_of(subject, train, context, options)
+        plan = _as_measured(plan, seen, given=context is not None, options=options)
         return FitResult(training_answer(plan, asked, many, ways, whole.devices), notes)
     serving = serving_of(subject, users, context, precision, kv, options)
+    serving = _as_served(serving, seen, users, context, precision)
     if many % serving.pipeline and devices is not None:
         raise BadInput(f"--devices {many} is no multiple of --pipeline {serving.pipeline}", code=UNREADABLE)
     return FitResult(serving_answer(serving, asked, max(1, many // serving.pipeline), whole.devices), notes)
+
+
+def _as_measured(plan: Training, seen: LikeMemory | None, given: bool, options: Mapping[str, object]) -> Training:
+    """The plan with the memory of the run, and its sizes where none were said. Raises BadInput (TL231)."""
+    if seen is None:
+        return plan
+    if not isinstance(seen.plan, Training):
+        raise BadInput("--like is a run of inference, and this is a plan of training", code=UNREADABLE)
+    names = ("layout", "optimizer", "batch", "recompute", "loss")
+    own: dict[str, Any] = {name: getattr(seen.plan, name) for name in names if options.get(name) is None}
+    own |= {} if given else {"context": seen.plan.context}
+    return replace(plan, like=seen.parts, **own)
+
+
+def _as_served(
+    plan: Serving, seen: LikeMemory | None, users: object, context: object, precision: str | None
+) -> Serving:
+    """The same of serving. Raises BadInput (TL231)."""
+    if seen is None:
+        return plan
+    if not isinstance(seen.plan, Serving):
+        raise BadInput("--like is a run of training, and this is a plan of inference", code=UNREADABLE)
+    own: dict[str, Any] = {"like": seen.parts, "runtime": seen.plan.runtime, "sequences": plan.users}
+    own |= {} if users is not None else {"users": seen.plan.users, "sequences": seen.plan.users}
+    own |= {} if context is not None else {"context": seen.plan.context}
+    own |= {} if precision is not None else {"weight_format": seen.plan.weight_format}
+    return replace(plan, **own)
 
 
 def serving_of(

@@ -39,8 +39,8 @@ def _device_of(path: str | Path) -> Device:
     if found is None:
         said = f" ({products[0][:60]})" if products and products[0] else ""
         raise BadInput(
-            f"the device of these runs{said} is not in the catalogue; name it with --device, or probe it with "
-            "--device this",
+            f"the device of these runs{said} is not in the catalogue; name it with --device, or give a "
+            "--probe of it (`twinlens probe --json`)",
             code=UNREADABLE,
         )
     return found

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from twinlens.cli.plan.options import Catalogue, Context, Devices, Json, Model, Precision, Users
+from twinlens.cli.plan.options import Catalogue, Context, Devices, Json, Model, NoPage, Precision, Users, refuse_page
 from twinlens.cli.plan.told import tell, words_of
 from twinlens.system.numpy_threads import load_numpy
 
@@ -45,6 +45,7 @@ def check(
     ] = None,
     why: Annotated[bool, typer.Option("--why", help="Every figure with its formula, every row's source.")] = False,
     catalogue: Catalogue = None,
+    page: NoPage = None,
     json: Json = False,
 ) -> None:
     """Before money or hours go: will it work together, power, heat, link, errors, deadline, users at a speed."""
@@ -55,5 +56,6 @@ def check(
     from twinlens.reporting.screen.plan_check import check_screen
 
     with sentences():
+        refuse_page(page)
         found = checked(**options)
         tell(found, lambda: check_screen(found.answer, found.notes, why=why), json=json)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from twinlens.cli.plan.options import Catalogue, Context, Json, Model, Page, Precision, Users
+from twinlens.cli.plan.options import Catalogue, Context, Json, Model, Page, Precision, Probe, Users
 from twinlens.cli.plan.told import tell, words_of
 from twinlens.system.numpy_threads import load_numpy
 
@@ -43,6 +44,8 @@ def choose(
     power: Annotated[Word, _word("power", "WATTS", "Of all devices at most: 20kW.")] = None,
     most_devices: Annotated[Word, _word("most-devices", "COUNT", "Of one system.")] = None,
     among_devices: Annotated[Word, _word("among", "NAMES", "Choose from these: H100,H200.")] = None,
+    probe: Probe = None,
+    like: Annotated[Path | None, typer.Option("--like", metavar="RUN", help="Served runs of yours go first.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="Every candidate and why others are not one.")] = False,
     output: Page = None,
     catalogue: Catalogue = None,

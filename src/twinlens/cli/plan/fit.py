@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,12 +14,12 @@ from twinlens.cli.plan.options import (
     Devices,
     Json,
     Kv,
-    Model,
     Page,
     Precision,
     Probe,
     Users,
 )
+from twinlens.cli.plan.speed import Model
 from twinlens.system.numpy_threads import load_numpy
 
 Train = Annotated[str | None, typer.Option("--train", metavar="METHOD", help="full, lora or qlora.")]
@@ -37,7 +38,7 @@ MaxSequences = Annotated[str | None, typer.Option("--max-sequences", metavar="CO
 
 
 def fit(
-    model: Model,
+    model: Model = None,
     users: Users = None,
     context: Context = None,
     device: Device = None,
@@ -58,6 +59,9 @@ def fit(
     runtime: Runtime = None,
     max_sequences: MaxSequences = None,
     probe: Probe = None,
+    like: Annotated[
+        Path | None, typer.Option("--like", metavar="RUN", help="A run of yours: its memory by part goes first.")
+    ] = None,
     why: Annotated[bool, typer.Option("--why", help="Every figure with its formula, and legal degrees.")] = False,
     output: Page = None,
     catalogue: Catalogue = None,
@@ -85,6 +89,7 @@ def fit(
             kv=kv,
             train=train,
             probe=probe,
+            like=like,
             catalogue=catalogue,
             **options,
         )

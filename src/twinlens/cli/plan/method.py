@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from twinlens.cli.plan.options import Catalogue, Context, Devices, Json, Model
+from twinlens.cli.plan.options import Catalogue, Context, Devices, Json, Model, NoPage, refuse_page
 from twinlens.cli.plan.told import tell, words_of
 from twinlens.system.numpy_threads import load_numpy
 
@@ -43,6 +43,7 @@ def method(
     epochs: Annotated[Count, typer.Option("--epochs", metavar="COUNT", help="Of training: 3.")] = None,
     why: Annotated[bool, typer.Option("--why", help="Reasons of every way, every figure's formula.")] = False,
     catalogue: Catalogue = None,
+    page: NoPage = None,
     json: Json = False,
 ) -> None:
     """Prompt, retrieval, fine-tuning or from scratch: what each meets, takes and costs, and what flips the choice."""
@@ -53,5 +54,6 @@ def method(
     from twinlens.reporting.screen.plan_method import method_screen
 
     with sentences():
+        refuse_page(page)
         found = chosen(**options)
         tell(found, lambda: method_screen(found.answer, found.notes, why=why), json=json)

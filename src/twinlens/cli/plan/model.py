@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from twinlens.cli.plan.options import Catalogue, Context, Devices, Json, Precision, Users
+from twinlens.cli.plan.options import Catalogue, Context, Devices, Json, NoPage, Precision, Users, refuse_page
 from twinlens.cli.plan.told import tell, words_of
 from twinlens.system.numpy_threads import load_numpy
 
@@ -32,6 +32,7 @@ def model(
     ] = None,
     why: Annotated[bool, typer.Option("--why", help="Every figure with its formula.")] = False,
     catalogue: Catalogue = None,
+    page: NoPage = None,
     json: Json = False,
 ) -> None:
     """Which model: constraints filter, then memory, predicted speed, cost and your own scores; the Pareto set."""
@@ -42,5 +43,6 @@ def model(
     from twinlens.reporting.screen.plan_model import model_screen
 
     with sentences():
+        refuse_page(page)
         found = chosen(**options | {"models": models.split(",")})
         tell(found, lambda: model_screen(found.answer, found.notes, why=why), json=json)

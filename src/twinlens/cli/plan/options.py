@@ -28,4 +28,18 @@ Probe = Annotated[
     Path | None, typer.Option("--probe", metavar="FILE", help="What `twinlens probe --json` wrote, as the device.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
+NoPage = Annotated[Path | None, typer.Option("-o", hidden=True)]
+"""Refused, with the verbs that have a page."""
 Page = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the plan as an HTML page.")]
+
+
+def refuse_page(page: Path | None) -> None:
+    """Raises BadInput (TL231) where a page was asked of a verb that has none."""
+    from twinlens.errors import BadInput
+
+    if page is not None:
+        raise BadInput(
+            "this verb answers with one table and has no page; --json gives it as data (plan fit, capacity, choose, "
+            "cost and roi have one)",
+            code="TL231",
+        )

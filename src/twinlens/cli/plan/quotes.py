@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from twinlens.cli.plan.options import Json
+from twinlens.cli.plan.options import Json, NoPage, refuse_page
 
 
 def quotes(
@@ -15,6 +15,7 @@ def quotes(
     other: Annotated[Path, typer.Argument(metavar="B.toml", help="The other.")],
     input: Annotated[str, typer.Option("--input", metavar="TOKENS", help="Of a request.")] = "1024",
     output: Annotated[str, typer.Option("--output", metavar="TOKENS", help="Of a request.")] = "256",
+    page: NoPage = None,
     json: Json = False,
 ) -> None:
     """Two quotes brought to money per million output tokens at the same work, and what is not comparable."""
@@ -23,6 +24,7 @@ def quotes(
     from twinlens.reporting.screen.plan_quotes import quotes_screen
 
     with sentences():
+        refuse_page(page)
         found = held(one, other, input=input, output=output)
         if json:
             print_json(found.to_json())

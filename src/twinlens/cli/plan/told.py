@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-_OF_TELLING = ("why", "json", "output", "all_")
+_OF_TELLING = ("why", "json", "output", "page", "all_")
 
 
 def words_of(options: Mapping[str, Any]) -> dict[str, Any]:

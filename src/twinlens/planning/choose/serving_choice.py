@@ -30,26 +30,43 @@ from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.device import Device
 
 
+@dataclass(frozen=True, slots=True)
+class Own:
+    """Constants of somebody's own runs, which go before the public ones on `device` with `engine`."""
+
+    device: str
+    engine: str
+    known: Calibrated
+
+
 def serving_ranking(
-    wanted: ServingWanted, site: Site, devices: Sequence[Device], known: Calibrated, catalogue: Catalogue
+    wanted: ServingWanted,
+    site: Site,
+    devices: Sequence[Device],
+    known: Calibrated,
+    catalogue: Catalogue,
+    own: Own | None = None,
 ) -> Ranking:
     """Every device and precision: ranked, or rejected with the constraint that fails."""
-    return ranking_of(_Inference(wanted), site, devices, known, catalogue)
+    return ranking_of(_Inference(wanted, own=own), site, devices, known, catalogue)
 
 
 @dataclass(frozen=True, slots=True)
 class _Inference:
     wanted: ServingWanted
     name: Literal["inference"] = "inference"
+    own: Own | None = None
 
     def pairs(self, devices: Sequence[Device], known: Calibrated, catalogue: Catalogue) -> Pairs:
         wanted = self.wanted
 
         def labels(device: Device, precision: str) -> tuple[str, ...]:
             product = stored(precision, wanted.shape).expert_product
-            return serving_labels(wanted.engine, device.vendor, architecture(device), product, wanted.shape)
+            groups = serving_labels(wanted.engine, device.vendor, architecture(device), product, wanted.shape)
+            return (*groups, "own") if self.own is not None and self.own.device == device.name else groups
 
-        return pairs_of(devices, wanted.precisions, wanted.shape, known, labels, wanted.engine, catalogue)
+        fitted = known if self.own is None else self.own.known
+        return pairs_of(devices, wanted.precisions, wanted.shape, fitted, labels, wanted.engine, catalogue)
 
     def ways(self, most: int) -> Ways:
         return serving_ways(self.wanted.shape, most)
@@ -79,7 +96,9 @@ class _Inference:
         device, count = search.pairs.devices[pair], int(grid.devices[row])
         served = Served(**{each.name: float(getattr(grid.served, each.name)[row]) for each in fields(Served)})
         seen = {"device": device.name, "engine": wanted.engine, "model": wanted.subject.name}
-        band, late = search.known.band("tpot", **seen), search.known.band("ttft", **seen)
+        is_own = self.own is not None and self.own.device == device.name
+        known = self.own.known if self.own is not None and is_own else search.known
+        band, late = known.band("tpot", **seen), known.band("ttft", **seen)
         layout = Layout(float(ways.tensor[way]), 1.0, float(ways.pipeline[way]), 1.0)
         rates = taken(search.pairs.rates, pair)
         step, parts = self._step(search.pairs, pair, rates, layout, served)
@@ -87,7 +106,7 @@ class _Inference:
                       source="prefills of others")  # fmt: skip
         tpot = Figure(
             "tpot", served.tpot_s, "s", "{0} + {1}", (step, more),
-            served.tpot_s * band.low, served.tpot_s * band.high, LEVEL, source=search.known.fitted_on,
+            served.tpot_s * band.low, served.tpot_s * band.high, LEVEL, source=known.fitted_on,
         )  # fmt: skip
         ttft = total(
             "ttft", "s", (Figure("prefill", served.prefill_s, "s"), Figure("wait", served.wait_s, "s")),
@@ -96,7 +115,7 @@ class _Inference:
         tokens = float(grid.tokens_per_s[row])
         each = rate_each(
             (Input("answer-tokens", tokens, "tokens/s", "modelled"), Input("devices", count, "devices")), "{0} / {1}",
-            tokens / count, band, search.known.fitted_on,
+            tokens / count, band, known.fitted_on,
         )  # fmt: skip
         slow, slow_parts = self._step(search.pairs, pair, without_link(rates, device, search.catalogue), layout, served)
         links = {

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from twinlens.planning.figure import Figure, Input, absent, assumed, product
+from twinlens.planning.fit.measured import Measured, corrected
 from twinlens.planning.fit.runtime import VLLM, Runtime
 from twinlens.planning.fit.weights import weights
 from twinlens.planning.subject import Subject
@@ -32,6 +33,8 @@ class Serving:
     runtime: Runtime = VLLM
     sequences: int | None = None
     pipeline: int = 1
+    like: tuple[Measured, ...] = ()
+    """Parts that a run measured; they go before the arithmetic."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -43,6 +46,7 @@ class Serving:
             "context": self.context,
             "runtime": self.runtime.name,
             "pipeline": self.pipeline,
+            "like": [each.to_json() for each in self.like],
         }
 
 
@@ -51,12 +55,13 @@ def serving_parts(plan: Serving, memory_bytes: float, tensor: int = 1) -> tuple[
     many = tensor * plan.pipeline
     own = plan.runtime.own_bytes + (plan.runtime.group_bytes if many > 1 else 0.0)
     runtime = Figure("runtime", own, "bytes", origin="quoted", source=plan.runtime.source)
-    return (
+    parts = (
         weights(plan.subject, plan.weight_format, many, plan.runtime.expert_block),
         cache(plan, tensor),
         _work(plan, memory_bytes, tensor),
         runtime,
     )
+    return corrected(parts, plan.like)
 
 
 def cache(plan: Serving, tensor: int = 1) -> Figure:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from twinlens.planning.figure import Figure, Input, absent
+from twinlens.planning.fit.measured import Measured, corrected
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.model.shape import DecoderShape
@@ -40,6 +41,8 @@ class Training:
     recompute: Checkpointing = "full"
     rank: int = 16
     loss: Loss = "torch"
+    like: tuple[Measured, ...] = ()
+    """Parts that a run measured; they go before the arithmetic."""
 
     @property
     def bytes_per_parameter(self) -> Layout:
@@ -58,6 +61,7 @@ class Training:
             "recompute": self.recompute,
             "loss": self.loss,
             "rank": None if self.method == "full" else self.rank,
+            "like": [each.to_json() for each in self.like],
         }
 
 
@@ -69,7 +73,7 @@ def training_parts(plan: Training, split: Split) -> tuple[Figure, ...]:
     if shape is None:
         return (*_of_size(plan, split), runtime)
     parts = _full(plan, shape, split) if plan.method == "full" else _adapters(plan, shape, split)
-    return (*(each for each in parts if each.value), runtime)
+    return corrected((*(each for each in parts if each.value), runtime), plan.like)
 
 
 def _full(plan: Training, shape: DecoderShape, split: Split) -> tuple[Figure, ...]:

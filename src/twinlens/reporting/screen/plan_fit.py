@@ -16,7 +16,7 @@ from twinlens.reporting.display import clean
 from twinlens.reporting.text.fitted import Fitted, FittedTable
 from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.reporting.wording.plan import NAMES, figure_words, fit_words, placed_words, subject_words
+from twinlens.reporting.wording.plan import NAMES, figure_words, fit_words, like_words, placed_words, subject_words
 from twinlens.units import digits
 
 _STYLES = {True: "green", False: "red", None: "yellow"}
@@ -42,6 +42,7 @@ def _lines(answer: Fit, notes: Sequence[Finding], width: int, why: bool) -> Iter
     else:
         yield hanging("", fit_words(answer), f"bold {_STYLES[asked.fits]}")
         yield _bars(asked, width)
+        yield from _row("like      ", like_words(answer.plan))
         yield from _row("would do  ", [clause_of(each) for each in answer.changes])
         if asked.fits:
             yield from _row("at most   ", [f"{each.value:,} {each.unit}" for each in answer.most])

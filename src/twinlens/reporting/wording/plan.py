@@ -72,6 +72,14 @@ def subject_words(plan: Serving | Training) -> str:
     return f"{name} in {plan.weight_format} for {users} of {plan.context:,} tokens (KV cache in {plan.kv_format})"
 
 
+def like_words(plan: Serving | Training) -> list[str]:
+    """What a run measured over the arithmetic: "RUN measured weights × 1.00, activations × 0.81"."""
+    if not plan.like:
+        return []
+    parts = ", ".join(f"{NAMES.get(each.part, each.part)} × {each.times:.2f}" for each in plan.like)
+    return [f"measured over computed, by {clean(plan.like[0].run, 60)}: {parts}"]
+
+
 FITS = {True: "Yes, it fits", False: "No, it does not fit", None: "It cannot be said"}
 
 
