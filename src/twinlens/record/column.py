@@ -45,5 +45,11 @@ def lists(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
             values.append(np.from_dlpack(chunk.values)[bounds[0] : bounds[-1]])
             offsets.append(bounds[1:] + (size - bounds[0]))
             size += len(values[-1])
-    kind = column.type.value_type.to_pandas_dtype()
-    return np.concatenate(offsets), np.concatenate(values) if values else np.zeros(0, kind)
+    return np.concatenate(offsets), _joined(values, column.type.value_type)
+
+
+def _joined(parts: list[np.ndarray], kind: pa.DataType) -> np.ndarray:
+    """Parts on end in one array; where all are 1, as tokens of a chunk mostly are, an array that takes no memory."""
+    if parts and all((part == 1).all() for part in parts):
+        return np.broadcast_to(parts[0].dtype.type(1), sum(map(len, parts)))
+    return np.concatenate(parts) if parts else np.zeros(0, kind.to_pandas_dtype())

@@ -21,9 +21,9 @@ class Censored:
 
     def __init__(self, values: ArrayLike, together: int = 1) -> None:
         series = np.asarray(values, dtype=np.float64).ravel()
-        if not (series >= 0).all():
+        if series.size and not series.min() >= 0:  # NaN is no more than that either
             raise ValueError("a censored quantile is taken of values from 0 up, inf for those that never came")
-        lost = np.isinf(series)
+        lost = np.isinf(series) if series.size and np.isinf(series.max()) else np.zeros(1, bool)
         self.size, self.lost = series.size, int(np.count_nonzero(lost))
         self.most = float(series[~lost].max()) if 0 < self.lost < self.size else math.inf
         # A stand-in so large that even its mean with the largest real value is told from every real value.

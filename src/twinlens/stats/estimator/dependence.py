@@ -62,8 +62,13 @@ def slow_time(series: NDArray[np.float64] | NDArray[np.bool_]) -> float:
 
 def normal_scores(series: NDArray[np.float64]) -> NDArray[np.float64]:
     """The standard normal quantiles of the ranks of a series [n]; of equal values, the middle one's."""
-    _, place, counts = np.unique(series, return_inverse=True, return_counts=True)
-    return np.asarray(ndtri((np.cumsum(counts) - counts / 2) / series.size)[place])
+    order = np.argsort(series)
+    ranked = series[order]
+    firsts = np.flatnonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]])[: series.size])
+    counts = np.diff(firsts, append=series.size)
+    scores = np.empty(series.size)
+    scores[order] = np.repeat(ndtri((firsts + counts / 2) / series.size), counts)
+    return scores
 
 
 def means_of(series: NDArray[np.float64], rows: int) -> NDArray[np.float64]:

@@ -54,6 +54,8 @@ def latency(requests: Requests, rows: np.ndarray) -> Latency:
     with np.errstate(divide="ignore", invalid="ignore"):
         tpot_s = np.where(tokens > 1, (last_ns - first_ns) / (tokens - 1) / 1e9, np.nan)
     ttft_s = _or_never(ok, (first_ns - intended) / 1e9)
+    lag_s = np.where(sent < intended, np.nan, sent - intended) / 1e9
+    was_held = not np.isnan(requests.released_ns).all()
     return Latency(
         ok=ok,
         ttft_s=ttft_s,
@@ -63,9 +65,9 @@ def latency(requests: Requests, rows: np.ndarray) -> Latency:
         longest_gap_s=_or_never(ok, _longest_gap_s(requests)[rows]),
         e2e_s=_or_never(ok, (end - intended) / 1e9),
         e2e_from_send_s=_or_never(ok, (end - sent) / 1e9),
-        held_s=(requests.released_ns[rows] - intended) / 1e9,
-        client_s=sent_late_s(requests, rows),
-        lag_s=np.where(sent < intended, np.nan, sent - intended) / 1e9,
+        held_s=(requests.released_ns[rows] - intended) / 1e9 if was_held else np.broadcast_to(np.nan, rows.size),
+        client_s=sent_late_s(requests, rows) if was_held else lag_s,
+        lag_s=lag_s,
     )
 
 
@@ -155,4 +157,4 @@ def _longest_gap_s(requests: Requests) -> np.ndarray:
 
 
 def _or_never(ok: np.ndarray, values: np.ndarray) -> np.ndarray:
-    return np.where(ok, values, np.inf)
+    return values if ok.all() else np.where(ok, values, np.inf)

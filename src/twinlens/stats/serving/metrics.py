@@ -30,7 +30,7 @@ from twinlens.units import COUNT, REQUESTS_PER_S, SECONDS, TOKENS_PER_S
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 _ALL, _ENDS = ("p50", "p90", "p99"), ("p50", "p99")
 _BINS = 200  # of time, in which the work of a rate is counted: as many as its interval groups rows into
-_CHUNKS_AT_ONCE = 1 << 20
+_CHUNKS_AT_ONCE = 1 << 17
 _NO_POLICY = "no admission policy held requests back"
 
 
@@ -104,7 +104,10 @@ def _lags(times: Latency) -> dict[str, Estimate]:
     """The delay between intended and sent, and the part of it that was policy. The client may be early by a clock
     tick."""
     metrics = _known("schedule_lag_s", times.lag_s, "nothing was sent")
-    metrics |= _known("client_lag_s", times.client_s, "nothing was sent")
+    if times.client_s is times.lag_s:  # no policy held anything back
+        metrics |= {f"client_lag_s_{q}": metrics[f"schedule_lag_s_{q}"] for q in _ENDS}
+    else:
+        metrics |= _known("client_lag_s", times.client_s, "nothing was sent")
     return metrics | _known("hold_s", times.held_s, _NO_POLICY)
 
 
@@ -174,18 +177,40 @@ def _tokens_in(requests: Requests, counted: np.ndarray, edges: np.ndarray) -> np
     million answers are a gigabyte of chunks, and only their sums are wanted.
     """
     tokens_in = np.zeros(len(edges) - 1)
-    offsets, rows = requests.offsets, len(requests)
+    rows = len(requests)
     step = max(1, int(_CHUNKS_AT_ONCE * rows / max(1, requests.chunk_ns.size)))
     for begin in range(0, rows, step):
-        end = min(rows, begin + step)
-        part = slice(int(offsets[begin]), int(offsets[end]))
-        tokens = requests.chunk_tokens[part].astype(np.float64)
-        row = np.repeat(np.arange(end - begin), np.diff(offsets[begin : end + 1]))
-        carried = np.bincount(row, tokens, end - begin)
-        real = np.where(counted[begin:end], requests.output_tokens[begin:end], 0)
-        scale = np.divide(real, carried, out=np.zeros(end - begin), where=carried > 0)
-        tokens_in += _amount_in(requests.chunk_ns[part], tokens * scale[row], edges)
+        chosen = np.flatnonzero(counted[begin : begin + step]) + begin
+        within = _within_one(requests, begin, min(rows, begin + step), chosen, edges)
+        whole, spread = chosen[within], chosen[~within]
+        tokens_in += _amount_in(requests.chunk_ns[requests.offsets[whole]], requests.output_tokens[whole], edges)
+        tokens_in += _tokens_of_chunks(requests, spread, edges)
     return tokens_in
+
+
+def _within_one(requests: Requests, begin: int, end: int, rows: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Which of `rows`, which lie in [begin, end) and have chunks, came within one interval, each chunk with a token."""
+    offsets = requests.offsets
+    part = slice(int(offsets[begin]), int(offsets[end]))
+    later = np.diff(requests.chunk_ns[part])
+    bounds = offsets[begin + 1 : end] - part.start - 1
+    later[bounds[(bounds >= 0) & (bounds < later.size)]] = 0  # from one answer to another
+    if later.min(initial=0) < 0 or requests.chunk_tokens[part].min(initial=1) < 1:
+        return np.zeros(rows.size, bool)
+    ends = (requests.chunk_ns[offsets[rows]], requests.chunk_ns[offsets[rows + 1] - 1])
+    first, last = (np.searchsorted(edges, times, side="right") for times in ends)
+    return np.asarray(first == last)
+
+
+def _tokens_of_chunks(requests: Requests, rows: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Output tokens of `rows` in each interval of `edges`, chunk by chunk."""
+    begins, counts = requests.offsets[rows], requests.offsets[rows + 1] - requests.offsets[rows]
+    row = np.repeat(np.arange(rows.size), counts)
+    chunk = np.arange(row.size) + (begins - np.cumsum(counts) + counts)[row]
+    tokens = requests.chunk_tokens[chunk].astype(np.float64)
+    carried = np.bincount(row, tokens, rows.size)
+    scale = np.divide(requests.output_tokens[rows], carried, out=np.zeros(rows.size), where=carried > 0)
+    return _amount_in(requests.chunk_ns[chunk], tokens * scale[row], edges)
 
 
 def _amount_in(times_ns: np.ndarray, weights: np.ndarray, edges: np.ndarray) -> np.ndarray:

@@ -67,16 +67,20 @@ def released_ns(requests: Requests) -> np.ndarray:
 def in_flight(begin_ns: np.ndarray, end_ns: np.ndarray, edges_ns: np.ndarray) -> np.ndarray:
     """The mean number of requests between begin and end in each interval of `edges_ns` [k + 1]. Shape: (k,).
 
-    Exact: the integral of arrivals less that of ends, each from sorted times and their prefix sums.
+    Those under way at its beginning stay for all of it, and each arrival adds what is left of it; each end takes that
+    off. No sum grows with the run, so none loses digits.
     """
-    area = _integral(np.sort(begin_ns), edges_ns) - _integral(np.sort(end_ns), edges_ns)
-    return np.asarray(np.diff(area) / np.diff(edges_ns.astype(np.float64)))
+    (begun, rest), (ended, spared) = (_passed(_in_order(times), edges_ns) for times in (begin_ns, end_ns))
+    width = np.diff(edges_ns.astype(np.float64))
+    return np.asarray(begun - ended + (rest - spared) / width)
 
 
-def _integral(times_ns: np.ndarray, at_ns: np.ndarray) -> np.ndarray:
-    """The integral of the number of `times_ns` passed, from the first edge to each of `at_ns`."""
-    origin = int(at_ns[0])
-    since = times_ns.astype(np.float64) - origin
-    passed = np.searchsorted(times_ns, at_ns, side="right")
-    sums = np.concatenate([[0.0], np.cumsum(since)])
-    return np.asarray(passed * (at_ns.astype(np.float64) - origin) - sums[passed])
+def _passed(times_ns: np.ndarray, edges_ns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How many sorted `times_ns` each interval begins after [k], and the sum of times from those inside to its end."""
+    at = np.searchsorted(times_ns, edges_ns, side="right")
+    inside = zip(at[:-1].tolist(), at[1:].tolist(), edges_ns[1:].tolist(), strict=True)
+    return at[:-1], np.array([(end_ns - times_ns[begin:end]).sum(dtype=np.float64) for begin, end, end_ns in inside])
+
+
+def _in_order(times_ns: np.ndarray) -> np.ndarray:
+    return times_ns if (times_ns[1:] >= times_ns[:-1]).all() else np.sort(times_ns)
