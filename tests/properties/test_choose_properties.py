@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from twinlens.api.plan.asked import subject_of
@@ -37,6 +37,10 @@ def at(model: str, lens: str) -> tuple[Subject, Pairs]:
 
 
 @settings(max_examples=20, deadline=None)
+@example(
+    "llama-3.1-70b", 179, 133, 73, 7.065, "bandwidth"
+)  # two prompts come in each step, whose weights are read once
+@example("llama-3.1-8b", 254, 101, 71, 6.4, "bandwidth")  # products bound decode too: nothing is shared with a prompt
 @given(st.sampled_from(MODELS), USERS, CONTEXTS, CONTEXTS, MORE, st.sampled_from(["bandwidth", "compute", "link"]))
 def test_more_of_a_resource_never_makes_decode_slower(
     model: str, users: int, prompt: int, answer: int, more: float, resource: str
@@ -49,7 +53,8 @@ def test_more_of_a_resource_never_makes_decode_slower(
     now = serve(wanted, pairs, pair, ways, way)
     then = serve(wanted, pairs, pair, ways, way, Times(**{resource: more}))
     assert np.isfinite(now.tpot_s).all()
-    assert (then.tpot_s <= now.tpot_s * 1.01).all()  # under load a shorter decode hides less of others' prefills
+    assert (then.tpot_s <= now.tpot_s * (1 + 1e-6)).all()
+    assert (then.requests_per_s >= now.requests_per_s * (1 - 1e-6)).all()
     layout = Layout(ways.tensor[way], np.ones(len(way)), ways.pipeline[way], np.ones(len(way)))
     work, fitted, rates = taken(pairs.work, pair), pairs.constants(pair), taken(pairs.rates, pair)
     alone = decode_step(work, rates, layout, fitted, float(users), float(prompt)).total_s

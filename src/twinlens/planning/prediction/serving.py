@@ -9,7 +9,7 @@ import numpy as np
 
 from twinlens.planning.prediction.constant import Values
 from twinlens.planning.prediction.place import Layout, Rates
-from twinlens.planning.prediction.step_time import decode_step, prefill
+from twinlens.planning.prediction.step_time import decode_step, prefill, shared_s
 from twinlens.planning.prediction.work import Work
 from twinlens.theory.number import Number
 
@@ -60,10 +60,10 @@ def closed_loop(
     context = prompt + answer / 2.0
     most = np.maximum(np.minimum(room(work, rates, layout, prompt + answer), most), 1.0)
     alone = _prefill_s(work, rates, layout, fitted, prompt)
-    extra = interference_s(work, rates, layout, fitted, prompt)
     batch = np.minimum(users, most) * 1.0
     for _ in range(_ROUNDS):
         step = decode_step(work, rates, layout, fitted, batch, context).total_s
+        extra = interference_s(work, rates, layout, fitted, prompt, batch, batch / answer)
         tpot = step + batch / answer * extra
         spent = answer * tpot
         burst = fitted.burst * (np.minimum(users, most) - 1.0) * extra
@@ -85,13 +85,17 @@ def open_loop(
     context = prompt + answer / 2.0
     most = np.maximum(room(work, rates, layout, prompt + answer), 1.0)
     alone = _prefill_s(work, rates, layout, fitted, prompt)
-    extra = interference_s(work, rates, layout, fitted, prompt)
+
+    def added_s(there: Number) -> Number:
+        return interference_s(work, rates, layout, fitted, prompt, there + 1.0, 1.0)
 
     def per_token(there: Number) -> Number:
         step = decode_step(work, rates, layout, fitted, there + 1.0, context).total_s
+        extra = added_s(there)
         return step + requests_per_s * extra * step / np.maximum(1.0 - requests_per_s * extra, 1e-9)
 
     tpot, there = processor_sharing(per_token, requests_per_s, answer, most)
+    extra = added_s(there)
     busy = np.minimum(requests_per_s * extra, 1.0)
     wait = extra * busy / (2.0 * np.maximum(1.0 - busy, 1e-9)) + tpot / 2.0 + fitted.arrive_s
     full = there + 1.0 > most
@@ -133,7 +137,7 @@ def tokens_per_s(
     work: Work, rates: Rates, layout: Layout, fitted: Values, batch: Number, prompt: Number, answer: Number
 ) -> tuple[Number, Number]:
     """Answer tokens per second of one copy that always decodes `batch` sequences, and seconds between two of one."""
-    extra = interference_s(work, rates, layout, fitted, prompt)
+    extra = interference_s(work, rates, layout, fitted, prompt, batch, batch / answer)
     step = decode_step(work, rates, layout, fitted, batch, prompt + answer / 2.0).total_s
     tpot = step + batch / answer * extra
     return fitted.saturation * batch / tpot, tpot
@@ -174,9 +178,13 @@ def _prefill_s(work: Work, rates: Rates, layout: Layout, fitted: Values, prompt:
     return prefill(work, rates, layout, fitted, prompt, prompt).total_s
 
 
-def interference_s(work: Work, rates: Rates, layout: Layout, fitted: Values, prompt: Number) -> Number:
-    """Seconds that one prompt adds to the steps of the others: its pass, less what a step of the others does anyway."""
-    parts = prefill(work, rates, layout, fitted, prompt, prompt)
-    shared = decode_step(work, rates, layout, fitted, 1.0, prompt)
-    own = parts.total_s - fitted.mixed * (shared.weights_s + shared.overhead_s)
-    return np.maximum(own, 0.2 * parts.total_s) * fitted.interfere / (layout.data * layout.pipeline)
+def interference_s(
+    work: Work, rates: Rates, layout: Layout, fitted: Values, prompt: Number, batch: Number, per_step: Number
+) -> Number:
+    """Seconds that one prompt adds to the steps of the others: its pass, less what it shares with a step of `batch`.
+
+    `per_step`: prompts that come in one step; the step shares its reads once, however many those are.
+    """
+    alone = _prefill_s(work, rates, layout, fitted, prompt)
+    shared = fitted.mixed * shared_s(work, rates, layout, fitted, batch, prompt) / np.maximum(per_step, 1.0)
+    return np.maximum(alone - shared, 0.2 * alone) * fitted.interfere / (layout.data * layout.pipeline)

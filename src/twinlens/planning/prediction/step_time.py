@@ -40,22 +40,9 @@ def decode_step(work: Work, rates: Rates, layout: Layout, fitted: Values, batch:
     batch = np.maximum(batch, 1.0)
     tokens = np.maximum(batch / layout.pipeline, 1.0)
     each = np.maximum(tokens / layout.data, 1.0)
-    holders = layout.tensor * layout.data
-    own = work.dense_weights + work.head_weights
-    weights = _roof(
-        (work.dense_bytes + work.head_bytes) / layout.tensor / (rates.bytes_per_s * fitted.eta_weights),
-        2.0 * own * each / layout.tensor / (rates.flop_per_s * fitted.eta_decode),
-    )
-    experts = _roof(
-        work.expert_bytes * work.touched(tokens) / holders / (rates.bytes_per_s * fitted.eta_experts),
-        2.0
-        * work.expert_weights
-        * work.chosen
-        / work.experts
-        * tokens
-        / holders
-        / (rates.expert_flop_per_s * fitted.eta_decode),
-    )
+    dense, expert = _weight_reads(work, rates, layout, fitted, tokens)
+    products, expert_products = _decode_products(work, rates, layout, fitted, tokens, each)
+    weights, experts = _roof(dense, products), _roof(expert, expert_products)
     share = np.where(work.latent > 0, 1.0, np.ceil(work.kv_heads / layout.tensor) / work.kv_heads)
     pairs = work.decode_pair_full * context + work.decode_pair_window * work.seen(context)
     attention = _roof(
@@ -69,31 +56,64 @@ def decode_step(work: Work, rates: Rates, layout: Layout, fitted: Values, batch:
 def prefill(work: Work, rates: Rates, layout: Layout, fitted: Values, tokens: Number, length: Number) -> Parts:
     """A pass over `tokens` prompt tokens of prompts of `length`, by one attention group of the layout."""
     tokens = np.maximum(tokens, 1.0)
-    holders = layout.tensor * layout.data
     prompts = tokens / length
-    weights = _roof(
-        (work.dense_bytes + work.head_bytes) / layout.tensor / (rates.bytes_per_s * fitted.eta_weights),
-        2.0
-        * (work.dense_weights * tokens + work.head_weights * prompts)
-        / layout.tensor
-        / (rates.flop_per_s * fitted.eta_prefill),
-    )
-    experts = _roof(
-        work.expert_bytes * work.touched(tokens) / holders / (rates.bytes_per_s * fitted.eta_experts),
-        2.0
-        * work.expert_weights
-        * work.chosen
-        / work.experts
-        * tokens
-        * layout.data
-        / holders
-        / (rates.expert_flop_per_s * fitted.eta_prefill_experts),
-    )
+    dense, expert = _weight_reads(work, rates, layout, fitted, tokens)
+    products, expert_products = _prefill_products(work, rates, layout, fitted, tokens, prompts)
+    weights, experts = _roof(dense, products), _roof(expert, expert_products)
     flop = work.prefill_pair_full * length * length / 2.0 + work.prefill_pair_window * work.window_pairs(length)
     flop = prompts * (flop + work.recurrent_flop * length)
     attention = flop / layout.tensor / (rates.wide_flop_per_s * fitted.eta_attention)
     overhead = fitted.step_s + fitted.layer_s * (work.layers + work.expert_layers) + fitted.token_s * tokens
     return Parts(weights, experts, attention, _collectives(work, rates, layout, fitted, tokens), overhead)
+
+
+def shared_s(work: Work, rates: Rates, layout: Layout, fitted: Values, batch: Number, prompt: Number) -> Number:
+    """Seconds that a step of `batch` sequences and the pass of one prompt save when they run as one step.
+
+    The weights are read once for both, which saves nothing where the products take longer than that; and the step's
+    own overhead is paid once.
+    """
+    tokens = np.maximum(batch / layout.pipeline, 1.0)
+    each = np.maximum(tokens / layout.data, 1.0)
+    apart = zip(
+        _weight_reads(work, rates, layout, fitted, tokens),
+        _weight_reads(work, rates, layout, fitted, prompt),
+        _weight_reads(work, rates, layout, fitted, tokens + prompt),
+        _decode_products(work, rates, layout, fitted, tokens, each),
+        _prefill_products(work, rates, layout, fitted, prompt, 1.0),
+        strict=True,
+    )
+    saved = [_roof(step, a) + _roof(own, b) - _roof(joint, a + b) for step, own, joint, a, b in apart]
+    overhead = fitted.step_s + fitted.layer_s * (work.layers + work.expert_layers)
+    return np.maximum(saved[0] + saved[1], 0.0) + overhead
+
+
+def _weight_reads(work: Work, rates: Rates, layout: Layout, fitted: Values, tokens: Number) -> tuple[Number, Number]:
+    """Seconds to read the dense weights, and the experts that so many tokens touch."""
+    dense = (work.dense_bytes + work.head_bytes) / layout.tensor / (rates.bytes_per_s * fitted.eta_weights)
+    experts = work.expert_bytes * work.touched(tokens) / (layout.tensor * layout.data)
+    return dense, experts / (rates.bytes_per_s * fitted.eta_experts)
+
+
+def _decode_products(
+    work: Work, rates: Rates, layout: Layout, fitted: Values, tokens: Number, each: Number
+) -> tuple[Number, Number]:
+    """Seconds of a decode step's products with dense weights (`each` tokens a group) and with experts (all tokens)."""
+    own = work.dense_weights + work.head_weights
+    dense = 2.0 * own * each / layout.tensor / (rates.flop_per_s * fitted.eta_decode)
+    chosen = work.expert_weights * work.chosen / work.experts
+    experts = 2.0 * chosen * tokens / (layout.tensor * layout.data)
+    return dense, experts / (rates.expert_flop_per_s * fitted.eta_decode)
+
+
+def _prefill_products(
+    work: Work, rates: Rates, layout: Layout, fitted: Values, tokens: Number, prompts: Number
+) -> tuple[Number, Number]:
+    """Seconds of a prefill's products with dense weights and with experts, by one attention group of the layout."""
+    own = work.dense_weights * tokens + work.head_weights * prompts
+    dense = 2.0 * own / layout.tensor / (rates.flop_per_s * fitted.eta_prefill)
+    chosen = work.expert_weights * work.chosen / work.experts
+    return dense, 2.0 * chosen * tokens / layout.tensor / (rates.expert_flop_per_s * fitted.eta_prefill_experts)
 
 
 def _collectives(work: Work, rates: Rates, layout: Layout, fitted: Values, tokens: Number) -> Number:

@@ -39,7 +39,7 @@ def open_tail(
     percentile of prefills (Poisson) while it decodes.
     """
     rate, most = float(served.requests_per_s), max(int(np.floor(float(served.most))), 1)
-    extra = float(np.ravel(interference_s(work, rates, layout, fitted, prompt))[0])
+    extra = float(np.ravel(interference_s(work, rates, layout, fitted, prompt, served.batch + 1.0, 1.0))[0])
     busy, context = rate * extra, prompt + answer / 2.0
     if busy >= 1 or not math.isfinite(float(served.tpot_s)):
         return Tail(math.inf, math.inf)
@@ -66,7 +66,7 @@ def closed_tail(
     brings one prompt while one decodes.
     """
     there = min(users, max(float(served.most), 1.0))
-    extra = float(np.ravel(interference_s(work, rates, layout, fitted, prompt))[0])
+    extra = float(np.ravel(interference_s(work, rates, layout, fitted, prompt, there, there / answer))[0])
     mean = float(fitted.burst) * (there - 1.0)
     before = min(max(LEVEL * 2.0 * mean, _poisson(mean)), there - 1.0)
     step = float(np.ravel(decode_step(work, rates, layout, fitted, there, prompt + answer / 2.0).total_s)[0])
