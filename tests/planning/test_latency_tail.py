@@ -72,7 +72,7 @@ def _simulated(rate: float, requests: int) -> tuple[float, float]:
     work, rates = work_of(SHAPE, kept), rates_of(asked.device, kept, "vllm")
     counts = np.arange(0.0, 400.0)
     steps = np.ravel(decode_step(work, rates, Layout(), fitted, counts, 2048.0 + 150.0).total_s)
-    extra = float(np.ravel(interference_s(work, rates, Layout(), fitted, 2048.0))[0])
+    extra = [np.ravel(interference_s(work, rates, Layout(), fitted, 2048.0, counts, n)) for n in range(1, PROMPTS + 1)]
     answer = serving_answer(asked)
     random = np.random.default_rng(1)
     due = np.cumsum(random.exponential(1 / rate, requests))
@@ -87,7 +87,7 @@ def _simulated(rate: float, requests: int) -> tuple[float, float]:
             waiting.append(coming)
             coming += 1
         begun = [waiting.popleft() for _ in range(min(len(waiting), PROMPTS))]
-        now += (steps[len(left)] if left else 0.0) + extra * len(begun)
+        now += (steps[len(left)] if left else 0.0) + (extra[len(begun) - 1][len(left)] * len(begun) if begun else 0.0)
         for each in list(left):
             left[each] -= 1
             if not left[each]:
@@ -97,7 +97,7 @@ def _simulated(rate: float, requests: int) -> tuple[float, float]:
             first[each] = now
             left[each] = 300
     settled = slice(requests // 10, None)
-    own = answer.prefill_s - extra + float(fitted.arrive_s)
+    own = answer.prefill_s - float(extra[0].mean()) + float(fitted.arrive_s)
     return (
         float(np.quantile((first - due)[settled] + max(own, 0.0), 0.99)),
         float(np.quantile((last - first)[settled] / 300, 0.99)),
