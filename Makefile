@@ -43,8 +43,15 @@ VLLM := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo vllm==0.32.0 || ec
 	$(BIN)/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[onnxruntime]'
 	touch $@
 
+# Trainers of other projects, beside the packages of .venv: Lightning and trl, which tl.watch's callbacks are tried on.
+.venv-hosts/ready: .venv/ready
+	$(PYTHON) -m venv .venv-hosts
+	echo "$(CURDIR)/$$(echo .venv/lib/python3*/site-packages)" > $$(echo .venv-hosts/lib/python3*/site-packages)/beside.pth
+	.venv-hosts/bin/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c constraints.txt lightning==2.6.6 trl==1.16.0
+	touch $@
+
 # Real servers and runtimes in environments of their own: minutes, not seconds.
-test-slow: .venv/ready .venv/engines test-vllm
+test-slow: .venv/ready .venv/engines .venv-hosts/ready test-vllm
 	$(BIN)/pytest -m slow
 
 test-vllm: .venv-vllm/ready
@@ -62,4 +69,4 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv .venv-vllm build dist
+	rm -rf .venv .venv-vllm .venv-hosts build dist

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from twinlens.api.falsify import falsify
     from twinlens.api.gate import gate
     from twinlens.api.history import history
+    from twinlens.api.lightning_callback import lightning_callback
     from twinlens.api.new import new
     from twinlens.api.plan import verbs as plan
     from twinlens.api.progress import Progress
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from twinlens.api.runs import frame, peers, read, rows, show, summary
     from twinlens.api.studies import check, measure
     from twinlens.api.table import table
+    from twinlens.api.trainer_callback import trainer_callback
+    from twinlens.api.watch import watch
     from twinlens.comparison.verdict import Comparison
     from twinlens.diagnosis.diagnosis import Diagnosis
     from twinlens.errors import BadInput, ExecutorFailed, GateFailed, Interrupted, TwinlensError
@@ -56,6 +59,7 @@ _NAMES = {
     "twinlens.api.claim": ("ClaimResult", "claim"),
     "twinlens.api.compare": ("broken_limits", "compare", "ledger"),
     "twinlens.api.history": ("history",),
+    "twinlens.api.lightning_callback": ("lightning_callback",),
     "twinlens.api.demo": ("Demo", "demo"),
     "twinlens.api.diagnose": ("diagnose",),
     "twinlens.api.evidence": ("evidence", "verify"),
@@ -68,6 +72,8 @@ _NAMES = {
     "twinlens.api.runs": ("frame", "peers", "read", "rows", "show", "summary"),
     "twinlens.api.studies": ("check", "measure"),
     "twinlens.api.table": ("table",),
+    "twinlens.api.trainer_callback": ("trainer_callback",),
+    "twinlens.api.watch": ("watch",),
     "twinlens.comparison.verdict": ("Comparison",),
     "twinlens.diagnosis.diagnosis": ("Diagnosis",),
     "twinlens.errors": ("BadInput", "ExecutorFailed", "GateFailed", "Interrupted", "TwinlensError"),
@@ -131,6 +137,7 @@ __all__ = [
     "gate",
     "history",
     "ledger",
+    "lightning_callback",
     "load",
     "measure",
     "new",
@@ -144,7 +151,9 @@ __all__ = [
     "show",
     "summary",
     "table",
+    "trainer_callback",
     "verify",
+    "watch",
 ]
 
 

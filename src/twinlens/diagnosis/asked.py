@@ -11,7 +11,7 @@ from twinlens.errors import BadInput
 from twinlens.record.executor.matrix_engine import formats_of
 from twinlens.record.run import Run
 from twinlens.spec.model.shape import DecoderShape
-from twinlens.spec.precision import AS_SERVED, Precision
+from twinlens.spec.precision import AS_FOUND, AS_SERVED, Precision
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.stats.summary.serving import is_served
 from twinlens.theory.memory import layout_of
@@ -43,7 +43,7 @@ def trained_of(run: Run) -> Trained | None:
     """A training step of a decoder as work per sample, in one microbatch; None of accumulation and of other models."""
     workload, shape, facts = run.spec.workload, shape_of(run), run.facts
     flop = known(facts.work, "step_flop") if facts else None
-    if not isinstance(workload, TrainingWorkload) or shape is None or flop is None:
+    if not isinstance(workload, TrainingWorkload) or shape is None or flop is None or run.spec.precision == AS_FOUND:
         return None
     if (run.spec.point.microbatch or workload.global_batch) != workload.global_batch:
         return None
@@ -53,8 +53,8 @@ def trained_of(run: Run) -> Trained | None:
 
 
 def precision_of(run: Run) -> Precision | None:
-    """The precision that was asked of an engine in this process; None of a server, whose formats are its own."""
-    return None if is_served(run) or run.spec.precision == AS_SERVED else run.spec.precision
+    """The precision that was asked of an engine in this process; None where a server or loop has its own."""
+    return None if is_served(run) or run.spec.precision in (AS_SERVED, AS_FOUND) else run.spec.precision
 
 
 def engine_formats_of(run: Run) -> dict[str, str]:

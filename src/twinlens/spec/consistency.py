@@ -10,7 +10,7 @@ from twinlens.spec.protocol import Protocol
 from twinlens.spec.search import Search
 from twinlens.spec.workload.arrival import Closed, Constant, Gamma, Lockstep, Poisson, Trace
 from twinlens.spec.workload.length import Free
-from twinlens.spec.workload.workload import InferenceWorkload, Markov, TrainingWorkload, Workload
+from twinlens.spec.workload.workload import InferenceWorkload, Markov, Own, TrainingWorkload, Workload
 
 _ADMISSION_FIELDS = {"dynamic": "timeout_s", "continuous": "in_flight"}
 
@@ -19,7 +19,7 @@ def refuse_unpaired(workload: Workload, point: Point) -> None:
     """Raises BadInput (TL202) where arrival, sessions and point need something of each other that is not there."""
     problems = (_batch_problem, _arrival_problem, _admission_problem)
     sentence = next(filter(None, (problem(workload, point) for problem in problems)), None)
-    sentence = sentence or _content_problem(workload) or _target_problem(workload)
+    sentence = sentence or _content_problem(workload) or _own_problem(workload) or _target_problem(workload)
     if sentence:
         raise BadInput(sentence, code="TL202")
 
@@ -89,6 +89,17 @@ def _admission_problem(workload: Workload, point: Point) -> str | None:
     if point.admission and (not isinstance(workload, InferenceWorkload) or isinstance(workload.arrival, Lockstep)):
         return "lockstep has its batches already; admission policies need other arrivals, such as poisson"
     return None
+
+
+def _own_problem(workload: Workload) -> str | None:
+    """A loop of somebody's own runs in their program: a spec cannot start it."""
+    own = isinstance(workload.data, Own) or (isinstance(workload, TrainingWorkload) and workload.optimizer == "own")
+    return (
+        'data and an optimizer of kind "own" are those of a loop that tl.watch measured, which a spec cannot start; '
+        "run that program again"
+        if own
+        else None
+    )
 
 
 def _target_problem(workload: Workload) -> str | None:

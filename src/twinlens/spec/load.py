@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from twinlens.errors import BadInput
 from twinlens.spec.consistency import refuse_unpaired, refuse_unsearchable
-from twinlens.spec.precision import AS_SERVED
+from twinlens.spec.precision import AS_FOUND, AS_SERVED
 from twinlens.spec.slices import refuse_unsliceable
 from twinlens.spec.source.example import example_data
 from twinlens.spec.source.kind import source_of
@@ -73,6 +73,9 @@ def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec
 def _refuse_precision(run: RunSpec) -> None:
     regime = run.precision
     regime.classes(run.lens)
+    if regime == AS_FOUND:
+        sentence = f"precision {regime.name!r} is what tl.watch finds in a loop of your own"
+        raise BadInput(f"{sentence}; name one: `twinlens list precisions`", code="TL203")
     if regime == AS_SERVED and run.executor.kind != "openai-http":
         sentence = f"precision {regime.name!r} is that of a server which is up already (executor.kind openai-http)"
         raise BadInput(f"{sentence}; name one: `twinlens list precisions`", code="TL203")

@@ -160,11 +160,21 @@ AS_SERVED = Precision(
 )
 """Of a server that is up already: its formats are its own, and no class of tensors has one that is known here."""
 
+AS_FOUND = Precision(
+    name="as-found",
+    lenses=("training",),
+    compute="",
+    inference={},
+    training={},
+    method="nobody declared a precision, and the formats that were found make none that has a name",
+)
+"""Of somebody's own training loop (`tl.watch`) whose formats are those of no regime: nothing is held to a name."""
+
 
 def precision(name: str) -> Precision:
     """The regime called `name`. Raises BadInput with the nearest known name."""
-    if name == AS_SERVED.name:
-        return AS_SERVED
+    if name in (AS_SERVED.name, AS_FOUND.name):
+        return AS_SERVED if name == AS_SERVED.name else AS_FOUND
     if name not in PRECISIONS:
         raise BadInput(f"unknown precision {name!r}; {nearest(name, PRECISIONS)}", code="TL203")
     return PRECISIONS[name]

@@ -9,6 +9,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates
 from twinlens.spec.device import find_device
 from twinlens.spec.model.config import text_part
+from twinlens.spec.model.reference import AnyModel
 from twinlens.spec.model.shape import DecoderShape, ModelShape
 from twinlens.spec.precision import AS_SERVED, Precision
 from twinlens.spec.study import RunSpec
@@ -43,8 +44,12 @@ def theory_of(spec: RunSpec) -> Estimates:
 
     Absent with the reason for a model of a server's that theory does not know.
     """
-    ref, regime = asked_model(spec), spec.precision
-    shape = ref.shape
+    return work_of(spec, asked_model(spec))
+
+
+def work_of(spec: RunSpec, ref: AnyModel) -> Estimates:
+    """The same for a model that is at hand, whatever its name in the spec."""
+    shape, regime = ref.shape, spec.precision
     if shape is None:
         return {name: Estimate.absent(COUNT, ref.why) for name in ("parameters", "active_parameters")}
     count = parameters(shape)

@@ -14,6 +14,7 @@ from twinlens.measurement.facts.model import asked_model
 from twinlens.measurement.facts.workload import workload_facts
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import Fact, declared, observed, unknown
+from twinlens.spec.model.reference import AnyModel
 from twinlens.spec.study import RunSpec
 from twinlens.theory.flop import parameters
 from twinlens.version import __version__
@@ -21,7 +22,7 @@ from twinlens.version import __version__
 
 def provenance(spec: RunSpec, facts: Facts) -> dict[str, Fact]:
     """Facts of groups E to I that do not depend on the executor. `facts`: what it said when it was opened."""
-    return _model(spec) | workload_facts(spec, facts) | _protocol(spec) | _provenance()
+    return _model(spec) | workload_facts(spec, facts) | _protocol(spec) | _tier(spec) | said_by_tool()
 
 
 def _model(spec: RunSpec) -> dict[str, Fact]:
@@ -29,7 +30,11 @@ def _model(spec: RunSpec) -> dict[str, Fact]:
         capabilities(spec.executor.kind).runs == "elsewhere"
     ):  # a server's model is what it serves under that name; it need not be here
         return {"model.id": declared(spec.workload.model, "the spec")}
-    ref = asked_model(spec)
+    return facts_of_model(asked_model(spec))
+
+
+def facts_of_model(ref: AnyModel) -> dict[str, Fact]:
+    """Name, parameters and shape of a model that is at hand; unknown with the reason where theory is silent."""
     if ref.shape is None:
         names = ("model.parameters", "model.active_parameters", "model.shape")
         return {"model.id": declared(ref.name, ref.source)} | dict.fromkeys(names, unknown(ref.why))
@@ -60,7 +65,6 @@ def _protocol(spec: RunSpec) -> dict[str, Fact]:
         ),
         "protocol.timer": observed("CLOCK_MONOTONIC" if platform.system() == "Linux" else "time.monotonic_ns", where),
         "protocol.profiler": observed("off while timed", where),
-        **_tier(spec),
     }
 
 
@@ -100,7 +104,8 @@ def _words(name: str, value: Any) -> list[str]:
     return [" ".join(value) if isinstance(value, list | tuple) else f"{name} {value}"]
 
 
-def _provenance() -> dict[str, Fact]:
+def said_by_tool() -> dict[str, Fact]:
+    """Version, date and command line of this process."""
     return {
         "provenance.tool_version": observed(__version__, "twinlens"),
         "provenance.date": observed(datetime.now(UTC).date().isoformat(), "system clock"),

@@ -8,7 +8,7 @@ from twinlens.reporting.load_kind import policy_of
 from twinlens.reporting.screen.subject import lens_of, moment
 from twinlens.spec.workload.arrival import Arrival, Gamma, Offline, Ramp, Trace
 from twinlens.spec.workload.length import AnswerLength, Empirical, Fixed, Free, Lognormal
-from twinlens.spec.workload.workload import Images, InferenceWorkload, TrainingWorkload
+from twinlens.spec.workload.workload import Images, InferenceWorkload, Own, TrainingWorkload
 from twinlens.stats.summary.group import Summary
 from twinlens.units import digits
 
@@ -21,6 +21,8 @@ def workload_words(run: Run, summary: Summary) -> str:
     else:
         parts, row = _inference(workload, run), "request"
     rows = f"{summary.rows:,} {row}{'' if summary.rows == 1 else 's'}"
+    if isinstance(workload.data, Own):  # nobody asked for a duration, and its seed is its own
+        return f"{lens_of(run)}: " + " · ".join([*parts, rows, moment(run)])
     again = f", attempt {summary.attempt}" if summary.attempt > 1 else ""
     return f"{lens_of(run)}: " + " · ".join(
         [
@@ -33,10 +35,11 @@ def workload_words(run: Run, summary: Summary) -> str:
 
 
 def _training(workload: TrainingWorkload, run: Run) -> list[str]:
-    images = isinstance(workload.data, Images)
+    images = isinstance(workload.data, Images) or (isinstance(workload.data, Own) and workload.seq_len == 1)
     micro = run.spec.point.microbatch
     batch = f"batch {workload.global_batch}" + (f" (microbatch {micro})" if micro else "")
-    return [batch if images else f"{batch} × {workload.seq_len} tokens", workload.optimizer]
+    size = batch if images else f"{batch} × {workload.seq_len} tokens"
+    return [size, "a loop of your own" if isinstance(workload.data, Own) else workload.optimizer]
 
 
 def _inference(workload: InferenceWorkload, run: Run) -> list[str]:

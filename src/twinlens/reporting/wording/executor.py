@@ -76,7 +76,22 @@ def _launcher_untried(finding: Finding) -> str:
     )
 
 
+def _one_rank(finding: Finding) -> str:
+    ranks = number(finding, "ranks")
+    return f"The loop ran on {ranks} ranks, and rank 0 alone was recorded: rates count its own samples, not the job's."
+
+
+def _without_gradient(finding: Finding) -> str:
+    count, steps = numbers(finding, "with", "steps")
+    return (
+        f"In {count:,} of {steps:,} steps the model also ran without gradients (generation, or an evaluation): that "
+        "time is in the step and in no phase."
+    )
+
+
 SENTENCES = {
+    "one-rank-of-many": _one_rank,
+    "passes-without-gradient": _without_gradient,
     "on-cpu": lambda finding: f"This run is on the CPU: {number(finding, 'reason')}.",
     "random-weights": _random_weights,
     "random-weights-served": lambda finding: (

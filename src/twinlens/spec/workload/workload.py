@@ -39,7 +39,13 @@ class Images(Spec):
     kind: Literal["images"] = "images"
 
 
-Data = Annotated[Markov | Text | Images, Field(discriminator="kind")]
+class Own(Spec):
+    """Data of a loop that `tl.watch` measures: nothing of it is known here but how much a step takes."""
+
+    kind: Literal["own"] = "own"
+
+
+Data = Annotated[Markov | Text | Images | Own, Field(discriminator="kind")]
 
 
 class LossTarget(Spec):
@@ -72,7 +78,9 @@ class TrainingWorkload(Spec):
     )
     global_batch: PositiveInt = Field(description="Sequences (or images) per optimizer step.", examples=[8])
     seq_len: PositiveInt = Field(256, description="Tokens per sequence; images have none.")
-    optimizer: Literal["adamw"] = Field("adamw", description="The optimizer.")
+    optimizer: Literal["adamw", "own"] = Field(
+        "adamw", description='The optimizer; "own" is that of a loop that `tl.watch` measured.'
+    )
     learning_rate: PositiveFloat = Field(1e-3, description="The learning rate, constant.")
     checkpointing: bool = Field(
         False, description="Compute activations again in the backward pass instead of keeping them."

@@ -139,6 +139,13 @@ def memory_of_ranks(seen: Seen) -> Iterable[Finding]:
         yield Finding("memory-as-predicted", "notes", worst, numbers)
 
 
+def without_gradient(seen: Seen) -> Iterable[Finding]:
+    """Steps of somebody's own loop in which the model also ran without gradients."""
+    if seen.run.lens == "training" and (count := int((seen.run.steps.tag == "no-grad").sum())):
+        steps = int((seen.run.steps.kind == "step").sum())
+        yield Finding("passes-without-gradient", "notes", "", {"with": count, "steps": steps})
+
+
 def lost_requests(seen: Seen) -> Iterable[Finding]:
     """Requests that failed, were refused or cut off, with their reasons; and a server that was gone."""
     return failures(seen.run)
@@ -269,6 +276,7 @@ CHECKS: tuple[FindingCheck, ...] = (
     retaken,
     steps_skipped,
     memory_of_ranks,
+    without_gradient,
     said_by_server,
     left_out,
     said_by_executor,

@@ -34,7 +34,7 @@ def target_nats(workload: TrainingWorkload, entropy_rate_nats: float | None) -> 
 
 def training_quality(steps: Steps, workload: TrainingWorkload, entropy_rate_nats: float | None) -> dict[str, Estimate]:
     """Final loss, its gap to the entropy rate, and what it took to reach the target."""
-    looked = np.flatnonzero(steps.kind == "evaluate")
+    looked = np.flatnonzero((steps.kind == "evaluate") & ~np.isnan(steps.loss))
     metrics: dict[str, Estimate] = {"final_loss": _final_loss(steps, looked)}
     if entropy_rate_nats is not None and metrics["final_loss"].value is not None:
         metrics["loss_gap"] = _gap(metrics["final_loss"], entropy_rate_nats)

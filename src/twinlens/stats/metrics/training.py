@@ -23,6 +23,8 @@ from twinlens.stats.steady.sustained import peak_rate, retention
 from twinlens.units import BYTES, FLOP_PER_S, IMAGES_PER_S, RATIO, SECONDS, TOKENS_PER_S
 
 _COMPLETE = 1 - 1e-6  # of counted FLOP: a sum of floats
+_STARTING = ("compile", "examined")
+"""Tags of steps that belong to the start, however the others are."""
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
@@ -31,7 +33,7 @@ def training_steadiness(steps: Steps, rule: SteadyRule = SteadyRule()) -> tuple[
     only = trained_alone(steps)
     if not len(only):
         return only, None
-    tagged = np.flatnonzero(only.tag == "compile")
+    tagged = np.flatnonzero(np.isin(only.tag, _STARTING))
     return only, segment(_durations_s(only), work=_work(only), tagged_rows=tagged, rule=rule)
 
 

@@ -1,0 +1,145 @@
+"""Evidence of what a loop of somebody's own really runs: formats in memory, kernels, bytes, settings of torch.
+
+Needs torch. It is taken once, after an early step, from what is there: nothing is run for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from twinlens.executors.torch.evidence.device_facts import device_facts
+from twinlens.executors.torch.evidence.facts import check_precision, compute_formats, framework_facts, longest
+from twinlens.executors.torch.evidence.memory import state_memory
+from twinlens.executors.torch.evidence.resident import Resident, resident_formats
+from twinlens.executors.torch.evidence.trace import Kernel
+from twinlens.executors.torch.fp32 import fp32_settings
+from twinlens.record.estimate import Estimate
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck, declared, observed, unknown
+from twinlens.spec.precision import AS_FOUND, PRECISIONS, Precision, precision
+from twinlens.units import COUNT
+
+_SOURCE = "the model and the optimizer that were watched"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A model and its optimizer after an early step, before gradients are let go of."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    device: torch.device
+    passes: int
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """The device of the first parameter; the processor for a model without any."""
+    first = next(model.parameters(), None)
+    return torch.device("cpu") if first is None else first.device
+
+
+def parameter_count(model: nn.Module) -> int:
+    """Parameters of a model, tied ones once."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def found_precision(seen: Seen, resident: Resident, kernels: Sequence[Kernel]) -> Precision:
+    """The regime whose formats were found; AS_FOUND where they make none with a name, or no product was seen."""
+    computed = next(iter(compute_formats(kernels)), None)
+    if computed == "fp32" and seen.device.type == "cuda" and fp32_settings().get("cuda.matmul") == "tf32":
+        computed = "tf32"
+    master = max(resident.get("master", {"": 0}).items(), key=lambda pair: pair[1])[0]
+    fits = (each for each in PRECISIONS.values() if "training" in each.lenses and each.compute == computed)
+    return next((each for each in fits if each.training["master"] == master), AS_FOUND)
+
+
+def torch_facts(seen: Seen, said: str | None, kernels: Sequence[Kernel], missing: str) -> tuple[Precision, Facts]:
+    """The precision, and all that torch says. `said`: the precision that the user named, which is then checked."""
+    resident = resident_formats(seen.model, seen.optimizer)
+    regime = precision(said) if said else found_precision(seen, resident, kernels)
+    checks: tuple[PrecisionCheck, ...] = ()
+    if regime != AS_FOUND:
+        asked = regime.classes("training") | {"compute": regime.compute}
+        checks = check_precision(asked, resident, kernels, str(seen.device))
+    fields = framework_facts() | device_facts(seen.device) | _loop(seen) | _compiler(seen.model)
+    fields["kernels.selected"] = observed(longest(kernels), "torch.profiler") if kernels else unknown(missing)
+    fields |= {
+        "precision.name": declared(regime.name, "tl.watch(precision=…)" if said else "formats that were found"),
+        "precision.method": declared(regime.method, "spec/precision.py"),
+        "precision.calibration": declared("none needed", "spec/precision.py"),
+        "precision.detail": declared("plain", "spec/precision.py"),
+    }
+    for check in checks:
+        fields[f"precision.{check.tensor_class}"] = (
+            observed(check.observed, check.evidence)
+            if check.observed
+            else declared(check.declared, "not seen: " + check.evidence)
+        )
+    for name, formats in resident.items():
+        if not checks and f"precision.{name}" in _CLASSES:
+            fields[f"precision.{name}"] = observed(max(formats, key=lambda fmt: formats[fmt]), "resident tensors")
+    count = Estimate(float(parameter_count(seen.model)), COUNT, "parameters of the model, tied ones once", "measured")
+    trained = float(sum(p.numel() for p in seen.model.parameters() if p.requires_grad))
+    work = {
+        "resident_parameters": count,
+        "trainable_parameters": Estimate(trained, COUNT, "parameters that take a gradient", "measured"),
+    }
+    memory = state_memory(seen.model, seen.optimizer)
+    return regime, Facts(ExecutorRecord(fields), checks, work=work, memory=memory)
+
+
+_CLASSES = ("precision.weights", "precision.master", "precision.gradients", "precision.optimizer")
+
+
+def _loop(seen: Seen) -> dict[str, Fact]:
+    ranks = _ranks()
+    return {
+        "training.optimizer": observed(_optimizer_words(seen.optimizer), _SOURCE),
+        "training.accumulation_steps": observed(max(1, seen.passes), "forward passes of one step"),
+        "training.recompute": _recompute(seen.model),
+        "training.loss_scaling": unknown("a scaler belongs to the loop, which does not show it"),
+        "training.strategy": observed("one process", "torch.distributed")
+        if ranks == 1
+        else unknown("how the ranks share the work is not seen from the loop"),
+        "training.world_size": observed(ranks, "torch.distributed"),
+        "protocol.synchronisation": observed(
+            "none needed: the processor is done when it returns"
+            if seen.device.type == "cpu"
+            else "none: phases from events on the stream",
+            "executors/own_loop/moment.py",
+        ),
+    }
+
+
+def _ranks() -> int:
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return int(torch.distributed.get_world_size())
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def _optimizer_words(optimizer: torch.optim.Optimizer) -> str:
+    rates = sorted({float(group["lr"]) for group in optimizer.param_groups if "lr" in group})
+    fused = ", fused" if any(group.get("fused") for group in optimizer.param_groups) else ""
+    rate = f", learning rate {rates[0]:g}" if len(rates) == 1 else ""
+    return f"{type(optimizer).__name__}{fused}{rate}"
+
+
+def _recompute(model: nn.Module) -> Fact:
+    names = ("is_activation_checkpointing", "is_gradient_checkpointing")  # the first from transformers 5.23 on
+    is_on = next((getattr(model, name) for name in names if hasattr(type(model), name)), None)
+    if is_on is None:
+        return unknown("the model does not say whether it computes activations again")
+    return observed("all layers" if is_on else "none", "the model's own word")
+
+
+def _compiler(model: nn.Module) -> dict[str, Fact]:
+    compiled = hasattr(model, "_orig_mod") or getattr(model, "_compiled_call_impl", None) is not None
+    return {
+        "compiler.name": observed("torch.compile" if compiled else "none (eager)", _SOURCE),
+        "compiler.version": observed(str(torch.__version__), "torch.__version__"),
+    }

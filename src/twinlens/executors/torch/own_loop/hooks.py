@@ -1,0 +1,171 @@
+"""Hooks of torch on one model and one optimizer, put there for a while: where forward, backward and optimizer begin and
+end. Needs torch.
+
+Only the outermost module is hooked: gradient checkpointing calls the inner ones again in the backward pass.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from twinlens.executors.own_loop.batch_size import size_of
+from twinlens.executors.own_loop.step_log import StepLog
+
+Guard = Callable[[Callable[..., None]], Callable[..., None]]
+"""Wraps what a hook does, so that an error of ours never becomes one of the loop."""
+
+
+class OptimizerHooks:
+    """Tell the log when the optimizer begins and ends. `then` is called after it, before the step ends."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, log: StepLog, guard: Guard, then: Callable[[], None]) -> None:
+        def after() -> None:
+            log.optimized()
+            then()
+            log.ended()
+
+        before, after = _uncompiled(guard(log.optimizing)), _uncompiled(guard(after))
+        self._handles = [
+            optimizer.register_step_pre_hook(lambda *_: before()),
+            optimizer.register_step_post_hook(lambda *_: after()),
+        ]
+
+    def remove(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+
+class ModelHooks:
+    """Tell the log when the model's forward pass and the backward pass begin and end.
+
+    The backward pass is `Tensor.backward`, wrapped meanwhile; where that is not called (an engine, a compiled step), it
+    begins when a gradient reaches the model's output and ends with the graph. `on_pass` is called before each forward
+    pass, `on_backward` after each backward pass.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        log: StepLog,
+        guard: Guard,
+        on_pass: Callable[[], None] = lambda: None,
+        on_backward: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._log, self._guard = log, guard
+        self._on_pass, self._on_backward = on_pass, on_backward
+        self._began: Any = None
+        self._sums, self._in_backward, self._in_graph = False, False, False
+        self._reached = guard(self._gradient_reached)
+        before, after = _uncompiled(guard(self._before)), _uncompiled(guard(self._after))
+        self._handles = [
+            model.register_forward_pre_hook(before, with_kwargs=True),
+            model.register_forward_hook(after, with_kwargs=True),
+        ]
+        self._wrap_backward()
+
+    def remove(self) -> None:
+        """Take everything away again, and put `Tensor.backward` back."""
+        for handle in self._handles:
+            handle.remove()
+        if torch.Tensor.backward is self._ours:
+            torch.Tensor.backward = self._theirs
+        self._log = None  # type: ignore[assignment]  # whoever wrapped ours meanwhile still calls it
+
+    def _before(self, model: nn.Module, args: Any, kwargs: Any) -> None:
+        size = size_of(kwargs) or size_of(args)
+        if not torch.is_grad_enabled():
+            self._log.set_aside(*(size or (0, 0)))
+            return
+        self._on_pass()
+        self._sums = kwargs.get("num_items_in_batch") is not None  # transformers divides by all items of the step
+        if size is not None:
+            self._log.counted(*size)
+        self._began = self._log.moments.now()
+
+    def _after(self, model: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        if self._began is None:
+            return
+        began, self._began = self._began, None
+        self._log.spent("forward", began, self._log.moments.now())
+        loss = _loss_in(output)
+        if loss is not None:
+            self._log.lost(loss.detach(), summed=self._sums)
+        for tensor in _graded(output):
+            tensor.register_hook(self._reached)
+
+    def _gradient_reached(self, gradient: torch.Tensor) -> None:
+        if self._in_backward or self._in_graph or self._log is None:
+            return
+        self._in_graph, began = True, self._log.moments.now()
+
+        def ended() -> None:
+            self._in_graph = False
+            if self._log is not None:
+                self._log.spent("backward", began, self._log.moments.now())
+
+        # No profiler may be ended in there: the engine puts the thread's state back when the callback returns.
+        torch.autograd.Variable._execution_engine.queue_callback(self._guard(ended))
+
+    def _wrap_backward(self) -> None:
+        self._theirs = theirs = torch.Tensor.backward
+
+        @functools.wraps(theirs)
+        def backward(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            if self._log is None or self._in_backward:
+                return theirs(tensor, *args, **kwargs)
+            began, self._in_backward = self._log.moments.now(), True
+            try:
+                result = theirs(tensor, *args, **kwargs)
+            finally:
+                self._in_backward = False
+            self._guard(self._passed_back)(began)
+            return result
+
+        self._ours = backward
+        torch.Tensor.backward = backward
+
+    def _passed_back(self, began: Any) -> None:
+        self._log.spent("backward", began, self._log.moments.now())
+        self._on_backward()
+
+
+def innermost(optimizer: Any) -> torch.optim.Optimizer | None:
+    """The optimizer of torch inside one of accelerate's, DeepSpeed's or the like; None where there is none."""
+    seen = 0
+    while not isinstance(optimizer, torch.optim.Optimizer) or hasattr(optimizer, "accelerator_state"):
+        optimizer, seen = getattr(optimizer, "optimizer", None), seen + 1
+        if optimizer is None or seen > 5:
+            return None
+    return optimizer
+
+
+def _uncompiled(hook: Callable[..., None]) -> Callable[..., None]:
+    """torch.compile leaves it as it is: a clock that is compiled into a graph stands still."""
+    disabled: Callable[..., None] = torch.compiler.disable(hook)
+    return disabled
+
+
+def _loss_in(output: Any) -> torch.Tensor | None:
+    """The loss that a model gives itself: `output.loss`, or an output that is one number."""
+    loss = output if isinstance(output, torch.Tensor) else getattr(output, "loss", None)
+    if loss is None and isinstance(output, dict):
+        loss = output.get("loss")
+    return loss if isinstance(loss, torch.Tensor) and loss.ndim == 0 else None
+
+
+def _graded(output: Any) -> list[torch.Tensor]:
+    """Tensors of the output that a gradient can reach: itself, or those on its first level."""
+    if isinstance(output, torch.Tensor):
+        parts: list[Any] = [output]
+    elif isinstance(output, dict):
+        parts = list(output.values())
+    elif isinstance(output, list | tuple):
+        parts = list(output)
+    else:
+        parts = list(vars(output).values()) if hasattr(output, "__dict__") else []
+    return [part for part in parts if isinstance(part, torch.Tensor) and part.requires_grad]

@@ -1,0 +1,127 @@
+"""A model and an optimizer of torch while they are watched: their hooks, and what they are. Needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from twinlens.errors import BadInput
+from twinlens.executors.own_loop.step_log import StepLog
+from twinlens.executors.torch.evidence.work import ceilings_of_run
+from twinlens.executors.torch.model.build import linear_shapes
+from twinlens.executors.torch.own_loop.evidence import Seen, device_of, parameter_count, torch_facts
+from twinlens.executors.torch.own_loop.hooks import Guard, ModelHooks, OptimizerHooks, innermost
+from twinlens.executors.torch.own_loop.kernels import EarlyKernels
+from twinlens.executors.torch.own_loop.stream import moments_of
+from twinlens.record.executor.facts import Estimates, Facts
+from twinlens.spec.precision import Precision
+from twinlens.spec.study import RunSpec
+
+
+class TorchSide:
+    """Raises BadInput (TL222) for what is no model or no optimizer of torch."""
+
+    def __init__(self, model: Any, optimizer: Any, *, profile: bool) -> None:
+        inner = innermost(optimizer)
+        if not isinstance(model, nn.Module) or inner is None:
+            wrong = model if not isinstance(model, nn.Module) else optimizer
+            raise BadInput(
+                f"tl.watch takes a torch.nn.Module and its optimizer, and was given a {type(wrong).__name__}; "
+                "without torch, leave both out and say `with run.step(…)`",
+                code="TL222",
+            )
+        self._model, self._optimizer, self._core = model, inner, _core(model)
+        self.device = device_of(model)
+        self.moments = moments_of(self.device)
+        self._kernels = EarlyKernels(self.device) if profile else None
+        self._hooks: list[ModelHooks | OptimizerHooks] = []
+
+    @property
+    def name(self) -> str:
+        """The class of the model, without what wraps it."""
+        return type(self._core).__name__
+
+    @property
+    def config(self) -> Mapping[str, Any] | None:
+        """The Hugging Face config, where it has one."""
+        to_dict = getattr(getattr(self._core, "config", None), "to_dict", None)
+        return to_dict() if to_dict is not None else None
+
+    @property
+    def parameters(self) -> int:
+        return parameter_count(self._core)
+
+    @property
+    def gpus(self) -> tuple[str, ...] | None:
+        """UUIDs of the GPUs that the model is on; None on a processor."""
+        if self.device.type != "cuda":
+            return None
+        return (f"GPU-{torch.cuda.get_device_properties(self.device).uuid}",)
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether evidence is complete: the pass that is profiled lies behind."""
+        return self._kernels is None or self._kernels.is_over
+
+    def attach(self, log: StepLog, guard: Guard, after_step: Callable[[], None], *, events: bool) -> None:
+        """Put the hooks there. `events`: forward and backward are told by callbacks, so the model needs none."""
+        if not events:
+            before, after = self.pass_begins(log), self.pass_ended
+            self._hooks.append(ModelHooks(self._model, log, guard, before, after))
+
+        def stepped() -> None:
+            self.pass_ended()
+            after_step()
+
+        self._hooks.append(OptimizerHooks(self._optimizer, log, guard, stepped))
+
+    def pass_begins(self, log: StepLog) -> Callable[[], None]:
+        """To be called before each forward pass."""
+
+        def begins() -> None:
+            if self._kernels is not None and not self._kernels.is_over and self._kernels.begin_pass():
+                log.examined()
+
+        return begins
+
+    def pass_ended(self) -> None:
+        """To be called after each backward pass."""
+        if self._kernels is not None:
+            self._kernels.end_pass()
+
+    def detach(self) -> None:
+        """Take all hooks away."""
+        for hooks in self._hooks:
+            hooks.remove()
+        self._hooks = []
+        self.pass_ended()
+
+    def ceilings(self, spec: RunSpec, regime: Precision, rows: int) -> Estimates:
+        """Rates of this device in this precision, at the model's own shapes for so many rows of activations."""
+        shapes = [(rows, out, width) for out, width in linear_shapes(self._core)]
+        return ceilings_of_run(spec, self.device, regime, [], shapes, None)
+
+    def facts(self, said: str | None, passes: int) -> tuple[Precision, Facts]:
+        """The precision that was found or said, and all that torch says now."""
+        seen = Seen(self._core, self._optimizer, self.device, passes)
+        kernels = self._kernels.seen if self._kernels else ()
+        missing = self._kernels.missing if self._kernels else "tl.watch(profile=False): no pass was profiled"
+        return torch_facts(seen, said, kernels, missing)
+
+
+def _core(model: nn.Module) -> nn.Module:
+    """The model inside DDP's wrapper and torch.compile's."""
+    for name in ("module", "_orig_mod", "module"):
+        inner = getattr(model, name, None)
+        model = inner if isinstance(inner, nn.Module) else model
+    return model
+
+
+def rank_and_ranks() -> tuple[int, int]:
+    """This process's rank, and how many there are, where torch.distributed is up."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return int(torch.distributed.get_rank()), int(torch.distributed.get_world_size())
+    return 0, 1

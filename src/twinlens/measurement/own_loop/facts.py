@@ -1,0 +1,115 @@
+"""Facts of a run of somebody's own loop: those of the machine, of the loop, and of the model where theory knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from twinlens.errors import BadInput
+from twinlens.measurement.facts.predicted_work import datasheet_of, work_of
+from twinlens.measurement.facts.provenance import facts_of_model, said_by_tool
+from twinlens.measurement.machine.energy import energy_facts, open_meters
+from twinlens.measurement.machine.host import capture_host
+from twinlens.measurement.machine.nvidia import open_gpus
+from twinlens.measurement.machine.software import software_facts
+from twinlens.record.estimate import Estimate
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import ExecutorRecord, Fact, declared, observed, unknown
+from twinlens.record.finding import Finding
+from twinlens.spec.model.config import knows, shape_from_config
+from twinlens.spec.model.reference import AnyModel
+from twinlens.spec.precision import AS_FOUND
+from twinlens.spec.study import RunSpec
+from twinlens.theory.flop import parameters
+from twinlens.units import BYTES, COUNT
+
+_LOOP = "executors/own_loop/step_log.py"
+_WATCH = "tl.watch"
+
+
+def machine_facts(used: tuple[str, ...] | None, *, on_gpu: bool, says_device: bool) -> dict[str, Fact]:
+    """Facts of this machine and its Python, taken before the loop. `used`: GPUs by UUID. `says_device`: whether the
+    loop shows where it computes; else an accelerator beside the processor is not known to be in use or idle."""
+    host = capture_host("cuda" if on_gpu else "cpu", used or (), (), in_use=True)
+    meters = open_meters(open_gpus(used)[0] if used else (), boards=used or ())
+    facts = host | software_facts() | energy_facts(meters, "gpu" if on_gpu else "package")
+    if not says_device and open_gpus(None)[0]:
+        reason = unknown("the loop does not say on which device it computes, and there are GPUs here")
+        facts |= {name: reason for name in facts if name.startswith("accelerator.")}
+    return facts
+
+
+def model_at_hand(name: str, config: Mapping[str, Any] | None, counted: int) -> AnyModel:
+    """The model that is watched, with its shape where its config is of a type that theory reads and the parameters
+    that are there are as many as theory counts."""
+    plain = dict(config or {})
+    if not plain:
+        return AnyModel(name=name, config={}, shape=None, source=_WATCH, why="the model has no config of a known type")
+    if not knows(plain):
+        why = f"theory here knows no models of type {plain.get('model_type')!r}"
+        return AnyModel(name=name, config={}, shape=None, source=_WATCH, why=why)
+    try:
+        shape = shape_from_config(plain)
+    except BadInput as unread:
+        return AnyModel(name=name, config={}, shape=None, source=_WATCH, why=f"its shape cannot be told: {unread}")
+    by_theory = parameters(shape).total
+    if by_theory != counted:
+        why = f"its config stands for {by_theory:,} parameters, and it has {counted:,}: it was changed since"
+        return AnyModel(name=name, config={}, shape=None, source=_WATCH, why=why)
+    return AnyModel(name=name, config=plain, shape=shape, source="model.config")
+
+
+def whole_facts(spec: RunSpec, said: Facts, machine: dict[str, Fact], ref: AnyModel, *, even: bool) -> Facts:
+    """All facts of the run. `said`: by the loop's own framework. `even`: steps are of one size, else theory, which
+    counts the work of one size, is silent."""
+    record = ExecutorRecord(machine | facts_of_model(ref) | _asked(spec) | said_by_tool()).merged(said.executor)
+    board = {k: f for k, f in machine.items() if k.startswith("accelerator.") and f.value is not None}
+    record = record.merged(board)
+    sheet = datasheet_of(record.value("accelerator.product"), spec.precision)
+    return replace(said, executor=record, work=_work(spec, ref, even) | said.work, ceilings=sheet)
+
+
+def _work(spec: RunSpec, ref: AnyModel, even: bool) -> dict[str, Estimate]:
+    if spec.precision == AS_FOUND:  # FLOP do not depend on formats, bytes do
+        plain = spec.model_copy(update={"point": spec.point.model_copy(update={"precision": "fp32"})})
+        known = work_of(plain, ref)
+        work = known | {k: Estimate.absent(e.unit, AS_FOUND.method) for k, e in known.items() if e.unit == BYTES}
+    else:
+        work = work_of(spec, ref)
+    if even:
+        return work
+    reason = "steps differ in size, and theory counts the work of one size"
+    return {name: each if each.unit == COUNT else Estimate.absent(each.unit, reason) for name, each in work.items()}
+
+
+def _asked(spec: RunSpec) -> dict[str, Fact]:
+    """What the measuring layer knows; data, weights and seeds are the loop's own, and it shows none of them."""
+    own = "it belongs to the loop, which does not show it"
+    return {
+        "workload.family": observed("training", _WATCH),
+        "workload.data_hash": unknown(f"the data: {own}"),
+        "workload.seed": unknown(f"the seed: {own}"),
+        "workload.input_tokens": observed(spec.workload.seq_len, "the first step"),  # type: ignore[union-attr]
+        "model.weights_hash": unknown("the weights are the loop's own and change as it goes on"),
+        "point.batch": observed(spec.workload.global_batch, "the first step"),  # type: ignore[union-attr]
+        "training.data_pipeline": unknown(f"the data: {own}"),
+        "quality.metric": unknown("the loss is the loop's own, and its unit is not shown"),
+        "quality.reference": unknown("nothing to compare the loss with is known"),
+        "quality.tolerance": declared("none: the loop ends when it ends", _WATCH),
+        "protocol.timed": observed("all between the ends of two optimizer steps", _LOOP),
+        "protocol.warmup": observed(spec.protocol.warmup, "stats/steady/segment.py"),
+        "protocol.steady": observed("change points, drift and cycle tests", "stats/steady/segment.py"),
+        "protocol.window": observed("as long as the loop ran", _LOOP),
+        "protocol.repeats": observed(1, _WATCH),
+        "protocol.interval_method": observed("within a run, order statistics and blocks", "stats/estimator"),
+        "protocol.timer": observed("time.monotonic_ns, or events of the GPU", "executors/own_loop/moment.py"),
+        "protocol.profiler": observed("off but for the second pass", "executors/torch/own_loop/kernels.py"),
+        "protocol.tier": unknown("what was set in the loop, and what was tried before, is its author's to say"),
+        "protocol.budget": unknown("what was set in the loop, and what was tried before, is its author's to say"),
+    }
+
+
+def one_rank_of(ranks: int) -> tuple[Finding, ...]:
+    """A loop on several ranks is recorded by the first, and its rows count that one's samples."""
+    return (Finding("one-rank-of-many", "warns", "", {"ranks": ranks}),) if ranks > 1 else ()

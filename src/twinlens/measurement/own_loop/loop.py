@@ -1,0 +1,252 @@
+"""A training loop that somebody else wrote, watched: what `tl.watch` gives, and what the callbacks drive."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from twinlens.errors import BadInput, ExecutorFailed
+from twinlens.executors.own_loop.batch_size import size_of
+from twinlens.executors.own_loop.moment import HostMoments
+from twinlens.executors.own_loop.step_log import StepLog
+from twinlens.measurement.facts.predicted_work import within_datasheet
+from twinlens.measurement.own_loop.data import Data
+from twinlens.measurement.own_loop.facts import machine_facts, model_at_hand, one_rank_of, whole_facts
+from twinlens.measurement.own_loop.recording import Recording
+from twinlens.measurement.own_loop.spec import StepSize, Watching, own_spec, refuse_wrong
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import ExecutorRecord, unknown
+from twinlens.record.run import State
+from twinlens.spec.precision import AS_FOUND, Precision
+from twinlens.system.interrupts import ignore_interrupts
+
+if TYPE_CHECKING:
+    from twinlens.executors.torch.own_loop.side import TorchSide
+
+
+class OwnLoop:
+    """One loop while it is watched. An error of ours ends the watching, with a warning, and never the loop."""
+
+    def __init__(self, model: Any = None, optimizer: Any = None, how: Watching = Watching()) -> None:
+        refuse_wrong(how.name, how.precision)
+        if (model is None) != (optimizer is None):
+            raise BadInput("tl.watch takes a model and its optimizer, or neither; give both", code="TL222")
+        self._how = how
+        self._side = self._side_of(model, optimizer)
+        self._rank, self._ranks = self._place()
+        self._is_open = False
+        self._is_known: Literal["", "even", "uneven"] = ""
+        self._first: StepSize | None = None
+        self._steps = self._odd = 0
+        self._seen: tuple[Precision, Facts] | None = None
+        self._lost: str | None = None
+        self._why: str | None = None
+
+    @property
+    def folder(self) -> Path:
+        """The run folder; there is one from entering on, on the first rank."""
+        return self._recording.folder
+
+    def __enter__(self) -> Self:
+        if self._rank:
+            return self
+        how, side = self._how, self._side
+        model = side.name if side else how.name
+        spec = own_spec(how, model, None, how.precision)
+        gpus = side.gpus if side else None
+        self._machine = machine_facts(gpus, on_gpu=gpus is not None, says_device=side is not None)
+        try:
+            self._recording = Recording(spec, how.out, gpus, knows_others=True)
+        except OSError as error:
+            raise BadInput(f"cannot write into {str(how.out)!r}: {error.strerror or error}", code="TL205") from None
+        moments = side.moments if side else HostMoments()
+        self.log = StepLog(moments, self._recording.take, self._recording.origin_ns)
+        self._is_open = True
+        if side is not None:
+            side.attach(self.log, self.guard, self._step_ends, events=how.events)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if self._rank:
+            return
+        self._is_open, was_open = False, self._is_open
+        if self._side is not None:
+            self._side.detach()
+        state, why = self._end(kind, error)
+        try:
+            with ignore_interrupts():
+                if was_open:
+                    self.log.drain()
+                    self._recording.stop()
+                    if not self._is_known or (self._how.ceilings and state == "finished"):
+                        self._know(ceilings=state == "finished" and self._how.ceilings)
+                self._recording.end(state, why)
+        except (
+            OSError,
+            ExecutorFailed,
+        ) as failed:  # a full disk: the run is visibly unfinished
+            warnings.warn(f"tl.watch could not end its run: {failed}", stacklevel=2)
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether rows are taken: not on other ranks than the first, and not after an error of ours."""
+        return self._is_open
+
+    def leave(self, why: str | None) -> None:
+        """End it without an exception at hand: whole where `why` is None, else interrupted."""
+        self._why = why
+        self.__exit__(None, None, None)
+
+    def pass_begins(self) -> None:
+        """A callback says that a forward pass begins."""
+        if self._side is not None:
+            self._side.pass_begins(self.log)()
+
+    def pass_ended(self) -> None:
+        """A callback says that a backward pass has ended."""
+        if self._side is not None:
+            self._side.pass_ended()
+
+    def data(self, loader: Iterable[Any], *, samples: int | None = None, tokens: int | None = None) -> Data:
+        """The same batches; the time waited for each is the step's data phase.
+
+        `samples`, `tokens`: of every batch, where its tensors' shapes do not show them.
+        """
+        size = size_of if samples is None and tokens is None else lambda batch: (samples or 1, tokens or 0)
+        return Data(loader, lambda: self.phase("data"), self.guard(lambda batch: self._offer(size(batch))))
+
+    @contextlib.contextmanager
+    def phase(self, name: Literal["data", "forward", "backward", "communicate", "optimize"]) -> Iterator[None]:
+        """A phase that this loop knows of and no hook sees."""
+        with self._around(lambda begin: self.log.spent(name, begin, self.log.moments.now())):
+            yield
+
+    @contextlib.contextmanager
+    def step(self, *, samples: int = 0, tokens: int = 0, loss: float | None = None) -> Iterator[None]:
+        """One step of a loop without torch. Raises BadInput (TL222) where an optimizer says when a step ends."""
+        if self._side is not None:
+            raise BadInput("the optimizer says when a step ends; leave run.step out", code="TL222")
+
+        def ended(begin: Any) -> None:
+            self.log.began(begin)
+            if samples or tokens:
+                self.log.counted(samples or 1, tokens)
+            if loss is not None:
+                self.log.lost(loss)
+            self._step_ends()
+            self.log.ended()
+
+        if self._is_open:
+            self.log.began(self.log.moments.now())
+        with self._around(ended):
+            yield
+
+    @contextlib.contextmanager
+    def evaluation(self, *, samples: int = 0, tokens: int = 0) -> Iterator[None]:
+        """A look at held-out data: a row of its own, whose time belongs to no step."""
+        with self._around(lambda begin: self.log.evaluated(begin, self.log.moments.now(), samples, tokens, None)):
+            yield
+
+    def loss(self, loss: Any) -> None:
+        """The loss of this forward pass, a number or a tensor with one, where the model does not give it."""
+        self.guard(lambda: self.log.lost(loss.detach() if hasattr(loss, "detach") else loss))()
+
+    def guard(self, call: Callable[..., None]) -> Callable[..., None]:
+        """The same call, of which no error reaches the loop."""
+
+        def hook(*args: Any, **kwargs: Any) -> None:
+            if not self._is_open:
+                return
+            try:
+                call(*args, **kwargs)
+            except Exception as error:  # the boundary between an observer and what it observes
+                self._give_up(f"{type(error).__name__}: {error}")
+
+        return hook
+
+    def _offer(self, size: tuple[int, int] | None) -> None:
+        if size is not None:
+            self.log.offered(*size)
+
+    @contextlib.contextmanager
+    def _around(self, then: Callable[[Any], None]) -> Iterator[None]:
+        begin = self.log.moments.now() if self._is_open else None
+        yield
+        self.guard(then)(begin)
+
+    def _step_ends(self) -> None:
+        """Before the step is over, so that looking at it belongs to it."""
+        size = StepSize(*self.log.pending)
+        self._first = self._first or size
+        self._steps, self._odd = self._steps + 1, self._odd + (size != self._first)
+        if not self._is_known and (self._side is None or self._side.is_seen):
+            self.log.examined()
+            self._know()
+        elif self._is_known == "even" and not self._is_even:
+            self._know()
+
+    @property
+    def _is_even(self) -> bool:
+        """Whether all but a hundredth of the steps are of the first one's size."""
+        return self._odd * 100 <= self._steps
+
+    def _know(self, *, ceilings: bool = False) -> None:
+        """Put into the record what the steps so far have shown."""
+        self._is_known = "even" if self._is_even else "uneven"
+        how, side, size = self._how, self._side, self._first
+        model, config, count = (side.name, side.config, side.parameters) if side else (how.name, None, 0)
+        if self._seen is None:  # once: right after a step its gradients are there
+            passes = size.passes if size else 1
+            self._seen = side.facts(how.precision, passes) if side else (AS_FOUND, _UNSEEN)
+        regime, said = self._seen
+        spec = own_spec(how, model, size, how.precision or regime.name)
+        facts = whole_facts(spec, said, self._machine, model_at_hand(model, config, count), even=self._is_even)
+        if ceilings and side is not None and regime != AS_FOUND and size is not None:
+            rows = (size.tokens or size.samples) // max(1, size.passes)
+            found = within_datasheet(side.ceilings(spec, regime, rows), facts.ceilings)
+            facts = replace(facts, ceilings=found | facts.ceilings)
+        self._recording.know(spec, replace(facts, findings=one_rank_of(self._ranks)))
+
+    def _give_up(self, why: str) -> None:
+        self._is_open, self._lost = False, why
+        if self._side is not None:
+            self._side.detach()
+        warnings.warn(f"tl.watch stopped watching, and the loop goes on: {why}", stacklevel=4)
+
+    def _end(self, kind: type[BaseException] | None, error: BaseException | None) -> tuple[State, str | None]:
+        if kind is None and self._lost:
+            return "failed", f"the watching ended before the loop: {self._lost}"
+        if kind is None:
+            return ("finished", None) if self._why is None else ("interrupted", self._why)
+        if issubclass(kind, KeyboardInterrupt | SystemExit | GeneratorExit):
+            return "interrupted", f"the loop was left by {kind.__name__}"
+        return "failed", f"{kind.__name__}: {error}"
+
+    def _side_of(self, model: Any, optimizer: Any) -> TorchSide | None:
+        if model is None:
+            return None
+        from twinlens.executors.torch.own_loop.side import TorchSide
+
+        return TorchSide(model, optimizer, profile=self._how.profile)
+
+    def _place(self) -> tuple[int, int]:
+        if self._side is None:
+            return 0, 1
+        from twinlens.executors.torch.own_loop.side import rank_and_ranks
+
+        return rank_and_ranks()
+
+
+_UNSEEN = Facts(
+    ExecutorRecord(
+        {
+            "software.framework.name": unknown("the loop does not say what computes it"),
+            "precision.name": unknown("the loop does not say in which formats it computes"),
+        }
+    )
+)
