@@ -6,7 +6,6 @@ from twinlens.comparison.side import Side
 from twinlens.comparison.workload_hash import workload_hash
 from twinlens.diagnosis.counter import Counter, kernels_counter
 from twinlens.errors import BadInput
-from twinlens.executors.registry import executor
 from twinlens.record.instrument import keep_profile, kept_profile
 from twinlens.record.run import Run
 from twinlens.spec.study import RunSpec
@@ -23,6 +22,8 @@ def watch(run: Run, summary: Summary, instrument: str) -> None:
     engine raises, and OSError where nothing can be written."""
     if instrument not in INSTRUMENTS:
         raise BadInput(f"unknown instrument {instrument!r}; known: {', '.join(INSTRUMENTS)}", code=_CODE)
+    from twinlens.executors.registry import executor  # what is only read opens no engine
+
     profile = executor(run.spec.executor.kind).profile
     if profile is None:
         why = "it watches engines in this process, and what ran here was none"

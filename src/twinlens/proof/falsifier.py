@@ -17,6 +17,7 @@ from twinlens.proof.served_change import (
 )
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
+from twinlens.record.falsifier import GROWN
 from twinlens.record.finding import Finding
 from twinlens.spec.study import RunSpec
 from twinlens.stats.paired.ratio import PairedRatio
@@ -29,7 +30,6 @@ _MARGIN = 2.5  # of a slice over the longer row, so that each slice holds some
 _DECODE = "decode_tokens_per_s"
 _PHASES = {"decode": _DECODE, "prefill": "prefill_tokens_per_s"}
 _TRIED_OF = ("step", "forward", "prefill", "decode")
-GROWN = 1.5  # a batch that grew less was not doubled, whatever was asked for
 _UNTRIED = {
     "remove-wait": "no setting of a run takes that wait away",
     "halve-weights": "no precision here has weights of half the bits, in which this lens can run",

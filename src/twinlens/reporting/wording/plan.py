@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from twinlens.planning.figure import Figure, Input
-from twinlens.planning.fit.answer import Fit
-from twinlens.planning.fit.placement import Placement
-from twinlens.planning.fit.serving import Serving
-from twinlens.planning.fit.training import Training
-from twinlens.record.finding import Finding
+from typing import TYPE_CHECKING
+
 from twinlens.reporting.display import clean
 from twinlens.reporting.wording import money, plan_capacity
 from twinlens.reporting.wording.amount import amount
 from twinlens.reporting.wording.number import number, numbers
 from twinlens.reporting.wording.plan_choose import ASSUMED, CHOSEN
 from twinlens.units import digits
+
+if TYPE_CHECKING:  # sentences of findings are in every verb, planning is not
+    from twinlens.planning.figure import Figure, Input
+    from twinlens.planning.fit.answer import Fit
+    from twinlens.planning.fit.placement import Placement
+    from twinlens.planning.fit.serving import Serving
+    from twinlens.planning.fit.training import Training
+    from twinlens.record.finding import Finding
 
 NAMES = {
     "weights": "weights", "kv": "KV cache", "activations": "activations", "runtime": "runtime", "needed": "needed",
@@ -65,6 +69,8 @@ def counted(value: float, unit: str) -> str:
 
 def subject_words(plan: Serving | Training) -> str:
     """What is to be placed: "llama-3.1-70b in bf16 for 16 users of 32,768 tokens"."""
+    from twinlens.planning.fit.training import Training
+
     if isinstance(plan, Training):
         return _training_words(plan)
     users = "1 user" if plan.users == 1 else f"{plan.users:,} users"

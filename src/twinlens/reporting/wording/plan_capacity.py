@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from twinlens.planning.capacity.serving import ServingCapacity, ServingPlan
-from twinlens.planning.capacity.training import TrainingCapacity, TrainingPlan
-from twinlens.planning.figure import Figure
-from twinlens.record.finding import Finding
+from typing import TYPE_CHECKING
+
 from twinlens.reporting.display import clean
 from twinlens.reporting.wording.amount import amount
 from twinlens.reporting.wording.number import numbers
 from twinlens.units import SECONDS, digits, show
+
+if TYPE_CHECKING:
+    from twinlens.planning.capacity.serving import ServingCapacity, ServingPlan
+    from twinlens.planning.capacity.training import TrainingCapacity, TrainingPlan
+    from twinlens.planning.figure import Figure
+    from twinlens.record.finding import Finding
 
 NAMES = {
     "ttft": "TTFT", "tpot": "TPOT", "ttft-p99": "p99 TTFT", "tpot-p99": "p99 TPOT",
@@ -52,6 +56,8 @@ def training_words(plan: TrainingPlan) -> str:
 
 def answer_words(found: ServingCapacity | TrainingCapacity) -> str:
     """The answer in one sentence."""
+    from twinlens.planning.capacity.training import TrainingCapacity
+
     if isinstance(found, TrainingCapacity):
         return _training(found)
     words = serving_words(found.plan)

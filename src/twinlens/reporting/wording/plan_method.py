@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from twinlens.planning.method.answer import Method
-from twinlens.planning.method.rule import MethodRule
-from twinlens.planning.method.way import Way
-from twinlens.record.finding import Finding
+from typing import TYPE_CHECKING
+
 from twinlens.reporting.display import clean
 from twinlens.reporting.wording.number import number
+
+if TYPE_CHECKING:
+    from twinlens.planning.method.answer import Method
+    from twinlens.planning.method.rule import MethodRule
+    from twinlens.planning.method.way import Way
+    from twinlens.record.finding import Finding
 
 WAYS = {
     "prompt": "prompt", "retrieval": "retrieval", "lora": "LoRA", "qlora": "QLoRA", "full": "full tuning",

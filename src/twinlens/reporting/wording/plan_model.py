@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from twinlens.planning.models.answer import Choice
-from twinlens.planning.models.candidate import Candidate
-from twinlens.record.finding import Finding
+from typing import TYPE_CHECKING
+
 from twinlens.reporting.display import clean
+
+if TYPE_CHECKING:
+    from twinlens.planning.models.answer import Choice
+    from twinlens.planning.models.candidate import Candidate
+    from twinlens.record.finding import Finding
 
 _LACKS = {
     "memory": "layers",
