@@ -23,7 +23,7 @@ def probed(monkeypatch: pytest.MonkeyPatch, form: str, *words: str) -> Result:
     }
     rate = Estimate(1e12, units.FLOP_PER_S, "by hand", "measured")
     probe = Probe(ExecutorRecord(facts), (CeilingRow("matrix", "fp32", "", 1, rate),), None, _load_note(facts))
-    monkeypatch.setattr(command, "probe", lambda device: probe)
+    monkeypatch.setattr(command, "probe", lambda device, **_: probe)
     done = CliRunner().invoke(app, ["probe", "-q", *words])
     assert (done.exit_code, done.stderr) == (0, "")
     return done
@@ -49,3 +49,9 @@ def test_a_column_of_a_board_counts_no_threads(monkeypatch: pytest.MonkeyPatch) 
     on_board = probed(monkeypatch, "SXM").stdout
     assert "the board" in on_board
     assert "thread" not in on_board
+
+
+def test_ranks_without_collectives_are_refused() -> None:
+    done = CliRunner().invoke(app, ["probe", "-q", "--ranks", "2"])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "--ranks belongs to --collectives, which is missing" in " ".join(done.stderr.split())

@@ -15,6 +15,7 @@ import pytest
 
 from material import spec_of, training
 from twinlens.errors import ExecutorFailed
+from twinlens.executors.torch.parallel.collectives import KINDS
 from twinlens.executors.torch.parallel.findings import against_one_process, exchange
 from twinlens.executors.torch.parallel.over_ranks import facts_over, step_over
 from twinlens.executors.torch.parallel.ranks import Ranks
@@ -23,6 +24,7 @@ from twinlens.measurement.session import run_here
 from twinlens.record.executor.facts import Facts
 from twinlens.record.store import create_run, read_run
 from twinlens.spec.study import RunSpec
+from twinlens.stats.finding.slow_link import slow_links
 from twinlens.system.processes import is_alive
 
 pytestmark = [pytest.mark.slow, pytest.mark.torch]
@@ -105,8 +107,7 @@ def test_a_rank_that_is_killed_ends_the_run_its_rows_are_kept_and_no_process_is_
             time.sleep(0.1)
         below = psutil.Process().children(recursive=True)
         born.update({each.pid: each.create_time() for each in below})
-        workers = [each for each in below if "twinlens.executors.torch.parallel.worker" in each.cmdline()[-1]]
-        next(each for each in workers if each.environ()["RANK"] == "1").kill()
+        next(each for each in below if each.environ().get("RANK") == "1").kill()
 
     killer = threading.Thread(target=kill_second_rank, daemon=True)
     killer.start()
@@ -121,3 +122,20 @@ def test_a_rank_that_is_killed_ends_the_run_its_rows_are_kept_and_no_process_is_
     assert run.table.column("rank_end_ns").combine_chunks().value_lengths().to_pylist() == [2] * len(run.steps)
     assert len(born) >= 4, "the guard, torchrun and two ranks"
     assert not [pid for pid, born_s in born.items() if is_alive(pid, born_s)]
+
+
+def test_a_rank_that_is_slow_in_every_exchange_is_named() -> None:
+    world = Ranks(3, 1, 180.0)
+    try:
+        assert world.ask({"order": "join", "device": "cpu", "patience_s": 180.0}, "joining") == ["gloo"] * 3
+        order = {"order": "pair", "size_bytes": 2**16, "repeats": 7, "delays_s": {"1": 0.3}}
+        pairs = {}
+        for pair in ((0, 1), (0, 2), (1, 2)):
+            told = world.ask(order | {"ranks": pair}, "timing pairs")
+            pairs[pair] = [max(each) for each in zip(*(told[rank] for rank in pair), strict=True)]
+        for kind in KINDS:
+            told = world.ask({"order": "collective", "kind": kind, "size_bytes": 4096, "repeats": 3}, "timing")
+            assert [len(seconds) for seconds in told] == [3, 3, 3], kind
+    finally:
+        world.close()
+    assert [(each.code, each.subject) for each in slow_links(pairs)] == [("slow-rank", "1")]

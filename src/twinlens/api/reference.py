@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from twinlens.measurement.machine.probe import Probe
 
 
-def probe(device: str = "auto") -> Probe:
-    """Facts of this machine and its measured ceilings. Raises BadInput for a device that is not here."""
+def probe(device: str = "auto", *, collectives: bool = False, ranks: int | None = None) -> Probe:
+    """Facts of this machine and its measured ceilings; with `collectives`, exchanges between `ranks` processes too.
+
+    Raises BadInput for a device that is not here, ExecutorFailed (TL307) where a rank is lost.
+    """
     from twinlens.measurement.machine import probe as machine
 
-    return machine.probe(device)
+    return machine.probe(device, collectives=collectives, ranks=ranks)
 
 
 def list(

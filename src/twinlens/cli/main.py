@@ -90,6 +90,12 @@ def demo(out: Out = Path("runs"), json: Json = False, quiet: Quiet = False, fres
 @app.command()
 def probe(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    collectives: Annotated[
+        bool, typer.Option("--collectives", help="Time exchanges between processes too, a minute.")
+    ] = False,
+    ranks: Annotated[
+        int | None, typer.Option(min=2, max=1024, help="Processes of --collectives; one per GPU, or 2.")
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -97,7 +103,7 @@ def probe(
     load_numpy()
     from twinlens.cli.probe import run
 
-    run(device, json, quiet)
+    run(device, json, quiet, collectives, ranks)
 
 
 @app.command()

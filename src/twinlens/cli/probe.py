@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from twinlens.api.reference import probe
+from twinlens.cli.probe_collectives import collectives, remarks
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.measurement.machine.probe import CeilingRow, Probe
 from twinlens.record.executor.record import FIELDS
@@ -22,11 +23,12 @@ _SHOWN = (
 )  # fmt: skip
 
 
-def run(device: str, json: bool, quiet: bool) -> None:
+def run(device: str, json: bool, quiet: bool, with_collectives: bool = False, ranks: int | None = None) -> None:
     with sentences():
         if not quiet and not json:
-            err().print("measuring ceilings, about ten seconds …")
-        probed = probe(device)
+            exchanges = ", and exchanges between processes, a minute" if with_collectives else ""
+            err().print(f"measuring ceilings, about ten seconds{exchanges} …")
+        probed = probe(device, collectives=with_collectives, ranks=ranks)
         if json:
             print_json(probed.to_json())
             return
@@ -37,6 +39,10 @@ def run(device: str, json: bool, quiet: bool) -> None:
             if probed.ceilings
             else f"Ceilings: not measured ({probed.why_no_ceilings})"
         )
+        if probed.collectives is not None:
+            console.print(collectives(probed.collectives))
+            for line in remarks(probed.collectives):
+                console.print(line, markup=False)
         for note in probed.notes:
             console.print(f"! {note}", style="yellow", markup=False)
         for lens, whole in probed.completeness().items():

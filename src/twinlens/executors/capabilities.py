@@ -16,7 +16,8 @@ from twinlens.spec.workload.arrival import Arrival
 
 if TYPE_CHECKING:  # it brings numpy and pyarrow
     from twinlens.executors.in_process.ceiling import DeviceProbe
-    from twinlens.executors.protocol import Launcher, Server, Trainer
+    from twinlens.executors.in_process.collective import Collectives
+    from twinlens.executors.protocol import Launcher, Say, Server, Trainer
     from twinlens.record.instrument import Profile
 
 Place = Literal["here", "elsewhere", "recorded"]
@@ -104,7 +105,8 @@ class Executor:
     `preload`: imports what a run of this spec needs, and measures nothing, so that the processes of runs that take
     turns can do it at the same time. `profile`: seconds by class of kernel for each phase of a spec, in a run of
     its own that nothing is timed by. `degrees`: how a run is divided over processes; raises BadInput (TL202, TL207)
-    where they do not divide the model's heads or the batch.
+    where they do not divide the model's heads or the batch. `collectives`: exchanges between so many processes (None:
+    one per GPU, or two) on a device, timed over sizes.
     """
 
     capabilities: Capabilities
@@ -116,6 +118,7 @@ class Executor:
     preload: Callable[[RunSpec], None] | None = None
     profile: Callable[[RunSpec], Profile] | None = None
     degrees: Callable[[RunSpec], Degrees] | None = None
+    collectives: Callable[[str, int | None, Say], Collectives] | None = None
 
     @property
     def lenses(self) -> tuple[Lens, ...]:

@@ -33,6 +33,9 @@ def probed_device(probe: Mapping[str, Any]) -> Device:
         "achieved_source": "twinlens probe",
         "source": f"twinlens probe of {product[:60] or 'a machine without a name'}",
     }
+    if (link := _link(probe.get("collectives"))) is not None:
+        rate, ranks = link
+        own |= {"achieved_link_bytes_per_s": rate, "domain": max(ranks, base.domain if base else 1)}
     if base is not None:
         return base.model_copy(update=own)
     on_host = _value(facts, "accelerator.form_factor") == "processor"
@@ -43,6 +46,26 @@ def probed_device(probe: Mapping[str, Any]) -> Device:
         form="processor" if on_host else None,
         **own,
     )
+
+
+def _link(collectives: Any) -> tuple[float, int] | None:
+    """Bus bandwidth of large all-reduces between GPUs, and how many took part; None where no fit of it holds.
+
+    Ranks of one processor exchange through its memory, which is no link between devices.
+    """
+    if not isinstance(collectives, Mapping) or collectives.get("on_processor") is not False:
+        return None
+    fits, ranks = collectives.get("fits"), collectives.get("ranks")
+    for fit in fits if isinstance(fits, Sequence) else ():
+        if not isinstance(fit, Mapping) or fit.get("kind") != "all-reduce" or fit.get("refused") is not None:
+            continue
+        segments = fit.get("segments")
+        last = segments[-1] if isinstance(segments, Sequence) and segments else None
+        rate = last.get("bus_bytes_per_s") if isinstance(last, Mapping) else None
+        value = rate.get("value") if isinstance(rate, Mapping) else None
+        if isinstance(value, int | float) and _is_amount(value) and isinstance(ranks, int) and _is_amount(ranks):
+            return float(value), ranks
+    return None
 
 
 def _host_memory(facts: Mapping[str, Any]) -> Any:

@@ -79,6 +79,8 @@ class Device(Spec):
     matrix_units: MatrixUnits | None = None
     narrow_accumulate_flop_per_s: DenseRates | None = None
     achieved_flop_per_s: DenseRates | None = None
+    achieved_link_bytes_per_s: PositiveFloat | None = None
+    """Bus bandwidth of all-reduces over its links, one way, as it was measured: it goes before the link's own."""
     achieved_source: str | None = None
     sparse_times: PositiveFloat | None = None
     uncertain: str | None = None

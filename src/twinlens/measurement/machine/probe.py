@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from twinlens.errors import BadInput
 from twinlens.executors.in_process.ceiling import DeviceProbe
 from twinlens.executors.registry import executor, executor_names, lenses_of
+from twinlens.measurement.machine.collectives import CollectiveProbe, probe_collectives
 from twinlens.measurement.machine.energy import energy_facts, open_meters
 from twinlens.measurement.machine.host import capture_host
 from twinlens.measurement.machine.nvidia import open_gpus
@@ -35,6 +37,7 @@ class Probe:
     ceilings: tuple[CeilingRow, ...]
     why_no_ceilings: str | None
     notes: tuple[str, ...] = ()
+    collectives: CollectiveProbe | None = None
 
     def completeness(self) -> dict[str, Completeness]:
         """How whole the record is for each lens, before any run has added what only a run can say."""
@@ -54,14 +57,24 @@ class Probe:
             "why_no_ceilings": self.why_no_ceilings,
             "completeness": {lens: asdict(complete) for lens, complete in self.completeness().items()},
             "notes": list(self.notes),
+            **({"collectives": self.collectives.to_json()} if self.collectives else {}),
         }
 
 
-def probe(device: str = "auto") -> Probe:
+def probe(device: str = "auto", *, collectives: bool = False, ranks: int | None = None) -> Probe:
     """Capture this machine and measure its ceilings through the first engine here that can (ten seconds on a CPU).
 
-    Facts and ceilings are of one device, which the engine chooses. Raises BadInput for a device that is not here.
+    Facts and ceilings are of one device, which the engine chooses. `collectives`: time exchanges between `ranks`
+    processes too (None: one per GPU, or two). Raises BadInput for a device that is not here, ExecutorFailed (TL307)
+    where a rank is lost.
     """
+    if ranks is not None and not collectives:
+        raise BadInput("--ranks belongs to --collectives, which is missing; add it, or leave --ranks out", code="TL202")
+    exchanged = probe_collectives(device, ranks, lambda phrase: None) if collectives else None
+    return replace(_of_device(device), collectives=exchanged)
+
+
+def _of_device(device: str) -> Probe:
     try:
         engine = _through_an_engine(device)
     except ImportError as error:

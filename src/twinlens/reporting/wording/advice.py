@@ -102,6 +102,8 @@ ADVICE = {
     "one-process-differs": "Take another executor.options.parallel, or another version of torch.",
     "one-process-not-compared": "Set executor.options.compared_steps to 3.",
     "exchange-not-resolved": "Measure on a quiet machine, or with a larger model.",
+    "slow-rank": "Look at that device: its slot, its clocks, and what else runs there.",
+    "slow-link": "Look at how the two are joined: nvidia-smi topo -m.",
     "memory-differs": "Look for a buffer that is not freed.",
     "fp8-eager": 'Set executor.options.graph = "compiled".',
     "fp16-emulated": "Take bf16 on this CPU.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twinlens.record.finding import Finding
-from twinlens.reporting.wording.number import numbers
+from twinlens.reporting.wording.number import number, numbers
 from twinlens.units import BYTES, SECONDS, show
 
 
@@ -60,6 +60,14 @@ SENTENCES = {
     ),
     "exchange-hidden": _hidden,
     "exchange-not-resolved": _not_resolved,
+    "slow-rank": lambda finding: (
+        f"Rank {finding.subject} is slow: its fastest exchange with any other takes {number(finding, 'times'):.1f} "
+        "times as long as the fastest pair's."
+    ),
+    "slow-link": lambda finding: (
+        f"The link of ranks {finding.subject} is slow: its fastest exchange takes {number(finding, 'times'):.1f} times "
+        "as long as the fastest pair's."
+    ),
     "memory-differs": _memory,
     "memory-as-predicted": _memory,
 }

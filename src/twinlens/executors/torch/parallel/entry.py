@@ -9,13 +9,20 @@ from twinlens.executors.torch.options import LEAST_GPU
 from twinlens.executors.torch.parallel.options import OPTIONS, PRECISIONS, degrees_of
 
 if TYPE_CHECKING:
-    from twinlens.executors.protocol import Trainer
+    from twinlens.executors.in_process.collective import Collectives
+    from twinlens.executors.protocol import Say, Trainer
 
 
 def _trainer() -> Trainer:
     from twinlens.executors.torch.parallel.trainer import ParallelTrainer
 
     return ParallelTrainer()
+
+
+def _collectives(device: str, ranks: int | None, say: Say) -> Collectives:
+    from twinlens.executors.torch.parallel.collectives import probe_collectives
+
+    return probe_collectives(device, ranks, say)
 
 
 EXECUTOR = Executor(
@@ -31,4 +38,5 @@ EXECUTOR = Executor(
     ),
     trainer=_trainer,
     degrees=degrees_of,
+    collectives=_collectives,
 )

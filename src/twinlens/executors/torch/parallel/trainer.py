@@ -8,6 +8,7 @@ from typing import Any
 
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.parallel.findings import against_one_process, exchange
+from twinlens.executors.torch.parallel.gpus import refuse_too_few_gpus
 from twinlens.executors.torch.parallel.options import ParallelOptions, degrees_of, microbatch_of
 from twinlens.executors.torch.parallel.over_ranks import evaluation_over, facts_over, step_over
 from twinlens.executors.torch.parallel.ranks import Ranks
@@ -27,6 +28,7 @@ class ParallelTrainer:
         self._options, self._workload = ParallelOptions.of(spec.executor.options), spec.workload
         self._rows = microbatch_of(spec, self._options) * self._options.data
         count = self._options.ranks
+        refuse_too_few_gpus(spec.device, count)
         say(f"starting {count} ranks")
         threads = spec.executor.threads or max(1, usable_cores() // count)
         self._ranks = Ranks(count, threads, self._options.patience_s)

@@ -1,0 +1,33 @@
+"""GPUs for ranks: one each, counted before any rank is started. Needs torch where a GPU may be meant."""
+
+from __future__ import annotations
+
+from twinlens.errors import BadInput
+from twinlens.spec.asked_device import AskedDevice
+
+USUAL_ON_PROCESSOR = 2
+
+
+def usual_ranks(asked: AskedDevice) -> int:
+    """One for each GPU that torch sees; two on a processor, and on a single GPU."""
+    return max(USUAL_ON_PROCESSOR, _gpus(asked))
+
+
+def refuse_too_few_gpus(asked: AskedDevice, ranks: int) -> None:
+    """Raises BadInput (TL208) where ranks would have to share a GPU, and for a device that is not here."""
+    gpus = _gpus(asked)
+    if 0 < gpus < ranks:
+        raise BadInput(
+            f"{ranks} ranks need a GPU each, and torch sees {gpus}; set fewer ranks, or the device to cpu", code="TL208"
+        )
+
+
+def _gpus(asked: AskedDevice) -> int:
+    """0 where the processor is meant."""
+    if asked.kind == "cpu":
+        return 0
+    import torch
+
+    from twinlens.executors.torch.device import choose_device
+
+    return int(torch.cuda.device_count()) if choose_device(asked).type == "cuda" else 0

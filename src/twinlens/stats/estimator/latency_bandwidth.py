@@ -1,0 +1,85 @@
+"""Latency and bandwidth of an exchange from its times over sizes: t = α + bytes ÷ β, fitted to relative errors.
+
+The least time of each size is fitted, as other work only adds to it. One line over all sizes, or two that meet where
+the slower path begins; a fit that is further than 20 % from any size is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize, stats
+
+from twinlens.record.estimate import Estimate
+from twinlens.units import BYTES_PER_S, SECONDS
+
+MOST_RESIDUAL = 0.2
+_LEAST_SIZES = 4
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Sizes from `begin_bytes` to `end_bytes`, both fitted. `residual`: the largest relative error."""
+
+    begin_bytes: float
+    end_bytes: float
+    latency: Estimate
+    bandwidth: Estimate
+    residual: float
+
+
+def fitted(moved_bytes: Sequence[float], least_s: Sequence[float]) -> tuple[tuple[Segment, ...], str | None]:
+    """Segments in order of size, and None; or those of the one line and why no fit holds. Sizes rise."""
+    sizes, times = np.asarray(moved_bytes, float), np.asarray(least_s, float)
+    if len(sizes) < _LEAST_SIZES:
+        return (), f"{len(sizes)} sizes, and a fit needs {_LEAST_SIZES}"
+    whole = _line(sizes, times)
+    if whole.residual <= MOST_RESIDUAL:
+        return (whole,), None
+    splits = range(_LEAST_SIZES, len(sizes) - _LEAST_SIZES + 1)
+    pairs = [(_line(sizes[:at], times[:at]), _line(sizes[at:], times[at:])) for at in splits]
+    best = min(pairs, key=lambda pair: max(each.residual for each in pair), default=None)
+    if best is not None and max(each.residual for each in best) <= MOST_RESIDUAL:
+        return best, None
+    worst = min(whole.residual, max(each.residual for each in best) if best else whole.residual)
+    return (whole,), f"no line nor two fit: {worst:.0%} off at a size, and {MOST_RESIDUAL:.0%} is allowed"
+
+
+def _line(sizes: np.ndarray, times: np.ndarray) -> Segment:
+    def off(parameters: np.ndarray) -> np.ndarray:
+        latency, per_byte = np.exp(parameters)
+        return np.asarray(np.log(latency + sizes * per_byte) - np.log(times))
+
+    start = np.log([times.min(), max(times[-1] / sizes[-1], 1e-15)])
+    found = optimize.least_squares(off, start, x_scale="jac")
+    latency, per_byte = np.exp(found.x)
+    half = _half_widths(found, len(sizes))
+    residual = float(np.max(np.abs(np.expm1(off(found.x)))))
+    return Segment(
+        float(sizes[0]),
+        float(sizes[-1]),
+        _estimate(float(latency), half[0], SECONDS, len(sizes)),
+        _estimate(float(1 / per_byte), half[1], BYTES_PER_S, len(sizes)),
+        residual,
+    )
+
+
+def _half_widths(found: optimize.OptimizeResult, n: int) -> list[float | None]:
+    """Half widths of the logarithms' intervals; None where the sizes do not tell (all latency, or none)."""
+    information = found.jac.T @ found.jac
+    variance = 2 * found.cost / (n - 2)
+    if np.linalg.cond(information) > 1e12:
+        return [None, None]
+    spread = np.sqrt(np.diag(np.linalg.inv(information)) * variance)
+    wide: list[float] = (stats.t.ppf((1 + _LEVEL) / 2, n - 2) * spread).tolist()
+    return [each if each < 5 else None for each in wide]
+
+
+def _estimate(value: float, half: float | None, unit: str, n: int) -> Estimate:
+    method = "fit of t = α + bytes ÷ β to the least times, relative errors"
+    if half is None:
+        return Estimate(value, unit, method, "derived", n=n, no_interval="these sizes do not decide it")
+    return Estimate(value, unit, method, "derived", value * np.exp(-half), value * np.exp(half), _LEVEL, n)
