@@ -61,7 +61,7 @@ def diagnoser(materials: Iterable[Material]) -> Callable[..., Diagnosis]:
     studies = Studies(materials)
 
     def diagnose_one(run: Run, summary: Summary, known: Mapping[str, Estimate] | None = None) -> Diagnosis:
-        found = diagnose_run(run, summary, studies.siblings(run), known)
+        found = diagnose_run(run, summary, studies.siblings(run), known, studies.lower_load(run, summary))
         counters = (*found.counters, *kept_counters(run, summary))
         return _with_trials(run, replace(found, tried=studies.tried(run), counters=counters))
 

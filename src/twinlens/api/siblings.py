@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from twinlens.api.already_tried import already_tried
 from twinlens.api.runs import material_of, read
 from twinlens.diagnosis.evidence import evidence_of
+from twinlens.diagnosis.first_token import LowerLoad, first_token_wait
 from twinlens.diagnosis.quantise import Sibling
 from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate
@@ -18,10 +19,11 @@ from twinlens.reporting.view import Material
 from twinlens.stats.estimator.ratio import ratio_of_runs
 from twinlens.stats.metrics.definition import HEADLINE
 from twinlens.stats.paired.by_turns import ByTurns, Rates, by_turns, slice_rates
-from twinlens.stats.summary.group import Group, group
+from twinlens.stats.summary.group import Group, Summary, group
 from twinlens.stats.summary.serving import is_served
 from twinlens.units import RATIO
 
+_LOADS = ("rate_per_s", "concurrency")
 _DECODE = "decode_tokens_per_s"
 
 
@@ -48,6 +50,24 @@ class Studies:
     def tried(self, run: Run) -> tuple[Finding, ...]:
         """Remedies that other runs beside it have, with what they gave."""
         return already_tried(run, {each[0].id: each for each in (*self._of_study(run), *self._given)}.values())
+
+    def lower_load(self, run: Run, summary: Summary) -> LowerLoad | None:
+        """The same work on the same server at the lowest load that is below this run's; None of a server that says how
+        long requests wait in its queue, and where there is no such run."""
+        told, load = summary.metrics.get("server_queue_s_mean"), _load(run)
+        if not is_served(run) or load is None or (told is not None and told.value is not None):
+            return None
+        alike = [
+            (least[1], each)
+            for each in {one[0].id: one for one in (*self._of_study(run), *self._given)}.values()
+            if each[0].is_finished and is_served(each[0]) and (least := _load(each[0])) is not None
+            and least[0] == load[0] and least[1] < load[1] and _work(each[0], _LOADS) == _work(run, _LOADS)
+        ]  # fmt: skip
+        if not alike:
+            return None
+        value, (other, of_other) = min(alike, key=lambda each: each[0])
+        words = f"{value:g}/s" if load[0] == "rate_per_s" else f"{value:g} in flight"
+        return LowerLoad(other.id, words, first_token_wait(other, of_other))
 
     def _of_study(self, run: Run) -> tuple[Material, ...]:
         folder = run.folder.parent
@@ -97,9 +117,15 @@ def _ratio(a: Group, b: Group, turns: Mapping[str, ByTurns], names: Iterable[str
     return Estimate.absent(RATIO, "the two share no rate")
 
 
-def _work(run: Run) -> str:
-    """Equal for runs of the same work on the same stack, whatever their precision and repeat."""
+def _load(run: Run) -> tuple[str, float] | None:
+    """Which field of the point says the load of a served run, and its value."""
+    asked = {name: getattr(run.spec.point, name) for name in _LOADS}
+    return next(((name, float(value)) for name, value in asked.items() if value is not None), None)
+
+
+def _work(run: Run, but: Sequence[str] = ("precision",)) -> str:
+    """Equal for runs of the same work on the same stack, whatever their repeat and these fields of the point."""
     asked = run.spec.to_dict()
-    point = {name: value for name, value in asked["point"].items() if name != "precision"}
+    point = {name: value for name, value in asked["point"].items() if name not in but}
     machine = run.facts.executor.value("accelerator.product") if run.facts else None
     return json.dumps([asked["workload"], asked["executor"], point, machine], sort_keys=True, default=str)

@@ -8,6 +8,7 @@ from typing import Any
 
 from twinlens.diagnosis.counter import Counter, counters_of
 from twinlens.diagnosis.evidence import Evidence, evidence_of
+from twinlens.diagnosis.first_token import LowerLoad, first_token_wait
 from twinlens.diagnosis.instrument_counter import with_instruments
 from twinlens.diagnosis.partition import Partition
 from twinlens.diagnosis.phase import known
@@ -23,6 +24,7 @@ from twinlens.diagnosis.rule import (
     run_not_ranked,
     time_unattributed,
     time_waiting,
+    wait_for_others,
 )
 from twinlens.diagnosis.rule.rule import Rule
 from twinlens.diagnosis.scale_out import scale_out
@@ -38,6 +40,7 @@ RULES: tuple[Rule, ...] = (
     instrument_contradicts.RULE,
     time_unattributed.RULE,
     time_waiting.RULE,
+    wait_for_others.RULE,
     cache_full.RULE,
     optimizer_time.RULE,
     kernel_below_stream.RULE,
@@ -88,13 +91,17 @@ def diagnose_run(
     summary: Summary,
     siblings: Siblings | None = None,
     ceilings: Mapping[str, Estimate] | None = None,
+    lower_load: LowerLoad | None = None,
 ) -> Diagnosis:
     """A diagnosis of one finished run. `siblings`: the same work in other precisions. `ceilings`: from an earlier
-    probe, where the run measured none.
+    probe, where the run measured none. `lower_load`: the same work on the same server at a lower load.
 
     Raises BadInput (TL228) where there is nothing to diagnose.
     """
-    return diagnose_evidence(run.id, _lent(evidence_of(run, summary), ceilings or {}), siblings)
+    seen = _lent(evidence_of(run, summary), ceilings or {})
+    if lower_load is not None:
+        seen = replace(seen, lower_load=lower_load, first_token=first_token_wait(run, summary))
+    return diagnose_evidence(run.id, seen, siblings)
 
 
 def _lent(seen: Evidence, ceilings: Mapping[str, Estimate]) -> Evidence:

@@ -20,6 +20,7 @@ from twinlens.diagnosis.asked import (
     trained_of,
 )
 from twinlens.diagnosis.decoder import Decoder
+from twinlens.diagnosis.first_token import LowerLoad
 from twinlens.diagnosis.flip import Trained
 from twinlens.diagnosis.host_pressure import host_pressure
 from twinlens.diagnosis.in_use import in_use
@@ -53,6 +54,7 @@ class Evidence:
     the run itself. `on_processor`: see `processor_share`. `in_use`: see `in_use.py`.
     `decoder`: see `decoder_of`. `slo_share`: of requests that
     must keep the SLO; None without one. `engine_formats`: see `formats_of` of `record/executor/matrix_engine.py`.
+    `first_token`, `lower_load`: see `first_token.py`; None where no run at a lower load is known.
     `place`: where the work was done. `probed`: its ceilings are those of an earlier probe. `instruments`: counters of
     the board itself, in the run. `host`: see `host_pressure.py`."""
 
@@ -81,6 +83,8 @@ class Evidence:
     probed: bool = False
     instruments: tuple[Instrument, ...] = ()
     host: Mapping[str, Estimate] = field(default_factory=dict)
+    first_token: Estimate | None = None
+    lower_load: LowerLoad | None = None
 
 
 def evidence_of(run: Run, summary: Summary) -> Evidence:

@@ -187,6 +187,14 @@ def _waiting(finding: Finding) -> str:
     )
 
 
+def _others(finding: Finding) -> str:
+    least, share, here, there, load = numbers(finding, "at_least_s", "share", "here_s", "there_s", "load")
+    return (
+        f"At least {show(least, SECONDS)} of the wait for the first token ({percent(share)} of the time of a request) "
+        f"is due to other requests: it is {show(here, SECONDS)} here and {show(there, SECONDS)} at {clean(load, 20)}."
+    )
+
+
 def _cache_full(finding: Finding) -> str:
     use, preempted = finding.numbers.get("kv_use"), finding.numbers.get("preemptions")
     again = "" if preempted is None else f", and {preempted:,.0f} requests were preempted"
@@ -242,6 +250,7 @@ SENTENCES = {
     "instrument-contradicts": _contradicts,
     "time-unattributed": _no_part,
     "time-waiting": _waiting,
+    "wait-for-others": _others,
     "cache-full": _cache_full,
     "optimizer-time": _optimizer,
     "kernel-below-stream": _kernel,
