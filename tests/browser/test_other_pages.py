@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "comparison"))
 
 from sides import side
 
+from twinlens.comparison.history import Entry, History, history
 from twinlens.comparison.ledger import Prices, ledger
 from twinlens.comparison.lenses import lens_rows
 from twinlens.comparison.ranking import rankings
@@ -25,11 +26,12 @@ from twinlens.diagnosis.diagnosis import diagnose_run
 from twinlens.record.finding import Finding
 from twinlens.reporting.html.comparison_page import write_comparison
 from twinlens.reporting.html.diagnosis_page import write_diagnosis
+from twinlens.reporting.html.history_page import write_history
 from twinlens.reporting.html.ledger_page import write_ledger
 from twinlens.reporting.html.table_page import write_table
 
 pytestmark = pytest.mark.browser
-PAGES = ("diagnosis", "comparison", "ledger", "lenses", "runtimes")
+PAGES = ("diagnosis", "comparison", "ledger", "lenses", "runtimes", "history")
 CHARTLESS = ("lenses", "runtimes")
 _CUT = "[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth + 1).length"
 # Texts of one drawing that stick out of it, and pairs of labels of points that lie on each other.
@@ -60,6 +62,17 @@ def _runtime(name: str) -> Side:
     return side(name, values, stack={"model.parameters": 34e6, "software.framework.threads": 1}, **load)
 
 
+def _nights() -> History:
+    """Ten nights at 100 tokens/s and ten at 90, with another kernel each night of the second half."""
+    entries = []
+    for night in range(20):
+        value = (100.0 if night < 10 else 90.0) + night % 3 * 0.2
+        stack = {"host.kernel": f"6.{night}" if night > 9 else "6.1"}
+        one = side(f"night {night}", {"output_tokens_per_s": [value]}, stack=stack)
+        entries.append(Entry(one, f"2026-10-{night + 1:02d}T03:00:00Z", value))
+    return history(entries, "output_tokens_per_s")
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = Path(tmp_path_factory.mktemp("pages"))
@@ -82,6 +95,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "runtimes": write_table(
             (), (), runtime_shares([_runtime("engine"), _runtime("server")]), folder / "split.html"
         ),
+        "history": write_history([_nights()], folder / "history.html"),
         "ledger": write_ledger(ledger(steps, prices=Prices(3.6, 1e6)), folder / "ledger.html"),
     }
 

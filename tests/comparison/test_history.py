@@ -110,3 +110,12 @@ def test_markdown_page_and_json_say_the_same() -> None:
     data = found.to_json()
     assert data["changes"][0]["at_utc"] == "2026-10-15T03:00:00Z"
     assert len(data["entries"]) == 24
+
+
+def test_edits_beyond_the_last_few_are_counted_and_the_page_has_all_of_them() -> None:
+    found = nights(SLOWER, {night: {"host.kernel": f"6.{night}"} for night in range(2, 12)})
+    words = " ".join(plain(history_screen([found])).split())
+    assert "; and at 6 earlier measurements." in words
+    page = history_page([found])
+    assert "changed before it" in page
+    assert all(f"kernel 6.{night} → 6.{night + 1}" in page for night in range(2, 11))

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from twinlens.comparison.history import History
-from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
 from twinlens.reporting.chart.history import history_chart
-from twinlens.reporting.html.render import environment
+from twinlens.reporting.html.render import environment, write_page
 from twinlens.reporting.screen.history import subject_words
 from twinlens.reporting.wording.effect import label_of
 from twinlens.reporting.wording.finding import sentence_of
-from twinlens.reporting.wording.history import change_words, date_of, head_words, quiet_words
+from twinlens.reporting.wording.history import change_words, changed_at, date_of, head_words, quiet_words
 from twinlens.version import __version__
 
 
@@ -29,6 +28,7 @@ def history_page(found: Sequence[History]) -> str:
         change_words=change_words,
         quiet_words=quiet_words,
         date_of=date_of,
+        changed_at=changed_at,
         label_of=label_of,
         shown=_shown,
         sentence_of=sentence_of,
@@ -37,13 +37,8 @@ def history_page(found: Sequence[History]) -> str:
 
 
 def write_history(found: Sequence[History], path: Path) -> Path:
-    """Write the page. Raises BadInput (TL207) where its folder is not there or the disk refuses it."""
-    text = history_page(found)
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"the page cannot be written to {path}: {error.strerror}", code="TL207") from None
-    return path
+    """Write the page, making its folder. Raises BadInput (TL207) where the disk refuses it."""
+    return write_page(history_page(found), path)
 
 
 def _shown(history: History, place: int) -> str:

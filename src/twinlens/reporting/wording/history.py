@@ -67,7 +67,15 @@ def quiet_words(history: History) -> str:
         f"{date_of(history, at)}: {_edits([each for each in history.quiet if each.at == at])}"
         for at in list(places)[-_MOST_EDITS:]
     ]
-    return f"Changed without a change of level: {'; '.join(told)}."
+    earlier = len(places) - len(told)
+    more = f"; and at {earlier} earlier measurement{'s' if earlier > 1 else ''}" if earlier else ""
+    return f"Changed without a change of level: {'; '.join(told)}{more}."
+
+
+def changed_at(history: History, place: int) -> str:
+    """What in the executor changed just before an entry; "" where nothing did."""
+    of_levels = (edit for change in history.changes for edit in change.edits)
+    return _edits([each for each in (*of_levels, *history.quiet) if each.at == place])
 
 
 def date_of(history: History, place: int) -> str:
