@@ -21,6 +21,9 @@ browser: .venv/ready
 	  || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
 	  || $(BIN)/playwright install chromium
 
+# Compiled modules are kept, whatever this machine's default: the processes that tests start would compile them again.
+test test-slow test-vllm: export PYTHONDONTWRITEBYTECODE :=
+
 test: .venv/ready browser
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/ruff format --check src tests benchmarks

@@ -15,7 +15,7 @@ from twinlens.record.store import create_run, read_run
 
 def worked(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "twinlens.measurement.worker", str(folder)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "twinlens.measurement.worker", str(folder)], capture_output=True, text=True, timeout=180
     )
 
 
