@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 from twinlens.record.estimate import Origin
 from twinlens.record.finding import Finding
 
+End = Literal["value", "low", "high"]
 Amount = int | float | Decimal
 """Money is a Decimal, all else an int or a float."""
 
@@ -60,6 +61,19 @@ class Figure:
         known = [float(end) for end in ends if end is not None]
         if known != sorted(known):
             raise ValueError(f"{self.name} lies outside its own band: {ends}")
+
+    @property
+    def number(self) -> float:
+        """Its value. Raises ValueError where it is absent: 0 never stands for what is not known."""
+        return self.end("value")
+
+    def end(self, name: End) -> float:
+        """An end of its band, and its value where it has none. Raises ValueError where it is absent."""
+        at = getattr(self, name)
+        found = self.value if at is None else at
+        if found is None:
+            raise ValueError(f"{self.name} is absent, and has no number")
+        return float(found)
 
     def why(self) -> dict[str, Any]:
         """All of it as plain data; `reporting/wording` makes sentences of the findings."""

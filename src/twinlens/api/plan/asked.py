@@ -148,7 +148,9 @@ def _of_files(name: str, path: Path) -> Subject:
     """A model from the headers of its files; of a folder with its config, whose layers are then known."""
     if path.suffix == ".gguf":
         stored = read_gguf(path)
-        return Subject(path.name, stored.parameters or 0, stored.shape, stored.source, stored.bytes, stored.format)
+        if not stored.parameters:
+            raise BadInput(f"{path.name} does not say how many weights it holds", code="TL233")
+        return Subject(path.name, stored.parameters, stored.shape, stored.source, stored.bytes, stored.format)
     files = sorted(path.glob("*.safetensors")) if path.is_dir() else [path]
     if not files:
         return _known(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from twinlens.planning.figure import Figure, Input, total
+from twinlens.planning.figure import End, Figure, Input, total
 from twinlens.planning.prediction.answer import Said, ServingAnswer
 from twinlens.planning.prediction.question import ServingQuestion
 
@@ -28,7 +28,7 @@ def tpot_figure(answer: ServingAnswer) -> Figure:
         for name, seconds in answer.step_parts_s.items()
         if seconds > 0
     ]
-    rest = answer.tpot_s.value - sum(float(each.value or 0) for each in parts)
+    rest = answer.tpot_s.value - sum(each.number for each in parts)
     others = Figure("step-prefills", rest, "s", source="prefills of others between the steps")
     return total("tpot", "s", (*parts, others), source=answer.fitted_on, **band_of(answer.tpot_s))
 
@@ -38,8 +38,8 @@ def requests_figure(load: float, unit: str, length: float, ttft: Figure, tpot: F
     if unit != "users":
         return Figure("requests", load, unit, inputs=(Input("load", load, unit),))
 
-    def rate(end: str) -> float:
-        return load / (float(getattr(ttft, end) or 0) + length * float(getattr(tpot, end) or 0))
+    def rate(end: End) -> float:
+        return load / (ttft.end(end) + length * tpot.end(end))
 
     inputs = (Input("load", load, unit), ttft, Input("answer", length, "tokens"), tpot)
     return Figure("requests", rate("value"), "requests/s", "{0} / ({1} + {2} × {3})", inputs,

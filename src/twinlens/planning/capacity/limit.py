@@ -21,6 +21,15 @@ def is_rate(question: ServingQuestion) -> bool:
     return question.users is None
 
 
+def load_of(question: ServingQuestion) -> float:
+    """Requests per second, or users."""
+    if question.requests_per_s is not None:
+        return question.requests_per_s
+    if question.users is None:
+        raise ValueError("a question has users or a rate")
+    return question.users
+
+
 def answer_at(question: ServingQuestion, load: float, known: Calibrated) -> ServingAnswer | None:
     """The answer at another load of the same kind; None where the queue has no end.
 

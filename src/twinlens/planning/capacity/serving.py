@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 from twinlens.planning.capacity.latency import requests_figure, tail_figures, tpot_figure, ttft_figure
-from twinlens.planning.capacity.limit import answer_at, is_rate, most_load, what_stops
+from twinlens.planning.capacity.limit import answer_at, is_rate, load_of, most_load, what_stops
 from twinlens.planning.capacity.remark import remarks_of
 from twinlens.planning.capacity.target import Headroom, Target
-from twinlens.planning.figure import Figure, Input, absent
+from twinlens.planning.figure import End, Figure, Input, absent
 from twinlens.planning.prediction.answer import ServingAnswer
 from twinlens.planning.prediction.band import LEVEL
 from twinlens.planning.prediction.question import ServingQuestion
@@ -31,8 +31,7 @@ class ServingPlan:
     @property
     def load(self) -> float:
         """Of all copies: users, or requests/s."""
-        own = self.question.requests_per_s if is_rate(self.question) else self.question.users
-        return self.copies * float(own or 0)
+        return self.copies * load_of(self.question)
 
     @property
     def unit(self) -> str:
@@ -81,7 +80,7 @@ class ServingCapacity:
 
     def curve(self, count: int = 14) -> tuple[Point, ...]:
         """Latencies from a light load to a tenth above the largest one at the target."""
-        top = 1.1 * max(float(self.most.value or 0), self.plan.load)
+        top = 1.1 * max(self.most.number, self.plan.load)
         loads = [top * (place + 1) / count for place in range(count)]
         question, copies = self.plan.question, self.plan.copies
         if not is_rate(question):
@@ -108,7 +107,7 @@ def serving_capacity(plan: ServingPlan) -> ServingCapacity:
     own = plan.load / plan.copies
     answer = answer_at(question, own, known)
     most = _most(plan)
-    carried = float(most.value or 0) / plan.copies
+    carried = most.number / plan.copies
     after = carried * 1.01 if is_rate(question) else carried + 1
     return ServingCapacity(
         plan,
@@ -154,7 +153,7 @@ def _most(plan: ServingPlan) -> Figure:
 
 def _devices(plan: ServingPlan, most: Figure) -> Figure:
     """Devices for the peak of the load and the copies that may fail."""
-    each = {name: float(getattr(most, name) or 0) / plan.copies for name in ("low", "value", "high")}
+    each = {name: most.end(name) / plan.copies for name in get_args(End)}
     if not each["value"]:
         reason = Finding("plan-unmet", "warns", plan.question.model, {"unit": plan.unit})
         return absent("devices", "devices", reason)

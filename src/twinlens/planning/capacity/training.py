@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 from twinlens.planning.capacity.latency import band_of
 from twinlens.planning.capacity.memory import memory_of, memory_remark
 from twinlens.planning.capacity.remark import remarks_of
-from twinlens.planning.figure import Figure, Input, absent, total
+from twinlens.planning.figure import End, Figure, Input, absent, total
 from twinlens.planning.fit.placement import Placement
 from twinlens.planning.prediction.answer import TrainingAnswer, training_answer
 from twinlens.planning.prediction.band import LEVEL
@@ -71,7 +71,7 @@ class TrainingCapacity:
             return False
         if self.plan.within_s is None or self.whole is None:
             return None
-        return float(self.whole.value or 0) <= self.plan.within_s
+        return self.whole.number <= self.plan.within_s
 
     @property
     def figures(self) -> tuple[Figure, ...]:
@@ -92,7 +92,7 @@ def training_capacity(plan: TrainingPlan) -> TrainingCapacity:
     """The answer. Raises BadInput for a layout that does not divide."""
     answer = training_answer(plan.question, plan.known)
     step = step_figure(plan.question, answer, plan.known)
-    whole = _whole(plan, step) if plan.tokens else None
+    whole = _whole(plan, step, plan.tokens) if plan.tokens else None
     memory = memory_of(plan.question)
     short = memory_remark(memory, plan.question)
     remarks = (*(() if short is None else (short,)), *remarks_of(answer, plan.question))
@@ -116,17 +116,17 @@ def step_figure(question: TrainingQuestion, answer: TrainingAnswer, known: Calib
 def _rate(question: TrainingQuestion, step: Figure) -> Figure:
     tokens = question.sequences * question.length
     inputs = (Input("sequences", question.sequences, "sequences"), Input("length", question.length, "tokens"), step)
-    ends = [tokens / float(end or 1) for end in (step.value, step.high, step.low)]
+    ends = [tokens / each for each in (step.number, step.end("high"), step.end("low"))]
     return Figure("tokens", ends[0], "tokens/s", "{0} × {1} / {2}", inputs, ends[1], ends[2], step.level)
 
 
-def _whole(plan: TrainingPlan, step: Figure) -> Figure:
+def _whole(plan: TrainingPlan, step: Figure, tokens: float) -> Figure:
     """Seconds of all tokens: steps, and the share of the time that failures and restarts leave."""
-    tokens, asked = float(plan.tokens or 0), plan.question
+    asked = plan.question
     factor = tokens / (asked.sequences * asked.length) / plan.effective
     inputs = (Input("all-tokens", tokens, "tokens"), Input("sequences", asked.sequences, "sequences"),
               Input("length", asked.length, "tokens"), step, Input("effective", plan.effective, "1"))  # fmt: skip
-    ends = [float(end or 0) * factor for end in (step.value, step.low, step.high)]
+    ends = [each * factor for each in (step.number, step.end("low"), step.end("high"))]
     return Figure("time-to-train", ends[0], "s", "{0} / ({1} × {2}) × {3} / {4}", inputs, ends[1], ends[2], step.level)
 
 
@@ -134,7 +134,7 @@ def _devices(plan: TrainingPlan) -> Figure | None:
     """The fewest devices, by data parallelism alone, that hold the step and train all tokens within the time."""
     if plan.within_s is None or plan.tokens is None:
         return None
-    found = dict.fromkeys(("low", "value", "high"))
+    found: dict[End, int | None] = dict.fromkeys(get_args(End))
     short = None
     for count in _counts(plan.question):
         asked = replace(plan.question, devices=count)
@@ -143,9 +143,9 @@ def _devices(plan: TrainingPlan) -> Figure | None:
             short = memory_remark(memory, asked)
             continue
         short = None
-        whole = _whole(plan, _alone(asked, plan.known))
+        whole = _whole(plan, _alone(asked, plan.known), plan.tokens)
         for end in found:
-            if found[end] is None and float(getattr(whole, end) or 0) <= plan.within_s:
+            if found[end] is None and whole.end(end) <= plan.within_s:
                 found[end] = count
         if found["high"] is not None:
             break

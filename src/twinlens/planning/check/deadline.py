@@ -33,7 +33,7 @@ def device_hours(plan: Training, device: Device, tokens: float, mfu: Mfu) -> Fig
     if peak is None:
         lacks = {"model": device.name, "needs": "rate"}
         return absent("device-hours", "device-hours", Finding("plan-unknown", "warns", "device-hours", lacks))
-    work = float(flop.value or 0) / peak / 3600
+    work = flop.number / peak / 3600
     rate = Input("peak", peak, "flop/s", device.source)
     return Figure(
         "device-hours", work / mfu.taken, "device-hours", "{0} / ({1} × {2}) / 3600 s",

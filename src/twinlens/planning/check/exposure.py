@@ -39,7 +39,7 @@ def _of(rate: FailureRate, devices: int, hours: float) -> tuple[Figure, Figure]:
         low=low * exposed, high=high * exposed, level=LEVEL, origin="quoted", source=f"{rate.source} ({rate.date})",
     )  # fmt: skip
     chance = Figure(
-        f"{rate.what}-chance", -math.expm1(-float(events.value or 0)), "share", "1 − exp(−{0})", (events,),
+        f"{rate.what}-chance", -math.expm1(-events.number), "share", "1 − exp(−{0})", (events,),
         low=-math.expm1(-low * exposed), high=-math.expm1(-high * exposed), level=LEVEL,
     )  # fmt: skip
     return events, chance

@@ -48,14 +48,14 @@ def joined(plan: Serving | Training, device: Device, devices: int, link: Link | 
         plan, devices, peak, mfu
     )  # fmt: skip
     share = Input("link-share", SHARE, "1", "at most, and none of it hidden")
-    least = _value(sent) * (1 - SHARE) / (SHARE * _value(work))
+    least = sent.number * (1 - SHARE) / (SHARE * work.number)
     needed = Figure("link-needed", least, "bytes/s", "{0} × (1 − {1}) / ({1} × {2})",
                     (sent, share, work))  # fmt: skip
     has = _has(device, link)
     if has.value is None:
         return Joined(None, needed, has, absent("link-share", "share", _unknown(device.name, "link")))
-    on_link = _value(sent) / float(has.value)
-    taken = Figure("link-share", on_link / (on_link + _value(work)), "share", "{0} / {1} / ({0} / {1} + {2})",
+    on_link = sent.number / has.number
+    taken = Figure("link-share", on_link / (on_link + work.number), "share", "{0} / {1} / ({0} / {1} + {2})",
                    (sent, has, work))  # fmt: skip
     return Joined(link.name if link else None, needed, has, taken)
 
@@ -104,10 +104,6 @@ def _training(plan: Training, devices: int, peak: float, mfu: Mfu) -> tuple[Figu
         Input("mfu", mfu.taken, "share", mfu.source),
     ))  # fmt: skip
     return sent, work
-
-
-def _value(figure: Figure) -> float:
-    return float(figure.value or 0)
 
 
 def _unknown(model: str, needs: str) -> Finding:

@@ -37,46 +37,46 @@ def power_figures(device: Device, devices: int, supply: Supply, hours: float | N
     if device.tdp_w is None:
         unknown = Finding("plan-unknown", "warns", "wall", {"model": device.name, "needs": "watts"})
         return (absent("wall", "w", unknown),)
-    wall = _wall(_load(device, devices, supply), supply)
+    wall = _wall(_load(device.tdp_w, device.source, devices, supply), supply)
     heat = product("heat", "BTU/h", (wall, Input("btu", BTU_PER_WH, "BTU/h per W", "1055.056 J")))
     air = Figure(
-        "air", 3600 * float(wall.value or 0) / (AIR_J_PER_M3_K * supply.rise_k), "m³/h", "{0} × 3600 s / ({1} × {2})",
+        "air", 3600 * wall.number / (AIR_J_PER_M3_K * supply.rise_k), "m³/h", "{0} × 3600 s / ({1} × {2})",
         (wall, Input("air-heat", AIR_J_PER_M3_K, "J/m³K", "air at 20 °C at sea level"),
          Input("rise", supply.rise_k, "K")),
     )  # fmt: skip
     amps = _amps(wall, supply)
     share = Input("continuous", CONTINUOUS_SHARE, "1", "NEC 210.20(A)")
-    circuit = Figure("circuit", float(amps.value or 0) / CONTINUOUS_SHARE, "A", "{0} / {1}", (amps, share))
+    circuit = Figure("circuit", amps.number / CONTINUOUS_SHARE, "A", "{0} / {1}", (amps, share))
     known = (wall, heat, air, amps, circuit)
     if hours is None:
         return known
     ran = Input("hours", hours, "h")
-    used = Figure("energy", float(wall.value or 0) * hours / 1000, "kWh", "{0} × {1} / 1000", (wall, ran))
+    used = Figure("energy", wall.number * hours / 1000, "kWh", "{0} × {1} / 1000", (wall, ran))
     return (*known, used)
 
 
-def _load(device: Device, devices: int, supply: Supply) -> Figure:
-    each = Input("device-watts", float(device.tdp_w or 0), "w", device.source)
+def _load(watts: float, source: str, devices: int, supply: Supply) -> Figure:
+    each = Input("device-watts", watts, "w", source)
     many = Input("devices", devices, "devices")
     if supply.host_w is None:
         note = assumed("host-watts", 0)
         return Figure(
-            "load", devices * float(device.tdp_w or 0), "w", "{0} × {1}", (many, each), origin="quoted",
+            "load", devices * watts, "w", "{0} × {1}", (many, each), origin="quoted",
             assumptions=(note,),
         )  # fmt: skip
     host = Input("host-watts", supply.host_w, "w")
-    total = devices * float(device.tdp_w or 0) + supply.host_w
+    total = devices * watts + supply.host_w
     return Figure("load", total, "w", "{0} × {1} + {2}", (many, each, host), origin="quoted")
 
 
 def _wall(load: Figure, supply: Supply) -> Figure:
     share = Input("efficiency", supply.efficiency, "1", "of the power supplies")
-    return Figure("wall", float(load.value or 0) / supply.efficiency, "w", "{0} / {1}", (load, share))
+    return Figure("wall", load.number / supply.efficiency, "w", "{0} / {1}", (load, share))
 
 
 def _amps(wall: Figure, supply: Supply) -> Figure:
     volts, factor = Input("volts", supply.volts, "V"), Input("power-factor", supply.power_factor, "1", "assumed")
-    value = float(wall.value or 0) / (supply.volts * supply.power_factor)
+    value = wall.number / (supply.volts * supply.power_factor)
     if supply.phases == 1:
         return Figure("amps", value, "A", "{0} / ({1} × {2})", (wall, volts, factor))
     return Figure("amps", value / math.sqrt(3), "A", "{0} / (√3 × {1} × {2})", (wall, volts, factor))

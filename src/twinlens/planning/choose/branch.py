@@ -93,6 +93,6 @@ def _named(wanted: TrainingWanted, catalogue: Catalogue, names: Sequence[str]) -
             rows = ways.devices == count
             if device is None or not rows.any():
                 continue
-            least, room = float(np.min(needed[rows])), float(usable(device, MEMORY_SHARE).value or 0)
+            least, room = float(np.min(needed[rows])), usable(device, MEMORY_SHARE).number
             numbers = {"device": name, "devices": count, "needed_bytes": least, "usable_bytes": room}
             yield Finding("plan-branch-shown", "notes", name, numbers | {"fits": least <= room})

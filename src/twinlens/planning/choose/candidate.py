@@ -99,9 +99,8 @@ class Ranking:
 
 def ranked(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     """By rate. A place is only given away to one whose whole band lies above: those that overlap are tied."""
-    ordered = sorted(candidates, key=lambda each: -_number(each.rate.value))
-    lows = [_number(each.rate.low if each.rate.low is not None else each.rate.value) for each in ordered]
-    highs = [_number(each.rate.high if each.rate.high is not None else each.rate.value) for each in ordered]
+    ordered = sorted(candidates, key=lambda each: -each.rate.number)
+    lows, highs = [each.rate.end("low") for each in ordered], [each.rate.end("high") for each in ordered]
     return tuple(
         replace(each, rank=(1 + sum(low > high for low in lows), len(ordered) - sum(other < low_ for other in highs)))
         for each, high, low_ in zip(ordered, highs, lows, strict=True)
@@ -113,7 +112,3 @@ def limit_of(gains: Mapping[str, float], of: str) -> Limit:
     best = max(gains, key=lambda name: gains[name])
     resource: Resource = best if gains[best] >= FELT else "overhead"  # type: ignore[assignment]
     return Limit(resource, gains, of)
-
-
-def _number(value: Any) -> float:
-    return float(value or 0.0)

@@ -41,7 +41,7 @@ def card_findings(rankings: tuple[Ranking, ...], catalogue: Catalogue) -> Iterat
         yield Finding(
             "plan-card", "notes", "both",
             {"lens": ranking.lens, "device": best.device, "devices": best.devices, "other": other.device,
-             "other_devices": other.devices, "times": float(best.rate.value or 0) / float(other.rate.value or 1),
+             "other_devices": other.devices, "times": best.rate.number / other.rate.number,
              "ecc": kinds[other.device].ecc, "tied": other.rank[0] <= best.rank[1] and best.rank[0] == other.rank[0]},
         )  # fmt: skip
 

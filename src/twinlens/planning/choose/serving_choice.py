@@ -102,7 +102,7 @@ class _Inference:
         layout = Layout(float(ways.tensor[way]), 1.0, float(ways.pipeline[way]), 1.0)
         rates = taken(search.pairs.rates, pair)
         step, parts = self._step(search.pairs, pair, rates, layout, served)
-        more = Figure("interference", max(0.0, served.tpot_s - float(step.value or 0)), "s",
+        more = Figure("interference", max(0.0, served.tpot_s - step.number), "s",
                       source="prefills of others")  # fmt: skip
         tpot = Figure(
             "tpot", served.tpot_s, "s", "{0} + {1}", (step, more),
@@ -119,8 +119,8 @@ class _Inference:
         )  # fmt: skip
         slow, slow_parts = self._step(search.pairs, pair, without_link(rates, device, search.catalogue), layout, served)
         links = {
-            "link": device.link, "step_s": float(step.value or 0), "exposed_s": parts["collectives"],
-            "without_step_s": float(slow.value or 0), "without_exposed_s": slow_parts["collectives"],
+            "link": device.link, "step_s": step.number, "exposed_s": parts["collectives"],
+            "without_step_s": slow.number, "without_exposed_s": slow_parts["collectives"],
             "domain": device.domain, "model_devices": int(layout.devices),
         }  # fmt: skip
         split = {name: int(getattr(ways, name)[way]) for name in ("tensor", "pipeline", "copies")}

@@ -74,7 +74,7 @@ def serving_grid(wanted: ServingWanted, pairs: Pairs, ways: Ways, allowed: Any, 
     """Everything that fits. `allowed`: pairs × ways, False where the site forbids it."""
     users = np.ceil(wanted.users / ways.copies)
     needed = _needed(wanted, pairs, ways, users)
-    room = np.array([float(usable(each, VLLM.memory_share).value or 0) for each in pairs.devices])
+    room = np.array([usable(each, VLLM.memory_share).number for each in pairs.devices])
     room = times.memory * np.minimum(room, pairs.rates.memory_bytes)
     pair, way = np.nonzero(allowed & (needed <= room[:, None]))
     served = serve(wanted, pairs, pair, ways, way, times)
@@ -112,7 +112,7 @@ def _most(device: Any) -> int:
 def _state(wanted: ServingWanted, precision: str, ways: Ways, users: Any) -> Any:
     """Weights and cache on each device of each layout."""
     form = FORMATS.get(precision, precision)
-    held = float(weights(wanted.subject, form, 1, VLLM.expert_block).value or 0)
+    held = weights(wanted.subject, form, 1, VLLM.expert_block).number
     element = stored(precision, wanted.shape).kv_bytes
     one = float(kv_bytes(wanted.shape, wanted.prompt + wanted.answer, element, block=VLLM.block))
     return (held / ways.tensor + users * one * kv_share(wanted.shape, ways.tensor)) / ways.pipeline

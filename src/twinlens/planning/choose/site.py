@@ -32,9 +32,11 @@ def forbidden(device: Device, site: Site, *, trains: bool) -> Finding | None:
         return rejection("no-rate")
     if trains and device.form == "desktop-system":
         return rejection("no-training", form="desktop-system")
-    if site.power_w is not None and device.tdp_w is None:
+    if site.power_w is None:
+        return None
+    if device.tdp_w is None:
         return rejection("power-unknown", cap_w=site.power_w)
-    if site.power_w is not None and (device.tdp_w or 0.0) > site.power_w:
+    if device.tdp_w > site.power_w:
         return rejection("power", needed_w=device.tdp_w, cap_w=site.power_w, devices=1)
     return None
 
@@ -52,9 +54,9 @@ def too_little(needed: Any, counts: Any, room: float, device: Device, site: Site
     fits, whole = needed <= room, sold(counts)
     if (fits & whole & allowed_ways).any():
         return None
-    if (fits & whole).any():
+    if (fits & whole).any() and device.tdp_w is not None:  # without watts no cap is checked
         fewest = int(counts[fits & whole].min())
-        return rejection("power", needed_w=fewest * (device.tdp_w or 0.0), cap_w=site.power_w, devices=fewest)
+        return rejection("power", needed_w=fewest * device.tdp_w, cap_w=site.power_w, devices=fewest)
     if fits.any():
         return rejection("whole-nodes", devices=int(counts[fits].min()))
     best = int(np.argmin(needed))

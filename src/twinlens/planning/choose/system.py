@@ -38,7 +38,7 @@ def system_finding(wanted: Wanted, serving: Ranking, training: Ranking) -> Findi
         return Finding("plan-system", "notes", "shared-by-turns", numbers | {"use": (serves + trains) / DAY_H})
     slow_h = AT_ONCE * (serves + trains - DAY_H)
     tpot = one.time("tpot")
-    slower = AT_ONCE * float(tpot.value or 0) if tpot else 0.0
+    slower = AT_ONCE * tpot.number if tpot else 0.0
     target = wanted.serving.tpot_s if wanted.serving else None
     numbers |= {"slow_h": slow_h, "slower_tpot_s": slower, "target_s": target}
     if slow_h > serves:
@@ -62,4 +62,4 @@ def _size(both: tuple[Candidate, Candidate]) -> tuple[int, float, float]:
     """Fewest devices first, then the least power, then the fastest."""
     one, other = both
     power = max(one.power_w or float("inf"), other.power_w or float("inf"))
-    return max(one.devices, other.devices), power, -float(one.rate.value or 0)
+    return max(one.devices, other.devices), power, -one.rate.number

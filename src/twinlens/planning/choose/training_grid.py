@@ -78,7 +78,7 @@ def training_grid(
 ) -> TrainingGrid:
     """Everything that fits. `allowed`: pairs × ways, False where the site forbids it."""
     each = needed_bytes(wanted, ways)
-    room = np.array([float(usable(each, MEMORY_SHARE).value or 0) for each in pairs.devices])
+    room = np.array([usable(each, MEMORY_SHARE).number for each in pairs.devices])
     room = times.memory * np.minimum(room, pairs.rates.memory_bytes)
     pair, way = np.nonzero(allowed & (each[None, :] <= room[:, None]))
     parts = train(wanted, pairs, pair, ways, way, times)

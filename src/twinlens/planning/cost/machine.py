@@ -38,7 +38,7 @@ class Power:
     def hour(self, devices: int) -> Figure:
         """The energy of an hour under load."""
         node = self.node(devices)
-        kwh = float(energy_j(float(node.value or 0.0), 3600)) / JOULES_PER_KWH
+        kwh = float(energy_j(node.number, 3600)) / JOULES_PER_KWH
         energy = Figure("energy-hour", kwh, "kWh/h", "{0} over an hour", (node,))
         return times("energy", f"{self.price.currency}/h", energy, self.price.figure())
 

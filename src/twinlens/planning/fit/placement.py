@@ -37,14 +37,14 @@ class Placement:
     @property
     def is_close(self) -> bool:
         """Whether the error of such sums could turn the answer."""
-        low, high, room = self.needed.low, self.needed.high, float(self.usable.value or 0)
+        low, high, room = self.needed.low, self.needed.high, self.usable.number
         return low is not None and high is not None and float(low) <= room <= float(high)
 
     @property
     def fits(self) -> bool | None:
         """None where a part is not known and the others would fit."""
         known = sum(float(part.value) for part in self.parts if part.value is not None)
-        if known > float(self.usable.value or 0):
+        if known > self.usable.number:
             return False
         return None if any(part.value is None for part in self.parts) else True
 
@@ -52,7 +52,7 @@ class Placement:
     def left_bytes(self) -> float | None:
         """What stays free on each device; negative where it does not fit, None where a part is not known."""
         needed = self.needed.value
-        return None if needed is None else float(self.usable.value or 0) - float(needed)
+        return None if needed is None else self.usable.number - float(needed)
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -138,5 +138,5 @@ def _work(plan: Serving, memory_bytes: float, tensor: int) -> Figure:
          Input("score-bytes", plan.runtime.score_bytes, "bytes", plan.runtime.source)),
     )  # fmt: skip
     notes = () if plan.sequences or many == plan.users else (assumed("sequences", many, runtime=plan.runtime.name),)
-    value = max(widest.value or 0.0, scores.value or 0.0)
+    value = max(widest.number, scores.number)
     return Figure("activations", value, "bytes", "max({0}, {1})", (widest, scores), assumptions=notes)

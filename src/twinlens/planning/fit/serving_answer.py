@@ -39,7 +39,7 @@ def serving_answer(plan: Serving, device: Device | None, tensor: int, devices: S
     _check(plan, tensor)
     asked = placed(plan, device, tensor) if device else None
     others = tuple(each for one in devices if one.form != "processor" and (each := fewest(plan, one)) is not None)
-    others = tuple(sorted(others, key=lambda each: (each.devices, float(each.usable.value or 0))))
+    others = tuple(sorted(others, key=lambda each: (each.devices, each.usable.number)))
     if asked is None or device is None:
         return Fit(plan, None, others, legal=_legal(plan))
     changes = tuple(_changes(plan, device, tensor, asked))
@@ -102,12 +102,12 @@ def most_context(plan: Serving, asked: Placement) -> int | None:
     kv = next(part for part in asked.parts if part.name == "kv")
     if room is None or shape is None or not kv.value:
         return None
-    each = room / float(kv.value) * float(one_user(plan, shape).value or 0)
+    each = room / float(kv.value) * one_user(plan, shape).number
     block = plan.runtime.block
     low, high = 0, max(1, shape.max_context // block)
     while low < high:  # the cache grows with the context, if not always in proportion
         middle = (low + high + 1) // 2
-        fits = float(one_user(replace(plan, context=middle * block), shape).value or 0) <= each
+        fits = one_user(replace(plan, context=middle * block), shape).number <= each
         low, high = (middle, high) if fits else (low, middle - 1)
     return low * block
 

@@ -69,7 +69,7 @@ def training_answer(
     """The answer. `catalogue`: devices from which others are proposed, those with matrix engines for training."""
     _check(plan, ways)
     others = tuple(each for one in catalogue if _trains(one) and (each := fewest(plan, one)) is not None)
-    others = tuple(sorted(others, key=lambda each: (each.devices, float(each.usable.value or 0))))
+    others = tuple(sorted(others, key=lambda each: (each.devices, each.usable.number)))
     legal = _legal(plan)
     if device is None:
         return Fit(plan, None, others, legal=legal)

@@ -56,7 +56,7 @@ def method_answer(asked: Asked) -> Method:
 def chosen_of(ways: tuple[Way, ...]) -> Way | None:
     """Of those that are possible the one that lacks least; of these the one of the fewest hours, then the simplest."""
     possible = [each for each in ways if not each.against and each.hours.value is not None]
-    return min(possible, key=lambda way: (way.shortfall, float(way.hours.value or 0)), default=None)
+    return min(possible, key=lambda way: (way.shortfall, way.hours.number), default=None)
 
 
 def _flips(asked: Asked, chosen: Way | None) -> Iterator[Finding]:

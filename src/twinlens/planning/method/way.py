@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from twinlens.planning.check.deadline import Mfu, device_hours
-from twinlens.planning.figure import Figure, Input, absent, total
+from twinlens.planning.figure import End, Figure, Input, absent, total
 from twinlens.planning.fit.placement import Placement
 from twinlens.planning.fit.training import Training
 from twinlens.planning.fit.training_answer import Ways, fewest, placed
@@ -25,6 +25,7 @@ WAYS: dict[str, tuple[Step, ...]] = {
 """From the simplest on; of two that do as well for the same hours the earlier is taken."""
 
 
+_SIDES: tuple[End, End] = ("low", "high")
 TRAINED = ("lora", "qlora", "full", "scratch")
 CENT = Decimal("0.01")
 HOURS_A_MONTH = 730.0
@@ -159,7 +160,7 @@ def _over(once: Figure, monthly: Figure, need: Need) -> Figure:
     months = Input("months", need.months, "months")
     if once.value is None or monthly.value is None:
         return absent("hours", "device-hours", _reason(once if once.value is None else monthly))
-    low, high = (_end(once, side) + need.months * _monthly_end(monthly, side) for side in ("low", "high"))
+    low, high = (once.end(side) + need.months * _monthly_end(monthly, side) for side in _SIDES)
     value = float(once.value) + need.months * float(monthly.value)
     return Figure("hours", value, "device-hours", "{0} + {1} × {2}", (once, monthly, months), low=low, high=high)
 
@@ -173,7 +174,7 @@ def _cost(hours: Figure, need: Need) -> Figure:
     price = Input("price", middle, "$/h", need.price_source)
     value, least, most = (
         (Decimal(str(end)) * each).quantize(CENT)
-        for end, each in ((hours.value, middle), (_end(hours, "low"), low), (_end(hours, "high"), high))
+        for end, each in ((hours.value, middle), (hours.end("low"), low), (hours.end("high"), high))
     )
     return Figure("cost", value, "$", "{0} × {1}", (hours, price), low=least, high=most)
 
@@ -202,13 +203,13 @@ def _against(
         found.append(_no("nothing-to-train-on"))
     if memory is not None and (memory.devices > asked.devices or memory.fits is False):
         found.append(_no("memory", needs=memory.devices, has=asked.devices, device=asked.device.name))
-    if need.deadline_s is not None and once.value and _end(once, "high") * 3600 / asked.devices > need.deadline_s:
-        found.append(_no("deadline", hours=_end(once, "high") / asked.devices, limit_h=need.deadline_s / 3600))
+    if need.deadline_s is not None and once.value and once.end("high") * 3600 / asked.devices > need.deadline_s:
+        found.append(_no("deadline", hours=once.end("high") / asked.devices, limit_h=need.deadline_s / 3600))
     times = PER_MONTH[need.changes] if need.corpus and "retrieval" not in steps else 0.0
-    if times and once.value and _end(once, "high") / asked.devices > HOURS_A_MONTH / times:
-        found.append(_no("changes", hours=_end(once, "high") / asked.devices, limit_h=HOURS_A_MONTH / times))
-    if need.budget is not None and cost.value is not None and Decimal(str(_end(cost, "high"))) > need.budget:
-        found.append(_no("budget", cost=_end(cost, "high"), limit=float(need.budget), months=need.months))
+    if times and once.value and once.end("high") / asked.devices > HOURS_A_MONTH / times:
+        found.append(_no("changes", hours=once.end("high") / asked.devices, limit_h=HOURS_A_MONTH / times))
+    if need.budget is not None and cost.value is not None and Decimal(str(cost.end("high"))) > need.budget:
+        found.append(_no("budget", cost=cost.end("high"), limit=float(need.budget), months=need.months))
     return tuple(found)
 
 
@@ -217,18 +218,13 @@ def _no(why: str, **numbers: Any) -> Finding:
 
 
 def _scaled(name: str, of: Figure, times: float, formula: str, often: Input) -> Figure:
-    return Figure(name, times * float(of.value or 0), of.unit, formula, (of, often), low=times * _end(of, "low"),
-                  high=times * _end(of, "high"))  # fmt: skip
+    return Figure(name, times * of.number, of.unit, formula, (of, often), low=times * of.end("low"),
+                  high=times * of.end("high"))  # fmt: skip
 
 
-def _end(figure: Figure, side: str) -> float:
-    end = getattr(figure, side)
-    return float(figure.value or 0) if end is None else float(end)
-
-
-def _monthly_end(monthly: Figure, side: str) -> float:
+def _monthly_end(monthly: Figure, side: End) -> float:
     """A sum has no band of its own; that of its parts is."""
-    return sum(_end(each, side) for each in monthly.inputs if isinstance(each, Figure))
+    return sum(each.end(side) for each in monthly.inputs if isinstance(each, Figure))
 
 
 def _reason(figure: Figure) -> Finding:
