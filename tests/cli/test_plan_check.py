@@ -114,3 +114,14 @@ def test_the_commands_of_the_tutorial_run() -> None:
     assert len(commands) >= 2
     for each in commands:
         assert call(*shlex.split(each)).exit_code == 0, each
+
+
+def test_a_check_is_of_a_probed_machine_too(tmp_path: Path) -> None:
+    file = tmp_path / "probe.json"
+    facts = {"accelerator.product": {"value": "NVIDIA H100 80GB HBM3"}, "accelerator.memory_bytes": {"value": 85e9}}
+    file.write_text(json.dumps({"executor": facts, "ceilings": [{"kind": "read", "format": "", "value": 3e12}]}))
+    shown = CliRunner().invoke(app, ["plan", "check", "--model", "8B", "--probe", str(file)])
+    assert shown.exit_code == 0, shown.stderr
+    assert "on 1 × this" in " ".join(shown.stdout.split())
+    alone = CliRunner().invoke(app, ["plan", "check", "--model", "8B"])
+    assert (alone.exit_code, "--probe FILE" in alone.stderr) == (2, True)

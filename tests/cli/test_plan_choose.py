@@ -79,3 +79,23 @@ def test_the_page_has_both_rankings_and_every_reason(tmp_path: Path) -> None:
         "Not for training",
     ):
         assert words in text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--training", "0", "--context", "32K", "--power", "100W"),
+        ("--training", "20", "--power", "120W"),
+        ("--training", "0", "--speed", "5000"),
+        ("--training", "0", "--ttft", "1ms"),
+    ],
+)
+def test_what_is_said_to_be_possible_is(words: tuple[str, ...]) -> None:
+    given = ("--model", "70B", "--users", "16", *words)
+    refused = CliRunner().invoke(app, ["plan", "choose", *given])
+    assert refused.exit_code == 2
+    said = re.search(r"possible with (--\w+) (\S+)", " ".join(refused.stderr.split()))
+    assert said is not None
+    at = given.index(said[1]) + 1
+    again = CliRunner().invoke(app, ["plan", "choose", *given[:at], said[2], *given[at + 1 :]])
+    assert again.exit_code == 0, again.stderr

@@ -98,7 +98,7 @@ def test_what_is_no_quote_is_one_sentence(tmp_path: Path, text: str, says: str) 
     "words",
     [
         ("quotes", "a.toml", "b.toml"),
-        ("check", "--model", "8B"),
+        ("check", "--model", "8B", "--device", "H100"),
         ("method", "--model", "8B", "--device", "H100"),
         ("model", "--models", "8B,70B", "--device", "H100"),
     ],

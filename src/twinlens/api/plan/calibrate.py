@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from twinlens.api.plan.asked import device_of
 from twinlens.api.runs import material_of, read
 from twinlens.diagnosis.asked import shape_of
 from twinlens.errors import BadInput
@@ -68,7 +69,7 @@ def calibrate(
     `precision` of the weights, where the runs do not say. Raises BadInput for an unknown device or precision, and where
     no run is of use.
     """
-    card = catalogue_of(catalogue_folder(catalogue)).device(device.lower())
+    card, _ = device_of(device, catalogue_of(catalogue_folder(catalogue)))
     if precision is not None and precision not in STORED:
         raise BadInput(f"unknown precision {precision!r}; predictions know {', '.join(STORED)}")
     observations, left_out = observed(runs, card, precision, tensor, engine)

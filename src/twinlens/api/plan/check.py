@@ -58,7 +58,7 @@ class CheckResult:
 def check(
     model: str,
     *,
-    device: str,
+    device: str | None = None,
     devices: object = None,
     precision: str | None = None,
     runtime: str | None = None,
@@ -72,19 +72,21 @@ def check(
     hours: object = None,
     link: str | None = None,
     table: str | Path | None = None,
+    probe: str | Path | None = None,
     catalogue: str | Path | None = None,
     **options: object,
 ) -> CheckResult:
     """What must be true before money or hours go: `check("70B", device="H100", devices=8, runtime="vllm")`.
 
     Training: `train`, `tokens` and `deadline` ("12 h, 18 h"). Other options: volts, phases, rise, host_watts, answer,
-    fast, slow. `table`: your own rows of compatibility. Raises BadInput (TL201, TL203, TL204, TL231, TL232).
+    fast, slow. `table`: your own rows of compatibility. `probe`: this machine, as it was probed. Raises BadInput
+    (TL201, TL203, TL204, TL231, TL232).
     """
     whole = catalogue_of(catalogue_folder(catalogue))
     subject = subject_of(model, whole)
-    on, notes = asked_device(device, None, whole)
+    on, notes = asked_device(device, probe, whole)
     if on is None:
-        raise BadInput("a check is of a device; add --device H100", code="TL231")
+        raise BadInput("a check is of a device; add --device H100, or --probe FILE of this machine", code="TL231")
     many, given = count_of("devices", 1 if devices is None else devices), given_of("check", options, OPTIONS)
     share = mfu_of(mfu)
     rules, rates = read_compatibility(Path(table).expanduser()) if table else ((), ())

@@ -25,7 +25,7 @@ from twinlens.api.plan.number import UNREADABLE, count_of, one_of
 from twinlens.api.plan.probed import THIS, this_device
 from twinlens.errors import BadInput
 from twinlens.planning.choose.answer import Choice, choice
-from twinlens.planning.choose.nearest import nearest_possible
+from twinlens.planning.choose.nearest import nearest
 from twinlens.planning.choose.serving_choice import Own
 from twinlens.planning.choose.wanted import DAY_H, ServingWanted, Site, TrainingWanted, Wanted
 from twinlens.planning.figure import assumed
@@ -122,7 +122,7 @@ def choose(
     wanted = Wanted(serving, taught, share, site, DAY_H if duty is None else duty_of(duty))
     found = choice(wanted, among(among_devices, whole, needs), whole, own)
     if found.impossible is not None:
-        raise BadInput(clause_of(nearest_possible(found.impossible)), code=UNREADABLE)
+        raise BadInput(clause_of(nearest(found, among(among_devices, whole, needs), whole)), code=UNREADABLE)
     best = {each.candidates[0].device for each in found.rankings}
     notes += tuple(note for device in whole.devices if device.name in best for note in unverified(device))
     return ChooseResult(found, notes)

@@ -56,11 +56,8 @@ def share_of(name: str, word: object, most: float = 1.0) -> float:
         raise BadInput(f"--{name} {short(word)!r} is not in %; write 33% or 0.33", code=UNREADABLE)
     found = value / 100 if unit == "%" else value
     if not 0 <= found <= most:
-        raise BadInput(
-            f"--{name} {short(word)!r} is a share from 0 to {most:.0%}; is it in per cent? "
-            f"write {str(word).strip()[:8]}%",
-            code=UNREADABLE,
-        )
+        would = f"; is it in per cent? write {str(word).strip()[:8]}%" if 0 <= found / 100 <= most and not unit else ""
+        raise BadInput(f"--{name} {short(word)!r} is a share from 0 to {most:.0%}{would}", code=UNREADABLE)
     return found
 
 

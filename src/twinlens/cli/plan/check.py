@@ -7,14 +7,26 @@ from typing import Annotated
 
 import typer
 
-from twinlens.cli.plan.options import Catalogue, Context, Devices, Json, Model, NoPage, Precision, Users, refuse_page
+from twinlens.cli.plan.options import (
+    Catalogue,
+    Context,
+    Device,
+    Devices,
+    Json,
+    Model,
+    NoPage,
+    Precision,
+    Probe,
+    Users,
+    refuse_page,
+)
 from twinlens.cli.plan.told import tell, words_of
 from twinlens.system.numpy_threads import load_numpy
 
 
 def check(
     model: Model,
-    device: Annotated[str, typer.Option("--device", metavar="NAME", help="H100, a name of `list devices`.")],
+    device: Device = None,
     devices: Devices = None,
     precision: Precision = None,
     runtime: Annotated[str | None, typer.Option("--runtime", metavar="NAME", help="vllm, trtllm or llama.cpp.")] = None,
@@ -43,6 +55,7 @@ def check(
     table: Annotated[
         Path | None, typer.Option("--table", metavar="FILE", help="Your rows of compatibility and failure rates.")
     ] = None,
+    probe: Probe = None,
     why: Annotated[bool, typer.Option("--why", help="Every figure with its formula, every row's source.")] = False,
     catalogue: Catalogue = None,
     page: NoPage = None,

@@ -36,7 +36,8 @@ def _lines(choice: Choice, notes: Sequence[Finding], why: bool) -> Iterator[Rend
             for figure in (each.memory.needed, each.tpot, each.throughput, each.cost):
                 yield hanging("  ", f"{each.name}: {figure.name}: {figure_words(figure)}", "dim")
     plan = choice.candidates[0].plan
-    load = f"{plan.users:,} users of {plan.context:,} tokens, weights in {plan.weight_format}"
+    users = "1 user" if plan.users == 1 else f"{plan.users:,} users"
+    load = f"{users} of {plan.context:,} tokens, weights in {plan.weight_format}"
     said = [load, "scores are yours and predict nothing", *map(clause_of, notes)]
     yield hanging("assumed  ", "; ".join(dict.fromkeys(said)), "dim")
 
