@@ -13,7 +13,7 @@ from twinlens.api.plan.asked import subject_of
 from twinlens.api.plan.choose import ChooseResult
 from twinlens.errors import BadInput
 from twinlens.planning.choose.candidate import Ranking
-from twinlens.planning.choose.serving_grid import FORMATS, _needed, serving_ways
+from twinlens.planning.choose.serving_grid import _needed, serving_ways
 from twinlens.planning.choose.training_grid import needed_bytes, training_ways
 from twinlens.planning.choose.wanted import ServingWanted, TrainingWanted
 from twinlens.planning.fit.serving import Serving
@@ -21,7 +21,7 @@ from twinlens.planning.fit.serving_answer import placed
 from twinlens.planning.fit.training import Training
 from twinlens.planning.fit.training_answer import Ways, usable
 from twinlens.planning.fit.training_answer import placed as placed_training
-from twinlens.planning.prediction.stored import stored
+from twinlens.planning.prediction.stored import stored, weights_of
 from twinlens.spec.catalogue import shipped
 
 
@@ -85,7 +85,7 @@ def test_memory_of_serving_is_that_of_plan_fit(precision: str) -> None:
         for place in np.nonzero(ways.pipeline == 1)[0]:
             users = int(np.ceil(16 / ways.copies[place]))
             element = stored(precision, subject.shape).kv_bytes
-            plan = Serving(subject, FORMATS.get(precision, precision), "", element, users, 8192)
+            plan = Serving(subject, weights_of(precision), "", element, users, 8192)
             fit = placed(plan, device, int(ways.tensor[place]))
             assert needed[place] == pytest.approx(float(fit.needed.value or 0), rel=1e-9)
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from twinlens.api.plan.amount import quantity_of
+from twinlens.api.plan.format import usual_format
 from twinlens.api.plan.number import UNREADABLE, short, span_of
 from twinlens.api.plan.probed import THIS, this_device
 from twinlens.claims.names import DEVICES, KV_BYTES, USUAL
@@ -23,10 +24,6 @@ from twinlens.spec.model.reference import list_models, load_model
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.parameter import parameters
 from twinlens.theory.weight_format import WEIGHT_FORMATS
-
-_WEIGHTS = {"16-bit": "bf16", "8-bit": "int8", "4-bit": "awq-int4-g128", "q4": "q4_k_m", "q8": "q8_0",
-            "awq": "awq-int4-g128", "gptq": "gptq-int4-g128", "fp4": "nvfp4", "int4": "awq-int4-g128"}  # fmt: skip
-"""Formats as people write them, and the one that each is taken for."""
 
 
 def subject_of(word: str, catalogue: Catalogue) -> Subject:
@@ -84,7 +81,7 @@ def weight_format_of(word: str | None, subject: Subject) -> str:
     if word is None and subject.stored_format:
         return subject.stored_format
     plain = (word or "bf16").lower()
-    name = _WEIGHTS.get(plain, plain)
+    name = usual_format(plain)
     if name not in WEIGHT_FORMATS:
         raise BadInput(f"unknown weight format {short(word)!r}; {nearest(plain, WEIGHT_FORMATS)}", code="TL203")
     return name

@@ -12,6 +12,7 @@ from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import asked_device, subject_of
 from twinlens.api.plan.calibrate import Compared, constants
 from twinlens.api.plan.copies import placed
+from twinlens.api.plan.format import predicted_format
 from twinlens.api.plan.like import Like, like_runs
 from twinlens.api.plan.number import UNREADABLE, above_zero, count_of, one_of
 from twinlens.api.plan.steps import OF_TRAINING, steps_of
@@ -29,8 +30,6 @@ from twinlens.spec.device import Device
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.system.catalogue_folder import catalogue_folder
 
-_PRECISIONS = {"16-bit": "bf16", "8-bit": "int8", "4-bit": "int4", "awq": "int4", "gptq": "int4", "fp4": "nvfp4",
-               "q4": "q4_k_m", "q8": "q8_0"}  # fmt: skip
 _TARGET = Target(2.0, 0.1)
 """Where none is given: 2 s to the first token, then 10 tokens/s, about as fast as people read."""
 _SHORT = 8192.0
@@ -85,7 +84,7 @@ def capacity(
     whole = catalogue_of(catalogue_folder(catalogue))
     card, read = asked_device(device, probe, whole)
     notes = [*read]
-    plain = _PRECISIONS.get(precision.lower(), precision.lower()) if precision else None
+    plain = predicted_format(precision) if precision else None
     if plain is not None:
         stored(plain)
     if train is not None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from twinlens.api.plan.amount import quantity_of
 from twinlens.api.plan.asked import device_of
+from twinlens.api.plan.format import predicted_format
 from twinlens.api.plan.number import UNREADABLE, above_zero, count_of, one_of, short, split
 from twinlens.errors import BadInput
 from twinlens.planning.choose.wanted import Need
@@ -19,8 +20,8 @@ from twinlens.spec.device import Device
 COMPLIANCE = ("fedramp", "hipaa", "itar")
 TRAINED_IN = ("bf16", "fp16", "fp8", "fp32")
 """Formats of products that training steps are predicted in."""
-_SAME = {"q4": "int4", "4-bit": "int4", "awq": "int4", "gptq": "int4", "q8": "int8", "8-bit": "int8", "fp4": "nvfp4",
-         "16-bit": "bf16"}  # fmt: skip
+_SERVED = {"q4": "int4", "q8": "int8"}
+"""Bits alone: a choice is of servers that do not read GGUF files."""
 
 
 def shares_of(training: object, inference: object) -> float:
@@ -75,7 +76,7 @@ def precisions_of(name: str, word: str, known: Iterable[str]) -> tuple[str, ...]
     words = [each.strip().lower() for each in word.split(",") if each.strip()]
     if not words:
         raise BadInput(f"--{name} names no format; write --{name} bf16,fp8", code=UNREADABLE)
-    return tuple(dict.fromkeys(one_of(name, _SAME.get(each, each), set(known)) for each in words))
+    return tuple(dict.fromkeys(one_of(name, _SERVED.get(each, predicted_format(each)), set(known)) for each in words))
 
 
 def served_in(word: str) -> tuple[str, ...]:

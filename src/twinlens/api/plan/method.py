@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -72,38 +72,44 @@ def method(
     on, notes = asked_device(device, None, whole)
     if on is None:
         raise BadInput("hours are of a device; add --device H100", code="TL231")
-    counts = _counts(options)
-    if changes is not None and corpus is None:
-        raise BadInput("--changes is of a private corpus; add --corpus 20M, in tokens", code="TL231")
     cost, source = _price(price, on.name, whole)
     if budget is not None and cost is None:
         raise BadInput("a budget needs the price of a device-hour; add --price 2.50", code="TL231")
-    usual = Need()
+    need = replace(
+        _work(corpus, changes, examples, requests, _counts(options)), style=style, own_weights=own_weights,
+        price=cost, price_source=source, budget=None if budget is None else dollars_of("budget", budget),
+        deadline_s=None if deadline is None else seconds_of("deadline", deadline),
+    )  # fmt: skip
+    asked = Asked(need, subject, on, count_of("devices", 1 if devices is None else devices), mfu_of(mfu))
+    priced = () if price is not None or cost is None else (_quoted(cost, source),)
+    return MethodResult(method_answer(asked), (*notes, *_taken(requests, options, need), *priced))
+
+
+def _work(corpus: object, changes: object, examples: object, requests: object, counts: Mapping[str, Any]) -> Need:
+    """What is to be known and answered. Raises BadInput (TL231) for what contradicts itself."""
+    if changes is not None and corpus is None:
+        raise BadInput("--changes is of a private corpus; add --corpus 20M, in tokens", code="TL231")
     need = Need(
         changes=one_of("changes", changes or "never", CHANGES),  # type: ignore[arg-type]
         corpus=0.0 if corpus is None else trained_tokens_of("corpus", corpus),
         examples=0 if examples in (None, 0, "0") else count_of("examples", examples),
-        style=style, own_weights=own_weights,
-        requests=usual.requests if requests is None else above_zero("requests", requests, 1e15),
-        price=cost, price_source=source, budget=None if budget is None else dollars_of("budget", budget),
-        deadline_s=None if deadline is None else seconds_of("deadline", deadline), **counts,
+        requests=Need().requests if requests is None else above_zero("requests", requests, 1e15), **counts,
     )  # fmt: skip
     if need.prompt + need.answer >= need.context:
         raise BadInput(
             f"a prompt of {need.prompt} and an answer of {need.answer} tokens do not go into --context {need.context}",
             code="TL231",
         )
-    asked = Asked(need, subject, on, count_of("devices", 1 if devices is None else devices), mfu_of(mfu))
-    priced = () if price is not None or cost is None else (_quoted(cost, source),)
-    return MethodResult(method_answer(asked), (*notes, *_taken(requests, options, usual, need), *priced))
+    return need
 
 
 def _quoted(cost: tuple[Decimal, Decimal], source: str) -> Finding:
     return assumed("method-price", source, low=float(cost[0]), high=float(cost[1]))
 
 
-def _taken(requests: object, options: Mapping[str, object], usual: Need, need: Need) -> tuple[Finding, ...]:
+def _taken(requests: object, options: Mapping[str, object], need: Need) -> tuple[Finding, ...]:
     """What was not said and decides."""
+    usual = Need()
     names = [("requests", requests)] + ([("retrieved", options.get("retrieved"))] if need.corpus else [])
     return tuple(assumed(f"method-{name}", getattr(usual, name)) for name, value in names if value is None)
 

@@ -15,13 +15,10 @@ from twinlens.planning.fit.runtime import VLLM
 from twinlens.planning.fit.weights import weights
 from twinlens.planning.prediction.place import Layout
 from twinlens.planning.prediction.serving import Served, closed_loop
-from twinlens.planning.prediction.stored import stored
+from twinlens.planning.prediction.stored import stored, weights_of
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.memory import kv_bytes
 from twinlens.theory.serving import kv_share, prefill_activation_bytes
-
-FORMATS = {"int4": "awq-int4-g128", "mxfp4-experts": "mxfp4-experts"}
-"""Formats of weights, as `plan fit` calls them, where prediction calls them something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +108,7 @@ def _most(device: Any) -> int:
 
 def _state(wanted: ServingWanted, precision: str, ways: Ways, users: Any) -> Any:
     """Weights and cache on each device of each layout."""
-    form = FORMATS.get(precision, precision)
-    held = weights(wanted.subject, form, 1, VLLM.expert_block).number
+    held = weights(wanted.subject, weights_of(precision), 1, VLLM.expert_block).number
     element = stored(precision, wanted.shape).kv_bytes
     one = float(kv_bytes(wanted.shape, wanted.prompt + wanted.answer, element, block=VLLM.block))
     return (held / ways.tensor + users * one * kv_share(wanted.shape, ways.tensor)) / ways.pipeline

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from twinlens.planning.fit.runtime import VLLM
 from twinlens.planning.prediction.constant import Values
 from twinlens.planning.prediction.place import Layout, Rates
 from twinlens.planning.prediction.step_time import decode_step, prefill, shared_s
@@ -14,8 +15,10 @@ from twinlens.planning.prediction.work import Work
 from twinlens.theory.number import Number
 
 _ROUNDS = 12
-_FREE = 0.90
-"""Share of a device's memory that a server takes."""
+_BESIDE_BYTES = 2e9
+"""Memory of a device beside weights and cache: context, libraries and activations, taken without a source."""
+_FELT_SHARE = 0.2
+"""Least share of another's prefill that a step feels, however much they have in common: taken without a source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +44,8 @@ def room(work: Work, rates: Rates, layout: Layout, context: Number) -> Number:
     """Sequences of `context` tokens whose cache fits beside the weights, over the whole layout."""
     holders = layout.tensor * layout.data * layout.pipeline
     own = (work.dense_bytes + 2.0 * work.head_bytes) / (layout.tensor * layout.pipeline) + work.expert_bytes / holders
-    free = np.maximum(rates.memory_bytes * _FREE - own - 2e9, 0.0)
-    share = np.where(work.latent > 0, 1.0, np.ceil(work.kv_heads / layout.tensor) / work.kv_heads)
-    return free / (work.kv_sequence_bytes(context) * share / layout.pipeline) * layout.data
+    free = np.maximum(rates.memory_bytes * VLLM.memory_share - own - _BESIDE_BYTES, 0.0)
+    return free / (work.kv_sequence_bytes(context) * work.kv_share(layout.tensor) / layout.pipeline) * layout.data
 
 
 def closed_loop(
@@ -187,4 +189,4 @@ def interference_s(
     """
     alone = _prefill_s(work, rates, layout, fitted, prompt)
     shared = fitted.mixed * shared_s(work, rates, layout, fitted, batch, prompt) / np.maximum(per_step, 1.0)
-    return np.maximum(alone - shared, 0.2 * alone) * fitted.interfere / (layout.data * layout.pipeline)
+    return np.maximum(alone - shared, _FELT_SHARE * alone) * fitted.interfere / (layout.data * layout.pipeline)

@@ -43,7 +43,7 @@ def decode_step(work: Work, rates: Rates, layout: Layout, fitted: Values, batch:
     dense, expert = _weight_reads(work, rates, layout, fitted, tokens)
     products, expert_products = _decode_products(work, rates, layout, fitted, tokens, each)
     weights, experts = _roof(dense, products), _roof(expert, expert_products)
-    share = np.where(work.latent > 0, 1.0, np.ceil(work.kv_heads / layout.tensor) / work.kv_heads)
+    share = work.kv_share(layout.tensor)
     pairs = work.decode_pair_full * context + work.decode_pair_window * work.seen(context)
     attention = _roof(
         each * work.kv_sequence_bytes(context) * share / (rates.bytes_per_s * fitted.eta_cache),

@@ -40,11 +40,17 @@ STORED: dict[str, Stored] = {
 
 
 _SPOKEN = {"awq-int4-g128": "int4", "gptq-int4-g128": "int4", "fp8-block-128": "fp8"}
+_KEPT = {"int4": "awq-int4-g128"}
 
 
 def spoken(weight_format: str) -> str:
     """A format of weights as predictions call it."""
     return _SPOKEN.get(weight_format, weight_format)
+
+
+def weights_of(precision: str) -> str:
+    """The format of weights (theory/weight_format.py) of a precision of predictions."""
+    return _KEPT.get(precision, precision)
 
 
 def stored(precision: str, shape: DecoderShape | None = None, kv_bytes: float | None = None) -> Stored:

@@ -11,6 +11,13 @@ from twinlens.planning.prediction.place import Rates
 from twinlens.planning.prediction.work import Work
 from twinlens.theory.number import Number
 
+_EXCHANGED = 6.0
+"""Bytes a parameter that copies exchange in a step: gradients scattered in fp32, weights gathered in 16 bits."""
+_GATHERED = 6.0
+"""Bytes a parameter of FSDP and microbatch, in 16 bits: weights for forward, for backward, and gradients scattered."""
+_UPDATED = 28.0
+"""Bytes a parameter that Adam moves in fp32: reads gradient, master and two moments, writes the last three."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingLayout:
@@ -177,9 +184,9 @@ def _once_s(step: _Step) -> tuple[Number, Number]:
     across, trained = step.between(layout.devices), held * (1.0 - layout.frozen)
     copies = layout.data * layout.context
     ring = (copies - 1.0) / np.maximum(copies, 1.0)
-    once = np.where(copies > 1, 6.0 * trained * ring / across * fitted.exposed_data, 0.0)
-    every = np.where(layout.gathered > 0, step.many * 6.0 * held * ring / across * fitted.exposed_gather, 0.0)
-    optimizer = 28.0 * trained / np.maximum(copies, 1.0) / step.rates.bytes_per_s
+    once = np.where(copies > 1, _EXCHANGED * trained * ring / across * fitted.exposed_data, 0.0)
+    every = np.where(layout.gathered > 0, step.many * _GATHERED * held * ring / across * fitted.exposed_gather, 0.0)
+    optimizer = _UPDATED * trained / np.maximum(copies, 1.0) / step.rates.bytes_per_s
     return once + every, optimizer + fitted.train_step_s
 
 

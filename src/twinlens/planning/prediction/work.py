@@ -70,6 +70,10 @@ class Work:
         held = self.kv_full * tokens + self.kv_window * self.seen(tokens)
         return held * self.kv_bytes + self.state_bytes
 
+    def kv_share(self, tensor: Number) -> Number:
+        """Part of the cache that one of `tensor` devices holds: whole KV heads, and all of a latent."""
+        return np.where(self.latent > 0, 1.0, np.ceil(self.kv_heads / tensor) / self.kv_heads)
+
     @property
     def weight_bytes(self) -> Number:
         """Bytes of all weights; the input table counts as the head does."""
