@@ -19,6 +19,7 @@ from twinlens.measurement.own_loop.data import Data
 from twinlens.measurement.own_loop.facts import machine_facts, model_at_hand, one_rank_of, whole_facts
 from twinlens.measurement.own_loop.recording import Recording
 from twinlens.measurement.own_loop.spec import StepSize, Watching, own_spec, refuse_wrong
+from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, unknown
 from twinlens.record.run import State
@@ -96,6 +97,10 @@ class OwnLoop:
     def is_recording(self) -> bool:
         """Whether rows are taken: not on other ranks than the first, and not after an error of ours."""
         return self._is_open
+
+    def telemetry_cost(self) -> Estimate:
+        """Processor time of the telemetry beside the loop, as a share of the time it was on."""
+        return self._recording.sampler.cost()
 
     def leave(self, why: str | None) -> None:
         """End it without an exception at hand: whole where `why` is None, else interrupted."""

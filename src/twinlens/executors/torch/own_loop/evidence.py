@@ -35,6 +35,7 @@ class Seen:
     optimizer: torch.optim.Optimizer
     device: torch.device
     passes: int
+    is_compiled: bool
 
 
 def device_of(model: nn.Module) -> torch.device:
@@ -66,7 +67,7 @@ def torch_facts(seen: Seen, said: str | None, kernels: Sequence[Kernel], missing
     if regime != AS_FOUND:
         asked = regime.classes("training") | {"compute": regime.compute}
         checks = check_precision(asked, resident, kernels, str(seen.device))
-    fields = framework_facts() | device_facts(seen.device) | _loop(seen) | _compiler(seen.model)
+    fields = framework_facts() | device_facts(seen.device) | _loop(seen) | _compiler(seen)
     fields["kernels.selected"] = observed(longest(kernels), "torch.profiler") if kernels else unknown(missing)
     fields |= {
         "precision.name": declared(regime.name, "tl.watch(precision=…)" if said else "formats that were found"),
@@ -137,9 +138,8 @@ def _recompute(model: nn.Module) -> Fact:
     return observed("all layers" if is_on else "none", "the model's own word")
 
 
-def _compiler(model: nn.Module) -> dict[str, Fact]:
-    compiled = hasattr(model, "_orig_mod") or getattr(model, "_compiled_call_impl", None) is not None
+def _compiler(seen: Seen) -> dict[str, Fact]:
     return {
-        "compiler.name": observed("torch.compile" if compiled else "none (eager)", _SOURCE),
+        "compiler.name": observed("torch.compile" if seen.is_compiled else "none (eager)", _SOURCE),
         "compiler.version": observed(str(torch.__version__), "torch.__version__"),
     }

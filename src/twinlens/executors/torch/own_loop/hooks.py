@@ -29,7 +29,7 @@ class OptimizerHooks:
             then()
             log.ended()
 
-        before, after = _uncompiled(guard(log.optimizing)), _uncompiled(guard(after))
+        before, after = guard(log.optimizing), guard(after)
         self._handles = [
             optimizer.register_step_pre_hook(lambda *_: before()),
             optimizer.register_step_post_hook(lambda *_: after()),

@@ -106,7 +106,8 @@ class TorchSide:
 
     def facts(self, said: str | None, passes: int) -> tuple[Precision, Facts]:
         """The precision that was found or said, and all that torch says now."""
-        seen = Seen(self._core, self._optimizer, self.device, passes)
+        compiled = "_orig_mod" in self._model._modules or self._core._compiled_call_impl is not None
+        seen = Seen(self._core, self._optimizer, self.device, passes, compiled)
         kernels = self._kernels.seen if self._kernels else ()
         missing = self._kernels.missing if self._kernels else "tl.watch(profile=False): no pass was profiled"
         return torch_facts(seen, said, kernels, missing)
