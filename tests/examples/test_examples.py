@@ -24,6 +24,8 @@ SHORT = (
     "protocol.duration_s=0.3", "protocol.min_rows=3", "protocol.repeats=1", "protocol.extend=0",
     "protocol.steady_s=0", "protocol.isolate=false", "protocol.ceilings=false",
 )  # fmt: skip
+ELSEWHERE = ("gpu-", "attached", "batching", "chat", "parallel", "search", "serve-")
+"""Those that need a GPU, a server or processes of their own: they are run where those are tested."""
 SMALLER = {"resnet-50": "resnet-tiny", "vit-base": "vit-tiny"}
 
 
@@ -42,7 +44,7 @@ def test_an_example_loads_and_theory_knows_its_work(path: Path) -> None:
 @pytest.mark.torch
 @pytest.mark.parametrize(
     "path",
-    [p for p in EXAMPLES if not p.stem.startswith(("gpu-", "attached", "batching", "chat", "search", "serve-"))],
+    [p for p in EXAMPLES if not p.stem.startswith(ELSEWHERE)],
     ids=lambda path: path.stem,
 )
 def test_an_example_cut_short_runs_on_this_machine(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

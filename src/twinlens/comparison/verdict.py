@@ -12,6 +12,7 @@ from twinlens.comparison.difference import Difference, differences, of_role
 from twinlens.comparison.effect import Effect, effects, headline
 from twinlens.comparison.floor import Floor, above_floor, floor_finding
 from twinlens.comparison.metric_name import is_same
+from twinlens.comparison.scaling import scaling_efficiency
 from twinlens.comparison.side import Side
 from twinlens.errors import BadInput, nearest
 from twinlens.record.estimate import Estimate
@@ -69,6 +70,8 @@ def compare(
     varying = things(differing)
     found = tuple(effects(a, b, rates or {}, level=level))
     findings = worst_first([*_judged(a, b, differing, varying), *_unranked(a, b, found)])
+    if (scaled := scaling_efficiency(a, b, found)) is not None:
+        findings = worst_first([*findings, scaled])
     verdict = _verdict(findings)
     if floor is not None and verdict.startswith("comparable"):
         found = tuple(above_floor(each, floor.of(a, b, each.metric)) for each in found)

@@ -146,8 +146,8 @@ def _inference(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]
 
 
 def _has_ranks(run: Run) -> bool:
-    """Whether processes of their own trained, below the one that measures."""
-    return bool(run.lens == "training" and run.facts and (run.facts.executor.value("training.world_size") or 1) > 1)
+    """Whether processes of their own trained, below the one that measures: they were sampled beside it."""
+    return run.lens == "training" and "server" in run.telemetry.column("source").unique().to_pylist()
 
 
 def _evaluations(run: Run) -> list[tuple[float, float]]:

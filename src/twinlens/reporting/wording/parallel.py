@@ -52,7 +52,19 @@ def _memory(finding: Finding) -> str:
     return f"{head}; weights, gradients and optimizer state are within {limit:.0%}."
 
 
+def _scaling(finding: Finding) -> str:
+    kind, fewer, more, on_processor = numbers(finding, "kind", "fewer", "more", "on_processor")
+    efficiency = finding.evidence["efficiency"]
+    whole = f"{efficiency.value or 0.0:.0%}"
+    if efficiency.low is not None and efficiency.high is not None:
+        whole += f" ({efficiency.low:.0%} to {efficiency.high:.0%})"
+    same = "the global batch stays" if kind == "strong" else "the batch grows with the ranks"
+    shared = "; the ranks share the cores of one processor" if on_processor else ""
+    return f"{kind.capitalize()} scaling from {fewer} to {more} ranks has an efficiency of {whole}: {same}{shared}."
+
+
 SENTENCES = {
+    "scaling-efficiency": _scaling,
     "one-process-equal": _equal,
     "one-process-differs": _differs,
     "one-process-not-compared": lambda finding: (

@@ -19,11 +19,10 @@ OPTIONS = {
     "parallel": Option(
         "ddp",
         ("ddp", "fsdp2", "tp"),
-        tunes=True,
         description='How training is divided over ranks: "ddp" copies the model and adds up gradients, "fsdp2" shards '
         'weights, gradients and optimizer state, "tp" splits every layer.',
     ),
-    "ranks": Option(2, tunes=True, description="Processes that train together, one per GPU or share of a processor."),
+    "ranks": Option(2, description="Processes that train together, one per GPU or share of a processor."),
     "reshard": Option(
         "yes",
         ("yes", "no"),

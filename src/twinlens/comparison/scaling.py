@@ -1,0 +1,66 @@
+"""Scaling efficiency: two sides of one workload that differ in the number of ranks. Data only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from twinlens.comparison.effect import Effect, headline
+from twinlens.comparison.side import Side
+from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
+from twinlens.units import RATIO
+
+Scaling = Literal["strong", "weak"]
+
+
+def scaling_efficiency(a: Side, b: Side, found: Sequence[Effect]) -> Finding | None:
+    """The rate of more ranks over that of fewer, by how many times more they are; None where it is not that.
+
+    Strong: the same global batch. Weak: the same batch of each rank, so that the global batch grows with them. The
+    interval is that of the ratio, from paired slices where the two took turns.
+    """
+    ranks = [_ranks(side) for side in (a, b)]
+    effect = next((each for each in found if each.metric == headline(a)), None)
+    if None in ranks or ranks[0] == ranks[1] or effect is None or effect.ratio.value is None:
+        return None
+    of_a, of_b = ranks[0] or 1, ranks[1] or 1
+    kind = _kind(a, b, of_a, of_b)
+    if kind is None:
+        return None
+    ratio = effect.ratio if of_b > of_a else _inverse(effect.ratio)
+    fewer, more = sorted((of_a, of_b))
+    numbers = {"kind": kind, "fewer": fewer, "more": more, "way": effect.way, "on_processor": _is_on_processor(b)}
+    return Finding("scaling-efficiency", "notes", kind, numbers, {"efficiency": _times(ratio, fewer / more)})
+
+
+def _kind(a: Side, b: Side, of_a: int, of_b: int) -> Scaling | None:
+    batches = [side.spec["workload"].get("global_batch") for side in (a, b)]
+    if None in batches:
+        return None
+    if batches[0] == batches[1]:
+        return "strong"
+    return "weak" if batches[0] * of_b == batches[1] * of_a else None
+
+
+def _ranks(side: Side) -> int | None:
+    facts = side.runs[0].facts
+    known = facts.executor.value("training.world_size") if facts else None
+    return known if isinstance(known, int) and known > 0 else None
+
+
+def _is_on_processor(side: Side) -> bool:
+    facts = side.runs[0].facts
+    return bool(facts and facts.executor.value("accelerator.form_factor") == "processor")
+
+
+def _inverse(ratio: Estimate) -> Estimate:
+    low, high = (1 / end if end else None for end in (ratio.high, ratio.low))
+    return replace(ratio, value=1 / (ratio.value or 1.0), low=low, high=high)
+
+
+def _times(ratio: Estimate, by: float) -> Estimate:
+    low, high = (None if end is None else end * by for end in (ratio.low, ratio.high))
+    method = f"ratio of rates × {by:g}; {ratio.method}"
+    return replace(ratio, value=(ratio.value or 0.0) * by, low=low, high=high, unit=RATIO, method=method)
