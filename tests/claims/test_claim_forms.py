@@ -47,6 +47,15 @@ def missing(sentence: str) -> list[str]:
         ("LoRA fine-tuning of a 7B needs 16 GB", "incomplete", 14e9),
         ("LoRA fine-tuning of a 13B needs 16 GB", "wrong", 26e9),
         ("fully fine-tune 7B on a 4090", "wrong", 7e9 * 6),
+        ("L40S is 2x slower than A100", "holds under an assumption", 2.039e12 / 864e9),
+        ("A100 is 2x slower than L40S", "wrong", 864e9 / 2.039e12),
+        ("A100 has 500 TFLOPS in BF16 and 2 TB/s", "wrong", 312e12),
+        ("A100 has 312 TFLOPS in BF16 and 2 TB/s", "holds", 2.039e12),
+        ("H100 SXM has 80 GiB of HBM3", "holds under an assumption", 80e9),
+        ("H100 SXM has 80 GB of HBM3", "holds", 80e9),
+        ("Is 24 GB enough for 13B at INT8?", "holds", 13e9),
+        ("70B INT8 runs on a 24GB card", "wrong", 72.65e9),
+        ("8B FP16 runs on a single 4090", "holds", 16.06e9),
         ("We get 45% MFU training Llama 70B on 256 H100 at 400 TFLOPS per GPU", "wrong", 400 / 989.4),
         ("We get 40% MFU training Llama 70B on 256 H100 at 400 TFLOPS per GPU", "holds", 400 / 989.4),
         ("all-reduce of 14 GB over 8 GPUs at 450 GB/s takes 54 ms", "holds under an assumption", 1.75 * 14 / 450),
@@ -101,6 +110,10 @@ def test_what_a_marketing_line_leaves_out_is_listed() -> None:
     assert missing("1000 tok/s on Groq") == ["bandwidth", "model", "batch", "context"]
     assert missing("DeepSeek V3 671B runs at 20 tok/s on a Mac Studio M3 Ultra with 512GB")[0] == "precision"
     assert missing("speculation is 3x faster") == ["drafts", "acceptance"]
+
+
+def test_a_rate_without_its_precision_is_not_hidden_by_a_bandwidth_that_is_right() -> None:
+    assert missing("A100 has 312 TFLOPS and 2 TB/s") == ["precision"]
 
 
 def test_two_claims_in_one_sentence_are_said_to_be_two() -> None:
@@ -173,7 +186,7 @@ def test_contradictory_zero_negative_and_absurd_claims_are_one_sentence_each(sen
         ("70B FP16 is 131.4 GiB", "holds"),
         ("70B FP16 fits on an H200", "wrong"),  # by 0.1 GB of the datasheet; the driver shows more
         ("70B Q4 fits in 40 GiB", "holds"),
-        ("H100 has 80 GiB", "wrong"),
+        ("H100 has 80 GiB", "holds under an assumption"),
         ("batch 32 and batch 32 at 32K with 70B FP16 need 343 GB KV", "holds under an assumption"),
         ("405B FP16 on 8x B200 for 64 users at 128K context fits", "wrong"),
         ("NVLink has 900 GB/s", "incomplete"),

@@ -77,6 +77,8 @@ def changed(run: Path, **fields: Any) -> None:
 
 BROKEN = {
     "a newer schema": (lambda run: changed(run, schema=99), "reads up to 1; update twinlens", "TL206"),
+    "no schema": (lambda run: changed(run, schema=None), "says no schema; restore it", "TL205"),
+    "a schema that never was": (lambda run: changed(run, schema=0), "says schema 0, which never was", "TL205"),
     "a schema that is no number": (lambda run: changed(run, schema="1"), "reads up to 1", "TL206"),
     "half a file": (lambda run: (run / "run.json").write_text('{"schema": 1, "id'), "cannot be read", "TL205"),
     "no text at all": (lambda run: (run / "run.json").write_bytes(b"\xff\xfe\x00"), "cannot be read", "TL205"),

@@ -16,22 +16,44 @@ def datasheet(claim: Claim) -> Answer | Gap | None:
     device = device_of(claim) if len(claim.names.get("device", ())) == 1 else None
     if device is None or claim.names.get("model") or claim.names.get("link") or any(claim.all(kind) for kind in _OTHER):
         return None
-    for kind, unit, name in (("bandwidth", "bytes/s", "bandwidth"), ("bytes", "bytes", "memory")):
-        said = claim.one(kind)
-        if said is not None:
-            value = device[0].bandwidth_bytes_per_s if name == "bandwidth" else float(device[0].memory_bytes)
-            remarks = visible(device[0]) if name == "memory" else ()
-            case = Case(value, (Term(name, value, unit),), "{0}")
-            return Answer("device", unit, said, (case,), assumed=device[1], remarks=remarks)
+    found = [each for each in (_bandwidth(claim, *device), _memory(claim, *device), _rate(claim, *device)) if each]
+    wrong = (each for each in found if isinstance(each, Answer) and not _agrees(each))
+    # Of several figures the one that is wrong decides, then the one that cannot be judged.
+    return next(wrong, None) or next((each for each in found if isinstance(each, Gap)), None) or next(iter(found), None)
+
+
+def _agrees(answer: Answer) -> bool:
+    low, high = answer.claimed.range if answer.claimed else (0.0, 0.0)
+    return any(low <= case.value <= high for case in answer.cases)
+
+
+def _bandwidth(claim: Claim, device: Device, notes: tuple[Finding, ...]) -> Answer | None:
+    said, value = claim.one("bandwidth"), device.bandwidth_bytes_per_s
+    case = Case(value, (Term("bandwidth", value, "bytes/s"),), "{0}")
+    return None if said is None else Answer("device", "bytes/s", said, (case,), assumed=notes)
+
+
+def _memory(claim: Claim, device: Device, notes: tuple[Finding, ...]) -> Answer | None:
+    """Memory by the datasheet; where the claim says GiB, by what the driver shows as well: makers write GB for both."""
+    said, sizes = claim.one("bytes"), {"": float(device.memory_bytes)}
+    if said is None:
+        return None
+    if "iB" in said.text and device.memory_visible_bytes:
+        sizes["driver"] = float(device.memory_visible_bytes)
+    cases = tuple(Case(size, (Term("memory", size, "bytes"),), "{0}", name) for name, size in sizes.items())
+    return Answer("device", "bytes", said, cases, assumed=notes, remarks=visible(device))
+
+
+def _rate(claim: Claim, device: Device, notes: tuple[Finding, ...]) -> Answer | Gap | None:
     said = claim.one("flop_rate")
     if said is None:
         return None
     word = claim.name("format")
-    rate = device[0].rate("fp4" if word in ("nvfp4", "mxfp4") else word) if word else None
+    rate = device.rate("fp4" if word in ("nvfp4", "mxfp4") else word) if word else None
     if word is None or rate is None:
         return Gap("device", ("precision",))
     case = Case(rate, (Term("peak", rate, "flop/s"),), "{0}")
-    return Answer("device", "flop/s", said, (case,), assumed=device[1], remarks=_why(said, device[0], rate))
+    return Answer("device", "flop/s", said, (case,), assumed=notes, remarks=_why(said, device, rate))
 
 
 def visible(device: Device) -> tuple[Finding, ...]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from twinlens.claims.answer import Answer, Case, Gap, Term
-from twinlens.claims.names import DEVICES, FORMATS, OPTIMIZERS
+from twinlens.claims.names import DEVICES, FORMATS, OPTIMIZERS, device_at
 from twinlens.claims.said import UNREADABLE, Claim, Said
 from twinlens.claims.subject import Subject, stored_as, subject_of
 from twinlens.errors import BadInput
@@ -26,7 +28,7 @@ def ratio(claim: Claim) -> Answer | Gap | None:
             one, other = (each.value for each in claim.all(kind))
             return _of(claimed, (_pair(name, one, other, _UNITS[name]),), ())
     if len(devices) == 2:
-        return _devices(claimed, *devices)
+        return _devices(claimed, *devices, _direction(claim, claimed))
     if len(formats) == 2:
         return _formats(claim, claimed, *formats)
     if len(devices) > 2 or len(formats) > 2:
@@ -60,14 +62,37 @@ def _of(claimed: Said, cases: tuple[Case, ...], missing: tuple[str, ...]) -> Ans
     return Answer("ratio", "1", claimed, cases, missing=missing)
 
 
-def _devices(claimed: Said, one: str, other: str) -> Answer | Gap:
+def _direction(claim: Claim, claimed: Said) -> int:
+    """1 where the first device is said to be the larger ("H100 gives 3x A100"), -1 the smaller ("L40S is 2x slower
+    than A100"), 0 where the words do not tell: the figure does not stand between the two."""
+    at = claim.text.find(claimed.text)
+    starts = [place for place in range(len(claim.text)) if _is_device(claim.text, place)]
+    if not starts or not starts[0] < at < starts[-1]:
+        return 0
+    return -1 if re.search(r"(?i)slower|smaller|less", claim.text) else 1
+
+
+def _is_device(text: str, at: int) -> bool:
+    return (at == 0 or not text[at - 1].isalnum()) and device_at(text, at) is not None
+
+
+def _directed(name: str, one: float, other: float, unit: str, assumed: str, direction: int) -> Case:
+    """The first over the second, or the other way round; the larger over the smaller where nothing tells."""
+    if not direction:
+        return _pair(name, one, other, unit, assumed)
+    above, below = (one, other) if direction > 0 else (other, one)
+    return Case(above / below, (Term(name, above, unit), Term(name, below, unit)), "{0} / {1}", assumed)
+
+
+def _devices(claimed: Said, one: str, other: str, direction: int) -> Answer | Gap:
     a, b = (load_device(DEVICES.get(name, name)) for name in (one, other))
-    cases = [_pair("bandwidth", a.bandwidth_bytes_per_s, b.bandwidth_bytes_per_s, "bytes/s", "bandwidth-bound")]
+    rate_a, rate_b = a.bandwidth_bytes_per_s, b.bandwidth_bytes_per_s
+    cases = [_directed("bandwidth", rate_a, rate_b, "bytes/s", "bandwidth-bound", direction)]
     for form in ("bf16", "fp8"):
         rates = a.rate(form), b.rate(form)
         if rates[0] and rates[1]:
-            cases.append(_pair("peak", rates[0], rates[1], "flop/s", f"compute-bound-{form}"))
-    cases.append(_pair("memory", float(a.memory_bytes), float(b.memory_bytes), "bytes", "capacity"))
+            cases.append(_directed("peak", rates[0], rates[1], "flop/s", f"compute-bound-{form}", direction))
+    cases.append(_directed("memory", float(a.memory_bytes), float(b.memory_bytes), "bytes", "capacity", direction))
     return _of(claimed, tuple(cases), ("workload",))
 
 

@@ -12,6 +12,7 @@ from twinlens.claims.said import Claim, Said
 from twinlens.claims.subject import Stored, Subject, device_of, kv_per_token, stored_as, stored_of, subject_of
 from twinlens.record.finding import Finding
 
+_RUNS_ON = re.compile(r"(?i)\b(?:runs?|running|served?|deploy(?:ed)?) (?:\w+ ){0,3}?on\b")
 _FIGURES = (
     "rate", "time", "token_time", "tokens", "share", "flop_rate", "ratio", "price_token", "price_hour", "money",
     "power", "bandwidth", "kv_token", "cost_each", "bytes_per_param",
@@ -24,6 +25,8 @@ def weights_size(claim: Claim) -> Answer | Gap | None:
     claimed = claim.one("bytes")
     subject = subject_of(claim)
     if claimed is None or subject is None or claim.topics & {"fits", "training", "kv", "gradients", "states", "lora"}:
+        return None
+    if implies_fit(claim):
         return None
     if claim.all("bytes_per_param") or claim.all("devices"):
         return None
@@ -94,9 +97,10 @@ def fit(claim: Claim) -> Answer | Gap | None:
 
 
 def implies_fit(claim: Claim) -> bool:
-    """ "Fine-tune 7B with LoRA on a 4090": training on devices, and no figure but the sizes, says that it fits."""
+    """ "Fine-tune 7B with LoRA on a 4090", "70B Q4 runs on a 24GB card": no figure but the sizes says that it fits."""
     is_training = claim.topics & {"training", "lora"} or claim.name("format") == "qlora"
-    if not is_training or any(claim.all(kind) for kind in _FIGURES):
+    runs = claim.all("params") or claim.names.get("model") if _RUNS_ON.search(claim.text) else ()
+    if not (is_training or runs) or "kv" in claim.topics or any(claim.all(kind) for kind in _FIGURES):
         return False
     said = claim.one("bytes")
     if said is not None:

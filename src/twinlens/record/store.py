@@ -103,6 +103,9 @@ def read_run(folder: str | Path) -> Run:
     path = Path(folder)
     data = _read_json(path / "run.json", "a run folder")
     schema = data.get("schema")
+    if schema is None or (isinstance(schema, int) and schema < 1):
+        said = "says no schema" if schema is None else f"says schema {schema}, which never was"
+        raise BadInput(f"{path}/run.json {said}; restore it from a copy, or measure again", code="TL205")
     if not isinstance(schema, int) or schema > RUN_SCHEMA:
         raise BadInput(
             f"{path} has schema {schema!r} and this version reads up to {RUN_SCHEMA}; update twinlens",

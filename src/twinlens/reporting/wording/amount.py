@@ -76,7 +76,7 @@ def factor(computed: float, low: float | None, high: float | None) -> str:
 
 def span(low: float, high: float, unit: str) -> str:
     """ "42.1 to 50.7 tokens/s", "35.28 GB to 42.47 GB"."""
-    ends = amount(low, unit, plain=True), amount(high, unit, plain=True)
+    ends = amount(low, unit, plain=unit != "1"), amount(high, unit, plain=unit != "1")
     units = [end.rpartition(" ")[2] for end in ends]
     first = ends[0].rpartition(" ")[0] if units[0] == units[1] and " " in ends[0] else ends[0]
     return f"{first} to {ends[1]}"

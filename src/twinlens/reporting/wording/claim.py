@@ -50,6 +50,7 @@ _MEANT = {
     "adamw-8bit": "AdamW in 8 bits", "adamw-bf16": "AdamW in BF16", "adamw-no-master": "AdamW, no master copy",
     "adamw-master": "AdamW, FP32 master", "adamw-master-fp32-gradients": "AdamW, FP32 master and gradients",
     "bus-bandwidth": "bus bandwidth", "algorithm-bandwidth": "algorithm bandwidth",
+    "driver": "as its driver shows it",
     "one-way": "one way", "one-way-coded": "one way after coding",
     "both-ways-coded": "both ways after coding", "both-ways": "both ways together",
     "16-bit-weights": "16-bit weights", "32-bit-weights": "32-bit weights", "int4": "INT4", "fp8": "FP8",
