@@ -233,3 +233,9 @@ def test_a_burst_against_a_sustained_window_is_a_category_error(label: str) -> N
     assert sentence_of(found.findings[0]).startswith(f"B (b) has no sustained rate ({label}), and A (a) has one")
     both = compare(side("a", label=label), side("b", label=label))
     assert both.verdict == "not comparable"
+
+
+def test_of_two_tables_only_the_entries_that_differ_are_said() -> None:
+    tables = {"hidden_size": 128, "layers": 2, "heads": 4}, {"hidden_size": 256, "layers": 2, "heads": 4}
+    a, b = (side(name, stack={"model.shape": table}) for name, table in zip("ab", tables, strict=True))
+    assert "model shape: hidden size 128 → 256." in words(compare(a, b))

@@ -116,11 +116,20 @@ def _differ(finding: Finding) -> str:
 def _fields(finding: Finding) -> str:
     """ "precision fp32 → bf16, driver 550 → 560 and 2 more"."""
     fields: Sequence[dict[str, Any]] = number(finding, "fields")
-    told = [
-        f"{field['label']} {values_words(field['label'], field['a'])} → {values_words(field['label'], field['b'])}"
-        for field in fields
-    ]
+    told = [words for field in fields for words in _field(field["label"], field["a"], field["b"])]
     return join_names(list(dict.fromkeys(told)), _MOST_FIELDS)  # asked and observed alike are said once
+
+
+def _field(label: str, a: Sequence[Any], b: Sequence[Any]) -> list[str]:
+    """ "driver 550 → 560"; of two tables ("model shape") each entry that differs: "model shape: layers 2 → 4"."""
+    if len(a) == len(b) == 1 and isinstance(a[0], dict) and isinstance(b[0], dict) and "kind" not in {*a[0], *b[0]}:
+        names = [name for name in {**a[0], **b[0]} if a[0].get(name) != b[0].get(name)]
+        return [
+            f"{label}: {clean(str(name), 30).replace('_', ' ')} "
+            f"{values_words(name, [a[0].get(name)])} → {values_words(name, [b[0].get(name)])}"
+            for name in names
+        ]
+    return [f"{label} {values_words(label, a)} → {values_words(label, b)}"]
 
 
 def values_words(label: str, values: Sequence[Any]) -> str:
