@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
@@ -95,16 +95,16 @@ class Figure:
 
     def all_assumptions(self) -> tuple[Finding, ...]:
         """Its own assumptions and those of the figures that it was computed from, each once."""
-        return tuple(_each_once(_assumptions(self)))
+        return each_once(_assumptions(self))
 
 
-def _each_once(findings: Iterator[Finding]) -> list[Finding]:
+def each_once(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Each finding once, where it was first said."""
     once: list[Finding] = []
     for finding in findings:
         if finding not in once:
             once.append(finding)
-    return once
+    return tuple(once)
 
 
 def product(name: str, unit: str, inputs: Sequence[Input | Figure], **more: Any) -> Figure:

@@ -92,10 +92,7 @@ def check(
     rules, rates = read_compatibility(Path(table).expanduser()) if table else ((), ())
     joins = whole.link(link) if link else whole.link_of(on)
     plan = _plan(subject, train, users, context, precision, given)
-    if isinstance(plan, Training) and tokens is None and deadline is not None:
-        raise BadInput("a deadline is of so many tokens; add --tokens 2B", code="TL231")
-    if isinstance(plan, Serving) and (tokens is not None or deadline is not None):
-        raise BadInput("--tokens and --deadline are of training; add --train full, lora or qlora", code="TL231")
+    _deadline_is_of_training(plan, tokens, deadline)
     kept = plan.weight_format if isinstance(plan, Serving) else FROZEN.get(plan.method, "bf16")
     named = one_of("runtime", runtime, RUNTIMES) if runtime else None
     stack = Stack(subject.name, kept, on, named, driver)
@@ -109,6 +106,14 @@ def check(
         _speed(plan, on, many, named, given) if isinstance(plan, Serving) else (),
     )  # fmt: skip
     return CheckResult(answer, notes)
+
+
+def _deadline_is_of_training(plan: Serving | Training, tokens: object, deadline: object) -> None:
+    """Raises BadInput (TL231) for a deadline without tokens, and for either in serving."""
+    if isinstance(plan, Training) and tokens is None and deadline is not None:
+        raise BadInput("a deadline is of so many tokens; add --tokens 2B", code="TL231")
+    if isinstance(plan, Serving) and (tokens is not None or deadline is not None):
+        raise BadInput("--tokens and --deadline are of training; add --train full, lora or qlora", code="TL231")
 
 
 OPTIONS = ("volts", "phases", "rise", "host_watts", "answer", "fast", "slow")

@@ -90,10 +90,7 @@ def choose(
     Raises BadInput for unknown names (TL201, TL203, TL204), for values that cannot be or contradict each other, and
     where no device does what was asked, with the nearest that one does (TL231).
     """
-    whole = catalogue_of(catalogue_folder(catalogue))
-    asks_this = THIS in [each.strip() for each in (among_devices or "").split(",")]
-    if probe is not None or asks_this:
-        whole = replace(whole, devices=(*whole.devices, this_device(probe)))
+    whole = _with_this(catalogue_of(catalogue_folder(catalogue)), among_devices, probe)
     own = None if like is None else _own(like, whole)
     share = shares_of(training, inference)
     served = subject_of(model, whole)
@@ -107,18 +104,14 @@ def choose(
         notes += (assumed("split", "half of the hours"),)
     serving = None
     if share < 1:
-        serving, more = _serving(served, users, context, answer, speed, ttft, precision)
+        serving, more = _serving(served, users, context, answer, speed, ttft, precision, own)
         notes += more
-        serving = serving if own is None else replace(serving, engine=own.engine)
     taught = None
     if share > 0:
         taught, more = _training(trained, train, training_precision, sequences, length, tokens, within)
         notes += more
-    site = Site(
-        needs,
-        None if power is None else watts_of("power", power),
-        most_of(64 if most_devices is None else most_devices),
-    )
+    watts = None if power is None else watts_of("power", power)
+    site = Site(needs, watts, most_of(64 if most_devices is None else most_devices))
     wanted = Wanted(serving, taught, share, site, DAY_H if duty is None else duty_of(duty))
     found = choice(wanted, among(among_devices, whole, needs), whole, own)
     if found.impossible is not None:
@@ -135,8 +128,22 @@ def _own(like: str | Path, whole: Catalogue) -> Own:
     return Own(seen.question.device.name, seen.question.engine, seen.known)
 
 
+def _with_this(whole: Catalogue, among_devices: str | None, probe: str | Path | None) -> Catalogue:
+    """The catalogue, and this machine in it where it was probed or named."""
+    if probe is None and THIS not in [each.strip() for each in (among_devices or "").split(",")]:
+        return whole
+    return replace(whole, devices=(*whole.devices, this_device(probe)))
+
+
 def _serving(
-    subject: Subject, users: object, context: object, answer: object, speed: object, ttft: object, precision: str
+    subject: Subject,
+    users: object,
+    context: object,
+    answer: object,
+    speed: object,
+    ttft: object,
+    precision: str,
+    own: Own | None,
 ) -> tuple[ServingWanted, tuple[Finding, ...]]:
     whole = tokens_of("context", "8K" if context is None else context)
     shape = _shape(subject, "context", whole)
@@ -153,6 +160,8 @@ def _serving(
     notes += () if answer is not None else (assumed("answer", out),)
     many = count_of("users", 1 if users is None else users)
     found = ServingWanted(subject, shape, many, whole - out, out, served_in(precision), every, late)
+    if own is not None:  # the engine of the runs
+        return replace(found, engine=own.engine), notes
     return found, (*notes, assumed("engine", found.engine, lens="inference"))
 
 

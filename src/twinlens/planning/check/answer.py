@@ -8,7 +8,7 @@ from typing import Any
 
 from twinlens.planning.check.interconnect import Joined
 from twinlens.planning.check.stack import Ruling, Stack
-from twinlens.planning.figure import Figure
+from twinlens.planning.figure import Figure, each_once
 from twinlens.planning.fit.placement import Placement
 from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.training import Training
@@ -44,7 +44,7 @@ class Check:
 
     def assumptions(self) -> tuple[Finding, ...]:
         """All that was taken for granted, each once."""
-        return tuple(_once(self._assumed()))
+        return each_once(self._assumed())
 
     def _assumed(self) -> Iterator[Finding]:
         yield from self.memory.needed.all_assumptions()
@@ -74,11 +74,3 @@ class Check:
             "speed": [each.why() for each in self.speed],
             "assumptions": [each.to_json() for each in self.assumptions()],
         }  # fmt: skip
-
-
-def _once(findings: Iterator[Finding]) -> list[Finding]:
-    once: list[Finding] = []
-    for finding in findings:
-        if finding not in once:
-            once.append(finding)
-    return once

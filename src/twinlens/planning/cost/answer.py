@@ -9,7 +9,7 @@ from twinlens.planning.cost.algebra import computed
 from twinlens.planning.cost.machine import Machine
 from twinlens.planning.cost.request import Each, Traffic
 from twinlens.planning.cost.volume import Month
-from twinlens.planning.figure import Figure
+from twinlens.planning.figure import Figure, each_once
 from twinlens.record.finding import Finding
 
 
@@ -46,7 +46,7 @@ class Cost:
     def assumptions(self) -> tuple[Finding, ...]:
         """All that was taken for granted, each once."""
         found = [note for figure in (*self.figures(), *self.hour()) for note in figure.all_assumptions()]
-        return tuple({repr(note): note for note in found}.values())
+        return each_once(found)
 
     def why(self) -> dict[str, Any]:
         """The arithmetic, as plain data: each figure by its name."""

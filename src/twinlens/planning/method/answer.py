@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from twinlens.planning.figure import each_once
 from twinlens.planning.method.rule import FEW_EXAMPLES, MANY_EXAMPLES
 from twinlens.planning.method.way import WAYS, Asked, Way, way_of
 from twinlens.record.finding import Finding
@@ -23,11 +24,9 @@ class Method:
     flips: tuple[Finding, ...] = ()
 
     def assumptions(self) -> tuple[Finding, ...]:
-        found: list[Finding] = []
-        for note in (*self.asked.subject.assumed, *(each for way in self.ways for each in way.cost.all_assumptions())):
-            if note not in found:
-                found.append(note)
-        return tuple(found)
+        """All that was taken for granted, each once."""
+        costs = (each for way in self.ways for each in way.cost.all_assumptions())
+        return each_once((*self.asked.subject.assumed, *costs))
 
     def why(self) -> dict[str, Any]:
         """The arithmetic, as plain data."""

@@ -7,6 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 from twinlens.planning.check.deadline import Mfu, device_hours
+from twinlens.planning.cost.cent import CENT
+from twinlens.planning.cost.machine import HOURS_A_MONTH
 from twinlens.planning.figure import End, Figure, Input, absent, total
 from twinlens.planning.fit.placement import Placement
 from twinlens.planning.fit.training import Training
@@ -27,8 +29,6 @@ WAYS: dict[str, tuple[Step, ...]] = {
 
 _SIDES: tuple[End, End] = ("low", "high")
 TRAINED = ("lora", "qlora", "full", "scratch")
-CENT = Decimal("0.01")
-HOURS_A_MONTH = 730.0
 
 
 @dataclass(frozen=True, slots=True)

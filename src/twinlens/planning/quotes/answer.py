@@ -10,7 +10,8 @@ from twinlens.planning.figure import Figure, Input, absent, assumed
 from twinlens.record.finding import Finding
 from twinlens.spec.quote import Quote
 
-CENT = Decimal("0.0001")
+_PLACES = Decimal("0.0001")
+"""Hundredths of a cent: to these costs are rounded."""
 AXES = ("model", "precision", "context", "slo", "commitment_months", "currency", "counts", "utilisation", "date")
 
 
@@ -57,7 +58,7 @@ def cost_of(quote: Quote, input_tokens: int, output_tokens: int) -> Figure:
             return _absent(quote, "per_million_input")
         each = Decimal(input_tokens) / Decimal(output_tokens)
         value = quote.per_million_output + quote.per_million_input * each
-        return Figure("cost", value.quantize(CENT), "$", "{0} + {1} × {2} / {3}", (
+        return Figure("cost", value.quantize(_PLACES), "$", "{0} + {1} × {2} / {3}", (
             Input("output", quote.per_million_output, "$", quote.name), Input("input", quote.per_million_input, "$"),
             Input("input-tokens", input_tokens, "tokens"), Input("output-tokens", output_tokens, "tokens"),
         ))  # fmt: skip
@@ -69,10 +70,10 @@ def cost_of(quote: Quote, input_tokens: int, output_tokens: int) -> Figure:
         if quote.input_tokens is None or quote.output_tokens is None:
             return _absent(quote, "input_tokens")
         share = quote.output_tokens / (quote.input_tokens + quote.output_tokens)
-    busy = quote.utilisation or 1.0
+    busy = 1.0 if quote.utilisation is None else quote.utilisation
     value = quote.devices * quote.per_device_hour * 10**6 / (3600 * Decimal(str(quote.tokens_per_s * share * busy)))
-    notes = () if quote.utilisation else (assumed("quote-busy", quote.name),)
-    return Figure("cost", value.quantize(CENT), "$", "{0} × {1} × 10⁶ / (3600 s × {2} × {3} × {4})", (
+    notes = () if quote.utilisation is not None else (assumed("quote-busy", quote.name),)
+    return Figure("cost", value.quantize(_PLACES), "$", "{0} × {1} × 10⁶ / (3600 s × {2} × {3} × {4})", (
         Input("devices", quote.devices, "devices"), Input("price", quote.per_device_hour, "$/h", quote.name),
         Input("tokens-per-s", quote.tokens_per_s, "tokens/s"), Input("output-share", share, "1", quote.counts or ""),
         Input("utilisation", busy, "1"),

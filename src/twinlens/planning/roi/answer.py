@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from twinlens.planning.figure import Figure
+from twinlens.planning.figure import Figure, each_once
 from twinlens.planning.roi.break_even import advantage, months_until, rent_needed, share_from
 from twinlens.planning.roi.outlay import outlay
 from twinlens.planning.roi.sensitivity import SHARES, Swing, cheapest, frontier, saved, tornado
@@ -69,7 +69,7 @@ class Roi:
     def assumptions(self) -> tuple[Finding, ...]:
         """All that was taken for granted, each once."""
         found = [note for figure in self.costs(self.months[-1]) for note in figure.all_assumptions()]
-        return tuple({repr(note): note for note in (*self.assumed, *found)}.values())
+        return each_once((*self.assumed, *found))
 
     def why(self) -> dict[str, Any]:
         """The arithmetic, as plain data."""
