@@ -9,7 +9,7 @@ import typer
 
 from twinlens.cli.plan.options import Catalogue, Device, Devices, Json, Page, Precision
 from twinlens.cli.plan.prices import Api, Buy, Energy, Fixed, Host, Power, Prices, Pue, Rent, Reserved, Residual
-from twinlens.cli.plan.speed import Engine, Model, Of, Tensor, Tpot, Ttft
+from twinlens.cli.plan.speed import Engine, InputTokens, Model, Of, OutputTokens, Tensor, Tpot, Ttft
 from twinlens.cli.plan.told import tell, words_of
 from twinlens.system.numpy_threads import load_numpy
 
@@ -19,11 +19,15 @@ def _option(name: str, metavar: str, words: str, *others: str) -> typer.models.O
     return option
 
 
+Throughput = Annotated[str | None, _option("throughput", "RATE", "Within the SLO, all devices: '4 requests/s'.")]
+OutputWeight = Annotated[str | None, _option("output-weight", "TIMES", "An output token, in input tokens: 4.")]
+Revenue = Annotated[str | None, _option("revenue", "MONEY", "Of a user: '20 USD/user/month', for the margin.")]
+TrainingHours = Annotated[str | None, _option("training-hours", "HOURS", "Device-hours of it, at the rent.")]
+
+
 def cost(
     model: Model = None,
-    throughput: Annotated[
-        str | None, _option("throughput", "RATE", "Within the SLO, all devices: '4 requests/s'.")
-    ] = None,
+    throughput: Throughput = None,
     like: Annotated[Path | None, _option("like", "RUN", "A measured run: its goodput, with its interval.")] = None,
     way: Annotated[str | None, _option("way", "HOW", "rent, reserved, buy or api, where several have a price.")] = None,
     device: Device = None,
@@ -47,23 +51,17 @@ def cost(
     host: Host = None,
     pue: Pue = None,
     busy: Annotated[str | None, _option("busy", "SHARE", "Of the paid hours that serve: 40%.")] = None,
-    input_tokens: Annotated[str | None, _option("input-tokens", "COUNT", "Of a request.", "--prompt")] = None,
-    output_tokens: Annotated[str | None, _option("output-tokens", "COUNT", "Of a request.", "--answer")] = None,
-    output_weight: Annotated[
-        str | None, _option("output-weight", "TIMES", "An output token, in input tokens: 4.")
-    ] = None,
+    input_tokens: InputTokens = None,
+    output_tokens: OutputTokens = None,
+    output_weight: OutputWeight = None,
     retries: Annotated[str | None, _option("retries", "SHARE", "Requests made again: 3%.")] = None,
     hits: Annotated[str | None, _option("hits", "SHARE", "Answered from a cache, without the model: 20%.")] = None,
     users: Annotated[str | None, _option("users", "COUNT", "In a month.")] = None,
     uses: Annotated[str | None, _option("uses", "COUNT", "Requests of a user a day.")] = None,
     days: Annotated[str | None, _option("days", "COUNT", "Of a month; 365 / 12 without it.")] = None,
-    revenue: Annotated[
-        str | None, _option("revenue", "MONEY", "Of a user: '20 USD/user/month', for the margin.")
-    ] = None,
+    revenue: Revenue = None,
     training: Annotated[str | None, _option("training", "MONEY", "Of the training run: '100M USD'.")] = None,
-    training_hours: Annotated[
-        str | None, _option("training-hours", "HOURS", "Device-hours of it, at the rent.")
-    ] = None,
+    training_hours: TrainingHours = None,
     requests: Annotated[str | None, _option("requests", "COUNT", "That the training run is spread over.")] = None,
     carbon: Annotated[str | None, _option("carbon", "AMOUNT", "Of the grid: '400 g/kWh'.")] = None,
     carbon_source: Annotated[str | None, _option("carbon-source", "WORDS", "Who says so, and for when.")] = None,

@@ -20,6 +20,7 @@ from twinlens.cli.plan.options import (
     Users,
 )
 from twinlens.cli.plan.speed import Model
+from twinlens.cli.plan.told import tell, words_of
 from twinlens.system.numpy_threads import load_numpy
 
 Train = Annotated[str | None, typer.Option("--train", metavar="METHOD", help="full, lora or qlora.")]
@@ -34,6 +35,9 @@ Tensor = Annotated[str | None, typer.Option("--tensor", metavar="COUNT", help="T
 Pipeline = Annotated[str | None, typer.Option("--pipeline", metavar="COUNT", help="Pipeline parallel.")]
 Expert = Annotated[str | None, typer.Option("--expert", metavar="COUNT", help="Expert parallel.")]
 Runtime = Annotated[str | None, typer.Option("--runtime", metavar="NAME", help="vllm or plain.")]
+Like = Annotated[
+    Path | None, typer.Option("--like", metavar="RUN", help="A run of yours: its memory by part goes first.")
+]
 MaxSequences = Annotated[str | None, typer.Option("--max-sequences", metavar="COUNT", help="Most at a time.")]
 
 
@@ -59,46 +63,24 @@ def fit(
     runtime: Runtime = None,
     max_sequences: MaxSequences = None,
     probe: Probe = None,
-    like: Annotated[
-        Path | None, typer.Option("--like", metavar="RUN", help="A run of yours: its memory by part goes first.")
-    ] = None,
+    like: Like = None,
     why: Annotated[bool, typer.Option("--why", help="Every figure with its formula, and legal degrees.")] = False,
     output: Page = None,
     catalogue: Catalogue = None,
     json: Json = False,
 ) -> None:
     """Will it fit, serving or training: on which devices, with what head-room, and what flips the answer."""
+    options = words_of(locals())
     load_numpy()
     from twinlens.api.plan.fit import fit as planned
-    from twinlens.cli.screen import out, print_json, sentences
+    from twinlens.cli.screen import sentences
     from twinlens.reporting.screen.plan_fit import fit_screen
 
-    options = {
-        "optimizer": optimizer, "layout": layout, "batch": batch, "recompute": recompute, "loss": loss,
-        "rank": rank, "zero": zero,
-        "tensor": tensor, "pipeline": pipeline, "expert": expert, "runtime": runtime, "max_sequences": max_sequences,
-    }  # fmt: skip
     with sentences():
-        found = planned(
-            model,
-            users=users,
-            context=context,
-            device=device,
-            devices=devices,
-            precision=precision,
-            kv=kv,
-            train=train,
-            probe=probe,
-            like=like,
-            catalogue=catalogue,
-            **options,
-        )
+        found = planned(**options)
         if output:
             from twinlens.reporting.html.plan_fit import fit_page
             from twinlens.reporting.html.plan_page import write_plan
 
             write_plan(fit_page(found.answer, found.notes), output)
-        if json:
-            print_json(found.to_json())
-        else:
-            out().print(fit_screen(found.answer, found.notes, why=why))
+        tell(found, lambda: fit_screen(found.answer, found.notes, why=why), json=json)

@@ -9,9 +9,16 @@ import typer
 
 from twinlens.cli.plan.options import Catalogue, Device, Devices, Json, Page, Precision
 from twinlens.cli.plan.prices import Api, Buy, Energy, Fixed, Host, Power, Prices, Pue, Rent, Reserved, Residual
-from twinlens.cli.plan.speed import Engine, Model, Of, Tensor, Tpot, Ttft
+from twinlens.cli.plan.speed import Engine, InputTokens, Model, Of, OutputTokens, Tensor, Tpot, Ttft
 from twinlens.cli.plan.told import tell, words_of
 from twinlens.system.numpy_threads import load_numpy
+
+Delivery = Annotated[
+    str | None, typer.Option("--delivery", metavar="TIME", help="Until it works, rented meanwhile: '3 months'.")
+]
+Throughput = Annotated[
+    str | None, typer.Option("--throughput", metavar="RATE", help="Of the machine, against an API: '4 requests/s'.")
+]
 
 
 def roi(
@@ -33,21 +40,13 @@ def roi(
     residual: Residual = None,
     warranty: Annotated[str | None, typer.Option("--warranty", metavar="MONEY", help="'900 USD/year'.")] = None,
     discount: Annotated[str | None, typer.Option("--discount", metavar="SHARE", help="A year: 8%.")] = None,
-    delivery: Annotated[
-        str | None, typer.Option("--delivery", metavar="TIME", help="Until it works, rented meanwhile: '3 months'.")
-    ] = None,
+    delivery: Delivery = None,
     finance: Annotated[str | None, typer.Option("--finance", metavar="SHARE", help="Interest of a loan.")] = None,
     finance_months: Annotated[str | None, typer.Option("--finance-months", metavar="COUNT", help="Of it.")] = None,
-    throughput: Annotated[
-        str | None, typer.Option("--throughput", metavar="RATE", help="Of the machine, against an API: '4 requests/s'.")
-    ] = None,
+    throughput: Throughput = None,
     like: Annotated[Path | None, typer.Option("--like", metavar="RUN", help="The same from a measured run.")] = None,
-    input_tokens: Annotated[
-        str | None, typer.Option("--input-tokens", "--prompt", metavar="COUNT", help="Of a request.")
-    ] = None,
-    output_tokens: Annotated[
-        str | None, typer.Option("--output-tokens", "--answer", metavar="COUNT", help="Of a request.")
-    ] = None,
+    input_tokens: InputTokens = None,
+    output_tokens: OutputTokens = None,
     model: Model = None,
     precision: Precision = None,
     tensor: Tensor = None,
