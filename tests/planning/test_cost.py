@@ -197,3 +197,15 @@ def test_any_word_is_a_cost_or_one_sentence(word: str, name: str) -> None:
         refused = wrong.code
     assert refused in (None, "TL231", "TL234")
     assert found is None or value(found, "request") >= 0
+
+
+def test_idle_hours_draw_power_where_it_is_known_and_are_said_to_be_left_out_where_not() -> None:
+    """Busy 25 %: each busy hour has 3 idle ones. 0.7 kWh + 3 × 0.1 kWh at $0.10 is 10 cents, and 7 without."""
+    asked: dict[str, Any] = {"buy": "30000 USD", "power": "700W", "energy": "0.10 USD/kWh", "busy": "25%"}
+    with_idle, without = (cost("1 requests/s", **asked, **more) for more in ({"idle_power": "100W"}, {}))
+    assert [float(each.answer.hour()[1].value) for each in (with_idle, without)] == pytest.approx([0.10, 0.07])
+    left_out = [note.subject for note in without.answer.assumptions()]
+    assert "idle-power" in left_out
+    assert "idle-power" not in [note.subject for note in with_idle.answer.assumptions()]
+    always = cost("1 requests/s", **asked | {"busy": "100%"})
+    assert "idle-power" not in [note.subject for note in always.answer.assumptions()]

@@ -121,12 +121,14 @@ def _power(
     if price is None:
         return None
     host, pue = (1.0 if options.get(name) is None else above_zero(name, options[name], 10) for name in ("host", "pue"))
+    idle = options.get("idle_power")
+    idle_w = None if idle is None else watts_of("idle-power", idle)
     if asked is not None:
-        return Power(watts_of("power", asked), host, pue, price)
+        return Power(watts_of("power", asked), host, pue, price, idle_w=idle_w)
     if power_w is not None:
-        return Power(power_w / devices, host, pue, price, "measured")
+        return Power(power_w / devices, host, pue, price, "measured", idle_w)
     if device is not None and device.tdp_w is not None:
-        return Power(device.tdp_w, host, pue, price, f"{device.name}: thermal design power")
+        return Power(device.tdp_w, host, pue, price, f"{device.name}: thermal design power", idle_w)
     return None
 
 

@@ -28,8 +28,8 @@ from twinlens.spec.device import Device
 from twinlens.system.catalogue_folder import catalogue_folder
 
 OPTIONS = (
-    "power", "host", "pue", "life", "busy", "input_tokens", "output_tokens", "output_weight", "retries", "hits",
-    "users", "uses", "days", "training_hours", "requests", "carbon", "carbon_source", *OF_PREDICTION,
+    "power", "idle_power", "host", "pue", "life", "busy", "input_tokens", "output_tokens", "output_weight", "retries",
+    "hits", "users", "uses", "days", "training_hours", "requests", "carbon", "carbon_source", *OF_PREDICTION,
 )  # fmt: skip
 MONEY = ("buy", "rent", "reserved", "api", "energy", "fixed", "residual", "training", "revenue")
 

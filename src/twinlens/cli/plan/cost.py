@@ -48,6 +48,7 @@ def cost(
     fixed: Fixed = None,
     energy: Energy = None,
     power: Power = None,
+    idle_power: Annotated[str | None, _option("idle-power", "WATTS", "Of one device that waits: 75W.")] = None,
     host: Host = None,
     pue: Pue = None,
     busy: Annotated[str | None, _option("busy", "SHARE", "Of the paid hours that serve: 40%.")] = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -19,25 +19,30 @@ Way = Literal["buy", "rent", "reserved", "api"]
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """Watts of one device under load, `host` and `pue` as factors on it, and the price of a kWh."""
+    """Watts of one device under load, `host` and `pue` as factors on it, and the price of a kWh.
+
+    `idle_w`: of one device that waits, None where nobody said so.
+    """
 
     device_w: float
     host: float
     pue: float
     price: Priced
     source: str = "asked"
+    idle_w: float | None = None
 
-    def node(self, devices: int) -> Figure:
-        """Watts from the grid. Raises BadInput for factors below 1."""
-        watts = float(node_power_w(self.device_w, devices, self.host, self.pue))
-        parts = (Input("device-power", self.device_w, "w", self.source), Input("devices", devices, "devices"),
+    def node(self, devices: int, device_w: float | None = None) -> Figure:
+        """Watts from the grid, under load or at `device_w` of each device. Raises BadInput for factors below 1."""
+        each, source = (self.device_w, self.source) if device_w is None else (device_w, "asked")
+        watts = float(node_power_w(each, devices, self.host, self.pue))
+        parts = (Input("device-power", each, "w", source), Input("devices", devices, "devices"),
                  Input("host", self.host, "1"), Input("pue", self.pue, "1"))  # fmt: skip
         notes = () if self.host > 1 or self.pue > 1 else (assumed("device-power-alone", "1"),)
         return Figure("power", watts, "w", "{0} × {1} × {2} × {3}", parts, assumptions=notes)
 
-    def hour(self, devices: int) -> Figure:
-        """The energy of an hour under load."""
-        node = self.node(devices)
+    def hour(self, devices: int, device_w: float | None = None) -> Figure:
+        """The energy of an hour under load, or at `device_w` of each device."""
+        node = self.node(devices, device_w)
         kwh = float(energy_j(node.number, 3600)) / JOULES_PER_KWH
         energy = Figure("energy-hour", kwh, "kWh/h", "{0} over an hour", (node,))
         return times("energy", f"{self.price.currency}/h", energy, self.price.figure())
@@ -104,4 +109,14 @@ class Machine:
             return absent("energy", unit, Finding("plan-unknown", "notes", "energy", {"needs": "in-the-rent"}))
         if self.power is None:
             return absent("energy", unit, Finding("plan-unknown", "warns", "energy", {"needs": "price-of-energy"}))
-        return self.power.hour(self.devices)
+        return self._with_idle(self.power)
+
+    def _with_idle(self, power: Power) -> Figure:
+        """A busy hour, and the hours that it waits for each: at its idle power, or not counted where none is known."""
+        busy, unit = power.hour(self.devices), f"{self.currency}/h"
+        if self.busy >= 1:
+            return busy
+        if power.idle_w is None:
+            return replace(busy, assumptions=(*busy.assumptions, assumed("idle-power", "")))
+        hours = Input("idle-hours", (1 - self.busy) / self.busy, "h/h", "(1 − busy) / busy")
+        return plus("energy", unit, busy, times("idle", unit, power.hour(self.devices, power.idle_w), hours))

@@ -132,7 +132,8 @@ def _month(month: Month) -> Iterator[RenderableType]:
     yield from row("doubling  ", [f"twice the users {twice}", f"half a cent a request {half}"])
     if month.machines is not None and month.whole is not None and month.whole_doubled is not None:
         many = int(month.machines.value or 0)
-        yield from row("whole     ", [f"{many:,} machine{'s' if many > 1 else ''} paid all month {shown(month.whole)}",
+        machines = f"{many:,} machine{'s' if many > 1 else ''} paid all month, idle or not, {shown(month.whole)}"
+        yield from row("whole     ", [machines,
                                       f"with twice the users {shown(month.whole_doubled)}"])  # fmt: skip
     yield from row("margin    ", [_margin(each) for each in month.margins])
 

@@ -90,6 +90,7 @@ ASSUMED = {
     "like-not-ranked": "{taken}, though it is not ranked",
     "like-without-slo": "{taken} has no SLO: its sustained rate, whatever the latency",
     "like-without-interval": "the rate of {taken} has no interval",
+    "idle-power": "energy of idle hours is not counted: no idle power is known (--idle-power 75W)",
     "rate-open": "at the slow end of the band of {taken} no load keeps the SLO, so the cost has no upper end",
     "residual": "worth {taken} at the end (--residual)",
     "way-left-out": "no {taken}: the catalogue has no dated price of it for {device}",

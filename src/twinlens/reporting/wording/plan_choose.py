@@ -67,7 +67,8 @@ def _branch(finding: Finding) -> str:
         worst = "; ".join(_shown(each) for each in finding.because[-2:])
         return f"{text}overridden ({worst}); {system} is the smallest that holds it"
     if finding.subject == "two-systems":
-        return f"{text}overridden, {instead} does both by turns"
+        how = "at once" if any(each.subject == "shared-at-once" for each in finding.because) else "by turns"
+        return f"{text}overridden, {instead} does both {how}"
     return f"{text}overridden by {instead}{f': {system}{held}' if system else ''}"
 
 
