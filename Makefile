@@ -43,7 +43,7 @@ VLLM := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo vllm==0.32.0 || ec
 
 # Engines that run in this process, each an extra; none of them changes torch, transformers or numpy.
 .venv/engines: .venv/ready
-	$(BIN)/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[onnxruntime]'
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[onnxruntime,openvino,llama-cpp-engine]'
 	touch $@
 
 # Trainers of other projects, beside the packages of .venv: Lightning and trl, which tl.watch's callbacks are tried on.

@@ -24,7 +24,7 @@ SHORT = (
     "protocol.duration_s=0.3", "protocol.min_rows=3", "protocol.repeats=1", "protocol.extend=0",
     "protocol.steady_s=0", "protocol.isolate=false", "protocol.ceilings=false",
 )  # fmt: skip
-ELSEWHERE = ("gpu-", "attached", "batching", "chat", "parallel", "search", "serve-")
+ELSEWHERE = ("engines", "gpu-", "attached", "batching", "chat", "parallel", "search", "serve-")
 """Those that need a GPU, a server or processes of their own: they are run where those are tested."""
 SMALLER = {"resnet-50": "resnet-tiny", "vit-base": "vit-tiny"}
 
@@ -63,6 +63,21 @@ def test_an_example_cut_short_runs_on_this_machine(path: Path, tmp_path: Path, m
         summary = summary_of(run)
         assert set(summary.metrics) <= set(METRICS)
         assert any((summary.metrics[name].value or 0) > 0 for name in HEADLINE[run.lens] if name in summary.metrics)
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_the_example_of_two_engines_gives_the_tokens_of_one_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnxruntime_genai", reason="needs the onnxruntime extra: make .venv/engines")
+    monkeypatch.setenv("TWINLENS_CACHE", str(tmp_path / "cache"))
+    settings = [*SHORT, "workload.model=tiny", "sweep.precision=['fp32']", "protocol.pairing=none"]
+    outcome = measure_study(load(FOLDER / "engines.toml", settings), tmp_path)
+    assert not outcome.failures
+    assert {run.spec.executor.kind for run in outcome.runs} == {"torch", "onnxruntime"}
+    weights = {run.facts.executor.value("model.weights_hash") for run in outcome.runs if run.facts}
+    assert len(weights) == 1, "the same weights on both sides"
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -17,11 +17,11 @@ pytest.importorskip("onnxruntime_genai", reason="needs the onnxruntime extra: ma
 
 
 @pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TWINLENS_CACHE", str(folder))
-        yield folder
+        yield
 
 
 TestOnnxRuntime = conformance("onnxruntime")

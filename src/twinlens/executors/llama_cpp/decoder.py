@@ -1,0 +1,170 @@
+"""A decoder in llama.cpp: one batch of sequences by its C interface, prefill and decode as single calls."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import llama_cpp
+import numpy as np
+
+from twinlens.errors import ExecutorFailed
+from twinlens.executors.in_process.engine import Evidence, Runtime
+from twinlens.executors.in_process.torch_work import Linear
+from twinlens.executors.llama_cpp.gguf import FILE_TYPES, linears, refuse_unknown_type, tensors, write
+from twinlens.executors.llama_cpp.tensor import cache_said, format_of
+from twinlens.record.executor.record import declared, observed
+from twinlens.spec.model.reference import DecoderShape, ModelRef
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.workload import InferenceWorkload
+
+_FILE = "model.gguf"
+_LOG: list[str] = []
+_LISTEN = llama_cpp.llama_log_callback(lambda level, text, data: _LOG.append(text.decode("utf-8", "replace")))
+_CACHES = {"fp32": llama_cpp.GGML_TYPE_F32, "fp16": llama_cpp.GGML_TYPE_F16}
+_UBATCH = 512
+
+
+class LlamaDecoder:
+    """One batch after another, greedy, of forced length; the cache is emptied before the clock starts."""
+
+    def __init__(self, folder: Path, spec: RunSpec, ref: ModelRef, threads: int) -> None:
+        assert isinstance(spec.workload, InferenceWorkload)
+        assert isinstance(ref.shape, DecoderShape)
+        self._path, self._spec, self._threads = folder / _FILE, spec, threads
+        self._vocabulary = ref.shape.vocab
+        _LOG.clear()
+        llama_cpp.llama_log_set(_LISTEN, ctypes.c_void_p(0))
+        llama_cpp.llama_backend_init()
+        asked = llama_cpp.llama_model_default_params()
+        asked.n_gpu_layers = 0
+        self._model: Any = llama_cpp.llama_model_load_from_file(str(self._path).encode(), asked)
+        if not self._model:
+            raise ExecutorFailed("llama.cpp cannot load the file that was written for it", code="TL302")
+        longest = max(spec.workload.input_tokens.max + spec.workload.output_tokens.max, 128)
+        self._rows = max(spec.point.batch * longest, longest)
+        context = llama_cpp.llama_context_default_params()
+        context.n_ctx, context.n_batch, context.n_ubatch = self._rows, self._rows, min(_UBATCH, self._rows)
+        context.n_seq_max = spec.point.batch
+        context.n_threads = context.n_threads_batch = threads
+        context.type_k = context.type_v = _CACHES[spec.precision.classes("inference")["kv"]]
+        context.kv_unified = False
+        self._context: Any = llama_cpp.llama_init_from_model(self._model, context)
+        if not self._context:
+            raise ExecutorFailed("llama.cpp cannot make a context of this size", code="TL302")
+        self._batch = llama_cpp.llama_batch_init(self._rows, 0, 1)
+
+    def answer(self, batch: np.ndarray, tokens: int) -> tuple[int, list[int]]:
+        now, stamps = time.monotonic_ns, []
+        rows, length = batch.shape
+        self._empty()
+        self._fill(batch, 0, every=False)
+        begin_ns = now()
+        newest = self._decode(rows)
+        stamps.append(now())
+        for at in range(length, length + tokens - 1):
+            self._fill(newest, at, every=False)
+            newest = self._decode(rows)
+            stamps.append(now())
+        return begin_ns, stamps
+
+    def log_probabilities(self, one: np.ndarray) -> np.ndarray:
+        self._empty()
+        self._fill(one, 0, every=True)
+        self._run()
+        logits = np.stack([self._logits(place) for place in range(one.shape[1])]).astype(np.float64)
+        logits -= logits.max(-1, keepdims=True)
+        result: np.ndarray = (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype(np.float32)
+        return result
+
+    def evidence(self, batch: np.ndarray) -> Evidence:
+        held: dict[str, int] = {}
+        for name, sides, kind, size in tensors(self._path):
+            if len(sides) == 2 and "token_embd" not in name:
+                held[format_of(kind)] = held.get(format_of(kind), 0) + size
+        kinds = sorted({kind for _, sides, kind, _ in tensors(self._path) if len(sides) == 2})
+        system = llama_cpp.llama_print_system_info().decode().strip()
+        where = "llama_n_threads of the context"
+        cached = cache_said("".join(_LOG))
+        threads = int(llama_cpp.llama_n_threads(self._context))
+        facts = {
+            "software.framework.name": observed("llama.cpp", "llama_cpp"),
+            "software.framework.version": observed(version("llama-cpp-python"), "its package"),
+            "software.framework.threads": observed(threads, where),
+            "software.framework.cpu_capability": observed(system, "llama_print_system_info"),
+            "software.runtime.name": observed("llama-cpp-python, engine level", "executors/llama_cpp"),
+            "software.runtime.version": observed(version("llama-cpp-python"), "its package"),
+            "compiler.name": declared("none: kernels compiled with the package", "llama.cpp"),
+            "compiler.version": observed(version("llama-cpp-python"), "its package"),
+            "compiler.flags": observed({"file_type": FILE_TYPES[self._spec.point.precision]}, "the file"),
+            "serving.attention": declared("llama.cpp's own", "llama_context_default_params"),
+            "precision.detail": observed(", ".join(kinds), "tensors of the file"),
+        }
+        if self._spec.precision.quantised:
+            method = f"llama.cpp's {FILE_TYPES[self._spec.point.precision]}, without an importance matrix"
+            facts["precision.method"] = declared(method, "llama_model_quantize")
+        size = int(llama_cpp.llama_model_size(self._model))
+        return Evidence(
+            held={"weights": held, "kv": cached},
+            ran={},
+            missing="llama.cpp has no profile of its kernels",
+            facts=facts,
+            memory={
+                "weights_bytes": (size, "llama_model_size: tensors of the file, scales included"),
+                "kv_bytes": (sum(cached.values()), "llama.cpp's log, KV buffers of the context"),
+            },
+        )
+
+    def close(self) -> None:
+        if self._context:
+            llama_cpp.llama_batch_free(self._batch)
+            llama_cpp.llama_free(self._context)
+            llama_cpp.llama_model_free(self._model)
+        self._context = self._model = None
+
+    def _empty(self) -> None:
+        llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self._context), True)
+
+    def _fill(self, ids: np.ndarray, at: int, *, every: bool) -> None:
+        """Sequences (rows, length) at positions `at` and after; logits of the last position, or of `every` one."""
+        rows, length = ids.shape
+        batch, count = self._batch, rows * length
+        batch.n_tokens = count
+        for place in range(count):
+            row, column = divmod(place, length)
+            batch.token[place], batch.pos[place] = int(ids[row, column]), at + column
+            batch.n_seq_id[place], batch.seq_id[place][0] = 1, row
+            batch.logits[place] = every or column == length - 1
+        self._last = [row * length + length - 1 for row in range(rows)]
+
+    def _run(self) -> None:
+        if code := llama_cpp.llama_decode(self._context, self._batch):
+            raise ExecutorFailed(f"llama.cpp could not compute a batch (llama_decode gave {code})", code="TL302")
+
+    def _decode(self, rows: int) -> np.ndarray:
+        self._run()
+        return np.array([[self._logits(place).argmax()] for place in self._last])
+
+    def _logits(self, place: int) -> np.ndarray:
+        pointer = llama_cpp.llama_get_logits_ith(self._context, place)
+        return np.ctypeslib.as_array(pointer, (self._vocabulary,))
+
+
+def _make(spec: RunSpec, weights: Path, folder: Path) -> None:
+    refuse_unknown_type(spec.model.config, spec.model.name)
+    write(weights, folder / _FILE, spec.point.precision)
+
+
+def _made_by(spec: RunSpec) -> str:
+    versions = [f"{name} {version(name)}" for name in ("llama-cpp-python", "gguf")]
+    return f"1 {versions} {FILE_TYPES[spec.point.precision]}"
+
+
+def _linears(folder: Path) -> list[Linear]:
+    return linears(folder / _FILE)
+
+
+RUNTIME = Runtime("llama-cpp-engine", _made_by, _make, _linears, LlamaDecoder)

@@ -1,0 +1,47 @@
+"""The capabilities of the llama.cpp executor in this process; its packages are imported when a run is opened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twinlens.executors.capabilities import Capabilities, Executor
+
+if TYPE_CHECKING:
+    from twinlens.executors.in_process.engine import Runtime
+    from twinlens.executors.protocol import Server
+    from twinlens.spec.study import RunSpec
+
+
+def _runtime(spec: RunSpec) -> Runtime:
+    from twinlens.executors.llama_cpp.decoder import RUNTIME
+
+    return RUNTIME
+
+
+def _server() -> Server:
+    from twinlens.executors.in_process.engine_server import EngineServer
+
+    return EngineServer("llama-cpp-engine", _runtime)
+
+
+def _preload(spec: RunSpec) -> None:
+    _runtime(spec)
+    _server()
+
+
+EXECUTOR = Executor(
+    Capabilities(
+        families=("decoder",),
+        precisions=("fp32", "fp16", "int8-dynamic", "int4-dynamic"),
+        settings=("threads",),
+        computes_with="llama-cpp-python",
+        packages=("llama-cpp-python",),
+        install="pip install 'twinlens[llama-cpp-engine]' (it is built from source: a C++ compiler and minutes)",
+        is_sized_by_theory=True,
+        quantises=True,
+        compares_with_fp32=True,
+        unasked=("KV format as the precision says",),  # llama.cpp itself keeps it in fp16, whatever the weights are
+    ),
+    server=_server,
+    preload=_preload,
+)

@@ -1,0 +1,92 @@
+"""GGUF files: written from a Hugging Face folder of the Llama type, quantised by llama.cpp itself, read for formats."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gguf
+import llama_cpp
+import numpy as np
+
+from twinlens.errors import BadInput, ExecutorFailed
+from twinlens.executors.in_process.torch_work import Linear
+from twinlens.executors.llama_cpp.tensor import format_of, renamed, turned
+
+FILE_TYPES = {"fp32": "ALL_F32", "fp16": "MOSTLY_F16", "int8-dynamic": "MOSTLY_Q8_0", "int4-dynamic": "MOSTLY_Q4_K_M"}
+"""Ours to llama.cpp's. Products with blocks of integers quantise activations to 8 bits in its kernels."""
+_KEPT_WIDE = ("norm", "token_embd")
+
+
+def refuse_unknown_type(config: dict[str, Any], name: str) -> None:
+    """Raises BadInput (TL202) for a model type that is not written here."""
+    if config.get("model_type") != "llama" or config.get("attention_bias") or config.get("rope_scaling"):
+        raise BadInput(
+            f"{name} is of type {config.get('model_type')!r}; GGUF files are written here for plain Llama models only: "
+            'convert it with llama.cpp\'s own script and serve it (executor.kind = "llama-cpp")',
+            code="TL202",
+        )
+
+
+def write(weights: Path, path: Path, precision: str) -> None:
+    """Raises ExecutorFailed (TL302) where llama.cpp cannot quantise it."""
+    wide = path if precision == "fp32" else path.with_suffix(".f32")
+    _write_fp32(weights, wide)
+    if wide == path:
+        return
+    params = llama_cpp.llama_model_quantize_default_params()
+    params.ftype = getattr(llama_cpp, f"LLAMA_FTYPE_{FILE_TYPES[precision]}")
+    failed = llama_cpp.llama_model_quantize(str(wide).encode(), str(path).encode(), params)
+    wide.unlink()
+    if failed:
+        raise ExecutorFailed(f"llama.cpp cannot quantise {weights.name} to {FILE_TYPES[precision]}", code="TL302")
+
+
+def _write_fp32(weights: Path, path: Path) -> None:
+    from safetensors.numpy import load_file
+
+    config = json.loads((weights / "config.json").read_text(encoding="utf-8"))
+    heads = int(config["num_attention_heads"])
+    kv_heads = int(config.get("num_key_value_heads") or heads)
+    width = int(config.get("head_dim") or config["hidden_size"] // heads)
+    rope = config.get("rope_parameters") or {}
+    writer = gguf.GGUFWriter(str(path), "llama")
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(kv_heads)
+    writer.add_key_length(width)
+    writer.add_value_length(width)
+    writer.add_rope_dimension_count(width)
+    writer.add_rope_freq_base(float(rope.get("rope_theta") or config.get("rope_theta") or 10000.0))
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_vocab_size(config["vocab_size"])
+    writer.add_tokenizer_model("no_vocab")
+    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+    for file in sorted(weights.glob("*.safetensors")):
+        for name, values in load_file(file).items():
+            rows = turned(name, values.astype(np.float32), heads, kv_heads)
+            writer.add_tensor(renamed(name), np.ascontiguousarray(rows))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def tensors(path: Path) -> Iterator[tuple[str, list[int], str, int]]:
+    """(name, sides, llama.cpp's type, bytes) of every tensor of a file."""
+    for each in gguf.GGUFReader(str(path)).tensors:
+        yield each.name, [int(side) for side in each.shape], each.tensor_type.name, int(each.n_bytes)
+
+
+def linears(path: Path) -> list[Linear]:
+    """(out, in, stored format) of every product of activations with weights."""
+    return [
+        (sides[1], sides[0], format_of(kind))
+        for name, sides, kind, _ in tensors(path)
+        if len(sides) == 2 and not any(word in name for word in _KEPT_WIDE)
+    ]

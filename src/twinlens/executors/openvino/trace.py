@@ -1,0 +1,128 @@
+"""Facts of a compiled OpenVINO model: its settings, formats of weights and cache, kernels of a profiled request."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from twinlens.record.executor.record import Fact, observed
+from twinlens.spec.precision import BITS
+
+_PRODUCTS = ("FullyConnected", "FullyConnectedCompressed", "MatMul", "Convolution")
+_FUSED = "ScaledDotProductAttentionWithKVCache"
+_FORMATS = {
+    **{"f32": "fp32", "float32": "fp32", "bf16": "bf16", "bfloat16": "bf16", "f16": "fp16", "float16": "fp16"},
+    **{"i8": "int8", "int8_t": "int8", "u8": "int8", "uint8_t": "int8", "i4": "int4", "u4": "int4"},
+    **{"int4_t": "int4", "uint4_t": "int4"},
+}
+_QUOTED = re.compile(r"'(\w+)'")
+_SETTINGS = (
+    *("INFERENCE_PRECISION_HINT", "KV_CACHE_PRECISION", "KEY_CACHE_PRECISION", "VALUE_CACHE_PRECISION"),
+    *("DYNAMIC_QUANTIZATION_GROUP_SIZE", "INFERENCE_NUM_THREADS", "NUM_STREAMS", "ENABLE_CPU_PINNING"),
+    *("ENABLE_HYPER_THREADING", "PERFORMANCE_HINT", "EXECUTION_MODE_HINT"),
+)
+_LONGEST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One executed node: its operator, the kernel that ran it ("brgemm_avx512_bf16"), its time."""
+
+    operator: str
+    kernel: str
+    seconds: float
+
+
+def nodes_of(profile: Iterable[Any]) -> list[Node]:
+    """The nodes that ran, of `InferRequest.get_profiling_info()`."""
+    return [
+        Node(each.node_type, each.exec_type, each.real_time.total_seconds())
+        for each in profile
+        if str(each.status).rpartition(".")[2] == "EXECUTED"
+    ]
+
+
+def shares(nodes: Sequence[Node]) -> dict[str, float]:
+    """Share of matrix-product time by the format that the kernel's name ends with, largest first."""
+    spent: dict[str, float] = {}
+    for node in nodes:
+        if node.operator in _PRODUCTS and (fmt := _FORMATS.get(node.kernel.rpartition("_")[2])):
+            spent[fmt] = spent.get(fmt, 0.0) + node.seconds
+    total = math.fsum(spent.values())
+    ordered = sorted(spent.items(), key=lambda item: -item[1])
+    return {fmt: seconds / total for fmt, seconds in ordered} if total else {}
+
+
+def weight_formats(compiled: Any) -> dict[str, float]:
+    """Share of the fully connected layers by the format of their weights, from the compiled graph's own notes."""
+    found: list[str] = []
+    for node in compiled.get_ops():
+        notes = _notes(node)
+        if notes.get("layerType") == "FullyConnected":
+            word = notes.get("runtimePrecision", "")
+            found.append(_FORMATS.get(word, word))
+    return {fmt: found.count(fmt) / len(found) for fmt in dict.fromkeys(found)}
+
+
+def kv_held(compiled: Any, request: Any, phases: Mapping[str, Sequence[Node]]) -> tuple[str, int, str]:
+    """Format and bytes of the KV cache after a request, and where that was read.
+
+    The setting is in force where attention is fused with the cache; otherwise the states are what they say they are.
+    """
+    states = [each.state for each in request.query_state()]
+    elements = sum(math.prod(each.shape) for each in states)
+    if any(node.operator == _FUSED for nodes in phases.values() for node in nodes):
+        kind, where = compiled.get_property("KV_CACHE_PRECISION"), "KV_CACHE_PRECISION of the compiled model"
+    else:
+        kind, where = states[0].element_type, "the states of the request: attention is not fused with them"
+    fmt = element_format(kind)
+    return fmt, elements * BITS.get(fmt, 32) // 8, where
+
+
+def element_format(kind: Any) -> str:
+    """OpenVINO's word for an element type (`<Type: 'bfloat16'>`) in ours."""
+    match = _QUOTED.search(str(kind))
+    word = match[1] if match else str(kind)
+    return _FORMATS.get(word, word)
+
+
+def engine_facts(compiled: Any, phases: Mapping[str, Sequence[Node]], version: str) -> dict[str, Fact]:
+    """Facts of the runtime, read back from the compiled model: a file's precision says nothing of what is computed."""
+    spent: dict[str, float] = {}
+    for nodes in phases.values():
+        for node in nodes:
+            name = f"{node.operator} {node.kernel}"
+            spent[name] = spent.get(name, 0.0) + node.seconds
+    known = {str(name) for name in compiled.get_property("SUPPORTED_PROPERTIES")}
+    settings = {name: _plain(compiled.get_property(name)) for name in _SETTINGS if name in known}
+    source = "the compiled model's properties"
+    devices = [str(each) for each in compiled.get_property("EXECUTION_DEVICES")]
+    return {
+        "software.framework.name": observed("openvino", "openvino"),
+        "software.framework.version": observed(version, "its package"),
+        "software.framework.threads": observed(int(settings["INFERENCE_NUM_THREADS"]), source),
+        "software.framework.parallel_backend": observed(devices, source),
+        "software.runtime.name": observed("openvino, engine level", "executors/openvino"),
+        "software.runtime.version": observed(version, "its package"),
+        "compiler.name": observed("OpenVINO CPU plugin", source),
+        "compiler.version": observed(version, "its package"),
+        "compiler.flags": observed(settings, source),
+        "serving.attention": observed(_attention(phases), "its profile"),
+        "kernels.selected": observed(sorted(spent, key=lambda name: -spent[name])[:_LONGEST], "its profile"),
+    }
+
+
+def _attention(phases: Mapping[str, Sequence[Node]]) -> str:
+    names = sorted({node.operator for nodes in phases.values() for node in nodes if "Attention" in node.operator})
+    return ", ".join(names) or "not fused"
+
+
+def _notes(node: Any) -> dict[str, str]:
+    return {name: str(getattr(value, "value", value)) for name, value in node.get_rt_info().items()}
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, bool | int | float) else element_format(value)

@@ -1,0 +1,45 @@
+"""llama.cpp itself in this process: the contract of executors, and what its file types really hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from material import inference, quiet, spec_of
+from twinlens.executors.registry import server
+from twinlens.stats.metrics.quality import fidelity
+from twinlens.testing import conformance
+
+pytestmark = [pytest.mark.slow, pytest.mark.torch]
+pytest.importorskip("llama_cpp", reason="needs the llama-cpp-engine extra: make .venv/engines")
+pytest.importorskip("gguf", reason="needs the llama-cpp-engine extra: make .venv/engines")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TWINLENS_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+TestLlamaCpp = conformance("llama-cpp-engine")
+
+
+@pytest.mark.parametrize(
+    ("precision", "weights", "least", "most"),
+    [("int8-dynamic", "agrees", 0.8, 0.001), ("int4-dynamic", "differs", 0.4, 0.01)],
+)
+def test_a_file_type_is_what_its_tensors_hold(precision: str, weights: str, least: float, most: float) -> None:
+    """Rows of 128 do not divide into Q4_K's blocks of 256: llama.cpp takes wider types instead, and that is said."""
+    opened = server("llama-cpp-engine")
+    try:
+        facts = opened.open(spec_of(inference("llama-cpp-engine", point={"precision": precision, "batch": 2})), quiet)
+    finally:
+        opened.close()
+    verdicts = {check.tensor_class: check.verdict for check in facts.precision}
+    assert (verdicts["weights"], verdicts["kv"], verdicts["compute"]) == (weights, "agrees", "unknown")
+    compared = fidelity(facts.fidelity)
+    assert compared["top1_agreement"].value >= least
+    assert compared["kl_nats"].value <= most
+    assert "Q8_0" in facts.executor.value("precision.detail")
