@@ -12,8 +12,10 @@ from tests.served_rows import S, poisson, queue
 
 from twinlens.record.request import Requests
 from twinlens.spec.slo import Slo
+from twinlens.stats.estimator.autocorrelation import careful_time
 from twinlens.stats.estimator.dependence import normal_scores
 from twinlens.stats.serving.goodput import fluidity, fluidity_index
+from twinlens.stats.serving.independent import clustering
 from twinlens.stats.serving.latency import latency
 from twinlens.stats.serving.metrics import _tokens_in
 from twinlens.stats.serving.overload import in_flight
@@ -67,6 +69,14 @@ def test_scores_of_ranks_are_those_of_distinct_values(seed: int, count: int, dis
     _, place, counts = np.unique(series, return_inverse=True, return_counts=True)
     expected = ndtri((np.cumsum(counts) - counts / 2) / max(1, count))[place]
     assert normal_scores(series).tolist() == expected.tolist()
+
+
+@given(value=st.floats(0, 1e6), count=st.integers(1, 500))
+def test_times_that_are_all_alike_cluster_as_their_ranks_do(value: float, count: int) -> None:
+    alike = np.full(count, value)
+    found, scores = clustering(alike), normal_scores(alike)
+    assert (found.scores == scores).all()
+    assert found.lasts == max(careful_time(alike, 1.0), careful_time(scores, 2.0))
 
 
 @given(seed=seeds, count=st.integers(1, 60), first_s=st.floats(0.01, 2), next_s=st.floats(0.001, 0.3))

@@ -43,6 +43,8 @@ def clustering(times: np.ndarray) -> Clustering:
     if not np.isfinite(times).any():
         return Clustering(np.zeros(times.size), 1.0)
     known = _known(times)
+    if known.min() == known.max():  # all of one rank
+        return Clustering(np.zeros(times.size), 1.0)
     scores = normal_scores(known)
     return Clustering(scores, max(careful_time(known, 1.0), careful_time(scores, 2.0)))
 
