@@ -82,3 +82,28 @@ def test_a_bare_size_without_layers_has_no_cache_and_says_so() -> None:
 def test_what_cannot_be_is_refused_in_one_sentence(asked: dict[str, object], says: str) -> None:
     with pytest.raises(BadInput, match=says):
         tl.plan.fit("70B", **asked)
+
+
+def test_models_beside_each_other_take_what_each_takes_alone() -> None:
+    both = tl.plan.fit("8B", beside="qwen3-8b,gpt-oss-20b", users=8, device="H100")
+    alone = [
+        tl.plan.fit(name, users=8, device="H100").answer.asked.needed.number
+        for name in ("8B", "qwen3-8b", "gpt-oss-20b")
+    ]
+    assert both.answer.asked.needed.number == pytest.approx(sum(alone))
+    assert both.fits is False
+    changed = {each.subject: each.numbers for each in both.answer.changes}
+    more = tl.plan.fit(
+        "8B", beside="qwen3-8b,gpt-oss-20b", users=8, device="H100", devices=changed["devices"]["devices"]
+    )
+    assert more.fits
+    assert "beside qwen3-8b, gpt-oss-20b" in " ".join(repr(both).split())
+
+
+def test_each_model_beside_another_is_checked() -> None:
+    with pytest.raises(BadInput, match="gpt3-175b"):
+        tl.plan.fit("8B", beside="gpt3-175b", context="64K", device="H100")
+    with pytest.raises(BadInput, match="did you mean"):
+        tl.plan.fit("8B", beside="qwen3-8", device="H100")
+    with pytest.raises(BadInput, match="no option of training"):
+        tl.plan.fit("8B", beside="qwen3-8b", train="full", device="H100")

@@ -63,15 +63,17 @@ def fit(
     train: str | None = None,
     probe: str | Path | None = None,
     like: str | Path | None = None,
+    beside: str | None = None,
     catalogue: str | Path | None = None,
     **options: object,
 ) -> FitResult:
     """Whether `model` fits: `fit("70B", users=16, context="32K", device="B200")`, `fit("70B", train="full")`.
 
-    `like`: a run, whose memory by part goes before the arithmetic. Options of serving: runtime, max_sequences,
-    pipeline. Of training (`train` is full, lora or qlora): optimizer, layout, batch, recompute, loss, rank, zero,
-    tensor, pipeline, expert. Raises BadInput for unknown names (TL201, TL203, TL204), and for values that cannot be
-    or belong to the other lens (TL231).
+    `beside`: other models that are served on the same devices, "qwen3-8b,8B", each to as many users. `like`: a run,
+    whose memory by part goes before the arithmetic. Options of serving: runtime, max_sequences, pipeline. Of training
+    (`train` is full, lora or qlora): optimizer, layout, batch, recompute, loss, rank, zero, tensor, pipeline, expert.
+    Raises BadInput for unknown names (TL201, TL203, TL204), and for values that cannot be or belong to the other lens
+    (TL231).
     """
     whole = catalogue_of(catalogue_folder(catalogue))
     seen = like_memory(like) if like is not None else None
@@ -86,12 +88,15 @@ def fit(
     if train is None and seen is not None and isinstance(seen.plan, Training):
         train = seen.plan.method
     if train is not None:
-        _refuse("training", {"users": users, "kv": kv, "precision": precision})
+        _refuse("training", {"users": users, "kv": kv, "precision": precision, "beside": beside})
         plan, ways = training_of(subject, train, context, options)
         plan = _as_measured(plan, seen, given=context is not None, options=options)
         return FitResult(training_answer(plan, asked, many, ways, whole.devices), notes)
     serving = serving_of(subject, users, context, precision, kv, options)
     serving = _as_served(serving, seen, users, context, precision)
+    names = [each.strip() for each in (beside or "").split(",") if each.strip()]
+    others = tuple(serving_of(subject_of(each, whole), users, context, precision, kv, options) for each in names)
+    serving = replace(serving, beside=others)
     if many % serving.pipeline and devices is not None:
         raise BadInput(f"--devices {many} is no multiple of --pipeline {serving.pipeline}", code=UNREADABLE)
     return FitResult(serving_answer(serving, asked, max(1, many // serving.pipeline), whole.devices), notes)

@@ -64,6 +64,9 @@ def fit(
     max_sequences: MaxSequences = None,
     probe: Probe = None,
     like: Like = None,
+    beside: Annotated[
+        str | None, typer.Option("--beside", metavar="NAMES", help="Other models on the same devices: qwen3-8b,8B.")
+    ] = None,
     why: Annotated[bool, typer.Option("--why", help="Every figure with its formula, and legal degrees.")] = False,
     output: Page = None,
     catalogue: Catalogue = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from twinlens.planning.figure import Figure, Input, absent, assumed, product
+from twinlens.planning.figure import Figure, Input, absent, assumed, product, total
 from twinlens.planning.fit.measured import Measured, corrected
 from twinlens.planning.fit.runtime import VLLM, Runtime
 from twinlens.planning.fit.weights import weights
@@ -35,6 +35,8 @@ class Serving:
     pipeline: int = 1
     like: tuple[Measured, ...] = ()
     """Parts that a run measured; they go before the arithmetic."""
+    beside: tuple[Serving, ...] = ()
+    """Other models on the same devices, each with a runtime of its own."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -47,6 +49,7 @@ class Serving:
             "runtime": self.runtime.name,
             "pipeline": self.pipeline,
             "like": [each.to_json() for each in self.like],
+            "beside": [each.to_json() for each in self.beside],
         }
 
 
@@ -61,7 +64,8 @@ def serving_parts(plan: Serving, memory_bytes: float, tensor: int = 1) -> tuple[
         _work(plan, memory_bytes, tensor),
         runtime,
     )
-    return corrected(parts, plan.like)
+    others = (total(each.subject.name, "bytes", serving_parts(each, memory_bytes, tensor)) for each in plan.beside)
+    return (*corrected(parts, plan.like), *others)
 
 
 def cache(plan: Serving, tensor: int = 1) -> Figure:

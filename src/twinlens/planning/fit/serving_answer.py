@@ -29,14 +29,17 @@ def placed(plan: Serving, device: Device, tensor: int = 1) -> Placement:
 
 def fewest(plan: Serving, device: Device) -> Placement | None:
     """The fewest devices of one kind on which it fits, in legal degrees of tensor parallelism; None where none does."""
-    shape = plan.subject.shape
-    degrees = tensor_degrees(shape, min(MOST_TENSOR, max(8, device.domain))) if shape else (1, 2, 4, 8)
+    most = min(MOST_TENSOR, max(8, device.domain))
+    shapes = [each.subject.shape for each in (plan, *plan.beside)]
+    legal = [set(tensor_degrees(shape, most)) if shape else {1, 2, 4, 8} for shape in shapes]
+    degrees = sorted(set.intersection(*legal))
     return next((each for degree in degrees if (each := placed(plan, device, degree)).fits), None)
 
 
 def serving_answer(plan: Serving, device: Device | None, tensor: int, devices: Sequence[Device]) -> Fit:
     """The answer. `devices`: the catalogue, from which others are proposed."""
-    _check(plan, tensor)
+    for served in (plan, *plan.beside):
+        _check(served, tensor)
     asked = placed(plan, device, tensor) if device else None
     others = tuple(each for one in devices if one.form != "processor" and (each := fewest(plan, one)) is not None)
     others = tuple(sorted(others, key=lambda each: (each.devices, each.usable.number)))

@@ -75,7 +75,9 @@ def subject_words(plan: Serving | Training) -> str:
         return _training_words(plan)
     users = "1 user" if plan.users == 1 else f"{plan.users:,} users"
     name = clean(plan.subject.name, 60)
-    return f"{name} in {plan.weight_format} for {users} of {plan.context:,} tokens (KV cache in {plan.kv_format})"
+    others = f", beside {', '.join(clean(each.subject.name, 60) for each in plan.beside)}" if plan.beside else ""
+    each = f"{users} of {plan.context:,} tokens (KV cache in {plan.kv_format})"
+    return f"{name} in {plan.weight_format} for {each}{others}"
 
 
 def like_words(plan: Serving | Training) -> list[str]:
