@@ -8,11 +8,11 @@ from typing import Any
 
 from twinlens.planning.check.deadline import Mfu, device_hours
 from twinlens.planning.cost.cent import CENT
-from twinlens.planning.cost.machine import HOURS_A_MONTH
 from twinlens.planning.figure import End, Figure, Input, absent, total
 from twinlens.planning.fit.placement import Placement
 from twinlens.planning.fit.training import Training
 from twinlens.planning.fit.training_answer import Ways, fewest, placed
+from twinlens.planning.method.against import TRAINED, against
 from twinlens.planning.method.need import PER_MONTH, Need, Part
 from twinlens.planning.method.rule import CHINCHILLA, SHORTFALL, MethodRule, Step, ruling
 from twinlens.planning.subject import Subject
@@ -28,7 +28,6 @@ WAYS: dict[str, tuple[Step, ...]] = {
 
 
 _SIDES: tuple[End, End] = ("low", "high")
-TRAINED = ("lora", "qlora", "full", "scratch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +91,8 @@ def way_of(name: str, asked: Asked) -> Way:
     monthly = total("monthly", "device-hours", (longer, _again(once, trained, "retrieval" in steps, need)))
     hours, memory = _over(once, monthly, need), _memory(trained, asked)
     cost = _cost(hours, need)
-    against = _against(steps, once, memory, cost, meets, asked)
-    return Way(name, meets, memory, once, monthly, hours, cost, against)
+    why_not = against(need, asked.device.name, asked.devices, steps, once, memory, cost, meets)
+    return Way(name, meets, memory, once, monthly, hours, cost, why_not)
 
 
 def _training(step: str, asked: Asked) -> Training:
@@ -186,35 +185,6 @@ def _memory(step: str | None, asked: Asked) -> Placement | None:
     plan = _training(step, asked)
     here = placed(plan, asked.device, asked.devices, Ways())
     return here if here.fits is not False else fewest(plan, asked.device) or here
-
-
-def _against(
-    steps: tuple[Step, ...],
-    once: Figure,
-    memory: Placement | None,
-    cost: Figure,
-    meets: tuple[tuple[Part, MethodRule], ...],
-    asked: Asked,
-) -> tuple[Finding, ...]:
-    need, found = asked.need, []
-    if any(part == "own-weights" and rule.level == "no" for part, rule in meets):
-        found.append(_no("own-weights"))
-    if any(step in TRAINED for step in steps) and once.value == 0:
-        found.append(_no("nothing-to-train-on"))
-    if memory is not None and (memory.devices > asked.devices or memory.fits is False):
-        found.append(_no("memory", needs=memory.devices, has=asked.devices, device=asked.device.name))
-    if need.deadline_s is not None and once.value and once.end("high") * 3600 / asked.devices > need.deadline_s:
-        found.append(_no("deadline", hours=once.end("high") / asked.devices, limit_h=need.deadline_s / 3600))
-    times = PER_MONTH[need.changes] if need.corpus and "retrieval" not in steps else 0.0
-    if times and once.value and once.end("high") / asked.devices > HOURS_A_MONTH / times:
-        found.append(_no("changes", hours=once.end("high") / asked.devices, limit_h=HOURS_A_MONTH / times))
-    if need.budget is not None and cost.value is not None and Decimal(str(cost.end("high"))) > need.budget:
-        found.append(_no("budget", cost=cost.end("high"), limit=float(need.budget), months=need.months))
-    return tuple(found)
-
-
-def _no(why: str, **numbers: Any) -> Finding:
-    return Finding("plan-method", "notes", why, numbers)
 
 
 def _scaled(name: str, of: Figure, times: float, formula: str, often: Input) -> Figure:
