@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from twinlens.cli.main import app
+from twinlens.diagnosis.probe_ceilings import LINK, probe_ceilings
 from twinlens.record.estimate import Estimate
+from twinlens.record.executor.record import ExecutorRecord, observed
+from twinlens.record.run import Run
+from twinlens.record.store import read_run
 from twinlens.units import BYTES_PER_S, FLOP_PER_S
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -114,3 +119,24 @@ def test_ceilings_of_no_machine_are_one_sentence_in_a_probe_and_in_a_run(tmp_pat
         told = CliRunner().invoke(app, [verb, str(run)])
         assert told.exit_code == 2
         assert f"read_bytes_per_s is {value:g} bytes/s, which no machine has" in " ".join(told.stderr.split())
+
+
+def test_a_link_is_lent_to_a_run_of_as_many_ranks_where_a_fit_of_it_holds() -> None:
+    run = read_run(SERVED)
+    assert run.facts is not None
+    two = ExecutorRecord(dict(run.facts.executor.facts) | {"training.world_size": observed(2, "by hand")})
+    of_two = replace(run, facts=replace(run.facts, executor=two))
+    rate = Estimate(2e9, BYTES_PER_S, "a fit", "derived").to_json()
+    fit = {"kind": "all-reduce", "refused": None, "segments": [{"bus_bytes_per_s": rate}]}
+
+    def link(run: Run, **changed: Any) -> float | None:
+        collectives = {"ranks": 2, "fits": [fit]} | changed
+        known = probe_ceilings(run, probe_of() | {"collectives": collectives}, "probe.json")
+        return known[LINK].value if LINK in known else None
+
+    assert link(of_two) == 2e9
+    assert link(run) is None, "a run that says no number of ranks"
+    assert link(of_two, ranks=4) is None
+    assert link(of_two, fits=[fit | {"refused": "no line fits"}]) is None
+    assert link(of_two, fits="torn") is None
+    assert LINK not in probe_ceilings(of_two, probe_of(), "probe.json")

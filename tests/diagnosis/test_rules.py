@@ -12,11 +12,14 @@ from twinlens.diagnosis.counter import counters_of
 from twinlens.diagnosis.diagnosis import diagnose_evidence
 from twinlens.diagnosis.evidence import Evidence, filled_share
 from twinlens.diagnosis.instrument import Instrument
+from twinlens.diagnosis.probe_ceilings import LINK
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import advice_of, sentence_of
 
 KERNELS = CEILINGS | {"matvec_bytes_per_s": rate(5e9, "bytes/s")}
 COUNTED = (Instrument("NVML GPM", {"dram_active": rate(0.9, "1")}),)
+LINKED = CEILINGS | {LINK: rate(1e9, "bytes/s")}
+TIMED = Finding("exchange-hidden", "notes", "", {"flight_s": 0.3, "bytes": 1e8, "ranks": 2})
 SHOWN: dict[str, Evidence] = {
     "diagnosis-of-unranked": trained(step(forward=1.0), ranked=False, label="unproven"),
     "ceiling-not-measured": trained(step(forward=1.0), ceilings={}),
@@ -25,6 +28,7 @@ SHOWN: dict[str, Evidence] = {
     "time-waiting": trained(step(data=0.2, forward=0.8)),
     "cache-full": served(request(queue=0.2, decode=0.8), told(server_kv_use_max=0.99)),
     "optimizer-time": trained(step(forward=0.8, optimize=0.2), optimizer_bytes=1e9),
+    "exchange-above-link": trained(step(communicate=0.3, forward=0.7), ceilings=LINKED, findings=(TIMED,)),
     "kernel-below-stream": decoded(1e9, 4e9, kernel_bytes=4e9, ceilings=KERNELS),
     "batch-below-ridge": decoded(8e9, 8e9),
 }
@@ -112,3 +116,18 @@ def test_a_batch_is_filled_by_what_its_longest_answer_leaves_of_it() -> None:
     group, tokens = np.array([0, 0, 1, 1]), np.array([2, 8, 5, 5])
     assert filled_share(group, tokens) == pytest.approx(20 / (16 + 10))
     assert filled_share(group, np.zeros(4, int)) is None
+
+
+def test_an_exchange_is_held_against_a_probed_link_of_the_same_number_of_ranks() -> None:
+    (found,) = [each for each in diagnose_evidence("run", SHOWN["exchange-above-link"]).findings if "link" in each.code]
+    assert (found.numbers["least_s"], found.numbers["times"]) == (pytest.approx(0.1), pytest.approx(3.0))
+    four = replace(TIMED, numbers=dict(TIMED.numbers) | {"ranks": 4})  # 1.5 times the bytes pass through each of four
+    (found,) = [
+        each
+        for each in diagnose_evidence("run", replace(SHOWN["exchange-above-link"], findings=(four,))).findings
+        if "link" in each.code
+    ]
+    assert found.numbers["least_s"] == pytest.approx(0.15)
+    fast = replace(TIMED, numbers=dict(TIMED.numbers) | {"flight_s": 0.14})
+    assert "exchange-above-link" not in codes(replace(SHOWN["exchange-above-link"], findings=(fast,)))
+    assert "exchange-above-link" not in codes(replace(SHOWN["exchange-above-link"], ceilings=CEILINGS))

@@ -12,12 +12,14 @@ from twinlens.diagnosis.first_token import LowerLoad, first_token_wait
 from twinlens.diagnosis.instrument_counter import with_instruments
 from twinlens.diagnosis.partition import Partition
 from twinlens.diagnosis.phase import known
+from twinlens.diagnosis.probe_ceilings import LINK
 from twinlens.diagnosis.quantise import Siblings, quantise
 from twinlens.diagnosis.region import region
 from twinlens.diagnosis.rule import (
     batch_below_ridge,
     cache_full,
     ceiling_not_measured,
+    exchange_above_link,
     instrument_contradicts,
     kernel_below_stream,
     optimizer_time,
@@ -43,6 +45,7 @@ RULES: tuple[Rule, ...] = (
     wait_for_others.RULE,
     cache_full.RULE,
     optimizer_time.RULE,
+    exchange_above_link.RULE,
     kernel_below_stream.RULE,
     batch_below_ridge.RULE,
 )
@@ -106,7 +109,7 @@ def diagnose_run(
 
 def _lent(seen: Evidence, ceilings: Mapping[str, Estimate]) -> Evidence:
     lent = {name: each for name, each in ceilings.items() if not known(seen.ceilings, name)}
-    return replace(seen, ceilings={**seen.ceilings, **lent}, probed=bool(lent))
+    return replace(seen, ceilings={**seen.ceilings, **lent}, probed=bool(set(lent) - {LINK}))
 
 
 def diagnose_evidence(name: str, seen: Evidence, siblings: Siblings | None = None) -> Diagnosis:

@@ -11,6 +11,8 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import absurd
 from twinlens.record.run import Run
 
+LINK = "all_reduce_bus_bytes_per_s"
+"""The bus bandwidth of large all-reduces, of a probe with collectives."""
 _IDENTITY = ("accelerator.product", "accelerator.memory_bytes", "host.cpu.model", "host.cpu.cores", "host.memory_bytes")
 _SAME = 0.02  # memory is told to within a page or a driver's reserve
 _CODE = "TL229"
@@ -44,7 +46,21 @@ def probe_ceilings(run: Run, probe: Any, where: str) -> dict[str, Estimate]:
         match = next((each for k, f, count, each in rows if (k, f, count) == (kind, of, chosen)), None)
         if match is not None:
             found[name] = replace(match, method=f"{match.method}; {said}")
-    return found
+    link = _link(run, probe.get("collectives"))
+    return found if link is None else found | {LINK: replace(link, method=f"{link.method}; {said}")}
+
+
+def _link(run: Run, collectives: Any) -> Estimate | None:
+    """Fitted to all-reduces between as many ranks as the run has; None where there is no fit of those that holds."""
+    ranks = run.facts.executor.value("training.world_size") if run.facts else None
+    try:
+        fits = [fit for fit in collectives["fits"] if fit["kind"] == "all-reduce" and fit["refused"] is None]
+        if collectives["ranks"] != ranks or not fits:
+            return None
+        link = Estimate.from_json(fits[0]["segments"][-1]["bus_bytes_per_s"])
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError):
+        return None  # a probe without collectives, or one of somebody else's making
+    return None if absurd(LINK, link) else link
 
 
 def _row(row: Mapping[str, Any]) -> tuple[str, str, int, Estimate]:

@@ -210,6 +210,14 @@ def _optimizer(finding: Finding) -> str:
     )
 
 
+def _above_link(finding: Finding) -> str:
+    spent, least, moved, ranks, times = numbers(finding, "seconds", "least_s", "bytes", "ranks", "times")
+    return (
+        f"Gradients are under way for {show(spent, SECONDS)}, {digits(times, 2)} times as long as {show(moved, BYTES)} "
+        f"take between {ranks} ranks at the probed bandwidth ({show(least, SECONDS)}): the link is not what binds them."
+    )
+
+
 def _kernel(finding: Finding) -> str:
     ratio, most = numbers(finding, "ratio", "at_most")
     return (
@@ -253,6 +261,7 @@ SENTENCES = {
     "wait-for-others": _others,
     "cache-full": _cache_full,
     "optimizer-time": _optimizer,
+    "exchange-above-link": _above_link,
     "kernel-below-stream": _kernel,
     "batch-below-ridge": _below_ridge,
 }

@@ -65,6 +65,7 @@ def exchange(ranks: Sequence[dict[str, Any]], on_processor: bool) -> Finding | N
         return None
     each = [hidden_share(t["with_s"], t["without_s"], t["flight_s"]) for t in timed]
     slowest = max(each, key=lambda known: known["longer_s"])
-    numbers = slowest | {"bytes": timed[0]["bytes"], "buckets": timed[0]["buckets"], "on_processor": on_processor}
+    numbers = slowest | {"bytes": timed[0]["bytes"], "buckets": timed[0]["buckets"]}
+    numbers |= {"on_processor": on_processor, "ranks": len(ranks)}
     code = "exchange-not-resolved" if slowest["share"] is None else "exchange-hidden"
     return Finding(code, "notes", "", numbers)
