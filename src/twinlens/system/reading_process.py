@@ -7,7 +7,7 @@ import gc
 import sys
 
 from twinlens.system.freed_memory import keep_freed_memory
-from twinlens.system.numpy_threads import load_numpy
+from twinlens.system.numpy_threads import one_blas_thread
 
 _OBJECTS = 200_000
 
@@ -16,7 +16,8 @@ def only_read() -> None:
     """Make this process one that reads, prints and ends. Only its entry point knows that it is; nothing that measures
     may call this."""
     _collect_seldom()
-    load_numpy()
+    with one_blas_thread():  # scipy brings another BLAS, whose idle threads spin as well
+        import scipy.special  # noqa: F401
     keep_freed_memory()
     _keep_pandas_out()
 
