@@ -86,8 +86,13 @@ def test_every_verb_that_reads_a_run_reads_this_one(tmp_path: Path) -> None:
     runs = [watched(tmp_path / name) for name in ("a", "b")]
     assert "tokens/s" in str(tl.show(runs[0]))
     assert tl.diagnose(runs)
-    assert tl.compare(runs[0], runs[1]) is not None
-    tl.report(runs, to=tmp_path / "report.html")
+    (comparison,) = tl.compare(runs[0], runs[1])
+    assert "own-data" in {finding.code for finding in comparison.findings}
+
+
+@pytest.mark.slow
+def test_a_report_shows_this_run(tmp_path: Path) -> None:
+    tl.report([watched(tmp_path)], to=tmp_path / "report.html")
     assert "own-loop" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
@@ -95,7 +100,7 @@ def test_steps_last_as_long_as_the_strangers_own_timer_says(tmp_path: Path) -> N
     model, optimizer = made()
     ends: list[int] = []
     with tl.watch(model, optimizer, out=tmp_path, profile=False) as run:
-        for tokens in run.data(loader(30, wait_s=0.01)):
+        for tokens in run.data(loader(15, wait_s=0.01)):
             step(model, optimizer, tokens)
             ends.append(time.monotonic_ns())
     ours = np.diff(tl.read(tmp_path)[0].steps.end_ns)
@@ -161,6 +166,7 @@ def test_an_exception_before_the_first_step_leaves_a_run_too(tmp_path: Path) -> 
     assert (run.state, run.error, run.table.num_rows) == ("failed", "MemoryError: no room", 0)
 
 
+@pytest.mark.slow
 def test_a_script_that_is_killed_leaves_what_was_written(tmp_path: Path) -> None:
     script = (
         "import sys, twinlens as tl\n"

@@ -17,6 +17,7 @@ from twinlens.comparison.side import Side
 from twinlens.errors import BadInput, nearest
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding, worst_first
+from twinlens.spec.workload.workload import Own
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.paired.by_turns import Rates
 
@@ -124,6 +125,13 @@ def _judged(a: Side, b: Side, differing: Sequence[Difference], varying: Sequence
             yield Finding("differs-too", "warns", aspect, _numbers(known))
     if unknown := [each for each in of_role(differing, "M", "V") if not each.is_known]:
         yield _not_said(unknown)
+    if own := [letter for letter, side in (("A", a), ("B", b)) if _is_own(side)]:
+        yield Finding("own-data", "warns", "", {"sides": own})
+
+
+def _is_own(side: Side) -> bool:
+    """Whether its data is a loop's own, so that two unknowns are no sign of the same work."""
+    return isinstance(side.runs[0].spec.workload.data, Own)
 
 
 def _precision(a: Side, b: Side) -> Finding:

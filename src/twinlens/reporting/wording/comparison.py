@@ -182,7 +182,17 @@ def _not_in_history(finding: Finding) -> str:
     return f"{subject_of(finding)} was not measured: {clean(str(number(finding, 'reason')), 200)}."
 
 
+def _own_data(finding: Finding) -> str:
+    sides = number(finding, "sides")
+    whose = "A and B" if len(sides) > 1 else sides[0]
+    return (
+        f"Data, seed and weights of {whose} belong to a watched loop and are not recorded: whether both sides did "
+        "the same work is not known here."
+    )
+
+
 SENTENCES = {
+    "own-data": _own_data,
     "lens-differs": _lens_differs,
     "precision-as-one": _precision_as_one,
     "same-runs": _same_runs,
