@@ -119,7 +119,7 @@ def _runs(runs: Iterable[str | Path | Run]) -> list[Run]:
 def _question(run: Run, card: Any, precision: str | None, tensor: int, engine: str | None) -> ServingQuestion:
     workload, point, shape = run.spec.workload, run.spec.point, shape_of(run)
     if not isinstance(workload, InferenceWorkload):
-        raise BadInput("is a run of training")
+        raise BadInput("is a run of training, and only constants of serving are moved")
     if shape is None:
         raise BadInput("is of a model that is no decoder here")
     if point.rate_per_s is None and point.concurrency is None:
