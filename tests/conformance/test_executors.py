@@ -48,7 +48,7 @@ OPTIONS: dict[str, Any] = {
     "openai-http": lambda lens, model: {"url": URL[0]},
     "replay": lambda lens, model: {"run": str(RUNS[lens, model])},
 }
-ENGINES = ("onnxruntime", "openvino", "llama-cpp-engine")
+ENGINES = ("onnxruntime", "onnxruntime-served", "openvino", "llama-cpp-engine")
 """Engines with packages of their own: `make test-slow` installs them, tests/executors/engines runs them."""
 for kind in executor_names():
     starts = kind in INSTALLED_HERE or not (launches(kind) or kind in (*ENGINES, *STARTS_PROCESSES))

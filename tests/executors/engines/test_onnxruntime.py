@@ -25,6 +25,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 TestOnnxRuntime = conformance("onnxruntime")
+TestOnnxRuntimeServed = conformance("onnxruntime-served")
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from twinlens.executors.in_process.torch_work import Linear
+from twinlens.executors.protocol import TakesRow
 from twinlens.record.executor.record import Fact
 from twinlens.record.finding import Finding
+from twinlens.schedule.request import Schedule, ScheduledRequest
 from twinlens.spec.model.reference import ModelRef
 from twinlens.spec.study import RunSpec
 
@@ -51,6 +53,15 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release the model."""
+        ...
+
+
+@runtime_checkable
+class Batches(Protocol):
+    """An engine that takes requests at any time and batches them itself."""
+
+    def play(self, schedule: Schedule, rows: TakesRow, prompt: Callable[[ScheduledRequest], np.ndarray]) -> None:
+        """As `Server.play`; `prompt` gives the token ids of a request, (length,)."""
         ...
 
 

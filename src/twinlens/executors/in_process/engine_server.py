@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from twinlens.errors import BadInput
-from twinlens.executors.in_process.engine import Engine, Runtime
+from twinlens.executors.in_process.engine import Batches, Engine, Runtime
 from twinlens.executors.in_process.engine_facts import facts_of
 from twinlens.executors.in_process.export import Export, exported
 from twinlens.executors.in_process.fidelity import compared_with
@@ -35,7 +35,7 @@ from twinlens.system.processors import usable_cores
 
 
 class EngineServer:
-    """Answers the requests that are due together as one batch."""
+    """Answers the requests that are due together as one batch, or hands them to an engine that batches them itself."""
 
     def __init__(self, kind: str, runtime_of: Callable[[RunSpec], Runtime]) -> None:
         """`runtime_of` imports the runtime's packages; raises ImportError where they are not installed."""
@@ -66,7 +66,10 @@ class EngineServer:
         return replace(facts, fidelity=self._compared(sample, beside.reference))
 
     def play(self, schedule: Schedule, rows: TakesRow) -> None:
-        self._player.play(schedule, rows)
+        if isinstance(self._engine, Batches):
+            self._engine.play(schedule, rows, lambda scheduled: self._inputs.of((scheduled,))[0])
+        else:
+            self._player.play(schedule, rows)
 
     def close(self) -> None:
         if self._engine is not None:

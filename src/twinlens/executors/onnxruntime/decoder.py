@@ -102,13 +102,13 @@ def _made_by(spec: RunSpec) -> str:
     return f"{versions} {_PRECISIONS[spec.point.precision]}"
 
 
+def session_options(threads: int) -> dict[str, Any]:
+    """The settings of every session of a run."""
+    return {"intra_op_num_threads": threads, "inter_op_num_threads": 1, "graph_optimization_level": "ORT_ENABLE_ALL"}
+
+
 def _load(folder: Path, threads: int, profile: str = "") -> Any:
-    session = {
-        "intra_op_num_threads": threads,
-        "inter_op_num_threads": 1,
-        "graph_optimization_level": "ORT_ENABLE_ALL",
-    }
-    session |= {"enable_profiling": profile} if profile else {}
+    session = session_options(threads) | ({"enable_profiling": profile} if profile else {})
     config = genai.Config(str(folder))
     config.overlay(json.dumps({"model": {"decoder": {"session_options": session}}}))
     return genai.Model(config)

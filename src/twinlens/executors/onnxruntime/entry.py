@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from twinlens.executors.capabilities import Capabilities, Executor
+from twinlens.executors.capabilities import ALL_ARRIVALS, Capabilities, Executor, Option
 
 if TYPE_CHECKING:
     from twinlens.executors.in_process.engine import Runtime
@@ -29,19 +30,32 @@ def _preload(spec: RunSpec) -> None:
     _server()
 
 
-EXECUTOR = Executor(
-    Capabilities(
-        families=("decoder",),
-        precisions=("fp32", "int8-dynamic", "int4-dynamic"),
-        why_not={"bf16": "ONNX Runtime has no bf16 kernels for this model on a processor"},
-        settings=("threads",),
-        computes_with="onnxruntime",
-        packages=("onnxruntime-genai",),
-        install="pip install 'twinlens[onnxruntime]'",
-        is_sized_by_theory=True,
-        quantises=True,
-        compares_with_fp32=True,
-    ),
-    server=_server,
-    preload=_preload,
+def _served_runtime(spec: RunSpec) -> Runtime:
+    from twinlens.executors.onnxruntime.served import SERVED
+
+    return SERVED
+
+
+def _served() -> Server:
+    from twinlens.executors.in_process.engine_server import EngineServer
+
+    return EngineServer("onnxruntime", _served_runtime)  # the extra to install
+
+
+_CAN = Capabilities(
+    families=("decoder",),
+    precisions=("fp32", "int8-dynamic", "int4-dynamic"),
+    why_not={"bf16": "ONNX Runtime has no bf16 kernels for this model on a processor"},
+    settings=("threads",),
+    computes_with="onnxruntime",
+    packages=("onnxruntime-genai",),
+    install="pip install 'twinlens[onnxruntime]'",
+    is_sized_by_theory=True,
+    quantises=True,
+    compares_with_fp32=True,
+)
+EXECUTOR = Executor(_CAN, server=_server, preload=_preload)
+_MOST = Option(8, description="Sequences that the engine may have in one batch.", tunes=True)
+SERVED = Executor(
+    replace(_CAN, arrivals=ALL_ARRIVALS, options={"most_together": _MOST}), server=_served, preload=_preload
 )
