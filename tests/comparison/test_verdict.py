@@ -10,7 +10,7 @@ from sides import side
 from twinlens.comparison.match import pairs_of
 from twinlens.comparison.verdict import Comparison, compare
 from twinlens.record.finding import Finding
-from twinlens.reporting.comparison import rows_of, short_name, verdict_words
+from twinlens.reporting.comparison import rows_of, short_name, short_pair, verdict_words
 from twinlens.reporting.screen.comparison import comparison_screen, whole_screen
 from twinlens.reporting.text.table import plain
 from twinlens.reporting.wording.finding import sentence_of
@@ -214,6 +214,13 @@ def test_a_long_name_keeps_its_point_and_loses_of_its_folder() -> None:
     assert short_name(side("2026-11-22-neighbour-epyc-2core · bf16")) == "…epyc-2core · bf16"
     assert short_name(side("runs · bf16")) == "runs · bf16"
     assert len(short_name(side("f" * 40 + " · " + "p" * 40))) == 18
+
+
+def test_names_that_would_be_cut_to_the_same_lose_what_they_share() -> None:
+    a, b = side("2026-11-20-epyc-2core · fp32"), side("2026-11-22-neighbour-epyc-2core · fp32")
+    assert short_pair(a, b) == ("2026-11-20… · fp32", "…neighbour… · fp32")
+    assert short_pair(a, a) == ("…epyc-2core · fp32", "…epyc-2core · fp32")
+    assert short_pair(side("x · fp32"), side("y · fp32")) == ("x · fp32", "y · fp32")
 
 
 def test_a_table_of_several_keeps_its_marks_and_its_intervals() -> None:

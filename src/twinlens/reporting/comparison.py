@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twinlens.comparison.effect import Effect, headline
 from twinlens.comparison.side import Side
@@ -120,6 +121,21 @@ def verdict_counts(comparisons: Sequence[Comparison]) -> str:
     verdicts = [each.verdict for each in comparisons]
     counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts))
     return f"{len(verdicts)} comparisons: {counts}."
+
+
+def short_pair(one: Side, other: Side) -> tuple[str, str]:
+    """Both names in columns; where they would be cut to the same, without the end that their folders share."""
+    short = short_name(one), short_name(other)
+    if short[0] != short[1] or one.name == other.name:
+        return short
+    folders = [side.name.rpartition(" · ")[0] for side in (one, other)]
+    pairs = zip(*(reversed(folder) for folder in folders), strict=False)
+    shared = sum(1 for _ in itertools.takewhile(lambda letters: letters[0] == letters[1], pairs))
+    cut = [
+        replace(side, name=f"{folder[: len(folder) - shared]}…{side.name[len(folder) :]}")
+        for side, folder in zip((one, other), folders, strict=True)
+    ]
+    return short_name(cut[0]), short_name(cut[1])
 
 
 def short_name(side: Side, most: int = 18) -> str:

@@ -19,7 +19,7 @@ from twinlens.reporting.comparison import (
     first_effect,
     not_measured_words,
     rows_of,
-    short_name,
+    short_pair,
     side_words,
     subject_words,
     verdict_counts,
@@ -131,7 +131,7 @@ def _of_lens(comparisons: Sequence[Comparison]) -> list[RenderableType]:
 def _line(comparison: Comparison) -> tuple[Text, ...]:
     effect = first_effect(comparison)
     mark = {"comparable": "✓", "comparable with qualifiers": "!"}.get(comparison.verdict, "✗")
-    names = [short_name(side) for side in (comparison.b, comparison.a)]
+    names = short_pair(comparison.b, comparison.a)
     if effect is None:
         return tuple(map(Text, (mark, *names, "", display.ABSENT, display.ABSENT)))
     bounds = display.factor_bounds(effect.ratio) or display.ABSENT
