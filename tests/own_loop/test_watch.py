@@ -47,6 +47,7 @@ def test_a_loop_is_a_run_with_rows_phases_facts_and_telemetry(tmp_path: Path) ->
     assert run.facts is not None
     assert run.facts.executor.value("training.optimizer") == "AdamW, learning rate 0.001"
     assert run.facts.executor.value("kernels.selected")
+    assert run.facts.executor.value("model.parameters") == sum(p.numel() for p in made()[0].parameters())
     assert run.facts.memory["optimizer_bytes"].value > run.facts.memory["weights_bytes"].value
     assert run.facts.executor.facts["workload.seed"].reason
 

@@ -40,7 +40,8 @@ class Marks:
     `data_ns` … `optimize_ns` are the time spent in each phase, summed over microbatches, with the device synchronised
     at each boundary; None means that the phase does not exist here (not 0). What they leave of `end_ns - begin_ns` is
     unattributed. `samples` are sequences or images; `tokens` is 0 for images. `loss` is in nats per token (or image).
-    An "evaluate" row looks at held-out data and trains nothing. `tag` names an event inside it ("compile").
+    An "evaluate" row looks at held-out data and trains nothing. `tag` names an event inside it: "compile", "skipped",
+    and of a watched loop "examined" (evidence was taken) and "no-grad" (the model also ran without gradients).
     `slice`: the turn it belongs to, where points take turns (record/slice.py); between turns there is waiting.
     `rank_…_ns`: of a step of several processes, the same of each rank; None where there is one, or none knows.
     """

@@ -70,6 +70,7 @@ def torch_facts(seen: Seen, said: str | None, kernels: Sequence[Kernel], missing
     fields = framework_facts() | device_facts(seen.device) | _loop(seen) | _compiler(seen)
     fields["kernels.selected"] = observed(longest(kernels), "torch.profiler") if kernels else unknown(missing)
     fields |= {
+        "model.parameters": observed(parameter_count(seen.model), _SOURCE),
         "precision.name": declared(regime.name, "tl.watch(precision=…)" if said else "formats that were found"),
         "precision.method": declared(regime.method, "spec/precision.py"),
         "precision.calibration": declared("none needed", "spec/precision.py"),
