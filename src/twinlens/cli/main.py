@@ -373,7 +373,7 @@ _NOT_READING = {"-h", "--help", "--self-test", "--try", "--instrument"}
 def main() -> None:
     """Entry point of the `twinlens` command."""
     sys.argv[1:] = as_text(sys.argv[1:])
-    if sys.argv[1:2] and sys.argv[1] in _READING and not _NOT_READING.intersection(sys.argv):
+    if sys.argv[1:2] and sys.argv[1] in _READING and not _NOT_READING & {word.split("=")[0] for word in sys.argv}:
         from twinlens.system.reading_process import only_read
 
         only_read()
