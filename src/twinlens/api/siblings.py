@@ -57,11 +57,12 @@ class Studies:
         told, load = summary.metrics.get("server_queue_s_mean"), _load(run)
         if not is_served(run) or load is None or (told is not None and told.value is not None):
             return None
+        own = _work(run, _LOADS)
         alike = [
             (least[1], each)
             for each in {one[0].id: one for one in (*self._of_study(run), *self._given)}.values()
             if each[0].is_finished and is_served(each[0]) and (least := _load(each[0])) is not None
-            and least[0] == load[0] and least[1] < load[1] and _work(each[0], _LOADS) == _work(run, _LOADS)
+            and least[0] == load[0] and least[1] < load[1] and _work(each[0], _LOADS) == own
         ]  # fmt: skip
         if not alike:
             return None
