@@ -370,18 +370,26 @@ _READING = ("show", "diagnose", "compare", "report")
 _NOT_READING = {"-h", "--help", "--self-test", "--try", "--instrument"}
 
 
-def main() -> None:
-    """Entry point of the `twinlens` command."""
-    sys.argv[1:] = as_text(sys.argv[1:])
-    if sys.argv[1:2] and sys.argv[1] in _READING and not _NOT_READING & {word.split("=")[0] for word in sys.argv}:
+def _begin(words: list[str]) -> None:
+    """Make this process one that only reads, where that is all its verb does."""
+    if words[:1] and words[0] in _READING and not _NOT_READING & {word.split("=")[0] for word in words}:
         from twinlens.system.reading_process import only_read
 
         only_read()
+
+
+def main() -> None:
+    """Entry point of the `twinlens` command."""
+    sys.argv[1:] = as_text(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
             stream.reconfigure(errors=REPLACE)
     with raising_interrupts():  # a verb says a sentence; until it is imported, the exit code must do
-        app()
+        try:
+            _begin(sys.argv[1:])
+            app()
+        except KeyboardInterrupt:
+            raise SystemExit(130) from None
 
 
 if __name__ == "__main__":
