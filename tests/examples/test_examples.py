@@ -44,8 +44,13 @@ def test_an_example_loads_and_theory_knows_its_work(path: Path) -> None:
 @pytest.mark.torch
 @pytest.mark.parametrize(
     "path",
-    [p for p in EXAMPLES if not p.stem.startswith(ELSEWHERE)],
-    ids=lambda path: path.stem,
+    [
+        pytest.param(
+            path, id=path.stem, marks=[pytest.mark.slow] if path.stem == "compiled" else []
+        )  # compiles for 17 s
+        for path in EXAMPLES
+        if not path.stem.startswith(ELSEWHERE)
+    ],
 )
 def test_an_example_cut_short_runs_on_this_machine(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])  # text.toml names the README
