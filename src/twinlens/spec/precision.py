@@ -135,6 +135,16 @@ PRECISIONS: dict[str, Precision] = {
             quantised=True,
         ),
         Precision(
+            name="int8-static",
+            lenses=("inference",),
+            compute="int8",
+            inference={"weights": "int8", "activations": "int8", "kv": "fp32", "accumulation": "int32"},
+            training={},
+            method="round to nearest; weights by channel, activations by tensor with scales from calibration",
+            scale_bits=32,
+            quantised=True,
+        ),
+        Precision(
             name="int4-dynamic",
             lenses=("inference",),
             compute="int8",

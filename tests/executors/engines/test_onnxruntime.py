@@ -48,6 +48,20 @@ def test_a_precision_runs_as_it_is_called_and_is_as_near_to_fp32_as_it_should(
     assert facts.executor.value("software.framework.parallel_backend").keys() == {"CPUExecutionProvider"}
 
 
+@pytest.mark.parametrize("model", ["resnet-tiny", "vit-tiny"])
+def test_a_classifier_is_calibrated_on_stated_images_and_multiplies_integers(model: str) -> None:
+    opened = server("onnxruntime")
+    try:
+        spec = spec_of(inference("onnxruntime", model=model, point={"precision": "int8-static", "batch": 2}))
+        facts = opened.open(spec, quiet)
+    finally:
+        opened.close()
+    verdicts = {check.tensor_class: check.verdict for check in facts.precision}
+    assert (verdicts["weights"], verdicts["compute"]) == ("agrees", "agrees")
+    assert "32 standard normal images" in facts.executor.value("precision.calibration")
+    assert fidelity(facts.fidelity)["kl_nats"].value < 0.1
+
+
 def test_widened_weights_are_told_from_integer_products() -> None:
     from twinlens.executors.onnxruntime.witness import _alone, quantised
 

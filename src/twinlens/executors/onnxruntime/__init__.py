@@ -1,1 +1,1 @@
-"""ONNX Runtime in this process: decoders through onnxruntime-genai, at engine level."""
+"""ONNX Runtime in this process: decoders through onnxruntime-genai, classifiers of images through itself."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from twinlens.executors.capabilities import ALL_ARRIVALS, Capabilities, Executor, Option
+from twinlens.errors import BadInput
+from twinlens.executors.capabilities import ALL_ARRIVALS, ALL_FAMILIES, Capabilities, Executor, Option
 
 if TYPE_CHECKING:
     from twinlens.executors.in_process.engine import Runtime
@@ -13,7 +14,24 @@ if TYPE_CHECKING:
     from twinlens.spec.study import RunSpec
 
 
+_OF_TEXT = ("fp32", "int8-dynamic", "int4-dynamic")
+_OF_IMAGES = ("fp32", "int8-static")
+
+
 def _runtime(spec: RunSpec) -> Runtime:
+    """Raises BadInput (TL203) for a precision of the other kind of model."""
+    is_text = spec.model.known().shape.family == "decoder"
+    made = _OF_TEXT if is_text else _OF_IMAGES
+    if spec.point.precision not in made:
+        kind = "language models" if is_text else "classifiers of images"
+        raise BadInput(
+            f"onnxruntime runs {kind} at {', '.join(made)}, and point.precision is {spec.point.precision!r}",
+            code="TL203",
+        )
+    if not is_text:
+        from twinlens.executors.onnxruntime.vision import VISION
+
+        return VISION
     from twinlens.executors.onnxruntime.decoder import RUNTIME
 
     return RUNTIME
@@ -43,8 +61,8 @@ def _served() -> Server:
 
 
 _CAN = Capabilities(
-    families=("decoder",),
-    precisions=("fp32", "int8-dynamic", "int4-dynamic"),
+    families=ALL_FAMILIES,
+    precisions=tuple(dict.fromkeys(_OF_TEXT + _OF_IMAGES)),
     why_not={"bf16": "ONNX Runtime has no bf16 kernels for this model on a processor"},
     settings=("threads",),
     computes_with="onnxruntime",
@@ -57,5 +75,13 @@ _CAN = Capabilities(
 EXECUTOR = Executor(_CAN, server=_server, preload=_preload)
 _MOST = Option(8, description="Sequences that the engine may have in one batch.", tunes=True)
 SERVED = Executor(
-    replace(_CAN, arrivals=ALL_ARRIVALS, options={"most_together": _MOST}), server=_served, preload=_preload
+    replace(
+        _CAN,
+        families=("decoder",),
+        precisions=_OF_TEXT,
+        arrivals=ALL_ARRIVALS,
+        options={"most_together": _MOST},
+    ),
+    server=_served,
+    preload=_preload,
 )

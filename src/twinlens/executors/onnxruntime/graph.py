@@ -29,23 +29,31 @@ def attributes(node: Any) -> dict[str, Any]:
 
 
 def linears(path: Path) -> list[Linear]:
-    """(out, in, stored format) of every product of activations with weights, in the graph's order."""
+    """(out, in, stored format) of every linear layer, in the graph's order; convolutions are none."""
+    return [product for kind, product in _products(path) if kind != "Conv"]
+
+
+def _products(path: Path) -> list[tuple[str, Linear]]:
+    """Operator and sizes of every product of activations with weights. A weight may stand behind DequantizeLinear."""
     graph = graph_of(path)
     stored = {each.name: each for each in graph.initializer}
-    found: list[Linear] = []
+    widened = [node for node in graph.node if node.op_type == "DequantizeLinear" and node.input[0] in stored]
+    stored |= {node.output[0]: stored[node.input[0]] for node in widened}
+    found: list[tuple[str, Linear]] = []
     for node in graph.node:
         if node.op_type == "MatMulNBits":
             how = attributes(node)
-            found.append((int(how["N"]), int(how["K"]), f"int{how['bits']}"))
+            found.append((node.op_type, (int(how["N"]), int(how["K"]), f"int{how['bits']}")))
         elif node.op_type in _PRODUCTS and (weight := stored.get(node.input[1])) is not None:
-            found.append((*_sides(node, weight), FORMATS.get(weight.data_type, str(weight.data_type))))
+            fmt = FORMATS.get(weight.data_type, str(weight.data_type))
+            found.append((node.op_type, (*_sides(node, weight), fmt)))
     return found
 
 
 def weights_held(path: Path) -> dict[str, int]:
     """Bytes of the weights of products by format; scales, norms and looked-up embeddings are not among them."""
     held: dict[str, int] = {}
-    for out, width, fmt in linears(path):
+    for _, (out, width, fmt) in _products(path):
         bits = int(fmt[3:]) if fmt in ("int4", "int8") else _BITS.get(fmt, 32)
         held[fmt] = held.get(fmt, 0) + out * width * bits // 8
     return held

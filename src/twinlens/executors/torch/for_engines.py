@@ -82,6 +82,9 @@ def _write(model: Any, folder: Path) -> None:
     """Exporters want a tokenizer and an end of a sequence beside the weights; answers have the length asked for."""
     import transformers
 
+    if not hasattr(model.config, "vocab_size"):  # a classifier of images
+        model.save_pretrained(folder, safe_serialization=True)
+        return
     if model.config.eos_token_id is None:
         model.config.eos_token_id = 0
     model.generation_config = transformers.GenerationConfig(do_sample=False)

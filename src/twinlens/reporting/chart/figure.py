@@ -28,6 +28,7 @@ PRECISION_COLOURS = {
     "int8-weight": "#CC79A7",
     "int4-weight": "#4D4D4D",
     "int4-dynamic": "#882255",
+    "int8-static": "#117733",
     "tf32": "#F0E442",
 }
 _OTHER_COLOUR = "#7F7F7F"
