@@ -81,6 +81,11 @@ def test_what_warns_or_disqualifies_has_something_to_try(code: str) -> None:
         "length-free",
         "length-forbidden",
         "length-forced",
+        "exchange-hidden",
+        "memory-as-predicted",
+        "one-process-equal",
+        "passes-without-gradient",
+        "scaling-efficiency",
     }
     assert (code in ADVICE) is (code not in good_to_know | {"no-kernel-stamps", "claim-compared", "entry-not-ranked"})
 

@@ -101,6 +101,7 @@ ADVICE = {
     "random-weights-served": "Give a folder with trained weights as workload.model where answers matter.",
     "one-process-differs": "Take another executor.options.parallel, or another version of torch.",
     "one-process-not-compared": "Set executor.options.compared_steps to 3.",
+    "one-rank-of-many": "Multiply by the ranks only if all have batches of the same size.",
     "exchange-not-resolved": "Measure on a quiet machine, or with a larger model.",
     "slow-rank": "Look at that device: its slot, its clocks, and what else runs there.",
     "slow-link": "Look at how the two are joined: nvidia-smi topo -m.",
