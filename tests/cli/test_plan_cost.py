@@ -27,7 +27,7 @@ def test_a_thousand_users_on_one_screen() -> None:
     shown = call(*SERVED, "--rent", "3 USD/h", "--users", "1000", "--uses", "10")
     assert shown.exit_code == 0
     assert "A request costs $0.000208" in shown.stdout
-    assert "a thousand users, a month" in shown.stdout
+    assert "a month of 1,000 users" in shown.stdout
     assert "$2,190/month" in shown.stdout
 
 
@@ -158,7 +158,8 @@ def test_a_model_and_a_device_are_enough_and_the_cost_has_the_band_of_the_predic
     assert float(request["value"]) == pytest.approx(3 / hour)
     shown = " ".join(call(*MODEL, "--users", "1000").stdout.split())
     assert "predicted) within the SLO" in shown
-    assert "a thousand users, a month" in shown
+    assert "a month of 1,000 users" in shown
+    assert "machines paid all month, idle or not" in shown
 
 
 def test_a_tighter_slo_costs_more() -> None:

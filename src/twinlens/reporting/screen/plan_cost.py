@@ -112,7 +112,10 @@ def _table(answer: Cost) -> RenderableType:
     if answer.month is not None:
         month = answer.month
         rows.append((f"a month of {int(_users(month)):,} users", month.bill, month.hardware, month.energy))
-        rows.append((NAMES["thousand-users"], month.per_thousand, None, None))
+        if month.whole is not None:
+            rows.append((f"{NAMES['whole']}, idle or not", month.whole, None, None))
+        if _users(month) != 1000:
+            rows.append((NAMES["thousand-users"], month.per_thousand, None, None))
     cells = tuple((Text(name), *(Text(_money(one)) for one in figures)) for name, *figures in rows)
     return FittedTable(("", "total", "hardware", "energy"), ("left", "right", "right", "right"), cells).table()
 
@@ -130,11 +133,10 @@ def _money(figure: Figure | None) -> str:
 def _month(month: Month) -> Iterator[RenderableType]:
     twice, half = shown(month.doubled), shown(month.half_cent)
     yield from row("doubling  ", [f"twice the users {twice}", f"half a cent a request {half}"])
-    if month.machines is not None and month.whole is not None and month.whole_doubled is not None:
+    if month.machines is not None and month.whole_doubled is not None:
         many = int(month.machines.value or 0)
-        machines = f"{many:,} machine{'s' if many > 1 else ''} paid all month, idle or not, {shown(month.whole)}"
-        yield from row("whole     ", [machines,
-                                      f"with twice the users {shown(month.whole_doubled)}"])  # fmt: skip
+        holding = f"{many:,} machine{'s hold' if many > 1 else ' holds'} them"
+        yield from row("whole     ", [holding, f"twice the users, paid all month, {shown(month.whole_doubled)}"])
     yield from row("margin    ", [_margin(each) for each in month.margins])
 
 
