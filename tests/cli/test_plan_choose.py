@@ -21,7 +21,15 @@ def call(*words: str) -> Result:
 
 
 @pytest.mark.parametrize(
-    "more", [(), ("--duty", "8h", "--precision", "bf16,fp8,nvfp4"), ("--train", "qlora"), ("--training", "0")]
+    "more",
+    [
+        (),
+        ("--duty", "8h", "--precision", "bf16,fp8,nvfp4"),
+        ("--train", "qlora"),
+        ("--training", "0"),
+        ("--beside", "8B,qwen3-8b:32:4K"),
+        ("--beside", "8B", "--training", "0"),
+    ],
 )
 def test_the_first_screen_is_24_lines_of_80_columns(more: tuple[str, ...]) -> None:
     shown = call(*ASKED, *more)
@@ -30,7 +38,8 @@ def test_the_first_screen_is_24_lines_of_80_columns(more: tuple[str, ...]) -> No
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
     assert "Inference" in shown.stdout
-    assert ("Training" in shown.stdout) is (more != ("--training", "0"))
+    assert ("Training" in shown.stdout) is ("0" not in more)
+    assert ("llama-3.1-8b on 1 (bandwidth" in " ".join(shown.stdout.split())) is ("--beside" in more)
 
 
 def test_all_shows_every_candidate_and_every_reason() -> None:
@@ -50,6 +59,22 @@ def test_json_has_two_rankings_and_sentences() -> None:
     said += [each["reason"] for each in found["training"]["rejected"]]
     assert said
     assert not [each for each in said if not each["text"] or each["code"] in each["text"]]
+
+
+def test_models_beside_each_other_are_said_with_their_own_limits(tmp_path: Path) -> None:
+    page = tmp_path / "plan.html"
+    given = ("--model", "8B", "--inference", "100", "--beside", "70B", "--most-devices", "4", "--among", "H200,L4")
+    shown = call(*given, "--all", "-o", str(page))
+    assert shown.exit_code == 0, shown.output
+    assert "l4 in bf16 for llama-3.1-70b " in " ".join(shown.stdout.split())
+    assert "The devices of each model" in page.read_text(encoding="utf-8")
+    found = json.loads(call(*given, "--json").stdout)
+    parts = found["inference"]["candidates"][0]["parts"]
+    assert [each["model"] for each in parts] == ["llama-3.1-8b", "llama-3.1-70b"]
+    assert all(each["limit"]["gains"]["bandwidth"] > 1 for each in parts)
+    wrong = call("--model", "8B", "--inference", "100", "--beside", "qwen3-8")
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert "did you mean 'qwen3-8b'" in wrong.stderr
 
 
 def test_what_no_device_does_is_one_sentence_and_2() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from twinlens.api.plan.amount import quantity_of
+from twinlens.api.plan.amount import quantity_of, tokens_of
 from twinlens.api.plan.format import usual_format
-from twinlens.api.plan.number import UNREADABLE, short, span_of
+from twinlens.api.plan.number import UNREADABLE, count_of, short, span_of
 from twinlens.api.plan.probed import THIS, this_device
 from twinlens.claims.names import DEVICES, KV_BYTES, USUAL
 from twinlens.errors import BadInput, nearest
@@ -41,6 +41,31 @@ def subject_of(word: str, catalogue: Catalogue) -> Subject:
     return _known(str(own) if own and own.is_file() else word)
 
 
+def beside_of(word: str | None, users: object, context: object, catalogue: Catalogue) -> tuple[Beside, ...]:
+    """Models beside the first: "qwen3-8b,8B:32:4K", each with its own users and context or those of the first.
+
+    Raises BadInput (TL201, TL202, TL231).
+    """
+    words = [each.strip() for each in (word or "").split(",") if each.strip()]
+    if word is not None and not words:
+        raise BadInput("--beside names no model; write --beside qwen3-8b,8B:32:4K", code=UNREADABLE)
+    return tuple(_beside(each, users, context, catalogue) for each in words)
+
+
+def _beside(word: str, users: object, context: object, catalogue: Catalogue) -> Beside:
+    name, *own = [word] if Path(word).expanduser().exists() else word.split(":")
+    if len(own) > 2:
+        raise BadInput(f"--beside {short(word)!r} is a model, its users and its context: 8B:32:4K", code=UNREADABLE)
+    many, long = [*own, "", ""][:2]
+    return (
+        subject_of(name, catalogue),
+        count_of("beside", many) if many else users,
+        tokens_of("beside", long) if long else context,
+    )
+
+
+Beside = tuple[Subject, object, object]
+"""A model, its users and its context as they were asked; None: as the verb takes them."""
 Notes = tuple[Finding, ...]
 """How words were read, and what was taken for granted."""
 

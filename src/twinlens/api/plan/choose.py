@@ -8,7 +8,7 @@ from typing import Any
 
 from twinlens.api.plan.amount import seconds_of, tokens_of, trained_tokens_of, watts_of
 from twinlens.api.plan.as_json import as_json
-from twinlens.api.plan.asked import subject_of, unverified
+from twinlens.api.plan.asked import beside_of, subject_of, unverified
 from twinlens.api.plan.choose_asked import (
     TRAINED_IN,
     among,
@@ -82,11 +82,13 @@ def choose(
     among_devices: str | None = None,
     probe: str | Path | None = None,
     like: str | Path | None = None,
+    beside: str | None = None,
     catalogue: str | Path | None = None,
 ) -> ChooseResult:
     """What to run a model on: `choose("70B", training=30, users=16, context="8K", speed=20)`.
 
-    `probe` adds this machine ("this"); `like`: served runs, whose constants go before the public ones on their device.
+    `beside`: other models to serve, "qwen3-8b,8B:32:4K", each on devices of its own and to the same targets. `probe`
+    adds this machine ("this"); `like`: served runs, whose constants go before the public ones on their device.
     Raises BadInput for unknown names (TL201, TL203, TL204), for values that cannot be or contradict each other, and
     where no device does what was asked, with the nearest that one does (TL231).
     """
@@ -95,17 +97,20 @@ def choose(
     share = shares_of(training, inference)
     served = subject_of(model, whole)
     trained = subject_of(training_model, whole) if training_model else served
-    _no_work("inference", share < 1, {"users": users, "speed": speed, "ttft": ttft})
+    _no_work("inference", share < 1, {"users": users, "speed": speed, "ttft": ttft, "beside": beside})
     _no_work("training", share > 0, {"sequences": sequences, "within": within, "tokens": tokens,
                                      "training-model": training_model})  # fmt: skip
     needs, notes = needs_of(ecc, datacentre, on_premise, compliance)
-    notes = (*_said(served), *notes)
+    notes = (*served.assumed, *notes)
     if training is None and inference is None:
         notes += (assumed("split", "half of the hours"),)
     serving = None
     if share < 1:
         serving, more = _serving(served, users, context, answer, speed, ttft, precision, own)
-        notes += more
+        others = [(_serving(*each, answer, speed, ttft, precision, own)[0])
+                  for each in beside_of(beside, users, context, whole)]  # fmt: skip
+        serving = replace(serving, beside=tuple(others))
+        notes += (*more, *(note for each in others for note in each.subject.assumed))
     taught = None
     if share > 0:
         taught, more = _training(trained, train, training_precision, sequences, length, tokens, within)
@@ -188,10 +193,6 @@ def _training(
         () if sequences is not None and length is not None else (assumed("batch", found.sequences, length=long),)
     )
     return found, (*notes, assumed("engine", found.engine, lens="training"))
-
-
-def _said(subject: Subject) -> tuple[Finding, ...]:
-    return subject.assumed
 
 
 def _shape(subject: Subject, name: str, tokens: int) -> DecoderShape:

@@ -9,7 +9,7 @@ from typing import Any
 
 from twinlens.api.plan.amount import tokens_of
 from twinlens.api.plan.as_json import as_json
-from twinlens.api.plan.asked import asked_device, kv_format_of, subject_of, weight_format_of
+from twinlens.api.plan.asked import asked_device, beside_of, kv_format_of, subject_of, weight_format_of
 from twinlens.api.plan.like_memory import LikeMemory, like_memory
 from twinlens.api.plan.number import UNREADABLE, count_of, one_of
 from twinlens.errors import BadInput
@@ -69,7 +69,8 @@ def fit(
 ) -> FitResult:
     """Whether `model` fits: `fit("70B", users=16, context="32K", device="B200")`, `fit("70B", train="full")`.
 
-    `beside`: other models that are served on the same devices, "qwen3-8b,8B", each to as many users. `like`: a run,
+    `beside`: other models that are served on the same devices, "qwen3-8b,8B:32:4K", each to as many users of as
+    many tokens unless its own follow. `like`: a run,
     whose memory by part goes before the arithmetic. Options of serving: runtime, max_sequences, pipeline. Of training
     (`train` is full, lora or qlora): optimizer, layout, batch, recompute, loss, rank, zero, tensor, pipeline, expert.
     Raises BadInput for unknown names (TL201, TL203, TL204), and for values that cannot be or belong to the other lens
@@ -94,9 +95,8 @@ def fit(
         return FitResult(training_answer(plan, asked, many, ways, whole.devices), notes)
     serving = serving_of(subject, users, context, precision, kv, options)
     serving = _as_served(serving, seen, users, context, precision)
-    names = [each.strip() for each in (beside or "").split(",") if each.strip()]
-    others = tuple(serving_of(subject_of(each, whole), users, context, precision, kv, options) for each in names)
-    serving = replace(serving, beside=others)
+    others = beside_of(beside, users, context, whole)
+    serving = replace(serving, beside=tuple(serving_of(*each, precision, kv, options) for each in others))
     if many % serving.pipeline and devices is not None:
         raise BadInput(f"--devices {many} is no multiple of --pipeline {serving.pipeline}", code=UNREADABLE)
     return FitResult(serving_answer(serving, asked, max(1, many // serving.pipeline), whole.devices), notes)

@@ -46,6 +46,9 @@ def choose(
     among_devices: Annotated[Word, _word("among", "NAMES", "Choose from these: H100,H200.")] = None,
     probe: Probe = None,
     like: Annotated[Path | None, typer.Option("--like", metavar="RUN", help="Served runs of yours go first.")] = None,
+    beside: Annotated[
+        Word, _word("beside", "NAMES", "Other models, on devices of their own: 8B,qwen3-8b:32:4K.")
+    ] = None,
     all_: Annotated[bool, typer.Option("--all", help="Every candidate and why others are not one.")] = False,
     output: Page = None,
     catalogue: Catalogue = None,

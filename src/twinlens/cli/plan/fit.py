@@ -65,7 +65,8 @@ def fit(
     probe: Probe = None,
     like: Like = None,
     beside: Annotated[
-        str | None, typer.Option("--beside", metavar="NAMES", help="Other models on the same devices: qwen3-8b,8B.")
+        str | None,
+        typer.Option("--beside", metavar="NAMES", help="Other models on the same devices: 8B,qwen3-8b:32:4K."),
     ] = None,
     why: Annotated[bool, typer.Option("--why", help="Every figure with its formula, and legal degrees.")] = False,
     output: Page = None,

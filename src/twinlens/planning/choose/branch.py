@@ -12,7 +12,7 @@ import numpy as np
 
 from twinlens.planning.choose.candidate import Ranking
 from twinlens.planning.choose.training_grid import needed_bytes, training_ways
-from twinlens.planning.choose.wanted import TrainingWanted, Wanted
+from twinlens.planning.choose.wanted import ServingWanted, TrainingWanted, Wanted
 from twinlens.planning.fit.placement import usable
 from twinlens.planning.fit.training_answer import MEMORY_SHARE
 from twinlens.record.finding import Finding
@@ -29,7 +29,7 @@ def branch_finding(wanted: Wanted, serving: Ranking | None, training: Ranking | 
                    system: Finding | None) -> Finding:  # fmt: skip
     """The branch that the split takes, whether arithmetic allows it, and the one that it allows instead."""
     if wanted.serving is not None and serving is not None and 1 - wanted.training_share >= MOSTLY:
-        return _inference(wanted.serving.subject.params, serving)
+        return _inference(wanted.serving, serving)
     if wanted.training is None or training is None:
         raise ValueError("work that is mostly training has a ranking of training")
     if wanted.training.method != "full" and serving is not None:
@@ -43,22 +43,29 @@ def branch_finding(wanted: Wanted, serving: Ranking | None, training: Ranking | 
                    because=because)  # fmt: skip
 
 
-def _inference(params: int, serving: Ranking) -> Finding:
-    """One card up to 34B, a group above; overridden where one card holds more, or less, than that."""
-    takes = "one-card" if params <= SMALL_PARAMS else "tensor-group"
-    alone = next((each for each in serving.candidates if each.devices == 1), None)
-    group = next((each for each in serving.candidates if 1 < each.devices <= NODE), None)
+def _inference(wanted: ServingWanted, serving: Ranking) -> Finding:
+    """One card up to 34B, a group above; overridden where one card holds more, or less, than that.
+
+    Of several models that of the largest, on its own devices.
+    """
+    params = [each.subject.params for each in wanted.models]
+    place = params.index(max(params))
+    systems = [each.parts[place] if each.parts else each for each in serving.candidates]
+    takes = "one-card" if params[place] <= SMALL_PARAMS else "tensor-group"
+    alone = next((each for each in systems if each.devices == 1), None)
+    group = next((each for each in systems if 1 < each.devices <= NODE), None)
     proof = alone if takes == "one-card" else group
     numbers: dict[str, object] = {"number": 1 if takes == "one-card" else 2}
     instead = None
     if takes == "one-card" and alone is None:
-        instead, proof = ("tensor-group" if group else "cluster"), group or serving.candidates[0]
+        instead, proof = ("tensor-group" if group else "cluster"), group or systems[0]
     elif takes == "tensor-group" and alone is not None:
         instead, proof = "one-card", alone
     elif proof is None:
-        instead, proof = "cluster", serving.candidates[0]
+        instead, proof = "cluster", systems[0]
     numbers |= {"feasible": instead is None, "instead": instead, "device": proof.device, "devices": proof.devices,
                 "precision": proof.precision, "memory_share": proof.memory_share}  # fmt: skip
+    numbers |= {"model": proof.model} if proof.model else {}
     return Finding("plan-branch", "notes", takes, numbers)
 
 

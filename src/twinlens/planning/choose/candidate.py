@@ -49,6 +49,10 @@ class Candidate:
     rank: tuple[int, int] = (1, 1)
     links: Mapping[str, Any] = field(default_factory=dict)
     """Exposed communication and bubble, in seconds, with what joins the devices and without."""
+    model: str = ""
+    """Of a part: the model that has these devices to itself."""
+    parts: tuple[Candidate, ...] = ()
+    """Of several models: the system of each, in the order in which they were asked."""
 
     def time(self, name: str) -> Figure | None:
         return next((each for each in self.times if each.name == name), None)
@@ -58,7 +62,8 @@ class Candidate:
             "device": self.device, "precision": self.precision, "devices": self.devices, "split": dict(self.split),
             "rank": list(self.rank), "rate": self.rate.why(), "times": [each.why() for each in self.times],
             "limit": self.limit.to_json(), "power_w": self.power_w,
-            "memory_share": self.memory_share, "links": dict(self.links),
+            "memory_share": self.memory_share, "links": dict(self.links), "model": self.model or None,
+            "parts": [each.to_json() for each in self.parts],
         }  # fmt: skip
 
 

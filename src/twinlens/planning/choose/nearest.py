@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from twinlens.planning.choose.answer import Choice, choice
 from twinlens.planning.choose.candidate import Ranking, Rejected
-from twinlens.planning.choose.wanted import Wanted
+from twinlens.planning.choose.nearness import has_distance, missed
+from twinlens.planning.choose.wanted import ServingWanted, Wanted
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.device import Device
-
-_DISTANCE: dict[str, Callable[[Mapping[str, Any]], float]] = {
-    "tpot": lambda n: n["best_s"] / n["target_s"],
-    "ttft": lambda n: n["best_s"] / n["target_s"],
-    "memory": lambda n: n["needed_bytes"] / n["usable_bytes"],
-    "deadline": lambda n: n["tokens_per_s"] / n["best_tokens_per_s"] if n["best_tokens_per_s"] else float("inf"),
-    "power": lambda n: n["needed_w"] / n["cap_w"] if n.get("cap_w") else float("inf"),
-}
-"""How many times a constraint is missed, by constraint."""
 
 
 def nearest(found: Choice, devices: Sequence[Device], catalogue: Catalogue) -> Finding:
@@ -34,7 +26,12 @@ def nearest(found: Choice, devices: Sequence[Device], catalogue: Catalogue) -> F
         other = choice(wanted, devices, catalogue)
         if other.impossible is not None:
             continue
-        known = _power(other.rankings, cap_w) if subject == "power" and cap_w else _missing(found, subject)
+        if subject == "power" and cap_w:
+            known = _power(other.rankings, cap_w)
+        elif found.wanted.serving is not None and found.wanted.serving.beside and subject in ("tpot", "ttft"):
+            known = _kept(other, subject, found.wanted.serving)
+        else:
+            known = _missing(found, subject)
         if known is not None:
             return known
     if found.impossible is None:
@@ -55,6 +52,18 @@ def _lifted(wanted: Wanted) -> Iterator[tuple[str, Wanted]]:
         yield "deadline", replace(wanted, training=replace(training, tokens_per_s=None))
 
 
+def _kept(other: Choice, subject: str, asked: ServingWanted) -> Finding | None:
+    """Of several models the least latency that the smallest systems without the target have together."""
+    timed = [(time.number, each) for each in (other.inference.candidates if other.inference else ())
+             if (time := each.time(subject)) is not None]  # fmt: skip
+    if not timed:
+        return None
+    seconds, best = min(timed, key=lambda pair: pair[0])
+    target = asked.tpot_s if subject == "tpot" else asked.ttft_s
+    numbers = {"device": best.device, "precision": best.precision, "best_s": seconds, "target_s": target}
+    return Finding("plan-impossible", "warns", subject, {"lens": "inference", **numbers})
+
+
 def _missing(found: Choice, subject: str) -> Finding | None:
     """Of those that miss this constraint alone the nearest."""
     ranking = found.impossible
@@ -63,11 +72,11 @@ def _missing(found: Choice, subject: str) -> Finding | None:
 
 
 def _least_missed(lens: str, rejected: Sequence[Rejected]) -> Finding:
-    near = [each for each in rejected if each.reason.subject in _DISTANCE]
+    near = [each for each in rejected if has_distance(each.reason)]
     if not near:
         most, _ = Counter(each.reason.subject for each in rejected).most_common(1)[0]
         return Finding("plan-impossible", "warns", most, {"lens": lens})
-    best = min(near, key=_missed)
+    best = min(near, key=lambda each: missed(each.reason))
     numbers: dict[str, Any] = {"lens": lens, "device": best.device, "precision": best.precision}
     return Finding("plan-impossible", "warns", best.reason.subject, numbers | dict(best.reason.numbers))
 
@@ -85,8 +94,3 @@ def _power(rankings: Sequence[Ranking], cap_w: float) -> Finding | None:
         "lens": lens, "device": best.device, "precision": best.precision, "devices": best.devices,
         "needed_w": needed, "cap_w": cap_w,
     })  # fmt: skip
-
-
-def _missed(each: Rejected) -> tuple[bool, float]:
-    """Of those that hold the work first: a target that is missed says more than memory that is."""
-    return each.reason.subject == "memory", float(_DISTANCE[each.reason.subject](each.reason.numbers))

@@ -15,6 +15,7 @@ from twinlens.planning.choose.search import Search, power_of, ranking_of, rate_e
 from twinlens.planning.choose.serving_grid import ServingGrid, Ways, serve, serving_grid, serving_ways
 from twinlens.planning.choose.site import rejection
 from twinlens.planning.choose.smallest import least_of
+from twinlens.planning.choose.together import together
 from twinlens.planning.choose.wanted import ServingWanted, Site
 from twinlens.planning.figure import Figure, Input, total
 from twinlens.planning.prediction.band import LEVEL
@@ -47,8 +48,9 @@ def serving_ranking(
     catalogue: Catalogue,
     own: Own | None = None,
 ) -> Ranking:
-    """Every device and precision: ranked, or rejected with the constraint that fails."""
-    return ranking_of(_Inference(wanted, own=own), site, devices, known, catalogue)
+    """Every device and precision: ranked, or rejected with the constraint that fails. Each model is searched alone."""
+    alone = [ranking_of(_Inference(each, own=own), site, devices, known, catalogue) for each in wanted.models]
+    return together([each.subject.name for each in wanted.models], alone, site)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from twinlens.planning.fit.training import Method
@@ -26,11 +26,24 @@ class ServingWanted:
     tpot_s: float | None
     ttft_s: float | None
     engine: str = "vllm"
+    beside: tuple[ServingWanted, ...] = ()
+    """Other models, each on devices of its own; formats, targets and engine are those of the first."""
+
+    @property
+    def models(self) -> tuple[ServingWanted, ...]:
+        """Each model alone, the first first."""
+        alone = replace(self, beside=())
+        return (alone, *(
+            replace(alone, subject=each.subject, shape=each.shape, users=each.users, prompt=each.prompt,
+                    answer=each.answer)
+            for each in self.beside
+        ))  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
         return {
             "model": self.subject.name, "users": self.users, "prompt": self.prompt, "answer": self.answer,
             "precisions": list(self.precisions), "tpot_s": self.tpot_s, "ttft_s": self.ttft_s, "engine": self.engine,
+            "beside": [each.to_json() for each in self.models[1:]],
         }  # fmt: skip
 
 

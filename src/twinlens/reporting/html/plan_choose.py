@@ -9,8 +9,9 @@ from twinlens.planning.choose.candidate import Candidate, Ranking
 from twinlens.record.finding import Finding
 from twinlens.reporting.chart.figure import Figure as Chart
 from twinlens.reporting.chart.plan_bars import plan_bars
+from twinlens.reporting.display import clean
 from twinlens.reporting.html.plan_page import PlanPage, PlanTable
-from twinlens.reporting.screen.plan_choose import asked_words, cells, doubled
+from twinlens.reporting.screen.plan_choose import asked_words, cells, doubled, models
 from twinlens.reporting.wording.finding import clause_of
 
 _DRAWN = 12
@@ -29,6 +30,7 @@ def choose_page(answer: Choice, notes: Sequence[Finding] = ()) -> PlanPage:
         tuple(each for each in charts if each is not None),
         tuple(tables),
         (
+            *(f"models, {each}" for each in models(answer)),
             f"twice as much of one resource: {'; '.join(doubled(answer))}",
             *(f"fast link, {clause_of(each)}" for each in answer.links),
             *(f"data-centre card, {clause_of(each)}" for each in answer.cards),
@@ -62,6 +64,16 @@ def _tables(ranking: Ranking) -> tuple[PlanTable, ...]:
     time = "time per token" if ranking.lens == "inference" else "step"
     heads = ("system", "format", "tokens/s each", "place", time, "twice gives")
     rows = tuple(tuple(cells(each, ranking.lens)) for each in ranking.candidates)
-    found = (PlanTable(f"{ranking.lens.capitalize()}: the smallest system of each device and format.", heads, rows),)
+    found: tuple[PlanTable, ...] = (
+        PlanTable(f"{ranking.lens.capitalize()}: the smallest system of each device and format.", heads, rows),
+    )
+    shares = tuple(
+        (_name(each), clean(part.model, 60), *cells(part, ranking.lens))
+        for each in ranking.candidates
+        for part in each.parts
+    )
+    if shares:
+        text = "The devices of each model: its place were it alone, and what limits it."
+        found = (*found, PlanTable(text, ("all", "model", *heads), shares))
     left = tuple((each.device, each.precision, clause_of(each.reason)) for each in ranking.rejected)
     return (*found, PlanTable(f"Not for {ranking.lens}.", ("device", "format", "why"), left)) if left else found

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from twinlens.planning.choose.answer import Choice
 from twinlens.planning.choose.candidate import Candidate, Ranking
+from twinlens.planning.choose.wanted import ServingWanted
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
 from twinlens.reporting.text.fitted import Fitted, FittedTable
@@ -34,7 +35,9 @@ def _lines(answer: Choice, notes: Sequence[Finding], full: bool, width: int) -> 
     for ranking in answer.rankings:
         yield _fitting(_table(ranking, full), width).table()
     yield from _row("tied     ", [_tied(answer.rankings)])
-    yield from _row("doubled  ", doubled(answer))
+    yield from _row("models   ", models(answer))
+    if full or not answer.rankings[0].candidates[0].parts:
+        yield from _row("doubled  ", doubled(answer))
     yield from _row("branch   ", _clauses(answer.branch))
     yield from _row("systems  ", _clauses(answer.system))
     links = answer.links if full else [each for each in answer.links if each.subject != "alone"] or answer.links[:1]
@@ -70,17 +73,34 @@ def asked_words(answer: Choice) -> str:
     wanted, parts = answer.wanted, []
     if wanted.serving:
         one = wanted.serving
-        users = "1 user" if one.users == 1 else f"{one.users:,} users"
         each = f" at {digits(1 / one.tpot_s, 2)} tokens/s" if one.tpot_s else ""
-        name = clean(one.subject.name, 60)
-        parts.append(f"{100 * (1 - wanted.training_share):.3g} % inference ({name}, {users} of "
-                     f"{one.prompt + one.answer:,} tokens{each})")  # fmt: skip
+        beside = [_beside(one, other) for other in one.beside]
+        others = f", beside {', '.join(beside)}" if beside else ""
+        parts.append(f"{100 * (1 - wanted.training_share):.3g} % inference ({clean(one.subject.name, 60)}, "
+                     f"{_users(one)}{each}{others})")  # fmt: skip
     if wanted.training:
         two = wanted.training
         method = {"full": "full", "lora": "LoRA", "qlora": "QLoRA"}[two.method]
         parts.append(f"{100 * wanted.training_share:.3g} % training ({clean(two.subject.name, 60)}, {method}, "
                      f"{two.sequences:,} × {two.length:,} tokens)")  # fmt: skip
     return ", ".join(parts)
+
+
+def _users(one: ServingWanted) -> str:
+    users = "1 user" if one.users == 1 else f"{one.users:,} users"
+    return f"{users} of {one.prompt + one.answer:,} tokens"
+
+
+def _beside(one: ServingWanted, other: ServingWanted) -> str:
+    own = "" if _users(one) == _users(other) else f" with {_users(other)}"
+    return f"{clean(other.subject.name, 60)}{own}"
+
+
+def models(answer: Choice) -> list[str]:
+    """Of the first system, the devices of each model and what limits it there; nothing for one model."""
+    first = answer.rankings[0].candidates[0]
+    told = [f"{clean(each.model, 60)} on {each.devices} ({_twice(each)})" for each in first.parts]
+    return [f"{first.devices} × {first.device}, to each its own: {', '.join(told)}"] if told else []
 
 
 def _table(ranking: Ranking, full: bool) -> FittedTable:
@@ -101,8 +121,12 @@ def cells(each: Candidate, lens: str) -> Iterator[str]:
     yield f"{low}" if low == high else f"{low}–{high}"
     time = each.time(_TIMES[lens][0])
     yield "" if time is None or time.value is None else amount(float(time.value), "s")
+    yield _twice(each)
+
+
+def _twice(each: Candidate) -> str:
     gain = max(each.limit.gains.values())
-    yield "overhead" if each.limit.resource == "overhead" else f"{RESOURCES[each.limit.resource]} ×{digits(gain, 2)}"
+    return "overhead" if each.limit.resource == "overhead" else f"{RESOURCES[each.limit.resource]} ×{digits(gain, 2)}"
 
 
 def _short(value: object, significant: int = 2) -> str:
@@ -145,7 +169,7 @@ def _left_out(rankings: Sequence[Ranking]) -> str:
     words = {"no-training": "no training", "no-rate": "no known rate",
              "datacentre": "no data-centre part", "on-premise": "rented only",
              "power-unknown": "power not quoted", "whole-nodes": "no whole nodes", "tpot-and-ttft": "both targets",
-             "tpot": "speed", "ecc": "ECC", "ttft": "TTFT"}  # fmt: skip
+             "tpot": "speed", "together": "too many together", "ecc": "ECC", "ttft": "TTFT"}  # fmt: skip
     told = []
     for ranking in rankings:
         counted = Counter(each.reason.subject for each in ranking.rejected)

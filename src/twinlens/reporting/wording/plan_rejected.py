@@ -60,6 +60,7 @@ def _rejected(finding: Finding) -> str:
             f"does not fit on {n['most']} or fewer: {size(n['needed_bytes'])} of {size(n['usable_bytes'])} on each "
             f"of {n['devices']}"
         ),
+        "together": lambda: f"needs {n['devices']} for all models, and {n['most']} are the most",
         "whole-nodes": lambda: f"fits on {n['devices']} only, which is no number of whole nodes",
         "tpot": lambda: f"takes {seconds(n['best_s'])} per token, and {seconds(n['target_s'])} are asked{of}",
         "ttft": lambda: f"takes {seconds(n['best_s'])} to the first token, and {seconds(n['target_s'])} are asked{of}",
@@ -68,7 +69,8 @@ def _rejected(finding: Finding) -> str:
             f"trains {digits(n['best_tokens_per_s'])} tokens/s, and {digits(n['tokens_per_s'])} are asked{of}"
         ),
     }
-    return made[finding.subject]()
+    model = f"for {clean(str(n['model']), 60)} " if "model" in n else ""
+    return f"{model}{made[finding.subject]()}"
 
 
 def _impossible(finding: Finding) -> str:
@@ -83,6 +85,7 @@ def _impossible(finding: Finding) -> str:
         "tpot": f"--speed {_below(1 / float(n.get('best_s', 1)))}",
         "ttft": f"--ttft {1000 * float(n.get('best_s', 1)) + 1:.0f}ms",
         "deadline": f"--within {_ratio(n)} times as long, or more --most-devices",
+        "together": f"--most-devices {n.get('devices')}",
         "power": f"--power {math.ceil(float(n.get('needed_w', 0)))}W",
     }[finding.subject]
     why = _rejected(Finding("plan-rejected", "notes", finding.subject, n))

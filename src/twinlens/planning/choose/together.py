@@ -1,0 +1,88 @@
+"""Several models on devices of one kind, each on devices of its own: rankings of each alone become one of all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from twinlens.planning.choose.candidate import Candidate, Ranking, Rejected, limit_of, ranked
+from twinlens.planning.choose.nearness import missed
+from twinlens.planning.choose.site import rejection
+from twinlens.planning.choose.wanted import Site
+from twinlens.planning.figure import Figure, Input
+from twinlens.record.finding import Finding
+
+
+def together(names: Sequence[str], alone: Sequence[Ranking], site: Site) -> Ranking:
+    """Of each device and precision the sum of the smallest systems; left out where one model has none, or all are
+    above the power or the number of devices that the site allows. The ranking of one model is returned as it is.
+    """
+    if len(alone) == 1:
+        return alone[0]
+    first = alone[0]
+    barred = [each for each in first.rejected if each.precision == "any"]
+    does = [{(each.device, each.precision): each for each in ranking.candidates} for ranking in alone]
+    fails = [{(each.device, each.precision): each.reason for each in ranking.rejected} for ranking in alone]
+    found, left = [], []
+    for pair in (*does[0], *(each for each in fails[0] if each[1] != "any")):
+        reasons = [_of(name, fail[pair]) for name, fail in zip(names, fails, strict=True) if pair in fail]
+        if not reasons:
+            whole = _whole([replace(one[pair], model=name) for name, one in zip(names, does, strict=True)])
+            reasons = _too_many(whole, site)
+            found += [] if reasons else [whole]
+        left += [Rejected(*pair, _hardest(reasons))] if reasons else []
+    return Ranking(first.lens, ranked(found), (*barred, *left), sum(each.evaluated for each in alone))
+
+
+def _of(name: str, reason: Finding) -> Finding:
+    return replace(reason, numbers={**reason.numbers, "model": name})
+
+
+def _hardest(reasons: Sequence[Finding]) -> Finding:
+    """The reason of the model that misses by most, because of those of the others."""
+    worst = max(reasons, key=missed)
+    return replace(worst, because=tuple(each for each in reasons if each is not worst))
+
+
+def _too_many(whole: Candidate, site: Site) -> list[Finding]:
+    if whole.power_w is not None and site.power_w is not None and whole.power_w > site.power_w:
+        return [rejection("power", needed_w=whole.power_w, cap_w=site.power_w, devices=whole.devices)]
+    if whole.devices > site.most_devices:
+        return [rejection("together", devices=whole.devices, most=site.most_devices)]
+    return []
+
+
+def _whole(parts: Sequence[Candidate]) -> Candidate:
+    """Layout and links are of the model on most devices, times of the slowest; gains are what every model has."""
+    devices, large = sum(each.devices for each in parts), max(parts, key=lambda each: each.devices)
+    gains = {name: min(each.limit.gains[name] for each in parts) for name in large.limit.gains}
+    watts = [each.power_w for each in parts]
+    return replace(
+        large,
+        model="",
+        devices=devices,
+        rate=_rate(parts, devices),
+        times=tuple(
+            max(same, key=lambda each: each.number) for same in zip(*(each.times for each in parts), strict=True)
+        ),
+        limit=limit_of(gains, large.limit.of),
+        power_w=None if None in watts else sum(each for each in watts if each is not None),
+        memory_share=sum(each.memory_share * each.devices for each in parts) / devices,
+        parts=tuple(parts),
+    )
+
+
+def _rate(parts: Sequence[Candidate], devices: int) -> Figure:
+    """Answers of all models by all devices. Ends of bands are added: errors of one device are taken as alike."""
+    answers = [
+        Figure(each.model, each.devices * each.rate.number, "tokens/s", "{0} × {1}",
+               (Input("devices", each.devices, "devices"), each.rate), each.devices * each.rate.end("low"),
+               each.devices * each.rate.end("high"), each.rate.level)
+        for each in parts
+    ]  # fmt: skip
+    low, value, high = (sum(each.end(name) for each in answers) / devices for name in ("low", "value", "high"))
+    formula = f"({' + '.join(f'{{{place}}}' for place in range(len(answers)))}) / {{{len(answers)}}}"
+    return Figure(
+        "rate-each", value, "tokens/s", formula, (*answers, Input("devices", devices, "devices")), low, high,
+        parts[0].rate.level, source=parts[0].rate.source,
+    )  # fmt: skip
