@@ -29,6 +29,7 @@ def call(*words: str) -> Result:
         ("--training", "0"),
         ("--beside", "8B,qwen3-8b:32:4K"),
         ("--beside", "8B", "--training", "0"),
+        ("--beside", "8B,qwen3-8b::16K,gpt-oss-20b:3,8B:4:2K,8B:5", "--train", "qlora", "--duty", "8h"),
     ],
 )
 def test_the_first_screen_is_24_lines_of_80_columns(more: tuple[str, ...]) -> None:

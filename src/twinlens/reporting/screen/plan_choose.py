@@ -22,6 +22,8 @@ from twinlens.reporting.wording.plan_choose import RESOURCES
 from twinlens.units import digits
 
 _FIRST = 3
+_BESIDE = 2
+"""More models than these are counted on the first screen, and named with --all."""
 _TIMES = {"inference": ("tpot", "per token"), "training": ("training-step", "step")}
 
 
@@ -31,11 +33,11 @@ def choose_screen(answer: Choice, notes: Sequence[Finding] = (), *, full: bool =
 
 
 def _lines(answer: Choice, notes: Sequence[Finding], full: bool, width: int) -> Iterator[RenderableType]:
-    yield hanging("", f"{asked_words(answer)}.", "bold")
+    yield hanging("", f"{asked_words(answer, full=full)}.", "bold")
     for ranking in answer.rankings:
         yield _fitting(_table(ranking, full), width).table()
     yield from _row("tied     ", [_tied(answer.rankings)])
-    yield from _row("models   ", models(answer))
+    yield from _row("models   ", models(answer, full=full))
     if full or not answer.rankings[0].candidates[0].parts:
         yield from _row("doubled  ", doubled(answer))
     yield from _row("branch   ", _clauses(answer.branch))
@@ -68,13 +70,14 @@ def _clauses(finding: Finding | None) -> list[str]:
     return [] if finding is None else [clause_of(finding)]
 
 
-def asked_words(answer: Choice) -> str:
+def asked_words(answer: Choice, *, full: bool = True) -> str:
     """The work of both lenses, in one sentence without its end."""
     wanted, parts = answer.wanted, []
     if wanted.serving:
         one = wanted.serving
         each = f" at {digits(1 / one.tpot_s, 2)} tokens/s" if one.tpot_s else ""
-        beside = [_beside(one, other) for other in one.beside]
+        many = len(one.beside)
+        beside = [_beside(one, other) for other in one.beside] if full or many <= _BESIDE else [f"{many} models"]
         others = f", beside {', '.join(beside)}" if beside else ""
         parts.append(f"{100 * (1 - wanted.training_share):.3g} % inference ({clean(one.subject.name, 60)}, "
                      f"{_users(one)}{each}{others})")  # fmt: skip
@@ -96,10 +99,12 @@ def _beside(one: ServingWanted, other: ServingWanted) -> str:
     return f"{clean(other.subject.name, 60)}{own}"
 
 
-def models(answer: Choice) -> list[str]:
+def models(answer: Choice, *, full: bool = True) -> list[str]:
     """Of the first system, the devices of each model and what limits it there; nothing for one model."""
     first = answer.rankings[0].candidates[0]
     told = [f"{clean(each.model, 60)} on {each.devices} ({_twice(each)})" for each in first.parts]
+    if not full and len(told) > _FIRST:
+        told = [*told[:_FIRST], f"{len(told) - _FIRST} more"]
     return [f"{first.devices} × {first.device}, to each its own: {', '.join(told)}"] if told else []
 
 
