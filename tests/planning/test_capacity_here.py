@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from twinlens.api.plan.calibrate import observed
+from twinlens.api.plan.observed import observed
 from twinlens.api.plan.probed import this_device
 from twinlens.cli.main import app
 from twinlens.planning.prediction.answer import serving_answer

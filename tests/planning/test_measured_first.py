@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 import twinlens as tl
 from twinlens.cli.main import app
 from twinlens.errors import BadInput
-from twinlens.planning.choose.serving_choice import Own, serving_ranking
+from twinlens.planning.choose.own import Own
+from twinlens.planning.choose.serving_choice import serving_ranking
 from twinlens.planning.choose.wanted import ServingWanted, Site
 from twinlens.planning.prediction.calibrate import Observation, calibrated
 from twinlens.planning.prediction.question import ServingQuestion
@@ -88,7 +89,9 @@ def test_choose_takes_constants_of_a_run_for_its_device_and_leaves_the_others() 
     wanted = ServingWanted(Subject("llama-3.1-8b", 8_030_000_000, SHAPE), SHAPE, 4, 1792, 256, ("bf16",), None, None)
     devices = [card, catalogue().device("h200-sxm-141gb")]
     public = serving_ranking(wanted, Site(), devices, shipped()["serving"], catalogue())
-    mine = serving_ranking(wanted, Site(), devices, shipped()["serving"], catalogue(), Own(card.name, "vllm", slow))
+    mine = serving_ranking(
+        wanted, Site(), devices, shipped()["serving"], catalogue(), Own(frozenset({card.name}), "vllm", slow)
+    )
     assert _rate(mine, card.name) < 0.5 * _rate(public, card.name)
     assert _rate(mine, "h200-sxm-141gb") == pytest.approx(_rate(public, "h200-sxm-141gb"))
 

@@ -89,7 +89,8 @@ def capacity(
         stored(plain)
     if train is not None:
         name, shape = _model(model, whole, notes)
-        steps, more = steps_of(train, name, shape, _known_device(card), devices, plain, tensor, engine, given)
+        mine = constants(known, "training") if known else None
+        steps, more = steps_of(train, name, shape, _known_device(card), devices, plain, tensor, engine, given, mine)
         return CapacityResult(training_capacity(steps), (*notes, *more))
     degree = 1 if tensor is None else count_of("tensor", tensor)
     like = like_runs(str(given["like"]), card, plain, degree, engine) if "like" in given else None

@@ -20,13 +20,13 @@ from twinlens.api.plan.choose_asked import (
     shares_of,
     speed_of,
 )
-from twinlens.api.plan.like import like_runs
 from twinlens.api.plan.number import UNREADABLE, count_of, one_of
+from twinlens.api.plan.own import owns_of
 from twinlens.api.plan.probed import THIS, this_device
 from twinlens.errors import BadInput
 from twinlens.planning.choose.answer import Choice, choice
 from twinlens.planning.choose.nearest import nearest
-from twinlens.planning.choose.serving_choice import Own
+from twinlens.planning.choose.own import Own
 from twinlens.planning.choose.wanted import DAY_H, ServingWanted, Site, TrainingWanted, Wanted
 from twinlens.planning.figure import assumed
 from twinlens.planning.subject import Subject
@@ -83,17 +83,20 @@ def choose(
     probe: str | Path | None = None,
     like: str | Path | None = None,
     beside: str | None = None,
+    known: str | Path | None = None,
     catalogue: str | Path | None = None,
 ) -> ChooseResult:
     """What to run a model on: `choose("70B", training=30, users=16, context="8K", speed=20)`.
 
     `beside`: other models to serve, "qwen3-8b,8B:32:4K", each on devices of its own and to the same targets. `probe`
-    adds this machine ("this"); `like`: served runs, whose constants go before the public ones on their device.
+    adds this machine ("this"). `like`: served runs, `known`: a file of `plan calibrate`; their constants go before the
+    public ones on the devices that they ran on.
+
     Raises BadInput for unknown names (TL201, TL203, TL204), for values that cannot be or contradict each other, and
     where no device does what was asked, with the nearest that one does (TL231).
     """
     whole = _with_this(catalogue_of(catalogue_folder(catalogue)), among_devices, probe)
-    own = None if like is None else _own(like, whole)
+    own = owns_of(known, like, whole)
     share = shares_of(training, inference)
     served = subject_of(model, whole)
     trained = subject_of(training_model, whole) if training_model else served
@@ -106,14 +109,17 @@ def choose(
         notes += (assumed("split", "half of the hours"),)
     serving = None
     if share < 1:
-        serving, more = _serving(served, users, context, answer, speed, ttft, precision, own)
-        others = [(_serving(*each, answer, speed, ttft, precision, own)[0])
+        mine = own.get("serving")
+        serving, more = _serving(served, users, context, answer, speed, ttft, precision, mine)
+        others = [(_serving(*each, answer, speed, ttft, precision, mine)[0])
                   for each in beside_of(beside, users, context, whole)]  # fmt: skip
         serving = replace(serving, beside=tuple(others))
         notes += (*more, *(note for each in others for note in each.subject.assumed))
     taught = None
     if share > 0:
-        taught, more = _training(trained, train, training_precision, sequences, length, tokens, within)
+        taught, more = _training(
+            trained, train, training_precision, sequences, length, tokens, within, own.get("training")
+        )
         notes += more
     watts = None if power is None else watts_of("power", power)
     site = Site(needs, watts, most_of(64 if most_devices is None else most_devices))
@@ -124,13 +130,6 @@ def choose(
     best = {each.candidates[0].device for each in found.rankings}
     notes += tuple(note for device in whole.devices if device.name in best for note in unverified(device))
     return ChooseResult(found, notes)
-
-
-def _own(like: str | Path, whole: Catalogue) -> Own:
-    """Constants of runs, for the device that they ran on: that of the catalogue, or this machine where it is added."""
-    this = next((each for each in whole.devices if each.name == THIS), None)
-    seen = like_runs(like, this, None, 1, None)
-    return Own(seen.question.device.name, seen.question.engine, seen.known)
 
 
 def _with_this(whole: Catalogue, among_devices: str | None, probe: str | Path | None) -> Catalogue:
@@ -171,7 +170,14 @@ def _serving(
 
 
 def _training(
-    subject: Subject, train: str, precision: str, sequences: object, length: object, tokens: object, within: object
+    subject: Subject,
+    train: str,
+    precision: str,
+    sequences: object,
+    length: object,
+    tokens: object,
+    within: object,
+    own: Own | None,
 ) -> tuple[TrainingWanted, tuple[Finding, ...]]:
     long = tokens_of("length", "4K" if length is None else length)
     shape = _shape(subject, "length", long)
@@ -192,6 +198,8 @@ def _training(
     notes: tuple[Finding, ...] = (
         () if sequences is not None and length is not None else (assumed("batch", found.sequences, length=long),)
     )
+    if own is not None:
+        return replace(found, engine=own.engine), notes
     return found, (*notes, assumed("engine", found.engine, lens="training"))
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from twinlens.api.plan.calibrate import Compared, compared, observed
+from twinlens.api.plan.calibrate import Compared, compared
 from twinlens.api.plan.number import UNREADABLE
+from twinlens.api.plan.observed import observed
 from twinlens.api.runs import read
 from twinlens.errors import BadInput
 from twinlens.planning.prediction.calibrate import calibrated
@@ -28,9 +29,11 @@ class Like:
 def like_runs(path: str | Path, device: Device | None, precision: str | None, tensor: int, engine: str | None) -> Like:
     """What served runs say. Raises BadInput where none is of use, and (TL231) where their device is not known."""
     card = device or _device_of(path)
-    observations, _ = observed([path], card, precision, tensor, engine)
+    observations, _ = observed([path], card, precision, tensor, engine, "serving")
     known = calibrated([each for _, each in observations], today=datetime.now(UTC).date())
-    return Like(observations[-1][1].question, known, tuple(compared(observations, known)))
+    question = observations[-1][1].question
+    assert isinstance(question, ServingQuestion)
+    return Like(question, known, tuple(compared(observations, known)))
 
 
 def _device_of(path: str | Path) -> Device:

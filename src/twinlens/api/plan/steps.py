@@ -10,7 +10,7 @@ from twinlens.errors import BadInput
 from twinlens.planning.capacity.training import TrainingPlan
 from twinlens.planning.figure import assumed
 from twinlens.planning.prediction.question import TrainingQuestion
-from twinlens.planning.prediction.shipped import shipped
+from twinlens.planning.prediction.shipped import Calibrated, shipped
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
 from twinlens.spec.model.shape import DecoderShape
@@ -29,8 +29,12 @@ def steps_of(
     tensor: object,
     engine: str | None,
     given: Mapping[str, object],
+    known: Calibrated | None = None,
 ) -> tuple[TrainingPlan, tuple[Finding, ...]]:
-    """The plan, and what was taken for granted. Raises BadInput (TL231) for what cannot be."""
+    """The plan, and what was taken for granted: the engine of one's own runs, where `known` is of some.
+
+    Raises BadInput (TL231) for what cannot be.
+    """
     method = one_of("train", train, ("full", "lora"))
     notes = []
     many = count_of("devices", 1 if devices is None else devices)
@@ -41,7 +45,10 @@ def steps_of(
     if "batch" not in given:
         notes.append(assumed("capacity-batch", usual))
     gathered = ways["tensor"] * ways["pipeline"] * ways["expert"] == 1 and many > 1
-    used = engine.lower() if engine else ("fsdp" if ways["tensor"] * ways["pipeline"] == 1 else "megatron")
+    known = known or shipped()["training"]
+    own = sorted(known.own.get("engine", ()))
+    plain = own[0] if len(own) == 1 else "fsdp" if ways["tensor"] * ways["pipeline"] == 1 else "megatron"
+    used = engine.lower() if engine else plain
     notes += [] if engine else [assumed("capacity-engine", used)]
     notes += [] if precision else [assumed("capacity-precision", "bf16")]
     question = TrainingQuestion(
@@ -61,4 +68,4 @@ def steps_of(
     effective = share_of("effective", given.get("effective", _EFFECTIVE))
     if not effective:
         raise BadInput("--effective is a share above 0: what never works trains nothing", code=UNREADABLE)
-    return TrainingPlan(question, shipped()["training"], tokens, effective, within), tuple(notes)
+    return TrainingPlan(question, known, tokens, effective, within), tuple(notes)

@@ -7,13 +7,16 @@ from typing import Annotated
 
 import typer
 
-from twinlens.cli.plan.options import Catalogue, Json
+from twinlens.cli.plan.options import Catalogue, Json, Probe
 from twinlens.system.numpy_threads import load_numpy
 
 
 def calibrate(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Served runs: folders of runs or of studies.")],
-    device: Annotated[str, typer.Option("--device", metavar="NAME", help="What they ran on: `list devices`.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs or of studies.")],
+    device: Annotated[
+        str | None,
+        typer.Option("--device", metavar="NAME", help="What they ran on, where they do not say."),
+    ] = None,
     precision: Annotated[
         str | None, typer.Option("--precision", metavar="FORMAT", help="Of the weights: bf16, fp8, nvfp4, int4 …")
     ] = None,
@@ -21,18 +24,21 @@ def calibrate(
     engine: Annotated[
         str | None, typer.Option("--engine", metavar="NAME", help="vllm, sglang, trtllm …, where a run does not say.")
     ] = None,
+    probe: Probe = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the constants here.")] = None,
     catalogue: Catalogue = None,
     json: Json = False,
 ) -> None:
-    """Move the constants of predictions to your own served runs, and see how near they come."""
+    """Move the constants of predictions to your own runs, served or trained, and see how near they come."""
     load_numpy()
     from twinlens.api.plan.calibrate import calibrate as moved
     from twinlens.cli.screen import out, print_json, sentences
     from twinlens.reporting.screen.plan_calibrate import calibrate_screen
 
     with sentences():
-        found = moved(*runs, device=device, precision=precision, tensor=tensor, engine=engine, catalogue=catalogue)
+        found = moved(
+            *runs, device=device, precision=precision, tensor=tensor, engine=engine, probe=probe, catalogue=catalogue
+        )
         if output:
             found.write(output)
         if json:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from twinlens.cli.plan.options import Catalogue, Device, Devices, Json, Page, Precision, Probe
+from twinlens.cli.plan.options import Catalogue, Device, Devices, Json, Known, Page, Precision, Probe
 from twinlens.cli.plan.speed import Engine, Model, Of, Tensor, Tpot, Ttft
 from twinlens.cli.plan.told import tell, words_of
 from twinlens.system.numpy_threads import load_numpy
@@ -19,7 +18,6 @@ Answer = Annotated[str | None, typer.Option("--answer", metavar="TOKENS", help="
 Peak = Annotated[str | None, typer.Option("--peak", metavar="FACTOR", help="Peak of the load over it: 1.5.")]
 Spare = Annotated[str | None, typer.Option("--spare", metavar="COPIES", help="Copies that may fail at a time.")]
 Like = Annotated[str | None, typer.Option("--like", metavar="RUN", help="Your own served runs go before datasheets.")]
-Known = Annotated[Path | None, typer.Option("--constants", metavar="FILE", help="What `plan calibrate -o` wrote.")]
 Train = Annotated[str | None, typer.Option("--train", metavar="METHOD", help="full or lora; else it is served.")]
 Batch = Annotated[str | None, typer.Option("--batch", metavar="COUNT", help="Training: sequences of a step.")]
 Microbatch = Annotated[str | None, typer.Option("--microbatch", metavar="COUNT", help="Of them at a time on a copy.")]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from twinlens.cli.plan.options import Catalogue, Context, Json, Model, Page, Precision, Probe, Users
+from twinlens.cli.plan.options import Catalogue, Context, Json, Known, Model, Page, Precision, Probe, Users
 from twinlens.cli.plan.told import tell, words_of
 from twinlens.system.numpy_threads import load_numpy
 
@@ -49,6 +49,7 @@ def choose(
     beside: Annotated[
         Word, _word("beside", "NAMES", "Other models, on devices of their own: 8B,qwen3-8b:32:4K.")
     ] = None,
+    known: Known = None,
     all_: Annotated[bool, typer.Option("--all", help="Every candidate and why others are not one.")] = False,
     output: Page = None,
     catalogue: Catalogue = None,

@@ -27,6 +27,7 @@ Catalogue = Annotated[
 Probe = Annotated[
     Path | None, typer.Option("--probe", metavar="FILE", help="What `twinlens probe --json` wrote, as the device.")
 ]
+Known = Annotated[Path | None, typer.Option("--constants", metavar="FILE", help="What `plan calibrate -o` wrote.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
 NoPage = Annotated[Path | None, typer.Option("-o", hidden=True)]
 """Refused, with the verbs that have a page."""

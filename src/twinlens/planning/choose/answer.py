@@ -9,7 +9,8 @@ from typing import Any
 from twinlens.planning.choose.branch import branch_finding
 from twinlens.planning.choose.candidate import Ranking
 from twinlens.planning.choose.consequence import card_findings, cluster_findings, link_findings
-from twinlens.planning.choose.serving_choice import Own, serving_ranking
+from twinlens.planning.choose.own import Owns
+from twinlens.planning.choose.serving_choice import serving_ranking
 from twinlens.planning.choose.system import system_finding
 from twinlens.planning.choose.training_choice import training_ranking
 from twinlens.planning.choose.wanted import Wanted
@@ -60,11 +61,15 @@ class Choice:
         }
 
 
-def choice(wanted: Wanted, devices: Sequence[Device], catalogue: Catalogue, own: Own | None = None) -> Choice:
+def choice(wanted: Wanted, devices: Sequence[Device], catalogue: Catalogue, own: Owns | None = None) -> Choice:
     """Both rankings and what follows; without what follows where no device does one of the lenses."""
-    known, site = shipped(), wanted.site
-    serving = wanted.serving and serving_ranking(wanted.serving, site, devices, known["serving"], catalogue, own)
-    training = wanted.training and training_ranking(wanted.training, site, devices, known["training"], catalogue)
+    known, site, own = shipped(), wanted.site, own or {}
+    serving = wanted.serving and serving_ranking(
+        wanted.serving, site, devices, known["serving"], catalogue, own.get("serving")
+    )
+    training = wanted.training and training_ranking(
+        wanted.training, site, devices, known["training"], catalogue, own.get("training")
+    )
     found = Choice(wanted, serving or None, training or None)
     if found.impossible is not None:
         return found

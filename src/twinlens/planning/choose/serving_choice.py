@@ -10,6 +10,7 @@ import numpy as np
 
 from twinlens.planning.choose.candidate import Candidate, Ranking, limit_of
 from twinlens.planning.choose.link import without_link
+from twinlens.planning.choose.own import Own, known_on
 from twinlens.planning.choose.pairs import Pairs, Times, pairs_of, taken
 from twinlens.planning.choose.search import Search, power_of, ranking_of, rate_each
 from twinlens.planning.choose.serving_grid import ServingGrid, Ways, serve, serving_grid, serving_ways
@@ -29,15 +30,6 @@ from twinlens.planning.prediction.stored import stored
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.device import Device
-
-
-@dataclass(frozen=True, slots=True)
-class Own:
-    """Constants of somebody's own runs, which go before the public ones on `device` with `engine`."""
-
-    device: str
-    engine: str
-    known: Calibrated
 
 
 def serving_ranking(
@@ -65,7 +57,7 @@ class _Inference:
         def labels(device: Device, precision: str) -> tuple[str, ...]:
             product = stored(precision, wanted.shape).expert_product
             groups = serving_labels(wanted.engine, device.vendor, architecture(device), product, wanted.shape)
-            return (*groups, "own") if self.own is not None and self.own.device == device.name else groups
+            return groups if self.own is None else self.own.labels(groups, device.name)
 
         fitted = known if self.own is None else self.own.known
         return pairs_of(devices, wanted.precisions, wanted.shape, fitted, labels, wanted.engine, catalogue)
@@ -98,8 +90,7 @@ class _Inference:
         device, count = search.pairs.devices[pair], int(grid.devices[row])
         served = Served(**{each.name: float(getattr(grid.served, each.name)[row]) for each in fields(Served)})
         seen = {"device": device.name, "engine": wanted.engine, "model": wanted.subject.name}
-        is_own = self.own is not None and self.own.device == device.name
-        known = self.own.known if self.own is not None and is_own else search.known
+        known = known_on(device.name, self.own, search.known)
         band, late = known.band("tpot", **seen), known.band("ttft", **seen)
         layout = Layout(float(ways.tensor[way]), 1.0, float(ways.pipeline[way]), 1.0)
         rates = taken(search.pairs.rates, pair)

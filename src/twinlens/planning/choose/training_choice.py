@@ -10,6 +10,7 @@ import numpy as np
 
 from twinlens.planning.choose.candidate import Candidate, Ranking, limit_of
 from twinlens.planning.choose.link import without_link
+from twinlens.planning.choose.own import Own, known_on
 from twinlens.planning.choose.pairs import Pairs, Times, pairs_of, taken
 from twinlens.planning.choose.search import Search, power_of, ranking_of, rate_each
 from twinlens.planning.choose.site import rejection
@@ -30,25 +31,34 @@ _EXPOSED = ("tensor", "expert", "data")
 
 
 def training_ranking(
-    wanted: TrainingWanted, site: Site, devices: Sequence[Device], known: Calibrated, catalogue: Catalogue
+    wanted: TrainingWanted,
+    site: Site,
+    devices: Sequence[Device],
+    known: Calibrated,
+    catalogue: Catalogue,
+    own: Own | None = None,
 ) -> Ranking:
     """Every device and precision: ranked, or rejected with the constraint that fails."""
-    return ranking_of(_Training(wanted), site, devices, known, catalogue)
+    return ranking_of(_Training(wanted, own=own), site, devices, known, catalogue)
 
 
 @dataclass(frozen=True, slots=True)
 class _Training:
     wanted: TrainingWanted
     name: Literal["training"] = "training"
+    own: Own | None = None
 
     def pairs(self, devices: Sequence[Device], known: Calibrated, catalogue: Catalogue) -> Pairs:
         wanted = self.wanted
 
         def labels(device: Device, precision: str) -> tuple[str, ...]:
             adapters = wanted.method != "full"
-            return training_labels(wanted.engine, architecture(device), precision, wanted.shape, adapters=adapters)
+            arch = architecture(device)
+            groups = training_labels(wanted.engine, arch, precision, wanted.shape, adapters=adapters)
+            return groups if self.own is None else self.own.labels(groups, device.name)
 
-        return pairs_of(devices, wanted.precisions, wanted.shape, known, labels, wanted.engine, catalogue)
+        fitted = known if self.own is None else self.own.known
+        return pairs_of(devices, wanted.precisions, wanted.shape, fitted, labels, wanted.engine, catalogue)
 
     def ways(self, most: int) -> TrainingWays:
         return training_ways(self.wanted, most)
@@ -76,16 +86,17 @@ class _Training:
         parts = {each.name.removesuffix("_s"): float(getattr(grid.parts, each.name)[row])
                  for each in fields(grid.parts)}  # fmt: skip
         metric = "training step of experts" if wanted.shape.experts else "training step"
-        band = search.known.band(metric, device=device.name, engine=wanted.engine, model=wanted.subject.name)
+        known = known_on(device.name, self.own, search.known)
+        band = known.band(metric, device=device.name, engine=wanted.engine, model=wanted.subject.name)
         seconds = float(grid.seconds[row])
         step = total(
             "training-step", "s", [Figure(name, value, "s") for name, value in parts.items()],
-            low=seconds * band.low, high=seconds * band.high, level=LEVEL, source=search.known.fitted_on,
+            low=seconds * band.low, high=seconds * band.high, level=LEVEL, source=known.fitted_on,
         )  # fmt: skip
         each = rate_each(
             (Input("sequences", wanted.sequences, "sequences"), Input("length", wanted.length, "tokens"), step,
              Input("devices", count, "devices")),
-            "{0} × {1} / {2} / {3}", float(grid.tokens_per_s[row]) / count, band, search.known.fitted_on,
+            "{0} × {1} / {2} / {3}", float(grid.tokens_per_s[row]) / count, band, known.fitted_on,
         )  # fmt: skip
         split = {name: int(getattr(ways, name)[way]) for name in ("data", "tensor", "pipeline", "expert", "zero")}
         split |= {"microbatch": int(ways.microbatch[way]), "recompute": int(ways.recompute[way])}

@@ -131,9 +131,8 @@ def training_answer(question: TrainingQuestion, known: Calibrated | None = None)
     fitted = known.constants.at(training_groups(question))
     parts = training_step(work, rates, layout, fitted, question.sequences, question.microbatch, question.length)
     step = float(parts.total_s)
-    metric = "training step of experts" if question.shape.experts else "training step"
     return TrainingAnswer(
-        step_s=_said(step, metric, question, known),
+        step_s=_said(step, question.metric, question, known),
         tokens_per_s=question.sequences * question.length / step,
         parts_s={each.name: float(getattr(parts, each.name)) for each in fields(parts)},
         distance=known.outside(batch=question.sequences, prompt=question.length, devices=float(question.devices)),

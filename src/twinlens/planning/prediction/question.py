@@ -74,6 +74,11 @@ class TrainingQuestion:
     engine: str = "unknown"
     release: str = ""
 
+    @property
+    def metric(self) -> str:
+        """What its bands are kept by."""
+        return "training step of experts" if self.shape.experts else "training step"
+
     def __post_init__(self) -> None:
         share = self.tensor * self.pipeline * self.context
         if share < 1 or self.devices < 1 or self.devices % share:

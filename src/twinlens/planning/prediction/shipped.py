@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -24,6 +24,8 @@ class Calibrated:
     """Least and most of batch, prompt and answer (or sequences and length) in calibration."""
     fitted_on: str
     date: str
+    own: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Devices, engines and models of the user's own runs; empty where there are none."""
 
     def band(self, metric: str, *, device: str, engine: str, model: str) -> Band:
         """The band of a prediction, by what calibration had seen. Raises KeyError for a metric that has none."""
@@ -56,6 +58,7 @@ def calibrated_from(entry: Mapping[str, Any]) -> Calibrated:
         {name: (low, high) for name, (low, high) in entry["ranges"].items()},
         entry["fitted_on"],
         entry["date"],
+        {name: frozenset(values) for name, values in entry.get("own", {}).items()},
     )
 
 
@@ -65,6 +68,7 @@ def plain(known: Calibrated) -> dict[str, Any]:
         label: {name: round(value, 3) for name, value in own.items() if abs(value) > 0.02}
         for label, own in sorted(known.constants.factors.items())
     }
+    own = {"own": {name: sorted(values) for name, values in known.own.items()}} if known.own else {}
     return {
         "date": known.date,
         "fitted_on": known.fitted_on,
@@ -73,4 +77,5 @@ def plain(known: Calibrated) -> dict[str, Any]:
         "bands": {kind: dict(row) for kind, row in known.bands.items()},
         "seen": {name: sorted(values) for name, values in known.seen.items()},
         "ranges": {name: list(limits) for name, limits in known.ranges.items()},
+        **own,
     }

@@ -1,4 +1,4 @@
-"""Calibration on one screen: each measured latency beside the public constants and the own ones."""
+"""Calibration on one screen: each measured time beside the public constants and the own ones."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def calibrate_screen(rows: Sequence[Row], left_out: Sequence[tuple[str, str]], w
 def _head(rows: Sequence[Row]) -> str:
     public = median(abs(said / measured - 1) for _, _, measured, said, _ in rows)
     own = median(abs(said / measured - 1) for _, _, measured, _, said in rows)
-    many = f"{len(rows)} measured latencies" if len(rows) > 1 else "1 measured latency"
+    many = f"{len(rows)} measured times" if len(rows) > 1 else "1 measured time"
     return f"The public constants are off by {public:.0%} (median of {many}), your own by {own:.0%}."
