@@ -201,6 +201,7 @@ def test_twice_the_bandwidth_of_one_user_is_nearly_all_of_decode() -> None:
         ({"most_devices": 5000}, "at most 1,024"),
         ({"tokens": "1T", "within": "1h", "training": 100, "users": None}, "times as long"),
         ({"context": "1024K"}, "positions"),
+        ({"training": 0, "most_devices": 24, "among_devices": "m1-7-core"}, "fits on 20 only"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(options: dict[str, Any], words: str) -> None:

@@ -82,6 +82,7 @@ def _impossible(finding: Finding) -> str:
     near = f"{clean(str(n['device']), 60)} in {clean(str(n['precision']), 40)}"
     change = {
         "memory": _LESS[lens],
+        "whole-nodes": _LESS[lens],
         "tpot": f"--speed {_below(1 / float(n.get('best_s', 1)))}",
         "ttft": f"--ttft {1000 * float(n.get('best_s', 1)) + 1:.0f}ms",
         "deadline": f"--within {_ratio(n)} times as long, or more --most-devices",
