@@ -57,10 +57,12 @@ def _is_on_processor(side: Side) -> bool:
 
 def _inverse(ratio: Estimate) -> Estimate:
     low, high = (1 / end if end else None for end in (ratio.high, ratio.low))
-    return replace(ratio, value=1 / (ratio.value or 1.0), low=low, high=high)
+    return replace(ratio, value=1 / ratio.value if ratio.value else None, low=low, high=high)
 
 
 def _times(ratio: Estimate, by: float) -> Estimate:
     low, high = (None if end is None else end * by for end in (ratio.low, ratio.high))
     method = f"ratio of rates × {by:g}; {ratio.method}"
-    return replace(ratio, value=(ratio.value or 0.0) * by, low=low, high=high, unit=RATIO, method=method)
+    return replace(
+        ratio, value=None if ratio.value is None else ratio.value * by, low=low, high=high, unit=RATIO, method=method
+    )
