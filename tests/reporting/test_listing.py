@@ -57,11 +57,25 @@ def test_runs_stand_under_their_study_by_names_that_can_be_copied() -> None:
         assert any(line.split() == [path.name, row["state"]] for line in lines)
 
 
-def test_executors_say_whether_they_are_installed_here_and_were_tried() -> None:
-    rows = {line.split()[0]: line.split() for line in listed("executors")}
-    assert "installed" in rows["executor"]
-    assert rows["torch"][3:5] == ["yes", "yes"]
-    assert rows["sglang"][3] == "no"
+def test_executors_say_whether_they_run_here_and_why_not() -> None:
+    lines = listed("executors")
+    heads = [line for line in lines if line.startswith(("In this", "A server", "A recorded", "Why"))]
+    assert heads == [
+        "In this process",
+        "A server that it starts",
+        "A server that is up",
+        "A recorded run",
+        "Why not here",
+    ]
+    rows, why = lines[: lines.index("Why not here")], lines[lines.index("Why not here") :]
+    assert next(row for row in rows if row.startswith("torch ")).split()[:4] == [
+        "torch",
+        "training,",
+        "inference",
+        "yes",
+    ]
+    assert next(row for row in rows if row.startswith("sglang ")).split()[:3] == ["sglang", "inference", "recorded"]
+    assert "recorded output only" in next(row for row in why if row.startswith("sglang "))
 
 
 def test_examples_have_a_line_on_what_they_are_for() -> None:

@@ -26,9 +26,9 @@ def listing(kind: str, rows: Sequence[Row]) -> RenderableType:
     """Rows of plain data with the same keys, the last one in words that may wrap. No row: one sentence."""
     if not rows:
         return Text(f"no {kind} here")
-    parts = ({"metrics": _metrics, "runs": _runs} | {name: _with_legend(name) for name in _LEGENDS}).get(
-        kind, _in_one_part
-    )(rows)
+    parts = (
+        {"metrics": _metrics, "runs": _runs, "executors": _executors} | {name: _with_legend(name) for name in _LEGENDS}
+    ).get(kind, _in_one_part)(rows)
     return Fitted(lambda width: Stack(*(line for title, part in parts for line in _part(title, part, width))))
 
 
@@ -62,6 +62,30 @@ def _metrics(rows: Sequence[Row]) -> Parts:
             mine = {"metric": row["metric"], "unit": unit, "name": row["label"]}
             parts.setdefault(_LENSES[row["lens"]], []).append(mine)
     return list(parts.items())
+
+
+def _executors(rows: Sequence[Row]) -> Parts:
+    """By where they run; then why some do not run here, or were tried on recorded output only."""
+    parts: dict[str, list[Row]] = {}
+    for row in rows:
+        mine = {name: row[name] for name in ("executor", "lenses", "runs here", "precisions")}
+        if row["runs here"] not in ("yes", "no"):
+            mine["runs here"] = "recorded"
+        parts.setdefault(_PLACES.get(row["kind"], "Unknown"), []).append(mine)
+    why: list[Row] = [{"executor": row["executor"], "why": _reason(row)} for row in rows if row["why"]]
+    return [*parts.items(), *([("Why not here", why)] if why else [])]
+
+
+_PLACES = {
+    "in this process": "In this process",
+    "a server of its own": "A server that it starts",
+    "a server that is up": "A server that is up",
+    "a recorded run": "A recorded run",
+}
+
+
+def _reason(row: Row) -> str:
+    return str(row["why"]) if row["runs here"] == "no" else f"{row['runs here']}: {row['why']}"
 
 
 def _runs(rows: Sequence[Row]) -> Parts:
