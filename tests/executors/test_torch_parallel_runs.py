@@ -101,11 +101,12 @@ def test_a_rank_that_is_killed_ends_the_run_its_rows_are_kept_and_no_process_is_
     asked = asked.model_copy(update={"protocol": asked.protocol.model_copy(update={"duration_s": 600.0})})
     folder = create_run(tmp_path, asked)
     born: dict[int, float] = {}
+    before = set(psutil.Process().children(recursive=True))  # of other tests, in the same process
 
     def kill_second_rank() -> None:
         while not (folder / "steps.arrows").exists() or (folder / "steps.arrows").stat().st_size < 4000:
             time.sleep(0.1)
-        below = psutil.Process().children(recursive=True)
+        below = [each for each in psutil.Process().children(recursive=True) if each not in before]
         born.update({each.pid: each.create_time() for each in below})
         next(each for each in below if each.environ().get("RANK") == "1").kill()
 
