@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,12 +11,13 @@ from hypothesis import strategies as st
 
 from twinlens.pack.private import Cover, cover_of
 
+SUPERUSER = Path("/", "root")  # whose home is no folder of /home
 PRIVATE = [
     ("/home/alice/models/llama", "alice"),
     ("file:///Users/björn/x", "björn"),
     (r'{"path": "C:\\Users\\Carol\\x"}', "Carol"),
     ("%2Fhome%2Fdave%2Fx", "dave"),
-    ("--model /root/llama", "root"),
+    (f"--model {SUPERUSER}/llama", "root"),
     ("key sk-proj-abcdefghijklmnop1234 here", "sk-proj-abcdefghijklmnop1234"),
     ("HF_TOKEN=hf_abcdefghijklmnopqrstuv", "hf_abcdefghijklmnopqrstuv"),
     ("Authorization: Bearer abcdefgh12345678", "abcdefgh12345678"),
