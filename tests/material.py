@@ -53,6 +53,7 @@ def _spec(kind: str, workload: dict[str, Any], parts: dict[str, Any]) -> dict[st
         "executor": executor | parts.pop("executor", {}),
         "point": parts.pop("point", {}),
         "sweep": parts.pop("sweep", {}),
+        "variants": parts.pop("variants", []),
         "protocol": protocol | parts.pop("protocol", {}),
         "workload": workload | parts,
     }

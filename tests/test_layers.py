@@ -82,7 +82,13 @@ def test_torch_stands_only_in_files_that_are_about_it(imported: dict[Path, set[s
     heavy = {"torch", "transformers", "safetensors", "torchao"}
     found = [str(file.relative_to(SOURCE)) for file in FILES if imported[file] & heavy]
     assert found
-    makes_weights_of_others = ["llama_cpp/gguf.py", "onnxruntime/vision.py", "openvino/convert.py"]
+    makes_weights_of_others = [
+        "llama_cpp/gguf.py",
+        "onnxruntime/vision.py",
+        "openvino/convert.py",
+        "openvino/convert_images.py",
+        "tensorrt/classifier.py",
+    ]
     elsewhere = sorted(name for name in found if not name.startswith("executors/torch/"))
     assert elsewhere == [f"executors/{name}" for name in makes_weights_of_others]
 
@@ -102,8 +108,9 @@ def test_pure_layers_read_no_clock_no_environment_and_no_global_chance(imported:
 
 def test_only_the_command_line_prints_exits_and_reads_its_arguments(trees: dict[Path, ast.Module]) -> None:
     for file in FILES:
-        # A worker and the guard of a launched server are commands of their own.
-        if file.parent.name == "cli" or file.name == "worker.py" or file.match("launch/watchdog.py"):
+        # A worker, and the guard and the balancer of launched servers, are commands of their own.
+        own = file.match("launch/watchdog.py") or file.match("launch/balancer.py")
+        if file.parent.name == "cli" or file.name == "worker.py" or own:
             continue
         for node in ast.walk(trees[file]):
             assert not (isinstance(node, ast.Name) and node.id in ("print", "exit", "quit")), file

@@ -50,6 +50,7 @@ LOOKS_AT_OTHERS = {
     ("stats/finding/failures.py", "startswith"): "rows of before losses were a column of their own",
     ("spec/load.py", "split"): "an error of the TOML reader",
     ("executors/torch/ceiling/timing.py", "strip"): "an error of torch",
+    ("executors/torch/model/build.py", "attention implementation"): "an error of transformers",
 }
 """The places that look into words of others, or of our older versions."""
 

@@ -51,6 +51,16 @@ def test_the_same_batch_of_each_rank_is_weak_scaling_and_another_batch_is_neithe
     assert scaling(one, ranks(2, (189.0, 190.0, 191.0), batch=12)) == []
 
 
+def test_ranks_that_do_not_have_the_same_threads_are_said_with_theirs() -> None:
+    threads = "software.framework.threads"
+    one, two = (ranks(count, (99.0, 100.0, 101.0), **{threads: 2 // count}) for count in (1, 2))
+    for pair in ((one, two), (two, one)):
+        (found,) = scaling(*pair)
+        assert sentence_of(found).endswith("the global batch stays, with 2 threads each before and 1 after.")
+    (same,) = scaling(ranks(1, (99.0, 100.0, 101.0), **{threads: 1}), ranks(2, (99.0, 100.0, 101.0), **{threads: 1}))
+    assert "threads" not in sentence_of(same)
+
+
 @pytest.mark.parametrize("count", [1, None])
 def test_one_world_against_its_equal_or_an_unknown_one_scales_nothing(count: int | None) -> None:
     assert scaling(ranks(1, (99.0, 100.0, 101.0)), ranks(count, (99.0, 100.0, 101.0))) == []

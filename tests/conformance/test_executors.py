@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from material import for_rows, inference, measured, quiet, spec_of, training
+from one_answer_server import OneAnswer, serving
 from twinlens.errors import BadInput
 from twinlens.executors.http_client.null_server import null_server
 from twinlens.executors.registry import executor_names, launches, trainer
@@ -20,10 +21,13 @@ from twinlens.testing import conformance
 MODELS = ("tiny", "vit-tiny", "resnet-tiny")
 INSTALLED_HERE = ("transformers-serve",)
 """Of our launchers; the others' runtimes have environments of their own, and tests in executors/launch."""
-STARTS_PROCESSES = ("torch-parallel",)
-"""Starting it takes half a minute: executors/test_torch_parallel_runs.py runs it, under the marker `slow`."""
+STARTS_PROCESSES = ("torch-parallel", "torch-deepspeed")
+"""Starting them takes half a minute: executors/test_torch_parallel_runs.py and test_deepspeed_runs.py run them, under
+the marker `slow`."""
+LOG = Path(__file__).parent / "four_steps.log"
 RUNS: dict[tuple[str, str], Path] = {}
 URL: list[str] = []
+IMAGES: list[str] = []
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -44,12 +48,23 @@ def url() -> Iterator[str]:
         yield found.url
 
 
+@pytest.fixture(scope="session", autouse=True)
+def images() -> Iterator[str]:
+    """A server of the KServe v2 protocol."""
+    with serving(OneAnswer()) as found:
+        IMAGES.append(found.url)
+        yield found.url
+
+
 OPTIONS: dict[str, Any] = {
     "openai-http": lambda lens, model: {"url": URL[0]},
+    "kserve-http": lambda lens, model: {"url": IMAGES[0], "model": "m"},
     "replay": lambda lens, model: {"run": str(RUNS[lens, model])},
+    "trainer-log": lambda lens, model: {"log": str(LOG), "tokens_per_step": 128 if model == "tiny" else 0},
 }
-ENGINES = ("onnxruntime", "onnxruntime-served", "openvino", "llama-cpp-engine")
-"""Engines with packages of their own: `make test-slow` installs them, tests/executors/engines runs them."""
+ENGINES = ("onnxruntime", "onnxruntime-served", "openvino", "openvino-served", "llama-cpp-engine", "tensorrt")
+"""Engines with packages of their own: `make test-slow` installs them, tests/executors/engines runs them; of
+TensorRT there is recorded output only."""
 for kind in executor_names():
     starts = kind in INSTALLED_HERE or not (launches(kind) or kind in (*ENGINES, *STARTS_PROCESSES))
     suite = conformance(kind, OPTIONS.get(kind), executor={"device": "cpu"}, starts=starts)

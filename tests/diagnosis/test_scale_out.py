@@ -18,7 +18,7 @@ from twinlens.pages import find
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import advice_of, clause_of, sentence_of
-from twinlens.spec.model.reference import any_model
+from twinlens.spec.model.any_model import any_model
 from twinlens.spec.precision import precision
 
 MISSED = (Finding("slo-missed", "disqualifies", "ttft_s"),)

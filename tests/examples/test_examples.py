@@ -24,7 +24,23 @@ SHORT = (
     "protocol.duration_s=0.3", "protocol.min_rows=3", "protocol.repeats=1", "protocol.extend=0",
     "protocol.steady_s=0", "protocol.isolate=false", "protocol.ceilings=false",
 )  # fmt: skip
-ELSEWHERE = ("engines", "gpu-", "attached", "batching", "chat", "parallel", "search", "serve-")
+ELSEWHERE = (
+    "adapter",
+    "engines",
+    "fine-tuning",
+    "gpu-",
+    "input-",
+    "attached",
+    "batching",
+    "chat",
+    "checkpoints",
+    "deepspeed",
+    "ladder-",
+    "parallel",
+    "search",
+    "serve-",
+    "vllm-",
+)
 """Those that need a GPU, a server or processes of their own: they are run where those are tested."""
 SMALLER = {"resnet-50": "resnet-tiny", "vit-base": "vit-tiny"}
 
@@ -83,6 +99,21 @@ def test_the_example_of_two_engines_gives_the_tokens_of_one_model(
     assert {run.spec.executor.kind for run in outcome.runs} == {"torch", "onnxruntime"}
     weights = {run.facts.executor.value("model.weights_hash") for run in outcome.runs if run.facts}
     assert len(weights) == 1, "the same weights on both sides"
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_the_examples_of_adapters_train_by_every_method_and_serve_both_ways(tmp_path: Path) -> None:
+    pytest.importorskip("bitsandbytes", reason="needs the finetune extra: make .venv/engines")
+    trained = measure_study(load(FOLDER / "fine-tuning.toml", [*SHORT, "protocol.hopeless_s=5"]), tmp_path / "trained")
+    assert not trained.failures
+    shares = {run.spec.workload.method: summary_of(run).metrics["trainable_share"].value for run in trained.runs}
+    assert shares["full"] == 1
+    assert 0.06 < (shares["lora"] or 0) == shares["qlora"] < (shares["dora"] or 0) < 0.07
+    short = [*SHORT, "workload.model=tiny", "protocol.pairing=none"]
+    served = measure_study(load(FOLDER / "adapter.toml", short), tmp_path / "served")
+    assert not served.failures
+    assert {summary_of(run).point["adapter"] for run in served.runs} == {"merged", "unmerged"}
 
 
 @pytest.mark.slow

@@ -46,7 +46,7 @@ def test_where_work_is_done_is_said_of_every_executor_of_ours() -> None:
         "llama-cpp", "sglang", "tensorrt-llm", "transformers-serve", "vllm",
     ]  # fmt: skip
     assert executor("torch").lenses == ("training", "inference")
-    assert executor_names("training") == ("fake", "replay", "torch", "torch-parallel")
+    assert executor_names("training") == ("fake", "replay", "torch", "torch-deepspeed", "torch-parallel", "trainer-log")
 
 
 def test_reading_what_executors_can_do_imports_nothing_that_runs_one() -> None:

@@ -13,6 +13,9 @@ from twinlens.executors.openai.discovery import Discovery
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.executors.openai.server_facts import facts_of
 from twinlens.executors.openai.target import Address, target_of
+from twinlens.executors.openai.task_requests import first_tries
+from twinlens.schedule.content.prompt import SyntheticWords
+from twinlens.spec.workload.task import Generate
 
 URL = "http://127.0.0.1:9/v1"
 
@@ -29,11 +32,10 @@ URL = "http://127.0.0.1:9/v1"
 )  # fmt: skip
 def test_a_server_info_in_any_form_is_read_or_left_out(info: Any, speculative: Any) -> None:
     spec = spec_of(inference("openai-http", options={"url": URL}, arrival={"kind": "poisson"}, point={"rate_per_s": 1}))
-    discovery = Discovery(Address("127.0.0.1", 9, ()), "small", True, True, {"/server_info": info})
-    assert (
-        facts_of(target_of("openai-http", {"url": URL}), discovery, spec).executor.value("serving.speculative")
-        == speculative
-    )
+    target = target_of("openai-http", {"url": URL})
+    requests = first_tries(target, SyntheticWords(), "small", Generate())[0]
+    discovery = Discovery(Address("127.0.0.1", 9, ()), "small", requests, {"/server_info": info})
+    assert facts_of(target, discovery, spec).executor.value("serving.speculative") == speculative
 
 
 def test_a_server_that_hangs_is_given_up_at_its_first_page(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -225,7 +225,8 @@ def test_an_answer_without_measure_harms_no_other(
     outcomes = sorted(row.outcome for row in rows)
     assert outcomes == ["failed"] + ["ok"] * 11
     error = next(row.error for row in rows if row.outcome == "failed") or ""
-    assert words in error or "no end after 5 s" in error, "bounded by bytes, and on a slow machine by time"
+    ended = any(said in error for said in (words, "the answer does not end", "no end after 5 s"))
+    assert ended, "bounded by bytes of a piece or of all that came, and on a slow machine by time"
     assert max(held) <= 2**19, "what is not understood yet is bounded too"
 
 

@@ -9,7 +9,7 @@ import pytest
 from hostile_server import DONE, END, HEAD, Asked, chunk, hostile, said, usage
 from http_play import TOKENS, asks, opened
 
-from twinlens.executors.openai import player
+from twinlens.executors.openai.request_writer import RequestWriter
 from twinlens.record.request import Request
 from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.request import ScheduledRequest
@@ -107,7 +107,7 @@ def test_an_answer_that_is_broken_inside_a_good_frame_fails_and_what_follows_it_
 
 def test_requests_are_written_before_an_end_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-    row_of, of = player.row_of, player.RequestWriter.of
+    row_of, of = RequestWriter.row, RequestWriter.of
 
     def written(self: Any, *rest: Any) -> bytes:
         order.append("written")
@@ -117,8 +117,8 @@ def test_requests_are_written_before_an_end_is_seen(monkeypatch: pytest.MonkeyPa
         order.append("row")
         return row_of(*rest, **more)
 
-    monkeypatch.setattr(player.RequestWriter, "of", written)
-    monkeypatch.setattr(player, "row_of", made)
+    monkeypatch.setattr(RequestWriter, "of", written)
+    monkeypatch.setattr(RequestWriter, "row", made)
     with hostile(piecewise) as server, opened(server.url) as client:
         order.clear()
         client.play(ClosedLoop(2, asks(8)), lambda row: None)

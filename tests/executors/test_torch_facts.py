@@ -191,12 +191,12 @@ def test_processor_formats_follow_instructions() -> None:
 
 
 def test_random_weights_are_known_by_what_drew_them_too() -> None:
-    """A GPU draws other numbers from the same seed, and 16 bits other ones: such weights were called equal."""
+    """A GPU draws other numbers from the same seed: such weights were called equal."""
     ref = load_model("tiny")
     cuda, cpu = torch.device("cuda", 1), torch.device("cpu")
-    drawn = [drawn_by(cpu), drawn_by(cuda), drawn_by(cpu, torch.bfloat16), drawn_by(cuda, torch.bfloat16)]
+    drawn = [drawn_by(cpu), drawn_by(cuda)]
     hashes = [weights_hash(ref, 1, by) for by in drawn]
-    assert len(set(hashes)) == 4
+    assert len(set(hashes)) == 2
     assert weights_hash(ref, 1, drawn_by(torch.device("cuda", 0))) == hashes[1], (
         "which board it was makes no difference"
     )

@@ -16,6 +16,7 @@ from torch import nn  # noqa: E402
 from twinlens.errors import BadInput  # noqa: E402
 from twinlens.executors.torch import train  # noqa: E402
 from twinlens.executors.torch.ceiling.kernel import product  # noqa: E402
+from twinlens.executors.torch.model.fp8 import can_be_fp8  # noqa: E402
 from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
 from twinlens.reporting.wording.finding import sentence_of  # noqa: E402
 from twinlens.spec.precision import precision  # noqa: E402
@@ -63,8 +64,8 @@ def test_fp8_trains_by_the_recipe_that_the_record_declares_and_the_rest_in_bf16(
 
 def test_layers_whose_widths_do_not_divide_by_16_are_left_alone() -> None:
     for shape, fits in (((64, 64), True), ((64, 40), False), ((40, 64), False), ((64, 1000), False)):
-        assert train._can_be_fp8(nn.Linear(*shape), "mlp.up") is fits
-    assert not train._can_be_fp8(nn.Conv2d(3, 3, 3), "conv")
+        assert can_be_fp8(nn.Linear(*shape), "mlp.up") is fits
+    assert not can_be_fp8(nn.Conv2d(3, 3, 3), "conv")
 
 
 def test_rows_that_do_not_divide_by_16_are_refused_before_the_backward_pass_would_fail(

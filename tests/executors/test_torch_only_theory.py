@@ -32,7 +32,7 @@ SEEING = {"model_type": "llama4", "vision_config": {}, "text_config": {
 
 
 @pytest.mark.parametrize(
-    ("config", "says"), [(JAMBA, "recurrent layers"), (SINKS, "attention sinks"), (SEEING, "images beside text")]
+    ("config", "says"), [(JAMBA, "recurrent layers"), (SINKS, 'attention = "eager"'), (SEEING, "images beside text")]
 )
 def test_a_model_that_only_theory_reads_is_refused(tmp_path: Path, config: dict[str, Any], says: str) -> None:
     file = tmp_path / "model.json"

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pytest
 
 from material import spec_of, training
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Degrees
-from twinlens.executors.torch.parallel.findings import against_one_process, exchange, hidden_share
+from twinlens.executors.torch.parallel.degrees import degrees_of
+from twinlens.executors.torch.parallel.findings import (
+    against_one_process,
+    communication,
+    exchange,
+    exchanged,
+    hidden_share,
+)
+from twinlens.executors.torch.parallel.folder import owned_folder
 from twinlens.executors.torch.parallel.loss_of_rank import Lost, sentence_on
-from twinlens.executors.torch.parallel.options import degrees_of
-from twinlens.executors.torch.parallel.over_ranks import facts_over, step_over
+from twinlens.executors.torch.parallel.options import ParallelOptions
+from twinlens.executors.torch.parallel.over_ranks import evaluation_over, facts_over, step_over
+from twinlens.executors.torch.parallel.spans import covered, outside
+from twinlens.measurement.facts.predicted_bubble import predicted_bubble
 from twinlens.measurement.facts.predicted_memory import predicted_memory
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
 from twinlens.record.estimate import Estimate
@@ -26,6 +39,7 @@ from twinlens.record.executor.record import ExecutorRecord
 from twinlens.record.step import STEP_SCHEMA, Marks, Steps
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.spec.study import RunSpec
+from twinlens.stats.finding.pipeline import bubble
 
 
 def spec(batch: int = 8, microbatch: int | None = None, model: str = "tiny", **options: Any) -> RunSpec:
@@ -63,16 +77,22 @@ def test_rates_add_up_over_ranks_work_over_data_ranks_and_memory_is_that_of_the_
     def facts(rate: float, held: float) -> Facts:
         return Facts(
             ExecutorRecord({}),
-            work={"counted_step_flop": Estimate(6.0, "flop", "counted", "measured", n=1)},
+            work={
+                "counted_step_flop": Estimate(6.0, "flop", "counted", "measured", n=1),
+                "resident_parameters": Estimate(held, "1", "counted", "measured", n=1),
+            },
             ceilings={"matrix_flop_per_s": Estimate(rate, "flop/s", "rate", "measured", low=rate - 1, high=rate + 1)},
             memory={"weights_bytes": Estimate(held, "bytes", "held", "measured", n=1)},
         )
 
-    both = facts_over([facts(10.0, 7.0), facts(20.0, 9.0)], data=2)
+    both = facts_over([facts(10.0, 7.0), facts(20.0, 9.0)], split=1)
     assert both.ceilings["matrix_flop_per_s"].value == 30.0
     assert (both.ceilings["matrix_flop_per_s"].low, both.ceilings["matrix_flop_per_s"].high) == (28.0, 32.0)
     assert (both.work["counted_step_flop"].value, both.memory["weights_bytes"].value) == (12.0, 9.0)
-    split = facts_over([facts(10.0, 7.0), facts(20.0, 9.0)], data=1)
+    assert both.work["resident_parameters"].value == 7.0, "each rank has all of them, divided or not"
+    staged = facts_over([facts(10.0, 7.0), facts(20.0, 9.0)], split=1, stages=2)
+    assert (staged.work["counted_step_flop"].value, staged.work["resident_parameters"].value) == (12.0, 16.0)
+    split = facts_over([facts(10.0, 7.0), facts(20.0, 9.0)], split=2)
     assert split.work["counted_step_flop"].value == 6.0, "a divided product is counted whole on each rank"
 
 
@@ -82,12 +102,46 @@ def test_how_much_of_an_exchange_is_hidden_is_clamped_and_not_told_within_its_no
     assert hidden_share([3.0, 3.01, 2.99, 3.0], calm, [0.5] * 4)["share"] == 0.0
     assert hidden_share([0.98, 0.99, 0.97, 0.98], calm, [0.5] * 4)["share"] == 1.0
     assert hidden_share([1.0, 2.0, 1.0, 2.0], calm, [0.5] * 4)["share"] is None
-    timed = {"with_s": [1.0, 2.0, 1.0, 2.0], "without_s": calm, "flight_s": [0.5] * 4, "bytes": 4096, "buckets": 2}
+    timed = {"with_s": [1.0, 2.0, 1.0, 2.0], "without_s": calm, "flight_s": [0.5] * 4, "bytes": 4096, "flights": []}
     found = exchange([{"exchange": timed}] * 2, on_processor=True)
     assert found is not None
     assert found.code == "exchange-not-resolved"
     assert "cannot be told" in sentence_of(found)
     assert exchange([{"exchange": {}}] * 2, on_processor=True) is None
+
+
+def test_gradients_that_are_exchanged_once_a_step_weigh_what_the_model_does() -> None:
+    def told(sent: float) -> dict[str, Any]:
+        return {"compared": {"together": {"exchanged_bytes": sent, "gradients_bytes": 4096, "microbatches": 4}}}
+
+    once, thrice = exchanged([told(4096.0)] * 2), exchanged([told(4096.0), told(3 * 4096.0)])
+    assert once is not None
+    assert thrice is not None
+    assert (once.code, once.severity) == ("gradients-exchanged-once", "notes")
+    assert sentence_of(once).startswith("A step of 4 microbatches exchanges 4.00 KiB, which is all gradients once")
+    assert (thrice.code, thrice.severity) == ("gradients-exchanged-otherwise", "warns")
+    assert "exchanges 12.0 KiB, and the gradients of this rank are 4.00 KiB" in sentence_of(thrice)
+    assert exchanged([{"compared": {"together": {}}}, {"compared": {}}]) is None
+
+
+def test_communication_is_exposed_where_nothing_computes_beside_it() -> None:
+    # Under way 0 to 4 and 3 to 6; an operator runs 1 to 2 and 5 to 9: of the 6, 1 and 1 are beside one.
+    flights, work = [(0.0, 4.0), (3.0, 6.0)], [(1.0, 2.0), (5.0, 9.0)]
+    assert (covered(flights), outside(flights, work), outside([], work)) == (6.0, 4.0, 0.0)
+    waits, works = (
+        {"compared": {"together": {"profiled": {"collectives": {"all_reduce": 2}, "flight_s": 6.0, "exposed_s": long}}}}
+        for long in (4.0, 1.5)
+    )
+    found = communication([works, waits], on_processor=False)
+    assert found is not None
+    assert (found.numbers["exposed_s"], found.numbers["share"]) == (4.0, pytest.approx(2 / 3))
+    assert sentence_of(found) == (
+        "In one profiled step 2 all-reduce are under way for 6.00 s, and for 4.00 s of it (67%) no operator runs "
+        "beside them: communication that is exposed."
+    )
+    pipeline = {"compared": {"together": {"profiled": {}}}}
+    assert communication([pipeline, pipeline], on_processor=True) is None
+    assert communication([{"compared": {}}], on_processor=True) is None
 
 
 @pytest.mark.parametrize(
@@ -117,8 +171,22 @@ def test_ranks_that_do_not_train_as_one_process_are_not_ranked(losses: list[floa
         ({"ranks": 0}, "executor.options.ranks of torch-parallel is a whole number from 1 to 1024, not 0"),
         ({"ranks": 2.5}, "not 2.5"),
         ({"patience_s": "long"}, "not 'long'"),
-        ({"parallel": "zero"}, '"ddp" or "fsdp2" or "tp"'),
+        ({"parallel": "zero"}, '"ddp" or "fsdp2" or "hsdp" or "tp" or "pp"'),
+        (
+            {"parallel": "hsdp", "ranks": 3},
+            "replicate 2 do not divide 3 ranks; set executor.options.ranks to a multiple",
+        ),
+        ({"parallel": "fsdp2", "ranks": 4, "tensor": 3}, "executor.options.tensor 3 do not divide 4 ranks"),
+        ({"parallel": "tp", "ranks": 4, "tensor": 2}, '"tp" splits every layer over all 4 ranks; for 2 take'),
+        ({"tensor": 2}, 'not of "ddp"; take "hsdp" with executor.options.replicate'),
+        ({"parallel": "fsdp2", "bucket_mib": 1.0}, 'bucket_mib of torch-parallel is of "ddp", and not of "fsdp2"'),
+        ({"parallel": "fsdp2", "reduce_precision": "bf16"}, "is of training in bf16, and the precision is fp32"),
+        ({"parallel": "pp", "ranks": 4}, "4 stages do not divide the model's 2 layers"),
+        ({"parallel": "pp", "schedule": "interleaved"}, "4 stages do not divide the model's 2 layers"),
+        ({"parallel": "pp", "microbatch": 8}, "1 microbatches do not fill 2 stages of a pipeline"),
+        ({"parallel": "pp", "microbatch": 3, "batch": 9, "schedule": "interleaved"}, "2 ranks do not divide 3 microb"),
         ({"rank": 2}, "no option 'rank'"),
+        ({"on": "ray://head"}, "ranks run here or on Ray: ray://HOST:PORT or ray://local, not 'ray://head'"),
     ],
 )
 def test_a_world_that_divides_nothing_is_refused_before_anything_starts(asked: dict[str, Any], sentence: str) -> None:
@@ -128,13 +196,45 @@ def test_a_world_that_divides_nothing_is_refused_before_anything_starts(asked: d
 
 
 def test_degrees_and_the_memory_that_theory_predicts_for_a_rank() -> None:
-    assert degrees_of(spec()) == Degrees(data=2)
-    assert degrees_of(spec(parallel="fsdp2", ranks=4)) == Degrees(data=4, zero=3)
-    assert degrees_of(spec(parallel="tp")) == Degrees(tensor=2)
-    whole, half = predicted_memory(spec()), predicted_memory(spec(parallel="fsdp2"))
-    for name, estimate in whole.items():
-        assert half[name].value == pytest.approx((estimate.value or 0) / 2), name
+    assert degrees_of(spec()) == Degrees(data=2, copies=2, microbatch=4)
+    assert degrees_of(spec(parallel="fsdp2", ranks=4)) == Degrees(data=4, zero=3, microbatch=2)
+    assert degrees_of(spec(parallel="tp")) == Degrees(tensor=2, microbatch=8)
+    assert degrees_of(spec(parallel="hsdp", ranks=8, tensor=2, batch=16, microbatch=2)) == Degrees(
+        data=4, tensor=2, copies=2, zero=3, microbatch=2, microbatches=2
+    )
+    assert degrees_of(spec(parallel="pp")) == Degrees(pipeline=2, microbatch=1, microbatches=8)
+    whole = predicted_memory(spec())
+    sharing = {1: {"ranks": 2}, 2: {"parallel": "fsdp2"}, 4: {"parallel": "fsdp2", "tensor": 2, "ranks": 4}}
+    kept = "predicted_activations_bytes"
+    for parts, options in sharing.items():
+        for name, estimate in predicted_memory(spec(**options)).items():
+            assert name == kept or estimate.value == pytest.approx((whole[name].value or 0) / parts), (name, options)
+    copied = predicted_memory(spec(parallel="hsdp", ranks=4, microbatch=2))
+    assert copied == predicted_memory(spec(parallel="fsdp2", microbatch=2)), "each copy is sharded over two"
+    half = predicted_memory(spec(microbatch=2))[kept].value
+    assert half == pytest.approx((whole[kept].value or 0) / 2)
+    for unknown in (spec(parallel="tp"), spec(attention="eager")):
+        assert predicted_memory(unknown)[kept].value is None
     assert predicted_memory(spec_of(training("torch"))) == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "mesh"),
+    [
+        ({"parallel": "ddp"}, {"replicate": 2}),
+        ({"parallel": "tp"}, {"tensor": 2}),
+        ({"parallel": "pp"}, {"pipeline": 2}),
+        ({"parallel": "fsdp2", "ranks": 1}, {"shard": 1}),
+        ({"parallel": "fsdp2", "ranks": 6, "tensor": 2}, {"shard": 3, "tensor": 2}),
+        ({"parallel": "hsdp", "ranks": 12, "tensor": 2}, {"replicate": 2, "shard": 3, "tensor": 2}),
+        ({"parallel": "hsdp", "ranks": 4, "tensor": 2}, {"replicate": 2, "shard": 1, "tensor": 2}),
+    ],
+)
+def test_options_name_the_axes_of_a_mesh(options: dict[str, Any], mesh: dict[str, int]) -> None:
+    asked = ParallelOptions.of(options)
+    assert asked.mesh == mesh
+    assert list(asked.mesh) == list(mesh), "ranks that split a layer are neighbours"
+    assert asked.data * asked.split * asked.stages == asked.ranks
 
 
 def test_the_rank_that_died_is_named_with_its_log_and_not_those_that_failed_after_it(tmp_path: Path) -> None:
@@ -158,9 +258,74 @@ def test_the_rank_that_died_is_named_with_its_log_and_not_those_that_failed_afte
     assert "No module named 'torch'" in sentence_on(never, 2, [], "starting", tmp_path)
 
 
+def test_the_idle_share_of_a_pipeline_is_that_of_its_bubble_where_nothing_else_waits() -> None:
+    # Two stages, two microbatches, forward 10 and backward 20: the schedule takes 90, of which each computes 60.
+    ranks = [of_rank(0, 110, forward_ns=20, backward_ns=40, optimize_ns=10, communicate_ns=None)] * 2
+    steps = [step_over(ranks, -step * 110, 8, 512) for step in range(4)]
+    rows = [{name: getattr(row, name) for name in STEP_SCHEMA.names} for row in steps]
+    table = pa.Table.from_pylist(rows, schema=STEP_SCHEMA)
+    predicted = predicted_bubble(spec(parallel="pp", microbatch=4))["predicted_bubble_share"]
+    assert predicted.value == pytest.approx(1 / 3)
+    found = bubble(table, predicted, 0.0, 1.0, 2)
+    assert found is not None
+    assert found.numbers["idle"] == pytest.approx(1 / 3)
+    assert found.numbers["stages"] == 2
+    assert "compute nothing for 33% of its schedule" in sentence_of(found)
+    assert "2 microbatches is 33% by theory" in sentence_of(found)
+    assert bubble(table, predicted, 2.0, 3.0, 2) is None, "no step in the window"
+    interleaved = spec(parallel="pp", model="small", schedule="interleaved", microbatch=2)
+    assert predicted_bubble(interleaved)["predicted_bubble_share"].value == pytest.approx(1 / 9)
+    assert predicted_bubble(spec()) == {}
+
+
+def test_a_folder_of_ranks_whose_owner_is_dead_is_removed_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    mine, other = owned_folder(), owned_folder()
+    dead, foreign = tmp_path / "twinlens-ranks-dead", tmp_path / "twinlens-ranks-foreign"
+    for folder in (dead, foreign):
+        folder.mkdir()
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    born_s = psutil.Process(ended.pid).create_time()
+    ended.wait()
+    (dead / "owner.json").write_text(json.dumps({"pid": ended.pid, "born_s": born_s}))
+    (foreign / "owner.json").write_text("{")
+    new = owned_folder()
+    left = {each.name for each in tmp_path.iterdir()}
+    assert left == {mine.name, other.name, new.name, foreign.name}
+
+
 def test_naming_the_executor_imports_no_torch() -> None:
     code = (
         "import sys; from twinlens.executors.registry import trainer; trainer('torch-parallel');"
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], env=dict(os.environ)).returncode == 0
+
+
+def test_ranks_with_other_clocks_are_timed_by_rank_0_and_keep_their_phases() -> None:
+    row = step_over([of_rank(1000, 1070), of_rank(9_000, 9_080, backward_ns=37)], 900, 8, 512, one_clock=False)
+    assert (row.begin_ns, row.end_ns, row.data_ns) == (100, 170, 10)
+    assert (row.rank_begin_ns, row.rank_end_ns, row.rank_backward_ns) == (None, None, (30, 37))
+    looked = evaluation_over([of_rank(1000, 1070), of_rank(5, 6)], 900, 8, 512, one_clock=False)
+    assert (looked.begin_ns, looked.end_ns) == (100, 170)
+
+
+def test_ranks_that_never_reach_this_machine_are_named_with_the_first_log(tmp_path: Path) -> None:
+    lost = Lost()
+    lost.note_never_began([1])
+    log = tmp_path / "ray" / "attempt_0" / "1" / "stderr.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("ConnectionRefusedError: [Errno 111]\n")
+    sentence = sentence_on(lost, 2, [], "starting", tmp_path)
+    assert sentence.startswith("ranks 1 of 2 did not begin, or do not reach this machine; of the first, its log ends:")
+    hung = Lost()
+    hung.note_hung([0, 1], 3.0)
+    assert sentence_on(hung, 2, [], "taking step 3", tmp_path).startswith("ranks 0, 1 of 2 gave no answer in 3 s")
+
+
+def test_saves_of_ranks_on_a_cluster_are_refused() -> None:
+    data = training("torch-parallel", options={"on": "ray://local"}, global_batch=8, checkpoint={"every_steps": 5})
+    with pytest.raises(BadInput, match="are of ranks on this machine; leave them out, or --on"):
+        degrees_of(spec_of(data))

@@ -16,10 +16,12 @@ import pytest
 from material import spec_of, training
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.torch.parallel.collectives import KINDS
-from twinlens.executors.torch.parallel.findings import against_one_process, exchange
+from twinlens.executors.torch.parallel.findings import against_one_process, communication, exchange, exchanged
+from twinlens.executors.torch.parallel.options import ParallelOptions
 from twinlens.executors.torch.parallel.over_ranks import facts_over, step_over
 from twinlens.executors.torch.parallel.ranks import Ranks
 from twinlens.measurement.facts.predicted_memory import predicted_memory
+from twinlens.measurement.facts.predicted_work import theory_of
 from twinlens.measurement.session import run_here
 from twinlens.record.executor.facts import Facts
 from twinlens.record.store import create_run, read_run
@@ -30,9 +32,9 @@ from twinlens.system.processes import is_alive
 pytestmark = [pytest.mark.slow, pytest.mark.torch]
 
 
-def spec(precision: str = "fp32", **options: Any) -> RunSpec:
-    point = {"microbatch": 2, "precision": precision}
-    return spec_of(training("torch-parallel", options=options, global_batch=8, seq_len=64, point=point))
+def spec(precision: str = "fp32", model: str = "tiny", **options: Any) -> RunSpec:
+    point = {"microbatch": 2 if options["parallel"] != "pp" else 1, "precision": precision}
+    return spec_of(training("torch-parallel", model, options=options, global_batch=8, seq_len=64, point=point))
 
 
 @pytest.fixture(scope="module")
@@ -42,62 +44,120 @@ def ranks() -> Iterator[Ranks]:
     started.close()
 
 
+@pytest.fixture(scope="module")
+def four_ranks() -> Iterator[Ranks]:
+    started = Ranks(4, 1, 180.0)
+    yield started
+    started.close()
+
+
 def opened(ranks: Ranks, asked: RunSpec) -> tuple[list[dict[str, Any]], Facts]:
     told = ranks.ask({"order": "open", "spec": asked.to_dict()}, "opening")
-    data = 1 if asked.executor.options["parallel"] == "tp" else 2
-    return told, facts_over([Facts.from_json(each["facts"]) for each in told], data)
+    options = ParallelOptions.of(asked.executor.options)
+    return told, facts_over([Facts.from_json(each["facts"]) for each in told], options.split, options.stages)
 
 
-@pytest.mark.parametrize(
-    ("parallel", "options", "precision"),
-    [
-        ("ddp", {"bucket_mib": 1.0}, "fp32"),
-        ("fsdp2", {"reshard": "yes"}, "bf16"),
-        ("fsdp2", {"reshard": "no"}, "fp32"),
-        ("tp", {}, "fp32"),
-    ],
-)
-def test_two_ranks_train_as_one_process_does_and_hold_what_theory_says(
-    ranks: Ranks, parallel: str, options: dict[str, Any], precision: str
-) -> None:
-    asked = spec(precision, parallel=parallel, **options)
+def trained_as_one_does(ranks: Ranks, asked: RunSpec) -> list[dict[str, Any]]:
+    """Opens it, and holds losses, memory, work and the first row to one process and to theory."""
     told, facts = opened(ranks, asked)
-    assert against_one_process(told, precision).code == "one-process-equal"
+    assert against_one_process(told, asked.point.precision).code == "one-process-equal"
     for name, predicted in predicted_memory(asked).items():
         counted = facts.memory[name.removeprefix("predicted_")].value
-        assert counted == pytest.approx(predicted.value, rel=0.07 if parallel == "tp" else 0.05), name
-    assert facts.executor.value("training.world_size") == 2
+        assert predicted.value is None or counted == pytest.approx(predicted.value, rel=0.05), name
+    assert facts.work["resident_parameters"].value == theory_of(asked)["parameters"].value
+    flop = theory_of(asked)["step_flop"].value
+    assert facts.work["counted_step_flop"].value == pytest.approx(flop, rel=0.02)
+    assert facts.executor.value("training.world_size") == len(told)
     assert {check.verdict for check in facts.precision} <= {"agrees", "unknown"}
     row = step_over(ranks.ask({"order": "step"}, "stepping"), 0, 8, 512)
     assert row.loss == pytest.approx(told[0]["compared"]["alone"]["losses"][0], rel=5e-3), (
         "rows begin where training does"
     )
     assert row.rank_end_ns is not None
-    assert len(row.rank_end_ns) == 2
+    assert len(row.rank_end_ns) == len(told)
+    parallel = asked.executor.options["parallel"]
     assert (row.communicate_ns is not None) == (parallel == "ddp")
+    exposed = communication(told, on_processor=True)
+    assert (exposed is None) == (parallel == "pp")
+    assert exposed is None or 0 <= exposed.numbers["exposed_s"] <= exposed.numbers["flight_s"]
+    return told
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("tiny", {"parallel": "hsdp", "replicate": 2}),
+        ("tiny", {"parallel": "fsdp2", "tensor": 2}),
+        ("tiny", {"parallel": "hsdp", "replicate": 2, "tensor": 2}),  # copies of a split model
+        ("small", {"parallel": "pp"}),
+    ],
+)
+def test_four_ranks_on_a_mesh_train_as_one_process_does(four_ranks: Ranks, model: str, options: dict[str, Any]) -> None:
+    trained_as_one_does(four_ranks, spec("fp32", model, ranks=4, compared_steps=2, **options))
+
+
+@pytest.mark.parametrize(
+    ("parallel", "options", "precision", "model"),
+    [
+        ("ddp", {"bucket_mib": 1.0}, "fp32", "tiny"),
+        ("fsdp2", {"reshard": "yes", "reduce_precision": "bf16"}, "bf16", "tiny"),
+        ("fsdp2", {"reshard": "no"}, "fp32", "tiny"),
+        ("tp", {}, "fp32", "tiny"),
+        ("pp", {}, "bf16", "tiny"),
+        ("pp", {"schedule": "gpipe"}, "fp32", "tiny"),
+        ("pp", {"schedule": "interleaved"}, "fp32", "small"),
+    ],
+)
+def test_two_ranks_train_as_one_process_does_and_hold_what_theory_says(
+    ranks: Ranks, parallel: str, options: dict[str, Any], precision: str, model: str
+) -> None:
+    asked = spec(precision, model, parallel=parallel, **options)
+    told = trained_as_one_does(ranks, asked)
+    looked = ranks.ask({"order": "evaluate", "batches": 1}, "evaluating")
+    assert [each["loss"] is None for each in looked] == [parallel == "pp", False], "the last stage alone has a loss"
     if parallel == "ddp":
         found = exchange(told, on_processor=True)
         assert found is not None
         parameters = predicted_memory(asked)["predicted_gradients_bytes"].value
         assert found.numbers["bytes"] == parameters, "all gradients once, after the last microbatch alone"
         assert found.numbers["buckets"] > 1
+        flights = found.numbers["flights"]
+        assert [index for index, *_ in flights] == list(range(len(flights)))
+        assert sum(size for _, size, *_ in flights) == parameters
+        assert all(0 < begin_s < end_s for *_, begin_s, end_s in flights)
+        once = exchanged(told)
+        assert once is not None
+        assert (once.code, once.numbers["bytes"], once.numbers["microbatches"]) == (
+            "gradients-exchanged-once",
+            parameters,
+            2,
+        )
 
 
-def test_a_rank_that_stands_still_is_named_in_time_and_nothing_of_it_is_left(ranks: Ranks) -> None:
-    opened(ranks, spec(parallel="ddp", compared_steps=0))
+@pytest.mark.parametrize("parallel", ["ddp", "pp"])
+def test_a_rank_that_stands_still_is_named_in_time_and_nothing_of_it_is_left(
+    parallel: str, request: pytest.FixtureRequest
+) -> None:
+    """It ends the world, so it is the last test of each."""
+    ranks = request.getfixturevalue("ranks" if parallel == "ddp" else "four_ranks")
+    count = len(ranks.pids)
+    opened(ranks, spec(model="small" if count == 4 else "tiny", parallel=parallel, ranks=count, compared_steps=0))
     ranks.patience_s = 3.0
     born = {pid: psutil.Process(pid).create_time() for pid in [ranks.pid, *ranks.pids]}
     os.kill(ranks.pids[1], signal.SIGSTOP)
     with pytest.raises(ExecutorFailed) as lost:
         ranks.ask({"order": "step"}, "taking step 1")
-    assert str(lost.value).startswith("rank 1 of 2 gave no answer in 3 s while taking step 1")
+    assert str(lost.value).startswith(f"rank 1 of {count} gave no answer in 3 s while taking step 1")
     assert (lost.value.code, lost.value.exit_code) == ("TL307", 3)
     ranks.close()
     assert not [pid for pid, born_s in born.items() if is_alive(pid, born_s)]
 
 
-def test_a_rank_that_is_killed_ends_the_run_its_rows_are_kept_and_no_process_is_left(tmp_path: Path) -> None:
-    asked = spec(parallel="ddp", compared_steps=0)
+@pytest.mark.parametrize("parallel", ["ddp", "pp"])
+def test_a_rank_that_is_killed_ends_the_run_its_rows_are_kept_and_no_process_is_left(
+    parallel: str, tmp_path: Path
+) -> None:
+    asked = spec(parallel=parallel, compared_steps=0)
     asked = asked.model_copy(update={"protocol": asked.protocol.model_copy(update={"duration_s": 600.0})})
     folder = create_run(tmp_path, asked)
     born: dict[int, float] = {}

@@ -67,7 +67,7 @@ def test_a_step_synchronises_once_and_its_phases_are_those_of_the_device(
     waits: list[Any] = []
     monkeypatch.setattr(train, "synchronize", waits.append)
     monkeypatch.setattr(train, "mark", lambda device: clock_marks.mark(CUDA))
-    real_next, real_loss, real_step = trainer.batches.next, trainer.loss, trainer._scaler.step
+    real_next, real_loss, real_step = trainer.batches.next, trainer.loss, trainer.scaler.step
 
     def after(seconds: float, call: Any) -> Any:
         def late(*parts: Any) -> Any:
@@ -78,7 +78,7 @@ def test_a_step_synchronises_once_and_its_phases_are_those_of_the_device(
 
     trainer.batches.next = after(0.001, real_next)  # type: ignore[method-assign]
     trainer.loss = after(0.01, real_loss)  # type: ignore[method-assign]
-    monkeypatch.setattr(trainer._scaler, "step", after(0.1, real_step))
+    monkeypatch.setattr(trainer.scaler, "step", after(0.1, real_step))
     marks = trainer.step()
     assert len(waits) == 1
     assert (marks.data_ns, marks.forward_ns, marks.optimize_ns) == (2_000_000, 20_000_000, 100_000_000)
@@ -88,7 +88,7 @@ def test_a_step_synchronises_once_and_its_phases_are_those_of_the_device(
 def test_a_step_that_overflows_in_fp16_is_tagged_and_told(tmp_path: Path) -> None:
     trainer = train.TorchTrainer()
     trainer.open(spec_of(training()), quiet)
-    trainer._scaler = torch.amp.GradScaler("cpu", init_scale=2.0**127, enabled=True)  # 6 nats times that is no fp32
+    trainer.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**127, enabled=True)  # 6 nats times that is no fp32
     weight = next(iter(trainer.model.parameters()))
     before = weight.detach().clone()
     assert trainer.step().tag == "skipped"

@@ -20,7 +20,9 @@ from twinlens.measurement.facts.predicted_work import theory_of  # noqa: E402
 from twinlens.record.executor.facts import Facts  # noqa: E402
 from twinlens.reporting.wording.finding import sentence_of  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402
+from twinlens.spec.model.shape import DecoderShape  # noqa: E402
 from twinlens.stats.run_summary import summarise  # noqa: E402
+from twinlens.theory.activation import activation_bytes  # noqa: E402
 from twinlens.theory.flop import parameters, training_flop_per_token  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -63,6 +65,16 @@ def test_checkpointing_changes_what_is_kept_and_not_what_is_learned() -> None:
     assert more is not None
     assert more > 1.2 * (facts.work["counted_step_flop"].value or 0), "the forward pass is done again"
     assert lean_facts.executor.value("training.recompute") == "all layers"
+
+
+def test_activations_are_those_of_theory_and_no_weights_are_among_them() -> None:
+    _, facts = opened()
+    shape = spec_of(training()).model.shape
+    assert isinstance(shape, DecoderShape)
+    rows, length = 4, 32
+    layers = activation_bytes(shape, rows, length, bytes_per_element=4.0)
+    scores = 4 * rows * length * shape.vocab
+    assert facts.memory["activations_bytes"].value == pytest.approx(layers + scores, rel=0.02)
 
 
 @pytest.mark.parametrize("seed", [0, 5])

@@ -73,7 +73,7 @@ def test_what_a_launcher_sets_unasked_is_not_called_stock() -> None:
     assert str(tier.value).startswith("not stock: --continuous-batching, --cb-block-size")
     for kind in executor_names():
         can = capabilities(kind)
-        ours = kind.startswith("torch") or kind in ("fake", "replay")
+        ours = kind in ("torch", "torch-parallel", "fake", "replay")
         assert not (ours and can.unasked), "an engine of ours has its own defaults"
 
 
@@ -85,7 +85,7 @@ def test_every_flag_set_unasked_is_in_the_command() -> None:
                 recipe.kind, "small", options=options, **(AT_RATE | {"point": {"rate_per_s": 2.0, "precision": "bf16"}})
             )
         )
-        settings = settings_of(recipe.kind, spec.executor.options, "python", recipe.graphs)
+        settings = settings_of(recipe.kind, spec.executor.options, "python", recipe.graphs, recipe.switches)
         line = " ".join(recipe.command(order_of(recipe, spec, settings, folder="/models/small", port=1)).argv)
         assert all(flag in line for flag in recipe.unasked)
 

@@ -89,7 +89,7 @@ def test_a_search_over_a_precision_that_is_lacking_is_refused_before_it_begins(t
     workload = {"kind": "inference", "model": "tiny", "arrival": {"kind": "poisson"}, "slo": {"ttft_s": 1.0}}
     served = {"executor": {"kind": "fake"}, "workload": workload, "search": {}}
     study = parse(deepcopy(served) | {"sweep": {"precision": ["fp32", "fp8"]}})
-    lacking = ("precision 'fp8' is not here",)
+    lacking = {"0": BadInput("precision 'fp8' is not here", code="TL203")}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("twinlens.measurement.preflight.refuse.refuse_points", lambda specs: lacking)
         with pytest.raises(BadInput, match="fp8") as caught:

@@ -89,4 +89,5 @@ def test_editors_show_a_sentence_for_every_field() -> None:
     ]
     assert set(bare) <= {"kind"}
     options = schema["$defs"]["ExecutorSpec"]["properties"]["options"]["properties"]
-    assert "openai-http" in options["url"]["description"]
+    assert "openai-http" in options["body"]["description"]
+    assert ["kserve-http" in kind["description"] for kind in options["url"]["anyOf"]].count(True) == 1

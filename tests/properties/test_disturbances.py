@@ -85,7 +85,7 @@ def steps(times_s: np.ndarray) -> Steps:
         tokens=np.full(n, 128),
         loss=nothing,
         tag=np.full(n, None, dtype=object),
-        phases_ns={},
+        phases_ns={"checkpoint": nothing},
         slice=nothing,
         spread_ns=nothing,
     )

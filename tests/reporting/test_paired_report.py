@@ -19,7 +19,7 @@ from twinlens.reporting.text.first_lines import first_lines
 from twinlens.reporting.text.paired_table import cells, paired_of, paired_table
 from twinlens.reporting.text.sentence import sentences
 from twinlens.reporting.text.table import plain
-from twinlens.reporting.view import view
+from twinlens.reporting.view import in_order, view
 from twinlens.reporting.wording.finding import with_words
 from twinlens.stats.paired.ratio import PairedRatio
 from twinlens.stats.summary.group import Group, group
@@ -170,3 +170,25 @@ def test_a_ratio_as_data_is_plain(outcome: Outcome) -> None:
     plain_data = one.result.to_json()
     assert json.loads(json.dumps(plain_data))["ranked"] is True
     assert set(PairedRatio.__slots__) <= set(plain_data)
+
+
+def on_another_stack(member: Group, executor: str) -> Group:
+    runs = tuple(
+        replace(run, executor=executor, machine=replace(run.machine, stack=executor))  # type: ignore[type-var]
+        for run in member.runs
+    )
+    return replace(member, runs=runs)
+
+
+def test_points_of_several_executors_that_took_turns_stand_against_one_of_them(outcome: Outcome) -> None:
+    fp32, bf16 = in_order(group(map(summary_of, outcome.runs)))
+    pairs = paired_of((fp32, on_another_stack(bf16, "openvino")), outcome.runs)
+    assert [(pair.result.above, pair.result.below) for pair in pairs] == [("openvino · bf16", "fake · fp32")]
+    assert pairs[0].ranked
+
+
+def test_points_of_several_executors_stand_against_torch_where_it_is_among_them(outcome: Outcome) -> None:
+    first, second = in_order(group(map(summary_of, outcome.runs)))
+    same = replace(second, point=first.point)
+    pairs = paired_of((on_another_stack(first, "openvino"), on_another_stack(same, "torch")), outcome.runs)
+    assert [(pair.result.above, pair.result.below) for pair in pairs] == [("openvino · fp32", "torch · fp32")]

@@ -8,7 +8,8 @@ from report_material import Pair, estimate, inference_run, relabelled, training_
 from served_material import served_run
 
 from twinlens import units
-from twinlens.reporting.text.sentence import _quality, against, both_counts, comparison, sentences
+from twinlens.reporting.point_name import point_names
+from twinlens.reporting.text.sentence import _quality, against, both_counts, comparison, reference_of, sentences
 from twinlens.reporting.view import view
 from twinlens.stats.estimator.ratio import ratio_of_runs
 from twinlens.stats.metrics.quality import Gate
@@ -142,3 +143,27 @@ def _ended(one: Group, *losses: float) -> Group:
         for run, loss in zip(one.runs, losses, strict=True)
     )
     return replace(one, runs=runs, metrics={"final_loss": estimate(sum(losses) / 3, units.NATS)})
+
+
+def test_an_adapter_is_set_beside_full_training_at_its_precision_and_named_by_its_method(tmp_path: Path) -> None:
+    _, full = training_run(tmp_path, "bf16")
+    _, wide = training_run(tmp_path, "fp32")
+    asked = {"lora": {"method": "lora", "r": 8}, "dora": {"method": "dora", "r": 8}}
+    tuned = [
+        replace(full, run=name, point=full.point | point, identity=name, asked=name) for name, point in asked.items()
+    ]
+    groups = group([wide, full, *tuned])
+    assert point_names(groups) == ("fp32 · full", "bf16 · full", "bf16 · lora", "bf16 · dora")
+    assert [reference_of(each, groups) for each in groups[2:]] == [groups[1]] * 2
+    assert reference_of(groups[1], groups) is groups[0]
+
+
+def test_an_adapter_beside_weights_is_set_beside_the_one_that_is_merged(tmp_path: Path) -> None:
+    _, one = inference_run(tmp_path, "bf16")
+    ways = [
+        replace(one, run=how, point=one.point | {"adapter": how, "r": 8}, identity=how, asked=how)
+        for how in ("unmerged", "merged")
+    ]
+    groups = group(ways)
+    assert point_names(groups) == ("bf16 · adapter unmerged", "bf16 · adapter merged")
+    assert reference_of(groups[0], groups) is groups[1]

@@ -10,8 +10,11 @@ from report_material import Pair, inference_run, relabelled, training_run
 from twinlens.record.executor.record import ExecutorRecord, observed
 from twinlens.record.finding import Finding
 from twinlens.reporting.html.stack import _machine_line
-from twinlens.reporting.view import point_names, runs_word, view, why_not_ranked
+from twinlens.reporting.load_kind import kind_of
+from twinlens.reporting.point_name import point_names
+from twinlens.reporting.view import in_order, runs_word, view, why_not_ranked
 from twinlens.reporting.wording.finding import label_words
+from twinlens.stats.summary.group import group
 
 
 def test_two_lenses_stay_two_sections_with_training_first(demo: list[Pair]) -> None:
@@ -49,6 +52,17 @@ def test_two_stacks_with_the_same_settings_get_two_names(tmp_path: Path) -> None
     first, second = (inference_run(tmp_path, "fp32", rows=30) for _ in range(2))
     other = (second[0], replace(second[1], executor="torch, compiled"))
     assert len(set(point_names(view([first, other]).groups("inference")))) == 2
+
+
+def test_points_that_differ_in_settings_of_the_executor_are_called_by_them(tmp_path: Path) -> None:
+    pairs = [training_run(tmp_path, "fp32", rows=30) for _ in range(3)]
+    asked = ({"threads": 1, "ranks": 1}, {"threads": 1, "ranks": 2}, {"threads": 1, "ranks": 2, "tensor": 2})
+    changed = [
+        (run, replace(summary, settings=settings, identity=str(settings)))
+        for (run, summary), settings in zip(pairs, asked, strict=True)
+    ]
+    names = point_names(view(changed).groups("training"))
+    assert names == ("fp32 · ranks 1", "fp32 · ranks 2", "fp32 · ranks 2 · tensor 2")
 
 
 def test_the_reason_for_not_ranking_counts_the_runs(demo: list[Pair]) -> None:
@@ -101,3 +115,19 @@ def test_one_is_not_counted_as_several() -> None:
 
     assert [line(1), line(2)] == ["1 usable processor", "2 usable processors"]
     assert [runs_word(1), runs_word(3)] == ["1 run", "3 runs"]
+
+
+def test_points_that_differ_in_a_switch_are_named_by_it_the_default_first(demo: list[Pair]) -> None:
+    one = next(summary for _, summary in demo if summary.lens == "inference")
+    asked = [{"ngram_tokens": 3}, {"prefix_caching": False}, {}]
+    several = [replace(one, run=f"r{n}", identity=f"{n}", options=kept | {"cpus": 1}) for n, kept in enumerate(asked)]
+    precision = one.point["precision"]
+    assert [name.replace(precision, "P") for name in point_names(in_order(group(several)))] == [
+        "P · default",
+        "P · ngram tokens 3",
+        "P · prefix caching off",
+    ]
+    assert kind_of(group(several)[1]) == f"{precision}, prefix caching off"
+    alone = group([several[0]])[0]
+    assert point_names([alone]) == (precision,), "what all points share is in no name"
+    assert alone.switches is None

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from material import inference, spec_of, study_of, training
 from twinlens.errors import BadInput
-from twinlens.spec.model.reference import any_model
+from twinlens.spec.load import parse
+from twinlens.spec.model.any_model import any_model
 from twinlens.spec.study import put_at
 
 
@@ -126,3 +127,39 @@ def test_a_model_is_looked_up_once_and_a_run_of_another_workload_has_another(tmp
 
 def test_a_precision_is_that_of_the_point() -> None:
     assert spec_of(training("fake", point={"precision": "bf16"})).precision.compute == "bf16"
+
+
+def test_variants_are_sweeps_of_their_own_at_each_point_of_the_sweep() -> None:
+    variants = [{}, {"executor.threads": 1}, {"executor.threads": [2], "batch": [2, 4]}]
+    study = study_of(inference("fake", sweep={"precision": ["fp32", "bf16"]}, variants=variants))
+    found = [(run.executor.threads, run.point.batch, run.point.precision) for run in study.point_runs()]
+    alone = [(0, 1), (1, 1), (2, 2), (2, 4)]
+    assert sorted(found) == sorted((*where, precision) for where in alone for precision in ("fp32", "bf16"))
+    assert study.swept == {"precision", "executor.threads", "batch"}
+
+
+def test_a_variant_that_says_the_default_is_no_second_point() -> None:
+    study = study_of(inference("fake", variants=[{}, {"batch": [1, 4]}, {"point.batch": 4}]))
+    assert [run.point.batch for run in study.point_runs()] == [1, 4]
+
+
+def test_a_variants_own_value_goes_before_that_of_the_sweep() -> None:
+    study = study_of(inference("fake", sweep={"batch": [1, 2]}, variants=[{}, {"batch": 8, "precision": "bf16"}]))
+    assert [(run.point.batch, run.point.precision) for run in study.point_runs()] == [
+        (1, "fp32"), (2, "fp32"), (8, "bf16"),
+    ]  # fmt: skip
+
+
+def test_what_is_set_goes_before_the_variants() -> None:
+    data = inference("fake", variants=[{"precision": ["fp32", "bf16"]}, {"batch": [2, 4]}])
+    assert {run.point.precision for run in parse(data, ["point.precision=bf16"]).point_runs()} == {"bf16"}
+    swept = parse(data, ["sweep.precision=['bf16', 'fp16']"]).point_runs()
+    assert {run.point.precision for run in swept} == {"bf16", "fp16"}
+    at = study_of(data).at(precision="fp16")
+    assert {run.point.precision for run in at.point_runs()} == {"fp16"}
+
+
+def test_a_study_of_too_many_points_in_its_variants_is_refused_before_they_are_made() -> None:
+    many = {f"executor.options.a{place}": list(range(10)) for place in range(9)}
+    with pytest.raises(BadInput, match="1000000000 points"):
+        study_of(inference("fake", variants=[many]))

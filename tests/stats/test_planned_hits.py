@@ -10,7 +10,7 @@ import pytest
 
 from material import inference, measured, run_json, spec_of, study_of, training
 from twinlens.errors import BadInput
-from twinlens.measurement.preflight.refuse import refuse_points
+from twinlens.measurement.preflight.refuse import refuse_points, sentences
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, observed
 from twinlens.record.run import Run
@@ -77,6 +77,8 @@ def test_check_and_measure_say_beforehand_what_a_device_lacks() -> None:
     fp8, fp32 = (spec_of(inference(point={"precision": name})) for name in ("fp8", "fp32"))
     with pytest.raises(BadInput, match=r"'fp8' needs an NVIDIA GPU .* this is the CPU"):
         refuse_points([fp8])
-    (sentence,) = refuse_points([fp32, fp8, fp8])
-    assert "fp8" in sentence, "the others of the study can be measured"
-    assert refuse_points([fp32]) == ()
+    lacking = refuse_points([fp32, fp8, fp8])
+    assert list(lacking) == [fp8.point_fingerprint()], "the others of the study can be measured"
+    (sentence,) = sentences(lacking)
+    assert "fp8" in sentence
+    assert refuse_points([fp32]) == {}

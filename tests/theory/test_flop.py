@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from twinlens.errors import BadInput
 from twinlens.spec.model.reference import DecoderShape, list_models, load_model, shape_from_config
 from twinlens.spec.model.shape import ResnetShape, VitShape
+from twinlens.theory.attention import flop_per_pair
 from twinlens.theory.flop import (
     CONVENTIONS,
     Convention,
@@ -181,7 +182,7 @@ def test_training_is_three_forward_passes_but_for_half_a_pair(name: str, seq_len
     exact = 3 * forward_flop(shape, seq_len) / seq_len
     window = min(shape.sliding_window or seq_len, seq_len) / seq_len
     layers = shape.full_layers + shape.windowed_layers * window  # once a window is full, a token more sees no more
-    per_pair = 2 * layers * shape.heads * (shape.head_dim + shape.value_head_dim)
+    per_pair = layers * flop_per_pair(shape, absorbed=False)
     assert exact - training_flop_per_token(shape, seq_len) == pytest.approx(3 * per_pair / 2, rel=1e-3)
 
 

@@ -15,14 +15,14 @@ from twinlens.comparison.ledger import ledger as ledger_of
 from twinlens.comparison.limit import failures, limit_of
 from twinlens.comparison.match import Pairs, pairs_of
 from twinlens.comparison.ranking import Ranking, rankings
-from twinlens.comparison.side import Side
+from twinlens.comparison.side import Side, rates_of
 from twinlens.comparison.verdict import Comparison
 from twinlens.comparison.verdict import compare as compare_sides
 from twinlens.errors import BadInput
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
-from twinlens.reporting.view import LENSES, Material, in_order, point_names
-from twinlens.stats.paired.by_turns import Rates, slice_rates
+from twinlens.reporting.point_name import point_names
+from twinlens.reporting.view import LENSES, Material, in_order
 from twinlens.stats.summary.group import group
 from twinlens.version import __version__
 
@@ -78,7 +78,7 @@ def ledger(*runs: Runs, price_per_hour: float | None = None, per_month: float | 
         if value is not None and not (math.isfinite(value) and value > 0):
             raise BadInput(f"a {name} is a number above 0, not {value:g}", code="TL226")
     steps = [side for each in runs for side in sides(each, _are_several(runs))]
-    return ledger_of(steps, _rates(steps), Prices(price_per_hour, per_month))
+    return ledger_of(steps, rates_of(steps), Prices(price_per_hour, per_month))
 
 
 def _are_several(runs: Sequence[Runs]) -> bool:
@@ -89,7 +89,7 @@ def _are_several(runs: Sequence[Runs]) -> bool:
 
 def compared(found: Pairs, known: Floor | None = None) -> tuple[Comparison, ...]:
     """A comparison for each pair; the rows are read only of runs that took turns. `known`: the noise floor."""
-    rates = _rates([side for pair in found.pairs for side in pair])
+    rates = rates_of([side for pair in found.pairs for side in pair])
     return tuple(compare_sides(a, b, rates, floor=known) for a, b in found.pairs)
 
 
@@ -103,12 +103,7 @@ def floor(found: Pairs, noise: Runs | None = None) -> Floor:
 
 def ranked(found: Pairs) -> tuple[Ranking, ...]:
     """A ranking for each lens and point that at least three folders have; none over lenses, none over points."""
-    return rankings(found.folders, _rates([side for folder in found.folders for side in folder]))
-
-
-def _rates(chosen: Iterable[Side]) -> dict[str, Rates]:
-    runs = {run.id: run for side in chosen for run in side.runs}
-    return {id: slice_rates(run) for id, run in runs.items() if run.sections.pairing and run.is_finished}
+    return rankings(found.folders, rates_of([side for folder in found.folders for side in folder]))
 
 
 def sides(runs: Runs, is_named: bool) -> tuple[Side, ...]:

@@ -11,7 +11,8 @@ from twinlens.api.compare import compared, pairs, sides
 from twinlens.api.runs import summary
 from twinlens.comparison.lenses import LensRow, lens_rows
 from twinlens.comparison.runtime_share import RuntimeShares, runtime_shares
-from twinlens.comparison.side import Side
+from twinlens.comparison.side import Side, rates_of
+from twinlens.comparison.switches import SwitchRow, switch_rows
 from twinlens.diagnosis.fitness import fitness, training_state
 from twinlens.errors import BadInput, nearest
 from twinlens.record.finding import Finding
@@ -19,7 +20,7 @@ from twinlens.record.run import Run
 from twinlens.reporting.wording.finding import with_words
 from twinlens.version import __version__
 
-TABLES = ("lenses", "runtimes")
+TABLES = ("lenses", "runtimes", "switches")
 Runs = str | Path | Run | Iterable[Run]
 
 
@@ -45,16 +46,20 @@ class Table:
     rows: tuple[LensRow, ...] = ()
     fits: tuple[Fit, ...] = ()
     shares: tuple[RuntimeShares, ...] = ()
+    switches: tuple[SwitchRow, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """A plain mapping, with `text` and `advice` in each finding."""
-        parts = {name: [each.to_json() for each in getattr(self, name)] for name in ("rows", "fits", "shares")}
+        parts = {
+            name: [each.to_json() for each in getattr(self, name)] for name in ("rows", "fits", "shares", "switches")
+        }
         plain = {"schema": 1, "twinlens": __version__, "table": self.kind} | {k: v for k, v in parts.items() if v}
         return with_words(plain)  # type: ignore[no-any-return]
 
 
 def table(kind: str, *runs: Runs) -> Table:
     """`lenses`: each measured change, training beside inference. `runtimes`: an engine beside servers of one model.
+    `switches`: the default of a server against each of its switches.
 
     Raises BadInput (TL225) for another table, and where the runs hold no pair for it.
     """
@@ -62,6 +67,12 @@ def table(kind: str, *runs: Runs) -> Table:
         raise BadInput(f"there is no table {kind[:40]!r}; {nearest(kind, TABLES)}", code="TL225")
     if kind == "runtimes":
         return Table(kind, shares=runtime_shares([side for each in runs for side in sides(each, len(runs) > 1)]))
+    if kind == "switches":
+        chosen = [side for each in runs for side in sides(each, False)]
+        found_rows = switch_rows(chosen, rates_of(chosen))
+        if not found_rows:
+            raise BadInput("no two points here differ in a switch of a launched server", code="TL225")
+        return Table(kind, switches=found_rows)
     found = pairs(*runs)
     rows = lens_rows(compared(found))
     return Table(kind, rows, tuple(_fits([side for pair in found.pairs for side in pair])))

@@ -16,7 +16,7 @@ from twinlens.errors import GateFailed
 from twinlens.reporting.comparison_markdown import comparison_markdown
 from twinlens.reporting.screen.comparison import comparison_screen, whole_screen
 from twinlens.reporting.screen.ledger import ledger_screen
-from twinlens.reporting.screen.tables import lenses_screen, runtimes_screen
+from twinlens.reporting.screen.tables import lenses_screen, runtimes_screen, switches_screen
 from twinlens.reporting.wording.finding import sentence_of
 
 
@@ -61,14 +61,19 @@ def run_table(paths: list[Path], kind: str, json: bool, whole: bool, page: Path 
         fits = [(fit.name, each) for fit in found.fits for each in (fit.fitness, fit.training) if each is not None]
         if json:
             print_json(found.to_json())
+        elif found.switches:
+            out().print(switches_screen(found.switches))
         elif found.shares:
             out().print(runtimes_screen(found.shares))
         else:
             out().print(lenses_screen(found.rows, fits, whole))
         if page is not None:
-            from twinlens.reporting.html.table_page import write_table
+            from twinlens.reporting.html.table_page import write_switches, write_table
 
-            write_table(found.rows, fits, found.shares, page)
+            if found.switches:
+                write_switches(found.switches, page)
+            else:
+                write_table(found.rows, fits, found.shares, page)
             err().print(f"report: {page.resolve()}", soft_wrap=True)
 
 

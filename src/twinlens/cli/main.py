@@ -48,7 +48,8 @@ Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on s
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start over instead of resuming an unfinished study.")]
 On = Annotated[
-    str | None, typer.Option("--on", metavar="ray://HOST:PORT", help="Generate the load on the nodes of a Ray cluster.")
+    str | None,
+    typer.Option("--on", metavar="ray://HOST:PORT", help="Generate the load, or train, on a Ray cluster."),
 ]
 GateFlag = Annotated[
     bool, typer.Option("--gate", help="Exit 1 if a run is not ranked, misses its target or SLO, or is a no-go.")
@@ -238,7 +239,7 @@ def compare(
     ] = None,
     table: Annotated[
         str | None,
-        typer.Option(metavar="TABLE", help="lenses: training beside inference; runtimes: the kernels' share."),
+        typer.Option(metavar="TABLE", help="lenses: both side by side; runtimes: the kernels' share; switches: each."),
     ] = None,
     noise: Annotated[
         Path | None, typer.Option("--noise", metavar="FOLDER", help="One spec at three times: the noise floor.")

@@ -56,7 +56,7 @@ def things(found: Iterable[Difference]) -> tuple[Thing, ...]:
 
 
 _ORDER: tuple[Aspect, ...] = (
-    "precision", "batching", "runtime", "framework", "compiler", "settings", "driver", "machine", "power",
+    "workload", "precision", "batching", "runtime", "framework", "compiler", "settings", "driver", "machine", "power",
     "packages", "operating system", "protocol", "quality", "content",
 )  # fmt: skip
 

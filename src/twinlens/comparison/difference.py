@@ -12,6 +12,8 @@ from twinlens.comparison.side import Side
 from twinlens.record.executor.field import FIELDS, Role
 
 _TABLES = ("workload", "point", "protocol")
+_IS_TUNED = "workload.method"
+_FORMATS = {"point.precision", "executor.options.kv_format"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +104,10 @@ def _judged(found: list[Difference], lens: str, is_one_model: bool, are_drawn: b
     """The roles that depend on other fields: formats that the precision asked for brings with it, weights by seed."""
     asked = {one.field for one in found if one.is_asked}
     for one in found:
-        if one.aspect == "precision" and not one.is_asked:
-            yield replace(one, role="V" if "point.precision" in asked else one.role)
+        if one.aspect == "precision" and not one.is_asked and _IS_TUNED in asked and "point.precision" not in asked:
+            yield replace(one, role="C")  # an adapter brings the formats of the weights below it
+        elif one.aspect == "precision" and not one.is_asked:
+            yield replace(one, role="V" if asked & _FORMATS else one.role)
         elif one.field == "workload.model" and is_one_model:
             yield replace(one, role="C")  # another path or name of the same weights
         elif one.field == "point.batch" and lens == "training":

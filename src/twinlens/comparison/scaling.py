@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from twinlens.comparison.effect import Effect, headline
 from twinlens.comparison.side import Side
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
+from twinlens.stats.metrics.definition import HEADLINE
 from twinlens.units import RATIO
 
 Scaling = Literal["strong", "weak"]
@@ -26,12 +27,23 @@ def scaling_efficiency(a: Side, b: Side, found: Sequence[Effect]) -> Finding | N
     if None in ranks or ranks[0] == ranks[1] or effect is None or effect.ratio.value is None:
         return None
     of_a, of_b = ranks[0] or 1, ranks[1] or 1
-    kind = _kind(a, b, of_a, of_b)
+    kind: Scaling | Literal["replicas"] | None = "replicas" if _are_served((a, b)) else _kind(a, b, of_a, of_b)
+    if kind == "replicas" and effect.metric not in HEADLINE["inference"]:
+        return None  # at a given rate more replicas give shorter times, not more tokens
     if kind is None:
         return None
     ratio = effect.ratio if of_b > of_a else _inverse(effect.ratio)
     fewer, more = sorted((of_a, of_b))
-    numbers = {"kind": kind, "fewer": fewer, "more": more, "way": effect.way, "on_processor": _is_on_processor(b)}
+    numbers: dict[str, Any] = {
+        "kind": kind,
+        "fewer": fewer,
+        "more": more,
+        "way": effect.way,
+        "on_processor": _is_on_processor(b),
+    }
+    threads = [_threads(side) for side in ((a, b) if of_b > of_a else (b, a))]
+    if threads[0] != threads[1] and None not in threads:
+        numbers |= {"threads_of_fewer": threads[0], "threads_of_more": threads[1]}
     return Finding("scaling-efficiency", "notes", kind, numbers, {"efficiency": _times(ratio, fewer / more)})
 
 
@@ -46,8 +58,22 @@ def _kind(a: Side, b: Side, of_a: int, of_b: int) -> Scaling | None:
 
 def _ranks(side: Side) -> int | None:
     facts = side.runs[0].facts
+    if _are_served((side,)):
+        server = side.runs[0].sections.server
+        return server.replicas if server else None
     known = facts.executor.value("training.world_size") if facts else None
     return known if isinstance(known, int) and known > 0 else None
+
+
+def _are_served(sides: Sequence[Side]) -> bool:
+    return all(side.runs[0].sections.server is not None for side in sides)
+
+
+def _threads(side: Side) -> int | None:
+    """Of each rank."""
+    facts = side.runs[0].facts
+    known = facts.executor.value("software.framework.threads") if facts else None
+    return known if isinstance(known, int) else None
 
 
 def _is_on_processor(side: Side) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from twinlens.record.run import Run
+from twinlens.stats.paired.by_turns import Rates, slice_rates
 from twinlens.stats.summary.group import Group
 
 
@@ -30,3 +32,9 @@ class Side:
         """
         asked = self.runs[0].spec.to_dict()
         return asked | {"point": asked["point"] | {"precision": self.group.point["precision"]}}
+
+
+def rates_of(chosen: Iterable[Side]) -> dict[str, Rates]:
+    """The rates of the slices of runs that took turns, by id of the run."""
+    runs = {run.id: run for side in chosen for run in side.runs}
+    return {id: slice_rates(run) for id, run in runs.items() if run.sections.pairing and run.is_finished}

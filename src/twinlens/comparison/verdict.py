@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from twinlens.comparison.adapter_cost import adapter_cost
 from twinlens.comparison.aspect import is_partial, touches
 from twinlens.comparison.attribution import Thing, things
 from twinlens.comparison.difference import Difference, differences, of_role
@@ -71,8 +72,8 @@ def compare(
     varying = things(differing)
     found = tuple(effects(a, b, rates or {}, level=level))
     findings = worst_first([*_judged(a, b, differing, varying), *_unranked(a, b, found)])
-    if (scaled := scaling_efficiency(a, b, found)) is not None:
-        findings = worst_first([*findings, scaled])
+    figures = [each for each in (scaling_efficiency(a, b, found), adapter_cost(a, b, found)) if each is not None]
+    findings = worst_first([*findings, *figures])
     verdict = _verdict(findings)
     if floor is not None and verdict.startswith("comparable"):
         found = tuple(above_floor(each, floor.of(a, b, each.metric)) for each in found)

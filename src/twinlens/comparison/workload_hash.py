@@ -26,4 +26,4 @@ def workload_hash(side: Side) -> str:
 
 def _is_work(path: str) -> bool:
     rule = rule_of_path(path)
-    return rule.aspect == "content" or (rule.role == "M" and not is_partial(rule.aspect))
+    return rule.aspect in ("content", "workload") or (rule.role == "M" and not is_partial(rule.aspect))

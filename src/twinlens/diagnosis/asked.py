@@ -40,12 +40,15 @@ def decoder_of(run: Run, phases: tuple[Phase, ...]) -> Decoder | None:
 
 
 def trained_of(run: Run) -> Trained | None:
-    """A training step of a decoder as work per sample, in one microbatch; None of accumulation and of other models."""
+    """A training step of a decoder as work per sample, in one microbatch; None of accumulation, of an adapter's
+    training and of other models."""
     workload, shape, facts = run.spec.workload, shape_of(run), run.facts
     flop = known(facts.work, "step_flop") if facts else None
     if not isinstance(workload, TrainingWorkload) or shape is None or flop is None or run.spec.precision == AS_FOUND:
         return None
     if (run.spec.point.microbatch or workload.global_batch) != workload.global_batch:
+        return None
+    if workload.method != "full":
         return None
     layout = layout_of(run.spec.precision)
     one, two = (float(training_step_bytes(shape, layout, many, workload.seq_len)) for many in (1, 2))

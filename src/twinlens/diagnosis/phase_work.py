@@ -13,13 +13,14 @@ from twinlens.theory.traffic import training_phase_bytes
 
 
 def phase_work(run: Run) -> dict[str, tuple[float, float]]:
-    """FLOP and bytes of one step by phase, which sum to the step's; empty where the model or the work is not known.
+    """FLOP and bytes of one step by phase, which sum to the step's; empty where the model or the work is not known, and
+    where an adapter is trained.
 
     Forward is a third of the FLOP of a decoder's step, as backward forms two products for each of forward's. FLOP of
     the optimizer are elementwise and come on top.
     """
     workload, done = run.spec.workload, known(run.facts.work, "step_flop") if run.facts else None
-    if not isinstance(workload, TrainingWorkload) or done is None:
+    if not isinstance(workload, TrainingWorkload) or done is None or workload.method != "full":
         return {}
     try:
         shape = run.spec.model.shape

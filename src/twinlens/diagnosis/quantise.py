@@ -52,7 +52,7 @@ def quantise(seen: Evidence, siblings: Siblings | None = None) -> tuple[Finding,
     found = (
         _judged(seen, regime, known.get(regime.name))
         for regime in PRECISIONS.values()
-        if lens in regime.lenses and _bits(regime, seen.kind) < own
+        if lens in regime.lenses and (not regime.calibrated or regime.name in known) and _bits(regime, seen.kind) < own
     )
     return tuple(each for each in found if each is not None)
 

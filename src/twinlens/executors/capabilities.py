@@ -24,6 +24,7 @@ Place = Literal["here", "elsewhere", "recorded"]
 ALL_FAMILIES = tags(ModelShape, "family")
 ALL_ARRIVALS = tags(Arrival, "kind")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_ALL_WEIGHTS: Mapping[str, tuple[str, ...]] = MappingProxyType({"full": ()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,27 +32,39 @@ class Option:
     """One field of `[executor.options]`. `choices`: the values it takes; empty where the executor checks them itself.
 
     `tunes`: a value other than the default makes the stack another one than its makers ship. `description`: one
-    sentence, for `twinlens explain NAME`.
+    sentence, for `twinlens explain NAME`. `type`: what it takes in words, where its default does not show that.
     """
 
     default: Any = None
     choices: tuple[str, ...] = ()
     tunes: bool = False
     description: str = ""
+    type: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Degrees:
-    """Ways in which an executor divides training: data × tensor are its processes; `zero` is the stage that its
-    sharding of weights, gradients and optimizer state comes to."""
+    """Ways in which an executor divides training: data × tensor × pipeline are its processes.
+
+    `copies`: whole sets of weights among the data ranks, within each of which `zero` is the stage that its sharding of
+    weights, gradients and optimizer state comes to. `microbatch`: sequences of one forward pass of one process, of
+    which a step has `microbatches`; None: not said. `stages_each`: stages of a pipeline that each process has.
+    """
 
     data: int = 1
     tensor: int = 1
+    pipeline: int = 1
+    copies: int = 1
     zero: Literal[0, 1, 2, 3] = 0
+    microbatch: int | None = None
+    microbatches: int = 1
+    stages_each: int = 1
+    keeps_master: bool = False
+    """The optimizer updates an fp32 copy of its own, also where the weights are fp32."""
 
     @property
     def ranks(self) -> int:
-        return self.data * self.tensor
+        return self.data * self.tensor * self.pipeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +72,8 @@ class Capabilities:
     """Requests that an executor can serve; anything else is refused before the run begins.
 
     `runs`: on this machine ("here"), on a server that somebody else started ("elsewhere"), or in the past ("recorded").
-    `families`: the model families it takes. `arrivals`: the kinds of `workload.arrival` it answers.
+    `families`: the model families it takes. `arrivals`, `tasks`: the kinds of `workload.arrival` and of `workload.task`
+    that it answers.
     `precisions`: those it can be asked for; None: it says so itself when it is opened. `why_not`: the reason,
     for precisions that people expect of it and it cannot run. `least_gpu`: the CUDA compute
     capability that a precision needs at least. `settings`: which of `executor.device` and `executor.threads` it heeds.
@@ -67,8 +81,13 @@ class Capabilities:
     `computes_with`: the distribution whose build decides which GPUs can be used ("torch"); "": nobody knows.
     `is_sized_by_theory`: the sum of theory/memory.py is what it needs, so a run that cannot fit is refused.
     `quantises`: it makes a low precision itself, from wider weights. `compares_with_fp32`: it measures fidelity.
-    `saves_weights`: a trainer of it can keep them (`SavesWeights`). `unasked`: settings that it changes from how the
-    stack's makers ship it although no spec asks for them; a run with any is not called stock.
+    `methods`: what of a model it can train (`workload.method`), and the packages that each takes.
+    `serves_adapters`: a server of it takes `workload.adapter`, and the packages that this takes; None: it does not.
+    `saves_weights`: a trainer of it can keep them (`SavesWeights`). `saves_state`: it can save while it trains and read
+    that back (`KeepsCheckpoints`); `restarts_ranks`: it goes on from a save when a rank is lost.
+    `unasked`: settings that it changes from how the stack's makers ship it although no spec asks for them; a run with
+    any is not called stock.
+    `takes_any_type`: it runs language models of types that theory does not know.
     `packages`: it is installed here where one of these distributions is; empty: it needs none of its own.
     `install`: the command, or the way, to get them.
     `tried`: False where it was only tested on recorded output, since none ran at hand.
@@ -77,6 +96,7 @@ class Capabilities:
     runs: Place = "here"
     families: tuple[str, ...] = ("decoder",)
     arrivals: tuple[str, ...] = ("lockstep",)
+    tasks: tuple[str, ...] = ("generate",)
     precisions: tuple[str, ...] | None = None
     why_not: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     least_gpu: Mapping[str, tuple[int, int]] = field(default_factory=lambda: _NOTHING)
@@ -87,7 +107,12 @@ class Capabilities:
     is_sized_by_theory: bool = False
     quantises: bool = False
     compares_with_fp32: bool = False
+    methods: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _ALL_WEIGHTS)
+    serves_adapters: tuple[str, ...] | None = None
     saves_weights: bool = False
+    saves_state: bool = False
+    restarts_ranks: bool = False
+    takes_any_type: bool = False
     unasked: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     install: str = ""
@@ -105,8 +130,9 @@ class Executor:
     `preload`: imports what a run of this spec needs, and measures nothing, so that the processes of runs that take
     turns can do it at the same time. `profile`: seconds by class of kernel for each phase of a spec, in a run of
     its own that nothing is timed by. `degrees`: how a run is divided over processes; raises BadInput (TL202, TL207)
-    where they do not divide the model's heads or the batch. `collectives`: exchanges between so many processes (None:
-    one per GPU, or two) on a device, timed over sizes.
+    where they do not divide the batch, heads or layers. `collectives`: exchanges between so many processes (None:
+    one per GPU, or two) on a device, timed over sizes. `refuse_not_installed`: of an executor that runs in another
+    Python; raises BadInput where that one lacks the runtime.
     """
 
     capabilities: Capabilities
@@ -119,6 +145,7 @@ class Executor:
     profile: Callable[[RunSpec], Profile] | None = None
     degrees: Callable[[RunSpec], Degrees] | None = None
     collectives: Callable[[str, int | None, Say], Collectives] | None = None
+    refuse_not_installed: Callable[[RunSpec], None] | None = None
 
     @property
     def lenses(self) -> tuple[Lens, ...]:

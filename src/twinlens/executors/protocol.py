@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from twinlens.record.checkpoint import Checkpoints
 from twinlens.record.client import ClientRecord
 from twinlens.record.compliance import Response
 from twinlens.record.executor.facts import Estimates, Facts
@@ -73,6 +74,20 @@ class SavesWeights(Protocol):
 
     def save(self, folder: Path) -> None:
         """Write the weights as a Hugging Face folder."""
+        ...
+
+
+@runtime_checkable
+class KeepsCheckpoints(Protocol):
+    """A trainer that can save while it trains (`workload.checkpoint`); its capabilities say so too."""
+
+    @property
+    def examined_s(self) -> float | None:
+        """How long `open` took evidence and compared, which a training program would not do; None: not known."""
+        ...
+
+    def checkpoints(self) -> Checkpoints | None:
+        """Saves so far, and the newest read back: once the rows are taken. None where none were asked for."""
         ...
 
 
@@ -187,6 +202,10 @@ class Launcher(Protocol):
 
     def key(self, spec: RunSpec) -> str:
         """Equal for specs that the same server serves."""
+        ...
+
+    def refuse_not_installed(self, spec: RunSpec) -> None:
+        """Raises BadInput where the Python that would start it lacks the runtime."""
         ...
 
     def launch(self, spec: RunSpec, log: Path, say: Say) -> Launched:

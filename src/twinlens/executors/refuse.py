@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Capabilities
 from twinlens.executors.options import refuse_wrong_options
@@ -27,9 +29,11 @@ def refuse_unsupported(spec: RunSpec) -> None:
             f"{kind} runs {', '.join(can.precisions)}, and point.precision is {spec.point.precision!r}{because}",
             code="TL203",
         )
+    _refuse_method(spec, can)
     if isinstance(spec.workload, TrainingWorkload) and spec.workload.save and not can.saves_weights:
         raise BadInput(f"workload.save is set, and {kind} cannot save weights; leave it out", code="TL202")
     _refuse_arrivals(spec, can)
+    _refuse_task(spec, can)
     _refuse_family(spec, can)
 
 
@@ -44,12 +48,47 @@ def _refuse_settings(asked: ExecutorSpec, can: Capabilities) -> None:
             )
 
 
+def _refuse_method(spec: RunSpec, can: Capabilities) -> None:
+    kind, workload = spec.executor.kind, spec.workload
+    if isinstance(workload, TrainingWorkload):
+        if workload.method not in can.methods:
+            raise BadInput(
+                f"{kind} trains with the method {', '.join(can.methods)}, and workload.method is {workload.method!r}; "
+                'take executor.kind = "torch"',
+                code="TL202",
+            )
+        _refuse_lacking(f"workload.method {workload.method!r}", can.methods[workload.method])
+    elif workload.adapter is not None:
+        if can.serves_adapters is None:
+            raise BadInput(f'{kind} serves no workload.adapter; take executor.kind = "torch"', code="TL202")
+        _refuse_lacking("workload.adapter", can.serves_adapters)
+
+
+def _refuse_lacking(what: str, packages: tuple[str, ...]) -> None:
+    if lacking := [name for name in packages if find_spec(name) is None]:
+        raise BadInput(
+            f"{what} needs {' and '.join(lacking)}, not installed here; install the extra: "
+            "pip install 'twinlens[finetune]'",
+            code="TL207",
+        )
+
+
 def _refuse_arrivals(spec: RunSpec, can: Capabilities) -> None:
     if not isinstance(spec.workload, InferenceWorkload) or spec.workload.arrival.kind in can.arrivals:
         return
     raise BadInput(
         f"{spec.executor.kind} answers arrivals of kind {', '.join(can.arrivals)}, not {spec.workload.arrival.kind!r}; "
         'take another executor, such as a server (executor.kind = "openai-http")',
+        code="TL202",
+    )
+
+
+def _refuse_task(spec: RunSpec, can: Capabilities) -> None:
+    if not isinstance(spec.workload, InferenceWorkload) or spec.workload.task.kind in can.tasks:
+        return
+    raise BadInput(
+        f"{spec.executor.kind} answers tasks of kind {', '.join(can.tasks)}, not {spec.workload.task.kind!r}; "
+        "embed and rerank are asked through openai-http, classify through kserve-http",
         code="TL202",
     )
 

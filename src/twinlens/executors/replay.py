@@ -7,6 +7,7 @@ measured, so the record says that it is a replay.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import ALL_ARRIVALS, ALL_FAMILIES, Capabilities, Executor, Option
@@ -21,6 +22,7 @@ from twinlens.record.step import Marks
 from twinlens.record.store import read_run
 from twinlens.schedule.request import Schedule
 from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.adapter import Method
 
 
 class ReplayTrainer:
@@ -78,6 +80,8 @@ EXECUTOR = Executor(
         runs="recorded",
         families=ALL_FAMILIES,
         arrivals=ALL_ARRIVALS,
+        serves_adapters=(),
+        methods=dict.fromkeys(get_args(Method), ()),
         options={"run": Option("", description="The folder of the recorded run.")},
     ),
     trainer=ReplayTrainer,

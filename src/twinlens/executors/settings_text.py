@@ -13,6 +13,7 @@ _PAIR = re.compile(r"(\w+)=('[^']*'|\[[^\]]*\]|\{[^}]*\}|\([^)]*\)|[^,\s()]+)")
 _FORMATS = {
     "float32": "fp32", "float": "fp32", "bfloat16": "bf16", "float16": "fp16", "half": "fp16",
     "fp8": "fp8-e4m3", "fp8_e4m3": "fp8-e4m3", "float8_e4m3fn": "fp8-e4m3", "fp8_e5m2": "fp8-e5m2",
+    "int8_per_token_head": "int8", "int4_per_token_head": "int4",
 }  # fmt: skip
 
 

@@ -30,7 +30,7 @@ def attach(url: str, spec: str | Path | None = None, settings: Sequence[str] = (
     refuse_training(load, str(spec))
     chosen: dict[str, Any] = {"executor": {"options": {}}}
     apply_settings(chosen, [setting for setting in settings if setting.startswith(_OPTIONS)])
-    server = locate(url, chosen["executor"]["options"])
+    server = locate(url, chosen["executor"]["options"], streams=_task_kind(load, settings) == "generate")
     data = attached(load, server.options, server.model)
     apply_settings(data, [setting for setting in settings if not setting.startswith(_OPTIONS)])
     with_some_load(data)
@@ -40,6 +40,14 @@ def attach(url: str, spec: str | Path | None = None, settings: Sequence[str] = (
     if "duration_s" not in data["protocol"]:
         data["protocol"]["duration_s"] = _duration_s(study)
     return parse(data, where=server.options["url"])
+
+
+def _task_kind(load: dict[str, Any], settings: Sequence[str]) -> str:
+    """The kind of workload.task that the load and its settings ask for."""
+    workload = load.get("workload")
+    asked: dict[str, Any] = {"workload": {"task": dict((workload or {}).get("task") or {})}}
+    apply_settings(asked, [setting for setting in settings if setting.startswith("workload.task.")])
+    return str(asked["workload"]["task"].get("kind", "generate"))
 
 
 def _duration_s(study: Study) -> float:

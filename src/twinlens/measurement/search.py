@@ -99,7 +99,7 @@ def unfinished_search(study: Study, out: Path) -> Path | None:
 def _asked(study: Study) -> tuple[Search, Slo]:
     if study.search is None:
         raise BadInput("this spec has no search; --at rate_per_s=search asks for one", code="TL202")
-    refuse_unsearchable(study.search, study.workload, study.point, study.sweep, study.protocol)
+    refuse_unsearchable(study.search, study.workload, study.point, study.swept, study.protocol)
     assert isinstance(study.workload, InferenceWorkload)
     assert study.workload.slo is not None
     return study.search, study.workload.slo

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from dataclasses import replace
 from pathlib import Path
 
 from twinlens.errors import ExecutorFailed, Interrupted, TwinlensError
 from twinlens.executors.protocol import (
     HasDeviceMemory,
+    KeepsCheckpoints,
     RemeasuresCeilings,
     SavesWeights,
     Server,
@@ -105,14 +107,22 @@ def _measure_with(
     turns: TurnQueue | None,
 ) -> int:
     rows: RowWriter | None = None
+    begun_s = time.monotonic()
     try:
         opened_facts = opened.open(spec, lambda phrase: say(phrase, 0.0, 0))
         facts = completed(marked(opened_facts, spec, opened), spec, running)
         update_run(folder, facts=as_tilde(facts.to_json()))
         rows = open_rows(folder, spec)
+        if isinstance(opened, KeepsCheckpoints) and opened.examined_s is not None:
+            update_run(folder, startup_s=time.monotonic() - begun_s - opened.examined_s)
         take_rows(opened, spec, rows, say, facts, running, turns)
         if isinstance(opened, HasDeviceMemory) and (peak := opened.device_memory()):
             update_run(folder, device_memory=peak)
+        if isinstance(opened, KeepsCheckpoints) and isinstance(spec.workload, TrainingWorkload):
+            if spec.workload.checkpoint is not None:
+                say("reading the state back", 1.0, rows.count)
+            if (saved := opened.checkpoints()) is not None:
+                update_run(folder, checkpoints=saved.to_json())
         # Points that take turns are still at work: a ceiling beside them would be theirs, and they would be slowed.
         if turns is None and isinstance(opened, RemeasuresCeilings) and facts.ceilings:
             say("measuring ceilings again", 1.0, rows.count)

@@ -12,7 +12,7 @@ from typing import Any
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
 from twinlens.measurement.event import Watch, phrases, telling, telling_together
 from twinlens.measurement.preflight.refuse import preflight
-from twinlens.measurement.refused import is_refusal, was_refused, without_refused
+from twinlens.measurement.refused import is_refusal, record_refused, was_refused, without_refused
 from twinlens.measurement.retake import finished_attempts, is_owed
 from twinlens.measurement.server.shared import SharedServer, shared_server, together
 from twinlens.measurement.session import run_here
@@ -56,15 +56,15 @@ def measure_study(
 ) -> Outcome:
     """Measure all runs of a study that are not there yet.
 
-    An unfinished study folder of the same spec under `out` is resumed, unless `fresh`. A run that fails, or whose
-    precision cannot be had here, is recorded and the others go on. `shown` False: the caller says `end_study` when it
+    An unfinished study folder of the same spec under `out` is resumed, unless `fresh`. A run that fails, or that
+    cannot be had here, is recorded and the others go on. `shown` False: the caller says `end_study` when it
     has shown what came of it; until then the same study is resumed. Raises BadInput before or at the first run
     that cannot be run, or where no precision can be had, and Interrupted.
     """
     planned = together(study.runs())
-    preflight(study)
+    lacking = preflight(study)
     with held_folder(study, out, unfinished_study, fresh=fresh) as folder:
-        outcome = _measured(study, folder, planned, watch)
+        outcome = _measured(study, folder, record_refused(folder, planned, lacking), watch)
         if shown:
             end_study(folder)
     return outcome

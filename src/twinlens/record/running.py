@@ -18,7 +18,9 @@ class Running:
     `url`: as far as /v1. `pid`, `born_s`: its first process and when that began (epoch seconds, so that a recycled pid
     is no match). `ready_s`: from the start to the first answer. `environment`: the variables set for it, no others.
     `cpus`: the processors that it is kept to, if any. `process`: what its processes looked like when it was ready
-    (command lines, resident bytes, threads).
+    (command lines, resident bytes, threads). `startup`: seconds to load weights and to the first two first tokens, and
+    the share of the model's files in the page cache before; what is not known is left out.
+    `replicas`: how many servers stand behind the balancer at `url`, whose process is `pid`; `command` is that of one.
     """
 
     id: str
@@ -35,6 +37,8 @@ class Running:
     process: Mapping[str, Any] = field(default_factory=dict)
     facts: Facts | None = None
     cpus: tuple[int, ...] = ()
+    startup: Mapping[str, Any] = field(default_factory=dict)
+    replicas: int = 1
 
     def to_json(self) -> dict[str, Any]:
         plain = asdict(replace(self, facts=None))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from twinlens.record.checkpoint import Checkpoints
 from twinlens.record.client import Calibration, ClientSection
 from twinlens.record.compliance import ComplianceTest
 from twinlens.record.estimate import Estimate
@@ -37,7 +38,8 @@ class Sections:
     counted, and what it could do. `server`: the launched server. `server_metrics`: how the server's own figures were
     read. `guards`: the rulings. `greedy`: answers to
     prompts that all points share. `ceilings_after`: ceilings measured again once the rows were taken; those from before
-    them are among the facts.
+    them are among the facts. `startup_s`: from the call of a trainer to its first step, without what Twinlens examined
+    meanwhile. `checkpoints`: saves, what reading them back took, and the recovery from a lost rank.
     """
 
     state: str = "finished"
@@ -57,6 +59,8 @@ class Sections:
     guards: tuple[ComplianceTest, ...] = ()
     greedy: GreedyAnswers | None = None
     ceilings_after: Mapping[str, Estimate] = field(default_factory=dict)
+    startup_s: float | None = None
+    checkpoints: Checkpoints | None = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
@@ -80,6 +84,7 @@ _PLAIN = (
     "refused",
     "unusable_trace_rows",
     "device_memory",
+    "startup_s",
 )
 _KINDS: dict[str, Callable[[Any], Any]] = {
     "pairing": Pairing.from_json,
@@ -90,4 +95,5 @@ _KINDS: dict[str, Callable[[Any], Any]] = {
     "guards": _guards,
     "greedy": GreedyAnswers.from_json,
     "ceilings_after": ceilings_of,
+    "checkpoints": Checkpoints.from_json,
 }

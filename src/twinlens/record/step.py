@@ -22,6 +22,7 @@ STEP_SCHEMA = pa.schema(
         ("backward_ns", pa.int64()),
         ("communicate_ns", pa.int64()),
         ("optimize_ns", pa.int64()),
+        ("checkpoint_ns", pa.int64()),
         ("end_ns", pa.int64()),
         ("samples", pa.int64()),
         ("tokens", pa.int64()),
@@ -40,8 +41,11 @@ class Marks:
     `data_ns` … `optimize_ns` are the time spent in each phase, summed over microbatches, with the device synchronised
     at each boundary; None means that the phase does not exist here (not 0). What they leave of `end_ns - begin_ns` is
     unattributed. `samples` are sequences or images; `tokens` is 0 for images. `loss` is in nats per token (or image).
-    An "evaluate" row looks at held-out data and trains nothing. `tag` names an event inside it: "compile", "skipped",
-    and of a watched loop "examined" (evidence was taken) and "no-grad" (the model also ran without gradients).
+    `checkpoint_ns`: the time that a save blocked the step. An "evaluate" row looks at held-out data and trains nothing;
+    a "recover" row is the time from the loss of a rank until training goes on. `tag` names an event inside a row:
+    "compile", "skipped", "saving" (a save was being written beside it), "repeat" (a step done before and lost),
+    of a watched loop "examined" (evidence was taken) and "no-grad" (the model also ran without gradients), and of a log
+    "starting" (the first line of a process, whose time holds what is done once).
     `slice`: the turn it belongs to, where points take turns (record/slice.py); between turns there is waiting.
     `rank_…_ns`: of a step of several processes, the same of each rank; None where there is one, or none knows.
     """
@@ -56,7 +60,7 @@ class Marks:
     backward_ns: int | None = None
     communicate_ns: int | None = None
     optimize_ns: int | None = None
-    kind: Literal["step", "evaluate"] = "step"
+    kind: Literal["step", "evaluate", "recover"] = "step"
     tag: str | None = None
     slice: int | None = None
     rank_begin_ns: tuple[int, ...] | None = None
@@ -66,6 +70,7 @@ class Marks:
     rank_backward_ns: tuple[int, ...] | None = None
     rank_communicate_ns: tuple[int, ...] | None = None
     rank_optimize_ns: tuple[int, ...] | None = None
+    checkpoint_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +94,7 @@ class Steps:
     slice: np.ndarray
     spread_ns: np.ndarray
 
-    PHASES = ("data", "forward", "backward", "communicate", "optimize")
+    PHASES = ("data", "forward", "backward", "communicate", "optimize", "checkpoint")
 
     def __len__(self) -> int:
         return len(self.begin_ns)

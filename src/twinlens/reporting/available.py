@@ -73,24 +73,13 @@ _KIND_OF = {"here": "in this process", "elsewhere": "a server that is up", "reco
 
 def _runs_here(can: Capabilities) -> tuple[str, str]:
     """Whether this Python can run it, and why not; a server may have a Python of its own."""
+    from twinlens.executors.installed import is_installed
+
     if not can.tried:
         return "recorded output only", "nobody could run it where Twinlens was built"
-    if not _is_installed(can.packages):
+    if not is_installed(can.packages):
         return "no", can.install or f"none of {', '.join(can.packages)} is installed"
     return "yes", ""
-
-
-def _is_installed(packages: tuple[str, ...]) -> bool:
-    """Whether this Python has one of some distributions; a server may have a Python of its own."""
-    from importlib.metadata import PackageNotFoundError, distribution
-
-    for name in packages:
-        try:
-            distribution(name)
-        except PackageNotFoundError:
-            continue
-        return True
-    return not packages
 
 
 def _metrics(_: Path) -> list[Row]:

@@ -39,10 +39,25 @@ def policy_of(point: Mapping[str, Any]) -> str:
 
 
 def kind_of(group: Group | Summary) -> str:
-    """The kind of a line of a chart or a row of a table: the precision, and the policy where there is one."""
+    """The kind of a line of a chart or a row of a table: the precision, the policy where there is one, and the switches
+    in which points differ."""
     precision = clean(group.point.get("precision", "?"), 40)
-    policy = policy_of(group.point)
-    return f"{precision}, {policy}" if policy else precision
+    told = (precision, policy_of(group.point), switches_of(group) if isinstance(group, Group) else "")
+    return ", ".join(filter(None, told))
+
+
+def switches_of(group: Group) -> str:
+    """ "prefix caching off"; "default" for the point without any beside others; "" where the points differ in none."""
+    if group.switches is None:
+        return ""
+    return " + ".join(map(switch_words, group.switches.items())) or "default"
+
+
+def switch_words(switch: tuple[str, Any]) -> str:
+    """One option and its value in words."""
+    name, value = switch
+    worth = {True: "on", False: "off"}[value] if isinstance(value, bool) else clean(value, 20)
+    return f"{clean(name.replace('_', ' '), 24)} {worth}"
 
 
 def load_of(group: Group | Summary) -> LoadKind:
@@ -54,6 +69,12 @@ def load_of(group: Group | Summary) -> LoadKind:
     if group.point.get("concurrency") is not None:
         return "concurrency"
     return "other" if "offered_requests_per_s" in group.metrics else "lockstep"
+
+
+def place_words(group: Group) -> str:
+    """ "4 in flight", "2/s"; "" of a load that has neither."""
+    words = {"concurrency": " in flight", "rate_per_s": "/s"}
+    return ", ".join(f"{group.point[key]:g}{word}" for key, word in words.items() if group.point.get(key) is not None)
 
 
 def place_of(group: Group) -> float:

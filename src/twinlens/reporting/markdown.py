@@ -19,7 +19,7 @@ from twinlens.reporting.text.first_lines import finding_lines, said_of, verdict_
 from twinlens.reporting.text.fitted import FittedTable
 from twinlens.reporting.text.footnote import Footnotes
 from twinlens.reporting.text.paired_table import paired_of
-from twinlens.reporting.view import Material, each_once, why_not_ranked
+from twinlens.reporting.view import Material, each_once, those_measured, why_not_ranked
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Group, Summary, group
@@ -31,8 +31,9 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#@])")
 
 def markdown(material: Sequence[Material]) -> str:
     """One run with its figures, or several as a table of points. Foreign words are escaped: they are only text."""
-    kept, _ = each_once(material)
+    kept, absent = those_measured(each_once(material)[0])
     blocks = _of_run(*kept[0]) if len(kept) == 1 else _of_points(kept)
+    blocks.append(_items(absent))
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from twinlens.record.run import Run
 from twinlens.reporting import display
-from twinlens.reporting.view import in_order, point_names
+from twinlens.reporting.point_name import point_names
+from twinlens.reporting.view import in_order
 from twinlens.reporting.wording.finding import clause_of, short
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.paired.by_turns import ByTurns, by_turns, slice_rates

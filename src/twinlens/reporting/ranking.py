@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from twinlens.comparison.ranking import Rank, Ranking
 from twinlens.reporting import display
-from twinlens.reporting.view import point_names
+from twinlens.reporting.point_name import point_names
 from twinlens.reporting.wording.effect import label_of
 
 

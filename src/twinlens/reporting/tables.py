@@ -5,17 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from twinlens.comparison.effect import Effect
 from twinlens.comparison.lenses import LensRow
 from twinlens.comparison.runtime_share import Share
+from twinlens.comparison.switches import SHOWN, SwitchRow
 from twinlens.reporting import display
 from twinlens.reporting.comparison import first_effect
+from twinlens.reporting.load_kind import place_words, switch_words
 from twinlens.reporting.wording.effect import label_of
+from twinlens.reporting.wording.finding import sentence_of
 from twinlens.spec.precision import PRECISIONS, Lens
 from twinlens.units import SECONDS, show
 
 _MARKS = {"comparable": "✓", "comparable with qualifiers": "!", "not comparable": "✗", "category error": "✗"}
 LENSES = "Training and inference are two answers: they are in two columns, and no number is of both."
 LENS_HEADS = ("change", "training", "inference")
+SWITCH_LEGEND = (
+    "Ratios to the default at the same load: medians of TTFT and TPOT, output tokens/s, peak memory; =?: not told "
+    "apart; ✗: not ranked; –: no ratio"
+)
+_OF_SWITCHES = ("switch-differs", "switch-not-seen", "speculation-flattered", "prefix-cache-met")
 LENS_LEGEND = "✓ comparable, ! with qualifiers, ✗ not comparable; =?: the two cannot be told apart; –: no ratio"
 SPLIT = "share: engine / served, the kernels' part; rest: served − engine, which is scheduler, HTTP and tokenising"
 SHARE_HEADS = ("", "engine", "served", "share", "interval", "rest", "interval")
@@ -50,6 +59,47 @@ def lens_cell(row: LensRow, lens: Lens) -> str:
     told = "" if effect.apart else " =?"
     bounds = display.factor_bounds(effect.ratio) or "no interval"
     return f"{mark} {display.factor(effect.ratio)} ({bounds}){told}"
+
+
+def switch_heads() -> tuple[str, ...]:
+    """The heads of the table of switches."""
+    return ("switch", "TTFT", "TPOT", "tokens/s", "memory")
+
+
+def switch_cells(row: SwitchRow, place: str = "") -> tuple[str, ...]:
+    """The change in words, and the ratio to the default in each metric, with its interval. `place`: of several loads,
+    the row's own."""
+    change = " + ".join(map(switch_words, row.change.items()))
+    mark = "" if row.comparison.b.group.ranked else "✗ "
+    cells = [_switch_cell(row.effects.get(metric)) for metric in SHOWN]
+    return (f"{mark}{change}{f', {place}' if place else ''}", *cells)
+
+
+def _switch_cell(effect: Effect | None) -> str:
+    if effect is None or effect.ratio.value is None:
+        return display.ABSENT
+    bounds = display.factor_bounds(effect.ratio)
+    told = "" if effect.apart or not bounds else " =?"
+    return f"{display.factor(effect.ratio)} ({bounds or 'no interval'}){told}"
+
+
+def switch_lines(rows: Sequence[SwitchRow]) -> list[tuple[str, ...]]:
+    """A line for each row, which says its load where there are several."""
+    places = [place_words(row.comparison.b.group) for row in rows]
+    several = len(set(places)) > 1
+    return [switch_cells(row, place if several else "") for row, place in zip(rows, places, strict=True)]
+
+
+def switch_remarks(rows: Sequence[SwitchRow]) -> list[str]:
+    """What stands beside the ratios: findings on the switches themselves, each with its point."""
+    said = []
+    for row in rows:
+        change = " + ".join(map(switch_words, row.change.items()))
+        runs = row.comparison.b.group.runs
+        found = {each.code: each for run in reversed(runs) for each in run.findings if each.code in _OF_SWITCHES}
+        said += [f"{change}: {sentence_of(each)}" for each in found.values()]  # of repeats the first
+    met = [each for run in rows[0].comparison.a.group.runs for each in run.findings if each.code == "prefix-cache-met"]
+    return [*said, *(f"default: {sentence_of(each)}" for each in met[:1])]
 
 
 def share_cells(share: Share) -> tuple[str, ...]:

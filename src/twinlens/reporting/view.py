@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from twinlens.measurement.refused import refusals, was_refused
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.record.search import SearchRecord
 from twinlens.reporting.display import clean
-from twinlens.reporting.load_kind import POLICY_KEYS, SERVED, LoadKind, kind_of, load_of, place_of, policy_of
+from twinlens.reporting.load_kind import (
+    SERVED,
+    LoadKind,
+    kind_of,
+    load_of,
+    place_of,
+)
+from twinlens.reporting.point_name import point_names, precision_of
 from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of, short
 from twinlens.spec.precision import PRECISIONS, Lens
 from twinlens.stats.metrics.definition import HEADLINE
@@ -19,9 +26,6 @@ from twinlens.stats.summary.group import Group, Summary, group, once
 
 LENSES: tuple[Lens, ...] = ("training", "inference")
 Material = tuple[Run, Summary]
-
-# What a served point is called by is in its name always, also where there is one only.
-_PLACES = {"rate_per_s": "/s", "concurrency": " in flight"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,7 @@ def view(
     if not material:
         raise ValueError("a report needs at least one run")
     material, again = each_once(material)
+    material, absent = those_measured(material)
     groups = group(summary for _, summary in material)
     by_summary = {id(summary): (run, summary) for run, summary in material}
     lenses = tuple(
@@ -106,7 +111,14 @@ def view(
         title=clean(title or _listed(names)),
         lenses=lenses,
         notes=tuple(
-            dict.fromkeys((*(clean(item, 600) for item in left_out), *given_twice(again), *notes, *_once(findings)))
+            dict.fromkeys(
+                (
+                    *(clean(item, 600) for item in (*left_out, *absent)),
+                    *given_twice(again),
+                    *notes,
+                    *_once(findings),
+                )
+            )
         ),
         searches=tuple(searches),
     )
@@ -118,6 +130,12 @@ def each_once(material: Iterable[Material]) -> tuple[tuple[Material, ...], tuple
     kept, again = once(summary for _, summary in pairs)
     wanted = set(map(id, kept))
     return tuple(pair for pair in pairs if id(pair[1]) in wanted), again
+
+
+def those_measured(material: Sequence[Material]) -> tuple[tuple[Material, ...], list[str]]:
+    """Runs that were not refused, and a sentence for each reason why others were; all, where none was measured."""
+    kept = tuple(pair for pair in material if not was_refused(pair[0]))
+    return (kept, refusals([run for run, _ in material])) if kept else (tuple(material), [])
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -144,70 +162,23 @@ def _once(notes: Iterable[Finding]) -> list[str]:
 
 
 def in_order(groups: Sequence[Group]) -> tuple[Group, ...]:
-    """Groups by model, machine, load, batch, microbatch, then precision from wide to narrow, then rate."""
+    """Groups by model, machine, load, batch, microbatch, then precision from wide to narrow, then switches (the default
+    first), then rate."""
     models = list(dict.fromkeys(member.model for member in groups))
     regimes = list(PRECISIONS)
 
-    def place(member: Group) -> tuple[int, str, int, int, int, int, str, float]:
+    def place(member: Group) -> tuple[int, str, int, int, int, int, str, int, str, float]:
         name = precision_of(member)
         rank = regimes.index(name) if name in regimes else len(regimes)
         point = member.point
         sizes = point.get("batch") or 0, point.get("microbatch") or 0
         load = load_of(member)
         way = SERVED.index(load) + 1 if load in SERVED else 0
-        return models.index(member.model), member.tag, way, *sizes, rank, name, place_of(member) if way else 0.0
+        switches = member.switches or {}
+        kind = (rank, name, len(switches), str(switches))
+        return models.index(member.model), member.tag, way, *sizes, *kind, place_of(member) if way else 0.0
 
     return tuple(sorted(groups, key=place))
-
-
-def precision_of(member: Group) -> str:
-    """The precision's name, safe to show."""
-    return clean(member.point.get("precision", "?"), 40)
-
-
-def point_names(groups: Sequence[Group]) -> tuple[str, ...]:
-    """A name per group: the precision, its rate or concurrency, and whatever else differs within its model.
-
-    Before it the model where there are several, and the letter of the machine where there are several.
-    """
-    several_models = len({member.model for member in groups}) > 1
-    several_machines = len({member.tag for member in groups}) > 1
-    names = []
-    for member in groups:
-        varying = _varying([other for other in groups if (other.model, other.tag) == (member.model, member.tag)])
-        parts = [f"machine {member.tag}"] if several_machines and member.tag else []
-        parts += [clean(member.model, 40)] if several_models else []
-        parts.append(precision_of(member))
-        if policy := policy_of(member.point):
-            parts.append(policy)
-            varying = [key for key in varying if key not in POLICY_KEYS]
-        parts += [
-            _number(member.point[key]) + word for key, word in _PLACES.items() if member.point.get(key) is not None
-        ]
-        parts += [
-            f"{clean(key, 20)} {clean(member.point[key], 20)}" for key in varying if member.point.get(key) is not None
-        ]
-        names.append(" · ".join(parts))
-    # Two stacks with the same settings still need two names: bars of one name would stand on each other.
-    stacks = [clean(member.runs[0].executor, 24) for member in groups]
-    software = [clean(member.machine.software, 40) if member.machine else "" for member in groups]
-    numbers = [f"stack {number}" for number in range(1, len(names) + 1)]
-    for words in (stacks, software, numbers):
-        twice = {name for name, count in Counter(names).items() if count > 1}
-        names = [
-            f"{name} · {word}" if name in twice and word else name for name, word in zip(names, words, strict=True)
-        ]
-    return tuple(names)
-
-
-def _varying(groups: Sequence[Group]) -> list[str]:
-    """Settings that differ between operating points, besides what every name says."""
-    keys = dict.fromkeys(key for member in groups for key in member.point if key not in ("precision", *_PLACES))
-    return [key for key in keys if len({str(member.point.get(key)) for member in groups}) > 1]
-
-
-def _number(value: object) -> str:
-    return f"{value:g}" if isinstance(value, int | float) else clean(value, 20)
 
 
 def headline(member: Group | Summary) -> tuple[str, Estimate] | None:

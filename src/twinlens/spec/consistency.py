@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from twinlens.errors import BadInput
 from twinlens.spec.point import Point
@@ -10,7 +10,8 @@ from twinlens.spec.protocol import Protocol
 from twinlens.spec.search import Search
 from twinlens.spec.workload.arrival import Closed, Constant, Gamma, Lockstep, Poisson, Trace
 from twinlens.spec.workload.length import Free
-from twinlens.spec.workload.workload import InferenceWorkload, Markov, Own, TrainingWorkload, Workload
+from twinlens.spec.workload.task import Classify, Generate
+from twinlens.spec.workload.workload import Images, InferenceWorkload, Markov, Own, TrainingWorkload, Workload
 
 _ADMISSION_FIELDS = {"dynamic": "timeout_s", "continuous": "in_flight"}
 
@@ -19,19 +20,27 @@ def refuse_unpaired(workload: Workload, point: Point) -> None:
     """Raises BadInput (TL202) where arrival, sessions and point need something of each other that is not there."""
     problems = (_batch_problem, _arrival_problem, _admission_problem)
     sentence = next(filter(None, (problem(workload, point) for problem in problems)), None)
-    sentence = sentence or _content_problem(workload) or _own_problem(workload) or _target_problem(workload)
+    sentence = (
+        sentence
+        or _content_problem(workload)
+        or _own_problem(workload)
+        or _target_problem(workload)
+        or _save_problem(workload)
+        or _task_problem(workload)
+        or _adapter_problem(workload)
+    )
     if sentence:
         raise BadInput(sentence, code="TL202")
 
 
 def refuse_unsearchable(
-    search: Search, workload: Workload, point: Point, swept: Iterable[str], protocol: Protocol
+    search: Search, workload: Workload, point: Point, swept: Collection[str], protocol: Protocol
 ) -> None:
     """Raises BadInput (TL202) where a search has nothing to meet, or what it is over is given as well."""
     sentence = None
     if not isinstance(workload, InferenceWorkload) or workload.slo is None:
         sentence = 'a search needs an SLO to meet: --set workload.slo="mlperf-llama3.1-8b", or limits of its own'
-    elif search.over in {path.removeprefix("point.") for path in swept}:
+    elif search.over in swept:
         sentence = f"{search.over} is both swept and searched; leave out one of the two"
     elif getattr(point, search.over) is not None:
         sentence = f"point.{search.over} means nothing where it is searched; search.start says where to begin"
@@ -42,6 +51,29 @@ def refuse_unsearchable(
         )
     if sentence:
         raise BadInput(sentence, code="TL202")
+
+
+def refuse_unread_adapter(workload: Workload, swept: Collection[str]) -> None:
+    """Raises BadInput (TL202) for an adapter that no point of the study trains."""
+    alone = isinstance(workload, TrainingWorkload) and workload.method == "full" and workload.adapter is not None
+    if alone and "workload.method" not in swept:
+        raise BadInput(
+            'workload.adapter means nothing where all weights are trained: --set workload.method="lora", or leave it '
+            "out",
+            code="TL202",
+        )
+
+
+def _save_problem(workload: Workload) -> str | None:
+    if isinstance(workload, TrainingWorkload) and workload.method == "qlora" and workload.checkpoint is not None:
+        return 'workload.checkpoint saves no weights in NF4; take workload.method = "lora", or leave it out'
+    return None
+
+
+def _adapter_problem(workload: Workload) -> str | None:
+    if isinstance(workload, InferenceWorkload) and workload.adapter is not None and workload.adapter.lora_dropout:
+        return "workload.adapter.lora_dropout means nothing where an adapter is served; leave it out"
+    return None
 
 
 def _batch_problem(workload: Workload, point: Point) -> str | None:
@@ -125,4 +157,25 @@ def _content_problem(workload: Workload) -> str | None:
         for field in ("sessions", "prefix"):
             if getattr(workload, field) is not None:
                 return f"workload.{field} means nothing to {workload.arrival.kind} arrivals"
+    return None
+
+
+def _task_problem(workload: Workload) -> str | None:
+    """An answer in one piece has no tokens to limit, and takes part in no conversation."""
+    if not isinstance(workload, InferenceWorkload) or isinstance(workload.task, Generate):
+        return None
+    task = f'workload.task.kind = "{workload.task.kind}"'
+    if isinstance(workload.arrival, Lockstep | Trace):
+        return f'{task} needs requests over HTTP: --set workload.arrival.kind="closed", or "poisson"'
+    if isinstance(workload.task, Classify) != isinstance(workload.data, Images):
+        return (
+            f'{task} does not fit workload.data.kind = "{workload.data.kind}": classify goes with images, and images '
+            "over HTTP with classify"
+        )
+    for field in ("sessions", "prefix"):
+        if getattr(workload, field) is not None:
+            return f"workload.{field} means nothing where an answer comes in one piece ({task})"
+    limits = workload.slo.limits() if workload.slo else {}
+    if wrong := next((name for name in limits if name != "e2e_latency_s"), None):
+        return f"workload.slo.{wrong} limits tokens, and {task} answers in one piece; give workload.slo.e2e_latency_s"
     return None

@@ -13,12 +13,12 @@ import tomli_w
 from pydantic import ValidationError
 
 from twinlens.errors import BadInput
-from twinlens.spec.consistency import refuse_unpaired, refuse_unsearchable
+from twinlens.spec.consistency import refuse_unpaired, refuse_unread_adapter, refuse_unsearchable
 from twinlens.spec.precision import AS_FOUND, AS_SERVED
 from twinlens.spec.slices import refuse_unsliceable
 from twinlens.spec.source.example import example_data
 from twinlens.spec.source.kind import source_of
-from twinlens.spec.source.settings import apply_settings, choose_arrival
+from twinlens.spec.source.settings import apply_settings, choose_arrival, swept_fields
 from twinlens.spec.study import SCHEMA, RunSpec, Study, refuse_too_large
 from twinlens.spec.workload.length_file import lengths_seen
 from twinlens.spec.wrong_field import wrong_fields
@@ -43,10 +43,11 @@ def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec
     apply_settings(data, settings)
     choose_arrival(data)
     _choose_precision(data)
+    _choose_repeats(data)
     if data.get("schema", SCHEMA) != SCHEMA:
         sentence = f"schema {data['schema']!r} is not the {SCHEMA} this version reads; update twinlens or the file"
         raise BadInput(f"{where}: {sentence}", code="TL202")
-    for table in ("executor", "sweep"):
+    for table in ("executor", "sweep", "variants"):
         for path in _nothings(data.get(table), table):
             raise BadInput(f"{where}: field {path!r} is nothing (null), which TOML cannot express", code="TL202")
     for path, number in _not_finite(data, ""):
@@ -55,9 +56,10 @@ def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec
         _read_lengths(data)
         study = Study.model_validate_json(json.dumps(data, default=str))  # TOML's dates are words here
         if study.search is not None:
-            refuse_unsearchable(study.search, study.workload, study.point, study.sweep, study.protocol)
-        refuse_unsliceable(study)
+            refuse_unsearchable(study.search, study.workload, study.point, study.swept, study.protocol)
+        refuse_unread_adapter(study.workload, study.swept)
         refuse_too_large(study)
+        refuse_unsliceable(study)
         for run in study.point_runs():
             _refuse_precision(run)
             refuse_unpaired(run.workload, run.point)
@@ -73,7 +75,7 @@ def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec
 def _refuse_precision(run: RunSpec) -> None:
     regime = run.precision
     regime.classes(run.lens)
-    if regime == AS_FOUND:
+    if regime == AS_FOUND and run.executor.kind != "trainer-log":
         sentence = f"precision {regime.name!r} is what tl.watch finds in a loop of your own"
         raise BadInput(f"{sentence}; name one: `twinlens list precisions`", code="TL203")
     if regime == AS_SERVED and run.executor.kind != "openai-http":
@@ -87,13 +89,21 @@ def dump(study: Study) -> str:
 
 
 def _choose_precision(data: dict[str, Any]) -> None:
-    """A server that is up computes as it was started: a precision that nobody names is no fp32."""
-    executor, point, sweep = (data.get(name, {}) for name in ("executor", "point", "sweep"))
-    if not all(isinstance(table, dict) for table in (executor, point, sweep)):
+    """A server that is up, and a trainer of which there is a log, compute as they were started: a precision that nobody
+    names is no fp32."""
+    executor, point = (data.get(name, {}) for name in ("executor", "point"))
+    if not all(isinstance(table, dict) for table in (executor, point)):
         return  # said by the check of types
-    swept = {path.removeprefix("point.") for path in sweep}
-    if executor.get("kind") == "openai-http" and "precision" not in {*point, *swept}:
-        data["point"] = {**point, "precision": AS_SERVED.name}
+    unnamed = {"openai-http": AS_SERVED, "trainer-log": AS_FOUND}.get(str(executor.get("kind")))
+    if unnamed is not None and "precision" not in {*point, *swept_fields(data)}:
+        data["point"] = {**point, "precision": unnamed.name}
+
+
+def _choose_repeats(data: dict[str, Any]) -> None:
+    """A log is one run: to read it again adds nothing."""
+    executor, protocol = (data.get(name, {}) for name in ("executor", "protocol"))
+    if isinstance(executor, dict) and isinstance(protocol, dict) and executor.get("kind") == "trainer-log":
+        data["protocol"] = {"repeats": 1} | protocol
 
 
 def _not_finite(value: Any, path: str) -> Iterator[tuple[str, float]]:

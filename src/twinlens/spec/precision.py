@@ -7,7 +7,7 @@ optimizer state in training.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from twinlens.errors import BadInput, nearest
@@ -26,6 +26,7 @@ BITS = {
     "fp8-e5m2": 8,
     "int8": 8,
     "int4": 4,
+    "nf4": 4,
     "int32": 32,
 }
 """Bits an element takes in memory (tf32 is a compute format: it is stored in 32)."""
@@ -37,6 +38,7 @@ class Precision:
 
     `classes` maps a tensor class to a format in BITS. `group` is the quantisation group size (0: per channel).
     `scale_bits` are the bits of one scale (0: none).
+    `calibrated`: another regime's formats, with values chosen on calibration prompts.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Precision:
     scale_bits: int = 0
     method: str = "cast"
     quantised: bool = False
+    calibrated: bool = False
 
     def classes(self, lens: Lens) -> dict[str, str]:
         """Tensor class to format, for one lens. Raises BadInput when the regime does not exist in that lens."""
@@ -81,9 +84,9 @@ def _plain(name: str, accumulation: str = "fp32", compute: str | None = None) ->
     )
 
 
-def _weights_only(bits: str, group: int, method: str) -> Precision:
+def _weights_only(bits: str, group: int, method: str, by: str = "") -> Precision:
     return Precision(
-        name=f"{bits}-weight",
+        name=f"{bits}-weight{by}",
         lenses=("inference",),
         compute="bf16",
         inference={"weights": bits, "activations": "bf16", "kv": "bf16", "accumulation": "fp32"},
@@ -92,6 +95,7 @@ def _weights_only(bits: str, group: int, method: str) -> Precision:
         scale_bits=16 if not group else 32,  # int4 groups carry a bf16 scale and a bf16 zero point
         method=method,
         quantised=True,
+        calibrated=bool(by),
     )
 
 
@@ -157,6 +161,19 @@ PRECISIONS: dict[str, Precision] = {
         ),
         _weights_only("int8", 0, "round to nearest, symmetric, one scale per output channel"),
         _weights_only("int4", 32, "round to nearest, asymmetric, groups of 32"),
+        _weights_only("int4", 32, "GPTQ, asymmetric, groups of 32", "-gptq"),
+        _weights_only("int4", 32, "AWQ, asymmetric, groups of 32", "-awq"),
+        Precision(
+            name="int8-smoothquant",
+            lenses=("inference",),
+            compute="int8",
+            inference={"weights": "int8", "activations": "int8", "kv": "fp32", "accumulation": "int32"},
+            training={},
+            method="SmoothQuant: outliers moved from activations to weights, both then in 8 bits",
+            scale_bits=32,
+            quantised=True,
+            calibrated=True,
+        ),
     )
 }
 
@@ -188,6 +205,22 @@ def precision(name: str) -> Precision:
     if name not in PRECISIONS:
         raise BadInput(f"unknown precision {name!r}; {nearest(name, PRECISIONS)}", code="TL203")
     return PRECISIONS[name]
+
+
+def frozen(regime: Precision, *, nf4: bool) -> Precision:
+    """The regime of training an adapter: weights that stay are held as products read them, or in `nf4`.
+
+    The adapter, which is what the optimizer updates, is fp32 in any of them (PEFT's autocast_adapter_dtype). Raises
+    BadInput (TL203) for fp8, whose products are made from weights that are trained.
+    """
+    if regime.compute.startswith("fp8"):
+        raise BadInput("an adapter is trained at fp32, tf32, bf16 or fp16, not at fp8", code="TL203")
+    held = "nf4" if nf4 else regime.classes("training")["activations"]
+    kept = replace(regime, lenses=("training",), inference={}, training=regime.training | {"weights": held})
+    if not nf4:
+        return kept
+    name, method = f"nf4, computed in {regime.compute}", "NF4 of bitsandbytes, made 16 or 32 bits wide before a product"
+    return replace(kept, name=name, method=method, group=64, scale_bits=8, quantised=True)
 
 
 def _known(lens: Lens) -> str:

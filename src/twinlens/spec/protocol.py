@@ -30,6 +30,19 @@ class Stall(Spec):
     for_s: PositiveFloat = Field(description="How long it stays paused.", examples=[2.0])
 
 
+class Kill(Spec):
+    """A fault injected into parallel training: one rank is killed, and torchrun starts all of them again.
+
+    They go on from the last save, so `workload.checkpoint` is needed.
+    """
+
+    at_step: PositiveInt = Field(description="The optimizer step in which a rank is killed, from 1.", examples=[50])
+    rank: NonNegativeInt = Field(0, description="The rank that is killed.")
+    restarts: PositiveInt = Field(
+        3, description="How often torchrun may start the ranks again; an attempt may fail by itself."
+    )
+
+
 class Protocol(Spec):
     """How a run is measured.
 
@@ -78,9 +91,18 @@ class Protocol(Spec):
         examples=[{"at_s": 10.0, "for_s": 2.0}],
         description="Pause the server during the load, to see what a client reports of it; for launched servers only.",
     )
+    kill: Kill | None = Field(
+        None,
+        examples=[{"at_step": 50}],
+        description="Kill a rank of parallel training during the run, to measure what a failure costs.",
+    )
     hopeless_s: NonNegativeFloat = Field(
         10.0,
         description="Give up a run under load when nothing but the same failure has come for so long; 0 never does.",
+    )
+    not_installed: Literal["refuse", "leave-out"] = Field(
+        "refuse",
+        description='"leave-out": points whose runtime is not installed here go on record with the reason.',
     )
     pairing: Literal["none", "slices"] = Field(
         "none",

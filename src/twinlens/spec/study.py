@@ -11,20 +11,31 @@ from itertools import product
 from math import prod
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, NonNegativeInt, ValidationError
+from pydantic import BeforeValidator, Field, NonNegativeInt, ValidationError
 
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.asked_device import AskedDevice, asked_device
 from twinlens.spec.frozen import Spec
-from twinlens.spec.model.reference import AnyModel, any_model
+from twinlens.spec.model.any_model import AnyModel, any_model
 from twinlens.spec.point import POLICY_FIELDS, Point
-from twinlens.spec.precision import Precision
+from twinlens.spec.precision import Precision, frozen
 from twinlens.spec.precision import precision as regime_named
 from twinlens.spec.protocol import Protocol
 from twinlens.spec.search import Search
-from twinlens.spec.workload.workload import Workload
+from twinlens.spec.workload.workload import TrainingWorkload, Workload
 
 SCHEMA: Literal[1] = 1
+
+
+def _as_values(grid: object) -> object:
+    """A table in which a value that is no list stands for a list of it: `precision = "fp32"`."""
+    if not isinstance(grid, Mapping):
+        return grid
+    return {path: tuple(value) if isinstance(value, list | tuple) else (value,) for path, value in grid.items()}
+
+
+Grid = dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]]
+"""Fields and their values; its points are all combinations."""
 
 
 class ExecutorSpec(Spec):
@@ -69,8 +80,13 @@ class RunSpec(Spec):
 
     @property
     def precision(self) -> Precision:
-        """The regime that the point's precision names. Raises BadInput (TL203)."""
-        return regime_named(self.point.precision)
+        """The regime that the point's precision names, of an adapter's training where one is trained.
+
+        Raises BadInput (TL203)."""
+        regime = regime_named(self.point.precision)
+        if isinstance(self.workload, TrainingWorkload) and self.workload.method != "full":
+            return frozen(regime, nf4=self.workload.method == "qlora")
+        return regime
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """As pydantic's; a model that was looked up is not that of another workload."""
@@ -100,6 +116,10 @@ class RunSpec(Spec):
         """Twelve hex digits over everything that was asked, independent of key order."""
         return _fingerprint(self.to_dict())
 
+    def point_fingerprint(self) -> str:
+        """The fingerprint that all repeats of one point share."""
+        return _fingerprint(self.to_dict() | {"repeat": 0})
+
     def to_dict(self) -> dict[str, Any]:
         """The spec as plain data, `schema` first."""
         return self.model_dump(mode="json", by_alias=True)
@@ -123,10 +143,15 @@ class Study(Spec):
         Point(),
         description="The operating point: precision, batch, rate; of a sweep, what it does not name.",
     )
-    sweep: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = Field(
+    sweep: Grid = Field(
         default_factory=dict,
         examples=[{"precision": ["fp32", "bf16"]}],
         description="Fields of the point (or dotted paths) and their values; all combinations are measured.",
+    )
+    variants: tuple[Annotated[Grid, BeforeValidator(_as_values)], ...] = Field(
+        (),
+        examples=[[{"executor.kind": "torch"}, {"executor.kind": "openvino", "precision": ["fp32", "bf16"]}]],
+        description="Several sweeps, each for itself: all their points are measured, at each point of `sweep`.",
     )
     search: Search | None = Field(
         None,
@@ -146,7 +171,9 @@ class Study(Spec):
     def __repr__(self) -> str:
         swept = ", ".join(f"{path} in {list(values)}" for path, values in self.sweep.items())
         over = f", search over {self.search.over}" if self.search else ""
-        described = f"{self.lens} of {self.workload.model} on {self.executor.kind}{', ' if swept else ''}{swept}{over}"
+        variants = f", {len(self.variants)} variants" if self.variants else ""
+        described = f"{self.lens} of {self.workload.model} on {self.executor.kind}{', ' if swept else ''}{swept}"
+        described += f"{variants}{over}"
         return f"<Study {self.name}: {described}, {self.protocol.repeats} × {self.protocol.duration_s:g} s>"
 
     def fingerprint(self) -> str:
@@ -162,7 +189,8 @@ class Study(Spec):
         data = self.to_dict()
         data["point"] |= point
         for key in point:
-            data["sweep"].pop(key, None)
+            for grid in (data["sweep"], *data["variants"]):
+                grid.pop(key, None)
             if self.search is not None and key == self.search.over:
                 data["search"] = None
         try:
@@ -173,14 +201,21 @@ class Study(Spec):
                 f"operating point: {'.'.join(map(str, first['loc']))}: {first['msg']}", code="TL202"
             ) from None
 
+    @property
+    def swept(self) -> frozenset[str]:
+        """The fields that the sweep or a variant names; those of the point without their table's name."""
+        return frozenset(path.removeprefix("point.") for grid in (self.sweep, *self.variants) for path in grid)
+
     def points(self) -> list[dict[str, Any]]:
-        """Every combination of the sweep, as path → value; one empty mapping when nothing is swept."""
-        keys, points = list(self.sweep), list[dict[str, Any]]()
-        for values in product(*self.sweep.values()):
-            point = self._of_policy(dict(zip(keys, values, strict=True)))
-            if point not in points:  # what a policy does not read makes no second point of it
-                points.append(point)
-        return points
+        """Every combination of the sweep at each variant, as path → value; one empty mapping when nothing is swept."""
+        points = dict[str, dict[str, Any]]()
+        for variant in self.variants or ({},):
+            for swept in _combinations(self.sweep):
+                for own in _combinations(variant):
+                    point = self._of_policy(swept | own)
+                    # What a policy does not read makes no second point, nor does a value that is the default anyway.
+                    points.setdefault(self._run_at(point, 0).fingerprint() if self.variants else repr(point), point)
+        return list(points.values())
 
     def _of_policy(self, point: dict[str, Any]) -> dict[str, Any]:
         """A point of a sweep over admission policies without what is meant for the others: a timeout, a batch size."""
@@ -223,7 +258,7 @@ class Study(Spec):
 
     def _run_at(self, point: dict[str, Any], repeat: int) -> RunSpec:
         data = self.to_dict()
-        del data["sweep"], data["search"]
+        del data["sweep"], data["variants"], data["search"]
         for path, value in point.items():
             put_at(data, path if "." in path else f"point.{path}", value)
         return RunSpec.model_validate_json(json.dumps(data | {"repeat": repeat}))
@@ -235,7 +270,7 @@ MOST_POINTS, MOST_RUNS = 1000, 10_000
 
 def refuse_too_large(study: Study) -> None:
     """Raises BadInput (TL202) for a study of more points or runs than anybody measures, before any of them is made."""
-    points = prod(len(values) for values in study.sweep.values())
+    points = sum(prod(map(len, (study.sweep | grid).values())) for grid in study.variants or ({},))
     runs = points * study.protocol.repeats
     if points > MOST_POINTS or runs > MOST_RUNS:
         raise BadInput(
@@ -244,6 +279,10 @@ def refuse_too_large(study: Study) -> None:
             f"points and {MOST_RUNS} runs: sweep fewer values, or lower protocol.repeats",
             code="TL202",
         )
+
+
+def _combinations(grid: Mapping[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
+    return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 
 def put_at(data: dict[str, Any], path: str, value: Any) -> None:

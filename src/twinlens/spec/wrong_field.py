@@ -98,4 +98,4 @@ def _fields_at(location: list[str]) -> list[str]:
 
 _TAGS = {"training", "inference", "markov", "text", "images", "fixed", "uniform", "lognormal", "empirical", "free"}
 _TAGS |= {"lockstep", "constant", "poisson", "gamma", "ramp", "trace", "closed", "single-stream", "offline"}
-_TAGS |= {"synthetic", "file"}
+_TAGS |= {"synthetic", "file", "folder", "generate", "embed", "rerank", "classify"}

@@ -25,9 +25,12 @@ from twinlens.stats.steady.segment import Steadiness, SteadyRule
 from twinlens.stats.summary.group import Machine, Summary, Verdict
 from twinlens.stats.summary.machine import machine_of, model_of, precision_of
 from twinlens.stats.summary.serving import is_served, nothing, served
+from twinlens.stats.summary.startup import startup
+from twinlens.stats.wall_time.metrics import goodput
+from twinlens.stats.wall_time.saves import save_metrics
 from twinlens.units import BYTES
 
-SUMMARY_SCHEMA = 6
+SUMMARY_SCHEMA = 7
 
 
 def summarise(run: Run) -> Summary:
@@ -49,6 +52,7 @@ def summarise(run: Run) -> Summary:
             allocator=run.sections.device_memory,
         )
     )
+    metrics |= startup(run)
     energy_rows = run.telemetry.slice(0, 0) if run.sections.pairing or _is_attached(run) else run.telemetry
     why_no_energy, scope = _why_no_energy(run), _energy_scope(run)
     metrics |= energy(
@@ -81,6 +85,8 @@ def summarise(run: Run) -> Summary:
         error=run.error,
         attempt=run.sections.attempt,
         greedy=run.sections.greedy,
+        options=_switches(run),
+        settings={"threads": run.spec.executor.threads} | run.spec.executor.options,
     )
 
 
@@ -121,9 +127,12 @@ def _training(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]]
     assert isinstance(run.spec.workload, TrainingWorkload)
     only, steadiness = training_steadiness(run.steps, _rule(run))
     metrics = training_metrics(run.steps, only, steadiness, run.spec.workload, run.facts)
+    metrics |= goodput(run)
+    if run.sections.checkpoints is not None:
+        metrics |= save_metrics(run.sections.checkpoints, run.steps.where(run.steps.kind == "step"))
     if steadiness is None:
         return metrics, nothing(), {}
-    trained = np.flatnonzero(run.steps.kind == "step")
+    trained = np.flatnonzero((run.steps.kind == "step") & (run.steps.tag != "repeat"))
     rows = trained[steadiness.steady_begin : steadiness.steady_end]
     work = {"energy_per_step_j": float(len(rows)), "energy_per_token_j": float(run.steps.tokens[rows].sum())}
     return metrics, _verdict(steadiness, run.steps.begin_ns[trained], run.steps.end_ns[trained]), work
@@ -151,10 +160,10 @@ def _has_ranks(run: Run) -> bool:
 
 
 def _evaluations(run: Run) -> list[tuple[float, float]]:
-    """When training looked at held-out data, in seconds: its rate leaves these out, so its energy does."""
+    """When training looked at held-out data or recovered, in seconds: its rate leaves these out, so its energy does."""
     if run.lens != "training" or not run.table.num_rows:
         return []
-    looks = run.steps.where(run.steps.kind == "evaluate")
+    looks = run.steps.where((run.steps.kind != "step") | (run.steps.tag == "repeat"))
     return [(begin / 1e9, end / 1e9) for begin, end in zip(looks.begin_ns.tolist(), looks.end_ns.tolist(), strict=True)]
 
 
@@ -221,11 +230,29 @@ def _why_no_energy(run: Run) -> str:
     return fact.reason or fact.source
 
 
+def _switches(run: Run) -> dict[str, Any]:
+    """The options of a launched server that one word or number says, without paths and what is as shipped."""
+    asked = run.spec.executor.options if run.sections.server else {}
+    plain = {name: value for name, value in asked.items() if isinstance(value, bool | int | float | str)}
+    return {name: value for name, value in sorted(plain.items()) if value != "auto" and name not in ("python", "gguf")}
+
+
+def _trained(workload: TrainingWorkload) -> dict[str, Any]:
+    """Method and rank where an adapter is trained; nothing where all weights are, as in every run of before."""
+    adapter = workload.trained_adapter
+    return {} if adapter is None else {"method": workload.method, "r": adapter.r}
+
+
 def _point(run: Run) -> dict[str, Any]:
     point = run.spec.point.model_dump(mode="json", exclude_none=True) | {"precision": precision_of(run)}
     if run.lens == "training":
         point.pop("batch", None)  # the training workload says its own batch
         workload = run.spec.workload
-        return point | {"global_batch": workload.global_batch, "seq_len": workload.seq_len}  # type: ignore[union-attr]
+        assert isinstance(workload, TrainingWorkload)
+        if (saves := workload.checkpoint) is not None:
+            point["saves"] = f"{saves.mode}/{saves.every_steps}"
+        return point | {"global_batch": workload.global_batch, "seq_len": workload.seq_len} | _trained(workload)
     point.pop("microbatch", None)
+    if run.spec.workload.adapter is not None:
+        point |= {"adapter": run.spec.executor.options.get("adapter", "unmerged"), "r": run.spec.workload.adapter.r}
     return point

@@ -60,7 +60,8 @@ class Case:
         if lens == "training":
             return {"kind": lens, "model": model, "global_batch": 4, "seq_len": 32} | images
         lengths = {"input_tokens": {"kind": "fixed", "value": 16}, "output_tokens": {"kind": "fixed", "value": 6}}
-        return {"kind": lens, "model": model, "arrival": {"kind": self._arrival()}} | lengths | images
+        task = {} if "generate" in self.can.tasks else {"task": {"kind": self.can.tasks[0]}}
+        return {"kind": lens, "model": model, "arrival": {"kind": self._arrival()}} | lengths | images | task
 
     def _precision(self) -> str:
         usual = Point().precision

@@ -33,6 +33,37 @@ def adapter_parameters(
     return count("rank", rank) * sum(widths[name][1 if active else 0] for name in targets)
 
 
+def magnitude_parameters(shape: DecoderShape, targets: Sequence[str] = ALL_LINEAR) -> int:
+    """What DoRA (arXiv 2402.09353) trains beside the same adapters: one magnitude for each output of each projection.
+
+    For dense layers, whose projections are no experts.
+    """
+    outputs = _first_outputs(shape) | {
+        "o": shape.hidden,
+        "gate": shape.intermediate,
+        "up": shape.intermediate,
+        "down": shape.hidden,
+    }
+    every = shape.attention_layers * sum(outputs[name] for name in targets if name in ATTENTION)
+    return every + shape.layers * sum(outputs[name] for name in targets if name in MLP)
+
+
+def spared_flop_per_token(shape: DecoderShape, rank: Number, targets: Sequence[str] = ALL_LINEAR) -> Number:
+    """FLOP of `adapter_flop_per_token` that a step need not do: nothing before the first layer takes a gradient.
+
+    So its queries, keys and values, and their adapters' inner halves, are not multiplied back to their input.
+    """
+    outputs = _first_outputs(shape)
+    inner = count("rank", rank) * sum(name in targets for name in outputs)
+    return 2.0 * shape.hidden * (sum(outputs.values()) + inner)
+
+
+def _first_outputs(shape: DecoderShape) -> dict[str, int]:
+    """Outputs of the projections that read a layer's input."""
+    queries = shape.heads * shape.head_dim * (2 if shape.output_gate else 1)
+    return {"q": queries, "k": shape.kv_heads * shape.head_dim, "v": shape.kv_heads * shape.value_head_dim}
+
+
 def _widths(shape: DecoderShape) -> dict[str, tuple[int, int]]:
     """In + out of each projection, summed over layers: of all weights, and of those that one token passes."""
     hidden, layers = shape.hidden, shape.attention_layers + shape.cross_attention_layers

@@ -60,11 +60,13 @@ def mean_seen(shape: DecoderShape, seq_len: Number, *, causal: bool) -> Number:
 def flop_per_pair(shape: DecoderShape, *, absorbed: bool) -> float:
     """FLOP of one query-key pair in one layer: the score and the weighted value of every head, 4·H·d.
 
-    `absorbed`: latent attention that works inside the latent (arXiv 2405.04434, section 2.1.2).
+    `absorbed`: latent attention that works inside the latent (arXiv 2405.04434, section 2.1.2). An indexer scores every
+    pair, too; pairs that it does not choose are counted, too: an upper bound for long contexts.
     """
+    index = 2.0 * shape.mla.index_heads * shape.mla.index_dim if shape.mla else 0.0
     if shape.mla and absorbed:
-        return 2.0 * shape.heads * (2 * shape.mla.kv_lora_rank + shape.mla.qk_rope_head_dim)
-    return 2.0 * shape.heads * (shape.head_dim + shape.value_head_dim)
+        return index + 2.0 * shape.heads * (2 * shape.mla.kv_lora_rank + shape.mla.qk_rope_head_dim)
+    return index + 2.0 * shape.heads * (shape.head_dim + shape.value_head_dim)
 
 
 def attention_flop(
@@ -88,9 +90,10 @@ def recurrent_flop_per_token(shape: DecoderShape) -> float:
 
 
 def kv_elements(shape: DecoderShape, latent: bool = True) -> int:
-    """Cached elements per token and attention layer: keys and values of all KV heads, or the shared latent."""
+    """Cached elements per token and attention layer: keys and values of all KV heads, or the shared latent; with an
+    indexer, its keys beside them."""
     if shape.mla and latent:
-        return shape.mla.kv_lora_rank + shape.mla.qk_rope_head_dim
+        return shape.mla.kv_lora_rank + shape.mla.qk_rope_head_dim + shape.mla.index_dim
     return shape.kv_heads * (shape.head_dim + shape.value_head_dim)
 
 

@@ -113,8 +113,9 @@ def _decoder(shape: DecoderShape) -> ParameterCount:
     mlp = dense_layers * matrices * hidden * shape.intermediate
     across, mixer = shape.cross_attention_layers, shape.recurrent
     mixers = (shape.attention_layers + across) * attention_weights(shape)
-    norm = hidden * (2 if shape.norm_bias else 1)
+    norm = hidden * (2 if shape.norm_bias else 1) if shape.norm_weights else 0
     other = shape.layers * shape.layer_norms * norm + norm + shape.attention_layers * _attention_other(shape)
+    other += shape.vocab if shape.head_bias else 0
     other += across * (2 * shape.head_dim + 2)  # norms of queries and keys, and two gates
     if shape.mlp_bias:
         other += dense_layers * ((matrices - 1) * shape.intermediate + hidden)

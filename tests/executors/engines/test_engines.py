@@ -104,12 +104,35 @@ def test_the_profile_is_told_by_phase_and_product() -> None:
 
 
 def test_operators_on_another_provider_are_found_and_said() -> None:
-    here = Node("MatMul", "CPUExecutionProvider", 0.75, "fp32")
+    here = Node("MatMul", "CPUExecutionProvider", 0.75, "fp32", 300.0)
     away = Node("Gather", "CUDAExecutionProvider", 0.25, "fp32")
     (found,) = strays({"prefill": [here, away], "decode": [here]})
     assert found.numbers == {"operators": ["Gather"], "share": pytest.approx(0.25 / 1.75)}
     assert "14.3% of the time went to operators that CPUExecutionProvider does not run: Gather." in sentence_of(found)
-    assert shares([here, away, Node("QGemm", "", 0.25, "int8")], None) == {"fp32": 0.75, "int8": 0.25}
+
+
+def test_a_product_counts_by_its_flop_and_not_by_its_time() -> None:
+    """Two activations multiplied (attention) are no product with weights; a window whose weights are not seen is not
+    guessed."""
+
+    def ran(operator: str, given: list[list[int]], made: list[int], us: int = 1) -> dict[str, Any]:
+        said = {"op_name": operator, "input_type_shape": [{"uint8" if "Q" in operator else "float": s} for s in given]}
+        said["output_type_shape"] = [{"float": made}]
+        return {"cat": "Node", "name": f"{operator}_kernel_time", "ts": 1, "dur": us, "args": said}
+
+    run = {"cat": "Session", "name": "model_run", "ts": 0, "dur": 99}
+    integer = ran("QLinearMatMul", [[2, 17, 64], [], [], [64], [64]], [2, 17, 128])
+    wide = ran("Gemm", [[2, 64]], [2, 10], us=50)
+    attention = ran("MatMul", [[2, 4, 17, 16], [2, 4, 16, 17]], [2, 4, 17, 17])
+    window = ran("Conv", [[2, 3, 32, 32]], [2, 64, 4, 4])
+    nodes = phases_of([run, integer, wide, attention], "image", "image")["image"]
+    assert [node.flop for node in nodes] == [2 * 2 * 17 * 128 * 64, 2 * 2 * 10 * 64, 0.0]
+    assert shares(nodes, None) == {"int8": pytest.approx(4352 / 4372), "fp32": pytest.approx(20 / 4372)}
+    (seen,) = phases_of([run, window], "image", "image", {"Conv": 192})["image"]
+    assert seen.flop == 2 * 2 * 64 * 16 * 192
+    (unseen,) = phases_of([run, window], "image", "image")["image"]
+    assert unseen.flop is None
+    assert shares([seen, unseen], None) == {}
 
 
 def test_a_dequantised_product_is_not_called_int8() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twinlens.executors.llama_cpp.tensor import cache_said, format_of, renamed, turned
+from twinlens.executors.llama_cpp.tensor import cache_said, flash_said, format_of, renamed, turned
 
 LOG = """\
 llama_kv_cache:        CPU KV buffer size =     1.00 MiB
@@ -18,8 +18,10 @@ def test_tensors_get_the_names_of_a_gguf_file() -> None:
     assert renamed("model.embed_tokens.weight") == "token_embd.weight"
     assert renamed("lm_head.weight") == "output.weight"
     assert renamed("model.layers.11.self_attn.q_proj.weight") == "blk.11.attn_q.weight"
+    assert renamed("model.layers.0.self_attn.q_norm.weight") == "blk.0.attn_q_norm.weight", "Qwen3"
+    assert renamed("model.layers.0.self_attn.k_proj.bias") == "blk.0.attn_k.bias", "Qwen2"
     with pytest.raises(KeyError):
-        renamed("model.layers.0.self_attn.q_norm.weight")
+        renamed("model.layers.0.mlp.experts.0.up_proj.weight")
 
 
 def test_the_rows_of_queries_and_keys_are_paired_and_no_others() -> None:
@@ -40,3 +42,9 @@ def test_a_format_that_has_no_name_here_keeps_its_own(kind: str, ours: str) -> N
 def test_the_cache_is_as_the_log_says() -> None:
     assert cache_said(LOG) == {"fp32": 2**19, "fp16": 2**18}
     assert cache_said("") == {}
+
+
+def test_flash_attention_is_as_the_log_says() -> None:
+    log = "llama_context: flash_attn            = auto\nresolve_fused_ops: Flash Attention enabled\n"
+    assert flash_said(log) == "flash attention enabled"
+    assert flash_said(LOG) == ""

@@ -23,7 +23,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+pytest.importorskip("openvino_genai", reason="needs the openvino extra: make .venv/engines")
 TestOpenVino = conformance("openvino")
+TestOpenVinoServed = conformance("openvino-served")
 BOUNDS = [("fp32", 0.999, 1e-6), ("bf16", 0.9, 0.01), ("int4-weight", 0.4, 0.2)]
 
 
@@ -43,3 +45,40 @@ def test_a_precision_runs_as_it_is_called_and_is_as_near_to_fp32_as_it_should(
     assert compared["kl_nats"].value <= most
     assert facts.executor.value("serving.attention") == "ScaledDotProductAttentionWithKVCache"
     assert facts.executor.value("software.framework.threads") == 1
+
+
+@pytest.mark.parametrize("model", ["resnet-tiny", "vit-tiny"])
+def test_a_classifier_is_calibrated_on_stated_images_and_multiplies_integers(model: str) -> None:
+    opened = server("openvino")
+    try:
+        spec = spec_of(inference("openvino", model=model, point={"precision": "int8-static", "batch": 2}))
+        facts = opened.open(spec, quiet)
+    finally:
+        opened.close()
+    verdicts = {check.tensor_class: check.verdict for check in facts.precision}
+    assert (verdicts["weights"], verdicts["activations"], verdicts["compute"]) == ("agrees",) * 3
+    assert "32 standard normal images, seed 7, sha256 " in facts.executor.value("precision.calibration")
+    assert fidelity(facts.fidelity)["kl_nats"].value < 0.1
+
+
+@pytest.mark.parametrize(("precision", "most"), [("fp32", 1e-6), ("bf16", 0.01)])
+def test_a_classifier_runs_in_the_format_asked_for(precision: str, most: float) -> None:
+    opened = server("openvino")
+    try:
+        spec = spec_of(inference("openvino", model="resnet-tiny", point={"precision": precision, "batch": 2}))
+        facts = opened.open(spec, quiet)
+    finally:
+        opened.close()
+    assert {c.tensor_class: c.verdict for c in facts.precision}["compute"] == "agrees"
+    assert fidelity(facts.fidelity)["kl_nats"].value < most
+
+
+def test_requests_join_a_batch_that_runs_and_the_cache_is_in_the_format_asked_for() -> None:
+    opened = server("openvino-served")
+    try:
+        facts = opened.open(spec_of(inference("openvino-served", point={"precision": "bf16"})), quiet)
+    finally:
+        opened.close()
+    assert facts.executor.value("serving.batching") == "continuous: a request joins while others run"
+    assert {check.tensor_class: check.verdict for check in facts.precision}["kv"] == "agrees"
+    assert fidelity(facts.fidelity)["kl_nats"].value < 0.01

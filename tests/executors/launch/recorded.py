@@ -17,6 +17,21 @@ VLLM_INFO = {
         "speculative_config": None,
     }
 }
+VLLM_SWITCHED_INFO = {
+    "vllm_config": {
+        "model_config": {"dtype": "torch.bfloat16", "max_model_len": 1024, "quantization": None, "enforce_eager": True},
+        "cache_config": {
+            "block_size": 128, "cache_dtype": "int8_per_token_head", "enable_prefix_caching": False,
+            "kv_cache_size_tokens": 524288, "num_gpu_blocks": 4096,
+        },
+        "parallel_config": {"pipeline_parallel_size": 1, "tensor_parallel_size": 1, "data_parallel_size": 1},
+        "scheduler_config": {"max_num_batched_tokens": 2048, "max_num_seqs": 16, "enable_chunked_prefill": False},
+        "speculative_config": {
+            "method": "ngram", "model": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4,
+            "prompt_lookup_min": 1, "target_model_config": {"dtype": "torch.bfloat16", "max_model_len": 1024},
+        },
+    }
+}  # fmt: skip
 VLLM_LOG = (
     "(EngineCore pid=27657) INFO 11-20 14:48:39 [core.py:133] Initializing a V1 LLM engine (v0.32.0) with config: "
     "model='/models/small', speculative_config=None, dtype=torch.bfloat16, max_seq_len=1024, load_format=auto, "

@@ -24,7 +24,8 @@ from twinlens.measurement.preflight.memory import needed
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, declared
 from twinlens.reporting.wording.finding import sentence_of
-from twinlens.spec.model.reference import any_model, load_model
+from twinlens.spec.model.any_model import any_model
+from twinlens.spec.model.reference import load_model
 
 AWQ = {"quant_method": "awq", "bits": 4}
 W8A8 = {"quant_method": "compressed-tensors", "config_groups": {"group_0": {
@@ -84,10 +85,10 @@ def test_a_known_type_with_a_config_that_is_not_read_here_is_served_too(tmp_path
         theory_of(spec_of(training(model=model)))
 
 
-def test_the_embedded_engine_names_the_families_that_it_reads(tmp_path: Path) -> None:
+def test_an_executor_that_needs_the_sizes_names_the_types_that_theory_reads(tmp_path: Path) -> None:
     model = folder(tmp_path / "rwkv", model_type="rwkv")
-    with pytest.raises(BadInput, match=r"the embedded engine and theory read .*deepseek_v2, .*gpt2, .*llama"):
-        theory_of(spec_of(training(model=model)))
+    with pytest.raises(BadInput, match=r"theory reads .*deepseek_v2, .*gpt2, .*llama"):
+        theory_of(spec_of(training("torch-parallel", model=model)))
 
 
 def test_an_attached_server_may_serve_what_nobody_here_has_heard_of() -> None:
@@ -102,7 +103,8 @@ def test_an_attached_server_may_serve_what_nobody_here_has_heard_of() -> None:
 @pytest.mark.parametrize(
     ("config", "name"),
     [
-        (AWQ, "int4-weight"), ({"quant_method": "gptq", "bits": 8}, "int8-weight"), (W8A8, "int8-dynamic"),
+        (AWQ, "int4-weight-awq"), ({"quant_method": "gptq", "bits": 4}, "int4-weight-gptq"), (
+            {"quant_method": "gptq", "bits": 8}, "int8-weight"), (W8A8, "int8-dynamic"),
         (FP8, "fp8"), ({"quant_method": "fp8"}, "fp8"), ({"quant_method": "hqq"}, "hqq"), (None, ""),
     ],
 )  # fmt: skip
@@ -112,11 +114,11 @@ def test_what_a_folder_is_quantised_to_has_its_name_here(config: Any, name: str)
 
 def test_a_quantised_folder_runs_under_its_own_precision_only(tmp_path: Path) -> None:
     model = folder(tmp_path / "awq", quantization_config=AWQ)
-    assert "--dtype auto" in line(model, point={"precision": "int4-weight"})
-    with pytest.raises(BadInput, match=r'quantised to int4-weight.*point.precision = "int4-weight"') as caught:
+    assert "--dtype auto" in line(model, point={"precision": "int4-weight-awq"})
+    with pytest.raises(BadInput, match=r'quantised to int4-weight-awq.*point.precision = "int4-weight-awq"') as caught:
         line(model, point={"precision": "bf16"})
     assert caught.value.code == "TL203"
-    spec = spec_of(vllm(model, point={"precision": "int4-weight"}))
+    spec = spec_of(vllm(model, point={"precision": "int4-weight-awq"}))
     said = {"precision.weights": declared("bf16", "its dtype"), "precision.activations": declared("bf16", "its dtype")}
     known = said | _stored(spec, ModelFolder(Path(model), "0" * 16, made=False))
     weights = next(one for one in checks(spec, known) if one.tensor_class == "weights")

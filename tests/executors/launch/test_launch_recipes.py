@@ -22,7 +22,7 @@ from twinlens.executors.launch.runtime import llama_cpp, sglang, tensorrt_llm, t
 from twinlens.executors.registry import server_words
 from twinlens.executors.settings_text import flat, labels, pairs, plain_setting, tensor_format
 from twinlens.record.executor.record import ExecutorRecord, declared
-from twinlens.spec.model.reference import any_model
+from twinlens.spec.model.any_model import any_model
 
 RECIPES = [transformers_serve.RECIPE, vllm.RECIPE, llama_cpp.RECIPE, sglang.RECIPE, tensorrt_llm.RECIPE]
 
@@ -32,7 +32,7 @@ def command(recipe: Recipe, threads: int = 2, precision: str = "bf16", **executo
     asked = {"device": "cpu", "threads": threads, "options": {}} | executor
     lengths = {"input_tokens": fixed(128), "output_tokens": fixed(32)}
     spec = spec_of(inference(recipe.kind, "small", executor=asked, point={"precision": precision}, **lengths))
-    settings = settings_of(recipe.kind, spec.executor.options, "/venv/bin/python", recipe.graphs)
+    settings = settings_of(recipe.kind, spec.executor.options, "/venv/bin/python", recipe.graphs, recipe.switches)
     made = recipe.command(order_of(recipe, spec, settings, folder="/models/small", port=8000))
     return " ".join(made.argv), dict(made.environment)
 
@@ -54,6 +54,16 @@ def test_transformers_serve_is_started_with_continuous_batching_and_pinned_threa
         "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2",
         "CUDA_VISIBLE_DEVICES": "",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["embed", "rerank"])
+def test_vllm_pools_where_answers_come_in_one_piece(kind: str) -> None:
+    task = {"task": {"kind": kind}, "arrival": {"kind": "closed"}, "point": {"precision": "bf16", "concurrency": 1}}
+    spec = spec_of(inference("vllm", "small", executor={"device": "cpu", "threads": 2}, **task))
+    settings = settings_of("vllm", {}, "/venv/bin/python", vllm.RECIPE.graphs, vllm.RECIPE.switches)
+    made = vllm.RECIPE.command(order_of(vllm.RECIPE, spec, settings, folder="/models/small", port=8000))
+    assert "--runner pooling" in " ".join(made.argv)
+    assert "--runner" not in command(vllm.RECIPE)[0]
 
 
 def test_vllm_is_started_by_its_module_and_tells_its_settings() -> None:
@@ -136,6 +146,7 @@ def test_vllm_tells_its_limits_on_a_page() -> None:
         "serving.chunked_prefill": True,
         "serving.prefix_cache": True,
         "serving.kv_block_tokens": 128,
+        "serving.context_tokens": 1024,
         "serving.speculative": "none",
         "compiler.name": "none (eager)",
         "serving.graphs": "none (eager)",
@@ -200,6 +211,7 @@ def test_tensorrt_llm_is_read_from_its_log_the_last_limits_counting() -> None:
         "serving.max_sequences": 64,
         "serving.max_batched_tokens": 8192,
         "serving.kv_block_tokens": 32,
+        "serving.context_tokens": 86720,
     }
     assert values(tensorrt_llm.RECIPE, pages={"/version": {"version": "1.2.0"}})["software.runtime.version"] == "1.2.0"
 
@@ -315,7 +327,8 @@ def test_the_words_of_a_runtime_stand_in_its_own_file() -> None:
         for word in words:
             found = {path.stem for path in source.rglob("*.py") if word in path.read_text(encoding="utf-8")}
             # The small server of the self-test is asked as vLLM is, so that the same reader reads it.
-            assert found - {"small_server"} == {runtime}, word
+            # And openvino-genai's scheduler has a field of vLLM's name.
+            assert found - {"small_server", "served"} == {runtime}, word
 
 
 def test_the_names_of_every_launchers_metrics_are_known_of_any_server() -> None:

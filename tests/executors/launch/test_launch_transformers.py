@@ -16,7 +16,8 @@ from twinlens.measurement.summary_file import summary_of
 from twinlens.record.running import Running
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.schedule.content.words import WORDS
-from twinlens.spec.model.reference import any_model, load_model
+from twinlens.spec.model.any_model import any_model
+from twinlens.spec.model.reference import load_model
 from twinlens.theory.flop import parameters
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]

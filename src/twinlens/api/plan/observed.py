@@ -9,8 +9,9 @@ from typing import Any
 from twinlens.api.runs import material_of, read
 from twinlens.diagnosis.asked import shape_of
 from twinlens.errors import BadInput
+from twinlens.executors.torch.parallel.degrees import microbatch_of, stages_each
 from twinlens.executors.torch.parallel.options import KIND as PARALLEL
-from twinlens.executors.torch.parallel.options import ParallelOptions, microbatch_of
+from twinlens.executors.torch.parallel.options import ParallelOptions
 from twinlens.planning.prediction.calibrate import Lens, Observation
 from twinlens.planning.prediction.question import ServingQuestion, TrainingQuestion
 from twinlens.planning.prediction.stored import STORED
@@ -115,6 +116,8 @@ def _trained(
     if named not in STORED:
         raise BadInput(f"trained in {named}, which predictions do not know; say the nearest with --precision")
     options = ParallelOptions.of(run.spec.executor.options) if kind == PARALLEL else ParallelOptions(ranks=1)
+    if options.parallel == "hsdp":
+        raise BadInput("was sharded within copies (hsdp), which predictions do not know")
     form = run.facts.executor.value("accelerator.form_factor") if run.facts else None
     if options.ranks > 1 and form == "processor":
         raise BadInput(f"has {options.ranks} ranks that shared one processor, which predictions take for one device")
@@ -127,7 +130,9 @@ def _trained(
         sequences=float(workload.global_batch),
         length=float(workload.seq_len),
         microbatch=float(microbatch_of(run.spec, options)),
-        tensor=options.degrees.tensor,
+        tensor=options.split,
+        pipeline=options.stages,
+        virtual=stages_each(options),
         gathered=options.parallel == "fsdp2",
         recompute=workload.checkpointing,
         engine=engine or ("fsdp" if options.parallel == "fsdp2" else "torch"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from twinlens.api.plan.calibrate import calibrate, constants
 from twinlens.api.plan.capacity import capacity
 from twinlens.api.plan.check import check
+from twinlens.api.plan.checkpoint import checkpoint
 from twinlens.api.plan.choose import choose
 from twinlens.api.plan.cost import cost
 from twinlens.api.plan.fit import fit
@@ -13,4 +14,17 @@ from twinlens.api.plan.model import model
 from twinlens.api.plan.quotes import quotes
 from twinlens.api.plan.roi import roi
 
-__all__ = ["calibrate", "capacity", "check", "choose", "constants", "cost", "fit", "method", "model", "quotes", "roi"]
+__all__ = [
+    "calibrate",
+    "capacity",
+    "check",
+    "checkpoint",
+    "choose",
+    "constants",
+    "cost",
+    "fit",
+    "method",
+    "model",
+    "quotes",
+    "roi",
+]

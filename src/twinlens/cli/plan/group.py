@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from twinlens.cli.plan.calibrate import calibrate
 from twinlens.cli.plan.capacity import capacity
 from twinlens.cli.plan.check import check
+from twinlens.cli.plan.checkpoint import checkpoint
 from twinlens.cli.plan.choose import choose
 from twinlens.cli.plan.cost import cost
 from twinlens.cli.plan.fit import fit
@@ -47,6 +48,7 @@ app.command("capacity")(capacity)
 app.command("roi")(roi)
 app.command("calibrate")(calibrate)
 app.command("check")(check)
+app.command("checkpoint")(checkpoint)
 app.command("method")(method)
 app.command("model")(model)
 app.command("quotes")(quotes)

@@ -140,11 +140,13 @@ class Exchange:
         reads = meaning.answer.reads
         self._arrivals.settle(reads, self.sent_ns)
         chunk_ns = self._arrivals.chunk_ns(len(reads))
-        last = self.fault is None and len(chunk_ns)
+        # An answer in one piece that holds no token, such as an embedding, ended with the last read.
+        last_ns = chunk_ns if len(chunk_ns) or meaning.answer.said is None else self._arrivals.chunk_ns(1)
+        last = self.fault is None and len(last_ns)
         return Ended(
             key=self.key,
             sent_ns=self.sent_ns,
-            end_ns=int(chunk_ns[-1]) if last else now_ns,
+            end_ns=int(last_ns[-1]) if last else now_ns,
             status=meaning.reply.status,
             headers=meaning.reply.headers,
             fault=self.fault,

@@ -22,9 +22,9 @@ from twinlens.spec.study import RunSpec
 class Evidence:
     """What ran in one batch of the run's own shape.
 
-    `held`: bytes by tensor class ("weights", "kv") and format. `ran`: by phase, the share of matrix-product time by the
-    format it was computed in, largest first. `missing`: why nothing is known of what ran. `facts`: of the engine, by
-    field id. `source`: where formats were read.
+    `held`: bytes by tensor class ("weights", "kv") and format. `ran`: by phase, the share of the FLOP of products with
+    weights by the format that they were computed in, largest first: a fast product counts no less than a slow one.
+    `missing`: why nothing is known of what ran. `facts`: of the engine, by field id.
     """
 
     held: Mapping[str, Mapping[str, int]]

@@ -19,6 +19,7 @@ from twinlens.spec.study import RunSpec
 from twinlens.units import BYTES
 
 _HERE = "executors/in_process"
+_COUNTED = "FLOP of products with weights"
 
 
 def facts_of(
@@ -30,7 +31,7 @@ def facts_of(
     phases = evidence.ran or {"all": {}}
     checks = over_phases(
         {
-            phase: precision_checks(asked, evidence.held, ran, beside.support, evidence.missing)
+            phase: precision_checks(asked, evidence.held, ran, beside.support, evidence.missing, _COUNTED)
             for phase, ran in phases.items()
         }
     )

@@ -6,7 +6,7 @@ import numpy as np
 
 from twinlens.executors.in_process.text import PromptPool, check_data
 from twinlens.schedule.request import ScheduledRequest
-from twinlens.spec.model.reference import ModelRef
+from twinlens.spec.model.any_model import Model
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
 
@@ -17,7 +17,7 @@ _EVIDENCE = 7
 class Prompts:
     """Token ids of requests, (batch, length) int64. Raises BadInput (TL209) for data that is no text."""
 
-    def __init__(self, spec: RunSpec, ref: ModelRef) -> None:
+    def __init__(self, spec: RunSpec, ref: Model) -> None:
         assert isinstance(spec.workload, InferenceWorkload)
         check_data(spec.workload.data, ref)
         self._spec, self._workload = spec, spec.workload
@@ -42,7 +42,7 @@ class Prompts:
 class Pictures:
     """Pixels of requests, (batch, channels, size, size) fp32, cut from random images made beforehand."""
 
-    def __init__(self, spec: RunSpec, ref: ModelRef, images: np.ndarray) -> None:
+    def __init__(self, spec: RunSpec, ref: Model, images: np.ndarray) -> None:
         assert isinstance(spec.workload, InferenceWorkload)
         check_data(spec.workload.data, ref)
         self._batch, self._count, self._images = spec.point.batch, spec.workload.fidelity_prompts, images

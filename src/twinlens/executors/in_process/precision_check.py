@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from twinlens.record.executor.record import PrecisionCheck, Support
 from twinlens.spec.precision import BITS
 
-_AGREES = 0.75  # of the elements or of the time: a model may keep a sensitive layer high, and the evidence says so
+_AGREES = 0.75  # of elements, FLOP or time: a model may keep a sensitive layer high, and the evidence says so
 
 
 def precision_checks(
@@ -18,14 +18,25 @@ def precision_checks(
     ran: Mapping[str, float],
     support: Mapping[str, str],
     missing: str,
+    counted: str = "matrix-product time",
 ) -> tuple[PrecisionCheck, ...]:
     """One check per declared tensor class ("compute" among them, if given), against memory and what ran.
 
-    `resident`: bytes held, by class and format. `ran`: shares of the time of matrix products by format, the largest
-    first. `support`: format to "native" or "emulated" on this hardware. `missing`: why nothing is known of what ran.
-    A class nobody can see (accumulation is inside the kernel) is "unknown", never "agrees".
+    `resident`: bytes held, by class and format. `ran`: shares of the products by format, the largest first, of what
+    `counted` says. `support`: format to "native" or "emulated" on this hardware. `missing`: why nothing is known of
+    what ran. A class nobody can see (accumulation is inside the kernel) is "unknown", never "agrees".
     """
-    return tuple(_check(name, fmt, resident, ran, support, missing) for name, fmt in declared.items())
+    return tuple(_check(name, fmt, resident, ran, support, missing, counted) for name, fmt in declared.items())
+
+
+def shares_by_format(done: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Share of all work by format, largest first. `done`: format and amount (FLOP or seconds); empty for nothing."""
+    amounts: dict[str, float] = {}
+    for fmt, amount in done:
+        amounts[fmt] = amounts.get(fmt, 0.0) + amount
+    total = math.fsum(amounts.values())
+    ordered = sorted(amounts.items(), key=lambda item: -item[1])
+    return {fmt: amount / total for fmt, amount in ordered} if total else {}
 
 
 def over_phases(each: Mapping[str, tuple[PrecisionCheck, ...]]) -> tuple[PrecisionCheck, ...]:
@@ -51,10 +62,11 @@ def _check(
     ran: Mapping[str, float],
     support: Mapping[str, str],
     missing: str,
+    counted: str,
 ) -> PrecisionCheck:
     computed = next(iter(ran), None)
     if name in ("compute", "activations"):
-        shares, counted = dict(ran), "matrix-product time"
+        shares = dict(ran)
         if name == "activations" and "tf32" in shares:  # tf32 is computed from activations that are stored in 32 bits
             shares["fp32"] = shares.get("fp32", 0.0) + shares.pop("tf32")
     else:

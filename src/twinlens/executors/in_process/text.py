@@ -9,7 +9,8 @@ import numpy as np
 
 from twinlens.errors import BadInput
 from twinlens.schedule.content.language import Language, language
-from twinlens.spec.model.reference import DecoderShape, ModelRef
+from twinlens.spec.model.any_model import Model, is_text, vocabulary
+from twinlens.spec.workload.folder import Folder
 from twinlens.spec.workload.workload import Data, Images, Markov, Text
 
 _LANGUAGE_SEED = 1  # one language for all runs: repeats differ in their sentences, not in their grammar
@@ -19,9 +20,8 @@ _POOL_TOKENS = 1 << 17
 class TokenSource:
     """Sequences of tokens for one model, by random stream. `entropy_rate_nats` is None where it is not known."""
 
-    def __init__(self, data: Data, ref: ModelRef) -> None:
-        assert isinstance(ref.shape, DecoderShape)
-        vocab = ref.shape.vocab
+    def __init__(self, data: Data, ref: Model) -> None:
+        vocab = vocabulary(ref)
         self._language: Language | None = None
         if isinstance(data, Markov):
             symbols = min(data.symbols or vocab, vocab)
@@ -47,7 +47,7 @@ class TokenSource:
 class PromptPool:
     """Prompts cut from one long text made beforehand: making one costs microseconds, outside what is measured."""
 
-    def __init__(self, data: Data, ref: ModelRef, seed: int, longest: int) -> None:
+    def __init__(self, data: Data, ref: Model, seed: int, longest: int) -> None:
         check_data(data, ref)
         length = max(_POOL_TOKENS, longest + 1)
         rng = np.random.default_rng([seed, 1])
@@ -66,9 +66,15 @@ class PromptPool:
         return int.from_bytes(digest) % (len(self._pool) - length)
 
 
-def check_data(data: Data, ref: ModelRef) -> None:
+def check_data(data: Data, ref: Model) -> None:
     """Raises BadInput when the data is not of the model's kind."""
-    vision = ref.shape.family != "decoder"
+    vision = not is_text(ref)
+    if isinstance(data, Folder):
+        raise BadInput(
+            'data of kind "folder" is read by the torch trainer of one process; take {"kind": "markov"}, a text '
+            "file, or images",
+            code="TL209",
+        )
     if vision != isinstance(data, Images):
         wanted = 'data = { kind = "images" }' if vision else 'data = { kind = "markov" } or a text file'
         raise BadInput(f"model {ref.name!r} and data of kind {data.kind!r} do not fit; it needs {wanted}", code="TL209")

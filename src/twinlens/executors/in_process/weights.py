@@ -6,13 +6,13 @@ import hashlib
 import json
 from pathlib import Path
 
-from twinlens.spec.model.reference import ModelRef
+from twinlens.spec.model.any_model import Model
 
 
-def weights_hash(ref: ModelRef, seed: int, drawn: str = "") -> str:
+def weights_hash(ref: Model, seed: int, drawn: str = "") -> str:
     """Identifies the weights: the files' contents, or for random weights the config, the seed and what drew them.
 
-    `drawn`: "" for fp32 on the CPU; a GPU draws other numbers from the same seed, and 16 bits other ones than 32.
+    `drawn`: "" for fp32 on the CPU; a GPU draws other numbers from the same seed.
     """
     digest = hashlib.sha256()
     if ref.folder is None:
@@ -25,6 +25,6 @@ def weights_hash(ref: ModelRef, seed: int, drawn: str = "") -> str:
     return digest.hexdigest()[:16]
 
 
-def plain_config(ref: ModelRef) -> dict[str, object]:
+def plain_config(ref: Model) -> dict[str, object]:
     """The config without our own notes and without names of code."""
     return {key: value for key, value in ref.config.items() if not key.startswith("_") and key != "auto_map"}

@@ -22,8 +22,9 @@ def launched(recipe: Recipe) -> Executor:
 
     can = Capabilities(
         arrivals=ALL_ARRIVALS,
+        tasks=recipe.tasks,
         settings=("device", "threads"),
-        options=options_of(recipe.graphs),
+        options=options_of(recipe.graphs, recipe.switches),
         prompts="text",
         packages=recipe.packages,
         install=recipe.install,

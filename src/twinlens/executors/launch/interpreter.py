@@ -39,11 +39,12 @@ class Interpreter:
 
 def interpreter_for(recipe: Recipe, path: str) -> Interpreter:
     """With the versions of what this runtime is made of. Raises BadInput (TL207) where there is no such Python."""
-    return _queried(path, tuple(dict.fromkeys((*_ALWAYS, *recipe.packages, *recipe.needs, *recipe.also))))
+    return python_with(path, tuple(dict.fromkeys((*_ALWAYS, *recipe.packages, *recipe.needs, *recipe.also))))
 
 
 @lru_cache(maxsize=8)
-def _queried(path: str, wanted: tuple[str, ...]) -> Interpreter:
+def python_with(path: str, wanted: tuple[str, ...]) -> Interpreter:
+    """With the versions of some packages. Raises BadInput (TL207) where there is no such Python."""
     try:
         done = subprocess.run(
             [path, "-c", _ASK, json.dumps(wanted)], capture_output=True, text=True, timeout=60, check=True

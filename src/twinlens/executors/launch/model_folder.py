@@ -17,7 +17,7 @@ from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.cache_folder import cache_folder
 from twinlens.executors.launch.log import telling_line
 from twinlens.executors.protocol import Say
-from twinlens.spec.model.reference import AnyModel
+from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.model.shape import DecoderShape
 
 _SEED = 0
@@ -63,7 +63,7 @@ def stored_precision(config: Mapping[str, Any]) -> str:
             name, method
         )
     if method in ("awq", "gptq"):
-        return {4: "int4-weight", 8: "int8-weight"}.get(quantisation.get("bits"), method)  # type: ignore[arg-type]
+        return {4: f"int4-weight-{method}", 8: "int8-weight"}.get(quantisation.get("bits"), method)  # type: ignore[arg-type]
     return "fp8" if method in ("fp8", "fbgemm_fp8") else method
 
 

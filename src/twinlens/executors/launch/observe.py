@@ -13,8 +13,10 @@ import psutil
 from twinlens.executors.launch.interpreter import Interpreter, interpreter_for, refuse_missing
 from twinlens.executors.launch.log import read_log
 from twinlens.executors.launch.model_folder import ModelFolder, stored_precision
+from twinlens.executors.launch.options import Settings
 from twinlens.executors.launch.ready import page, pages
 from twinlens.executors.launch.recipe import TORCH_NAMES, Recipe, ServerOutput
+from twinlens.executors.launch.switch import findings_of
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck, declared, observed, unknown
 from twinlens.record.finding import Finding
@@ -25,10 +27,10 @@ from twinlens.spec.study import RunSpec
 _CLASSES = {"weights": "precision.weights", "activations": "precision.activations", "kv": "precision.kv"}
 
 
-def described(running: Running, recipe: Recipe, spec: RunSpec, python: str, folder: ModelFolder) -> Running:
+def described(running: Running, recipe: Recipe, spec: RunSpec, settings: Settings, folder: ModelFolder) -> Running:
     """The same server with what it looks like now that it is ready, and what it says of itself."""
     port = int(running.url.rpartition(":")[2].partition("/")[0])
-    interpreter = interpreter_for(recipe, python)
+    interpreter = interpreter_for(recipe, settings.python)
     process = process_of(running.pid)
     status, metrics = page(port, recipe.metrics)
     said_by_page, silent = pages(port, recipe.pages)
@@ -36,13 +38,17 @@ def described(running: Running, recipe: Recipe, spec: RunSpec, python: str, fold
         pages=said_by_page,
         metrics=metrics if status == 200 else "",
         log=read_log(Path(running.log)),
-        argv=process.get("command") or running.command,
+        argv=(running.replicas == 1 and process.get("command")) or running.command,
         packages=interpreter.packages,
     )
     fields = recipe.facts(output)
     fields |= _stored(spec, folder)
+    if running.replicas > 1:
+        fields["serving.replicas"] = observed(running.replicas, "servers that answered behind the balancer")
     record = ExecutorRecord(_software(recipe, interpreter, running)).merged(_model(spec, folder)).merged(fields)
-    facts = Facts(record, precision=checks(spec, fields), findings=(*_findings(recipe, folder), *map(_silence, silent)))
+    asked = settings.switches
+    found = (*_findings(recipe, folder), *map(_silence, silent), *findings_of(recipe.switches, asked, fields))
+    facts = Facts(record, precision=checks(spec, fields, asked.get("kv_format")), findings=found)
     return replace(running, process=process, facts=facts)
 
 
@@ -140,10 +146,12 @@ def _model(spec: RunSpec, folder: ModelFolder) -> dict[str, Fact]:
     return known
 
 
-def checks(spec: RunSpec, fields: Mapping[str, Fact]) -> tuple[PrecisionCheck, ...]:
-    """One line per tensor class. A server's word is no sight: where it agrees it stays unknown, else it differs."""
+def checks(spec: RunSpec, fields: Mapping[str, Fact], kv_format: Any = None) -> tuple[PrecisionCheck, ...]:
+    """One line per tensor class. A server's word is no sight: where it agrees it stays unknown, else it differs.
+    `kv_format`: where the spec sets it apart from the precision."""
     lines = []
-    for name, asked in spec.precision.classes("inference").items():
+    declared_formats = spec.precision.classes("inference")
+    for name, asked in (declared_formats | ({"kv": str(kv_format)} if kv_format else {})).items():
         word = fields.get(_CLASSES.get(name, ""))
         if word is None:
             lines.append(PrecisionCheck(name, asked, None, "unknown", "unknown", "the server does not say"))

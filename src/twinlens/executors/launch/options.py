@@ -6,12 +6,13 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Option
+from twinlens.executors.launch.switch import Switch, Value, asked_of
 from twinlens.executors.openai.clients import POOL_OPTIONS
 from twinlens.executors.openai.options import OPTIONS
 from twinlens.executors.options import refuse_wrong_options
@@ -24,8 +25,16 @@ _OWN: Mapping[str, Option] = {
     "env": Option({}, tunes=True, description="Environment variables of the server; they are kept with the run."),
     "start_timeout_s": Option(0.0, description="The longest wait until the server is ready; 0 is the runtime's own."),
     "gguf": Option("", description="The GGUF file to serve, for llama.cpp."),
+    "drop_page_cache": Option(
+        False,
+        description="Drop the model's files from the page cache before the start, so that loading reads the disk.",
+    ),
+    "replicas": Option(
+        1, tunes=True, description="Servers behind one balancer that sends each request to the least busy of them."
+    ),
     "cpus": Option([], description="Logical processors that the server is kept to, and its clients off."),
 }
+_MOST_REPLICAS = 64
 _GRAPH = "How the model is run: as the runtime ships it (auto), eagerly, or compiled."
 _ASKING = ("timeout_s", "body", "force_length", "limit_field", "endpoint", "kernel_stamps", "metrics_url", "dcgm_url")
 _CLIENT = (*_ASKING, *POOL_OPTIONS)
@@ -35,7 +44,8 @@ _SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|API_?KEYS
 @dataclass(frozen=True, slots=True)
 class Settings:
     """`start_timeout_s` None: the recipe's. `client`: options for the client that asks the server. `cpus`: the logical
-    processors that the server is kept to, and its clients off; empty: no such bounds."""
+    processors that the server is kept to, and its clients off; empty: no such bounds. `switches`: those that are set,
+    by name."""
 
     python: str
     args: tuple[str, ...]
@@ -45,17 +55,31 @@ class Settings:
     client: Mapping[str, Any]
     cpus: tuple[int, ...] = ()
     graph: str = "auto"
+    drops_page_cache: bool = False
+    replicas: int = 1
+    switches: Mapping[str, Value] = field(default_factory=dict)
 
 
-def options_of(graphs: tuple[str, ...]) -> dict[str, Option]:
-    """Options of a launcher. `graphs`: the values of its `graph`, if it has one."""
-    known = {**_OWN, **{name: OPTIONS[name] for name in _ASKING}, **POOL_OPTIONS}
+def options_of(graphs: tuple[str, ...], switches: tuple[Switch, ...] = ()) -> dict[str, Option]:
+    """Options of a launcher. `graphs`: the values of its `graph`, if it has one; `switches`: those of its runtime."""
+    known = {
+        **_OWN,
+        **{each.name: each.option for each in switches},
+        **{name: OPTIONS[name] for name in _ASKING},
+        **POOL_OPTIONS,
+    }
     return known | ({"graph": Option(graphs[0], graphs, tunes=True, description=_GRAPH)} if graphs else {})
 
 
-def settings_of(kind: str, options: Mapping[str, Any], python: str, graphs: tuple[str, ...] = ()) -> Settings:
+def settings_of(
+    kind: str,
+    options: Mapping[str, Any],
+    python: str,
+    graphs: tuple[str, ...] = (),
+    switches: tuple[Switch, ...] = (),
+) -> Settings:
     """Raises BadInput (TL207) for what is unknown, has the wrong type or looks like a secret. `python`: the default."""
-    refuse_wrong_options(kind, options, options_of(graphs))
+    refuse_wrong_options(kind, options, options_of(graphs, switches))
     chosen = {name: options.get(name, option.default) for name, option in _OWN.items()}
     for name in ("python", "gguf"):
         if not isinstance(chosen[name], str):
@@ -63,6 +87,12 @@ def settings_of(kind: str, options: Mapping[str, Any], python: str, graphs: tupl
     timeout_s = chosen["start_timeout_s"]
     if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 <= timeout_s < math.inf:
         raise BadInput(f"executor.options.start_timeout_s cannot be {timeout_s!r}", code="TL207")
+    if not isinstance(chosen["drop_page_cache"], bool):
+        wrong = chosen["drop_page_cache"]
+        raise BadInput(f"executor.options.drop_page_cache is true or false, not {wrong!r}", code="TL207")
+    replicas = chosen["replicas"]
+    if type(replicas) is not int or not 1 <= replicas <= _MOST_REPLICAS:
+        raise BadInput(f"executor.options.replicas is 1 to {_MOST_REPLICAS}, not {replicas!r}", code="TL207")
     return Settings(
         python=str(Path(chosen["python"]).expanduser()) if chosen["python"] else python,
         args=_args(chosen["args"]),
@@ -72,6 +102,9 @@ def settings_of(kind: str, options: Mapping[str, Any], python: str, graphs: tupl
         client={name: options[name] for name in _CLIENT if name in options},
         cpus=_cpus(chosen["cpus"]),
         graph=options.get("graph", "auto"),
+        replicas=replicas,
+        drops_page_cache=chosen["drop_page_cache"],
+        switches=asked_of(switches, options),
     )
 
 

@@ -9,10 +9,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.launch.log import read_log, telling_line
 from twinlens.executors.launch.process import Process
 from twinlens.executors.protocol import Say
+from twinlens.system.processes import tree
 
 _PERIOD_S, _PATIENCE_S = 0.1, 5.0
 _LONG_PATIENCE_S = 30.0  # for what is asked once, of a server that is up
@@ -33,6 +36,18 @@ def is_taken(port: int) -> bool:
     except OSError:
         return True
     return False
+
+
+def listens(pid: int, port: int) -> bool:
+    """Whether a process of this tree listens on the port; True where the system does not say."""
+    try:
+        return any(
+            connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
+            for each in tree(pid)
+            for connection in psutil.Process(each).net_connections(kind="tcp")
+        )
+    except (psutil.Error, OSError):
+        return True
 
 
 def page(port: int, path: str, patience_s: float = _PATIENCE_S) -> tuple[int, str]:
@@ -68,6 +83,12 @@ def wait_until_ready(process: Process, name: str, port: int, path: str, log: Pat
     begun_s, say_at_s = time.monotonic(), _FIRST_SAY_S
     while True:
         if page(port, path)[0] == 200:
+            if not listens(process.pid, port):
+                raise ExecutorFailed(
+                    f"port {port} is in use by another program, so {name} cannot listen on it; end that program, or "
+                    "measure again: each start takes another port",
+                    code="TL303",
+                )
             return time.monotonic() - begun_s
         code = process.exit_code()
         if code is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from twinlens.errors import BadInput
+from twinlens.executors.launch.switch import Switch, Value
 from twinlens.executors.server_words import ServerWords
 from twinlens.record.executor.record import Fact
 from twinlens.spec.asked_device import AskedDevice
@@ -23,7 +24,8 @@ class LaunchConfig:
     """The configuration of one server. `folder`: its model; `name`: what requests call it; `context_tokens`: the
     longest
     prompt and answer together; `stored`: the precision that the folder is quantised to, "" for none; `cpus`: the
-    processors it is kept to, if any; `graph`: one of the recipe's graphs."""
+    processors it is kept to, if any; `graph`: one of the recipe's graphs; `switches`: those of the recipe that are set,
+    whose flags stand before `args`."""
 
     spec: RunSpec
     python: str
@@ -37,6 +39,7 @@ class LaunchConfig:
     stored: str = ""
     cpus: tuple[int, ...] = ()
     graph: str = "auto"
+    switches: Mapping[str, Value] = field(default_factory=dict)
 
     @property
     def device(self) -> AskedDevice:
@@ -77,7 +80,10 @@ class Recipe:
     was only tested on recorded output, since no such server ran at hand. `graphs`: the values of its option
     `graph`, the first of which is how its makers ship it; empty where it has no such option.
     `also`: further packages whose versions are recorded. `words`: what its servers call their settings and metrics.
-    `unasked`: flags of its command that change how it is shipped, whatever the spec says.
+    `unasked`: flags of its command that change how it is shipped, whatever the spec says. `switches`: optimisations
+    that a spec may set, each checked against what ran. `loaded`: the pattern of the log line that says in how many
+    seconds the weights were loaded. `tasks`: the kinds of
+    `workload.task` that it serves.
     """
 
     kind: str
@@ -98,6 +104,9 @@ class Recipe:
     also: tuple[str, ...] = ()
     words: ServerWords | None = None
     unasked: tuple[str, ...] = ()
+    switches: tuple[Switch, ...] = ()
+    loaded: str = ""
+    tasks: tuple[str, ...] = ("generate",)
 
 
 def torch_name(order: LaunchConfig, kind: str) -> str:

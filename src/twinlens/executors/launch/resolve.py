@@ -9,7 +9,8 @@ from twinlens.errors import BadInput
 from twinlens.executors.launch.model_folder import servable, stored_precision
 from twinlens.executors.launch.options import Settings
 from twinlens.executors.launch.recipe import LaunchConfig, Recipe
-from twinlens.spec.model.reference import AnyModel
+from twinlens.executors.launch.switch import words_of
+from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import Images, InferenceWorkload
 from twinlens.system.processors import usable_cores
@@ -37,11 +38,12 @@ def order_of(recipe: Recipe, spec: RunSpec, settings: Settings, *, folder: str, 
         port=port,
         threads=threads_of(spec.executor.threads, settings.cpus),
         context_tokens=context_of(ref, workload),
-        args=settings.args,
+        args=(*words_of(recipe.switches, settings.switches), *settings.args),
         gguf=settings.gguf,
         stored=stored_precision(ref.config),
         cpus=settings.cpus,
         graph=settings.graph,
+        switches=settings.switches,
     )
 
 

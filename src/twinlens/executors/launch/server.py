@@ -6,9 +6,9 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
 import sys
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,15 +16,18 @@ from pathlib import Path
 import psutil
 
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.cache_folder import cache_folder
+from twinlens.executors.launch.environment import environment_of
 from twinlens.executors.launch.interpreter import interpreter_for, refuse_missing
+from twinlens.executors.launch.log_folder import log_folder
 from twinlens.executors.launch.model_folder import ModelFolder, gguf_file, model_folder
 from twinlens.executors.launch.observe import described
 from twinlens.executors.launch.options import Settings, settings_of
 from twinlens.executors.launch.process import Process
 from twinlens.executors.launch.ready import free_port, is_taken, page, wait_until_ready
-from twinlens.executors.launch.recipe import Command, Recipe
+from twinlens.executors.launch.recipe import Command, LaunchConfig, Recipe
+from twinlens.executors.launch.replicas import behind_balancer
 from twinlens.executors.launch.resolve import order_of
+from twinlens.executors.launch.startup import after_start, before_start
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.executors.openai.target import target_of
 from twinlens.executors.protocol import Say, TakesRow
@@ -60,14 +63,20 @@ class LaunchedServer:
         self._client = OpenAIServer()
         self._joined: Running | None = None
         self._own: LaunchedProcess | None = None
+        self._own_logs: Path | None = None
         self._usable: set[int] = set()
 
     def key(self, spec: RunSpec) -> str:
         """Two specs with equal keys are served by the same server: command line and environment are equal."""
         settings = self._settings(spec)
         command = self._recipe.command(order_of(self._recipe, spec, settings, folder=spec.workload.model, port=0))
-        asked = [self._recipe.kind, command.argv, {**command.environment, **settings.environment}, settings.cpus]
+        argv, chosen = command.argv, {**command.environment, **settings.environment}
+        asked = (self._recipe.kind, argv, chosen, settings.cpus, settings.replicas, dict(settings.switches))
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+
+    def refuse_not_installed(self, spec: RunSpec) -> None:
+        """Raises BadInput (TL207, TL217) where the Python that would start it lacks the runtime."""
+        refuse_missing(self._recipe, interpreter_for(self._recipe, self._settings(spec).python))
 
     def launch(self, spec: RunSpec, log: Path, say: Say) -> LaunchedProcess:
         """Start one and wait until it is ready; its output goes to `log`.
@@ -75,8 +84,8 @@ class LaunchedServer:
         Raises BadInput for what cannot be served or is not installed, ExecutorFailed (TL303, TL304) where it does not
         come up; nothing is left running then.
         """
+        self.refuse_not_installed(spec)
         recipe, settings = self._recipe, self._settings(spec)
-        refuse_missing(recipe, interpreter_for(recipe, settings.python))
         if recipe.needs_gguf:
             order_of(recipe, spec, settings, folder="", port=0)  # says what is missing
             folder = gguf_file(settings.gguf)
@@ -87,7 +96,7 @@ class LaunchedServer:
             command = recipe.command(order)
             command = replace(command, environment={**command.environment, **settings.environment})
             try:
-                return self._started(spec, settings, command, order.port, order.name, log, folder, say)
+                return self._started(spec, settings, order, command, log, folder, say)
             except ExecutorFailed:
                 if attempt == _TRIES or not is_taken(order.port):  # else somebody took the port meanwhile
                     raise
@@ -100,12 +109,13 @@ class LaunchedServer:
     def open(self, spec: RunSpec, say: Say) -> Facts:
         """Raises what `launch` raises, and ExecutorFailed (TL302) where the server does not answer a request."""
         if self._joined is None:
-            log = Path(tempfile.mkdtemp(prefix="twinlens-server-")) / "server.log"
-            self._own = self.launch(spec, log, say)
+            self._own_logs = log_folder()
+            self._own = self.launch(spec, self._own_logs / "server.log", say)
             self._joined = self._own.running
         self._keep_off(self._settings(spec).cpus)
         server = self._joined
-        metrics = {"metrics_url": server.url.removesuffix("/v1") + self._recipe.metrics}
+        own_page = server.url.removesuffix("/v1") + self._recipe.metrics
+        metrics = {"metrics_url": own_page if server.replicas == 1 else "off"}  # each replica has a page of its own
         asked = {**metrics, **self._settings(spec).client, "url": server.url, "model": server.model}
         target = target_of(self._recipe.kind, asked)
         facts = self._client.attach(target, spec, say)
@@ -132,6 +142,9 @@ class LaunchedServer:
             if self._own is not None:
                 self._own.stop()
                 self._own = None
+            if self._own_logs is not None:
+                shutil.rmtree(self._own_logs, ignore_errors=True)
+                self._own_logs = None
 
     def _keep_off(self, cpus: Sequence[int]) -> None:
         """Leave the server's processors to it, where there are others; clients that are started later inherit this."""
@@ -141,18 +154,22 @@ class LaunchedServer:
             os.sched_setaffinity(0, others)
 
     def _settings(self, spec: RunSpec) -> Settings:
-        return settings_of(self._recipe.kind, spec.executor.options, sys.executable, self._recipe.graphs)
+        recipe = self._recipe
+        return settings_of(recipe.kind, spec.executor.options, sys.executable, recipe.graphs, recipe.switches)
 
     def _started(
-        self, spec: RunSpec, settings: Settings, command: Command, port: int, name: str, log: Path,
+        self, spec: RunSpec, settings: Settings, order: LaunchConfig, command: Command, log: Path,
         folder: ModelFolder, say: Say,
     ) -> LaunchedProcess:  # fmt: skip
-        recipe = self._recipe
-        say(f"starting {recipe.name}")
-        process = Process(command.argv, environment_of(settings, command.environment), log, cpus=settings.cpus)
+        recipe, port, name, count = self._recipe, order.port, order.name, settings.replicas
+        say(f"starting {recipe.name}" if count == 1 else f"starting {count} of {recipe.name}")
+        run = command if count == 1 else behind_balancer(recipe, order, settings.environment, count)
+        startup = before_start(settings, folder.path)
+        process = Process(run.argv, environment_of(settings, run.environment), log, cpus=settings.cpus)
         try:
             limit_s = settings.start_timeout_s or recipe.start_timeout_s
             ready_s = wait_until_ready(process, recipe.name, port, recipe.ready, log, limit_s, say)
+            startup |= after_start(recipe, settings, port, name, log)
             running = Running(
                 id=secrets.token_hex(4),
                 kind=recipe.kind,
@@ -166,19 +183,10 @@ class LaunchedServer:
                 command=command.argv,
                 environment=command.environment,
                 cpus=settings.cpus,
+                startup=startup,
+                replicas=count,
             )
-            return LaunchedProcess(process, described(running, recipe, spec, settings.python, folder), recipe.ready)
+            return LaunchedProcess(process, described(running, recipe, spec, settings, folder), recipe.ready)
         except BaseException:
             process.stop()
             raise
-
-
-def environment_of(settings: Settings, chosen: Mapping[str, str]) -> dict[str, str]:
-    """The whole environment of a server: ours, what was chosen for it, and no hub but an empty one."""
-    inherited = dict(os.environ)
-    if settings.python != sys.executable:  # another Python finds its own packages
-        for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"):
-            inherited.pop(name, None)
-    hub = cache_folder() / "hub"
-    hub.mkdir(parents=True, exist_ok=True)
-    return {**inherited, "HF_HUB_CACHE": str(hub), **chosen}

@@ -15,8 +15,8 @@ from twinlens.errors import ExecutorFailed
 from twinlens.executors.in_process.engine import Evidence, Runtime
 from twinlens.executors.in_process.torch_work import Linear
 from twinlens.executors.llama_cpp.gguf import FILE_TYPES, linears, refuse_unknown_type, tensors, write
-from twinlens.executors.llama_cpp.tensor import cache_said, format_of
-from twinlens.record.executor.record import declared, observed
+from twinlens.executors.llama_cpp.tensor import cache_said, flash_said, format_of
+from twinlens.record.executor.record import Fact, declared, observed
 from twinlens.spec.model.reference import DecoderShape, ModelRef
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
@@ -52,6 +52,8 @@ class LlamaDecoder:
         context.n_threads = context.n_threads_batch = threads
         context.type_k = context.type_v = _CACHES[spec.precision.classes("inference")["kv"]]
         context.kv_unified = False
+        if spec.point.precision == "fp32":
+            context.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED  # it rounds to fp16 inside
         self._context: Any = llama_cpp.llama_init_from_model(self._model, context)
         if not self._context:
             raise ExecutorFailed("llama.cpp cannot make a context of this size", code="TL302")
@@ -100,7 +102,7 @@ class LlamaDecoder:
             "compiler.name": declared("none: kernels compiled with the package", "llama.cpp"),
             "compiler.version": observed(version("llama-cpp-python"), "its package"),
             "compiler.flags": observed({"file_type": FILE_TYPES[self._spec.point.precision]}, "the file"),
-            "serving.attention": declared("llama.cpp's own", "llama_context_default_params"),
+            "serving.attention": _attention(self._spec),
             "precision.detail": observed(", ".join(kinds), "tensors of the file"),
         }
         if self._spec.precision.quantised:
@@ -151,6 +153,13 @@ class LlamaDecoder:
     def _logits(self, place: int) -> np.ndarray:
         pointer = llama_cpp.llama_get_logits_ith(self._context, place)
         return np.ctypeslib.as_array(pointer, (self._vocabulary,))
+
+
+def _attention(spec: RunSpec) -> Fact:
+    if spec.point.precision == "fp32":
+        return declared("not fused: flash attention rounds to fp16", "llama_context_params.flash_attn_type")
+    flash = flash_said("".join(_LOG))
+    return observed(flash, "its log") if flash else declared("flash attention: auto", "llama_context_default_params")
 
 
 def _make(spec: RunSpec, weights: Path, folder: Path) -> None:

@@ -40,7 +40,8 @@ EXECUTOR = Executor(
         is_sized_by_theory=True,
         quantises=True,
         compares_with_fp32=True,
-        unasked=("KV format as the precision says",),  # llama.cpp itself keeps it in fp16, whatever the weights are
+        # llama.cpp itself keeps the cache in fp16 whatever the weights are, and rounds to fp16 inside flash attention.
+        unasked=("KV format as the precision says, and at fp32 no flash attention",),
     ),
     server=_server,
     preload=_preload,

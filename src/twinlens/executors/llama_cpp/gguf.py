@@ -1,4 +1,4 @@
-"""GGUF files: written from a Hugging Face folder of the Llama type, quantised by llama.cpp itself, read for formats."""
+"""GGUF files: written from a Hugging Face folder, quantised by llama.cpp itself, read for formats."""
 
 from __future__ import annotations
 
@@ -18,16 +18,26 @@ from twinlens.executors.llama_cpp.tensor import format_of, renamed, turned
 FILE_TYPES = {"fp32": "ALL_F32", "fp16": "MOSTLY_F16", "int8-dynamic": "MOSTLY_Q8_0", "int4-dynamic": "MOSTLY_Q4_K_M"}
 """Ours to llama.cpp's. Products with blocks of integers quantise activations to 8 bits in its kernels."""
 _KEPT_WIDE = ("norm", "token_embd")
+TYPES = ("llama", "qwen2", "qwen3")
+"""Model types that are written here: the names of transformers are those of llama.cpp."""
+_VARIANTS = ("attention_bias", "rope_scaling", "use_sliding_window")
 
 
 def refuse_unknown_type(config: dict[str, Any], name: str) -> None:
-    """Raises BadInput (TL202) for a model type that is not written here."""
-    if config.get("model_type") != "llama" or config.get("attention_bias") or config.get("rope_scaling"):
-        raise BadInput(
-            f"{name} is of type {config.get('model_type')!r}; GGUF files are written here for plain Llama models only: "
-            'convert it with llama.cpp\'s own script and serve it (executor.kind = "llama-cpp")',
-            code="TL202",
-        )
+    """Raises BadInput (TL202) for a model type, or a variant of one, that is not written here."""
+    kind = config.get("model_type")
+    variants = [each for each in _VARIANTS if config.get(each)]
+    rope = config.get("rope_parameters") or {}
+    if rope.get("rope_type", "default") != "default":
+        variants.append("rope_parameters")
+    if kind in TYPES and not variants:
+        return
+    why = f"of type {kind!r} with {', '.join(variants)}" if kind in TYPES else f"of type {kind!r}"
+    raise BadInput(
+        f"{name} is {why}; GGUF files are written here for plain models of the types {', '.join(TYPES)}: "
+        'convert it with llama.cpp\'s own script and serve it (executor.kind = "llama-cpp")',
+        code="TL202",
+    )
 
 
 def write(weights: Path, path: Path, precision: str) -> None:
@@ -52,7 +62,8 @@ def _write_fp32(weights: Path, path: Path) -> None:
     kv_heads = int(config.get("num_key_value_heads") or heads)
     width = int(config.get("head_dim") or config["hidden_size"] // heads)
     rope = config.get("rope_parameters") or {}
-    writer = gguf.GGUFWriter(str(path), "llama")
+    kind = config["model_type"]
+    writer = gguf.GGUFWriter(str(path), kind)
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
     writer.add_block_count(config["num_hidden_layers"])
@@ -69,7 +80,9 @@ def _write_fp32(weights: Path, path: Path) -> None:
     writer.add_file_type(gguf.LlamaFileType.ALL_F32)
     for file in sorted(weights.glob("*.safetensors")):
         for name, values in load_file(file).items():
-            rows = turned(name, values.astype(np.float32), heads, kv_heads)
+            rows = values.astype(np.float32)
+            if kind == "llama":
+                rows = turned(name, rows, heads, kv_heads)
             writer.add_tensor(renamed(name), np.ascontiguousarray(rows))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

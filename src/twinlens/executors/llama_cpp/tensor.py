@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+_FLASH = re.compile(r"resolve_fused_ops: Flash Attention (\w+)")
 _CACHE = re.compile(r"[KV] \((\w+)\):\s*([\d.]+) MiB")
 _FORMATS = {"F32": "fp32", "F16": "fp16", "BF16": "bf16", "Q8_0": "int8"}
 _PLAIN = {
@@ -19,6 +20,8 @@ _IN_BLOCK = {
     "self_attn.k_proj": "attn_k",
     "self_attn.v_proj": "attn_v",
     "self_attn.o_proj": "attn_output",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
     "post_attention_layernorm": "ffn_norm",
     "mlp.gate_proj": "ffn_gate",
     "mlp.up_proj": "ffn_up",
@@ -27,7 +30,7 @@ _IN_BLOCK = {
 
 
 def renamed(name: str) -> str:
-    """A tensor of transformers' Llama by its name in GGUF. Raises KeyError for one that it does not have."""
+    """A tensor of transformers' Llama, Qwen2 or Qwen3 by its name in GGUF. Raises KeyError for one of no such name."""
     stem, _, kind = name.rpartition(".")
     if stem in _PLAIN:
         return f"{_PLAIN[stem]}.{kind}"
@@ -57,3 +60,9 @@ def cache_said(log: str) -> dict[str, int]:
         for word, size in _CACHE.findall(line) if "size" in line else ():
             held[format_of(word.upper())] = held.get(format_of(word.upper()), 0) + round(float(size) * 2**20)
     return held
+
+
+def flash_said(log: str) -> str:
+    """How llama.cpp decided on flash attention where that was left to it; "" where its log does not say."""
+    found = _FLASH.search(log)
+    return f"flash attention {found[1]}" if found else ""

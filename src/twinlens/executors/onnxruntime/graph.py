@@ -34,11 +34,9 @@ def linears(path: Path) -> list[Linear]:
 
 
 def _products(path: Path) -> list[tuple[str, Linear]]:
-    """Operator and sizes of every product of activations with weights. A weight may stand behind DequantizeLinear."""
+    """Operator and sizes of every product of activations with weights."""
     graph = graph_of(path)
-    stored = {each.name: each for each in graph.initializer}
-    widened = [node for node in graph.node if node.op_type == "DequantizeLinear" and node.input[0] in stored]
-    stored |= {node.output[0]: stored[node.input[0]] for node in widened}
+    stored = _stored(graph)
     found: list[tuple[str, Linear]] = []
     for node in graph.node:
         if node.op_type == "MatMulNBits":
@@ -48,6 +46,26 @@ def _products(path: Path) -> list[tuple[str, Linear]]:
             fmt = FORMATS.get(weight.data_type, str(weight.data_type))
             found.append((node.op_type, (*_sides(node, weight), fmt)))
     return found
+
+
+def _stored(graph: Any) -> dict[str, Any]:
+    """Weights by name. One may stand behind DequantizeLinear."""
+    stored = {each.name: each for each in graph.initializer}
+    widened = [node for node in graph.node if node.op_type == "DequantizeLinear" and node.input[0] in stored]
+    return stored | {node.output[0]: stored[node.input[0]] for node in widened}
+
+
+def windows(path: Path) -> dict[str, int]:
+    """Weights per output channel of each convolution, by the name of its node."""
+    graph = graph_of(path)
+    stored = _stored(graph)
+    return {
+        node.name: int(math.prod(stored[name].dims[1:]))
+        for node in graph.node
+        if "Conv" in node.op_type
+        for name in node.input
+        if name in stored and len(stored[name].dims) > 2
+    }
 
 
 def weights_held(path: Path) -> dict[str, int]:

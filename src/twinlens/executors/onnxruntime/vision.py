@@ -16,26 +16,26 @@ import numpy as np
 import onnxruntime
 
 from twinlens.errors import ExecutorFailed
+from twinlens.executors.in_process.calibration import calibration_images, calibration_said
 from twinlens.executors.in_process.engine import Evidence, Runtime
 from twinlens.executors.in_process.torch_work import Linear
 from twinlens.executors.launch.log import telling_line
-from twinlens.executors.onnxruntime.graph import linears, weights_held, weights_size
+from twinlens.executors.onnxruntime.graph import linears, weights_held, weights_size, windows
 from twinlens.executors.onnxruntime.trace import engine_facts, phases_of, read_profile, shares, strays
-from twinlens.record.executor.record import declared
+from twinlens.record.executor.record import declared, observed
 from twinlens.spec.model.reference import ModelRef
 from twinlens.spec.study import RunSpec
 
 _GRAPH, _OPSET = "model.onnx", 18
 _RUN = "from twinlens.executors.onnxruntime.vision import main; main()"
-_IMAGES, _SEED = 32, 7
-_CALIBRATION = f"{_IMAGES} standard normal images, seed {_SEED}, least and most of each activation"
+_STATISTICS = "least and most of each activation"
 
 
 class OrtClassifier:
     """One batch of images after another."""
 
     def __init__(self, folder: Path, spec: RunSpec, ref: ModelRef, threads: int) -> None:
-        self._graph, self._spec, self._threads = folder / _GRAPH, spec, threads
+        self._graph, self._spec, self._ref, self._threads = folder / _GRAPH, spec, ref, threads
         self._session: Any = _session(self._graph, threads)
 
     def answer(self, batch: np.ndarray, tokens: int) -> tuple[int, list[int]]:
@@ -52,15 +52,17 @@ class OrtClassifier:
 
     def evidence(self, batch: np.ndarray) -> Evidence:
         with tempfile.TemporaryDirectory() as folder:
-            profiled = _session(self._graph, self._threads, profile=str(Path(folder) / "profile"))
+            written, profile = Path(folder) / "optimised.onnx", Path(folder) / "profile"
+            profile.mkdir()
+            profiled = _session(self._graph, self._threads, str(profile / "of"), str(written))
             profiled.run(None, {"pixel_values": batch})
             profiled.end_profiling()
-            phases = phases_of(read_profile(Path(folder)), "image", "image")
+            phases = phases_of(read_profile(profile), "image", "image", windows(written))
         facts = engine_facts(phases, self._threads, "")
         if self._spec.precision.quantised:
             method = "round to nearest by onnxruntime.quantization: weights by channel, activations by tensor"
             facts["precision.method"] = declared(method, "quantize_static")
-            facts["precision.calibration"] = declared(_CALIBRATION, "executors/onnxruntime/vision.py")
+            facts["precision.calibration"] = observed(calibration_said(self._ref, _STATISTICS), "its images")
         return Evidence(
             held={"weights": weights_held(self._graph)},
             ran={phase: shares(nodes, None) for phase, nodes in phases.items()},
@@ -75,11 +77,12 @@ class OrtClassifier:
 
 
 def main() -> None:
-    """`{"weights": folder, "graph": file, "quantised": bool}` on the input; needs torch and transformers."""
+    """`{"weights": folder, "graph": file, "quantised": bool, "symmetric": bool}` on the input; needs torch and
+    transformers. "symmetric": zero points are 0, as TensorRT wants them."""
     asked = json.load(sys.stdin)
     shape = _export(Path(asked["weights"]), Path(asked["graph"]))
     if asked["quantised"]:
-        _quantise(Path(asked["graph"]), shape)
+        _quantise(Path(asked["graph"]), shape, symmetric=asked.get("symmetric", False))
 
 
 def _export(weights: Path, graph: Path) -> tuple[int, int, int]:
@@ -110,14 +113,13 @@ def _export(weights: Path, graph: Path) -> tuple[int, int, int]:
     return sides
 
 
-def _quantise(graph: Path, sides: tuple[int, int, int]) -> None:
+def _quantise(graph: Path, sides: tuple[int, int, int], *, symmetric: bool) -> None:
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
     class Images(CalibrationDataReader):  # type: ignore[misc]  # onnxruntime is not followed by the type checker
         def __init__(self) -> None:
-            rng = np.random.default_rng(_SEED)
-            self._left: Iterator[np.ndarray] = iter(rng.standard_normal((_IMAGES, 1, *sides), dtype=np.float32))
+            self._left: Iterator[np.ndarray] = iter(calibration_images(sides))
 
         def get_next(self) -> dict[str, np.ndarray] | None:
             one = next(self._left, None)
@@ -125,7 +127,10 @@ def _quantise(graph: Path, sides: tuple[int, int, int]) -> None:
 
     prepared = graph.with_suffix(".prepared")
     quant_pre_process(str(graph), str(prepared), skip_symbolic_shape=True)
-    kinds = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8}
+    kinds: dict[str, Any] = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8}
+    if symmetric:
+        how = {"ActivationSymmetric": True, "WeightSymmetric": True, "QuantizeBias": False}
+        kinds |= {"activation_type": QuantType.QInt8, "extra_options": how}
     quantize_static(str(prepared), str(graph), Images(), quant_format=QuantFormat.QDQ, per_channel=True, **kinds)
     prepared.unlink()
 
@@ -142,15 +147,17 @@ def _make(spec: RunSpec, weights: Path, folder: Path) -> None:
 
 def _made_by(spec: RunSpec) -> str:
     versions = [f"{name} {version(name)}" for name in ("onnxruntime", "onnx", "transformers", "torch")]
-    return f"1 {versions} {_CALIBRATION if spec.precision.quantised else ''}"
+    return f"1 {versions} {calibration_said(spec.model.known(), _STATISTICS) if spec.precision.quantised else ''}"
 
 
-def _session(graph: Path, threads: int, profile: str = "") -> Any:
+def _session(graph: Path, threads: int, profile: str = "", optimised: str = "") -> Any:
+    """`profile`, `optimised`: files to write, with the same names of nodes."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     if profile:
         options.enable_profiling, options.profile_file_prefix = True, profile
+        options.optimized_model_filepath, options.log_severity_level = optimised, 3  # it warns that the file is ours
     return onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Option
+from twinlens.executors.ray_connection import is_cluster
 
 POOL_OPTIONS: Mapping[str, Option] = {
     "clients": Option(description='How many client processes share the load; "auto" takes as many as are needed.'),
@@ -43,7 +43,7 @@ def client_pool_of(options: Mapping[str, Any]) -> ClientPool:
             f'executor.options.clients is a number of processes, at most {_MOST}, or "auto"; not {clients!r}',
             code="TL207",
         )
-    if on is not None and not _is_cluster(on):
+    if on is not None and not is_cluster(on):
         raise BadInput(f"clients run here or on Ray: ray://HOST:PORT or ray://local, not {on!r}", code="TL207")
     return ClientPool(clients, on)
 
@@ -51,13 +51,3 @@ def client_pool_of(options: Mapping[str, Any]) -> ClientPool:
 def without_pool(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options without those read here."""
     return {name: value for name, value in options.items() if name not in POOL_OPTIONS}
-
-
-def _is_cluster(on: Any) -> bool:
-    if on == "ray://local":
-        return True
-    try:
-        parts = urlsplit(on)
-        return parts.scheme == "ray" and bool(parts.hostname) and bool(parts.port) and parts.path in ("", "/")
-    except (AttributeError, TypeError, ValueError):
-        return False

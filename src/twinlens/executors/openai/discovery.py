@@ -10,43 +10,51 @@ import json
 import socket
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.http_client.answer.ended import Ended
 from twinlens.executors.http_client.connection import Address
 from twinlens.executors.http_client.event_loop import EventLoop
-from twinlens.executors.openai.request_writer import RequestWriter, page_request
-from twinlens.executors.openai.row import in_one_piece, row_of
+from twinlens.executors.one_answer.check import dimension_of
+from twinlens.executors.one_answer.text_request import TextRequests
+from twinlens.executors.openai.request_writer import Requests, page_request
+from twinlens.executors.openai.row import in_one_piece
 from twinlens.executors.openai.target import Target
+from twinlens.executors.openai.task_requests import first_tries, short_request
 from twinlens.record.request import Request
 from twinlens.record.trust.foreign_text import all_whole
 from twinlens.schedule.content.prompt import Words
-from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.task import Task
+from twinlens.spec.workload.workload import InferenceWorkload
 
 _ABOUT = ("/version", "/server_info", "/get_server_info", "/props", "/info")
 _PATIENCE_S, _FIRST_ANSWER_S = 5.0, 60.0
-_MOST_BYTES = 2**20
-_PROBE = ScheduledRequest(0, 0, 0, input_tokens=8, output_tokens=4, seed=(0x7717, 0))
+_MOST_BYTES = 16 * 2**20
 _UNFIT = (400, 422)
 
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """`about`: JSON answers by path. `row`: that of the one request asked before, None where none was."""
+    """`requests`: writes what the server takes. `about`: JSON answers by path. `row`: that of the one request asked
+    before, None where none was. `dimension`: of the vectors of its answer, where it holds some."""
 
     address: Address
     model: str
-    forces_length: bool
-    takes_stream_options: bool
+    requests: Requests
     about: Mapping[str, Any] = field(default_factory=dict)
     server_header: str = ""
     row: Request | None = None
     has_usage: bool = False
     has_stamps: bool = False
     in_one_piece: bool = False
+    dimension: int | None = None
+
+    @property
+    def forces_length(self) -> bool:
+        return self.requests.forces_length
 
 
 def find_out(target: Target, words: Words, spec: RunSpec) -> Discovery:
@@ -54,8 +62,12 @@ def find_out(target: Target, words: Words, spec: RunSpec) -> Discovery:
     address = reachable(target)
     about, server = _about(target, address)
     model = target.model or _first_model(about) or spec.workload.model
-    plain = Discovery(address, model, target.force_length is True, True, about, server)
-    return _tried(target, words, plain, _patience_s(target, spec)) if target.probe else plain
+    assert isinstance(spec.workload, InferenceWorkload)
+    task = spec.workload.task
+    tries = first_tries(target, words, model, task)
+    untried = next((each for each in tries if each.forces_length == (target.force_length is True)), tries[0])
+    plain = Discovery(address, model, untried, about, server)
+    return _tried(target, task, tries, plain, _patience_s(target, spec)) if target.probe else plain
 
 
 def reachable(target: Target) -> Address:
@@ -74,7 +86,7 @@ def reachable(target: Target) -> Address:
 
 def _about(target: Target, address: Address) -> tuple[dict[str, Any], str]:
     begin_s = time.monotonic()
-    status, header, models = _get(target, address, target.path + "/models")
+    status, header, models = get(target, address, target.path + "/models")
     if status in (401, 403):
         raise ExecutorFailed(
             f"{target.url} wants a key (HTTP {status}): put it into an environment variable and name that in "
@@ -89,15 +101,15 @@ def _about(target: Target, address: Address) -> tuple[dict[str, Any], str]:
         )
     about = {"/models": models} if models is not None else {}
     for path in _ABOUT:
-        status, _, content = _get(target, address, path)
+        status, _, content = get(target, address, path)
         if status == 200 and content is not None:
             about[path] = content
     return about, header
 
 
-def _get(target: Target, address: Address, path: str) -> tuple[int, str, Any]:
+def get(target: Target, address: Address, path: str) -> tuple[int, str, Any]:
     """Status (0: none), Server header and JSON (None: none) of one page. By our own loop: http.client is not small."""
-    ended, _ = _asked(target, address, page_request(target, path), _PATIENCE_S)
+    ended, _ = asked(target, address, page_request(target, path), _PATIENCE_S)
     try:
         content = all_whole(json.loads(ended.body)) if ended.status == 200 else None
     except (ValueError, RecursionError):
@@ -119,18 +131,18 @@ def _patience_s(target: Target, spec: RunSpec) -> float:
     return min(target.timeout_s, _FIRST_ANSWER_S) if is_up and not says else target.timeout_s
 
 
-def _tried(target: Target, words: Words, plain: Discovery, patience_s: float) -> Discovery:
+def _tried(target: Target, task: Task, tries: tuple[Requests, ...], plain: Discovery, patience_s: float) -> Discovery:
     """Ask once, with as many of the useful fields as the server takes."""
-    force = [True, False] if target.force_length is None else [target.force_length]
-    ways = [(forced, True) for forced in force] + [(force[-1], False)]
-    for forced, usage in ways:
-        requests = RequestWriter(target, words, plain.model, force_length=forced, with_usage=usage)
-        ended, has_stamps = _asked(target, plain.address, requests.of(_PROBE), patience_s)
-        row = row_of(_PROBE, ended, ended.sent_ns)
+    short = short_request(task)
+    for requests in tries:
+        ended, has_stamps = asked(target, plain.address, requests.of(short), patience_s)
+        row = requests.row(short, ended, ended.sent_ns)
         if row.outcome in ("ok", "cut_off"):
-            counted = ended.answer.usage is not None
-            return Discovery(plain.address, plain.model, forced, usage, plain.about, plain.server_header, row, counted,
-                         has_stamps, in_one_piece(ended))  # fmt: skip
+            found = replace(plain, requests=requests, row=row, has_stamps=has_stamps)
+            if isinstance(requests, TextRequests):
+                dimension = dimension_of(ended.answer.said or {})
+                return replace(found, requests=requests.of_dimension(dimension), dimension=dimension)
+            return replace(found, has_usage=ended.answer.usage is not None, in_one_piece=in_one_piece(ended))
         if ended.status not in _UNFIT:
             break
     hint = ""
@@ -139,7 +151,7 @@ def _tried(target: Target, words: Words, plain: Discovery, patience_s: float) ->
     raise ExecutorFailed(f"{target.url} does not answer a short request: {row.error}{hint}", code="TL302")
 
 
-def _asked(target: Target, address: Address, payload: bytes, timeout_s: float) -> tuple[Ended, bool]:
+def asked(target: Target, address: Address, payload: bytes, timeout_s: float) -> tuple[Ended, bool]:
     """The outcome of one request, and whether the kernel stamps what comes."""
     loop = EventLoop(address, timeout_ns=round(timeout_s * 1e9), most_bytes=_MOST_BYTES, stamps=target.kernel_stamps)
     try:

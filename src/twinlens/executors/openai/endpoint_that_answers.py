@@ -12,7 +12,7 @@ from twinlens.executors.http_client.answer.events import Answer
 from twinlens.executors.http_client.answer.head import Malformed
 from twinlens.executors.http_client.answer.sse import Events
 from twinlens.executors.openai.page import Asker, HttpAnswer
-from twinlens.executors.openai.target import PATHS
+from twinlens.executors.openai.target import STREAMED
 
 CODE = "TL223"
 FIRST_ANSWER_S = 30.0
@@ -31,16 +31,18 @@ def endpoint_that_answers(url: str, model: str, asker: Asker, options: Mapping[s
     """
     wanted = str(options.get("endpoint") or "")
     faults = []
-    for endpoint in [wanted] if wanted in PATHS else list(PATHS):
+    for endpoint in [wanted] if wanted in STREAMED else list(STREAMED):
         limit, page = _asked(url, endpoint, model, asker, options)
         fault = _fault(page)
         if fault == _EMPTY:  # a model may end at once where it is free to: ask as the measurement will
-            fault = _fault(asker.ask(url + PATHS[endpoint], _request(endpoint, limit, model, _FORCED), FIRST_ANSWER_S))
+            fault = _fault(
+                asker.ask(url + STREAMED[endpoint], _request(endpoint, limit, model, _FORCED), FIRST_ANSWER_S)
+            )
         if fault is None:
             usual = {"endpoint": "chat", "limit_field": "max_tokens"}
             accepted = {"endpoint": endpoint, "limit_field": limit}
             return {key: value for key, value in accepted.items() if value != usual[key]}
-        faults.append(f"{PATHS[endpoint]}: {fault}")
+        faults.append(f"{STREAMED[endpoint]}: {fault}")
         if page.status != 200 and page.status not in _NOT_THERE and not _NO_CHAT.search(page.text):
             break
     raise BadInput(
@@ -53,10 +55,10 @@ def endpoint_that_answers(url: str, model: str, asker: Asker, options: Mapping[s
 def _asked(url: str, endpoint: str, model: str, asker: Asker, options: Mapping[str, Any]) -> tuple[str, HttpAnswer]:
     """The answer, and the name of the limit that was asked with last."""
     limit = str(options.get("limit_field") or "max_tokens")
-    page = asker.ask(url + PATHS[endpoint], _request(endpoint, limit, model), FIRST_ANSWER_S)
+    page = asker.ask(url + STREAMED[endpoint], _request(endpoint, limit, model), FIRST_ANSWER_S)
     if page.status == 400 and "max_completion_tokens" in page.text and limit != "max_completion_tokens":
         limit = "max_completion_tokens"
-        page = asker.ask(url + PATHS[endpoint], _request(endpoint, limit, model), FIRST_ANSWER_S)
+        page = asker.ask(url + STREAMED[endpoint], _request(endpoint, limit, model), FIRST_ANSWER_S)
     return limit, page
 
 

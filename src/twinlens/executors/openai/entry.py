@@ -22,6 +22,7 @@ EXECUTOR = Executor(
     Capabilities(
         runs="elsewhere",
         arrivals=ALL_ARRIVALS,
+        tasks=("generate", "embed", "rerank"),
         options={**OPTIONS, **POOL_OPTIONS},
         prompts="text",
     ),

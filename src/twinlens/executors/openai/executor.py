@@ -22,6 +22,7 @@ from twinlens.executors.openai.player import Player
 from twinlens.executors.openai.request_writer import EndpointConfig, RequestWriter
 from twinlens.executors.openai.server_facts import facts_of
 from twinlens.executors.openai.target import Target, target_of
+from twinlens.executors.openai.task_requests import for_task
 from twinlens.executors.openai.undisturbed import undisturbed
 from twinlens.executors.protocol import OnResponse, Say, TakesRow
 from twinlens.record.client import ClientRecord
@@ -49,24 +50,20 @@ class OpenAIServer:
         workload = spec.workload
         assert isinstance(workload, InferenceWorkload)
         if isinstance(workload.data, Images):
-            raise BadInput("images cannot be sent to an OpenAI server; take a language model", code="TL202")
+            raise BadInput(
+                "images cannot be sent to an OpenAI server; take a language model, or kserve-http", code="TL202"
+            )
         if client_pool_of(spec.executor.options).is_one:  # else each client sees for itself
             refuse_too_many(max(spec.point.concurrency or 1, spec.point.in_flight or 1))
         say("reading the server's facts")
         words = words_of(workload.prompts)
         if isinstance(workload.output_tokens, Free):
             target = replace(target, force_length=False)
-        discovery = find_out(target, words, spec)
-        requests = RequestWriter(
-            target,
-            words,
-            discovery.model,
-            force_length=discovery.forces_length,
-            with_usage=discovery.takes_stream_options,
-        )
-        if isinstance(workload.output_tokens, Free):
+        discovery = find_out(for_task(target, workload.task), words, spec)
+        requests = discovery.requests
+        if isinstance(workload.output_tokens, Free) and isinstance(requests, RequestWriter):
             requests = requests.ending_freely()
-        self._equip(EndpointConfig(target, requests), discovery.address)
+        self.equip(EndpointConfig(target, requests), discovery.address)
         return facts_of(target, discovery, spec)
 
     def endpoint(self) -> EndpointConfig:
@@ -76,7 +73,7 @@ class OpenAIServer:
     def connect(self, endpoint: EndpointConfig) -> None:
         """Connect to an endpoint that another client found out, instead of `attach`, asking the server nothing. Raises
         ExecutorFailed where it cannot be reached from here."""
-        self._equip(endpoint, reachable(endpoint.target))
+        self.equip(endpoint, reachable(endpoint.target))
 
     @property
     def network_client(self) -> OpenAIServer:
@@ -92,7 +89,8 @@ class OpenAIServer:
         """Time zero on the monotonic clock, from which rows count; None before the first `play`."""
         return self._origin_ns
 
-    def _equip(self, endpoint: EndpointConfig, address: Address) -> None:
+    def equip(self, endpoint: EndpointConfig, address: Address) -> None:
+        """Get ready to play against an endpoint whose address is known."""
         target = endpoint.target
         self._endpoint = endpoint
         self._loop = EventLoop(address, timeout_ns=round(target.timeout_s * 1e9), stamps=target.kernel_stamps)

@@ -30,9 +30,10 @@ class Located:
     options: dict[str, Any]
 
 
-def locate(address: str, options: Mapping[str, Any]) -> Located:
+def locate(address: str, options: Mapping[str, Any], *, streams: bool = True) -> Located:
     """Ask the server at an address, with or without http://, /v1 or the path of an endpoint.
 
+    `streams`: whether it must stream tokens; where not, the first request of the measurement tells what it answers.
     `options`: those of openai-http that were chosen already (model, api_key_env, endpoint, limit_field, ca_file).
     Raises BadInput (TL223) with one sentence for a server that cannot be measured, TL207 for what is no address.
     """
@@ -44,6 +45,8 @@ def locate(address: str, options: Mapping[str, Any]) -> Located:
     named = {"endpoint": endpoint} if endpoint else {}
     if asker.key_env:
         chosen["api_key_env"] = asker.key_env
+    if not streams:
+        return Located(model, chosen | named)
     return Located(model, chosen | endpoint_that_answers(url, model, asker, {**options, **named}))
 
 

@@ -12,7 +12,11 @@ OPTIONS: Mapping[str, Option] = {
     "api_key_env": Option(
         "", description="The environment variable that holds the key; the key itself is kept nowhere."
     ),
-    "endpoint": Option("chat", description='The endpoint that is asked: "chat" or "completions".'),
+    "endpoint": Option(
+        "chat",
+        description='The endpoint that is asked: "chat" or "completions"; of a task in one piece that of the task, and '
+        '"score" for rankings through /v1/score.',
+    ),
     "model": Option("", description="The name the server gives to its model; without it the server is asked."),
     "timeout_s": Option(300.0, description="The longest that a request may take."),
     "force_length": Option(

@@ -13,8 +13,8 @@ from functools import partial
 from twinlens.executors.http_client.answer.ended import Ended
 from twinlens.executors.http_client.event_loop import EventLoop
 from twinlens.executors.http_client.exchange import Exchange
-from twinlens.executors.openai.request_writer import RequestWriter
-from twinlens.executors.openai.row import response_of, row_of, unsent_row
+from twinlens.executors.openai.request_writer import Requests
+from twinlens.executors.openai.row import response_of, unsent_row
 from twinlens.executors.openai.stock import Stock
 from twinlens.executors.protocol import OnResponse, TakesRow
 from twinlens.record.client import LagCount
@@ -30,7 +30,7 @@ _TOO_LATE = "the client was over 10 s late: it was never sent"
 class Player:
     """`writer`: makes the bytes of requests. `lags`, `merged`: of all reads so far."""
 
-    def __init__(self, loop: EventLoop, writer: RequestWriter) -> None:
+    def __init__(self, loop: EventLoop, writer: Requests) -> None:
         self.writer, self._loop = writer, loop
         self._on_response: OnResponse | None = None
         self.lags, self.merged = LagCount(), 0
@@ -138,7 +138,7 @@ class Player:
         scheduled = self._upcoming.pop(ended.key)
         if before is not None:  # only where an interrupt came between the two
             scheduled = replace(scheduled, intended_ns=ended.sent_ns - self._origin_ns)
-        row = row_of(scheduled, ended, self._origin_ns, free=self.writer.free)
+        row = self.writer.row(scheduled, ended, self._origin_ns)
         self.lags.add(ended.lags_ns)
         self.merged += ended.merged
         if scheduled.session is not None:

@@ -9,13 +9,12 @@ import numpy as np
 
 from twinlens.executors.http_client.answer.ended import Ended
 from twinlens.executors.http_client.answer.events import Answer
+from twinlens.executors.http_client.answer.unanswered import unanswered
 from twinlens.record.compliance import Response
 from twinlens.record.request import Request, RequestOutcome
 from twinlens.record.trust.foreign_text import in_one_line, whole
 from twinlens.schedule.request import ScheduledRequest, request_of
 
-_REFUSED = (429, 503)
-_MOST_WORDS = 200
 _MOST_TOKENS = 2**24
 """Above the longest context that any model has; a count that is not between 0 and this counts nothing."""
 _OWN_ENDS = ("stop", "length", "tool_calls", "function_call")
@@ -101,12 +100,8 @@ def _tokens(scheduled: ScheduledRequest, ended: Ended) -> int:
 
 def _outcome(scheduled: ScheduledRequest, ended: Ended, tokens: int, free: bool) -> tuple[RequestOutcome, str | None]:
     answer = ended.answer
-    if ended.fault is not None:
-        return ("refused" if ended.loss == "never open" else "failed"), ended.fault
-    if ended.status != 200:
-        return ("refused" if ended.status in _REFUSED else "failed"), _http_error(ended)
-    if answer.error:
-        return "failed", answer.error
+    if (nothing := unanswered(ended)) is not None:
+        return nothing
     if impossible := _impossible(answer):
         return "failed", impossible
     if not len(ended.chunk_ns):
@@ -119,12 +114,6 @@ def _outcome(scheduled: ScheduledRequest, ended: Ended, tokens: int, free: bool)
         unstreamed = "; the answer came in one piece, not as a stream" if in_one_piece(ended) else ""
         return "cut_off", f"{tokens} of {scheduled.output_tokens} tokens, {why}{unstreamed}"
     return "ok", None
-
-
-def _http_error(ended: Ended) -> str:
-    after = ended.headers.get("retry-after")
-    words = " ".join(ended.body[:2000].decode("utf-8", "replace").split())[:_MOST_WORDS]
-    return f"HTTP {ended.status}" + (f", Retry-After {after[:40]}" if after else "") + (f": {words}" if words else "")
 
 
 def _count(answer: Answer, name: str) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from twinlens.executors.one_answer.finding import one_answer_findings
 from twinlens.executors.openai.discovery import Discovery
 from twinlens.executors.openai.target import Target
 from twinlens.executors.registry import server_words
@@ -14,6 +15,7 @@ from twinlens.record.executor.record import ExecutorRecord, Fact, declared, obse
 from twinlens.record.finding import Finding
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.length import Free
+from twinlens.spec.workload.task import Embed, Generate
 from twinlens.spec.workload.workload import InferenceWorkload
 
 _SETTINGS = ("/server_info", "/get_server_info")
@@ -31,16 +33,26 @@ def facts_of(target: Target, discovery: Discovery, spec: RunSpec) -> Facts:
             "monotonic clock; receive stamps of the kernel" if discovery.has_stamps else "monotonic clock",
             "openai/discovery.py",
         ),
-        "decoding.strategy": declared("greedy (temperature 0)", "request"),
-        "decoding.stop": declared(
-            "length forced (ignore_eos, min_tokens)" if discovery.forces_length else "the model's own, or the limit",
-            "request",
-        ),
     }
+    assert isinstance(spec.workload, InferenceWorkload)
+    if isinstance(spec.workload.task, Generate):
+        fields |= _decoding(discovery)
     for key, value in _settings(discovery.about).items():
         fields[key] = declared(value, "/server_info")
-    free = isinstance(spec.workload, InferenceWorkload) and isinstance(spec.workload.output_tokens, Free)
+    if not isinstance(task := spec.workload.task, Generate):
+        width = task.dimension or discovery.dimension if isinstance(task, Embed) else None
+        has_stamps = discovery.has_stamps or discovery.row is None
+        return Facts(ExecutorRecord(fields), findings=one_answer_findings(task, width, has_stamps=has_stamps))
+    free = isinstance(spec.workload.output_tokens, Free)
     return Facts(ExecutorRecord(fields), findings=_findings(discovery, free))
+
+
+def _decoding(discovery: Discovery) -> dict[str, Fact]:
+    stop = "length forced (ignore_eos, min_tokens)" if discovery.forces_length else "the model's own, or the limit"
+    return {
+        "decoding.strategy": declared("greedy (temperature 0)", "request"),
+        "decoding.stop": declared(stop, "request"),
+    }
 
 
 def _runtime(discovery: Discovery) -> tuple[Fact | None, Fact | None]:

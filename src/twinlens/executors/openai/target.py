@@ -20,8 +20,9 @@ from twinlens.version import __version__
 if TYPE_CHECKING:
     import ssl
 
-ApiKind = Literal["chat", "completions"]
-PATHS: dict[str, str] = {"chat": "/chat/completions", "completions": "/completions"}
+ApiKind = Literal["chat", "completions", "embeddings", "rerank", "score"]
+STREAMED: dict[str, str] = {"chat": "/chat/completions", "completions": "/completions"}
+PATHS: dict[str, str] = {**STREAMED, "embeddings": "/embeddings", "rerank": "/rerank", "score": "/score"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,21 +111,25 @@ def target_of(kind: str, options: Mapping[str, Any]) -> Target:
         if not fits and name != "force_length":
             raise BadInput(f"executor.options.{name} cannot be {value!r}", code="TL207")
     if chosen["endpoint"] not in PATHS or chosen["limit_field"] not in ("max_tokens", "max_completion_tokens"):
-        raise BadInput('executor.options: endpoint is "chat" or "completions", limit_field "max_tokens" or '
+        raise BadInput(f'executor.options: endpoint is one of {", ".join(PATHS)}, limit_field "max_tokens" or '
                        '"max_completion_tokens"', code="TL207")  # fmt: skip
     if chosen["force_length"] not in ("auto", True, False):
         raise BadInput('executor.options.force_length is true, false or "auto"', code="TL207")
     if not 0 < chosen["timeout_s"] < math.inf:
         raise BadInput(f"executor.options.timeout_s cannot be {chosen['timeout_s']!r}", code="TL207")
     forced = chosen.pop("force_length")
-    api_key = _api_key(chosen.pop("api_key_env"))
-    chosen["url"] = _url(chosen["url"])
+    key = api_key(chosen.pop("api_key_env"))
+    chosen["url"] = server_url(chosen["url"])
     chosen["metrics_url"] = _page_url("metrics_url", chosen["metrics_url"], ("", "off"))
     chosen["dcgm_url"] = _page_url("dcgm_url", chosen["dcgm_url"], ("",))
-    return Target(force_length=None if forced == "auto" else forced, api_key=api_key, **chosen)
+    return Target(force_length=None if forced == "auto" else forced, api_key=key, **chosen)
 
 
-def _url(text: str) -> str:
+def server_url(text: str, kind: str = "openai-http", example: str = "http://127.0.0.1:8000/v1") -> str:
+    """The address of a server, checked. `kind`: of executor, and an `example` of its address, for the sentences.
+
+    Raises BadInput (TL207).
+    """
     if text and "://" not in text:
         raise BadInput(
             f'executor.options.url {text!r} says no protocol; write "http://{text}", or https://', code="TL207"
@@ -135,9 +140,7 @@ def _url(text: str) -> str:
     except ValueError:
         known = False
     if not known:
-        raise BadInput(
-            'openai-http needs the server: --set executor.options.url="http://127.0.0.1:8000/v1"', code="TL207"
-        )
+        raise BadInput(f'{kind} needs the server: --set executor.options.url="{example}"', code="TL207")
     if parts.username or parts.password or parts.query:
         raise BadInput(
             "executor.options.url may hold no name, password or query: it is stored with the run; put a key into an "
@@ -170,7 +173,8 @@ def _page_url(option: str, text: str, words: tuple[str, ...]) -> str:
     return text
 
 
-def _api_key(variable: str) -> str:
+def api_key(variable: str) -> str:
+    """The key in an environment variable, "" where none is named. Raises BadInput (TL207)."""
     if not variable:
         return ""
     key = os.environ.get(variable, "").strip()

@@ -1,1 +1,1 @@
-"""OpenVINO in this process: decoders with a stateful KV cache, at engine level."""
+"""OpenVINO in this process: decoders with a stateful KV cache, classifiers of images."""

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,70 +15,80 @@ import numpy as np
 import openvino
 
 from twinlens.errors import ExecutorFailed
+from twinlens.executors.in_process.calibration import calibration_prompts, prompts_said
 from twinlens.executors.in_process.engine import Evidence, Runtime
 from twinlens.executors.in_process.torch_work import Linear
 from twinlens.executors.launch.log import telling_line
+from twinlens.executors.openvino.compress import PROMPTS
 from twinlens.executors.openvino.trace import (
     engine_facts,
     kv_held,
     nodes_of,
+    products,
     shares,
-    weight_formats,
+    weights_held,
 )
 from twinlens.record.executor.record import declared, observed
 from twinlens.spec.model.reference import ModelRef
-from twinlens.spec.precision import BITS
 from twinlens.spec.study import RunSpec
 
-_GRAPH, _LINEARS = "model.xml", "linears.json"
+GRAPH, _LINEARS = "model.xml", "linears.json"
 _RUN = "from twinlens.executors.openvino.convert import main; main()"
 _METHODS = {
     "int8-weight": "round to nearest, symmetric, one scale per output channel, by nncf; the embedding too",
     "int4-weight": "round to nearest, asymmetric, groups of 32, by nncf; the embedding too",
+    "int4-weight-gptq": "GPTQ (arXiv 2210.17323), asymmetric, groups of 32, by nncf; the embedding rounded",
+    "int4-weight-awq": "AWQ (arXiv 2306.00978), asymmetric, groups of 32, by nncf; the embedding rounded",
+    "int8-smoothquant": "SmoothQuant (arXiv 2211.10438), weights by channel, activations by tensor, by nncf",
 }
+
+
+Step = Callable[[Any, np.ndarray, int, np.ndarray], np.ndarray]
+"""(request, ids (batch, length), position of the first, positions whose logits are kept) to those logits."""
 
 
 class OpenVinoDecoder:
     """One batch after another, greedy, of forced length; the cache is emptied before the clock starts."""
 
-    def __init__(self, folder: Path, spec: RunSpec, ref: ModelRef, threads: int) -> None:
-        self._folder, self._spec, self._threads = folder, spec, threads
-        self._compiled = _compile(folder, spec, threads)
+    def __init__(
+        self, folder: Path, spec: RunSpec, ref: ModelRef, threads: int, graph: str = GRAPH, step: Step | None = None
+    ) -> None:
+        """`graph`, `step`: another file of the export, and how it is called."""
+        self._graph, self._spec, self._threads, self._step = folder / graph, spec, threads, step or _step
+        self._compiled = compiled(self._graph, spec, threads)
         self._request: Any = self._compiled.create_infer_request()
 
     def answer(self, batch: np.ndarray, tokens: int) -> tuple[int, list[int]]:
-        return _generate(self._request, batch, tokens)
+        return _generate(self._step, self._request, batch, tokens)
 
     def log_probabilities(self, one: np.ndarray) -> np.ndarray:
         self._request.reset_state()
         length = one.shape[1]
-        logits = _step(self._request, one, 0, np.arange(length))[0].astype(np.float64)
+        logits = self._step(self._request, one, 0, np.arange(length))[0].astype(np.float64)
         logits -= logits.max(-1, keepdims=True)
         result: np.ndarray = (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype(np.float32)
         return result
 
     def evidence(self, batch: np.ndarray) -> Evidence:
-        profiled = _compile(self._folder, self._spec, self._threads, PERF_COUNT=True)
+        profiled = compiled(self._graph, self._spec, self._threads, PERF_COUNT=True)
         request = profiled.create_infer_request()
-        first = _step(request, batch, 0, np.array([batch.shape[1] - 1]))[:, -1].argmax(-1)[:, None]
-        phases = {"prefill": nodes_of(request.get_profiling_info())}
-        _step(request, first, batch.shape[1], np.array([0]))
-        phases["decode"] = nodes_of(request.get_profiling_info())
-        elements = sum(out * width for out, width, _ in _linears(self._folder))
-        held = {
-            fmt: round(elements * share * BITS.get(fmt, 32) / 8)
-            for fmt, share in weight_formats(profiled.get_runtime_model()).items()
-        }
+        first = self._step(request, batch, 0, np.array([batch.shape[1] - 1]))[:, -1].argmax(-1)[:, None]
+        phases = {"prefill": nodes_of(request.get_profiling_info(), products(profiled.get_runtime_model()))}
+        self._step(request, first, batch.shape[1], np.array([0]))
+        known = products(profiled.get_runtime_model())
+        phases["decode"] = nodes_of(request.get_profiling_info(), known)
         cache_format, cache, where = kv_held(profiled, request, phases)
         facts = engine_facts(profiled, phases, version("openvino")) | {
             "precision.kv": observed(cache_format, where),
             "serving.chunked_prefill": declared("no", "one inference request for each prompt"),
         }
         if method := _METHODS.get(self._spec.point.precision):
-            facts["precision.method"] = declared(method, "nncf.compress_weights")
-        size = (self._folder / _GRAPH).with_suffix(".bin").stat().st_size
+            facts["precision.method"] = declared(method, "nncf")
+        if self._spec.precision.calibrated:
+            facts["precision.calibration"] = observed(prompts_said(self._spec), "its prompts")
+        size = self._graph.with_suffix(".bin").stat().st_size
         return Evidence(
-            held={"weights": held, "kv": {cache_format: cache}},
+            held={"weights": weights_held(known), "kv": {cache_format: cache}},
             ran={phase: shares(nodes) for phase, nodes in phases.items()},
             missing="the profile has no matrix product",
             facts=facts,
@@ -91,9 +102,11 @@ class OpenVinoDecoder:
         self._request = self._compiled = None
 
 
-def _make(spec: RunSpec, weights: Path, folder: Path) -> None:
+def make(spec: RunSpec, weights: Path, folder: Path, *, served: bool = False) -> None:
     """Raises ExecutorFailed (TL302) with the converter's own line."""
-    order = {"weights": str(weights), "folder": str(folder), "precision": spec.point.precision}
+    order = {"weights": str(weights), "folder": str(folder), "precision": spec.point.precision, "served": served}
+    if spec.precision.calibrated:
+        np.save(folder / PROMPTS, calibration_prompts(spec))
     command = [sys.executable, "-c", _RUN]
     done = subprocess.run(command, input=json.dumps(order), capture_output=True, text=True, check=False)
     if done.returncode:
@@ -101,33 +114,39 @@ def _make(spec: RunSpec, weights: Path, folder: Path) -> None:
         raise ExecutorFailed(f"OpenVINO's converter cannot export {spec.model.name}: {line}", code="TL302")
 
 
-def _made_by(spec: RunSpec) -> str:
-    versions = [f"{name} {version(name)}" for name in ("openvino", "nncf", "transformers", "torch")]
-    return f"1 {versions} {spec.point.precision}"
+def versions(spec: RunSpec) -> str:
+    """All but the weights that decides the bytes of an export."""
+    made_with = [f"{name} {version(name)}" for name in ("openvino", "nncf", "transformers", "torch")]
+    said = prompts_said(spec) if spec.precision.calibrated else ""
+    return f"1 {made_with} {spec.point.precision}{said}"
 
 
-def _compile(folder: Path, spec: RunSpec, threads: int, **more: Any) -> Any:
-    """With the formats that the precision names: its own defaults depend on model and machine."""
-    wide = "f32" if spec.point.precision == "fp32" else "bf16"
-    asked = {
+def properties(spec: RunSpec, threads: int) -> dict[str, Any]:
+    """The formats that the precision names: OpenVINO's own defaults depend on model and machine."""
+    wide = "f32" if spec.precision.classes("inference")["kv"] == "fp32" else "bf16"
+    return {
         "INFERENCE_PRECISION_HINT": wide,
         "KV_CACHE_PRECISION": wide,
         "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
         "INFERENCE_NUM_THREADS": threads,
         "NUM_STREAMS": 1,
     }
-    return openvino.Core().compile_model(str(folder / _GRAPH), "CPU", asked | more)
 
 
-def _generate(request: Any, prompts: np.ndarray, tokens: int) -> tuple[int, list[int]]:
+def compiled(graph: Path, spec: RunSpec, threads: int, **more: Any) -> Any:
+    """A compiled model of one file of an export."""
+    return openvino.Core().compile_model(str(graph), "CPU", properties(spec, threads) | more)
+
+
+def _generate(step: Step, request: Any, prompts: np.ndarray, tokens: int) -> tuple[int, list[int]]:
     request.reset_state()
     now, stamps, length = time.monotonic_ns, [], prompts.shape[1]
     last, only = np.array([length - 1]), np.array([0])
     begin_ns = now()
-    newest = _step(request, prompts, 0, last)[:, -1].argmax(-1)[:, None]
+    newest = step(request, prompts, 0, last)[:, -1].argmax(-1)[:, None]
     stamps.append(now())
     for at in range(length, length + tokens - 1):
-        newest = _step(request, newest, at, only)[:, -1].argmax(-1)[:, None]
+        newest = step(request, newest, at, only)[:, -1].argmax(-1)[:, None]
         stamps.append(now())
     return begin_ns, stamps
 
@@ -142,9 +161,10 @@ def _step(request: Any, ids: np.ndarray, at: int, keep: np.ndarray) -> np.ndarra
     return logits
 
 
-def _linears(folder: Path) -> list[Linear]:
+def linears(folder: Path) -> list[Linear]:
+    """(out, in, stored format) of every linear layer of an export."""
     sizes = json.loads((folder / _LINEARS).read_text(encoding="utf-8"))
     return [(int(out), int(width), str(stored)) for out, width, stored in sizes]
 
 
-RUNTIME = Runtime("openvino", _made_by, _make, _linears, OpenVinoDecoder)
+RUNTIME = Runtime("openvino", versions, make, linears, OpenVinoDecoder)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from twinlens.executors.capabilities import Capabilities, Executor
+from twinlens.errors import BadInput
+from twinlens.executors.capabilities import ALL_ARRIVALS, ALL_FAMILIES, Capabilities, Executor, Option
 
 if TYPE_CHECKING:
     from twinlens.executors.in_process.engine import Runtime
@@ -12,12 +14,43 @@ if TYPE_CHECKING:
     from twinlens.spec.study import RunSpec
 
 
+_CALIBRATED = ("int4-weight-gptq", "int4-weight-awq", "int8-smoothquant")
+_SERVED = ("fp32", "bf16", "int8-weight", "int4-weight")  # the prompts of a calibration go through the other graph
+_OF_TEXT = (*_SERVED, *_CALIBRATED)
+_OF_IMAGES = ("fp32", "bf16", "int8-static")
+
+
 def _runtime(spec: RunSpec) -> Runtime:
+    """Raises BadInput (TL203) for a precision of the other kind of model."""
+    is_text = spec.model.known().shape.family == "decoder"
+    made, kind = (_OF_TEXT, "language models") if is_text else (_OF_IMAGES, "classifiers of images")
+    if spec.point.precision not in made:
+        raise BadInput(
+            f"openvino runs {kind} at {', '.join(made)}, and point.precision is {spec.point.precision!r}", code="TL203"
+        )
     import nncf  # noqa: F401  # the export needs it, in a process of its own
 
+    if not is_text:
+        from twinlens.executors.openvino.vision import VISION
+
+        return VISION
     from twinlens.executors.openvino.decoder import RUNTIME
 
     return RUNTIME
+
+
+def _served_runtime(spec: RunSpec) -> Runtime:
+    import nncf  # noqa: F401  # the export needs it, in a process of its own
+
+    from twinlens.executors.openvino.served import SERVED
+
+    return SERVED
+
+
+def _served() -> Server:
+    from twinlens.executors.in_process.engine_server import EngineServer
+
+    return EngineServer("openvino", _served_runtime)  # the extra to install
 
 
 def _server() -> Server:
@@ -32,22 +65,30 @@ def _preload(spec: RunSpec) -> None:
     _server()
 
 
-EXECUTOR = Executor(
-    Capabilities(
+_CAN = Capabilities(
+    families=ALL_FAMILIES,
+    precisions=tuple(dict.fromkeys(_OF_TEXT + _OF_IMAGES)),
+    settings=("threads",),
+    computes_with="openvino",
+    packages=("openvino",),
+    install="pip install 'twinlens[openvino]'",
+    is_sized_by_theory=True,
+    quantises=True,
+    compares_with_fp32=True,
+    # Its own defaults compute fp32 models in bf16, keep the KV cache in 8 bits and may quantise activations.
+    unasked=("INFERENCE_PRECISION_HINT, KV_CACHE_PRECISION, DYNAMIC_QUANTIZATION_GROUP_SIZE as the precision says",),
+)
+EXECUTOR = Executor(_CAN, server=_server, preload=_preload)
+_MOST = Option(16, description="Sequences that the engine may have in one batch.", tunes=True)
+SERVED = Executor(
+    replace(
+        _CAN,
         families=("decoder",),
-        precisions=("fp32", "bf16", "int8-weight", "int4-weight"),
-        settings=("threads",),
-        computes_with="openvino",
-        packages=("openvino",),
-        install="pip install 'twinlens[openvino]'",
-        is_sized_by_theory=True,
-        quantises=True,
-        compares_with_fp32=True,
-        # Its own defaults compute fp32 models in bf16, keep the KV cache in 8 bits and may quantise activations.
-        unasked=(
-            "INFERENCE_PRECISION_HINT, KV_CACHE_PRECISION, DYNAMIC_QUANTIZATION_GROUP_SIZE as the precision says",
-        ),
+        precisions=_SERVED,
+        arrivals=ALL_ARRIVALS,
+        packages=("openvino-genai",),
+        options={"most_together": _MOST},
     ),
-    server=_server,
+    server=_served,
     preload=_preload,
 )

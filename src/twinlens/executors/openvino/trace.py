@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from twinlens.executors.in_process.precision_check import shares_by_format
 from twinlens.record.executor.record import Fact, observed
 from twinlens.spec.precision import BITS
 
-_PRODUCTS = ("FullyConnected", "FullyConnectedCompressed", "MatMul", "Convolution")
+_WITH_WEIGHTS = ("FullyConnected", "Convolution")
 _FUSED = "ScaledDotProductAttentionWithKVCache"
 _FORMATS = {
     **{"f32": "fp32", "float32": "fp32", "bf16": "bf16", "bfloat16": "bf16", "f16": "fp16", "float16": "fp16"},
@@ -28,43 +29,77 @@ _LONGEST = 8
 
 
 @dataclass(frozen=True, slots=True)
+class Product:
+    """A product of activations with weights, by the compiled graph: FLOP of the last request (2 per multiply-add),
+    elements and format of its weights."""
+
+    flop: float
+    elements: int
+    format: str
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
-    """One executed node: its operator, the kernel that ran it ("brgemm_avx512_bf16"), its time."""
+    """One executed node: its operator, the kernel that ran it ("brgemm_avx512_bf16"), its time, its FLOP if it is a
+    product with weights."""
 
     operator: str
     kernel: str
     seconds: float
+    flop: float = 0.0
 
 
-def nodes_of(profile: Iterable[Any]) -> list[Node]:
+def products(graph: Any) -> dict[str, Product]:
+    """Products with weights by the name of their node, from `CompiledModel.get_runtime_model()` after a request."""
+    return {
+        node.get_friendly_name(): _product(node)
+        for node in graph.get_ops()
+        if _notes(node).get("layerType") in _WITH_WEIGHTS
+    }
+
+
+def _product(node: Any) -> Product:
+    sides, made = _sides(node.inputs()[1]), _sides(node.outputs()[0])
+    elements, word = math.prod(sides), _notes(node).get("runtimePrecision", "")
+    return Product(2.0 * math.prod(made) * elements / sides[0], elements, _FORMATS.get(word, word))
+
+
+def _sides(port: Any) -> list[int]:
+    """Lengths; one that the graph leaves open counts once."""
+    return [side.get_length() if side.is_static else 1 for side in port.get_partial_shape()]
+
+
+def nodes_of(profile: Iterable[Any], known: Mapping[str, Product]) -> list[Node]:
     """The nodes that ran, of `InferRequest.get_profiling_info()`."""
     return [
-        Node(each.node_type, each.exec_type, each.real_time.total_seconds())
+        Node(
+            each.node_type,
+            each.exec_type,
+            each.real_time.total_seconds(),
+            known[each.node_name].flop if each.node_name in known else 0.0,
+        )
         for each in profile
         if str(each.status).rpartition(".")[2] == "EXECUTED"
     ]
 
 
 def shares(nodes: Sequence[Node]) -> dict[str, float]:
-    """Share of matrix-product time by the format that the kernel's name ends with, largest first."""
-    spent: dict[str, float] = {}
-    for node in nodes:
-        if node.operator in _PRODUCTS and (fmt := _FORMATS.get(node.kernel.rpartition("_")[2])):
-            spent[fmt] = spent.get(fmt, 0.0) + node.seconds
-    total = math.fsum(spent.values())
-    ordered = sorted(spent.items(), key=lambda item: -item[1])
-    return {fmt: seconds / total for fmt, seconds in ordered} if total else {}
+    """Share of the FLOP of products with weights by the format that the kernel's name ends with, largest first."""
+    return shares_by_format((computed_in(node.kernel), node.flop) for node in nodes if node.flop)
 
 
-def weight_formats(compiled: Any) -> dict[str, float]:
-    """Share of the fully connected layers by the format of their weights, from the compiled graph's own notes."""
-    found: list[str] = []
-    for node in compiled.get_ops():
-        notes = _notes(node)
-        if notes.get("layerType") == "FullyConnected":
-            word = notes.get("runtimePrecision", "")
-            found.append(_FORMATS.get(word, word))
-    return {fmt: found.count(fmt) / len(found) for fmt in dict.fromkeys(found)}
+def computed_in(kernel: str) -> str:
+    """The format of a kernel by the end of its name: "brgconv_avx512_1x1_I8" computes in int8."""
+    word = kernel.rpartition("_")[2].lower()
+    return _FORMATS.get(word, word)
+
+
+def weights_held(known: Mapping[str, Product]) -> dict[str, int]:
+    """Bytes of the weights of products by the format that the compiled graph holds them in."""
+    held: dict[str, int] = {}
+    for each in known.values():
+        held[each.format] = held.get(each.format, 0) + each.elements * BITS.get(each.format, 32) // 8
+    return held
 
 
 def kv_held(compiled: Any, request: Any, phases: Mapping[str, Sequence[Node]]) -> tuple[str, int, str]:
@@ -80,6 +115,12 @@ def kv_held(compiled: Any, request: Any, phases: Mapping[str, Sequence[Node]]) -
         kind, where = states[0].element_type, "the states of the request: attention is not fused with them"
     fmt = element_format(kind)
     return fmt, elements * BITS.get(fmt, 32) // 8, where
+
+
+def paged_format(size: int, elements: int) -> str:
+    """The format of a paged cache, which its pipeline does not name, from its bytes; 8 bits bring scales with them."""
+    bits = 8 * size / elements
+    return {32.0: "fp32", 16.0: "bf16"}.get(bits, "int8" if 8 <= bits < 16 else f"{bits:g} bits")
 
 
 def element_format(kind: Any) -> str:

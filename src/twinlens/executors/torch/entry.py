@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twinlens.executors.capabilities import ALL_FAMILIES, Capabilities, Executor
-from twinlens.executors.torch.options import LEAST_GPU, OPTIONS, PRECISIONS_HERE
-from twinlens.spec.model.reference import load_model
+from twinlens.executors.torch.options import LEAST_GPU, METHODS, OPTIONS, PRECISIONS_HERE
+from twinlens.spec.model.any_model import any_model
 from twinlens.spec.study import RunSpec
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def _preload(spec: RunSpec) -> None:
     """Import torch and the model's own classes: a model without memory needs them all."""
     from twinlens.executors.torch.model.build import parameter_count
 
-    parameter_count(load_model(spec.workload.model))
+    parameter_count(any_model(spec.workload.model))
     _trainer() if spec.lens == "training" else _server()
 
 
@@ -60,7 +60,11 @@ EXECUTOR = Executor(
         is_sized_by_theory=True,
         quantises=True,
         compares_with_fp32=True,
+        methods=METHODS,
+        serves_adapters=METHODS["lora"],
         saves_weights=True,
+        saves_state=True,
+        takes_any_type=True,
     ),
     trainer=_trainer,
     server=_server,

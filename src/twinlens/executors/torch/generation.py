@@ -24,7 +24,7 @@ class Generation:
         from transformers import StaticCache
 
         assert isinstance(spec.workload, InferenceWorkload)
-        self._model, self._device = model, device
+        self._model, self.device = model, device
         self._context = spec.workload.input_tokens.max + spec.workload.output_tokens.max
         config: Any = model.config
         limit = getattr(config, "max_position_embeddings", None)
@@ -33,7 +33,7 @@ class Generation:
                 f"input_tokens and output_tokens come to {self._context}, the model's context ends at {limit}",
                 code="TL202",
             )
-        self.cache = StaticCache(config=config, max_cache_len=self._context)
+        self.cache: Any = StaticCache(config=config, max_cache_len=self._context)
         is_compiled = TorchOptions.of(spec.executor.options).is_compiled
         self._decode = compiled(model, device, spec) if is_compiled else model
         # Freezing for the compiled graph wants plain tensors; inference mode's are not.
@@ -44,16 +44,16 @@ class Generation:
         now, stamps = time.monotonic_ns, []
         with self.no_grad():
             self.cache.reset()
-            synchronize(self._device)
+            synchronize(self.device)
             begin_ns = now()
             newest = self.prefill(prompts)
-            synchronize(self._device)
+            synchronize(self.device)
             stamps.append(now())
             position = torch.full_like(newest, prompts.shape[1])
             for _ in range(tokens - 1):
                 newest = self.decode(newest, position)
                 position += 1  # in place: making a tensor for each token costs ten times as much
-                synchronize(self._device)
+                synchronize(self.device)
                 stamps.append(now())
         return begin_ns, stamps
 
@@ -85,6 +85,24 @@ class Generation:
     def cache_tensors(self) -> list[torch.Tensor]:
         """The keys and values as they are resident (after the first prefill)."""
         return [t for layer in self.cache.layers for t in (layer.keys, layer.values) if t is not None]
+
+
+def refuse_what_has_no_static_cache(generation: Generation, name: str) -> None:
+    """Two steps of a model that theory does not know. Raises BadInput (TL202) where its class cannot take them."""
+    ids = torch.zeros(1, 2, dtype=torch.long, device=generation.device)
+    try:
+        with generation.no_grad():
+            newest = generation.prefill(ids)
+            generation.decode_eager(newest, torch.full_like(newest, 2))
+        if (held := int(generation.cache.get_seq_length())) != 3:  # a class may take a cache and never use it
+            raise ValueError(f"it holds {held} of 3 tokens")
+    except (RuntimeError, TypeError, ValueError, AttributeError, IndexError, NotImplementedError) as wrong:
+        line = (str(wrong).splitlines() or [type(wrong).__name__])[0][:120]
+        raise BadInput(
+            f"transformers cannot decode {name} with a static KV cache ({line}); serve it instead "
+            '(executor.kind = "vllm")',
+            code="TL202",
+        ) from None
 
 
 def compiled(model: nn.Module, device: torch.device, spec: RunSpec) -> Any:

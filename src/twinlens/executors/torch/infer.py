@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from twinlens.errors import BadInput
 from twinlens.executors.in_process.lockstep import LockstepPlayer
 from twinlens.executors.in_process.text import check_data
 from twinlens.executors.protocol import Say, TakesRow
@@ -19,7 +20,8 @@ from twinlens.executors.torch.evidence.inference import inference_facts
 from twinlens.executors.torch.evidence.memory import device_memory, free_bytes
 from twinlens.executors.torch.evidence.work import ceilings_again
 from twinlens.executors.torch.fp32 import fp32_as, set_fp32
-from twinlens.executors.torch.generation import Generation, compiled
+from twinlens.executors.torch.generation import Generation, compiled, refuse_what_has_no_static_cache
+from twinlens.executors.torch.model.adapter import as_served, with_random_adapter
 from twinlens.executors.torch.model.build import (
     build_model,
     choose_device,
@@ -35,7 +37,7 @@ from twinlens.executors.torch.train import refuse_unsupported
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.finding import Finding
 from twinlens.schedule.request import Schedule, ScheduledRequest
-from twinlens.spec.model.reference import ModelRef
+from twinlens.spec.model.any_model import Model, is_text
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
 
@@ -56,13 +58,17 @@ class TorchServer:
         set_fp32(spec.point.precision)
         self.threads = set_threads(spec.executor.threads)
         say("building the model")
-        ref = spec.model.known()
+        ref = spec.model
         check_data(workload.data, ref)
-        self.ref, self.is_vision = ref, ref.shape.family != "decoder"
+        self.ref, self.is_vision = ref, not is_text(ref)
         self._player = LockstepPlayer(self._answer, is_text=not self.is_vision)
         self.findings: list[Finding] = []
         self.made_in = self._made_in(ref)
         model = build_model(ref, self.options.attention, spec.protocol.seed, self.device, self.made_in).eval()
+        if workload.adapter is not None:
+            _refuse_unmerged(spec, self.options)
+            tuned = with_random_adapter(model, ref, workload.adapter, spec.protocol.seed)
+            model = as_served(tuned, merged=False)
         if self.is_vision:
             self.images = images(ref, max(16, spec.point.batch), self.device, spec.seed)
         else:
@@ -71,6 +77,8 @@ class TorchServer:
         sample = self._fidelity_sample(workload) if self.made_in == torch.float32 else None
         with fp32_as("fp32"):  # the reference of a tf32 run is fp32 too, or it would be compared with itself
             reference = reference_logits(model, sample) if sample is not None else None
+        if workload.adapter is not None and self.options.adapter == "merged":
+            model = as_served(tuned, merged=True)
         say(f"making it {spec.point.precision}")
         self.model = apply_precision(model, spec.point.precision)
         if left := left_wide(self.model, spec.point.precision):
@@ -80,6 +88,8 @@ class TorchServer:
             transpose_storage(self.model)
         self.dtype = torch.float32 if spec.point.precision in ("fp32", "tf32", "int8-dynamic") else _half(spec)
         self.generation = None if self.is_vision else Generation(self.model, spec, self.device, self.dtype)
+        if ref.shape is None:
+            refuse_what_has_no_static_cache(Generation(self.model, spec, self.device, self.dtype), ref.name)
         compiles = self.is_vision and self.options.is_compiled
         self.forward = compiled(self.model, self.device, spec) if compiles else self.model
         return inference_facts(self, sample, reference, say)
@@ -102,7 +112,7 @@ class TorchServer:
         """The mode in which answers are computed: a compiled graph wants plain tensors, inference mode's are not."""
         return torch.no_grad() if self.options.is_compiled else torch.inference_mode()
 
-    def _made_in(self, ref: ModelRef) -> torch.dtype:
+    def _made_in(self, ref: Model) -> torch.dtype:
         """fp32 where the precision or its comparison with fp32 needs it, and it fits; else 16 bits from the start."""
         precision = self.spec.point.precision
         if precision in ("fp32", "tf32", "int8-dynamic"):
@@ -135,12 +145,22 @@ class TorchServer:
 
     def _fidelity_sample(self, workload: InferenceWorkload) -> torch.Tensor | None:
         count = workload.fidelity_prompts
-        if not count or self.spec.point.precision == "fp32":
+        is_merged = workload.adapter is not None and self.options.adapter == "merged"
+        if not count or (self.spec.point.precision == "fp32" and not is_merged):
             return None
         if self.is_vision:
             return self.images[:count]
         length = min(128, workload.input_tokens.max)
         return self.prompts.batch([(self.spec.protocol.seed, 9, i) for i in range(count)], length).to(self.device)
+
+
+def _refuse_unmerged(spec: RunSpec, options: TorchOptions) -> None:
+    if options.adapter == "unmerged" and spec.precision.quantised:
+        raise BadInput(
+            f"an adapter beside weights in {spec.point.precision} is not built: set executor.options.adapter = "
+            '"merged", or take bf16',
+            code="TL203",
+        )
 
 
 def _layout(spec: RunSpec, device: torch.device) -> str:

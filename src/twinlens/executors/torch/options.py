@@ -28,6 +28,11 @@ OPTIONS = {
         tunes=True,
         description="What the C library does with freed memory: return it to the system, or keep it.",
     ),
+    "adapter": Option(
+        "unmerged",
+        ("unmerged", "merged"),
+        description="How an adapter is served: beside the weights, or added to them before the first request.",
+    ),
 }
 
 
@@ -39,6 +44,7 @@ class TorchOptions:
     attention: Literal["sdpa", "eager"] = "sdpa"
     layout: Literal["auto", "row", "column"] = "auto"
     freed_memory: Literal["returned", "kept"] = "returned"
+    adapter: Literal["unmerged", "merged"] = "unmerged"
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
@@ -55,3 +61,5 @@ LEAST_GPU = {"tf32": (8, 0), "fp8": (8, 9)}
 """The compute capability that a precision needs on an NVIDIA GPU."""
 PRECISIONS_HERE = ("fp32", "tf32", "bf16", "fp16", "fp8", "int8-dynamic", "int8-weight", "int4-weight")
 """Those it can make; which of them a device runs, it says when it is opened."""
+METHODS = {"full": (), "lora": ("peft",), "dora": ("peft",), "qlora": ("peft", "bitsandbytes")}
+"""What of a model it trains (`workload.method`), and the packages of the extra `finetune` that each takes."""

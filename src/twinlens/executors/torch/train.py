@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-import warnings
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,21 +21,31 @@ from twinlens.executors.torch.evidence.training import training_facts
 from twinlens.executors.torch.evidence.work import ceilings_again
 from twinlens.executors.torch.fp32 import set_fp32
 from twinlens.executors.torch.marks import between_ns, mark
+from twinlens.executors.torch.model.adapter import trained_parameters, with_adapter
 from twinlens.executors.torch.model.build import build_model, choose_device, set_threads, synchronize
 from twinlens.executors.torch.model.data import Batches
+from twinlens.executors.torch.model.fp8 import convert_to_fp8, refuse_odd_rows
+from twinlens.executors.torch.model.loader import FolderBatches
+from twinlens.executors.torch.model.quantize import cast
 from twinlens.executors.torch.options import LEAST_GPU, TorchOptions
+from twinlens.executors.torch.saves.one_process import OneProcessSaves
+from twinlens.record.checkpoint import Checkpoints
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.step import Marks
-from twinlens.spec.model.reference import DecoderShape, ModelRef
+from twinlens.spec.model.any_model import Model, is_text
+from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.folder import Folder
 from twinlens.spec.workload.workload import TrainingWorkload
 
+_HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 # fp8 too: attention, norms, element-wise work and the head, which torchao leaves alone, would else run in fp32.
-_AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp8": torch.bfloat16}
+_AUTOCAST = _HALF | {"fp8": torch.bfloat16}
 
 
 class TorchTrainer:
-    """AdamW on the whole model: fp32 weights, gradients and moments; the forward pass in the asked precision."""
+    """AdamW on the whole model, or on an adapter: what is trained has fp32 weights, gradients and moments, and the
+    forward pass is in the asked precision."""
 
     def open(self, spec: RunSpec, say: Say) -> Facts:
         assert isinstance(spec.workload, TrainingWorkload)
@@ -50,30 +60,24 @@ class TorchTrainer:
         self.microbatch = _microbatch(spec)
         self.accumulate = self.workload.global_batch // self.microbatch
         say("building the model")
-        self.ref = spec.model.known()
+        self.ref = spec.model
         _refuse_too_long(self.ref, self.workload.seq_len)
-        self.model = build_model(self.ref, self.options.attention, spec.seed, self.device).train()
-        if self.workload.checkpointing:
-            enable = getattr(self.model, "activation_checkpointing_enable", None)  # the name from transformers 5.23 on
-            (enable or self.model.gradient_checkpointing_enable)()
+        self.model = self._built(self.ref).train()
         if spec.point.precision == "fp8":
-            _refuse_odd_rows(self.microbatch * (self.workload.seq_len if self.ref.shape.family == "decoder" else 1))
-            _convert_to_fp8(self.model)
-        self.is_vision = self.ref.shape.family != "decoder"
-        self.batches = Batches(
-            self.workload.data,
-            self.ref,
-            self.microbatch,
-            self.workload.seq_len,
-            spec.seed,
-            self.device,
-            self.workload.global_batch,
-        )
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=self.workload.learning_rate, fused=True)
-        self._scaler = torch.amp.GradScaler(self.device.type, enabled=spec.point.precision == "fp16")
+            refuse_odd_rows(self.microbatch * (self.workload.seq_len if is_text(self.ref) else 1))
+            convert_to_fp8(self.model)
+        self.is_vision = not is_text(self.ref)
+        self.batches = self.fresh_batches()
+        self.optimizer = torch.optim.AdamW(trained_parameters(self.model), lr=self.workload.learning_rate, fused=True)
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=spec.point.precision == "fp16")
         self._forward = self.model
+        begun_s = time.monotonic()
         facts = training_facts(self, say)
         self.optimizer.state.clear()  # the evidence step had a learning rate of 0: only its moments would remain
+        if isinstance(self.batches, FolderBatches):
+            facts = replace(facts, findings=(*facts.findings, *self.batches.findings(self.accumulate)))
+        self.examined_s = time.monotonic() - begun_s
+        self._saves = OneProcessSaves(spec, self) if self.workload.checkpoint else None
         self._steps = self._looked_at = 0
         self._origin_ns: int | None = None
         return facts
@@ -86,11 +90,26 @@ class TorchTrainer:
             self._looked_at = self._steps
             return self._evaluate(target.batches)
         self._steps += 1
-        return self._optimize(self._origin_ns)
+        if self._saves is not None:
+            return self._saves.step(self._steps, self._origin_ns)
+        return self.optimize(self._origin_ns)
+
+    def checkpoints(self) -> Checkpoints | None:
+        """Saves so far, and the newest read back."""
+        return self._saves.checkpoints(self._steps) if self._saves is not None else None
 
     def close(self) -> None:
+        if saves := getattr(self, "_saves", None):
+            saves.close()
         if batches := getattr(self, "batches", None):
             batches.close()
+
+    def fresh_batches(self) -> Batches | FolderBatches:
+        """The batches of this run from their beginning."""
+        data, length, batch = self.workload.data, self.workload.seq_len, self.workload.global_batch
+        if isinstance(data, Folder):
+            return FolderBatches(data, self.ref, self.microbatch, length, self.spec.seed, self.device)
+        return Batches(data, self.ref, self.microbatch, length, self.spec.seed, self.device, batch)
 
     def compile(self) -> None:
         """From here on the forward pass is torch's compiled graph; it is made when it is first called."""
@@ -105,10 +124,27 @@ class TorchTrainer:
         return ceilings_again(self.spec, self.device)
 
     def save(self, folder: Path) -> None:
-        """Write the weights as a Hugging Face folder (config.json and safetensors)."""
+        """Write the weights as a Hugging Face folder (config.json and safetensors), or the adapter as PEFT's."""
         self.model.save_pretrained(folder, safe_serialization=True)
 
-    def _optimize(self, origin_ns: int) -> Marks:
+    def _built(self, ref: Model) -> nn.Module:
+        """The model, with its adapter where one is trained. Random weights are drawn in fp32 for all methods alike."""
+        adapter = self.workload.trained_adapter
+        held = _HALF.get(self.spec.point.precision, torch.float32) if adapter is not None else torch.float32
+        made_in = held if ref.folder is not None else torch.float32
+        model = build_model(ref, self.options.attention, self.spec.seed, self.device, made_in)
+        model = model if made_in == held else cast(model, held)
+        if self.workload.checkpointing:
+            enable = getattr(model, "activation_checkpointing_enable", None)  # the name from transformers 5.23 on
+            (enable or model.gradient_checkpointing_enable)()
+        if adapter is None:
+            return model
+        if self.workload.checkpointing:
+            model.enable_input_require_grads()  # else a block whose own weights stay is taken to need no gradient
+        return with_adapter(model, ref, adapter, self.workload.method, self.spec.seed, held)
+
+    def optimize(self, origin_ns: int) -> Marks:
+        """One optimizer step, on the clock that begins at `origin_ns`."""
         now, device, batches = time.monotonic_ns, self.device, self.batches
         marks, losses = [], []
         begin_ns = now()
@@ -118,12 +154,12 @@ class TorchTrainer:
             marks.append(mark(device))
             loss = self.loss(inputs, targets)
             marks.append(mark(device))
-            self._scaler.scale(loss / self.accumulate).backward()
+            self.scaler.scale(loss / self.accumulate).backward()
             losses.append(loss.detach())
             marks.append(mark(device))
-        scale = self._scaler.get_scale() if self._scaler.is_enabled() else 0.0
-        self._scaler.step(self.optimizer)
-        self._scaler.update()
+        scale = self.scaler.get_scale() if self.scaler.is_enabled() else 0.0
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
         marks.append(mark(device))
         synchronize(device)  # once a step: the processor may run ahead within it, as it does in anybody's loop
@@ -139,7 +175,7 @@ class TorchTrainer:
             forward_ns=sum(spent_ns[1:-1:3]),
             backward_ns=sum(spent_ns[2:-1:3]),
             optimize_ns=spent_ns[-1],
-            tag="skipped" if scale and self._scaler.get_scale() < scale else None,
+            tag="skipped" if scale and self.scaler.get_scale() < scale else None,
         )
 
     def _evaluate(self, batches: int) -> Marks:
@@ -198,37 +234,8 @@ def _microbatch(spec: RunSpec) -> int:
     return asked
 
 
-def _refuse_too_long(ref: ModelRef, seq_len: int) -> None:
+def _refuse_too_long(ref: Model, seq_len: int) -> None:
     if isinstance(ref.shape, DecoderShape) and seq_len > ref.shape.max_context:
         raise BadInput(
             f"workload.seq_len is {seq_len}, the model's context ends at {ref.shape.max_context}", code="TL202"
         )
-
-
-def _refuse_odd_rows(rows: int) -> None:
-    """The gradient of a weight is a product over rows, and the fp8 kernel wants those in sixteens too."""
-    if rows % 16:
-        raise BadInput(
-            f"fp8 training has {rows} tokens a microbatch, which do not divide by 16; change point.microbatch or "
-            "workload.seq_len",
-            code="TL202",
-        )
-
-
-def _convert_to_fp8(model: nn.Module) -> None:
-    try:
-        from torchao.float8 import Float8LinearConfig, convert_to_float8_training
-    except ImportError:
-        raise BadInput("training in fp8 needs torchao: pip install 'twinlens[fp8]'", code="TL203") from None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        convert_to_float8_training(
-            model, config=Float8LinearConfig.from_recipe_name("rowwise"), module_filter_fn=_can_be_fp8
-        )
-
-
-def _can_be_fp8(module: nn.Module, name: str) -> bool:
-    """Linear layers but the output head, where both widths divide by 16 as the kernel wants."""
-    if "lm_head" in name or not isinstance(module, nn.Linear):
-        return False
-    return bool(module.in_features % 16 == 0 and module.out_features % 16 == 0)

@@ -12,6 +12,7 @@ from twinlens.record.client import Calibration
 from twinlens.schedule.content.length import sample_lengths
 from twinlens.schedule.plan import Plan
 from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.task import Generate
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.system.processors import usable_processors
 from twinlens.units import digits
@@ -30,6 +31,8 @@ def typical_answer_tokens(spec: RunSpec, plan: Plan | None) -> int:
     """The mean length of the answers asked for, at most 512: a calibration with as long ones costs what they do."""
     workload = spec.workload
     assert isinstance(workload, InferenceWorkload)
+    if not isinstance(workload.task, Generate):
+        return 1
     if plan is not None and len(plan):
         asked = plan.output_tokens
     else:

@@ -6,6 +6,7 @@ import contextlib
 import time
 from typing import Any
 
+from twinlens.executors.ray_connection import first_line
 from twinlens.measurement.client.clock import Offset, bound_over, measured_offset
 from twinlens.measurement.client.messages import Instruction, Job, Lost, Play, Report
 from twinlens.measurement.client.process import ClientProcess
@@ -111,9 +112,3 @@ class RayClient:
         """End it surely: its process dies with the actor."""
         with contextlib.suppress(Exception):
             self._ray.kill(self.actor)
-
-
-def first_line(error: BaseException) -> str:
-    """The cause in an error of Ray: its messages are pages long, and their last line says it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[-1] if lines else type(error).__name__)[:200]

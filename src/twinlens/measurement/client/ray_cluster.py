@@ -7,26 +7,22 @@ this machine, so nothing of Ray runs in its loop. Rows are kept by the actor unt
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
-import socket
 from collections.abc import Callable, Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.openai.clients import ClientPool
 from twinlens.executors.openai.request_writer import EndpointConfig
+from twinlens.executors.ray_connection import connected, first_line
 from twinlens.measurement.client.messages import Job
 from twinlens.measurement.client.pool import ClientHandle, jobs_for
-from twinlens.measurement.client.ray_actor import Host, RayClient, first_line
+from twinlens.measurement.client.ray_actor import Host, RayClient
 from twinlens.schedule.plan import Plan
 from twinlens.spec.study import RunSpec
 from twinlens.system.interrupts import ignore_interrupts
 from twinlens.version import __version__
 
 _START_S = 60.0
-_CONNECT_S = 5.0
 
 
 @contextlib.contextmanager
@@ -40,7 +36,7 @@ def dispatched(
     """
     assert pool.on is not None
     say(f"connecting to {pool.on}")
-    with _connected(pool.on) as ray:
+    with connected(pool.on, "clients") as ray:
         nodes = _nodes(ray, endpoint)
         count = pool.clients if isinstance(pool.clients, int) else len(nodes)
         jobs = jobs_for(spec, plan, endpoint, count)
@@ -56,40 +52,6 @@ def dispatched(
             with ignore_interrupts():
                 for client in clients:
                     client.close()
-
-
-@contextlib.contextmanager
-def _connected(on: str) -> Iterator[Any]:
-    ray = _ray()
-    if ray.is_initialized():  # a notebook's or a test's own cluster: it stays when we go
-        yield ray
-        return
-    before = signal.getsignal(signal.SIGTERM)
-    address = None if on == "ray://local" else on
-    try:
-        if address is not None:  # Ray itself tries for half a minute
-            socket.create_connection((urlsplit(on).hostname or "", urlsplit(on).port or 0), _CONNECT_S).close()
-        ray.init(address, logging_level="ERROR", log_to_driver=False)
-    except Exception as error:
-        raise ExecutorFailed(f"the Ray cluster {on} cannot be reached ({first_line(error)})", code="TL331") from None
-    try:
-        with contextlib.suppress(ValueError):  # not the main thread: Ray has set no handler either
-            signal.signal(signal.SIGTERM, before)
-        yield ray
-    finally:
-        ray.shutdown()
-
-
-def _ray() -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a cluster that is started here reports to nobody
-    try:
-        import ray
-    except ImportError as error:
-        raise BadInput(
-            f"clients on Ray need Ray ({error}); install it here and on the nodes: pip install 'twinlens[ray]'",
-            code="TL207",
-        ) from None
-    return ray
 
 
 def _nodes(ray: Any, endpoint: EndpointConfig) -> list[dict[str, Any]]:

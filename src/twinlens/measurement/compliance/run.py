@@ -20,6 +20,8 @@ from twinlens.record.compliance import ComplianceTest
 from twinlens.record.store import update_run
 from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.task import Generate
+from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.compliance.answer import answers, compared, load_is_alone
 from twinlens.stats.compliance.caching import AnswerTimes, caching
 from twinlens.stats.compliance.length import length
@@ -43,6 +45,11 @@ def with_compliance_tests(
     """
     if not spec.protocol.guards:
         yield
+        return
+    workload = spec.workload
+    if isinstance(workload, InferenceWorkload) and not isinstance(workload.task, Generate):
+        yield
+        update_run(folder, guards=[guard.to_json() for guard in not_applicable("one-answer-no-tokens")])
         return
     client = network_client if isinstance(network_client, AuditableClient) else None
     sampler = ResponseSampler(spec.seed)

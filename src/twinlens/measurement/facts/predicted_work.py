@@ -8,8 +8,8 @@ from twinlens.measurement.facts.model import asked_model
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates
 from twinlens.spec.device import find_device
+from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.model.config import text_part
-from twinlens.spec.model.reference import AnyModel
 from twinlens.spec.model.shape import DecoderShape, ModelShape
 from twinlens.spec.precision import AS_SERVED, Precision
 from twinlens.spec.study import RunSpec
@@ -25,6 +25,7 @@ from twinlens.theory.flop import (
 )
 from twinlens.theory.memory import layout_of
 from twinlens.theory.traffic import decode_step_bytes, prefill_bytes, training_step_bytes
+from twinlens.theory.tuned import Tuned, tuned
 from twinlens.theory.width import widths
 from twinlens.units import BYTES, BYTES_PER_S, COUNT, FLOP, FLOP_PER_S, RATIO, show
 
@@ -51,7 +52,7 @@ def work_of(spec: RunSpec, ref: AnyModel) -> Estimates:
     """The same for a model that is at hand, whatever its name in the spec."""
     shape, regime = ref.shape, spec.precision
     if shape is None:
-        return {name: Estimate.absent(COUNT, ref.why) for name in ("parameters", "active_parameters")}
+        return _unknown(spec, ref.why)
     count = parameters(shape)
     counted = "exact count from the config" + (", of its text part" if text_part(ref.config) else "")
     work = {
@@ -61,6 +62,18 @@ def work_of(spec: RunSpec, ref: AnyModel) -> Estimates:
     if isinstance(spec.workload, TrainingWorkload):
         return work | _training(spec, spec.workload, shape, regime)
     return work | _inference(spec, spec.workload, shape, regime)
+
+
+def _unknown(spec: RunSpec, why: str) -> Estimates:
+    """Nothing of it is known, and each figure says why; parameters, the executor may count."""
+    flop = ("step_flop",) if spec.lens == "training" else ("prefill_flop", "decode_flop")
+    moved = ("step_bytes",) if spec.lens == "training" else ("prefill_bytes", "decode_bytes")
+    counts = {name: Estimate.absent(COUNT, why) for name in ("parameters", "active_parameters")}
+    return (
+        counts
+        | {name: Estimate.absent(FLOP, why) for name in flop}
+        | {name: Estimate.absent(BYTES, why) for name in moved}
+    )
 
 
 def datasheet_of(product: Any, regime: Precision) -> Estimates:
@@ -111,11 +124,24 @@ def _training(spec: RunSpec, workload: TrainingWorkload, shape: ModelShape, regi
         moved = training_step_bytes(shape, layout_of(regime), microbatch, None, accumulation)
         return _step({"causal": flop}, moved)
     tokens = workload.global_batch * workload.seq_len
+    if workload.method != "full":
+        return _of_adapter(tuned(workload, shape, regime), workload, microbatch, accumulation)
     by_convention: dict[str, float] = {
         c: training_flop_per_token(shape, workload.seq_len, c) * tokens for c in CONVENTIONS
     }
     moved = training_step_bytes(shape, layout_of(regime), microbatch, workload.seq_len, accumulation)
     return _step(by_convention, moved)
+
+
+def _of_adapter(tune: Tuned | None, workload: TrainingWorkload, microbatch: int, accumulation: int) -> Estimates:
+    if tune is None:
+        why = "theory counts adapters on the projections of dense decoders, and these layers are others"
+        return {"step_flop": Estimate.absent(FLOP, why), "step_bytes": Estimate.absent(BYTES, why)}
+    flop = tune.flop_per_token(workload.seq_len) * workload.global_batch * workload.seq_len
+    moved = tune.step_bytes(microbatch, workload.seq_len, accumulation)
+    words = "convention causal; weights that stay take no gradient, recomputation not counted"
+    least = "compulsory traffic: weights that stay, the adapter and its state, kept activations"
+    return {"step_flop": _modelled(flop, FLOP, words), "step_bytes": _modelled(moved, BYTES, least)}
 
 
 def _step(by_convention: dict[str, float], moved: float) -> Estimates:

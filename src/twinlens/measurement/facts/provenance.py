@@ -14,7 +14,7 @@ from twinlens.measurement.facts.model import asked_model
 from twinlens.measurement.facts.workload import workload_facts
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import Fact, declared, observed, unknown
-from twinlens.spec.model.reference import AnyModel
+from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.study import RunSpec
 from twinlens.theory.flop import parameters
 from twinlens.version import __version__

@@ -13,6 +13,7 @@ from twinlens.schedule.content.words import WORDS
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.arrival import Trace
 from twinlens.spec.workload.prompt import PromptFile
+from twinlens.spec.workload.task import Classify, Generate
 from twinlens.spec.workload.workload import InferenceWorkload, Text, TrainingWorkload
 
 _SPEC = "the spec"
@@ -28,7 +29,7 @@ def workload_facts(spec: RunSpec, facts: Facts) -> dict[str, Fact]:
         "workload.seed": declared(spec.seed, _SPEC),
     }
     if isinstance(workload, TrainingWorkload):
-        return fields | _training(workload)
+        return fields | _training(workload) | _files(workload, facts)
     return fields | _inference(spec, workload) | _quality(spec, facts)
 
 
@@ -43,11 +44,24 @@ def _training(workload: TrainingWorkload) -> dict[str, Fact]:
     }
 
 
+def _files(workload: TrainingWorkload, facts: Facts) -> dict[str, Fact]:
+    """The hash of data in files, which whoever read them knows."""
+    read = next((finding for finding in facts.findings if finding.code == "data-from-files"), None)
+    if read is None:
+        return {}
+    asked = workload.data.model_dump(mode="json", exclude={"path"}, exclude_none=True)
+    digest = {name: read.numbers[name] for name in ("origin", "files", "size_bytes", "sha256")}
+    return {"workload.data_hash": declared({"data": asked | digest}, "sha256 of all files in order")}
+
+
 def _inference(spec: RunSpec, workload: InferenceWorkload) -> dict[str, Fact]:
+    streams = isinstance(workload.task, Generate)
+    task = workload.task.model_dump(mode="json", exclude_none=True)
+    none = declared("none: an answer in one piece", _SPEC)
     fields = {
-        "workload.phase": declared("prefill and decode", _SPEC),
-        "decoding.strategy": declared("greedy", _SPEC),
-        "decoding.stop": declared("forced length", _SPEC),
+        "workload.phase": declared("prefill and decode" if streams else task, _SPEC),
+        "decoding.strategy": declared("greedy", _SPEC) if streams else none,
+        "decoding.stop": declared("forced length", _SPEC) if streams else none,
         "decoding.system_prompt": _system_prompt(spec, workload),
         "decoding.cache_hit_ratio": _no_hits_yet(spec),
         "arrival.process": declared(workload.arrival.model_dump(mode="json", exclude_none=True), _SPEC),
@@ -60,7 +74,7 @@ def _inference(spec: RunSpec, workload: InferenceWorkload) -> dict[str, Fact]:
         )
     return fields | {
         "workload.input_tokens": declared(workload.input_tokens.model_dump(mode="json"), _SPEC),
-        "workload.output_tokens": declared(workload.output_tokens.model_dump(mode="json"), _SPEC),
+        "workload.output_tokens": declared(workload.output_tokens.model_dump(mode="json"), _SPEC) if streams else none,
     }
 
 
@@ -84,6 +98,8 @@ def _sends_text(spec: RunSpec) -> bool:
 def _system_prompt(spec: RunSpec, workload: InferenceWorkload) -> Fact:
     if not _sends_text(spec):
         return declared("none: prompts are drawn as tokens", "the workload")
+    if not isinstance(workload.task, Generate):
+        return declared("none: an answer in one piece", _SPEC)
     if spec.executor.options.get("endpoint") == "completions":
         return declared("none: /completions takes plain text", "the request")
     if workload.prefix is not None:
@@ -102,7 +118,7 @@ def _no_hits_yet(spec: RunSpec) -> Fact:
 def data_hash(spec: RunSpec) -> Fact:
     """The data of prompts or batches: the definition, and the sha256 of every file or list of words in it."""
     workload = spec.workload
-    if isinstance(workload, TrainingWorkload) or not _sends_text(spec):
+    if isinstance(workload, TrainingWorkload) or isinstance(workload.task, Classify) or not _sends_text(spec):
         parts: dict[str, Any] = {"data": _made_of(workload.data)}
     else:
         parts = {"prompts": _made_of(workload.prompts)}

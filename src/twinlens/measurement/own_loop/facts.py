@@ -17,8 +17,8 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, declared, observed, unknown
 from twinlens.record.finding import Finding
+from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.model.config import knows, shape_from_config
-from twinlens.spec.model.reference import AnyModel
 from twinlens.spec.precision import AS_FOUND
 from twinlens.spec.study import RunSpec
 from twinlens.theory.flop import parameters

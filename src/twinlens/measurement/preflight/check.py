@@ -11,7 +11,7 @@ from twinlens.measurement.duration import expected_s
 from twinlens.measurement.facts.predicted_work import theory_of
 from twinlens.measurement.preflight.memory import needed
 from twinlens.measurement.preflight.quantiles import ExpectedRequests, requests_by_rate
-from twinlens.measurement.preflight.refuse import preflight
+from twinlens.measurement.preflight.refuse import preflight, sentences
 from twinlens.record.executor.facts import Estimates
 from twinlens.spec.study import RunSpec, Study
 
@@ -79,7 +79,7 @@ def checked_study(study: Study) -> Check:
     lacking: tuple[str, ...] = ()
     refusal: BadInput | None = None
     try:
-        lacking = preflight(study)
+        lacking = sentences(preflight(study))
     except BadInput as error:
         refusal = error
     return Check(study, len(study.runs()), expected_s(study), points, lacking, refusal, requests_by_rate(study))

@@ -13,13 +13,15 @@ from twinlens.measurement.facts.model import asked_model
 from twinlens.measurement.facts.predicted_memory import memory_of_rank
 from twinlens.measurement.machine.nvidia import board_of, open_gpus
 from twinlens.measurement.preflight.idle_gpu import uses_gpu
-from twinlens.spec.model.reference import AnyModel, ModelShape
+from twinlens.spec.model.any_model import AnyModel
+from twinlens.spec.model.reference import ModelShape
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.precision import AS_SERVED, BITS
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
 from twinlens.theory.memory import Checkpointing, inference_memory, layout_of, training_memory
 from twinlens.theory.parameter import parameters
+from twinlens.theory.tuned import tuned
 from twinlens.units import BYTES, show
 
 _SLACK_BYTES = 600 * 2**20  # interpreter, torch and its workspaces, measured on an idle worker
@@ -46,6 +48,11 @@ def _modelled(spec: RunSpec, ref: AnyModel, shape: ModelShape) -> tuple[float, s
         kept: Checkpointing = "full" if spec.workload.checkpointing else "none"
         if (divided := _of_ranks(spec, ref, shape)) is not None:
             return divided
+        if (tune := tuned(spec.workload, shape, regime)) is not None:
+            first = 0.0 if ref.folder else 4.0 * parameters(shape).total  # random weights are drawn in fp32
+            total = max(float(tune.memory(microbatch, spec.workload.seq_len, kept).total_bytes), first)
+            words = f"{show(tune.frozen_bytes, BYTES)} of weights that stay and {tune.parameters:,} parameters trained"
+            return total + _SLACK_BYTES, f"training an adapter of {ref.name}: {words} = {show(total, BYTES)}"
         modelled = training_memory(shape, layout_of(regime), microbatch, seq_len, kept)
         return modelled.total_bytes + _SLACK_BYTES, f"training {ref.name}: {modelled.arithmetic}"
     classes = regime.classes("inference")

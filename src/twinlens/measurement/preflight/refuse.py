@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from twinlens.errors import BadInput
+from twinlens.executors.installed import refuse_not_installed
 from twinlens.executors.openai.clients import client_pool_of
 from twinlens.executors.refuse import refuse_unsupported
 from twinlens.executors.registry import capabilities, executor, launcher
 from twinlens.measurement.preflight.idle_gpu import refuse_lacking_precision, refuse_unusable_gpu
 from twinlens.measurement.preflight.impossible import refuse_impossible
 from twinlens.measurement.preflight.memory import refuse_what_cannot_fit, refuse_what_cannot_fit_together
+from twinlens.measurement.preflight.saves import refuse_saves
 from twinlens.measurement.refused import is_refusal
 from twinlens.measurement.server.fault import refuse_stall_elsewhere
 from twinlens.schedule.split import refuse_unshared
 from twinlens.spec.study import RunSpec, Study
 
+Lacking = Mapping[str, BadInput]
+"""The reason why a point cannot be had here, by its fingerprint (`RunSpec.point_fingerprint`)."""
 
-def preflight(study: Study) -> tuple[str, ...]:
+
+def preflight(study: Study) -> Lacking:
     """The reason why a study cannot run, before anything begins: the same for `check` and for `measure`.
 
     Raises BadInput as `refuse_points`, and (TL211) where points that are up together do not fit together.
@@ -25,29 +30,52 @@ def preflight(study: Study) -> tuple[str, ...]:
     specs = study.point_runs()
     lacking = refuse_points(specs)
     if lacking and study.search is not None:  # a search has no run that could go on record as refused
-        raise BadInput(lacking[0], code="TL203")
+        raise BadInput(sentences(lacking)[0], code="TL203")
     if study.protocol.pairing == "slices":
-        refuse_what_cannot_fit_together(specs)
+        refuse_what_cannot_fit_together([spec for spec in specs if spec.point_fingerprint() not in lacking])
     return lacking
 
 
-def refuse_points(specs: Sequence[RunSpec]) -> tuple[str, ...]:
+def sentences(lacking: Lacking) -> tuple[str, ...]:
+    """Each reason once."""
+    return tuple(dict.fromkeys(map(str, lacking.values())))
+
+
+def refuse_points(specs: Sequence[RunSpec]) -> Lacking:
     """The reason why some of the points cannot run.
 
     Raises BadInput for what ends a study, and where none of its points can be had. A precision that only some lack does
-    not end it: those runs go on record as refused, and a sentence for each is returned.
+    not end it, nor a runtime that is not installed where the spec leaves such points out: those runs go on record as
+    refused.
     """
-    lacking: list[BadInput] = []
+    lacking: dict[str, BadInput] = {}
     for spec in specs:
-        try:
-            refuse_what_cannot_run(spec)
-        except BadInput as error:
-            if not is_refusal(error):
-                raise
-            lacking.append(error)
+        if error := _not_installed(spec) or _not_to_be_had(spec):
+            lacking[spec.point_fingerprint()] = error
     if lacking and len(lacking) == len(specs):
-        raise lacking[0]
-    return tuple(dict.fromkeys(map(str, lacking)))
+        raise next(iter(lacking.values()))
+    return lacking
+
+
+def _not_installed(spec: RunSpec) -> BadInput | None:
+    if spec.protocol.not_installed == "refuse":  # said when the run is opened
+        return None
+    try:
+        refuse_not_installed(spec)
+    except BadInput as error:
+        return error
+    return None
+
+
+def _not_to_be_had(spec: RunSpec) -> BadInput | None:
+    """Raises BadInput for what is no matter of this machine."""
+    try:
+        refuse_what_cannot_run(spec)
+    except BadInput as error:
+        if not is_refusal(error):
+            raise
+        return error
+    return None
 
 
 def refuse_what_cannot_run(spec: RunSpec) -> None:
@@ -61,6 +89,7 @@ def refuse_what_cannot_run(spec: RunSpec) -> None:
     if (divide := executor(spec.executor.kind).degrees) is not None:
         divide(spec)
     refuse_what_cannot_fit(spec)
+    refuse_saves(spec)
     refuse_stall_elsewhere(spec)
     if spec.protocol.pairing == "slices" and capabilities(spec.executor.kind).runs == "recorded":
         raise BadInput(

@@ -11,6 +11,7 @@ import psutil
 
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.launch.log import read_log, telling_line
+from twinlens.executors.launch.replicas import replicas_of
 from twinlens.executors.protocol import Launched, Launcher, Server, Trainer
 from twinlens.executors.registry import launcher
 from twinlens.measurement.machine.nvidia import Gpu, open_gpus
@@ -98,6 +99,7 @@ def joined(
         except ExecutorFailed as error:
             if error.code != "TL306" or is_alive(handed.pid, handed.born_s):
                 raise
+        _keep_replicas(folder, handed)
         if not is_alive(handed.pid, handed.born_s):
             raise ExecutorFailed(
                 f"the server ended while it was measured: {telling_line(read_log(Path(handed.log)))}; its log is "
@@ -107,6 +109,24 @@ def joined(
     finally:
         if own is not None:
             own.stop()
+
+
+def _keep_replicas(folder: Path, server: Running) -> None:
+    """Write down what the balancer counted, into `replicas` of run.json. Raises ExecutorFailed (TL305) where a replica
+    has not lived through the run."""
+    if server.replicas == 1 or not is_alive(server.pid, server.born_s):
+        return
+    told = replicas_of(int(server.url.rpartition(":")[2].partition("/")[0]))
+    update_run(folder, replicas=told)
+    dead = [one for one in told.get("replicas", ()) if not one["lives"]]
+    if dead:
+        names = " and ".join(f"replica {one['replica']}" for one in dead)
+        lost = sum(one["lost"] for one in dead)
+        raise ExecutorFailed(
+            f"{names} of {server.replicas} ended while the server was measured, with {lost} requests lost; its log is "
+            f"{server.log}",
+            code="TL305",
+        )
 
 
 def stack_of(running: Running, spec: RunSpec) -> dict[str, Fact]:

@@ -13,6 +13,7 @@ from twinlens.reporting.chart.placed import placed_points
 from twinlens.reporting.chart.rate import rate_chart, timeline
 from twinlens.reporting.chart.roofline import roofline_chart
 from twinlens.reporting.chart.time import time_charts
+from twinlens.reporting.chart.wall_time import wall_time_chart
 from twinlens.reporting.view import Entry, LensView
 
 
@@ -42,6 +43,7 @@ def _of_part(lens: LensView, entries: tuple[Entry, ...], index: int) -> Charts:
     ]
     if lens.lens == "training":
         drawn += [loss_chart(entries, f"{mark}-loss"), phase_chart(entries, f"{mark}-phase")]
+        drawn.append(wall_time_chart(entries, f"{mark}-wall"))
     drawn.append(memory_chart(lens, entries, f"{mark}-memory"))
     if lens.lens == "training":
         drawn.append(rule_chart(entries, f"{mark}-rule"))

@@ -29,6 +29,9 @@ PRECISION_COLOURS = {
     "int4-weight": "#4D4D4D",
     "int4-dynamic": "#882255",
     "int8-static": "#117733",
+    "int4-weight-gptq": "#661100",
+    "int4-weight-awq": "#AA7744",
+    "int8-smoothquant": "#6699CC",
     "tf32": "#F0E442",
 }
 _OTHER_COLOUR = "#7F7F7F"

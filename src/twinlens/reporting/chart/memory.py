@@ -11,6 +11,7 @@ from twinlens.reporting.chart.figure import (
     INK,
     PART_COLOURS,
     REST_COLOUR,
+    SOFT,
     STEADY,
     WIDTH,
     Figure,
@@ -23,11 +24,13 @@ from twinlens.stats.metrics.definition import METRICS
 from twinlens.units import scale, show
 
 _MEMORY = {
-    "training": ("weights_bytes", "gradients_bytes", "optimizer_bytes", "activations_bytes"),
+    "training": ("weights_bytes", "adapter_bytes", "gradients_bytes", "optimizer_bytes", "activations_bytes"),
     "inference": ("weights_bytes", "kv_bytes"),
 }
 _REST = "rest of the peak"
-_PHASES = ("data_share", "forward_share", "backward_share", "communicate_share", "optimize_share")
+_PHASES = (
+    "data_share", "forward_share", "backward_share", "communicate_share", "optimize_share", "checkpoint_share",
+)  # fmt: skip
 # Mixed-precision AdamW keeps 12 bytes a parameter beside 2-byte weights and gradients, 16 in all (Rajbhandari
 # et al. 2020, ZeRO, 3.1); leaner state comes to 12, an fp32 copy of the gradients to 20.
 RULE_BYTES = (12.0, 20.0)
@@ -41,7 +44,7 @@ def memory_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> Fig
         return None
     divisor, unit = scale("bytes", max(totals.values()))
     labels = [METRICS[key].label for key in _MEMORY[lens.lens]] + [_REST]
-    chart = _stack(parts, labels, divisor, f"memory ({unit})")
+    chart = stack(parts, labels, divisor, f"memory ({unit})")
     largest = max(totals, key=lambda name: totals[name])
     part = max(parts[largest], key=lambda label: parts[largest][label])
     title = f"{largest} needs {show(totals[largest], 'bytes')}, most of it for the {part}."
@@ -108,7 +111,7 @@ def phase_chart(entries: tuple[Entry, ...], anchor: str) -> Figure | None:
         return None
     labels = [METRICS[key].label for key in _PHASES] + [METRICS["unattributed_share"].label]
     labels = [label for label in labels if any(label in shares for shares in parts.values())]
-    chart = _stack(parts, labels, 1.0, "share of a training step", "%")
+    chart = stack(parts, labels, 1.0, "share of a training step", "%")
     name, shares = next(iter(parts.items()))
     largest = max(shares, key=lambda label: shares[label])
     title = f"The {largest} phase takes {shares[largest]:.0%} of a step of {name}."
@@ -119,21 +122,22 @@ def phase_chart(entries: tuple[Entry, ...], anchor: str) -> Figure | None:
     return figure(anchor, chart, title, caption)
 
 
-def _stack(
+def stack(
     parts: dict[str, dict[str, float]],
     labels: list[str],
     divisor: float,
     title: str,
     format: str | None = None,
 ) -> Any:
+    """Bars of parts of a whole, one a name; `parts`: name to part to value."""
     rows = [
         {"name": name, "part": label, "value": sizes[label] / divisor, "order": labels.index(label)}
         for name, sizes in parts.items()
         for label in labels
         if sizes.get(label)
     ]
-    rest = [REST_COLOUR if label in (_REST, "unattributed") else None for label in labels]
-    plain = iter(PART_COLOURS)
+    rest = [REST_COLOUR if label in (_REST, "unattributed", "other") else None for label in labels]
+    plain = iter((*PART_COLOURS, SOFT))
     hues = [grey or next(plain) for grey in rest]
     axis = alt.Axis(format=format) if format else alt.Axis()
     whole = alt.Scale(domain=[0, 1], nice=False) if format else alt.Scale()

@@ -11,10 +11,11 @@ from twinlens.reporting import display
 from twinlens.reporting.chart.all import Charts
 from twinlens.reporting.gate import Word, gate_reason, gate_word
 from twinlens.reporting.machine import machine_words
+from twinlens.reporting.point_name import precision_of
 from twinlens.reporting.screen.subject import subject
 from twinlens.reporting.text.column import Column, absences, columns, measured
 from twinlens.reporting.text.sentence import against, reference_of
-from twinlens.reporting.view import Entry, LensView, View, precision_of, runs_word, why_not_ranked
+from twinlens.reporting.view import Entry, LensView, View, runs_word, why_not_ranked
 from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of
 from twinlens.reporting.wording.quality import IMPOSSIBLE
 from twinlens.stats.finding.checks import is_impossible

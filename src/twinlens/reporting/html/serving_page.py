@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from altair.utils import schemapi
 
+from twinlens.comparison.side import Side, rates_of
+from twinlens.comparison.switches import switch_rows
 from twinlens.record.search import SearchRecord
 from twinlens.reporting import display
 from twinlens.reporting.chart.figure import Figure
@@ -16,6 +19,7 @@ from twinlens.reporting.chart.search import search_chart
 from twinlens.reporting.chart.serving_time import serving_timeline
 from twinlens.reporting.chart.tail import tail_chart
 from twinlens.reporting.html.page import Cell, Detail, details_of, intervals
+from twinlens.reporting.html.switch_table import switch_table
 from twinlens.reporting.html.validity import Checks, GuardRow, calibration, checks_of, guards
 from twinlens.reporting.load_kind import SERVED, TITLES, LoadKind, load_of, place_of
 from twinlens.reporting.machine import machine_words
@@ -99,6 +103,7 @@ class ServedPart:
     figures: tuple[Figure, ...]
     timelines: tuple[Figure, ...]
     details: tuple[tuple[str, tuple[Detail, ...]], ...]
+    switches: Mapping[str, object] | None = None
 
 
 def served_parts(lens: LensView, searches: tuple[SearchRecord, ...], *, checked: bool = False) -> list[ServedPart]:
@@ -138,7 +143,17 @@ def _part(lens: LensView, entries: tuple[Entry, ...], mark: str, searches: tuple
         tuple(chart for chart in drawn if chart is not None),
         tuple(chart for chart in times if chart is not None),
         tuple((entry.name, details_of(entry.group)) for entry in entries),
+        _switches(entries),
     )
+
+
+def _switches(entries: tuple[Entry, ...]) -> Mapping[str, object] | None:
+    """Each switch against the default; None where the points differ in none."""
+    chosen = [Side(entry.name, entry.group, tuple(run for run, _ in entry.material)) for entry in entries]
+    if all(side.group.switches is None for side in chosen):
+        return None
+    rows = switch_rows(chosen, rates_of(chosen))
+    return switch_table(rows) if rows else None
 
 
 def _table(entries: tuple[Entry, ...], load: LoadKind) -> ServedTable:

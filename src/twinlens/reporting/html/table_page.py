@@ -7,10 +7,12 @@ from pathlib import Path
 
 from twinlens.comparison.lenses import LensRow
 from twinlens.comparison.runtime_share import RuntimeShares
+from twinlens.comparison.switches import SwitchRow
 from twinlens.record.finding import Finding
 from twinlens.reporting import display
 from twinlens.reporting.comparison import verdict_words
 from twinlens.reporting.html.render import environment, write_page
+from twinlens.reporting.html.switch_table import switch_table
 from twinlens.reporting.tables import (
     LENS_HEADS,
     LENS_LEGEND,
@@ -39,6 +41,15 @@ def table_page(rows: Sequence[LensRow] = (), fits: Fits = (), shares: Sequence[R
         tables=[_split(each) for each in shares] if shares else [_lenses(rows)],
         fits=[(display.clean(name, 80), sentence_of(each)) for name, each in fits],
     )  # fmt: skip
+
+
+def write_switches(rows: Sequence[SwitchRow], path: Path) -> Path:
+    """Write the page of switches. Raises BadInput (TL207) where the disk refuses it."""
+    page = environment().get_template("table.html.j2").render(
+        version=__version__, title="Switches of a server", answer="One change at a time", ran=None,
+        tables=[switch_table(rows)], fits=[],
+    )  # fmt: skip
+    return write_page(page, path)
 
 
 def write_table(rows: Sequence[LensRow], fits: Fits, shares: Sequence[RuntimeShares], path: Path) -> Path:

@@ -46,6 +46,8 @@ def option_rows() -> tuple[OptionRow, ...]:
 
 
 def _type(option: Option) -> str:
+    if option.type:
+        return option.type
     if option.choices:
         return " or ".join(f'"{choice}"' for choice in option.choices)
     names = {bool: "true or false", int: "number", float: "number", str: "text", list: "list", dict: "table"}

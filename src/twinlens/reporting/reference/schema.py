@@ -38,6 +38,7 @@ def spec_schema() -> Schema:
     schema["properties"]["sweep"]["properties"] = {
         name: {"type": "array", "minItems": 1, "items": field} for name, field in point.items()
     }
+    schema["properties"]["variants"]["items"]["additionalProperties"] = {}  # a value that is no list stands for itself
     parts["ExecutorSpec"]["properties"]["options"]["properties"] = _options()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A Twinlens spec", **schema}
 

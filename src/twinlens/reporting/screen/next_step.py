@@ -81,7 +81,7 @@ def _tail(run: Run, summary: Summary) -> str:
 
 
 def _repeat(run: Run, _: Summary) -> str:
-    if run.spec.protocol.repeats > 1:
+    if run.spec.protocol.repeats > 1 or run.place == "recorded":  # to play it again adds nothing
         return ""
     return "--set protocol.repeats=3 shows how far runs differ."
 

@@ -12,12 +12,12 @@ from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
 from twinlens.reporting.gate import gate_word
 from twinlens.reporting.load_kind import SERVED, LoadKind, kind_of, place_of
+from twinlens.reporting.point_name import point_names
 from twinlens.reporting.screen.figures import why_bare
 from twinlens.reporting.text.column import Column
 from twinlens.reporting.text.footnote import Footnotes
 from twinlens.reporting.text.serving_column import PLACE_HEADS
 from twinlens.reporting.text.serving_table import share_bounds
-from twinlens.reporting.view import point_names
 from twinlens.spec.precision import Lens
 from twinlens.stats.finding.checks import is_impossible
 from twinlens.stats.summary.group import Group

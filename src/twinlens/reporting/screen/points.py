@@ -13,6 +13,7 @@ from twinlens.record.search import SearchRecord
 from twinlens.reporting.display import clean, join_names, legend
 from twinlens.reporting.load_kind import fault_of
 from twinlens.reporting.paired import Paired, ratio_words
+from twinlens.reporting.point_name import point_names
 from twinlens.reporting.screen.left_out import left_out
 from twinlens.reporting.screen.point_table import PointTable, TablePart, parts_of, tables_of
 from twinlens.reporting.text.absent import not_measured
@@ -20,7 +21,7 @@ from twinlens.reporting.text.first_lines import finding_lines, said_of, verdict_
 from twinlens.reporting.text.fitted import MORE, Fitted, shortest
 from twinlens.reporting.text.footnote import Footnotes, hanging
 from twinlens.reporting.text.search_table import outcome_words, search_interval, swept_point
-from twinlens.reporting.view import point_names, why_not_ranked
+from twinlens.reporting.view import why_not_ranked
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Group
 

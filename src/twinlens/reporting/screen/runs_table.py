@@ -8,6 +8,7 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 
 from twinlens.record.search import SearchRecord
+from twinlens.reporting.display import clean
 from twinlens.reporting.screen.next_step import next_step
 from twinlens.reporting.screen.one_run import run_screen
 from twinlens.reporting.screen.points import points_screen
@@ -16,7 +17,7 @@ from twinlens.reporting.text.footnote import Footnotes, hanging
 from twinlens.reporting.text.paired_table import paired_of, paired_table
 from twinlens.reporting.text.search_table import search_table
 from twinlens.reporting.text.table import metric_table, summary_table
-from twinlens.reporting.view import LENSES, Material, each_once, given_twice
+from twinlens.reporting.view import LENSES, Material, each_once, given_twice, those_measured
 from twinlens.stats.summary.group import group
 
 
@@ -25,16 +26,18 @@ def runs_table(
 ) -> RenderableType:
     """`whole`: every metric of a run that stands alone, the full tables of several. A run that is given twice is shown
     once, and a sentence says so."""
-    kept, again = each_once(material)
+    given, again = each_once(material)
+    kept, absent = those_measured(given)
     parts = [hanging("! ", sentence, "yellow") for sentence in given_twice(again)]
+    left_out = [hanging("! ", clean(sentence, 600), "yellow") for sentence in absent]
     if len(kept) == 1:
         parts.append(metric_table(kept[0][1]) if whole else run_screen(*kept[0]))
         return Stack(*parts, *(search_table(record) for record in searches if whole))
     groups = group(summary for _, summary in kept)
     turns = paired_of(groups, [run for run, _ in kept])
     if not whole:
-        return Stack(*parts, points_screen(groups, turns, searches, _next(kept)))
-    parts.append(first_lines(groups, turns))
+        return Stack(*parts, points_screen(groups, turns, searches, _next(kept)), *left_out)
+    parts += [first_lines(groups, turns), *left_out]
     notes = Footnotes()
     parts += [summary_table(groups, lens, notes) for lens in LENSES if any(member.lens == lens for member in groups)]
     parts += [paired_table(turns)] if turns else []

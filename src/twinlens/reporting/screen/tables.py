@@ -10,6 +10,7 @@ from rich.text import Text
 
 from twinlens.comparison.lenses import LensRow
 from twinlens.comparison.runtime_share import RuntimeShares
+from twinlens.comparison.switches import SwitchRow
 from twinlens.record.finding import Finding
 from twinlens.reporting import display
 from twinlens.reporting.screen.left_out import left_out
@@ -19,10 +20,14 @@ from twinlens.reporting.tables import (
     LENSES,
     SHARE_HEADS,
     SPLIT,
+    SWITCH_LEGEND,
     change_names,
     lens_cell,
     ran_on,
     share_cells,
+    switch_heads,
+    switch_lines,
+    switch_remarks,
 )
 from twinlens.reporting.text.fitted import FittedTable
 from twinlens.reporting.text.footnote import hanging
@@ -47,6 +52,18 @@ def lenses_screen(rows: Sequence[LensRow], fits: Sequence[tuple[str, Finding]], 
         *(hanging(f"{display.clean(name, 30)}: ", sentence_of(each), "") for name, each in fits[:most]),
         *left_out(len(fits) - most, "finding"),
         hanging("more   ", "compare without --table: what each pair differs in; --json: every number", "dim"),
+    )
+
+
+def switches_screen(rows: Sequence[SwitchRow]) -> RenderableType:
+    """A line for each switch with its ratios to the default, then what was found on the switches."""
+    cells = tuple(tuple(map(Text, line)) for line in switch_lines(rows))
+    group = rows[0].comparison.a.group
+    return Stack(
+        hanging("", f"{display.clean(group.model, 40)} · each switch against the default", "bold"),
+        FittedTable(switch_heads(), ("left", *["right"] * (len(switch_heads()) - 1)), cells, gap=2).table(),
+        hanging("", SWITCH_LEGEND, "dim"),
+        *(hanging("! ", remark, "yellow") for remark in switch_remarks(rows)),
     )
 
 

@@ -7,7 +7,9 @@ from twinlens.reporting.display import clean
 from twinlens.reporting.load_kind import policy_of
 from twinlens.reporting.screen.subject import lens_of, moment
 from twinlens.spec.workload.arrival import Arrival, Gamma, Offline, Ramp, Trace
+from twinlens.spec.workload.folder import Folder
 from twinlens.spec.workload.length import AnswerLength, Empirical, Fixed, Free, Lognormal
+from twinlens.spec.workload.task import Classify, Embed, Rerank
 from twinlens.spec.workload.workload import Images, InferenceWorkload, Own, TrainingWorkload
 from twinlens.stats.summary.group import Summary
 from twinlens.units import digits
@@ -35,7 +37,8 @@ def workload_words(run: Run, summary: Summary) -> str:
 
 
 def _training(workload: TrainingWorkload, run: Run) -> list[str]:
-    images = isinstance(workload.data, Images) or (isinstance(workload.data, Own) and workload.seq_len == 1)
+    images = run.steps.tokens.sum() == 0 if isinstance(workload.data, Folder) else isinstance(workload.data, Images)
+    images = images or (isinstance(workload.data, Own) and workload.seq_len == 1)
     micro = run.spec.point.microbatch
     batch = f"batch {workload.global_batch}" + (f" (microbatch {micro})" if micro else "")
     size = batch if images else f"{batch} × {workload.seq_len} tokens"
@@ -46,6 +49,13 @@ def _inference(workload: InferenceWorkload, run: Run) -> list[str]:
     point = run.spec.point
     policy = policy_of(point.model_dump())
     how = [_arrival(workload.arrival, run), *([policy] if policy else [])]
+    match workload.task:
+        case Embed(texts=texts):
+            return [*how, f"embeddings of {texts} × {_length(workload.input_tokens)} tokens"]
+        case Rerank(documents=documents, query_tokens=query):
+            return [*how, f"{documents} documents of {_length(workload.input_tokens)} tokens by a query of {query}"]
+        case Classify(images=images):
+            return [*how, f"{images} image{'s' if images > 1 else ''} a request"]
     if isinstance(workload.data, Images):
         return [*how, "images"]
     return [*how, f"{_length(workload.input_tokens)} → {_length(workload.output_tokens)} tokens"]

@@ -67,9 +67,19 @@ def columns(lens: Lens, groups: Sequence[Group]) -> tuple[Column, ...]:
         Column(METRICS[rate_id].label, HEADLINE[lens], bare=True),
         Column(_OF_PEAK, ("retention",)),
     )
+    if lens == "training" and any("save_blocked_s" in group.metrics for group in groups):
+        return (
+            *first,
+            Column("step p50", ("step_s_p50",)),
+            Column("save costs", ("save_cost_s", "save_blocked_s")),
+            Column("recovery", ("recovery_s",)),
+            Column("goodput", ("training_goodput",)),
+            Column("loss", ("final_loss",), bare=True),
+        )
     if lens == "training":
         return (
             *first,
+            *_trained(groups),
             Column("step p50", ("step_s_p50",)),
             # Runs to a target are small and short: how long it took says more of them than how busy they were.
             Column("to target", ("time_to_target_s",))
@@ -91,6 +101,13 @@ def columns(lens: Lens, groups: Sequence[Group]) -> tuple[Column, ...]:
         Column("memory", ("peak_bytes",)),
         Column("energy", _ENERGY[lens]),
     )
+
+
+def _trained(groups: Sequence[Group]) -> tuple[Column, ...]:
+    """The share of parameters that is trained, in a table in which it is not all of them everywhere."""
+    shares = [share for group in groups if (share := group.metrics.get("trainable_share"))]
+    some = any(share.value is not None and share.value < 1 for share in shares)
+    return (Column("trained", ("trainable_share",)),) if some else ()
 
 
 def measured(shown: Sequence[Column], groups: Sequence[Group]) -> tuple[Column, ...]:

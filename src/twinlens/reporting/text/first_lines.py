@@ -15,8 +15,9 @@ from twinlens.reporting.display import clean, join_names
 from twinlens.reporting.load_kind import fault_of
 from twinlens.reporting.machine import machines
 from twinlens.reporting.paired import Paired
+from twinlens.reporting.point_name import point_names
 from twinlens.reporting.text.footnote import hanging
-from twinlens.reporting.view import LENSES, in_order, point_names
+from twinlens.reporting.view import LENSES, in_order
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.stats.summary.group import Group
 

@@ -66,14 +66,14 @@ def _metrics(rows: Sequence[Row]) -> Parts:
 
 def _executors(rows: Sequence[Row]) -> Parts:
     """By where they run; then why some do not run here, or were tried on recorded output only."""
-    parts: dict[str, list[Row]] = {}
+    parts: dict[str, list[Row]] = {title: [] for title in (*_PLACES.values(), "Unknown")}
     for row in rows:
         mine = {name: row[name] for name in ("executor", "lenses", "runs here", "precisions")}
         if row["runs here"] not in ("yes", "no"):
             mine["runs here"] = "recorded"
         parts.setdefault(_PLACES.get(row["kind"], "Unknown"), []).append(mine)
     why: list[Row] = [{"executor": row["executor"], "why": _reason(row)} for row in rows if row["why"]]
-    return [*parts.items(), *([("Why not here", why)] if why else [])]
+    return [*((title, mine) for title, mine in parts.items() if mine), *([("Why not here", why)] if why else [])]
 
 
 _PLACES = {

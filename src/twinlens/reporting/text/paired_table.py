@@ -17,6 +17,7 @@ from twinlens.record.run import Run
 from twinlens.record.store import write_json
 from twinlens.reporting import display
 from twinlens.reporting.paired import Paired, paired, paired_json
+from twinlens.reporting.point_name import precision_of
 from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.text.sentence import reference_of
 from twinlens.reporting.view import LENSES, Material, in_order
@@ -26,6 +27,7 @@ from twinlens.units import digits
 from twinlens.version import __version__
 
 HEADS = ("ratio", "of", "95% interval", "repeats", "rounds", "others", "the ratio is")
+_LOADS = ("batch", "microbatch", "rate_per_s", "concurrency", "method", "r")
 LEGEND = (
     "Points took turns; a round gives one ratio (twinlens explain paired_ratio). ranked: the ratio "
     "stayed on one level, and may be compared whether or not the rates above are ranked. others: slices in which other "
@@ -39,14 +41,28 @@ def paired_of(groups: Sequence[Group], runs: Sequence[Run]) -> tuple[Paired, ...
 
 
 def _reference_of(member: Group, groups: Sequence[Group]) -> Group | None:
-    """As for rates; and of servers that were up already the first one: by turns two addresses may be compared, though
-    nobody knows which machines they are."""
-    reference = reference_of(member, groups)
-    if reference is not None or member.machine is None or not member.machine.is_attached:
-        return reference
-    alike = [other for other in in_order(groups) if other.model == member.model and other.point == member.point]
-    first = next((other for other in alike if other.machine and other.machine.is_attached), member)
+    """As for rates. Where several executors, or several servers that were up already, took turns at one workload, all
+    are against the same one: turns are what makes two stacks comparable."""
+    stacks = [other for other in in_order(groups) if _is_beside(other, member)]
+    if len({_stack_of(other) for other in stacks}) < 2:
+        return reference_of(member, groups)
+    widest = [other for other in stacks if precision_of(other) == precision_of(stacks[0])]
+    first = next((other for other in widest if other.runs[0].executor == "torch"), widest[0])
     return None if first is member else first
+
+
+def _is_beside(other: Group, member: Group) -> bool:
+    """Whether two groups ran one model at one batch and load on this machine, or on servers that were up already."""
+    if other.machine is None or member.machine is None or other.model != member.model:
+        return False
+    if member.machine.is_attached or other.machine.is_attached:
+        return member.machine.is_attached and other.machine.is_attached and other.point == member.point
+    loads = ({key: each.point.get(key) for key in _LOADS} for each in (other, member))
+    return other.machine.id == member.machine.id and len({str(load) for load in loads}) == 1
+
+
+def _stack_of(member: Group) -> str:
+    return member.machine.id if member.machine and member.machine.is_attached else member.runs[0].executor
 
 
 def paired_table(ratios: Sequence[Paired]) -> RenderableType:

@@ -10,8 +10,9 @@ from twinlens.reporting import display
 from twinlens.reporting.gate import gate_word
 from twinlens.reporting.load_kind import SERVED, load_of
 from twinlens.reporting.paired import Paired, paired_words, ratio_words, standing_words
+from twinlens.reporting.point_name import point_names, precision_of
 from twinlens.reporting.text.serving_sentence import served_sentence
-from twinlens.reporting.view import headline, in_order, point_names, precision_of, runs_word
+from twinlens.reporting.view import headline, in_order, runs_word
 from twinlens.reporting.wording.finding import label_words
 from twinlens.spec.precision import Lens
 from twinlens.stats.estimator.ratio import difference_of_runs, ratio_of_runs
@@ -59,7 +60,15 @@ def against(group: Group, reference: Group, chosen_from: int = 1) -> Estimate | 
 
 
 def reference_of(group: Group, groups: Sequence[Group]) -> Group | None:
-    """The fp32 group of the same model, settings, machine and software, else the widest; None where it is `group`."""
+    """The fp32 group of the same model, settings, machine and software, else the widest; None where it is `group`.
+
+    Of an adapter's training that of all weights at the same precision, and of an adapter beside weights the one that
+    was merged into them, if there is one.
+    """
+    if (plain := _without_adapter(group)) is not None:
+        same = [each for each in groups if (each.model, each.point, each.tag) == (group.model, plain, group.tag)]
+        if same:
+            return same[0]
     settings, stack = _settings(group), _stack(group)
     alike = [
         other
@@ -68,6 +77,13 @@ def reference_of(group: Group, groups: Sequence[Group]) -> Group | None:
     ]
     reference = next((other for other in alike if precision_of(other) == "fp32"), alike[0] if alike else None)
     return None if reference is group else reference
+
+
+def _without_adapter(group: Group) -> dict[str, object] | None:
+    """The point that does the same without an adapter beside its weights; None where it has none."""
+    if group.point.get("method"):
+        return {key: value for key, value in group.point.items() if key not in ("method", "r")}
+    return group.point | {"adapter": "merged"} if group.point.get("adapter") == "unmerged" else None
 
 
 def comparison(ratio: Estimate) -> str:
@@ -194,9 +210,10 @@ def _alone(ranked: Sequence[Group], name: str) -> str:
     spread = display.spread(pair[1]) if pair else ""
     how = ", ".join(filter(None, (spread, runs_word(len(group.runs)))))
     amount = display.value(pair[1]) if pair else "no rate"
-    why = "there is no ratio, as no other precision is ranked"
+    other = "method" if group.point.get("method") else "precision"
+    why = f"there is no ratio, as no other {other} is ranked"
     if len(ranked) > 1:
-        why = "there is no ratio, as the other precision is not ranked"
+        why = f"there is no ratio, as the other {other} is not ranked"
     return f"{name} sustains {amount} ({how}); {why}."
 
 

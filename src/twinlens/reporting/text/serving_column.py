@@ -11,19 +11,33 @@ from twinlens.stats.summary.group import Group
 PLACE_HEADS: dict[LoadKind, str] = {"rate": "rate /s", "concurrency": "in flight", "other": "due /s"}
 """The head of the first column: what the points of a load differ in."""
 
+ITEM_RATES = ("embedded_texts_per_s", "reranked_documents_per_s", "inference_images_per_s")
+"""Rates of answers in one piece, one of which such a run has."""
+
 
 def served_columns(groups: Sequence[Group]) -> tuple[Column, ...]:
     """The columns of served runs: what was good (done, where no SLO says what is good), the two latencies at their
-    median and their tail, and the share that was good. Where answers hold reasoning, the time to the answer itself."""
+    median and their tail, and the share that was good. Where answers hold reasoning, the time to the answer itself;
+    where they come in one piece, their latency and the texts, documents or images in them."""
     has_slo = any(
         "goodput_per_s" in group.metrics and group.metrics["goodput_per_s"].value is not None for group in groups
     )
     reasons = any("ttfat_s_p50" in group.metrics for group in groups)
-    agrees = any("greedy_agreement" in group.metrics for group in groups)
-    return (
+    good = (
         Column("goodput /s", ("goodput_per_s",), bare=True)
         if has_slo
-        else Column("done /s", ("requests_per_s",), bare=True),
+        else Column("done /s", ("requests_per_s",), bare=True)
+    )
+    if any(rate in group.metrics for group in groups for rate in ITEM_RATES):
+        return (
+            good,
+            Column("items /s", ITEM_RATES, bare=True),
+            *(Column(f"latency {q}", (f"e2e_latency_s_{q}",)) for q in ("p50", "p99")),
+            Column("within SLO", ("slo_attainment",)),
+        )
+    agrees = any("greedy_agreement" in group.metrics for group in groups)
+    return (
+        good,
         Column("TTFT p50", ("ttft_s_p50",)),
         # Who waits for an answer waits for its first token and not for that of the reasoning before it.
         *(

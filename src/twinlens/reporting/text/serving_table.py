@@ -14,12 +14,13 @@ from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
 from twinlens.reporting.load_kind import TITLES, LoadKind, fault_of, kind_of, place_of
 from twinlens.reporting.machine import machine_words
+from twinlens.reporting.point_name import point_names
 from twinlens.reporting.text.agreement import agreement_sentence
 from twinlens.reporting.text.column import Column
 from twinlens.reporting.text.footnote import Footnotes, hanging
 from twinlens.reporting.text.policies import HELD, HOLD_COLUMNS, WHY, choices, has_policies
 from twinlens.reporting.text.serving_column import PLACE_HEADS, served_columns
-from twinlens.reporting.view import point_names, why_not_ranked
+from twinlens.reporting.view import why_not_ranked
 from twinlens.reporting.wording.finding import label_words
 from twinlens.stats.summary.group import Group
 from twinlens.units import digits

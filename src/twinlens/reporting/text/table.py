@@ -16,12 +16,13 @@ from twinlens.reporting import display
 from twinlens.reporting.gate import gate_word
 from twinlens.reporting.load_kind import SERVED, LoadKind, load_of
 from twinlens.reporting.machine import machine_words
+from twinlens.reporting.point_name import point_names
 from twinlens.reporting.text.absent import absent_of, not_measured
 from twinlens.reporting.text.column import Column, columns
 from twinlens.reporting.text.first_lines import MOST
 from twinlens.reporting.text.footnote import Footnotes, hanging
 from twinlens.reporting.text.serving_table import served_table
-from twinlens.reporting.view import in_order, point_names, why_not_ranked
+from twinlens.reporting.view import in_order, why_not_ranked
 from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of, short
 from twinlens.reporting.wording.quality import IMPOSSIBLE
 from twinlens.spec.precision import Lens

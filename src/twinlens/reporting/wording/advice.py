@@ -12,6 +12,17 @@ _CLOCK = "Lock the clock, cool the machine, or measure longer."
 _CHECK = "Turn off the server's cache of answers, or find out why it answers otherwise under load."
 
 ADVICE = {
+    # switches of a server
+    "switch-differs": "Read the server's log for why it runs otherwise, and ask what it can run.",
+    "switch-not-seen": "Compare its speed with the switch and without: nothing else shows it.",
+    "speculation-flattered": "Measure it with trained weights: workload.model names their folder.",
+    "prefix-cache-met": "Give the workload the prefix that your requests have: workload.prefix.",
+    # saves and failures
+    "few-saves": "Measure longer, or save more often: workload.checkpoint.every_steps.",
+    "kill-not-reached": "Measure longer, or ask for an earlier step: protocol.kill.at_step.",
+    "resumed-differs": "Look for state that a save leaves out: data order, random numbers, the optimizer.",
+    "resumed-not-compared": "Measure longer, so that steps follow the newest save.",
+    "saves-in-memory": "Name a folder on the storage that you would use: workload.checkpoint.folder.",
     # steadiness
     "no-rows": "Read the error of the run, and measure it again.",
     "too-short": _LONGER,
@@ -97,12 +108,15 @@ ADVICE = {
     "steps-skipped": "If they go on, lower the learning rate or take bf16, which needs no loss scale.",
     # what the executor says of itself
     "on-cpu": 'Do what the sentence says, or set executor.device = "cpu" to choose it.',
+    "shape-unknown": "Add a reader of its type to spec/model/reader where shares of ceilings matter.",
     "random-weights": "Give a folder with trained weights as workload.model where quality matters.",
     "random-weights-served": "Give a folder with trained weights as workload.model where answers matter.",
     "one-process-differs": "Take another executor.options.parallel, or another version of torch.",
     "one-process-not-compared": "Set executor.options.compared_steps to 3.",
     "one-rank-of-many": "Multiply by the ranks only if all have batches of the same size.",
     "exchange-not-resolved": "Measure on a quiet machine, or with a larger model.",
+    "pipeline-bubble": "Take more microbatches (a lower point.microbatch), or the interleaved schedule.",
+    "gradients-exchanged-otherwise": "Look for a model that runs parts twice, or leaves parts out, in a step.",
     "slow-rank": "Look at that device: its slot, its clocks, and what else runs there.",
     "slow-link": "Look at how the two are joined: nvidia-smi topo -m.",
     "memory-differs": "Look for a buffer that is not freed.",
@@ -115,6 +129,7 @@ ADVICE = {
     "not-streamed": "Take a server or a path that streams.",
     "no-usage-streamed": "Turn on usage in streamed answers at the server (stream_options.include_usage).",
     "page-silent": "Measure again when the server has less to do.",
+    "log-interval-mean": "Train with a line for every step: --log-interval 1, or log_freq = 1.",
     "launcher-untried": "Compare the record of the run with the server's log.",
     # ratios by turns
     "few-rounds": "Measure longer, or take shorter slices: protocol.slice_s.",

@@ -114,6 +114,9 @@ CLAUSES = {
     "few-lengths": _few_lengths,
     "length-ratio": _length_ratio,
     "load-is-alone": _load_is_alone,
+    "one-answer-no-tokens": lambda finding: (
+        "guards compare tokens, and these answers have none; the client checks each answer itself"
+    ),
     "not-over-http": lambda finding: "guards need a server over HTTP; this executor's answers cannot be sampled",
     "no-answer-heard": lambda finding: (
         "no answer was sampled under load: none came, or other client processes took them"

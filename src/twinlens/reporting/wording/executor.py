@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.number import number, numbers
-from twinlens.units import BYTES, show
+from twinlens.units import BYTES, NATS, SECONDS, show
+
+_RESULTS = {
+    "embed": ("one vector", "vectors"),
+    "rerank": ("one finite score", "finite scores"),
+    "classify": ("a row of class scores", "rows of class scores"),
+}
 
 
 def _random_weights(finding: Finding) -> str:
@@ -57,6 +63,31 @@ def _operators_elsewhere(finding: Finding) -> str:
     return f"{share:.1%} of the time went to operators that {finding.subject} does not run: {named}."
 
 
+def _one_answer(finding: Finding) -> str:
+    task, items = numbers(finding, "task", "items")
+    one, many = _RESULTS[str(task)]
+    width = f" of {finding.numbers['width']:,} finite numbers" if "width" in finding.numbers else ""
+    results = f"{one}{width}" if items == 1 else f"{items:,} {many}{' each' if width else ''}{width}"
+    sent = f" Images are sent as {finding.numbers['sent']}." if "sent" in finding.numbers else ""
+    return f"Each answer comes in one piece, so it has no TTFT and no TPOT; it counts only if it holds {results}.{sent}"
+
+
+def _data_from_files(finding: Finding) -> str:
+    files, size, step, workers = numbers(finding, "files", "size_bytes", "step_bytes", "workers")
+    origin, pages, digest = numbers(finding, "origin", "pages", "sha256")
+    who = f"{workers} workers ahead of the loop" if workers else "the loop itself"
+    held = (
+        "were in the page cache when training began, so storage is not in the figures"
+        if pages == "warm"
+        else "were dropped from the page cache before the first row, and are in it again once each was read"
+    )
+    whose = "made here" if origin == "made" else "yours"
+    return (
+        f"Data is read from {files:,} file{'s' if files != 1 else ''} of {show(float(size), BYTES)} ({whose}, sha256 "
+        f"{str(digest)[:12]}) by {who}, {show(float(step), BYTES)} a step. They {held}."
+    )
+
+
 def _replayed(finding: Finding) -> str:
     run, recorded = numbers(finding, "run", "recorded_utc")
     return f"Replayed from {run}, recorded {recorded}; nothing was measured again."
@@ -89,7 +120,39 @@ def _without_gradient(finding: Finding) -> str:
     )
 
 
+def _from_weights(finding: Finding) -> str:
+    which, loss_nats = numbers(finding, "hash", "loss_nats")
+    return (
+        f"Training begins with the weights of {finding.subject} (hash {which}), whose loss on the first held-out batch "
+        f"is {show(float(loss_nats), NATS, 4)}."
+    )
+
+
+def _shape_unknown(finding: Finding) -> str:
+    return (
+        f"Theory does not know models of type {number(finding, 'type')}, and {finding.subject} ran all the same: its "
+        f"{int(numbers(finding, 'parameters')[0]):,} parameters were counted, and shares of ceilings are absent."
+    )
+
+
+def _adapter_cost(finding: Finding) -> str:
+    share, longer = finding.evidence["share"], finding.evidence["longer"]
+    by = "" if longer.value is None else f" ({show(longer.value, SECONDS)})"
+    if share.low is None or share.high is None:
+        ends = "no interval"
+    else:
+        ends = f"{100 * share.low:+.0f} to {100 * share.high:+.0f} %"
+    told = "" if number(finding, "apart") else "; no difference can be told"
+    return (
+        f"An adapter beside the weights makes a token {100 * (share.value or 0.0):+.0f} % longer{by} than one merged "
+        f"into them: {ends}{told}."
+    )
+
+
 SENTENCES = {
+    "adapter-cost": _adapter_cost,
+    "from-weights": _from_weights,
+    "shape-unknown": _shape_unknown,
     "one-rank-of-many": _one_rank,
     "passes-without-gradient": _without_gradient,
     "on-cpu": lambda finding: f"This run is on the CPU: {number(finding, 'reason')}.",
@@ -124,6 +187,8 @@ SENTENCES = {
     "no-usage-streamed": lambda finding: (
         "The server sends no usage while it streams: tokens are counted by chunks, or by the limit reached."
     ),
+    "data-from-files": _data_from_files,
+    "one-answer": _one_answer,
     "no-kernel-stamps": lambda finding: (
         "The kernel gives no receive timestamps here: times are taken when the client reads."
     ),

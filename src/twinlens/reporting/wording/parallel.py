@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.number import number, numbers
 from twinlens.units import BYTES, SECONDS, show
@@ -43,23 +44,72 @@ def _not_resolved(finding: Finding) -> str:
     )
 
 
+def _exposed(finding: Finding) -> str:
+    collectives, flight_s, exposed_s = numbers(finding, "collectives", "flight_s", "exposed_s")
+    share, on_processor = numbers(finding, "share", "on_processor")
+    many = " and ".join(f"{count} {name.replace('_', '-')}" for name, count in dict(collectives).items())
+    why = "; processor cores are shared with the exchange, so this says nothing of a GPU" if on_processor else ""
+    return (
+        f"In one profiled step {many} are under way for {show(flight_s, SECONDS)}, and for {show(exposed_s, SECONDS)} "
+        f"of it ({share:.0%}) no operator runs beside them: communication that is exposed{why}."
+    )
+
+
+def _exchanged(finding: Finding) -> str:
+    size, gradients, many = numbers(finding, "bytes", "gradients_bytes", "microbatches")
+    if finding.code == "gradients-exchanged-once":
+        return (
+            f"A step of {many} microbatches exchanges {show(size, BYTES)}, which is all gradients once: after the last "
+            "microbatch alone."
+        )
+    return (
+        f"A step of {many} microbatches exchanges {show(size, BYTES)}, and the gradients of this rank are "
+        f"{show(gradients, BYTES)}."
+    )
+
+
 def _memory(finding: Finding) -> str:
     counted, predicted = numbers(finding, "counted_bytes", "predicted_bytes")
     off, limit = numbers(finding, "off", "limit")
-    head = f"The fullest rank holds {show(counted, BYTES)} of {finding.subject}, {show(predicted, BYTES)} predicted"
+    who = "Training" if finding.numbers.get("of_adapter") else "The fullest rank"
+    head = f"{who} holds {show(counted, BYTES)} of {finding.subject}, {show(predicted, BYTES)} predicted"
     if finding.code == "memory-differs":
         return f"{head}: {off:.0%} apart, more than {limit:.0%}."
-    return f"{head}; weights, gradients and optimizer state are within {limit:.0%}."
+    others = [name for name in finding.numbers.get("categories", ()) if name != finding.subject]
+    rest = f"; {' and '.join(others)} are nearer" if others else ""
+    return f"{head}{rest} (within {limit:.0%})."
+
+
+def _bubble(finding: Finding) -> str:
+    stages, many, idle, predicted = numbers(finding, "stages", "microbatches", "idle", "predicted")
+    between = _interval(finding.evidence.get("idle_share"))
+    return (
+        f"The {stages} ranks of the pipeline compute nothing for {idle:.0%}{between} of its schedule (derived from the "
+        f"rows); the bubble of {many} microbatches is {predicted:.0%} by theory. Uneven stages, transfers and waiting "
+        "for cores are in the first."
+    )
+
+
+def _interval(estimate: Estimate | None) -> str:
+    """ " (70% to 80%)", or nothing."""
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return ""
+    return f" ({estimate.low:.0%} to {estimate.high:.0%})"
 
 
 def _scaling(finding: Finding) -> str:
     kind, fewer, more, on_processor = numbers(finding, "kind", "fewer", "more", "on_processor")
     efficiency = finding.evidence["efficiency"]
-    whole = f"{efficiency.value or 0.0:.0%}"
-    if efficiency.low is not None and efficiency.high is not None:
-        whole += f" ({efficiency.low:.0%} to {efficiency.high:.0%})"
+    whole = f"{efficiency.value or 0.0:.0%}{_interval(efficiency)}"
+    if kind == "replicas":
+        load = "at the same number of requests in flight"
+        shared = "; they share the cores of one processor" if on_processor else ""
+        return f"From {fewer} to {more} replicas the throughput scales with an efficiency of {whole}, {load}{shared}."
     same = "the global batch stays" if kind == "strong" else "the batch grows with the ranks"
     shared = "; the ranks share the cores of one processor" if on_processor else ""
+    if "threads_of_fewer" in finding.numbers:
+        before, after = numbers(finding, "threads_of_fewer", "threads_of_more")
+        shared += f", with {before} threads each before and {after} after"
     return f"{kind.capitalize()} scaling from {fewer} to {more} ranks has an efficiency of {whole}: {same}{shared}."
 
 
@@ -80,6 +130,10 @@ SENTENCES = {
         f"The link of ranks {finding.subject} is slow: its fastest exchange takes {number(finding, 'times'):.1f} times "
         "as long as the fastest pair's."
     ),
+    "pipeline-bubble": _bubble,
+    "communication-exposed": _exposed,
+    "gradients-exchanged-once": _exchanged,
+    "gradients-exchanged-otherwise": _exchanged,
     "memory-differs": _memory,
     "memory-as-predicted": _memory,
 }

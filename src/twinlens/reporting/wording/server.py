@@ -54,7 +54,43 @@ def _read_no_further(finding: Finding) -> str:
     return f"Reading the server's metrics stopped: {number(finding, 'reason')}."
 
 
+def _switch_differs(finding: Finding) -> str:
+    asked, observed, source = numbers(finding, "asked", "observed", "source")
+    ran = f"the server runs {_worth(observed)} ({source})"
+    return f"executor.options.{finding.subject} = {_worth(asked)} was asked, and {ran}."
+
+
+def _switch_not_seen(finding: Finding) -> str:
+    return (
+        f"The server was started with executor.options.{finding.subject} = {_worth(number(finding, 'asked'))} and says "
+        "nothing of it: whether it is in force is not known."
+    )
+
+
+def _speculation_flattered(finding: Finding) -> str:
+    accepted = finding.numbers.get("accepted")
+    share = f"{100 * float(str(accepted)):.0f} % of the drafted tokens were accepted" if accepted is not None else ""
+    return (
+        "Random weights flatter speculation: their answers repeat themselves, so drafts are easy; "
+        f"{share or 'the server does not say how many were accepted'}. A trained model gains less."
+    )
+
+
+def _prefix_cache_met(finding: Finding) -> str:
+    hits, shared = numbers(finding, "hits", "shared")
+    could = "" if shared is None else f"; by the workload {100 * shared:.0f} % could"
+    return f"{100 * hits:.0f} % of the prompt tokens came from the prefix cache{could}."
+
+
+def _worth(value: object) -> str:
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
+
+
 SENTENCES = {
+    "switch-differs": _switch_differs,
+    "switch-not-seen": _switch_not_seen,
+    "speculation-flattered": _speculation_flattered,
+    "prefix-cache-met": _prefix_cache_met,
     "counts-disagree": _counts_disagree,
     "first-tokens-disagree": _first_tokens_disagree,
     "server-metrics-not-read": _not_read,

@@ -13,6 +13,7 @@ from twinlens.schedule.plan import Plan
 from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.workload.length import AnswerLength
 from twinlens.spec.workload.prompt import Prefix
+from twinlens.spec.workload.task import Embed, Generate, Rerank, items_per_request
 from twinlens.spec.workload.workload import Images, InferenceWorkload
 
 # Streams of random numbers, one per quantity, so that a change to one leaves the others as they were.
@@ -40,11 +41,14 @@ def single_requests(
     `seed` decides lengths and prefixes, `prompt_seed` the words.
     """
     count = len(intended_ns)
-    images = isinstance(workload.data, Images)
-    inputs, outputs = (
-        np.zeros(count, dtype=np.int64) if images else lengths(length, seed, stream, first, count)
-        for length, stream in ((workload.input_tokens, _INPUT), (workload.output_tokens, _OUTPUT))
-    )
+    none = np.zeros(count, dtype=np.int64)
+    inputs = none if isinstance(workload.data, Images) else lengths(workload.input_tokens, seed, _INPUT, first, count)
+    if isinstance(workload.task, Embed | Rerank):
+        inputs = inputs * items_per_request(workload.task)
+    if isinstance(workload.task, Rerank):
+        inputs = inputs + workload.task.query_tokens
+    streams = isinstance(workload.task, Generate) and not isinstance(workload.data, Images)
+    outputs = lengths(workload.output_tokens, seed, _OUTPUT, first, count) if streams else none
     plan = Plan(prompt_seed, intended_ns, inputs, outputs, first_number=first)
     return plan if workload.prefix is None else plan.behind(*prefixes(workload.prefix, seed, first, count))
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.model.layer import MOST_LAYERS
 from twinlens.spec.model.reader import dense, experts, hybrid, vision
+from twinlens.spec.model.reader.relative import RELATIVES
 from twinlens.spec.model.shape import ModelShape
 
 Config = Mapping[str, Any]
@@ -66,8 +67,9 @@ def _reader(config: Config) -> tuple[str, Config]:
     near = nearest(str(kind), READERS)
     guess = f"; {near}" if near.startswith("did") else ""
     raise BadInput(
-        f"unknown model_type {kind!r}{remote}{guess}; the embedded engine and theory read "
-        f'{", ".join(sorted(READERS))}; a launched server (executor.kind = "vllm") takes any folder with weights',
+        f"unknown model_type {kind!r}{remote}{guess}; theory reads "
+        f'{", ".join(sorted(READERS))}; the embedded engine (executor.kind = "torch") and a launched server ("vllm") '
+        "take any type that they know themselves",
         code="TL202",
     )
 
@@ -80,6 +82,7 @@ READERS: dict[str, Callable[[Config], ModelShape]] = {
     "qwen3": dense.qwen3,
     "deepseek_v2": experts.deepseek,
     "deepseek_v3": experts.deepseek,
+    "deepseek_v32": experts.deepseek,
     "kimi_k2": experts.deepseek,
     "glm_moe_dsa": experts.deepseek,
     "minimax_m2": experts.minimax_m2,
@@ -89,6 +92,7 @@ READERS: dict[str, Callable[[Config], ModelShape]] = {
     "gemma3": dense.gemma3,
     "gemma3_text": dense.gemma3,
     "glm4_moe": experts.glm4_moe,
+    "glm4_moe_lite": experts.deepseek,
     "gpt2": dense.gpt2,
     "gpt_oss": experts.gpt_oss,
     "granite": dense.llama,
@@ -112,4 +116,5 @@ READERS: dict[str, Callable[[Config], ModelShape]] = {
     "qwen3_vl_moe_text": experts.qwen3_moe,
     "vit": vision.vit,
     "resnet": vision.resnet,
+    **RELATIVES,
 }

@@ -10,7 +10,7 @@ from typing import Any
 
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.frozen import Spec
-from twinlens.spec.model.config import knows, shape_from_config
+from twinlens.spec.model.config import shape_from_config
 from twinlens.spec.model.shape import (
     DecoderShape,
     Experts,
@@ -22,7 +22,6 @@ from twinlens.spec.model.shape import (
 )
 
 __all__ = [
-    "AnyModel",
     "DecoderShape",
     "Experts",
     "LatentAttention",
@@ -31,7 +30,6 @@ __all__ = [
     "ResnetShape",
     "VisionShape",
     "VitShape",
-    "any_model",
     "list_models",
     "load_model",
     "shape_from_config",
@@ -68,9 +66,9 @@ def load_model(name_or_path: str) -> ModelRef:
         return _from_catalogue(name_or_path)
     path = Path(name_or_path).expanduser()
     if path.is_dir():
-        weights = _has_weights(path)
+        weights = has_weights(path)
         if not weights:
-            _refuse_pickles(path, name_or_path)
+            refuse_pickles(path, name_or_path)
         return _from_file(path / "config.json", name_or_path, weights=weights)
     if path.is_file():
         return _from_file(path, name_or_path, weights=False)
@@ -78,62 +76,6 @@ def load_model(name_or_path: str) -> ModelRef:
         f"no model {name_or_path!r} in the catalogue or on disk; {nearest(name_or_path, list_models())}",
         code="TL201",
     )
-
-
-class AnyModel(Spec):
-    """A model as a server is given it: only its folder matters. `shape` None: its type is none that theory knows, `why`
-    in words."""
-
-    name: str
-    config: dict[str, Any]
-    shape: ModelShape | None
-    folder: str | None = None
-    source: str
-    why: str = ""
-
-    def known(self) -> ModelRef:
-        """The same model, of a type that is read here. Raises BadInput (TL202) for any other."""
-        shape = shape_from_config(self.config) if self.shape is None else self.shape
-        return ModelRef(name=self.name, config=self.config, shape=shape, folder=self.folder, source=self.source)
-
-    @property
-    def context_tokens(self) -> int | None:
-        """The positions that the model has, where its config says so, its language part's where it has several."""
-        inner = self.config.get("text_config")
-        places = [self.config, inner] if isinstance(inner, dict) else [self.config]
-        limits = [part.get(name) for part in places for name in _POSITIONS]
-        return next((value for value in limits if isinstance(value, int) and value > 0), None)
-
-
-_POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "seq_length")
-
-
-def any_model(name_or_path: str) -> AnyModel:
-    """The same as `load_model`, and also a folder with weights whose config is not read here: others run it.
-
-    Raises what `load_model` raises, but for an unknown type or an unusual config in a folder that holds weights.
-    """
-    path = Path(name_or_path).expanduser()
-    if name_or_path not in list_models() and path.is_dir() and _has_weights(path):
-        config = _read_config(path / "config.json", name_or_path)
-        if why := _why_unread(config):
-            kept = {key: value for key, value in config.items() if key not in ("auto_map", "_source")}
-            return AnyModel(
-                name=name_or_path, config=kept, shape=None, folder=str(path), source="local file config.json", why=why
-            )
-    ref = load_model(name_or_path)
-    return AnyModel(name=ref.name, config=ref.config, shape=ref.shape, folder=ref.folder, source=ref.source)
-
-
-def _why_unread(config: dict[str, Any]) -> str:
-    """Why theory is silent on this model; "" where it is not."""
-    if not knows(config):
-        return f"theory here knows no models of type {config.get('model_type')!r}"
-    try:
-        shape_from_config(config)
-    except BadInput as unread:
-        return f"theory here cannot tell its shape: {unread.args[0]}"
-    return ""
 
 
 def _catalogue() -> Any:
@@ -151,12 +93,13 @@ def _from_catalogue(name: str) -> ModelRef:
     return ModelRef(name=name, config=config, shape=shape_from_config(config), source=source)
 
 
-def _has_weights(folder: Path) -> bool:
+def has_weights(folder: Path) -> bool:
+    """Whether safetensors lie there."""
     return any(folder.glob("*.safetensors"))
 
 
-def _refuse_pickles(folder: Path, model: str) -> None:
-    """Random weights in place of those that lie there would be a lie, and unpickling runs whatever they hold."""
+def refuse_pickles(folder: Path, model: str) -> None:
+    """Raises BadInput (TL201): random weights in their place would be a lie, and unpickling runs whatever they hold."""
     pickles = sorted(file.name for kind in ("*.bin", "*.pt", "*.pth") for file in folder.glob(kind))
     if pickles:
         raise BadInput(
@@ -167,7 +110,7 @@ def _refuse_pickles(folder: Path, model: str) -> None:
 
 
 def _from_file(path: Path, model: str, *, weights: bool) -> ModelRef:
-    config = _read_config(path, model)
+    config = read_config(path, model)
     # Its code is never run; a known type needs none, and an unknown one is refused by its name.
     shape = shape_from_config(config)
     kept = {key: value for key, value in config.items() if key not in ("auto_map", "_source")}
@@ -176,7 +119,8 @@ def _from_file(path: Path, model: str, *, weights: bool) -> ModelRef:
     return ModelRef(name=model, config=kept, shape=shape, folder=folder, source=source)
 
 
-def _read_config(path: Path, model: str) -> dict[str, Any]:
+def read_config(path: Path, model: str) -> dict[str, Any]:
+    """A config.json of a size that a config has. Raises BadInput (TL201, TL202)."""
     try:
         if path.stat().st_size > _MOST_CONFIG_BYTES:
             raise BadInput(f"{path.name} of {model!r} is too large to be a model config", code="TL202")

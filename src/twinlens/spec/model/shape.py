@@ -40,6 +40,8 @@ class DecoderShape(Spec):
     """Three matrices (gate, up, down) rather than two."""
     norm_bias: bool = False
     """LayerNorm with a bias rather than RMSNorm."""
+    norm_weights: bool = True
+    """False: norms that scale nothing (OLMo)."""
     norm_in_fp32: bool = False
     """A norm multiplies by its weight in fp32, and narrows after that (Gemma)."""
     qk_norm: bool = False
@@ -60,6 +62,8 @@ class DecoderShape(Spec):
     layer_norms: Annotated[int, Field(gt=0, le=8)] = 2
     output_gate: bool = False
     """The query projection is twice as wide: half of it gates the output of attention (Qwen3-Next)."""
+    head_bias: bool = False
+    """The output projection has a bias (Phi-2)."""
     sinks: bool = False
     """One learned score per head that softmax can spend on nothing (GPT-OSS)."""
     table_rows: Width | None = None

@@ -7,7 +7,7 @@ from typing import Any
 
 from twinlens.errors import BadInput
 from twinlens.spec.precision import AS_SERVED
-from twinlens.spec.source.settings import choose_arrival
+from twinlens.spec.source.settings import choose_arrival, variants_in
 
 _CONCURRENCY = (1, 4, 16)
 """Where nobody says how hard: closed loops, which no server is too slow for."""
@@ -45,6 +45,7 @@ def attached(data: dict[str, Any], options: dict[str, Any], model: str) -> dict[
         "workload": {**_table(data, "workload"), "kind": "inference", "model": model},
         "point": {**_without(_table(data, "point"), _ANOTHERS), "precision": AS_SERVED.name},
         "sweep": _without(_table(data, "sweep"), _ANOTHERS),
+        "variants": [kept for grid in variants_in(data) if (kept := _without(grid, _ANOTHERS))],
         "protocol": _without(_table(data, "protocol"), ("stall",)),
     }
     return {**data, **own}

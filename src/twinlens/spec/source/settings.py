@@ -59,6 +59,8 @@ def _replace(data: dict[str, Any], path: str, value: Any) -> None:
     kind, _, field = path.partition(".")
     if path == "search.over":
         kind, field = "search", str(value)
+    if kind == "sweep":  # a variant's own values would go before it
+        _drop({"variants": variants_in(data)}, "sweep", field)
     holders = {"point": ("sweep", "search"), "sweep": ("search",), "search": ("sweep", "point")}.get(kind, ())
     for holder in holders:
         _drop(data, holder, field)
@@ -66,6 +68,10 @@ def _replace(data: dict[str, Any], path: str, value: Any) -> None:
 
 def _drop(data: dict[str, Any], holder: str, field: str) -> None:
     table = data.get(holder)
+    if holder == "sweep":
+        for variant in variants_in(data):
+            variant.pop(field, None)
+            variant.pop(f"point.{field}", None)
     if not isinstance(table, dict):
         return
     if holder != "search":
@@ -95,12 +101,23 @@ def choose_arrival(data: dict[str, Any]) -> None:
     workload = _table(data, "workload")
     if workload.get("kind") != "inference" or "arrival" in workload:
         return
-    swept = {path.removeprefix("point.") for path in _table(data, "sweep")}
+    swept = swept_fields(data)
     over = _table(data, "search").get("over", "rate_per_s") if "search" in data else None
     for field, kind in (("rate_per_s", "poisson"), ("concurrency", "closed")):
         if field in _table(data, "point") or field in swept or field == over:
             workload["arrival"] = {"kind": kind}
             return
+
+
+def swept_fields(data: dict[str, Any]) -> set[str]:
+    """The fields that the sweep or a variant of spec data names; those of the point without their table's name."""
+    return {path.removeprefix("point.") for grid in (_table(data, "sweep"), *variants_in(data)) for path in grid}
+
+
+def variants_in(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """The variants of spec data that are tables; whatever else stands there is refused by the check of types."""
+    variants = data.get("variants")
+    return [grid for grid in variants if isinstance(grid, dict)] if isinstance(variants, list) else []
 
 
 def _table(data: Any, name: str) -> dict[str, Any]:

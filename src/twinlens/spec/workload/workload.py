@@ -8,9 +8,12 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from twinlens.spec.frozen import Spec
 from twinlens.spec.slo import Slo
+from twinlens.spec.workload.adapter import Adapter, Method
 from twinlens.spec.workload.arrival import Arrival, Lockstep
+from twinlens.spec.workload.folder import Folder
 from twinlens.spec.workload.length import AnswerLength, Fixed, Length
 from twinlens.spec.workload.prompt import Prefix, Prompts, Sessions, Synthetic
+from twinlens.spec.workload.task import Generate, Task
 
 
 class Markov(Spec):
@@ -45,7 +48,7 @@ class Own(Spec):
     kind: Literal["own"] = "own"
 
 
-Data = Annotated[Markov | Text | Images | Own, Field(discriminator="kind")]
+Data = Annotated[Markov | Text | Images | Folder | Own, Field(discriminator="kind")]
 
 
 class LossTarget(Spec):
@@ -68,6 +71,25 @@ class LossTarget(Spec):
     batches: PositiveInt = Field(4, description="How many held-out batches a look takes.")
 
 
+class Checkpoint(Spec):
+    """Saving weights, optimizer state and progress while training goes on; `checkpointing` is of activations.
+
+    A save blocks the step after which it comes. "sync" blocks until all of it is on storage; "async" until it is copied
+    aside, and writes while the next steps go on.
+    """
+
+    every_steps: PositiveInt = Field(description="How many optimizer steps lie between two saves.", examples=[20])
+    mode: Literal["sync", "async"] = Field(
+        "sync", description='Whether a step waits until its save is on storage; "async" writes beside later steps.'
+    )
+    folder: str | None = Field(
+        None,
+        description="A folder on the storage to be measured; without it that of temporary files. The last two saves "
+        "are kept there while the run lasts, and removed with it.",
+        examples=["/mnt/nvme"],
+    )
+
+
 class TrainingWorkload(Spec):
     """Fixed batches in a loop. One row is one optimizer step."""
 
@@ -82,6 +104,16 @@ class TrainingWorkload(Spec):
         "adamw", description='The optimizer; "own" is that of a loop that `tl.watch` measured.'
     )
     learning_rate: PositiveFloat = Field(1e-3, description="The learning rate, constant.")
+    method: Method = Field(
+        "full",
+        description="What is trained: all weights (full), or an adapter beside weights that stay (lora, dora; qlora "
+        "holds those in 4 bits).",
+    )
+    adapter: Adapter | None = Field(
+        None,
+        examples=[{"r": 16, "target_modules": ["q_proj", "v_proj"]}],
+        description="The adapter that lora, dora and qlora train; without it r is 8 on all linear layers.",
+    )
     checkpointing: bool = Field(
         False, description="Compute activations again in the backward pass instead of keeping them."
     )
@@ -91,17 +123,29 @@ class TrainingWorkload(Spec):
         examples=[{"gap_nats": 0.1}],
         description="Train until a target loss is reached; the time to it is measured.",
     )
+    checkpoint: Checkpoint | None = Field(
+        None,
+        examples=[{"every_steps": 20}],
+        description="Save weights, optimizer state and progress while training goes on, and measure what that costs.",
+    )
     save: bool = Field(
         False,
-        description="Keep the final weights in the run folder as a Hugging Face folder (config.json and safetensors).",
+        description="Keep what was trained in the run folder: the weights as a Hugging Face folder (config.json and "
+        "safetensors), an adapter as PEFT's.",
     )
+
+    @property
+    def trained_adapter(self) -> Adapter | None:
+        """The adapter that is trained; None where all weights are."""
+        return None if self.method == "full" else self.adapter or Adapter()
 
 
 class InferenceWorkload(Spec):
     """Requests. One row is one request: a prompt and its answer, or one image.
 
     Lengths are drawn from `input_tokens` and `output_tokens` (not for images); decoding is greedy and the answer's
-    length is forced, so that every executor does the same work, unless it is free.
+    length is forced, so that every executor does the same work, unless it is free. Answers of other tasks than
+    "generate" come in one piece and have no output tokens.
     """
 
     kind: Literal["inference"]
@@ -109,12 +153,22 @@ class InferenceWorkload(Spec):
         description="The model: a catalogue name (`twinlens list models`), a Hugging Face folder, or a config.json.",
         examples=["demo-34m"],
     )
-    input_tokens: Length = Field(Fixed(value=256), description="Tokens of a prompt; images have none.")
+    task: Task = Field(
+        Generate(), description="What a request asks for; other tasks than generating are served over HTTP."
+    )
+    input_tokens: Length = Field(
+        Fixed(value=256), description="Tokens of a prompt, or of each text or document; images have none."
+    )
     output_tokens: AnswerLength = Field(
         Fixed(value=32),
         description='Tokens of an answer, which are forced; "free" leaves its length to the model (over HTTP).',
     )
     data: Data = Field(Markov(), description="What prompts are drawn from where tokens, not text, are sent.")
+    adapter: Adapter | None = Field(
+        None,
+        examples=[{"r": 16}],
+        description="A LoRA adapter with random values on the model that is served; the option `adapter` says how.",
+    )
     fidelity_prompts: Annotated[int, Field(ge=0)] = Field(
         8, description="Prompts on which a lower precision is compared with fp32; 0 compares nothing."
     )

@@ -14,7 +14,10 @@ from twinlens.stats.client.validity import ClientVerdict
 from twinlens.stats.finding.causes import causes
 from twinlens.stats.finding.failures import failures
 from twinlens.stats.finding.pace import pace_of
+from twinlens.stats.finding.pipeline import bubble
+from twinlens.stats.finding.saves import of_saves
 from twinlens.stats.finding.steadiness import change_unseen, disturbed, extended, machine, row_spread
+from twinlens.stats.finding.switches import optimisations
 from twinlens.stats.metrics.disturbance import other_programs, throttled
 from twinlens.stats.metrics.quality import Gate, divergence, missed_target, target_nats
 from twinlens.stats.paired.empty_slots import empty_slots
@@ -119,8 +122,13 @@ def steps_skipped(seen: Seen) -> Iterable[Finding]:
         yield Finding("steps-skipped", "warns", "", {"skipped": count, "steps": steps})
 
 
+def saves(seen: Seen) -> Iterable[Finding]:
+    """Saves, and a rank that was killed: whether training went on as if nothing had been."""
+    return of_saves(seen.run, seen.verdict) if seen.run.lens == "training" else ()
+
+
 def memory_of_ranks(seen: Seen) -> Iterable[Finding]:
-    """What the fullest rank holds beside what theory predicts for it."""
+    """What the fullest rank, or the training of an adapter, holds beside what theory predicts for it."""
     known = seen.run.facts.memory if seen.run.facts else {}
     each = {}
     for name, predicted in known.items():
@@ -132,11 +140,24 @@ def memory_of_ranks(seen: Seen) -> Iterable[Finding]:
     worst = max(each, key=lambda name: abs(each[name][0] / each[name][1] - 1))
     counted_bytes, predicted_bytes = each[worst]
     off = abs(counted_bytes / predicted_bytes - 1)
-    numbers = {"counted_bytes": counted_bytes, "predicted_bytes": predicted_bytes, "off": off, "limit": MEMORY_NEAR}
+    numbers = {
+        "counted_bytes": counted_bytes, "predicted_bytes": predicted_bytes, "off": off, "limit": MEMORY_NEAR,
+        "of_adapter": "predicted_adapter_bytes" in known, "categories": sorted(each),
+    }  # fmt: skip
     if off > MEMORY_NEAR:
         yield Finding("memory-differs", "warns", worst, numbers)
     else:
         yield Finding("memory-as-predicted", "notes", worst, numbers)
+
+
+def pipeline_bubble(seen: Seen) -> Iterable[Finding]:
+    """The idle share of a pipeline's ranks, beside what theory predicts for its schedule."""
+    facts = seen.run.facts
+    predicted = facts.work.get("predicted_bubble_share") if facts else None
+    if facts and predicted is not None and seen.run.table.num_rows:
+        many = facts.executor.value("training.accumulation_steps")
+        found = bubble(seen.run.table, predicted, seen.verdict.begin_s, seen.verdict.end_s, many)
+        yield from () if found is None else (found,)
 
 
 def without_gradient(seen: Seen) -> Iterable[Finding]:
@@ -247,6 +268,11 @@ def said_by_server(seen: Seen) -> Iterable[Finding]:
     yield from short_prefix(seen.run)
 
 
+def flattered(seen: Seen) -> Iterable[Finding]:
+    """Optimisations of a server that the weights or the load make look better, or worse, than they would be."""
+    return optimisations(seen.run, seen.metrics)
+
+
 def left_out(seen: Seen) -> Iterable[Finding]:
     """Rows of a trace that asked for no answer or had no prompt: nothing could be sent for them."""
     if count := seen.run.sections.unusable_trace_rows:
@@ -275,9 +301,12 @@ CHECKS: tuple[FindingCheck, ...] = (
     shared_machine,
     retaken,
     steps_skipped,
+    saves,
     memory_of_ranks,
+    pipeline_bubble,
     without_gradient,
     said_by_server,
+    flattered,
     left_out,
     said_by_executor,
 )

@@ -20,7 +20,7 @@ class Metric:
     unit: str
     lens: MetricLens
     group: Literal[
-        "sustained", "time", "efficiency", "memory", "quality", "energy", "share", "client", "server", "peer"
+        "sustained", "time", "efficiency", "memory", "quality", "energy", "share", "client", "server", "startup", "peer"
     ]
     better: Literal["more", "less", "none"] = "none"
 
@@ -40,6 +40,7 @@ def _training() -> list[Metric]:
         Metric("backward_share", "backward", units.RATIO, lens, "share"),
         Metric("communicate_share", "communicate", units.RATIO, lens, "share"),
         Metric("optimize_share", "optimizer", units.RATIO, lens, "share"),
+        Metric("checkpoint_share", "save", units.RATIO, lens, "share", "less"),
         Metric("straggler_share", "straggler", units.RATIO, lens, "share", "less"),
         Metric("unattributed_share", "unattributed", units.RATIO, lens, "share"),
         Metric("mfu", "MFU", units.RATIO, lens, "efficiency", "more"),
@@ -48,6 +49,8 @@ def _training() -> list[Metric]:
         Metric("mfu_own_shapes", "MFU at own shapes", units.RATIO, lens, "efficiency", "more"),
         Metric("flop_per_s", "model FLOP/s", units.FLOP_PER_S, lens, "efficiency", "more"),
         Metric("flop_coverage", "FLOP coverage", units.RATIO, lens, "efficiency", "more"),
+        Metric("trainable_parameters", "trainable", units.COUNT, lens, "memory", "less"),
+        Metric("trainable_share", "trained", units.RATIO, lens, "memory", "less"),
         Metric("gradients_bytes", "gradients", units.BYTES, lens, "memory", "less"),
         Metric("optimizer_bytes", "optimizer state", units.BYTES, lens, "memory", "less"),
         Metric("activations_bytes", "activations", units.BYTES, lens, "memory", "less"),
@@ -56,10 +59,41 @@ def _training() -> list[Metric]:
         Metric("loss_gap", "gap to entropy rate", units.NATS, lens, "quality", "less"),
         Metric("time_to_target_s", "time to target", units.SECONDS, lens, "quality", "less"),
         Metric("samples_to_target", "samples to target", units.COUNT, lens, "quality", "less"),
+        Metric("training_tokens_per_s_between_saves", "tokens/s between saves", units.TOKENS_PER_S, lens, "sustained"),
+        Metric("training_images_per_s_between_saves", "images/s between saves", units.IMAGES_PER_S, lens, "sustained"),
+        *_of_saves(),
         Metric("energy_per_step_j", "energy/step", units.JOULES, lens, "energy", "less"),
         Metric("energy_per_token_j", "energy/token", units.JOULES, lens, "energy", "less"),
         Metric("energy_to_target_j", "energy to target", units.JOULES, lens, "energy", "less"),
         Metric("energy_to_completion_j", "energy of the run", units.JOULES, lens, "energy", "less"),
+    ]
+
+
+def _of_saves() -> list[Metric]:
+    """Saves, reading them back, a rank that was lost, and where the wall time went."""
+    lens: MetricLens = "training"
+    times = {
+        "save_blocked_s": "save blocks", "save_durable_s": "save durable after", "save_slowdown_s": "save slows",
+        "save_cost_s": "cost of a save", "restore_storage_s": "restore from storage",
+        "restore_cache_s": "restore from page cache", "recovery_s": "recovery", "recovery_notice_s": "noticed after",
+        "recovery_restart_s": "restarted in", "recovery_load_s": "loaded in", "recovery_lost_s": "lost to a failure",
+    }  # fmt: skip
+    losses = {
+        "startup": "start-up", "data": "waiting for data", "checkpoint": "saves", "restart": "restart",
+        "repeat": "repeated steps", "evaluation": "evaluation", "other": "other",
+    }  # fmt: skip
+    return [
+        *(Metric(id, label, units.SECONDS, lens, "time", "less") for id, label in times.items()),
+        Metric("save_bytes", "size of a save", units.BYTES, lens, "memory", "less"),
+        Metric("save_bytes_per_s", "save rate", units.BYTES_PER_S, lens, "efficiency", "more"),
+        Metric("repeated_steps", "steps repeated", units.COUNT, lens, "share", "less"),
+        Metric("restarts_used", "restarts used", units.COUNT, lens, "share", "less"),
+        Metric("training_goodput", "training goodput", units.RATIO, lens, "share", "more"),
+        Metric("useful_steps_per_s", "useful steps/s", units.STEPS_PER_S, lens, "share", "more"),
+        *(
+            Metric(f"lost_{part}_share", f"lost to {label}", units.RATIO, lens, "share", "less")
+            for part, label in losses.items()
+        ),
     ]
 
 
@@ -105,6 +139,9 @@ def _serving() -> list[Metric]:
     return [
         Metric("offered_requests_per_s", "offered requests/s", units.REQUESTS_PER_S, lens, "sustained"),
         Metric("goodput_per_s", "goodput", units.REQUESTS_PER_S, lens, "sustained", "more"),
+        Metric("embedded_texts_per_s", "texts/s", units.TEXTS_PER_S, lens, "sustained", "more"),
+        Metric("reranked_documents_per_s", "documents/s", units.DOCUMENTS_PER_S, lens, "sustained", "more"),
+        Metric("input_tokens_per_s", "input tokens/s", units.TOKENS_PER_S, lens, "sustained", "more"),
         Metric("total_tokens_per_s", "total tokens/s", units.TOKENS_PER_S, lens, "sustained", "more"),
         Metric(
             "output_tokens_per_s_per_device", "output tokens/s/device", units.TOKENS_PER_S, lens, "sustained", "more"
@@ -166,6 +203,18 @@ def _server() -> list[Metric]:
     ]
 
 
+def _startup() -> list[Metric]:
+    """Load and cold-start times of a launched server."""
+    lens: MetricLens = "inference"
+    return [
+        Metric("start_ready_s", "start to ready", units.SECONDS, lens, "startup", "less"),
+        Metric("start_weights_s", "loading weights", units.SECONDS, lens, "startup", "less"),
+        Metric("start_first_token_s", "first TTFT after start", units.SECONDS, lens, "startup", "less"),
+        Metric("start_second_token_s", "second TTFT after start", units.SECONDS, lens, "startup", "less"),
+        Metric("start_cached_share", "page cache at start", units.RATIO, lens, "startup"),
+    ]
+
+
 def _times(name: str, label: str, wanted: tuple[str, ...], group: Literal["time", "client"] = "time") -> list[Metric]:
     return [Metric(f"{name}_{q}", f"{label} {q}", units.SECONDS, "inference", group, "less") for q in wanted]
 
@@ -175,6 +224,7 @@ def _both() -> list[Metric]:
         Metric("retention", "retention", units.RATIO, "both", "sustained", "more"),
         Metric("failed_share", "failed", units.RATIO, "both", "share", "less"),
         Metric("weights_bytes", "weights", units.BYTES, "both", "memory", "less"),
+        Metric("adapter_bytes", "adapter weights", units.BYTES, "both", "memory", "less"),
         Metric("peak_bytes", "peak memory", units.BYTES, "both", "memory", "less"),
         Metric("mean_power_w", "mean power", units.WATTS, "both", "energy", "less"),
     ]
@@ -186,10 +236,13 @@ def _peers() -> list[Metric]:
 
 
 METRICS: dict[str, Metric] = {
-    metric.id: metric for metric in _training() + _inference() + _serving() + _server() + _both() + _peers()
+    metric.id: metric
+    for metric in _training() + _inference() + _serving() + _server() + _startup() + _both() + _peers()
 }
 HEADLINE = {
     "training": ("training_tokens_per_s", "training_images_per_s"),
-    "inference": ("output_tokens_per_s", "inference_images_per_s"),
-}
+    "inference": (
+        "output_tokens_per_s", "inference_images_per_s", "embedded_texts_per_s", "reranked_documents_per_s",
+    ),
+}  # fmt: skip
 """The sustained rate that stands first in each lens; the first one present is it."""

@@ -165,6 +165,9 @@ def _efficiency(times: dict[str, Estimate], facts: Facts, uneven: bool) -> dict[
             "modelled FLOP of a prefill / median TTFT",
         )
         shares["prefill_mfu"] = of_ceiling(done, ceilings["matrix_flop_per_s"])
+    for name, of in (("prefill_mfu", "prefill_flop"), ("mbu", "decode_bytes")):
+        if of in work and work[of].value is None and ceilings:
+            shares[name] = Estimate.absent(RATIO, work[of].reason or "")
     if uneven:
         absent = Estimate.absent(RATIO, "prompts differ in length, and the work is modelled for the longest only")
         shares |= {name: absent for name in ("mbu", "prefill_mfu") if name in shares}

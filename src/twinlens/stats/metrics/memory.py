@@ -9,7 +9,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.sections import DeviceMemory
 from twinlens.units import BYTES, show
 
-_CATEGORIES = ("weights_bytes", "gradients_bytes", "optimizer_bytes", "activations_bytes", "kv_bytes")
+_CATEGORIES = ("weights_bytes", "adapter_bytes", "gradients_bytes", "optimizer_bytes", "activations_bytes", "kv_bytes")
 
 
 def memory(known: dict[str, Estimate]) -> dict[str, Estimate]:

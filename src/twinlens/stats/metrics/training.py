@@ -20,31 +20,48 @@ from twinlens.stats.metrics.memory import memory
 from twinlens.stats.metrics.quality import training_quality
 from twinlens.stats.steady.segment import Steadiness, SteadyRule, segment
 from twinlens.stats.steady.sustained import peak_rate, retention
+from twinlens.stats.wall_time.saves import in_save
 from twinlens.units import BYTES, FLOP_PER_S, IMAGES_PER_S, RATIO, SECONDS, TOKENS_PER_S
 
 _COMPLETE = 1 - 1e-6  # of counted FLOP: a sum of floats
-_STARTING = ("compile", "examined")
+_STARTING = ("compile", "examined", "starting")
 """Tags of steps that belong to the start, however the others are."""
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
 def training_steadiness(steps: Steps, rule: SteadyRule = SteadyRule()) -> tuple[Steps, Steadiness | None]:
-    """The optimizer steps alone (`trained_alone`), and the verdict on them."""
+    """The optimizer steps alone (`trained_alone`), and the verdict on them.
+
+    Saves are planned, and no disturbance: a step that pays for one is judged without the time that it blocked, and a
+    step beside which one was written as its neighbours. All of it stays in every rate.
+    """
     only = trained_alone(steps)
     if not len(only):
         return only, None
     tagged = np.flatnonzero(np.isin(only.tag, _STARTING))
-    return only, segment(_durations_s(only), work=_work(only), tagged_rows=tagged, rule=rule)
+    saved_s = np.nan_to_num(only.phases_ns["checkpoint"]) / 1e9
+    judged_s = _as_neighbours(np.maximum(_durations_s(only) - saved_s, 1e-9), only.tag == "saving")
+    return only, segment(judged_s, work=_work(only), tagged_rows=tagged, rule=rule)
+
+
+def _as_neighbours(judged_s: np.ndarray, beside: np.ndarray) -> np.ndarray:
+    """Times [n] with those of the rows `beside` drawn between their neighbours; as they are where there are none."""
+    calm = np.flatnonzero(~beside)
+    if not beside.any() or not calm.size:
+        return judged_s
+    return np.where(beside, np.interp(np.arange(len(judged_s)), calm, judged_s[calm]), judged_s)
 
 
 def trained_alone(steps: Steps) -> Steps:
     """The optimizer steps alone, without the time of evaluations and of other points' turns between them.
 
-    An evaluation trains nothing: leaving its time in would make the rate depend on how often one looks.
+    An evaluation trains nothing: leaving its time in would make the rate depend on how often one looks. So does the
+    recovery from a rank that was killed, with the steps done again: one failure says nothing of how often there is one.
+    Its price is in the goodput.
     """
-    evaluated_ns = np.cumsum(np.where(steps.kind == "evaluate", steps.end_ns - steps.begin_ns, 0))
-    aside_ns = evaluated_ns + without_waiting(steps.begin_ns, steps.end_ns, steps.slice)
-    trained = steps.kind == "step"
+    trained = (steps.kind == "step") & (steps.tag != "repeat")
+    other_ns = np.cumsum(np.where(trained, 0, steps.end_ns - steps.begin_ns))
+    aside_ns = other_ns + without_waiting(steps.begin_ns, steps.end_ns, steps.slice)
     only = steps.where(trained)
     only.begin_ns[:] -= aside_ns[trained]
     only.end_ns[:] -= aside_ns[trained]
@@ -59,10 +76,11 @@ def training_metrics(
     metrics = dict(memory(known))
     if facts and "parameters" in facts.work and "bytes_per_parameter" not in metrics:
         metrics["bytes_per_parameter"] = _bytes_per_parameter(facts)
+    metrics |= _trainable(facts) if facts else {}
     metrics |= training_quality(steps, workload, facts.entropy_rate_nats if facts else None)
     if steadiness is None:
         return metrics
-    window = only.where(slice(steadiness.steady_begin, steadiness.steady_end))
+    window = only.where(slice(whole_saves(only, steadiness.steady_begin), steadiness.steady_end))
     vision = not only.tokens.any()
     counted, unit = ("images", IMAGES_PER_S) if vision else ("tokens", TOKENS_PER_S)
     rate = rate_interval(_work(window), window.begin_ns, window.end_ns, unit=unit)
@@ -71,6 +89,7 @@ def training_metrics(
         {
             f"training_{counted}_per_s": rate,
             f"training_peak_{counted}_per_s": peak_rate(steadiness, unit=unit),
+            **_between_saves(window, counted, unit),
             "retention": retention(rate, steadiness),
         }
         | {f"step_s_{name}": quantile(durations, q, unit=SECONDS, in_time_order=True) for name, q in _QUANTILES.items()}
@@ -78,6 +97,16 @@ def training_metrics(
         | (_efficiency(rate, _work(window).mean(), facts) if facts else {})
         | metrics
     )
+
+
+def whole_saves(only: Steps, begin: int) -> int:
+    """The first row from `begin` on with which the window holds whole intervals between saves: each save with the steps
+    before it. `begin` where it holds no two saves."""
+    paid = np.flatnonzero(np.nan_to_num(only.phases_ns["checkpoint"][begin:]) > 0)
+    if paid.size < 2:
+        return begin
+    interval = int(paid[1] - paid[0])
+    return begin + (len(only) - begin) % interval
 
 
 def _work(steps: Steps) -> np.ndarray:
@@ -110,6 +139,18 @@ def _shares(window: Steps) -> dict[str, Estimate]:
     return shares
 
 
+def _between_saves(window: Steps, counted: str, unit: str) -> dict[str, Estimate]:
+    """The rate of the steps that neither paid for a save nor had one written beside them; empty without saves."""
+    saving = in_save(window)
+    if not saving.any():
+        return {}
+    calm, name = window.where(~saving), f"training_{counted}_per_s_between_saves"
+    if not len(calm):
+        return {name: Estimate.absent(unit, "every step of the window has a save in it or beside it")}
+    clock = np.concatenate([[0], np.cumsum(calm.end_ns - calm.begin_ns)])
+    return {name: rate_interval(_work(calm), clock[:-1], clock[1:], unit=unit, name="work / time, without saves")}
+
+
 def _share_of_time(spent_ns: np.ndarray, clock_ns: np.ndarray) -> Estimate:
     """Time in a phase over step time, both summed, so that the shares of all phases and of none add up to 1."""
     # Step time takes the place of the clock: time in the phase per second of it is the share.
@@ -124,6 +165,8 @@ def _efficiency(rate: Estimate, work_per_step: float, facts: Facts) -> dict[str,
     model = facts.work.get("step_flop")
     executed = facts.work.get("counted_step_flop")
     ceilings = facts.ceilings
+    if model and model.value is None:  # counted FLOP alone could not be told from some that the counter missed
+        return {name: Estimate.absent(RATIO, model.reason or "") for name in ("mfu", "hfu")}
     if model and model.value:
         metrics["flop_per_s"] = scaled(rate, model.value / work_per_step, FLOP_PER_S, model.method)
         for name, ceiling in (
@@ -144,11 +187,26 @@ def _efficiency(rate: Estimate, work_per_step: float, facts: Facts) -> dict[str,
     return metrics
 
 
+def _trainable(facts: Facts) -> dict[str, Estimate]:
+    """How many parameters are trained, and their share of all, adapters among them; empty where nobody counted."""
+    trained, below = facts.work.get("trainable_parameters"), facts.work.get("parameters")
+    if trained is None or trained.value is None or below is None or not below.value:
+        return {}
+    # An adapter stands beside the model's own parameters, which are all counted where one is trained.
+    beside = trained.value if "adapter_bytes" in facts.memory else 0.0
+    method = "parameters that take a gradient / all parameters, an adapter's among them"
+    share = Estimate(min(1.0, trained.value / (below.value + beside)), RATIO, method, "derived", n=1)
+    return {"trainable_parameters": trained, "trainable_share": share}
+
+
 def _bytes_per_parameter(facts: Facts) -> Estimate:
     names = ("weights_bytes", "gradients_bytes", "optimizer_bytes")
-    parts = [facts.memory[name].value for name in names if name in facts.memory]
+    apart = [name for name in ("adapter_bytes",) if name in facts.memory]
+    parts = [facts.memory[name].value for name in (*names, *apart) if name in facts.memory]
     count = facts.work["parameters"].value
     if len(parts) < len(names) or None in parts or not count:
         return Estimate.absent(BYTES, "not every category was measured")
-    method = "weights + gradients + optimizer state, per parameter; activations excluded"
+    method = (
+        f"weights + {'adapter + ' if apart else ''}gradients + optimizer state, per parameter; activations excluded"
+    )
     return Estimate(sum(p for p in parts if p is not None) / count, BYTES, method, "derived", n=1)

@@ -15,13 +15,15 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Requests
 from twinlens.spec.slo import Slo
+from twinlens.spec.workload.task import Generate, Task
 from twinlens.stats.estimator.censored import Censored, censored_quantile
 from twinlens.stats.estimator.interval import mean_interval
-from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.estimator.scaled import inverse, scaled
 from twinlens.stats.metrics.memory import memory
+from twinlens.stats.serving.flow import amount_in, edges_of, flow
 from twinlens.stats.serving.goodput import fluidity, goodput, share
 from twinlens.stats.serving.latency import Latency, chunking, decoding, gaps_s, latency
+from twinlens.stats.serving.one_answer import item_rates, no_tokens
 from twinlens.stats.serving.overlap import Overlap, overlap
 from twinlens.stats.serving.overload import in_flight
 from twinlens.stats.serving.window import Window
@@ -29,13 +31,17 @@ from twinlens.units import COUNT, REQUESTS_PER_S, SECONDS, TOKENS_PER_S
 
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 _ALL, _ENDS = ("p50", "p90", "p99"), ("p50", "p99")
-_BINS = 200  # of time, in which the work of a rate is counted: as many as its interval groups rows into
 _CHUNKS_AT_ONCE = 1 << 17
 _NO_POLICY = "no admission policy held requests back"
 
 
 def serving_metrics(
-    requests: Requests, window: Window | None, slo: Slo | None, facts: Facts | None, devices: int | None = None
+    requests: Requests,
+    window: Window | None,
+    slo: Slo | None,
+    facts: Facts | None,
+    devices: int | None = None,
+    task: Task = Generate(),
 ) -> dict[str, Estimate]:
     """All metrics of a served run. `devices`: accelerators that served it, None where that is not known."""
     metrics = dict(memory(facts.memory)) if facts else {}
@@ -43,6 +49,10 @@ def serving_metrics(
         return metrics
     rows = window.rows
     times, shared = latency(requests, rows), overlap(requests, window)
+    if not isinstance(task, Generate):
+        good = goodput(times, slo, requests.intended_ns[rows], window.begin_ns, window.end_ns)
+        plain = _rates(requests, window, shared) | _latencies(times, shared, tokens=False) | _lags(times)
+        return metrics | plain | item_rates(requests, window, task) | no_tokens() | good
     if not requests.output_tokens.any():  # images: nothing to stream
         return metrics | _rates(requests, window, shared) | _latencies(times, shared, tokens=False) | _lags(times)
     return (
@@ -133,14 +143,14 @@ def _rates(requests: Requests, window: Window, shared: Overlap) -> dict[str, Est
             "requests_per_s": Estimate.absent(REQUESTS_PER_S, why),
             "mean_in_flight": Estimate.absent(COUNT, why),
         }
-    edges = _edges(window)
+    edges = edges_of(window)
     ended_ns = requests.end_ns[requests.ok]
-    answers = _amount_in(ended_ns, np.ones(ended_ns.size), edges)
+    answers = amount_in(ended_ns, np.ones(ended_ns.size), edges)
     answered = int(answers.sum())
     level = in_flight(requests.intended_ns, requests.end_ns, edges)
     suffix = "; intended and not yet ended, over time"
     return metrics | {
-        "requests_per_s": _flow(answers, edges, REQUESTS_PER_S, "answers that ended in the window", answered),
+        "requests_per_s": flow(answers, edges, REQUESTS_PER_S, "answers that ended in the window", answered),
         "mean_in_flight": _not_negative(
             mean_interval(level, unit=COUNT, method_suffix=suffix, seen=rows.size, why_not=shared.why_not)
         ),
@@ -152,14 +162,14 @@ def _token_rates(requests: Requests, window: Window, devices: int | None) -> dic
     names = ("output_tokens_per_s", "total_tokens_per_s")
     if window.end_ns <= window.begin_ns:
         return {name: Estimate.absent(TOKENS_PER_S, "the window has no length") for name in names}
-    edges = _edges(window)
+    edges = edges_of(window)
     streamed = requests.ok & (np.diff(requests.offsets) > 0)
     first_ns = requests.chunk_ns[requests.offsets[:-1][streamed]]
     put_out = _tokens_in(requests, streamed, edges)
     answered = int(((first_ns >= window.begin_ns) & (first_ns <= window.end_ns)).sum())
-    both = put_out + _amount_in(first_ns, requests.input_tokens[streamed], edges)
-    output = _flow(put_out, edges, TOKENS_PER_S, "tokens of answered requests that came in the window", answered)
-    total = _flow(both, edges, TOKENS_PER_S, "output tokens, and input tokens at the moment of the first one", answered)
+    both = put_out + amount_in(first_ns, requests.input_tokens[streamed], edges)
+    output = flow(put_out, edges, TOKENS_PER_S, "tokens of answered requests that came in the window", answered)
+    total = flow(both, edges, TOKENS_PER_S, "output tokens, and input tokens at the moment of the first one", answered)
     rates = dict(zip(names, (output, total), strict=True))
     if devices is None:
         why = "how many devices served it is not known"
@@ -183,7 +193,7 @@ def _tokens_in(requests: Requests, counted: np.ndarray, edges: np.ndarray) -> np
         chosen = np.flatnonzero(counted[begin : begin + step]) + begin
         within = _within_one(requests, begin, min(rows, begin + step), chosen, edges)
         whole, spread = chosen[within], chosen[~within]
-        tokens_in += _amount_in(requests.chunk_ns[requests.offsets[whole]], requests.output_tokens[whole], edges)
+        tokens_in += amount_in(requests.chunk_ns[requests.offsets[whole]], requests.output_tokens[whole], edges)
         tokens_in += _tokens_of_chunks(requests, spread, edges)
     return tokens_in
 
@@ -210,18 +220,7 @@ def _tokens_of_chunks(requests: Requests, rows: np.ndarray, edges: np.ndarray) -
     tokens = requests.chunk_tokens[chunk].astype(np.float64)
     carried = np.bincount(row, tokens, rows.size)
     scale = np.divide(requests.output_tokens[rows], carried, out=np.zeros(rows.size), where=carried > 0)
-    return _amount_in(requests.chunk_ns[chunk], tokens * scale[row], edges)
-
-
-def _amount_in(times_ns: np.ndarray, weights: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """The sum of `weights` in each interval of `edges` [k + 1]; the last one holds its right edge. Shape: (k,)."""
-    place = np.searchsorted(edges, times_ns, side="right")
-    place[times_ns == edges[-1]] = len(edges) - 1
-    return np.asarray(np.bincount(place, weights, len(edges) + 1)[1 : len(edges)])
-
-
-def _flow(amounts: np.ndarray, edges: np.ndarray, unit: str, what: str, seen: int) -> Estimate:
-    return rate_interval(amounts, edges[:-1], edges[1:], unit=unit, method_suffix=f"; {what}", seen=seen)
+    return amount_in(requests.chunk_ns[chunk], tokens * scale[row], edges)
 
 
 def _offered(intended_ns: np.ndarray, window: Window) -> Estimate:
@@ -232,11 +231,6 @@ def _offered(intended_ns: np.ndarray, window: Window) -> Estimate:
     rate = (intended_ns.size - 1) / span_s
     method, why_not = "(requests - 1) / time from the first to the last intended", "this is what was asked"
     return Estimate(rate, REQUESTS_PER_S, method, "measured", n=intended_ns.size, no_interval=why_not)
-
-
-def _edges(window: Window) -> np.ndarray:
-    span = window.end_ns - window.begin_ns
-    return np.linspace(window.begin_ns, window.end_ns, min(_BINS, span) + 1).astype(np.int64)
 
 
 def _each(times: Mapping[str, np.ndarray], shared: Overlap) -> dict[str, Estimate]:

@@ -34,6 +34,19 @@ def short_prefix(run: Run) -> tuple[Finding, ...]:
     return (Finding("prefix-below-block", "notes", "", {"prefix_tokens": prefix.tokens, "block_tokens": block}),)
 
 
+def shared_share(run: Run) -> float | None:
+    """The share of prompt tokens that the workload lets requests have in common; None for sessions and traces, which
+    say it in no number."""
+    workload = run.spec.workload
+    if not isinstance(workload, InferenceWorkload) or workload.sessions is not None:
+        return None
+    if isinstance(workload.arrival, Lockstep | Trace):
+        return None
+    if workload.prefix is None or not len(run.requests):
+        return 0.0
+    return expected_hit_share(workload.prefix, workload.input_tokens, len(run.requests))
+
+
 def _prefix(run: Run) -> Prefix | None:
     workload = run.spec.workload
     if not isinstance(workload, InferenceWorkload) or isinstance(workload.arrival, Lockstep | Trace):

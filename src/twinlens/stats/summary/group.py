@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from twinlens.record.estimate import Estimate
@@ -66,8 +66,10 @@ class Summary:
     """The summary of one run's rows. Derived: it can be deleted and rebuilt from the run folder.
 
     `identity` is equal for runs that are repeats of each other: all that was asked but the repeat, and who ran it;
-    `asked` only all that was asked. `machine` is None where nothing was recorded of it. `notes`: what an executor of
-    somebody else, or of an older version, said in sentences of its own. `greedy`: answers that points are compared by.
+    `asked` only all that was asked. `settings`: of the executor, as asked. `machine` is None where nothing was
+    recorded of it. `notes`: what an executor of somebody else, or of an older version, said in sentences of its own.
+    `greedy`: answers that points are compared by. `options`: of a launched server, the switches that were asked, by
+    name.
     """
 
     run: str
@@ -89,6 +91,8 @@ class Summary:
     asked: str = ""
     machine: Machine | None = None
     greedy: GreedyAnswers | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         known = sum(estimate.value is not None for estimate in self.metrics.values())
@@ -116,7 +120,8 @@ class Summary:
 class Group:
     """Repeats of one operating point. `ranked` only if every finished run is. `retaken`: finished attempts that others
     disturbed and that were taken again; they are in no figure. `tag`: the letter of its machine where there are
-    several, "" where there is one."""
+    several, "" where there is one. `switches`: options in which it differs from most points of its model, empty for
+    the default among them; None where no points differ."""
 
     lens: Literal["training", "inference"]
     model: str
@@ -126,6 +131,7 @@ class Group:
     ranked: bool
     retaken: tuple[Summary, ...] = ()
     tag: str = ""
+    switches: dict[str, Any] | None = None
 
     @property
     def machine(self) -> Machine | None:
@@ -174,7 +180,8 @@ def group(summaries: Iterable[Summary]) -> tuple[Group, ...]:
     for runs in members.values():
         runs.sort(key=lambda one: place[id(one)])
     ordered = sorted(members.values(), key=lambda runs: place[id(runs[0])])
-    return _with_agreement(_tagged(tuple(_group_of(*_attempts(_not_replaced(runs))) for runs in ordered)))
+    groups = tuple(_group_of(*_attempts(_not_replaced(runs))) for runs in ordered)
+    return _with_agreement(_with_switches(_tagged(groups)))
 
 
 def _tagged(groups: tuple[Group, ...]) -> tuple[Group, ...]:
@@ -184,6 +191,33 @@ def _tagged(groups: tuple[Group, ...]) -> tuple[Group, ...]:
         return groups
     letters = {id: _LETTERS[place] if place < len(_LETTERS) else f"{place + 1}" for place, id in enumerate(ids)}
     return tuple(replace(member, tag=letters[member.machine.id]) if member.machine else member for member in groups)
+
+
+def _with_switches(groups: tuple[Group, ...]) -> tuple[Group, ...]:
+    """The groups with the options in which each differs from most points of its model on its machine.
+
+    The value that more than half of the points have is the usual one; where there is none, that of the runtime is.
+    """
+    alike: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for each in groups:
+        alike.setdefault((each.lens, each.model, each.tag), []).append(each.runs[0].options)
+    told = []
+    for each in groups:
+        others, mine = alike[each.lens, each.model, each.tag], each.runs[0].options
+        names = sorted({name for options in others for name in options})
+        differ = [name for name in names if any(options.get(name) != others[0].get(name) for options in others)]
+        kept = {
+            name: mine.get(name, "auto")
+            for name in differ
+            if mine.get(name) != _usual([options.get(name) for options in others])
+        }
+        told.append(replace(each, switches=kept) if differ else each)
+    return tuple(told)
+
+
+def _usual(values: list[Any]) -> Any:
+    """The value of more than half; None where no value is."""
+    return next((value for value in values if 2 * values.count(value) > len(values)), None)
 
 
 def _with_agreement(groups: tuple[Group, ...]) -> tuple[Group, ...]:

@@ -64,7 +64,7 @@ def served(run: Run, rule: SteadyRule) -> ServedSummary:
     # Without the waiting of points that take turns: every window, rate and wait is of the time that was its own.
     requests, loop = run.requests.own_time(), _LOOPS[workload.arrival.kind]
     window = find_window(requests, loop, rule)
-    metrics = serving_metrics(requests, window, workload.slo, run.facts, _devices(run.facts))
+    metrics = serving_metrics(requests, window, workload.slo, run.facts, _devices(run.facts), workload.task)
     metrics |= fidelity(run.facts.fidelity) if run.facts else {}
     metrics |= planned_hits(run)
     metrics |= waits(requests, window.rows, run.spec.point, overlap(requests, window)) if window else {}

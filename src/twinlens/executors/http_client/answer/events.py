@@ -19,7 +19,8 @@ class Answer:
     """Takes the data of events in order. `reads[i]`: the read with which chunk i was complete.
 
     `reasoning`: how many chunks before the first of content hold reasoning. `usage`, `finish`: as the server said.
-    `chunks_at_finish`: how many chunks there were when it gave its reason to end.
+    `chunks_at_finish`: how many chunks there were when it gave its reason to end. `said`: an answer that was not
+    streamed.
     """
 
     def __init__(self) -> None:
@@ -31,6 +32,7 @@ class Answer:
         self.chunks_at_finish: int | None = None
         self.is_done = False
         self.error: str | None = None
+        self.said: dict[str, Any] | None = None
 
     def take(self, data: bytes, read: int) -> bool:
         """One event's data; whether it was a chunk of content. Raises Malformed."""
@@ -44,7 +46,7 @@ class Answer:
 
     def take_whole(self, body: bytes, read: int) -> None:
         """An answer that was not streamed: everything comes with one read. Raises Malformed."""
-        said = _parsed(body)
+        self.said = said = _parsed(body)
         for choice in _choices(said):
             if isinstance(message := choice.get("message"), dict):
                 choice["delta"] = message

@@ -16,7 +16,7 @@ _SLICE_BYTES, _SLICE_NS = 32 * 1024, 1_000_000
 """What one look takes on, and about how long it may take, so that no answer keeps the others waiting."""
 _PIECE_BYTES = 2048
 _MOST_BODY_BYTES = 64 * 1024
-_MOST_JSON_BYTES = 2 * 2**20
+_MOST_JSON_BYTES = 16 * 2**20  # 64 embeddings of 8,192 numbers
 _SIZE = re.compile(rb"([0-9a-fA-F]{1,6})\r\n")
 _PART_OF_SIZE = re.compile(rb"[0-9a-fA-F]{0,6}\r?")
 

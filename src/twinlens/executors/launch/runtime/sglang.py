@@ -1,4 +1,4 @@
-"""SGLang. Tested on recorded output only: its wheels need a GPU."""
+"""SGLang. Recorded output only: its wheels need a GPU. Flags, pages and packages are those of the wheel 0.5.23."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from twinlens.executors.launch.recipe import (
     thread_environment,
     torch_name,
 )
+from twinlens.executors.launch.switch import Switch, flag
 from twinlens.executors.server_words import SHARED, ServerWords, histogram
 from twinlens.executors.settings_text import first_known, flat, formats, pairs
 from twinlens.record.executor.record import Fact, declared
@@ -28,6 +29,7 @@ _NAMES = {
     "serving.kv_block_tokens": ("page_size",),
     "serving.attention": ("attention_backend",),
     "serving.speculative": ("speculative_algorithm",),
+    "serving.context_tokens": ("context_length",),
 }
 
 _DEGREES = {"tensor_parallel": "tp_size", "pipeline_parallel": "pp_size", "data_parallel": "dp_size"}
@@ -78,6 +80,47 @@ def _switch(value: Any) -> bool | None:
     return {"True": True, "False": False}.get(str(value))
 
 
+def _ngram(tokens: int) -> tuple[str, ...]:
+    return ("--speculative-algorithm", "NGRAM", "--speculative-num-draft-tokens", str(tokens)) if tokens else ()
+
+
+SWITCHES = (
+    Switch(
+        "prefix_caching", bool, lambda value: () if value else ("--disable-radix-cache",), "serving.prefix_cache",
+        "Reuse the KV cache of a prompt's beginning that an earlier request had.",
+    ),
+    Switch(
+        "chunked_prefill_tokens", int, lambda value: ("--chunked-prefill-size", str(value or -1)),
+        "serving.chunked_prefill", "Tokens in each part of a long prompt; 0 does not split prompts.",
+        ran=lambda value: value or -1, least=0,
+    ),
+    Switch(
+        "ngram_tokens", int, _ngram, "serving.speculative",
+        "Tokens that speculative decoding drafts in each step from n-grams of the prompt; 0 for none.",
+        ran=lambda value: "NGRAM" if value else None, least=0,
+    ),
+    Switch(
+        "kv_format", ("bf16", "fp8-e4m3", "fp8-e5m2"),
+        lambda value: ("--kv-cache-dtype", value.replace("-", "_")), "precision.kv",
+        "The number format of the KV cache, apart from that of the precision.",
+    ),
+    Switch(
+        "max_sequences", int, flag("--max-running-requests"), "serving.max_sequences",
+        "Requests that the server runs at once at most.",
+    ),
+    Switch(
+        "max_batched_tokens", int, flag("--max-prefill-tokens"), "serving.max_batched_tokens",
+        "Tokens that one step of the server computes at most.",
+    ),
+    Switch(
+        "max_context", int, flag("--context-length"), "serving.context_tokens",
+        "Tokens that a request's prompt and answer may have together at most.",
+    ),
+    Switch(
+        "kv_block_tokens", int, flag("--page-size"), "serving.kv_block_tokens",
+        "Tokens in one block of the KV cache, which is what prefix caching can reuse.",
+    ),
+)  # fmt: skip
 WORDS = ServerWords(
     prefix="sglang",
     metrics=SHARED
@@ -106,7 +149,9 @@ RECIPE = Recipe(
     facts=_facts,
     start_timeout_s=1200.0,
     tried=False,
-    also=("sgl-kernel",),
+    also=("sglang-kernel", "sgl-kernel"),  # its name since 0.5.12 or so, and before
     words=WORDS,
+    switches=SWITCHES,
+    loaded=r"Load weight end\. elapsed=([\d.]+) s",
 )
 EXECUTOR = launched(RECIPE)

@@ -1,4 +1,5 @@
-"""TensorRT-LLM through `trtllm-serve`, PyTorch back end. Tested on recorded output only: it needs an NVIDIA GPU."""
+"""TensorRT-LLM through `trtllm-serve`, PyTorch back end. Recorded output only: it needs an NVIDIA GPU. Its flags are
+those of 1.2; prefix cache and KV format have none there, only a YAML file (`args = ["--config", FILE]`)."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from twinlens.executors.launch.recipe import (
     gpu_environment,
     thread_environment,
 )
+from twinlens.executors.launch.switch import Switch, flag
 from twinlens.executors.server_words import PHASES, SHARED, ServerWords
 from twinlens.executors.settings_text import first_known, pairs, tensor_format
 from twinlens.record.executor.record import Fact, declared
@@ -22,6 +24,7 @@ from twinlens.record.executor.record import Fact, declared
 _LIMITS = {
     "serving.max_sequences": re.compile(r"max_seq_len=.*max_batch_size=(\d+)"),
     "serving.max_batched_tokens": re.compile(r"max_seq_len=.*max_num_tokens=(\d+)"),
+    "serving.context_tokens": re.compile(r"max_seq_len=(\d+)"),
     "serving.kv_block_tokens": re.compile(r"Number of tokens per block: (\d+)"),
 }
 _VERSION = re.compile(r"TensorRT[- ]LLM version: (\S+)")
@@ -74,6 +77,24 @@ def _facts(seen: ServerOutput) -> dict[str, Fact]:
     return facts
 
 
+SWITCHES = (
+    Switch(
+        "chunked_prefill", bool, lambda value: ("--enable_chunked_prefill",) if value else (),
+        "serving.chunked_prefill", "Split long prompts, so that decoding goes on between their parts.",
+    ),
+    Switch(
+        "max_sequences", int, flag("--max_batch_size"), "serving.max_sequences",
+        "Requests that the server runs at once at most.",
+    ),
+    Switch(
+        "max_batched_tokens", int, flag("--max_num_tokens"), "serving.max_batched_tokens",
+        "Tokens that one step of the server computes at most.",
+    ),
+    Switch(
+        "max_context", int, flag("--max_seq_len"), "serving.context_tokens",
+        "Tokens that a request's prompt and answer may have together at most.",
+    ),
+)  # fmt: skip
 WORDS = ServerWords(
     prefix="trtllm",
     metrics=SHARED
@@ -102,5 +123,6 @@ RECIPE = Recipe(
     tried=False,
     also=("tensorrt",),
     words=WORDS,
+    switches=SWITCHES,
 )
 EXECUTOR = launched(RECIPE)

@@ -12,6 +12,7 @@ from twinlens.executors.launch.recipe import (
     thread_environment,
     torch_name,
 )
+from twinlens.executors.launch.switch import Switch, flag, on_off
 from twinlens.executors.settings_text import formats
 from twinlens.record.executor.record import Fact, declared
 
@@ -43,6 +44,7 @@ def _facts(seen: ServerOutput) -> dict[str, Fact]:
     for field, name in (
         ("serving.max_batched_tokens", "--cb-max-batch-tokens"),
         ("serving.kv_block_tokens", "--cb-block-size"),
+        ("serving.kv_blocks", "--cb-num-blocks"),
     ):
         if flag.get(name, "").isdigit():
             facts[field] = declared(int(flag[name]), source)
@@ -51,6 +53,28 @@ def _facts(seen: ServerOutput) -> dict[str, Fact]:
     return facts | formats(flag.get("--dtype"), "auto", source)
 
 
+SWITCHES = (
+    Switch(
+        "continuous_batching", bool, on_off("--continuous-batching", "--no-continuous-batching"), "serving.batching",
+        "Batch requests at every step, with a paged KV cache; without it the server answers one request at a time.",
+    ),
+    Switch(
+        "attention", str, flag("--attn-implementation"), "serving.attention",
+        "The attention implementation that the server is asked for, such as sdpa.",
+    ),
+    Switch(
+        "max_batched_tokens", int, flag("--cb-max-batch-tokens"), "serving.max_batched_tokens",
+        "Tokens that one step of the server computes at most.",
+    ),
+    Switch(
+        "kv_block_tokens", int, flag("--cb-block-size"), "serving.kv_block_tokens",
+        "Tokens in one block of the KV cache, which is what prefix caching can reuse.",
+    ),
+    Switch(
+        "kv_blocks", int, flag("--cb-num-blocks"), "serving.kv_blocks",
+        "Blocks of the KV cache, which bound the requests that run at once.",
+    ),
+)  # fmt: skip
 RECIPE = Recipe(
     kind="transformers-serve",
     graphs=("auto", "compiled"),
@@ -63,6 +87,7 @@ RECIPE = Recipe(
     facts=_facts,
     start_timeout_s=300.0,
     called="folder",
+    switches=SWITCHES,
     unasked=("--continuous-batching", "--cb-block-size", "--cb-num-blocks", "--cb-max-batch-tokens"),
 )
 EXECUTOR = launched(RECIPE)

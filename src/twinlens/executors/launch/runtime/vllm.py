@@ -17,9 +17,12 @@ from twinlens.executors.launch.recipe import (
     thread_environment,
     torch_name,
 )
+from twinlens.executors.launch.runtime.vllm_switches import SWITCHES
 from twinlens.executors.server_words import PHASES, SHARED, ServerWords
 from twinlens.executors.settings_text import first_known, flat, formats, labels, pairs, plain_setting
 from twinlens.record.executor.record import Fact, declared
+from twinlens.spec.workload.task import Generate, Task
+from twinlens.spec.workload.workload import InferenceWorkload
 
 _INFO = "/server_info?config_format=json"
 _NAMES = {
@@ -28,6 +31,7 @@ _NAMES = {
     "serving.chunked_prefill": ("enable_chunked_prefill", "chunked_prefill_enabled"),
     "serving.prefix_cache": ("enable_prefix_caching",),
     "serving.kv_block_tokens": ("block_size",),
+    "serving.context_tokens": ("max_model_len", "max_seq_len"),
 }
 
 
@@ -39,6 +43,7 @@ def _command(order: LaunchConfig) -> Command:
         *("--host", "127.0.0.1", "--port", str(order.port)),
         *("--dtype", torch_name(order, "vllm"), "--max-model-len", str(order.context_tokens)),
         *(("--enforce-eager",) if order.graph == "eager" else ()),
+        *(() if isinstance(_task(order), Generate) else ("--runner", "pooling")),
         *order.args,
     ]
     environment = {
@@ -53,6 +58,11 @@ def _command(order: LaunchConfig) -> Command:
     if order.spec.executor.threads and not order.device.names_gpu:
         environment["VLLM_CPU_OMP_THREADS_BIND"] = ",".join(map(str, _cores(order)))
     return Command(tuple(argv), environment)
+
+
+def _task(order: LaunchConfig) -> Task:
+    workload = order.spec.workload
+    return workload.task if isinstance(workload, InferenceWorkload) else Generate()
 
 
 def _cores(order: LaunchConfig) -> list[int]:
@@ -138,5 +148,8 @@ RECIPE = Recipe(
     command=_command,
     facts=_facts,
     words=WORDS,
+    switches=SWITCHES,
+    loaded=r"Loading weights took ([\d.]+) seconds",
+    tasks=("generate", "embed", "rerank"),
 )
 EXECUTOR = launched(RECIPE)

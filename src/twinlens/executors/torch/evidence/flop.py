@@ -40,6 +40,8 @@ def _formulas() -> dict[Any, Callable[..., int]]:
     for name, passes in (("grouped_mm_fallback", 1), ("grouped_mm_fallback_backward", 2)):
         if (operator := getattr(getattr(torch.ops, "transformers", None), name, None)) is not None:
             formulas[operator] = _grouped_times(passes)
+    if (operator := getattr(torch.ops.bitsandbytes, "gemm_4bit", None)) is not None:
+        formulas[operator] = _four_bits
     formulas[torch.ops.quantized.linear_dynamic] = _dynamic
     return formulas
 
@@ -76,6 +78,11 @@ def _grouped_times(passes: int) -> Callable[..., int]:
 def _dynamic(activations: Any, *_: Any, out_shape: Any = None, **__: Any) -> int:
     """The packed weights are no tensor: the sizes are those of what goes in and what comes out."""
     return int(2 * math.prod(activations) * out_shape[-1])
+
+
+def _four_bits(activations: Any, packed: Any, whole: Any, *_: Any, out_shape: Any = None, **__: Any) -> int:
+    """A product that makes its packed weights whole first; `whole`: their own (out, in)."""
+    return int(2 * math.prod(activations) * whole[0])
 
 
 def _packed(activations: Any, weights: Any, *_: Any, out_shape: Any = None, **__: Any) -> int:

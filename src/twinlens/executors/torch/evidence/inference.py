@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from twinlens.executors.protocol import Say
+from twinlens.executors.torch.evidence.adapter import adapter_tensors, served_words
 from twinlens.executors.torch.evidence.check import witnessed_checks
 from twinlens.executors.torch.evidence.facts import kernels_seen, resident_formats
 from twinlens.executors.torch.evidence.fidelity import fidelity_rows
@@ -59,6 +60,8 @@ def inference_facts(
     for name, amount in flop.items():
         work |= counted_work(amount, name, spec, server.model)
     memory = {"weights_bytes": bytes_of(_held(server.model), "resident parameters and buffers, packed ones included")}
+    if beside := adapter_tensors(server.model):
+        memory["adapter_bytes"] = bytes_of(beside, "resident parameters of an adapter, which are in the weights too")
     if kv:
         memory["kv_bytes"] = bytes_of(kv, "static KV cache as allocated")
     fidelity = fidelity_rows(server.model, server.dtype, sample, reference)
@@ -70,15 +73,14 @@ def inference_facts(
     say("measuring ceilings")
     ceilings = ceilings_of_run(spec, device, regime, linears, gemm, server.layout)
     ran = [kernel for phase in kernels.values() for kernel in phase]
-    fields = software(
-        spec, server.ref, ran, regime, checks, spec.protocol.seed, device, drawn_by(device, server.made_in)
-    ) | {
+    fields = software(spec, server.ref, ran, regime, checks, spec.protocol.seed, device, drawn_by(device)) | {
         "software.runtime.name": observed("torch with transformers, engine level", "executors/torch/infer.py"),
         "software.runtime.version": transformers_version(),
         "serving.batching": observed("lockstep batches", "executors/torch/infer.py"),
         "serving.max_sequences": observed(spec.point.batch, "point.batch"),
         "serving.attention": observed(server.options.attention, "model config"),
         "serving.prefix_cache": observed("none", "executors/torch/infer.py"),
+        "serving.adapter": observed(served_words(server.model, spec), "the model"),
         "serving.speculative": observed("none", "executors/torch/infer.py"),
         "serving.chunked_prefill": observed("no", "executors/torch/infer.py"),
         "decoding.cache_hit_ratio": declared(0.0, "executors/torch/infer.py: the cache is emptied before every batch"),
@@ -134,7 +136,7 @@ def linear_sizes(model: torch.nn.Module) -> list[tuple[int, int, str]]:
     sizes = []
     for module in model.modules():
         out, width = getattr(module, "out_features", None), getattr(module, "in_features", None)
-        if isinstance(out, int) and isinstance(width, int):
+        if isinstance(out, int) and isinstance(width, int) and not hasattr(module, "base_layer"):  # its parts follow
             held = resident_formats(module).get("weights") or {"fp32": 0}
             sizes.append((out, width, max(held, key=lambda fmt: held[fmt])))
     return sizes

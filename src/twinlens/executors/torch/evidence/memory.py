@@ -19,15 +19,29 @@ def bytes_of(tensors: list[torch.Tensor], method: str) -> Estimate:
     return Estimate(float(sum(_storages(tensors).values())), BYTES, method, "measured", n=1)
 
 
-def state_memory(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Estimate]:
-    """Weights, gradients and optimizer state as they are resident now."""
+def state_memory(
+    model: nn.Module, optimizer: torch.optim.Optimizer, *, has_adapter: bool = False
+) -> dict[str, Estimate]:
+    """Weights, gradients and optimizer state as they are resident now; an adapter apart from the weights below it."""
     parameters = list(model.parameters())
+    adapter = [p for p in parameters if p.requires_grad] if has_adapter else []
+    weights = [p for p in parameters if not (has_adapter and p.requires_grad)]
+    apart = {"adapter_bytes": bytes_of([*adapter], "resident parameters that are trained")} if has_adapter else {}
     state = [v for entry in optimizer.state.values() for v in entry.values() if isinstance(v, torch.Tensor)]
     return {
-        "weights_bytes": bytes_of([*parameters, *model.buffers()], "resident parameters and buffers"),
+        "weights_bytes": bytes_of(
+            [*weights, *scales_of(weights), *model.buffers()], "resident parameters, scales and buffers"
+        ),
         "gradients_bytes": bytes_of([p.grad for p in parameters if p.grad is not None], "resident gradients"),
         "optimizer_bytes": bytes_of(state, "resident optimizer state"),
-    }
+    } | apart
+
+
+def scales_of(parameters: list[nn.Parameter]) -> list[torch.Tensor]:
+    """Scales and code tables that bitsandbytes keeps beside each packed weight; none of other weights."""
+    states = [found for p in parameters if (found := getattr(p, "quant_state", None)) is not None]
+    states += [state.state2 for state in states if state.nested]
+    return [tensor for state in states for tensor in (state.absmax, state.code)]
 
 
 def forget_peak(device: torch.device) -> None:
@@ -55,18 +69,23 @@ def free_bytes(device: torch.device) -> int:
 
 @contextmanager
 def saved_activations(model: nn.Module) -> Iterator[dict[int, int]]:
-    """Collects storage → bytes of what the forward pass saves for the backward pass, weights not counted."""
-    parameters = set(_storages([*model.parameters(), *model.buffers()]))
+    """Collects storage → bytes of what the forward pass saves for the backward pass, weights not counted; where a
+    sharded model gathers them for a layer, neither those."""
+    weights = set(_storages([*model.parameters(), *model.buffers()]))
+    is_fsdp, is_zero = (
+        hasattr(model, "set_requires_gradient_sync"),
+        hasattr(next(model.parameters(), None), "ds_tensor"),
+    )
+    gathers = is_fsdp or is_zero  # DeepSpeed's stage 3
     saved: dict[int, int] = {}
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
-        saved.update(_storages([tensor]))
+        held = weights | set(_storages(list(model.parameters()))) if gathers else weights
+        saved.update({storage: size for storage, size in _storages([tensor]).items() if storage not in held})
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         yield saved
-    for storage in parameters & set(saved):
-        del saved[storage]
 
 
 def _storages(tensors: list[torch.Tensor]) -> dict[int, int]:

@@ -41,6 +41,8 @@ def dtype_format(tensor: torch.Tensor) -> str:
         names, _ = tensor.__tensor_flatten__()
         inner = [getattr(tensor, name) for name in names]
         return dtype_format(max(inner, key=lambda part: part.nbytes)) if inner else str(tensor.dtype)
+    if getattr(tensor, "quant_state", None) is not None:  # packed by bitsandbytes, two weights a byte
+        return str(tensor.quant_type)
     return FORMATS.get(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
 
 
@@ -48,15 +50,17 @@ def resident_formats(
     model: nn.Module,
     optimizer: torch.optim.Optimizer | None = None,
     kv_tensors: Iterable[torch.Tensor] = (),
+    *,
+    has_adapter: bool = False,
 ) -> Resident:
     """Bytes held per format, per tensor class that can be seen now; a class that holds nothing is left out.
 
     `weights` are the matrix weights: those of products, not of embeddings that are only looked up, nor
-    norms and biases. `master` are the parameters that the optimizer updates; `gradients` what is held when
-    this is called.
+    norms and biases, nor an adapter beside them. `master` are the parameters that the optimizer updates; `gradients`
+    what is held when this is called.
     """
     held: Resident = {"weights": {}, "master": {}, "gradients": {}, "optimizer": {}, "kv": {}}
-    seen: set[int] = set()
+    seen = {id(p) for p in model.parameters() if p.requires_grad} if has_adapter else set[int]()
     for module in model.modules():
         for name, size in _matrix_weights(module, seen):
             held["weights"][name] = held["weights"].get(name, 0) + size

@@ -9,18 +9,18 @@ import torch
 from twinlens.executors.torch.device import why_no_gpu
 from twinlens.executors.torch.evidence.device_facts import device_facts
 from twinlens.executors.torch.evidence.facts import Kernel, framework_facts, longest
-from twinlens.executors.torch.model.build import weights_hash
+from twinlens.executors.torch.model.build import parameter_count, weights_hash
 from twinlens.executors.torch.options import TorchOptions
 from twinlens.record.executor.record import Fact, PrecisionCheck, declared, observed
 from twinlens.record.finding import Finding
-from twinlens.spec.model.reference import ModelRef
+from twinlens.spec.model.any_model import Model
 from twinlens.spec.precision import Precision
 from twinlens.spec.study import RunSpec
 
 
 def software(
     spec: RunSpec,
-    ref: ModelRef,
+    ref: Model,
     kernels: Sequence[Kernel],
     regime: Precision,
     checks: Sequence[PrecisionCheck],
@@ -75,12 +75,15 @@ def transformers_version() -> Fact:
     return observed(transformers.__version__, "transformers.__version__")
 
 
-def findings_on(spec: RunSpec, ref: ModelRef, regime: Precision, device: torch.device) -> list[Finding]:
+def findings_on(spec: RunSpec, ref: Model, regime: Precision, device: torch.device) -> list[Finding]:
     """Findings that a reader must see beside the numbers."""
     reason = why_no_gpu() if spec.device.kind == "auto" else None
     findings = [Finding("on-cpu", "notes", "", {"reason": reason})] if reason else []
     if ref.folder is None:
         findings.append(Finding("random-weights", "notes", ref.name))
+    if ref.shape is None:
+        numbers = {"type": str(ref.config.get("model_type")), "parameters": parameter_count(ref)}
+        findings.append(Finding("shape-unknown", "notes", ref.name, numbers))
     if regime.name == "fp8" and spec.lens == "training" and not TorchOptions.of(spec.executor.options).is_compiled:
         findings.append(Finding("fp8-eager", "notes"))
     if regime.name == "fp16" and device.type == "cpu":

@@ -7,9 +7,11 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
+from twinlens.executors.torch.evidence.resident import Resident
 from twinlens.executors.torch.options import TorchOptions
+from twinlens.record.executor.facts import Estimates
 from twinlens.record.finding import Finding
-from twinlens.spec.model.reference import ModelRef
+from twinlens.spec.model.any_model import Model
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
 
@@ -49,16 +51,33 @@ class OpenTrainer(Protocol):
     options: TorchOptions
     workload: TrainingWorkload
     device: torch.device
-    ref: ModelRef
     model: nn.Module
     optimizer: torch.optim.Optimizer
     accumulate: int
     is_vision: bool
 
     @property
+    def ref(self) -> Model: ...
+    @property
     def batches(self) -> TrainingBatches: ...
     def loss(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor: ...
     def compile(self) -> None: ...
+
+
+class Engine(Protocol):
+    """An engine that has taken over the backward pass and the update of a trainer, and divides what it holds."""
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer: ...
+    def set_last(self, is_last: bool) -> None:
+        """Whether the next forward and backward pass is the last of its step: an update follows it."""
+        ...
+
+    def backward(self, loss: torch.Tensor) -> None: ...
+    def update(self) -> None: ...
+    def held(self) -> tuple[Estimates, Resident]:
+        """Bytes by category, and by format of each tensor class, as they were in the latest step."""
+        ...
 
 
 class OpenServer(Protocol):
@@ -67,7 +86,6 @@ class OpenServer(Protocol):
     spec: RunSpec
     options: TorchOptions
     device: torch.device
-    ref: ModelRef
     model: nn.Module
     dtype: torch.dtype
     made_in: torch.dtype
@@ -77,6 +95,8 @@ class OpenServer(Protocol):
     images: torch.Tensor
     forward: Any
 
+    @property
+    def ref(self) -> Model: ...
     @property
     def generation(self) -> GenerationLoop | None: ...
     @property

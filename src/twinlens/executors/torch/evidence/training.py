@@ -9,13 +9,14 @@ from __future__ import annotations
 import torch
 
 from twinlens.executors.protocol import Say
+from twinlens.executors.torch.evidence.adapter import from_weights, method_words, trainable
 from twinlens.executors.torch.evidence.check import witnessed_checks
 from twinlens.executors.torch.evidence.facts import kernels_seen, resident_formats
 from twinlens.executors.torch.evidence.flop import counted_flop
 from twinlens.executors.torch.evidence.graph import graph_facts
 from twinlens.executors.torch.evidence.memory import forget_peak, saved_activations, state_memory
 from twinlens.executors.torch.evidence.software import findings_on, software
-from twinlens.executors.torch.evidence.subject import OpenTrainer
+from twinlens.executors.torch.evidence.subject import Engine, OpenTrainer
 from twinlens.executors.torch.evidence.tf32 import products_seen
 from twinlens.executors.torch.evidence.trace import without_width
 from twinlens.executors.torch.evidence.work import ceilings_of_run, compile_first, counted_work
@@ -26,8 +27,10 @@ from twinlens.record.executor.record import ExecutorRecord, observed
 from twinlens.units import BYTES
 
 
-def training_facts(trainer: OpenTrainer, say: Say) -> Facts:
+def training_facts(trainer: OpenTrainer, say: Say, engine: Engine | None = None) -> Facts:
     """One real step at learning rate 0 under the counters, one under the profiler, then the ceilings.
+
+    `engine`: what has taken over the backward pass and the update, and knows what it holds.
 
     Neither changes the weights: AdamW's update and its decoupled decay are both proportional to the learning rate.
     """
@@ -41,18 +44,26 @@ def training_facts(trainer: OpenTrainer, say: Say) -> Facts:
         loss = trainer.loss(inputs, targets)
         kept = float(sum(saved.values()))
     activations = Estimate(kept, BYTES, "storages saved for the backward pass of one microbatch", "measured", n=1)
-    loss.backward()
-    trainer.optimizer.step()
-    memory = state_memory(trainer.model, trainer.optimizer) | {"activations_bytes": activations}
-    resident = resident_formats(trainer.model, trainer.optimizer)
+    if engine is None:
+        loss.backward()
+        trainer.optimizer.step()
+        tuned = trainer.workload.trained_adapter is not None
+        memory = state_memory(trainer.model, trainer.optimizer, has_adapter=tuned)
+        resident = resident_formats(trainer.model, trainer.optimizer, has_adapter=tuned)
+    else:
+        engine.backward(loss)
+        engine.update()
+        memory, resident = engine.held()
+    memory |= {"activations_bytes": activations}
     trainer.optimizer.zero_grad(set_to_none=True)
 
     def one_pass() -> None:
-        trainer.loss(inputs, targets).backward()
+        loss = trainer.loss(inputs, targets)
+        loss.backward() if engine is None else engine.backward(loss)
         synchronize(device)
 
     flop = counted_flop(one_pass)
-    findings = findings_on(spec, trainer.ref, regime, device)
+    findings = [*findings_on(spec, trainer.ref, regime, device), *from_weights(trainer.ref, float(loss.detach()))]
     if trainer.options.is_compiled:
         findings.append(compile_first(one_pass, say, trainer.compile))
     kernels = kernels_seen(one_pass, device)
@@ -70,9 +81,10 @@ def training_facts(trainer: OpenTrainer, say: Say) -> Facts:
     ceilings = ceilings_of_run(spec, device, regime, [], shapes, None)
     fields = software(spec, trainer.ref, kernels, regime, checks, spec.seed, device, drawn_by(device)) | {
         "training.optimizer": observed(f"AdamW, fused, learning rate {rates[0]:g}", "torch.optim"),
+        "training.method": observed(method_words(trainer), "the model"),
         "training.accumulation_steps": observed(trainer.accumulate, "the loop"),
         "training.recompute": observed("all layers" if trainer.workload.checkpointing else "none", "the loop"),
-        "training.loss_scaling": observed("dynamic" if regime.name == "fp16" else "none", "torch.amp.GradScaler"),
+        "training.loss_scaling": observed("dynamic" if regime.compute == "fp16" else "none", "torch.amp.GradScaler"),
         "training.strategy": observed("one process", "the loop"),
         "training.world_size": observed(1, "the loop"),
         "training.data_pipeline": observed(f"{trainer.workload.data.kind}, {trainer.batches.how}", "the loop"),
@@ -83,7 +95,8 @@ def training_facts(trainer: OpenTrainer, say: Say) -> Facts:
     return Facts(
         ExecutorRecord(fields),
         checks,
-        work=counted_work(flop * trainer.accumulate, "counted_step_flop", spec, trainer.model),
+        work=counted_work(flop * trainer.accumulate, "counted_step_flop", spec, trainer.model)
+        | {"trainable_parameters": trainable(trainer.model)},
         ceilings=ceilings,
         memory=memory,
         entropy_rate_nats=trainer.batches.entropy_rate_nats,

@@ -11,6 +11,7 @@ import torch
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.ceiling.rates import ceilings_for, deciding_ceilings
 from twinlens.executors.torch.evidence.graph import start_counting
+from twinlens.executors.torch.model.build import parameter_count
 from twinlens.executors.torch.options import TorchOptions
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates
@@ -37,9 +38,16 @@ def compile_first(call: Callable[[], Any], say: Say, make: Callable[[], None] | 
 
 def counted_work(amount: int, name: str, spec: RunSpec, model: torch.nn.Module) -> Estimates:
     twin = ", of the eager twin of the compiled graph" if TorchOptions.of(spec.executor.options).is_compiled else ""
-    parameters = sum(p.numel() for p in model.parameters())
+    parameters = sum(p.numel() for p in model.parameters() if getattr(p, "quant_state", None) is None)
     method = f"counted on one real pass (torch FlopCounterMode with our formulas){twin}"
-    return {
+    if spec.model.shape is None:  # theory is silent, and so the model itself is asked
+        whole = Estimate(
+            float(parameter_count(spec.model)), COUNT, "counted in the model that was built", "measured", n=1
+        )
+        known = {"parameters": whole}
+    else:
+        known = {}
+    return known | {
         name: Estimate(float(amount), FLOP, method, "measured", n=1),
         "resident_parameters": Estimate(
             float(parameters), COUNT, "unquantised parameters in the model", "measured", n=1

@@ -9,8 +9,9 @@ from torch import nn
 from twinlens.errors import BadInput
 from twinlens.executors.in_process.weights import plain_config, weights_hash
 from twinlens.executors.torch.device import choose_device
-from twinlens.spec.model.reference import ModelRef
-from twinlens.spec.model.shape import DecoderShape
+from twinlens.executors.torch.model.draw import DrawnInFp32
+from twinlens.spec.model.any_model import Model, is_text
+from twinlens.spec.model.shape import DecoderShape, ResnetShape
 from twinlens.system.processors import usable_cores
 
 __all__ = [
@@ -34,21 +35,24 @@ def set_threads(asked: int) -> int:
 
 
 def build_model(
-    ref: ModelRef, attention: str, seed: int, device: torch.device, dtype: torch.dtype = torch.float32
+    ref: Model, attention: str, seed: int, device: torch.device, dtype: torch.dtype = torch.float32
 ) -> nn.Module:
     """The model in `dtype` on `device`. Weights: the folder's safetensors, or random ones that `seed` decides."""
     import transformers
     from safetensors import SafetensorError
 
-    _refuse_what_only_theory_reads(ref, attention)
-    vision = ref.shape.family != "decoder"
+    _refuse_what_only_theory_reads(ref)
+    vision = not is_text(ref)
     auto = transformers.AutoModelForImageClassification if vision else transformers.AutoModelForCausalLM
-    asked = {} if ref.shape.family == "resnet" else {"attn_implementation": attention}
+    asked = {} if isinstance(ref.shape, ResnetShape) else {"attn_implementation": attention}
     torch.manual_seed(seed)
     if ref.folder is None:
-        config = transformers.AutoConfig.for_model(**plain_config(ref))
-        with device:
-            model = auto.from_config(config, dtype=dtype, trust_remote_code=False, **asked)
+        try:
+            config = transformers.AutoConfig.for_model(**plain_config(ref))
+            with device, DrawnInFp32():
+                model = auto.from_config(config, dtype=dtype, trust_remote_code=False, **asked)
+        except (ValueError, TypeError, AttributeError, KeyError) as wrong:
+            raise _without_this_attention(ref, attention, wrong) from None
         return model.to(device)
     try:
         model = auto.from_pretrained(
@@ -60,6 +64,8 @@ def build_model(
             **asked,
         )
     except (OSError, ValueError, SafetensorError) as error:
+        if "attention implementation" in str(error):
+            raise _without_this_attention(ref, attention, error) from None
         raise BadInput(
             f"the weights in {ref.folder} cannot be loaded ({str(error).splitlines()[0]}); "
             "it needs model.safetensors beside config.json",
@@ -68,7 +74,18 @@ def build_model(
     return model.to(device)
 
 
-def _refuse_what_only_theory_reads(ref: ModelRef, attention: str) -> None:
+def _without_this_attention(ref: Model, attention: str, wrong: Exception) -> BadInput:
+    """Sinks, or scores that are capped (Gemma 2), are nothing that fused attention computes."""
+    if "attention implementation" not in str(wrong):
+        return BadInput(f"transformers cannot build {ref.name}: {str(wrong).splitlines()[0][:120]}", code="TL202")
+    return BadInput(
+        f'{ref.name} has no {attention} attention in transformers; set executor.options.attention = "eager", or serve '
+        'it instead (executor.kind = "vllm")',
+        code="TL202",
+    )
+
+
+def _refuse_what_only_theory_reads(ref: Model) -> None:
     elsewhere = 'serve it instead (executor.kind = "vllm")'
     if "text_config" in ref.config or "vision_config" in ref.config:
         raise BadInput(
@@ -80,22 +97,17 @@ def _refuse_what_only_theory_reads(ref: ModelRef, attention: str) -> None:
         raise BadInput(
             f"{ref.name} has recurrent layers, whose state the embedded engine cannot move; {elsewhere}", code="TL202"
         )
-    if ref.shape.sinks and attention != "eager":
-        raise BadInput(
-            f'{ref.name} has attention sinks; set executor.options.attention = "eager", or {elsewhere}', code="TL202"
-        )
 
 
-def parameter_count(ref: ModelRef) -> int:
+def parameter_count(ref: Model) -> int:
     """Parameters of the model, counted on one without memory."""
     bare = build_model(ref.model_copy(update={"folder": None}), "eager", 0, torch.device("meta"))
     return sum(parameter.numel() for parameter in bare.parameters())
 
 
-def drawn_by(device: torch.device, dtype: torch.dtype = torch.float32) -> str:
-    """The generator of random weights, for `weights_hash`."""
-    parts = [device.type] if device.type != "cpu" else []
-    return " ".join(parts + ([str(dtype)] if dtype != torch.float32 else []))
+def drawn_by(device: torch.device) -> str:
+    """The generator of random weights, for `weights_hash`: 16 bits are drawn as fp32 is, and then rounded."""
+    return device.type if device.type != "cpu" else ""
 
 
 def linear_shapes(model: nn.Module) -> list[tuple[int, int]]:

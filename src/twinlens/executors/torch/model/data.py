@@ -7,7 +7,8 @@ import torch
 
 from twinlens.executors.in_process.text import PromptPool, TokenSource, check_data
 from twinlens.executors.torch.model.prefetch import Ahead
-from twinlens.spec.model.reference import DecoderShape, ModelRef
+from twinlens.spec.model.any_model import Model
+from twinlens.spec.model.shape import ResnetShape, VitShape
 from twinlens.spec.workload.workload import Data, Images
 
 _HELD_OUT = 10**6  # a random stream that no training batch uses
@@ -21,7 +22,7 @@ class Batches:
     """
 
     def __init__(
-        self, data: Data, ref: ModelRef, batch: int, seq_len: int, seed: int, device: torch.device, together: int
+        self, data: Data, ref: Model, batch: int, seq_len: int, seed: int, device: torch.device, together: int
     ) -> None:
         check_data(data, ref)
         self._batch, self._together, self._seq_len, self._device = batch, together, seq_len, device
@@ -32,7 +33,7 @@ class Batches:
         on_gpu = device.type == "cuda" and self._images is None
         self._ahead = Ahead(self._draw_tokens, device) if on_gpu else None
         self.how = "drawn ahead in a thread, from pinned memory" if on_gpu else "made in the loop"
-        self._classes = 0 if isinstance(ref.shape, DecoderShape) else ref.shape.labels
+        self._classes = ref.shape.labels if isinstance(ref.shape, VitShape | ResnetShape) else 0
         self._tokens = None if isinstance(data, Images) else TokenSource(data, ref)
         self.entropy_rate_nats = self._tokens.entropy_rate_nats if self._tokens else None
 
@@ -73,7 +74,7 @@ class Batches:
 class PromptTensors:
     """Prompts as tensors, of a pool made beforehand."""
 
-    def __init__(self, data: Data, ref: ModelRef, seed: int, longest: int) -> None:
+    def __init__(self, data: Data, ref: Model, seed: int, longest: int) -> None:
         self._pool = PromptPool(data, ref, seed, longest)
 
     def batch(self, seeds: list[tuple[int, ...]], length: int) -> torch.Tensor:
@@ -81,9 +82,9 @@ class PromptTensors:
         return torch.from_numpy(self._pool.batch(seeds, length))
 
 
-def images(ref: ModelRef, count: int, device: torch.device, seed: int) -> torch.Tensor:
+def images(ref: Model, count: int, device: torch.device, seed: int) -> torch.Tensor:
     """(count, channels, size, size) standard normal pixels, fp32."""
-    assert not isinstance(ref.shape, DecoderShape)
+    assert isinstance(ref.shape, VitShape | ResnetShape)
     generator = torch.Generator().manual_seed(seed)
     size = (count, ref.shape.channels, ref.shape.image_size, ref.shape.image_size)
     return torch.randn(size, generator=generator).to(device)

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from twinlens.executors.torch.model.build import build_model
 from twinlens.schedule.content.words import WORDS
-from twinlens.spec.model.reference import load_model
+from twinlens.spec.model.any_model import any_model
 
 SPECIALS = ("<|pad|>", "<|begin|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>")
 _BYTES = 256
@@ -34,8 +34,8 @@ def write_folder(model: str, folder: Path, seed: int) -> None:
     import torch
     import transformers
 
-    ref = load_model(model)
-    built: Any = build_model(ref, "sdpa", seed, torch.device("cpu")).to(torch.bfloat16)
+    ref = any_model(model)
+    built: Any = build_model(ref, "sdpa", seed, torch.device("cpu"), torch.bfloat16)
     vocabulary = int(built.config.vocab_size)
     plain = byte_level(vocabulary)
     with torch.no_grad():

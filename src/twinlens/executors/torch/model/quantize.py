@@ -110,7 +110,7 @@ def apply_precision(model: nn.Module, name: str) -> nn.Module:
     if name in ("fp32", "tf32"):
         return model
     if name in ("bf16", "fp16"):
-        return _cast(model, torch.bfloat16 if name == "bf16" else torch.float16)
+        return cast(model, torch.bfloat16 if name == "bf16" else torch.float16)
     _refuse_experts_of_unknown_kind(model, name)
     if not any(isinstance(m, nn.Linear) for m in model.modules()):
         raise BadInput(f"precision {name!r} quantises linear layers and this model has none; use bf16", code="TL203")
@@ -126,7 +126,7 @@ def apply_precision(model: nn.Module, name: str) -> nn.Module:
         )
     layer = _LAYERS[name]
     _try(layer, name, device)
-    return _replace_linears(_cast(model, torch.bfloat16), layer, name)
+    return _replace_linears(cast(model, torch.bfloat16), layer, name)
 
 
 def left_wide(model: nn.Module, name: str) -> Finding | None:
@@ -154,7 +154,7 @@ def _refuse_experts_of_unknown_kind(model: nn.Module, name: str) -> None:
         )
 
 
-def _cast(model: nn.Module, dtype: torch.dtype) -> nn.Module:
+def cast(model: nn.Module, dtype: torch.dtype) -> nn.Module:
     """The model in 16 bits, but for tables that are computed and not learned, as `from_pretrained` leaves them.
 
     Rotary frequencies rounded to bf16 would turn a thousandth token's angle by radians.

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from twinlens.executors.capabilities import Capabilities, Executor
 from twinlens.executors.torch.options import LEAST_GPU
-from twinlens.executors.torch.parallel.options import OPTIONS, PRECISIONS, degrees_of
+from twinlens.executors.torch.parallel.degrees import degrees_of
+from twinlens.executors.torch.parallel.options import OPTIONS, PRECISIONS
 
 if TYPE_CHECKING:
     from twinlens.executors.in_process.collective import Collectives
@@ -35,6 +36,8 @@ EXECUTOR = Executor(
         computes_with="torch",
         packages=("torch",),
         is_sized_by_theory=True,
+        saves_state=True,
+        restarts_ranks=True,
     ),
     trainer=_trainer,
     degrees=degrees_of,

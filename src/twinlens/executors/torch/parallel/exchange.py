@@ -8,6 +8,7 @@ from typing import Any
 import torch.distributed as dist
 
 from twinlens.executors.torch.model.build import synchronize
+from twinlens.executors.torch.parallel.spans import covered
 from twinlens.executors.torch.parallel.training import RankTraining
 from twinlens.executors.torch.parallel.wrap import set_sync
 
@@ -15,13 +16,14 @@ from twinlens.executors.torch.parallel.wrap import set_sync
 def exchange_times(training: RankTraining, pairs: int) -> dict[str, Any]:
     """Seconds of backward passes with and without the exchange, in turns, and of the exchanges themselves.
 
-    `flight_s`: time in which at least one bucket was under way. Empty where no public hook tells (FSDP2, tensor
-    parallel), and in a world of one.
+    `flight_s`: time in which at least one bucket was under way. `flights`: the buckets of the last exchange as (index,
+    bytes, begin, end), in seconds from the beginning of its backward pass. Empty where no public hook tells (all but
+    DDP), and in a world of one.
     """
     buckets = training.divided.buckets
     if buckets is None or dist.get_world_size() == 1:
         return {}
-    told: dict[str, Any] = {"with_s": [], "without_s": [], "flight_s": [], "bytes": 0, "buckets": 0}
+    told: dict[str, Any] = {"with_s": [], "without_s": [], "flight_s": [], "bytes": 0, "flights": []}
     inputs, targets = training.batches.held_out(0)
     for _ in range(pairs):
         for is_exchanged in (True, False):
@@ -30,22 +32,16 @@ def exchange_times(training: RankTraining, pairs: int) -> dict[str, Any]:
             loss = training.loss(inputs, targets)
             synchronize(training.device)
             dist.barrier()  # so that nobody waits for a rank whose forward pass took longer
-            begin_s = time.perf_counter()
+            begin_ns = time.monotonic_ns()
             loss.backward()
             synchronize(training.device)
-            told["with_s" if is_exchanged else "without_s"].append(time.perf_counter() - begin_s)
+            told["with_s" if is_exchanged else "without_s"].append((time.monotonic_ns() - begin_ns) / 1e9)
             if is_exchanged:
-                told["flight_s"].append(union_ns([(begin, end) for _, begin, end in buckets.flights]) / 1e9)
-                told["bytes"] = sum(size for size, _, _ in buckets.flights)
-                told["buckets"] = len(buckets.flights)
+                told["flight_s"].append(covered((each.begin_ns, each.end_ns) for each in buckets.flights) / 1e9)
+                told["bytes"] = sum(each.bytes for each in buckets.flights)
+                told["flights"] = [
+                    (each.index, each.bytes, (each.begin_ns - begin_ns) / 1e9, (each.end_ns - begin_ns) / 1e9)
+                    for each in sorted(buckets.flights, key=lambda flight: flight.index)
+                ]
             training.optimizer.zero_grad(set_to_none=True)
     return told
-
-
-def union_ns(spans: list[tuple[int, int]]) -> int:
-    """Time that at least one of some spans covers."""
-    covered, until = 0, -(2**63)
-    for begin, end in sorted(spans):
-        covered += max(0, end - max(begin, until))
-        until = max(until, end)
-    return covered

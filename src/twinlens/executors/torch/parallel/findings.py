@@ -24,7 +24,7 @@ def against_one_process(ranks: Sequence[dict[str, Any]], precision: str) -> Find
     if not compared[0]:
         return Finding("one-process-not-compared", "disqualifies")
     alone = compared[0]["alone"]
-    losses = np.mean([each["together"]["losses"] for each in compared], axis=0)
+    losses = np.mean([each["together"]["losses"] for each in compared if each["together"]["losses"]], axis=0)
     off = float(np.max(np.abs(losses / np.array(alone["losses"]) - 1)))
     norm_off = abs(compared[0]["together"]["gradient_norm"] / alone["gradient_norm"] - 1)
     tolerance = TOLERANCE[precision]
@@ -41,6 +41,25 @@ def against_one_process(ranks: Sequence[dict[str, Any]], precision: str) -> Find
     if is_equal:
         return Finding("one-process-equal", "notes", "", numbers)
     return Finding("one-process-differs", "disqualifies", "", numbers)
+
+
+def exchanged(ranks: Sequence[dict[str, Any]]) -> Finding | None:
+    """Bytes of gradients that a step sent, beside those that there are; None where no hook counts them.
+
+    Equal: gradients were exchanged once a step, after its last microbatch.
+    """
+    together = [rank["compared"]["together"] for rank in ranks if rank["compared"]]
+    if not together or "exchanged_bytes" not in together[0]:
+        return None
+    worst = max(together, key=lambda told: abs(told["exchanged_bytes"] - told["gradients_bytes"]))
+    numbers = {
+        "bytes": worst["exchanged_bytes"],
+        "gradients_bytes": worst["gradients_bytes"],
+        "microbatches": worst["microbatches"],
+    }
+    if worst["exchanged_bytes"] == worst["gradients_bytes"]:
+        return Finding("gradients-exchanged-once", "notes", "", numbers)
+    return Finding("gradients-exchanged-otherwise", "warns", "", numbers)
 
 
 def hidden_share(with_s: Sequence[float], without_s: Sequence[float], flight_s: Sequence[float]) -> dict[str, Any]:
@@ -65,7 +84,22 @@ def exchange(ranks: Sequence[dict[str, Any]], on_processor: bool) -> Finding | N
         return None
     each = [hidden_share(t["with_s"], t["without_s"], t["flight_s"]) for t in timed]
     slowest = max(each, key=lambda known: known["longer_s"])
-    numbers = slowest | {"bytes": timed[0]["bytes"], "buckets": timed[0]["buckets"]}
+    numbers = slowest | {
+        "bytes": timed[0]["bytes"],
+        "buckets": len(timed[0]["flights"]),
+        "flights": timed[0]["flights"],
+    }
     numbers |= {"on_processor": on_processor, "ranks": len(ranks)}
     code = "exchange-not-resolved" if slowest["share"] is None else "exchange-hidden"
     return Finding(code, "notes", "", numbers)
+
+
+def communication(ranks: Sequence[dict[str, Any]], on_processor: bool) -> Finding | None:
+    """Collectives of one profiled step, and how long the rank that waits most has them under way with nothing to
+    compute; None where that cannot be told."""
+    profiled = [told for rank in ranks if rank["compared"] and (told := rank["compared"]["together"].get("profiled"))]
+    if len(profiled) < len(ranks) or not any(told["flight_s"] for told in profiled):
+        return None
+    slowest = max(profiled, key=lambda told: told["exposed_s"])
+    numbers = dict(slowest) | {"share": slowest["exposed_s"] / slowest["flight_s"], "on_processor": on_processor}
+    return Finding("communication-exposed", "notes", "", numbers)

@@ -53,16 +53,20 @@ class Lost:
 
 
 def sentence_on(lost: Lost, count: int, pids: list[int], doing: str, folder: Path) -> str:
-    """One sentence: the rank, how it was lost, what was going on, and how its log ends."""
+    """One sentence: the rank, how it was lost, what was going on, and how its log ends. `pids`: of this machine."""
     if lost.absent:
         named = ", ".join(map(str, lost.absent))
+        if not (folder / "torchrun.log").exists():
+            log = _end_of_log(folder, lost.absent[0])
+            return f"ranks {named} of {count} did not begin, or do not reach this machine; of the first, {log}"
         line = telling_line(read_log(folder / "torchrun.log"))
         return f"ranks {named} of {count} did not begin; the log of torchrun ends: {line}"
     if lost.hung:
-        rank = _standing_still(lost.hung, pids)
+        rank = _standing_still(lost.hung, pids) if pids else None
         who = f"rank {rank} of {count}" if rank is not None else f"ranks {', '.join(map(str, lost.hung))} of {count}"
         told = rank if rank is not None else lost.hung[0]
-        _ask_for_stack(pids[told])
+        if pids:
+            _ask_for_stack(pids[told])
         waited = f"gave no answer in {lost.patience_s:g} s while {doing} (executor.options.patience_s)"
         return f"{who} {waited}; {_end_of_log(folder, told)}"
     if lost.died:

@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from twinlens.executors.torch.parallel.profiled import profiled_step
 from twinlens.executors.torch.parallel.training import RankTraining
 
 
@@ -39,13 +40,22 @@ def alone(training: RankTraining, steps: int) -> dict[str, Any]:
 
 
 def together(training: RankTraining, steps: int) -> dict[str, Any]:
-    """The same of all ranks: this rank's losses. Weights, optimizer and batches are as before afterwards."""
+    """The same of all ranks: this rank's losses, and one step more under the profiler. Weights, optimizer and batches
+    are as before afterwards."""
     told: dict[str, Any] = {}
     parameters = list(training.model.parameters())
     saved = [parameter.detach().clone() for parameter in parameters]
     training.batches = training.fresh_batches()
+    if (buckets := training.divided.buckets) is not None:
+        buckets.sent_bytes = 0
     with _first_gradient(training, told):
-        told["losses"] = [training.step()["loss"] for _ in range(steps)]
+        losses = [training.step()["loss"] for _ in range(steps)]
+        told["losses"] = [loss for loss in losses if loss is not None]  # of a pipeline, the last rank alone has any
+    if buckets is not None:
+        told["exchanged_bytes"] = buckets.sent_bytes / steps
+        told["gradients_bytes"] = sum(each.nbytes for each in parameters if each.requires_grad)
+        told["microbatches"] = training.accumulate
+    told["profiled"] = profiled_step(training)
     with torch.no_grad():
         for parameter, before in zip(parameters, saved, strict=True):
             parameter.copy_(before)
@@ -60,7 +70,8 @@ def _first_gradient(training: RankTraining, told: dict[str, Any]) -> Iterator[No
 
     def note(*_: Any) -> None:
         if "gradient_norm" not in told:
-            told["gradient_norm"] = _norm(training.model)
+            norm = _norm if training.divided.pipeline is None else _norm_of_stages
+            told["gradient_norm"] = norm(training.model)
 
     handle = training.optimizer.register_step_pre_hook(note)
     try:
@@ -70,7 +81,7 @@ def _first_gradient(training: RankTraining, told: dict[str, Any]) -> Iterator[No
 
 
 def _norm(model: nn.Module) -> float:
-    """The norm over all gradients, gathered where they are divided."""
+    """The norm over all gradients of a model, gathered where torch has divided them."""
     squares = 0.0
     for parameter in model.parameters():
         if (gradient := parameter.grad) is None:
@@ -78,3 +89,10 @@ def _norm(model: nn.Module) -> float:
         whole = gradient.full_tensor() if hasattr(gradient, "full_tensor") else gradient
         squares += float(whole.float().square().sum())
     return math.sqrt(squares)
+
+
+def _norm_of_stages(model: nn.Module) -> float:
+    """The same of a model whose parts lie on all ranks, none of them twice."""
+    squared = torch.tensor(_norm(model) ** 2, dtype=torch.float64, device=next(model.parameters()).device)
+    dist.all_reduce(squared)
+    return math.sqrt(float(squared))

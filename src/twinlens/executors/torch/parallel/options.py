@@ -1,4 +1,4 @@
-"""`[executor.options]` of parallel training, and the degrees they stand for."""
+"""`[executor.options]` of parallel training, and the mesh they stand for."""
 
 from __future__ import annotations
 
@@ -7,27 +7,47 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from twinlens.errors import BadInput
-from twinlens.executors.capabilities import Degrees, Option
+from twinlens.executors.capabilities import Option
 from twinlens.executors.options import refuse_wrong_options
-from twinlens.spec.model.shape import DecoderShape
-from twinlens.spec.study import RunSpec
-from twinlens.spec.workload.workload import TrainingWorkload
+from twinlens.executors.ray_connection import is_cluster
 
 KIND = "torch-parallel"
 PRECISIONS = ("fp32", "tf32", "bf16")
+SHARDED = ("fsdp2", "hsdp")
 OPTIONS = {
     "parallel": Option(
         "ddp",
-        ("ddp", "fsdp2", "tp"),
+        ("ddp", "fsdp2", "hsdp", "tp", "pp"),
         description='How training is divided over ranks: "ddp" copies the model and adds up gradients, "fsdp2" shards '
-        'weights, gradients and optimizer state, "tp" splits every layer.',
+        'weights, gradients and optimizer state, "hsdp" does so within each of `replicate` copies, "tp" splits every '
+        'layer, "pp" gives each rank consecutive layers.',
     ),
     "ranks": Option(2, description="Processes that train together, one per GPU or share of a processor."),
+    "tensor": Option(
+        1, description='Ranks that split every layer, inside "fsdp2" or "hsdp"; under "tp" it is all of them.'
+    ),
+    "replicate": Option(
+        2,
+        description='Copies of the model under "hsdp"; the ranks of a copy shard it, as under "fsdp2", or split its '
+        "layers (`tensor`).",
+    ),
+    "schedule": Option(
+        "1f1b",
+        ("1f1b", "gpipe", "interleaved"),
+        tunes=True,
+        description='Order of microbatches under "pp"; "interleaved" gives each rank two stages that do not touch.',
+    ),
     "reshard": Option(
         "yes",
         ("yes", "no"),
         tunes=True,
-        description="Whether fsdp2 frees gathered weights after the forward pass and gathers them again.",
+        description="Whether fsdp2 and hsdp free gathered weights after the forward pass and gather them again.",
+    ),
+    "reduce_precision": Option(
+        "fp32",
+        ("fp32", "bf16"),
+        tunes=True,
+        description="Format in which fsdp2 and hsdp add up gradients when they train in bf16.",
     ),
     "attention": Option(
         "sdpa", ("sdpa", "eager"), tunes=True, description="The attention implementation asked of transformers."
@@ -37,83 +57,118 @@ OPTIONS = {
         3, description="Steps whose losses are compared with one process before the rows; 0: none, and no ranking."
     ),
     "patience_s": Option(120.0, description="Seconds in which a rank has to answer before it counts as hung."),
+    "on": Option("", description="The Ray cluster on which the ranks run: ray://HOST:PORT, or ray://local."),
 }
+_ONLY_OF = {
+    "tensor": (*SHARDED, "tp"),
+    "replicate": ("hsdp",),
+    "schedule": ("pp",),
+    "reshard": SHARDED,
+    "reduce_precision": SHARDED,
+    "bucket_mib": ("ddp",),
+}
+"""Options that only some ways of dividing have; elsewhere they would change nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParallelOptions:
     """The options of a spec, checked; `OPTIONS` says what each means."""
 
-    parallel: Literal["ddp", "fsdp2", "tp"] = "ddp"
+    parallel: Literal["ddp", "fsdp2", "hsdp", "tp", "pp"] = "ddp"
     ranks: int = 2
+    tensor: int = 1
+    replicate: int = 2
+    schedule: Literal["1f1b", "gpipe", "interleaved"] = "1f1b"
     reshard: Literal["yes", "no"] = "yes"
+    reduce_precision: Literal["fp32", "bf16"] = "fp32"
     attention: Literal["sdpa", "eager"] = "sdpa"
     bucket_mib: float = 25.0
     compared_steps: int = 3
     patience_s: float = 120.0
+    on: str = ""
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
-        """Raises BadInput (TL207)."""
+        """Raises BadInput (TL207), and (TL202) where the degrees do not divide the ranks."""
         refuse_wrong_options(KIND, options, OPTIONS)
-        _refuse_outside(options, "ranks", 1, 1024, whole=True)
+        for name in ("ranks", "tensor", "replicate"):
+            _refuse_outside(options, name, 1, 1024, whole=True)
         _refuse_outside(options, "compared_steps", 0, 100, whole=True)
         _refuse_outside(options, "bucket_mib", 0.01, 1e6)
         _refuse_outside(options, "patience_s", 1.0, 86400.0)
-        return cls(**options)
+        if (on := options.get("on", "")) and not is_cluster(on):
+            raise BadInput(f"ranks run here or on Ray: ray://HOST:PORT or ray://local, not {on!r}", code="TL207")
+        asked = cls(**options)
+        _refuse_without_effect(asked, options)
+        _refuse_undivided_ranks(asked, "tensor" in options)
+        return asked
+
+    @property
+    def split(self) -> int:
+        """Ranks that split every layer."""
+        return self.ranks if self.parallel == "tp" else self.tensor
+
+    @property
+    def stages(self) -> int:
+        """Ranks of a pipeline; 1 where there is none."""
+        return self.ranks if self.parallel == "pp" else 1
 
     @property
     def data(self) -> int:
         """Ranks that see different data."""
-        return 1 if self.parallel == "tp" else self.ranks
+        return self.ranks // (self.split * self.stages)
 
     @property
-    def degrees(self) -> Degrees:
-        """FSDP2 keeps what ZeRO 3 keeps; not resharded, it holds the weights whole from forward to backward."""
-        zero: Literal[0, 3] = 3 if self.parallel == "fsdp2" else 0
-        return Degrees(data=self.data, tensor=self.ranks if self.parallel == "tp" else 1, zero=zero)
+    def copies(self) -> int:
+        """Whole sets of weights among the data ranks."""
+        return {"ddp": self.data, "hsdp": self.replicate}.get(self.parallel, 1)
+
+    @property
+    def mesh(self) -> dict[str, int]:
+        """Axes of the device mesh and their sizes, the outermost first; those of size 1 that nobody asked for left
+        out."""
+        sizes = {
+            "pipeline": self.stages,
+            "replicate": self.copies,
+            "shard": self.data // self.copies,
+            "tensor": self.split,
+        }
+        own = _AXES[self.parallel]
+        return {name: size for name, size in sizes.items() if name in own or size > 1}
 
 
-def microbatch_of(spec: RunSpec, options: ParallelOptions) -> int:
-    """Sequences of one forward pass of one rank. Raises BadInput (TL202) where the batch cannot be divided so."""
-    assert isinstance(spec.workload, TrainingWorkload)
-    batch, ranks = spec.workload.global_batch, options.data
-    if batch % ranks:
-        raise BadInput(
-            f"{ranks} ranks do not divide workload.global_batch {batch}; set executor.options.ranks or the batch so "
-            "that they do",
-            code="TL202",
-        )
-    share = batch // ranks
-    asked = spec.point.microbatch or share
-    if share % asked:
-        raise BadInput(
-            f"point.microbatch {asked} does not divide the {share} sequences that each of {ranks} ranks has of "
-            f"workload.global_batch {batch}",
-            code="TL202",
-        )
-    return asked
+_AXES = {"ddp": ("replicate",), "fsdp2": ("shard",), "hsdp": ("replicate", "shard"), "tp": ("tensor",),
+         "pp": ("pipeline",)}  # fmt: skip
 
 
-def degrees_of(spec: RunSpec) -> Degrees:
-    """The degrees of a run. Raises BadInput (TL202, TL207) where the ranks divide neither batch nor heads."""
-    options = ParallelOptions.of(spec.executor.options)
-    microbatch_of(spec, options)
-    shape = spec.model.shape
-    if options.parallel == "tp" and isinstance(shape, DecoderShape):
-        _refuse_undivided_heads(shape, options.ranks)
-    return options.degrees
-
-
-def _refuse_undivided_heads(shape: DecoderShape, ranks: int) -> None:
-    divided = {"heads": shape.heads, "KV heads": shape.kv_heads, "intermediate width": shape.intermediate}
-    for what, amount in divided.items():
-        if amount % ranks:
+def _refuse_without_effect(asked: ParallelOptions, options: Mapping[str, Any]) -> None:
+    for name, ways in _ONLY_OF.items():
+        if options.get(name, OPTIONS[name].default) != OPTIONS[name].default and asked.parallel not in ways:
+            words = " and ".join(f'"{way}"' for way in ways)
+            instead = "leave it out"
+            if name == "tensor" and asked.parallel == "ddp":
+                instead = 'take "hsdp" with executor.options.replicate, which copies a split model, too'
             raise BadInput(
-                f"{ranks} ranks do not divide the model's {amount} {what}, as tensor parallelism needs; "
-                "set executor.options.ranks to a divisor",
-                code="TL202",
+                f'executor.options.{name} of {KIND} is of {words}, and not of "{asked.parallel}"; {instead}',
+                code="TL207",
             )
+
+
+def _refuse_undivided_ranks(asked: ParallelOptions, names_tensor: bool) -> None:
+    if asked.parallel == "tp" and names_tensor and asked.tensor not in (1, asked.ranks):
+        raise BadInput(
+            f'"tp" splits every layer over all {asked.ranks} ranks; for {asked.tensor} take executor.options.parallel '
+            '= "fsdp2" or "hsdp" with that executor.options.tensor',
+            code="TL202",
+        )
+    of = asked.tensor * (asked.replicate if asked.parallel == "hsdp" else 1)
+    if asked.parallel in SHARDED and asked.ranks % of:
+        words = f"tensor {asked.tensor}" + (f" × replicate {asked.replicate}" if asked.parallel == "hsdp" else "")
+        raise BadInput(
+            f"executor.options.{words} do not divide {asked.ranks} ranks; set executor.options.ranks to a multiple of "
+            f"{of}",
+            code="TL202",
+        )
 
 
 def _refuse_outside(options: Mapping[str, Any], name: str, least: float, most: float, *, whole: bool = False) -> None:

@@ -13,12 +13,18 @@ from twinlens.record.step import Marks
 _PHASES = ("data_ns", "forward_ns", "backward_ns", "communicate_ns", "optimize_ns")
 
 
-def step_over(ranks: Sequence[dict[str, Any]], origin_ns: int, samples: int, tokens: int) -> Marks:
+def step_over(
+    ranks: Sequence[dict[str, Any]], origin_ns: int, samples: int, tokens: int, *, one_clock: bool = True
+) -> Marks:
     """One step: from the latest start to the latest end. Phases are rank 0's; all ranks' stand in lists beside them.
+
+    Without `one_clock` it begins and ends as on rank 0's clock, which waits for the others in every exchange, and when
+    each rank began and ended is absent.
 
     Rank 0 may have begun before the last rank did: what it did until then is taken off its first phase, data.
     """
-    begin_ns, end_ns = max(r["begin_ns"] for r in ranks), max(r["end_ns"] for r in ranks)
+    stamped = ranks if one_clock else ranks[:1]
+    begin_ns, end_ns = max(r["begin_ns"] for r in stamped), max(r["end_ns"] for r in stamped)
     first = dict(ranks[0])
     early_ns = begin_ns - first["begin_ns"]
     for phase in _PHASES:  # a rank that began early has done part of its step before the step began
@@ -30,13 +36,13 @@ def step_over(ranks: Sequence[dict[str, Any]], origin_ns: int, samples: int, tok
         end_ns - origin_ns,
         samples=samples,
         tokens=tokens,
-        loss=sum(r["loss"] for r in ranks) / len(ranks),
+        loss=mean_loss(ranks),
         **{phase: first[phase] for phase in _PHASES},
     )
     return replace(
         whole,
-        rank_begin_ns=tuple(r["begin_ns"] - origin_ns for r in ranks),
-        rank_end_ns=tuple(r["end_ns"] - origin_ns for r in ranks),
+        rank_begin_ns=tuple(r["begin_ns"] - origin_ns for r in ranks) if one_clock else None,
+        rank_end_ns=tuple(r["end_ns"] - origin_ns for r in ranks) if one_clock else None,
         rank_data_ns=_of_all(ranks, "data_ns"),
         rank_forward_ns=_of_all(ranks, "forward_ns"),
         rank_backward_ns=_of_all(ranks, "backward_ns"),
@@ -45,20 +51,27 @@ def step_over(ranks: Sequence[dict[str, Any]], origin_ns: int, samples: int, tok
     )
 
 
-def evaluation_over(ranks: Sequence[dict[str, Any]], origin_ns: int, samples: int, tokens: int) -> Marks:
-    """One look at held-out data by all ranks."""
-    begin_ns, end_ns = max(r["begin_ns"] for r in ranks), max(r["end_ns"] for r in ranks)
-    loss = sum(r["loss"] for r in ranks) / len(ranks)
-    return Marks(begin_ns - origin_ns, end_ns - origin_ns, samples, tokens, loss=loss, kind="evaluate")
+def evaluation_over(
+    ranks: Sequence[dict[str, Any]], origin_ns: int, samples: int, tokens: int, *, one_clock: bool = True
+) -> Marks:
+    """One look at held-out data by all ranks; without `one_clock`, as on rank 0's."""
+    stamped = ranks if one_clock else ranks[:1]
+    begin_ns, end_ns = max(r["begin_ns"] for r in stamped), max(r["end_ns"] for r in stamped)
+    return Marks(begin_ns - origin_ns, end_ns - origin_ns, samples, tokens, loss=mean_loss(ranks), kind="evaluate")
 
 
-def facts_over(ranks: Sequence[Facts], data: int) -> Facts:
-    """Facts of rank 0, with rates added up over ranks, counted work over the `data` ranks that see different data (of a
-    divided product the whole is counted on each rank), and the memory of the fullest rank."""
-    first, count = ranks[0], len(ranks)
+_OF_EACH_STAGE = ("resident_parameters", "trainable_parameters")
+
+
+def facts_over(ranks: Sequence[Facts], split: int, stages: int = 1) -> Facts:
+    """Facts of rank 0, with rates added up over ranks, counted work over one of each `split` ranks that share their
+    data (of a product divided over them the whole is counted on each), and the memory of the fullest rank. Ranks that
+    are `stages` of a pipeline have parameters of their own, which are added up, too."""
+    first, count, counting = ranks[0], len(ranks), ranks[::split]
     work = dict(first.work)
-    if counted := _summed([rank.work.get("counted_step_flop") for rank in ranks[:data]], data):
-        work["counted_step_flop"] = counted
+    for name in ("counted_step_flop", *(_OF_EACH_STAGE if stages > 1 else ())):
+        if counted := _summed([rank.work.get(name) for rank in counting], len(counting)):
+            work[name] = counted
     ceilings: Estimates = {}
     for name in first.ceilings:
         if summed := _summed([rank.ceilings.get(name) for rank in ranks], count):
@@ -69,6 +82,12 @@ def facts_over(ranks: Sequence[Facts], data: int) -> Facts:
         if (fullest := max((r.memory[name] for r in ranks), key=lambda each: each.value or 0.0))
     }
     return replace(first, work=work, ceilings=ceilings, memory=memory)
+
+
+def mean_loss(ranks: Sequence[dict[str, Any]]) -> float:
+    """Over the ranks that have a loss: of a pipeline the last one alone."""
+    known: list[float] = [rank["loss"] for rank in ranks if rank["loss"] is not None]
+    return sum(known) / len(known)
 
 
 def _of_all(ranks: Sequence[dict[str, Any]], phase: str) -> tuple[int, ...] | None:

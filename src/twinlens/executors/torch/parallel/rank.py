@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,41 +19,60 @@ from twinlens.executors.torch.evidence.memory import device_memory
 from twinlens.executors.torch.evidence.training import training_facts
 from twinlens.executors.torch.fp32 import set_fp32
 from twinlens.executors.torch.parallel.collective import timed, timed_pair
+from twinlens.executors.torch.parallel.degrees import stages_each
 from twinlens.executors.torch.parallel.exchange import exchange_times
 from twinlens.executors.torch.parallel.one_process import alone, together
-from twinlens.executors.torch.parallel.options import ParallelOptions
+from twinlens.executors.torch.parallel.options import SHARDED, ParallelOptions
+from twinlens.executors.torch.parallel.rank_saves import RankSaves
 from twinlens.executors.torch.parallel.training import RankTraining
 from twinlens.executors.torch.train import refuse_unsupported
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.record import observed
 from twinlens.spec.asked_device import AskedDevice, asked_device
 from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.workload import TrainingWorkload
 from twinlens.units import BYTES
 
 _TIMED_PAIRS = 6
+Opening = Callable[[RunSpec, "Rank", Say], tuple[RankTraining, dict[str, Any]]]
+"""Opens a run on one rank: its training, and the answer to the order."""
 
 
 class Rank:
     """What one process of the world does; `say` tells people, through the run."""
 
-    def __init__(self, say: Say) -> None:
-        self._say = say
+    def __init__(self, say: Say, opening: Opening | None = None) -> None:
+        """`opening`: another stack's, in the place of torch's own."""
+        self._say, self._opening = say, opening
         self._training: RankTraining | None = None
+        self._saves: RankSaves | None = None
 
     def obey(self, order: dict[str, Any]) -> Any:
         """The answer to one order, as plain data."""
         if order["order"] == "open":
-            return self._open(RunSpec.model_validate_json(json.dumps(order["spec"])))
+            spec = RunSpec.model_validate_json(json.dumps(order["spec"]))
+            if self._opening is None:
+                return self._open(spec)
+            self._training, told = self._opening(spec, self, self._say)
+            return told
         if order["order"] == "join":
-            return self._join(asked_device(order["device"]), order["patience_s"])
+            return self.join(asked_device(order["device"]), order["patience_s"])
         if order["order"] == "collective":
-            return timed(order["kind"], order["size_bytes"], order["repeats"], self._device)
+            return timed(order["kind"], order["size_bytes"], order["repeats"], self.device)
         if order["order"] == "pair":
             delay_s = order.get("delays_s", {}).get(str(dist.get_rank()), 0.0)  # a fault that a test injects
-            return timed_pair(tuple(order["ranks"]), order["size_bytes"], order["repeats"], self._device, delay_s)
+            return timed_pair(tuple(order["ranks"]), order["size_bytes"], order["repeats"], self.device, delay_s)
+        if order["order"] == "open-again":
+            return self._open_again(RunSpec.model_validate_json(json.dumps(order["spec"])))
         assert self._training is not None
         if order["order"] == "step":
-            return self._training.step()
+            return self._training.step() if self._saves is None else self._saves.step(order)
+        if self._saves is not None and order["order"] == "settle":
+            return self._saves.settle()
+        if self._saves is not None and order["order"] == "load":
+            return self._saves.load(order["folder"]) if order["folder"] else 0.0
+        if self._saves is not None and order["order"] == "go-on":
+            return self._saves.go_on_from(order["step"])
         if order["order"] == "evaluate":
             return self._training.evaluate(order["batches"])
         return device_memory(self._training.device)
@@ -62,9 +83,9 @@ class Rank:
         if dist.is_initialized():
             dist.destroy_process_group()
 
-    def _join(self, asked: AskedDevice, patience_s: float) -> str:
+    def join(self, asked: AskedDevice, patience_s: float) -> str:
         """Take the rank's own device and join the group, once; the backend's name."""
-        self._device = device = _device(asked)
+        self.device = device = _device(asked)
         torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
         backend = "nccl" if device.type == "cuda" else "gloo"
         if not dist.is_initialized():  # the run itself notices first that one hangs, and says which
@@ -72,23 +93,14 @@ class Rank:
         return backend
 
     def _open(self, spec: RunSpec) -> dict[str, Any]:
-        asked = ParallelOptions.of(spec.executor.options)
-        backend = self._join(spec.device, asked.patience_s)
-        device = self._device
-        refuse_unsupported(spec.point.precision, device)
-        set_fp32(spec.point.precision)
-        self._say("building the model")
-        # What the evidence asks of the options are those of one process.
-        plain = spec.model_copy(update={"executor": spec.executor.model_copy(update={"options": {}})})
-        self._training = training = RankTraining(plain, asked, dist.get_rank(), device)
+        training, asked, backend = self._build(spec)
+        begun_s = time.monotonic()
         facts = training_facts(training, self._say)
         training.optimizer.state.clear()
         memory = dict(facts.memory)
         if training.divided.buckets is not None:
             held = float(sum(training.divided.buckets.storages.values()))
             memory["buckets_bytes"] = Estimate(held, BYTES, "buffers of gradient buckets", "measured", n=1)
-        if asked.parallel == "fsdp2":  # what autograd keeps there holds gathered weights too
-            memory["activations_bytes"] = Estimate.absent(BYTES, "gathered weights cannot be told from activations")
         fields = dict(facts.executor.facts) | {
             "training.strategy": observed(_strategy(asked, backend), "torch.distributed"),
             "training.world_size": observed(dist.get_world_size(), "torch.distributed.get_world_size"),
@@ -103,7 +115,28 @@ class Rank:
                 "alone": alone(training, asked.compared_steps),
                 "together": together(training, asked.compared_steps),
             }
-        return {"facts": facts.to_json(), "exchange": exchanged, "compared": compared, "backend": backend}
+        examined_s = time.monotonic() - begun_s
+        return {"facts": facts.to_json(), "exchange": exchanged, "compared": compared, "backend": backend,
+                "examined_s": examined_s}  # fmt: skip
+
+    def _open_again(self, spec: RunSpec) -> None:
+        """After a restart: as before, without evidence."""
+        training, _, _ = self._build(spec)
+        training.optimizer.state.clear()
+
+    def _build(self, spec: RunSpec) -> tuple[RankTraining, ParallelOptions, str]:
+        asked = ParallelOptions.of(spec.executor.options)
+        backend = self.join(spec.device, asked.patience_s)
+        refuse_unsupported(spec.point.precision, self.device)
+        set_fp32(spec.point.precision)
+        self._say("building the model")
+        # What the evidence asks of the options are those of one process.
+        plain = spec.model_copy(update={"executor": spec.executor.model_copy(update={"options": {}})})
+        self._training = training = RankTraining(plain, asked, self.device)
+        assert isinstance(spec.workload, TrainingWorkload)
+        if spec.workload.checkpoint is not None:
+            self._saves = RankSaves(training, spec.workload.checkpoint.mode)
+        return training, asked, backend
 
 
 def _device(asked: AskedDevice) -> torch.device:
@@ -117,5 +150,14 @@ def _device(asked: AskedDevice) -> torch.device:
 
 
 def _strategy(asked: ParallelOptions, backend: str) -> str:
-    kept = ", gathered weights kept" if asked.parallel == "fsdp2" and asked.reshard == "no" else ""
-    return f"{asked.parallel}{kept}, {backend}"
+    """In words: "hsdp, replicate 2 × shard 2 × tensor 2, gathered weights kept, gloo"."""
+    parts: list[str] = [asked.parallel]
+    if len(asked.mesh) > 1:
+        parts.append(" × ".join(f"{axis} {size}" for axis, size in asked.mesh.items()))
+    if asked.parallel == "pp":
+        parts.append(f"{asked.schedule}, {asked.ranks} ranks of {stages_each(asked)} stages")
+    if asked.parallel in SHARDED and asked.reshard == "no":
+        parts.append("gathered weights kept")
+    if asked.parallel in SHARDED and asked.reduce_precision != "fp32":
+        parts.append(f"gradients added up in {asked.reduce_precision}")
+    return ", ".join([*parts, backend])

@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 import contextlib
+import hmac
 import json
 import os
+import secrets
 import shutil
+import signal
 import socket
-import sys
-import tempfile
 import time
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors.launch.process import Process
 from twinlens.executors.protocol import Say
+from twinlens.executors.torch.parallel.folder import owned_folder
 from twinlens.executors.torch.parallel.loss_of_rank import Lost, sentence_on
+from twinlens.executors.torch.parallel.program import TORCH, Program, Torchrun, World
+from twinlens.executors.torch.parallel.worker import this_machine
 
-_WORKER = "twinlens.executors.torch.parallel.worker"
-_GATHER_S, _END_S = 2.0, 5.0
+_GATHER_S, _END_S, _GREETING_S = 2.0, 5.0, 5.0
+_MOST_OF_GREETING = 4096
 
 
 class Ranks:
-    """`count` processes with `threads` each. A rank has `patience_s` for each sign of life."""
+    """`count` processes with `threads` each. A rank has `patience_s` for each sign of life. Where the
+    program has restarts, torchrun starts all of them again when one is lost; `rejoin` takes them."""
 
-    def __init__(self, count: int, threads: int, patience_s: float) -> None:
-        self._count, self.patience_s = count, patience_s
-        self._folder = Path(tempfile.mkdtemp(prefix="twinlens-ranks-"))
+    def __init__(self, count: int, threads: int, patience_s: float, program: Program = TORCH) -> None:
+        self._count, self.patience_s, self._program = count, patience_s, program
+        self._folder = owned_folder()
         self._pipes: list[Connection] = []
         self._pids: list[int] = []
-        self._process: Process | None = None
+        self._machines: set[str] = set()
+        self._key = secrets.token_hex(16) if program.on else ""
+        self._world: World | None = None
+        self._listening: socket.socket | None = None
         try:
             self._start(threads)
         except BaseException:
@@ -45,9 +51,14 @@ class Ranks:
 
     @property
     def pid(self) -> int:
-        """torchrun, below which the ranks are."""
-        assert self._process is not None
-        return self._process.pid
+        """torchrun, below which the ranks are; this process, where they are on a cluster."""
+        assert self._world is not None
+        return self._world.pid
+
+    @property
+    def share_a_clock(self) -> bool:
+        """Whether all ranks and this process read one monotonic clock: that of this machine."""
+        return self._machines == {this_machine()}
 
     def ask(self, order: dict[str, Any], doing: str, say: Say | None = None) -> list[Any]:
         """Give all ranks an order; their answers, by rank.
@@ -71,55 +82,108 @@ class Ranks:
                 raise self._failed(lost, doing)
         return [answers[rank] for rank in range(self._count)]
 
+    def kill(self, rank: int, order: dict[str, Any]) -> int:
+        """Give all ranks an order and kill one at it; when, in ns on the monotonic clock."""
+        self._send(order)
+        os.kill(self._pids[rank], signal.SIGKILL)
+        return time.monotonic_ns()
+
+    def await_end(self) -> None:
+        """Wait until no rank of this attempt is left. Raises ExecutorFailed (TL307) for one that does not end."""
+        left = dict(enumerate(self._pipes))
+        until_s = time.monotonic() + self.patience_s
+        while left:
+            for rank in self._readable(list(left), 0.5):
+                try:
+                    left[rank].recv_bytes()
+                except (EOFError, OSError):
+                    del left[rank]
+            if time.monotonic() > until_s:
+                lost = Lost()
+                lost.note_hung(list(left), self.patience_s)
+                raise self._failed(lost, "ending for a restart")
+
+    def rejoin(self) -> int:
+        """Take the ranks that torchrun starts again; the number of the attempt. Raises ExecutorFailed (TL307)."""
+        assert self._listening is not None
+        for pipe in self._pipes:
+            pipe.close()
+        self._pipes = []
+        return self._accept(self._listening)
+
     def close(self) -> None:
         """End all of them; nothing of them is left when this returns. May be called again."""
         with contextlib.suppress(OSError):
             self._send({"order": "close"})
-        if self._process is not None:
+        if self._world is not None:
             until_s = time.monotonic() + _END_S
-            while self._process.exit_code() is None and time.monotonic() < until_s:
+            while self._world.exit_code() is None and time.monotonic() < until_s:
                 time.sleep(0.02)
-            self._process.stop()
+            self._world.stop()
         for pipe in self._pipes:
             pipe.close()
         self._pipes = []
+        if self._listening is not None:
+            self._listening.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _start(self, threads: int) -> None:
-        address = str(self._folder / "ranks.sock")
-        environment = dict(os.environ) | {"OMP_NUM_THREADS": str(threads), "TWINLENS_RANKS": address}
-        if sys.platform == "linux":  # all ranks are on this machine: a name that resolves elsewhere must not matter
-            environment.setdefault("GLOO_SOCKET_IFNAME", "lo")
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(self._count)]
-        command += ["--log-dir", str(self._folder), "--redirects", "3", "-m", _WORKER]
-        with socket.socket(socket.AF_UNIX) as listening:
-            listening.bind(address)
-            listening.listen(self._count)
-            listening.settimeout(0.5)
-            self._process = Process(command, environment, self._folder / "torchrun.log", grace_s=2.0)
-            self._accept(listening)
+        self._listening = listening = self._bound()
+        listening.listen(self._count)
+        listening.settimeout(0.5)
+        if self._program.on:
+            from twinlens.executors.torch.parallel.on_ray import OnRay
 
-    def _accept(self, listening: socket.socket) -> None:
-        """Wait for every rank to say its number. They connect before they import torch."""
+            port = listening.getsockname()[1]
+            self._world = OnRay(self._count, threads, self._program, port, self._key, self._folder)
+        else:
+            self._world = Torchrun(self._count, threads, self._program, listening.getsockname(), self._folder)
+        self._accept(listening)
+
+    def _bound(self) -> socket.socket:
+        """A socket of this machine's file system, or where nodes of a cluster reach it."""
+        listening = socket.socket(socket.AF_INET if self._program.on else socket.AF_UNIX)
+        listening.bind(("", 0) if self._program.on else str(self._folder / "ranks.sock"))
+        return listening
+
+    def _accept(self, listening: socket.socket) -> int:
+        """Wait for every rank of one attempt to say its number. They connect before they import torch."""
         known: dict[int, tuple[Connection, int]] = {}
+        attempt = 0
         until_s = time.monotonic() + self.patience_s
         while len(known) < self._count:
-            assert self._process is not None
+            assert self._world is not None
             try:
                 connected, _ = listening.accept()
             except TimeoutError:
-                if self._process.exit_code() is None and time.monotonic() < until_s:
+                if self._world.exit_code() is None and time.monotonic() < until_s:
                     continue
                 missing = sorted(set(range(self._count)) - set(known))
                 lost = Lost()
                 lost.note_never_began(missing)
                 raise self._failed(lost, "starting") from None
-            connected.settimeout(None)
-            pipe = Connection(connected.detach())
-            hello = json.loads(pipe.recv_bytes())
-            known[hello["rank"]] = pipe, hello["pid"]
+            if (greeted := self._greeted(connected)) is not None:
+                pipe, hello = greeted
+                if hello["attempt"] > attempt:  # the one before failed before all had begun
+                    known.clear()
+                    attempt = hello["attempt"]
+                known[hello["rank"]] = pipe, hello["pid"]
+                self._machines.add(hello["machine"])
         self._pipes = [known[rank][0] for rank in range(self._count)]
         self._pids = [known[rank][1] for rank in range(self._count)]
+        return attempt
+
+    def _greeted(self, connected: socket.socket) -> tuple[Connection, dict[str, Any]] | None:
+        """What a rank says first; None where it does not know the key, and so is nobody's rank."""
+        connected.settimeout(None)
+        pipe = Connection(connected.detach())
+        with contextlib.suppress(EOFError, OSError, ValueError, TypeError, KeyError):
+            if pipe.poll(_GREETING_S):
+                hello = json.loads(pipe.recv_bytes(_MOST_OF_GREETING))
+                if hmac.compare_digest(str(hello["key"]), self._key) and 0 <= int(hello["rank"]) < self._count:
+                    return pipe, hello
+        pipe.close()
+        return None
 
     def _send(self, order: dict[str, Any]) -> None:
         message = json.dumps(order).encode()
@@ -148,5 +212,8 @@ class Ranks:
             answers[rank] = message["answer"]
 
     def _failed(self, lost: Lost, doing: str) -> ExecutorFailed:
-        sentence = sentence_on(lost, self._count, self._pids, doing, self._folder)
+        assert self._world is not None
+        self._world.collect_logs()
+        pids = self._pids if not self._program.on else []  # a number of another machine means another process here
+        sentence = sentence_on(lost, self._count, pids, doing, self._folder)
         return ExecutorFailed(sentence, code="TL307")

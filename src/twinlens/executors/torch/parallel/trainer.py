@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+from twinlens.executors.capabilities import Degrees
 from twinlens.executors.protocol import Say
-from twinlens.executors.torch.parallel.findings import against_one_process, exchange
+from twinlens.executors.torch.parallel.degrees import degrees_of, microbatch_of
+from twinlens.executors.torch.parallel.findings import against_one_process, communication, exchange, exchanged
 from twinlens.executors.torch.parallel.gpus import refuse_too_few_gpus
-from twinlens.executors.torch.parallel.options import ParallelOptions, degrees_of, microbatch_of
+from twinlens.executors.torch.parallel.options import ParallelOptions
 from twinlens.executors.torch.parallel.over_ranks import evaluation_over, facts_over, step_over
+from twinlens.executors.torch.parallel.program import Program
 from twinlens.executors.torch.parallel.ranks import Ranks
+from twinlens.executors.torch.parallel.run_saves import RunSaves
+from twinlens.record.checkpoint import Checkpoints
 from twinlens.record.executor.facts import Facts
 from twinlens.record.step import Marks
 from twinlens.spec.study import RunSpec
@@ -19,39 +25,95 @@ from twinlens.spec.workload.workload import TrainingWorkload
 from twinlens.system.processors import usable_cores
 
 
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A stack that trains in several processes: its options, its refusals, and what each rank runs.
+
+    `options_of` and `degrees_of` raise BadInput (TL202, TL207), `program_of` where it cannot run here.
+    """
+
+    options_of: Callable[[Mapping[str, Any]], Any]
+    degrees_of: Callable[[RunSpec], Degrees]
+    program_of: Callable[[RunSpec, Say], Program]
+
+
+def _program_of(spec: RunSpec, say: Say) -> Program:
+    on = ParallelOptions.of(spec.executor.options).on
+    return Program(on=on, uses_gpu=bool(on) and spec.device.kind != "cpu")
+
+
+TORCH = Stack(ParallelOptions.of, degrees_of, _program_of)
+
+
 class ParallelTrainer:
     """One process here, and the ranks below it: this one takes no part in training."""
 
+    def __init__(self, stack: Stack = TORCH) -> None:
+        self._stack = stack
+
     def open(self, spec: RunSpec, say: Say) -> Facts:
         assert isinstance(spec.workload, TrainingWorkload)
-        degrees_of(spec)
-        self._options, self._workload = ParallelOptions.of(spec.executor.options), spec.workload
+        stages = self._stack.degrees_of(spec).pipeline
+        self._options, self._workload = self._stack.options_of(spec.executor.options), spec.workload
         self._rows = microbatch_of(spec, self._options) * self._options.data
         count = self._options.ranks
-        refuse_too_few_gpus(spec.device, count)
-        say(f"starting {count} ranks")
+        program = self._stack.program_of(spec, say)
+        if not program.on:
+            refuse_too_few_gpus(spec.device, count)
+        say(f"starting {count} ranks{f' on {program.on}' if program.on else ''}")
         threads = spec.executor.threads or max(1, usable_cores() // count)
-        self._ranks = Ranks(count, threads, self._options.patience_s)
+        self._kill, self._saves = spec.protocol.kill, None
+        if self._kill is not None:
+            program = replace(program, restarts=self._kill.restarts)
+        self._ranks = Ranks(count, threads, self._options.patience_s, program)
         told = self._ranks.ask({"order": "open", "spec": spec.to_dict()}, "opening", say)
-        facts = facts_over([Facts.from_json(each["facts"]) for each in told], self._options.data)
-        found = [against_one_process(told, spec.point.precision), exchange(told, told[0]["backend"] == "gloo")]
+        facts = facts_over([Facts.from_json(each["facts"]) for each in told], self._options.split, stages)
+        on_processor = told[0]["backend"] == "gloo"
+        found = [
+            against_one_process(told, spec.point.precision),
+            exchange(told, on_processor),
+            exchanged(told),
+            communication(told, on_processor),
+        ]
+        self.examined_s: float | None = told[0].get("examined_s")
+        self._saves = RunSaves(spec, self._ranks) if self._workload.checkpoint else None
         self._steps = self._looked_at = 0
         self._origin_ns: int | None = None
         return replace(facts, findings=(*facts.findings, *(each for each in found if each is not None)))
 
     def step(self) -> Marks:
-        if self._origin_ns is None:
+        one_clock = self._ranks.share_a_clock
+        if self._origin_ns is None and one_clock:
             self._origin_ns = time.monotonic_ns()
         target = self._workload.until
         if target and self._steps % target.every_steps == 0 and self._steps != self._looked_at:
             self._looked_at = self._steps
             told = self._ranks.ask({"order": "evaluate", "batches": target.batches}, "evaluating")
             rows = target.batches * self._rows
-            return evaluation_over(told, self._origin_ns, rows, rows * self._workload.seq_len)
+            return evaluation_over(
+                told, self._origin_of(told), rows, rows * self._workload.seq_len, one_clock=one_clock
+            )
+        if self._saves is not None and self._kill is not None and self._steps + 1 == self._kill.at_step:
+            row, self._steps = self._saves.lose_rank(self._kill, self._origin_of([]))
+            self._kill = None
+            return row
         self._steps += 1
-        told = self._ranks.ask({"order": "step"}, f"taking step {self._steps}")
+        order = {"order": "step"} if self._saves is None else self._saves.order(self._steps)
+        told = self._ranks.ask(order, f"taking step {self._steps}")
         batch = self._workload.global_batch
-        return step_over(told, self._origin_ns, batch, batch * self._workload.seq_len)
+        origin_ns = self._origin_of(told)
+        marks = step_over(told, origin_ns, batch, batch * self._workload.seq_len, one_clock=one_clock)
+        return marks if self._saves is None else self._saves.took(self._steps, marks, told, origin_ns)
+
+    def checkpoints(self) -> Checkpoints | None:
+        """Saves so far, and the newest read back."""
+        return None if self._saves is None else self._saves.checkpoints(self._steps)
+
+    def _origin_of(self, told: list[Any]) -> int:
+        """Time zero of the rows; of ranks that read another clock than this process, rank 0's first beginning."""
+        if self._origin_ns is None:
+            self._origin_ns = int(told[0]["begin_ns"])
+        return self._origin_ns
 
     def device_memory(self) -> dict[str, int] | None:
         """The allocator's peak over the rows, in bytes, of the fullest GPU; None on a processor."""
@@ -66,3 +128,5 @@ class ParallelTrainer:
     def close(self) -> None:
         if ranks := getattr(self, "_ranks", None):
             ranks.close()
+        if saves := getattr(self, "_saves", None):
+            saves.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from typing import Any
@@ -15,49 +16,40 @@ from twinlens.executors.torch.marks import between_ns, mark
 from twinlens.executors.torch.model.build import build_model, synchronize
 from twinlens.executors.torch.model.data import Batches
 from twinlens.executors.torch.options import TorchOptions
-from twinlens.executors.torch.parallel.options import ParallelOptions, microbatch_of
-from twinlens.executors.torch.parallel.wrap import divide, set_sync
+from twinlens.executors.torch.parallel.degrees import microbatch_of
+from twinlens.executors.torch.parallel.options import SHARDED
+from twinlens.executors.torch.parallel.pipeline import Pipeline
+from twinlens.executors.torch.parallel.share_of_batches import ShareOfBatches
+from twinlens.executors.torch.parallel.wrap import Divided, divide, set_sync
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
 
-
-class ShareOfBatches:
-    """The rows of each global microbatch that one data rank has: every rank draws the same, and takes its own."""
-
-    def __init__(self, batches: Batches, rows: int, rank: int) -> None:
-        self._batches, self._mine = batches, slice(rank * rows, (rank + 1) * rows)
-        self.how = f"{batches.how}, each rank drawing the whole batch"
-        self.entropy_rate_nats = batches.entropy_rate_nats
-
-    def next(self) -> tuple[torch.Tensor, torch.Tensor]:
-        inputs, targets = self._batches.next()
-        return inputs[self._mine], targets[self._mine]
-
-    def held_out(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
-        inputs, targets = self._batches.held_out(index)
-        return inputs[self._mine], targets[self._mine]
-
-    def close(self) -> None:
-        self._batches.close()
+DividedBy = Callable[[nn.Module, "RankTraining"], Divided]
+"""Divides the whole model for a training whose batches are known."""
 
 
 class RankTraining:
-    """AdamW on this rank's share of the model. `rank` of `options.ranks`; `options_of_torch` are for the evidence."""
+    """AdamW on this rank's share of the model. `options` are those of one process, for the evidence."""
 
     is_vision = False
 
-    def __init__(self, spec: RunSpec, asked: ParallelOptions, rank: int, device: torch.device) -> None:
+    def __init__(self, spec: RunSpec, asked: Any, device: torch.device, divided_by: DividedBy | None = None) -> None:
+        """`divided_by`: another stack's way to divide the model, in the place of torch's."""
         assert isinstance(spec.workload, TrainingWorkload)
         self.spec, self.asked, self.workload, self.device = spec, asked, spec.workload, device
         self.options = TorchOptions(attention=asked.attention)
         self.ref = spec.model.known()
         self.microbatch = microbatch_of(spec, asked)
         self.accumulate = self.workload.global_batch // (self.microbatch * asked.data)
-        self.data_rank = rank % asked.data if asked.data > 1 else 0
-        self.divided = divide(self.whole_model(), asked, device, spec.point.precision)
+        whole, precision = self.whole_model(), spec.point.precision
+        self.divided = (
+            divided_by(whole, self) if divided_by else divide(whole, asked, device, precision, self.accumulate)
+        )
         self.model: nn.Module = self.divided.model
-        self.optimizer = torch.optim.AdamW(
-            self.model.parameters(), lr=self.workload.learning_rate, **_kernels(asked.parallel)
+        self.optimizer: torch.optim.Optimizer = (
+            self.divided.engine.optimizer
+            if self.divided.engine is not None
+            else torch.optim.AdamW(self.model.parameters(), lr=self.workload.learning_rate, **_kernels(self.model))
         )
         self.batches = self.fresh_batches()
 
@@ -79,14 +71,16 @@ class RankTraining:
 
     def fresh_batches(self) -> ShareOfBatches:
         """This rank's batches, from their beginning."""
-        return ShareOfBatches(self.all_batches(), self.microbatch, self.data_rank)
+        return ShareOfBatches(self.all_batches(), self.microbatch, self.divided.data_rank)
 
     def compile(self) -> None:
         """Graphs are not compiled here; the evidence asks only where they are."""
         raise NotImplementedError
 
     def loss(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Mean cross-entropy of this rank's rows, in nats per token."""
+        """Mean cross-entropy of this rank's rows, in nats per token; in a pipeline, a number of its stages alone."""
+        if self.divided.pipeline is not None:
+            return self.divided.pipeline.alone(inputs, targets)
         return self.loss_of(self.divided.forward, inputs, targets)
 
     def loss_of(self, forward: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -96,6 +90,8 @@ class RankTraining:
 
     def step(self) -> dict[str, Any]:
         """One optimizer step: times in ns on the monotonic clock, phases in ns, and this rank's mean loss."""
+        if self.divided.pipeline is not None:
+            return self._step_through(self.divided.pipeline)
         device, buckets = self.device, self.divided.buckets
         begin_ns = time.monotonic_ns()
         marks, losses, waited_ns = [mark(device)], [], []
@@ -107,12 +103,11 @@ class RankTraining:
                 buckets.forget()
             loss = self.loss(inputs, targets)
             marks.append(mark(device))
-            (loss / self.accumulate).backward()
+            self.backward(loss)
             losses.append(loss.detach())
             marks.append(mark(device))
             waited_ns.append((buckets.last, marks[-1]) if buckets is not None and buckets.last is not None else None)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.update()
         marks.append(mark(device))
         synchronize(device)
         loss_value = float(torch.stack(losses).mean())
@@ -130,24 +125,76 @@ class RankTraining:
             "loss": loss_value,
         }
 
+    def _step_through(self, pipeline: Pipeline) -> dict[str, Any]:
+        """The same through a pipeline: what its stages compute is known, and the loss on the last rank alone."""
+        begin_ns = time.monotonic_ns()
+        marks = [mark(self.device)]
+        inputs, targets = self._whole_batch()
+        marks.append(mark(self.device))
+        losses = pipeline.run(inputs, targets)
+        marks.append(mark(self.device))
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        marks.append(mark(self.device))
+        synchronize(self.device)
+        forward_ns, backward_ns = pipeline.spent.total_ns()
+        return {
+            "begin_ns": begin_ns,
+            "end_ns": time.monotonic_ns(),
+            "data_ns": between_ns(*marks[:2]),
+            "forward_ns": forward_ns,
+            "backward_ns": backward_ns,
+            "communicate_ns": None,
+            "optimize_ns": between_ns(*marks[2:]),
+            "loss": float(torch.stack(losses).mean()) if losses else None,
+        }
+
+    def _whole_batch(self) -> tuple[torch.Tensor, torch.Tensor]:
+        drawn = [self.batches.next() for _ in range(self.accumulate)]
+        return torch.cat([inputs for inputs, _ in drawn]), torch.cat([targets for _, targets in drawn])
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """The backward pass of one microbatch of a step."""
+        if self.divided.engine is None:
+            (loss / self.accumulate).backward()
+        else:
+            self.divided.engine.backward(loss)
+
+    def update(self) -> None:
+        """The optimizer's update; afterwards there are no gradients."""
+        if self.divided.engine is not None:
+            self.divided.engine.update()
+            return
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
     def evaluate(self, batches: int) -> dict[str, Any]:
-        """The mean loss of this rank's rows of held-out batches."""
+        """The mean loss of this rank's rows of held-out batches; None on a rank that has none."""
         begin_ns = time.monotonic_ns()
         self.model.eval()
         with torch.no_grad():
-            losses = [float(self.loss(*self.batches.held_out(index))) for index in range(batches)]
+            losses = [each for index in range(batches) for each in self._looked(*self.batches.held_out(index))]
         self.model.train()
         synchronize(self.device)
-        return {"begin_ns": begin_ns, "end_ns": time.monotonic_ns(), "loss": sum(losses) / len(losses)}
+        mean = sum(losses) / len(losses) if losses else None
+        return {"begin_ns": begin_ns, "end_ns": time.monotonic_ns(), "loss": mean}
+
+    def _looked(self, inputs: torch.Tensor, targets: torch.Tensor) -> list[float]:
+        if (pipeline := self.divided.pipeline) is None:
+            return [float(self.loss(inputs, targets))]
+        # The schedule takes as many microbatches as a step has: the same one, over and over.
+        many = (self.accumulate, *[1] * (inputs.dim() - 1))
+        return [float(each) for each in pipeline.run(inputs.repeat(many), targets.repeat(many), is_training=False)][:1]
 
     def _autocast(self) -> AbstractContextManager[Any]:
-        """fsdp2 has a policy of its own, which gathers weights in the low precision."""
-        if self.spec.point.precision != "bf16" or self.asked.parallel == "fsdp2":
+        """Sharding has a policy of its own, which gathers weights in the low precision."""
+        if self.spec.point.precision != "bf16" or self.asked.parallel in SHARDED:
             return nullcontext()
         half: AbstractContextManager[Any] = torch.autocast(self.device.type, dtype=torch.bfloat16)
         return half
 
 
-def _kernels(parallel: str) -> dict[str, bool]:
+def _kernels(model: nn.Module) -> dict[str, bool]:
     """Norms of a tensor-parallel model are plain tensors beside divided ones, which no kernel takes together."""
-    return {"foreach": False, "fused": False} if parallel == "tp" else {"fused": True}
+    kinds = {(type(each), getattr(each, "device_mesh", None)) for each in model.parameters()}
+    return {"fused": True} if len(kinds) == 1 else {"foreach": False, "fused": False}

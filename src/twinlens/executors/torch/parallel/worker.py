@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import json
 import os
+import platform
 import signal
 import socket
 import sys
+import uuid
+from collections.abc import Callable
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput
+from twinlens.executors.protocol import Say
 
 
-def main() -> int:
+def main(rank_of: Callable[[Say], Any]) -> int:
+    """Obey until told to end; the exit code. `rank_of` makes what obeys, and imports torch."""
     faulthandler.register(signal.SIGUSR1, all_threads=False)
-    with socket.socket(socket.AF_UNIX) as connecting:
-        connecting.connect(os.environ["TWINLENS_RANKS"])
-        pipe = Connection(connecting.detach())
-    _send(pipe, {"rank": int(os.environ["RANK"]), "pid": os.getpid()})
+    pipe = _connected(os.environ["TWINLENS_RANKS"])
+    key = os.environ.pop("TWINLENS_RANKS_KEY", "")
+    attempt = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    greeting = {"rank": int(os.environ["RANK"]), "pid": os.getpid(), "machine": this_machine(), "key": key}
+    _send(pipe, greeting | {"attempt": attempt})
     rank: Any = None
     while (order := _next_order(pipe)) is not None:
         try:
-            if rank is None:
-                from twinlens.executors.torch.parallel.rank import Rank  # torch: after the run knows that we are here
-
-                rank = Rank(lambda phrase: _send(pipe, {"say": phrase}))
+            if rank is None:  # torch: after the run knows that we are here
+                rank = rank_of(lambda phrase: _send(pipe, {"say": phrase}))
             _send(pipe, {"answer": rank.obey(order)})
         except BadInput as error:
             _send(pipe, {"bad": str(error), "code": error.code})
@@ -37,6 +43,24 @@ def main() -> int:
     if rank is not None:
         rank.close()
     return 0
+
+
+def this_machine() -> str:
+    """The same for all processes that share a monotonic clock, and for no others: this start of the kernel."""
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{platform.node()} {uuid.getnode()}"
+
+
+def _connected(address: str) -> Connection:
+    if not address.startswith("tcp://"):
+        with socket.socket(socket.AF_UNIX) as connecting:
+            connecting.connect(address)
+            return Connection(connecting.detach())
+    host, _, port = address.removeprefix("tcp://").rpartition(":")
+    with socket.create_connection((host, int(port))) as connecting:
+        connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return Connection(connecting.detach())
 
 
 def _send(pipe: Connection, message: dict[str, Any]) -> None:
@@ -52,5 +76,11 @@ def _next_order(pipe: Connection) -> dict[str, Any] | None:
     return None if order["order"] == "close" else order
 
 
+def _rank(say: Say) -> Any:
+    from twinlens.executors.torch.parallel.rank import Rank
+
+    return Rank(say)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(_rank))

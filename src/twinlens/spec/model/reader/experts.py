@@ -58,12 +58,13 @@ def sparse_layers(config: Config) -> int:
 
 def qwen_experts(config: Config) -> Experts | None:
     """Experts of any Qwen; None where no layer has them."""
-    layers = sparse_layers(config) if config["num_experts"] else 0
+    count = config["num_local_experts"] if "num_experts" not in config else config["num_experts"]  # from 5.23 on
+    layers = sparse_layers(config) if count else 0
     shared = config.get("shared_expert_intermediate_size")
     if not layers:
         return None
     return Experts(
-        count=config["num_experts"],
+        count=count,
         per_token=config["num_experts_per_tok"],
         intermediate=config["moe_intermediate_size"],
         layers=layers,
@@ -95,12 +96,14 @@ def qwen3_moe(config: Config) -> DecoderShape:
 
 
 def deepseek_experts(config: Config) -> Experts:
+    """Experts but in the first layers, which `mlp_layer_types` lists from transformers 5.23 on."""
+    listed = config.get("mlp_layer_types")
     return Experts(
         count=config["n_routed_experts"],
         per_token=config["num_experts_per_tok"],
         intermediate=config["moe_intermediate_size"],
         shared=config.get("n_shared_experts") or 0,
-        dense_layers_first=config.get("first_k_dense_replace", 0),
+        dense_layers_first=listed.count("dense") if listed else config.get("first_k_dense_replace", 0),
     )
 
 

@@ -1,0 +1,85 @@
+"""Play a schedule to an engine that batches requests itself, in one thread: what is due is begun, then one step for
+all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from twinlens.clock import MonotonicClock
+from twinlens.executors.protocol import TakesRow
+from twinlens.record.request import Request
+from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
+
+
+@dataclass(slots=True)
+class Running:
+    """A request that the engine has: its handle must live as long as its answer is waited for. `stamps`: ns since the
+    first schedule began, one per token."""
+
+    scheduled: ScheduledRequest
+    handle: Any
+    sent_ns: int
+    stamps: list[int] = field(default_factory=list)
+
+
+class Stepper:
+    """Plays schedules; times count from the first call.
+
+    `begin`: gives the engine a request (its handle). `step`: one step of the engine, then the requests that gained
+    tokens in it: (handle, tokens, whether it ended).
+    """
+
+    def __init__(
+        self, begin: Callable[[ScheduledRequest], Any], step: Callable[[list[Any]], list[tuple[Any, int, bool]]]
+    ) -> None:
+        self._begin, self._step = begin, step
+        self._origin_ns: int | None = None
+
+    def play(self, schedule: Schedule, rows: TakesRow) -> None:
+        """As `Server.play`."""
+        if self._origin_ns is None:
+            self._origin_ns = time.monotonic_ns()
+        origin_ns, clock = self._origin_ns, MonotonicClock()
+        running: list[Running] = []
+        while True:
+            for scheduled in schedule.due(clock.now_ns() - origin_ns):
+                sent_ns = clock.now_ns() - origin_ns
+                running.append(Running(scheduled, self._begin(scheduled), sent_ns))
+            if running:
+                for row in self._stepped(running, origin_ns):
+                    rows(row)
+                    schedule.done(row)
+            elif (due_ns := schedule.next_due_ns()) is not None:
+                clock.sleep_until_ns(origin_ns + due_ns)
+            else:
+                return
+
+    def _stepped(self, running: list[Running], origin_ns: int) -> list[Request]:
+        """Rows of the requests that ended in this step, which are taken out of `running`."""
+        gained = self._step([one.handle for one in running])
+        now_ns = time.monotonic_ns() - origin_ns
+        ended: list[Request] = []
+        for handle, tokens, is_ended in gained:
+            one = next(each for each in running if each.handle is handle)
+            one.stamps += [now_ns] * tokens
+            if is_ended:
+                running.remove(one)
+                ended.append(row_of(one, now_ns))
+        return ended
+
+
+def row_of(one: Running, now_ns: int) -> Request:
+    """The row of a request that has ended. Fewer tokens than were asked for: it was cut off."""
+    whole = len(one.stamps) == one.scheduled.output_tokens
+    return request_of(
+        one.scheduled,
+        sent_ns=one.sent_ns,
+        chunk_ns=tuple(one.stamps),
+        chunk_tokens=(1,) * len(one.stamps),
+        end_ns=one.stamps[-1] if one.stamps else now_ns,
+        output_tokens=len(one.stamps),
+        outcome="ok" if whole else "cut_off",
+    )

@@ -1,0 +1,1 @@
+"""A server of the KServe v2 protocol (Triton, KServe, MLServer, OpenVINO Model Server), asked to classify images."""

@@ -1,0 +1,76 @@
+"""A server of the KServe v2 protocol, already up somewhere: `executor.options.url`."""
+
+from __future__ import annotations
+
+from twinlens.errors import BadInput, ExecutorFailed
+from twinlens.executors.http_client.limits import refuse_too_many
+from twinlens.executors.kserve.image_request import ImageRequests
+from twinlens.executors.kserve.metadata import Tensors, read_metadata
+from twinlens.executors.kserve.options import KServeTarget, kserve_target
+from twinlens.executors.one_answer.finding import one_answer_findings
+from twinlens.executors.openai.clients import client_pool_of
+from twinlens.executors.openai.discovery import asked, reachable
+from twinlens.executors.openai.executor import OpenAIServer
+from twinlens.executors.openai.request_writer import EndpointConfig, head_lines
+from twinlens.executors.protocol import Say, TakesRow
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import ExecutorRecord, Fact, declared, observed, unknown
+from twinlens.schedule.request import Schedule, ScheduledRequest
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.task import Classify
+from twinlens.spec.workload.workload import InferenceWorkload
+
+_FIRST_ANSWER_S = 60.0
+_SHORT = ScheduledRequest(0, 0, 0, input_tokens=0, output_tokens=0, seed=(0x7717, 0))
+
+
+class KServeServer:
+    """Asks for the model's metadata and one answer, then plays as any client over HTTP."""
+
+    def __init__(self) -> None:
+        self._client = OpenAIServer()
+
+    def open(self, spec: RunSpec, say: Say) -> Facts:
+        workload = spec.workload
+        assert isinstance(workload, InferenceWorkload)
+        if not isinstance(workload.task, Classify):
+            raise BadInput('kserve-http classifies images: workload.task.kind = "classify"', code="TL202")
+        if client_pool_of(spec.executor.options).is_one:
+            refuse_too_many(max(spec.point.concurrency or 1, spec.point.in_flight or 1))
+        say("reading the model's metadata")
+        server = kserve_target(spec.executor.options, workload.model)
+        address = reachable(server.target)
+        tensors = read_metadata(server, address)
+        headers = {name: value for name, value in server.target.headers().items() if name != "Content-Type"}
+        head = head_lines(headers | {"Accept": "application/json"})
+        requests = ImageRequests(tensors, workload.task.images, server.path, head, spec.protocol.seed)
+        ended, has_stamps = asked(server.target, address, requests.of(_SHORT), _FIRST_ANSWER_S)
+        row = requests.row(_SHORT, ended, ended.sent_ns)
+        if row.outcome != "ok":
+            raise ExecutorFailed(f"{server.target.url} does not classify an image: {row.error}", code="TL302")
+        self._client.equip(EndpointConfig(server.target, requests), address)
+        findings = one_answer_findings(workload.task, tensors.width, has_stamps=has_stamps, sent=tensors.sent)
+        return Facts(ExecutorRecord(_facts(server, tensors, has_stamps)), findings=findings)
+
+    def play(self, schedule: Schedule, rows: TakesRow) -> None:
+        self._client.play(schedule, rows)
+
+    @property
+    def network_client(self) -> OpenAIServer:
+        """The client that asks it."""
+        return self._client
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def _facts(server: KServeTarget, tensors: Tensors, has_stamps: bool) -> dict[str, Fact]:
+    nobody = unknown("the server does not say who it is")
+    clock = "monotonic clock; receive stamps of the kernel" if has_stamps else "monotonic clock"
+    return {
+        "software.framework.name": unknown("a server over HTTP does not say what it computes with"),
+        "software.runtime.name": declared(tensors.server, "/v2") if tensors.server else nobody,
+        "software.runtime.version": declared(tensors.version, "/v2") if tensors.version else nobody,
+        "model.id": declared(server.model, server.path),
+        "protocol.timer": observed(clock, "openai/discovery.py"),
+    }

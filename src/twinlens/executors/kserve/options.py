@@ -1,0 +1,86 @@
+"""`[executor.options]` of `kserve-http`, and the server that they name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from twinlens.errors import BadInput
+from twinlens.executors.capabilities import Option
+from twinlens.executors.openai.clients import POOL_OPTIONS, client_pool_of, without_pool
+from twinlens.executors.openai.options import OPTIONS as OF_OPENAI
+from twinlens.executors.openai.target import Target, api_key, server_url
+from twinlens.executors.options import refuse_unknown_options
+
+KIND = "kserve-http"
+OPTIONS: Mapping[str, Option] = {
+    "url": Option("", description="The address of the server, such as http://127.0.0.1:8000, without /v2."),
+    "model": Option("", description="The name the server gives to its model; without it that of workload.model."),
+    "version": Option("", description="The version of the model; without it the server chooses."),
+    "shape": Option(
+        [],
+        description="The shape of one image, such as [3, 224, 224], where the server's metadata leaves it open.",
+    ),
+    "binary": Option(
+        "auto",
+        description='Send images as raw bytes behind the JSON (the extension "binary_tensor_data"): true, false, or '
+        '"auto" where the server says that it takes them.',
+    ),
+    **{name: OF_OPENAI[name] for name in ("api_key_env", "timeout_s", "ca_file", "kernel_stamps")},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KServeTarget:
+    """`target`: where and how, its path that before /v2. `shape`: of one image, empty where the server says it."""
+
+    target: Target
+    model: str
+    version: str
+    shape: tuple[int, ...]
+    binary: bool | None
+
+    @property
+    def path(self) -> str:
+        """The path of the model's metadata; /infer behind it asks."""
+        version = f"/versions/{self.version}" if self.version else ""
+        return f"{self.target.path}/v2/models/{self.model}{version}"
+
+
+def kserve_target(options: Mapping[str, Any], model: str) -> KServeTarget:
+    """The options as a target. Raises BadInput (TL207) for what cannot be one."""
+    refuse_unknown_options(KIND, options, (*OPTIONS, *POOL_OPTIONS))
+    client_pool_of(options)
+    chosen = {**{name: option.default for name, option in OPTIONS.items()}, **without_pool(options)}
+    for name, option in OPTIONS.items():
+        value, default = chosen[name], option.default
+        fits = type(value) in (int, float) if isinstance(default, float) else isinstance(value, type(default))
+        if not fits and name != "binary":
+            raise _no(f"{name} cannot be {value!r}")
+    if chosen["binary"] not in ("auto", True, False):
+        raise _no('binary is true, false or "auto"')
+    if not all(type(side) is int and side > 0 for side in chosen["shape"]):
+        raise _no(f"shape is a list of sizes such as [3, 224, 224], not {chosen['shape']!r}")
+    if not 0 < chosen["timeout_s"] < math.inf:
+        raise _no(f"timeout_s cannot be {chosen['timeout_s']!r}")
+    url = server_url(chosen["url"], KIND, "http://127.0.0.1:8000").removesuffix("/v2")
+    target = Target(
+        url=url,
+        timeout_s=chosen["timeout_s"],
+        force_length=False,
+        api_key=api_key(chosen["api_key_env"]),
+        ca_file=chosen["ca_file"],
+        kernel_stamps=chosen["kernel_stamps"],
+        metrics_url="off",
+    )
+    name = chosen["model"] or model
+    if not name or any(not char.isprintable() or char in " /?#%" for char in name + chosen["version"]):
+        raise _no(f"model {name!r} cannot stand in the path of a request; name the server's model")
+    binary = None if chosen["binary"] == "auto" else bool(chosen["binary"])
+    return KServeTarget(target, name, chosen["version"], tuple(chosen["shape"]), binary)
+
+
+def _no(what: str) -> BadInput:
+    return BadInput(f"executor.options.{what}", code="TL207")

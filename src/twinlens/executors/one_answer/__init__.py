@@ -1,0 +1,1 @@
+"""Requests over HTTP whose answer comes in one piece (vectors, scores, classes): checked and recorded."""

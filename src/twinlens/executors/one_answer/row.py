@@ -1,0 +1,60 @@
+"""Make a row of an exchange whose answer comes in one piece: ok only where the answer holds what was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twinlens.executors.http_client.answer.ended import Ended
+from twinlens.executors.http_client.answer.unanswered import unanswered
+from twinlens.record.request import Request, RequestOutcome
+from twinlens.record.trust.foreign_text import in_one_line
+from twinlens.schedule.request import ScheduledRequest, request_of
+
+_MOST_TOKENS = 2**24
+_COUNTS = ("prompt_tokens", "total_tokens")
+
+Fault = Callable[[dict[str, Any]], str | None]
+"""Why an answer is not what was asked for; None where it is."""
+
+
+def row_of_one_answer(scheduled: ScheduledRequest, ended: Ended, origin_ns: int, fault: Fault) -> Request:
+    """The row of an ask, times from `origin_ns`: one chunk of no token, at the moment of the answer's last byte.
+
+    `input_tokens` is what the server's `usage` counts; what was asked for where it counts nothing.
+    """
+    outcome, error = _outcome(ended, fault)
+    end_ns = ended.end_ns - origin_ns
+    is_ok = outcome == "ok"
+    return request_of(
+        scheduled,
+        sent_ns=ended.sent_ns - origin_ns,
+        chunk_ns=(end_ns,) if is_ok else (),
+        chunk_tokens=(0,) if is_ok else (),
+        end_ns=end_ns,
+        input_tokens=_counted(ended.answer.said) or scheduled.input_tokens,
+        output_tokens=0,
+        asked_tokens=None,
+        outcome=outcome,
+        status=ended.status or None,
+        error=None if error is None else in_one_line(error),
+        loss=ended.loss,
+        lag_ns=int(ended.lags_ns.max()) if len(ended.lags_ns) else None,
+        merged_reads=ended.merged,
+    )
+
+
+def _outcome(ended: Ended, fault: Fault) -> tuple[RequestOutcome, str | None]:
+    if (why := unanswered(ended)) is not None:
+        return why
+    if ended.answer.said is None:
+        kind = ended.headers.get("content-type", "none")
+        return "failed", f"the answer has the content type {kind[:60]}, not application/json"
+    wrong = fault(ended.answer.said)
+    return ("ok", None) if wrong is None else ("failed", wrong)
+
+
+def _counted(said: dict[str, Any] | None) -> int | None:
+    usage = (said or {}).get("usage")
+    counts = [usage.get(name) for name in _COUNTS] if isinstance(usage, dict) else []
+    return next((n for n in counts if isinstance(n, int) and not isinstance(n, bool) and 0 < n <= _MOST_TOKENS), None)

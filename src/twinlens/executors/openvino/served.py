@@ -1,0 +1,156 @@
+"""openvino-genai's continuous batching as a server in this process: requests join and leave between its steps.
+
+Its pipeline needs no tokenizer, puts a paged cache in place of the graph's own, and takes token ids. It shows neither
+its compiled model nor a profile: what the products computed in is seen in the same graph with the same settings, run
+without the pipeline; the format of its cache follows from the bytes that its metrics give.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino
+import openvino_genai as genai
+
+from twinlens.executors.in_process.engine import Evidence, Runtime
+from twinlens.executors.in_process.stepping import Stepper
+from twinlens.executors.openvino.decoder import OpenVinoDecoder, linears, make, properties, versions
+from twinlens.executors.openvino.trace import paged_format
+from twinlens.executors.protocol import TakesRow
+from twinlens.record.executor.record import observed, unknown
+from twinlens.schedule.request import Schedule, ScheduledRequest
+from twinlens.spec.model.reference import ModelRef
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.workload import InferenceWorkload
+
+MOST_TOGETHER = 16
+_GRAPH = "openvino_model.xml"
+_BLOCK_TOKENS = 32  # of paged attention on a processor
+_METRICS = "PipelineMetrics of openvino-genai"
+
+
+class OpenVinoServed:
+    """Plays schedules to one pipeline, in this thread."""
+
+    def __init__(self, folder: Path, spec: RunSpec, ref: ModelRef, threads: int) -> None:
+        assert isinstance(spec.workload, InferenceWorkload)
+        self._ref, self._numbered = ref, 0
+        self._decoder: OpenVinoDecoder | None = OpenVinoDecoder(folder, spec, ref, threads, _GRAPH, _step)
+        most = int(spec.executor.options.get("most_together", MOST_TOGETHER))
+        longest = spec.workload.input_tokens.max + spec.workload.output_tokens.max
+        self._settings = genai.SchedulerConfig()
+        self._settings.max_num_seqs = most
+        self._settings.num_kv_blocks = most * (math.ceil(longest / _BLOCK_TOKENS) + 1)
+        asked = properties(spec, threads)
+        self._pipeline: Any = genai.ContinuousBatchingPipeline(str(folder), self._settings, "CPU", asked)
+        self._stepper: Stepper | None = None
+
+    def answer(self, batch: np.ndarray, tokens: int) -> tuple[int, list[int]]:
+        assert self._decoder is not None
+        return self._decoder.answer(batch, tokens)
+
+    def log_probabilities(self, one: np.ndarray) -> np.ndarray:
+        assert self._decoder is not None
+        return self._decoder.log_probabilities(one)
+
+    def evidence(self, batch: np.ndarray) -> Evidence:
+        """Of the same graph without the pipeline, but for the cache and the batching, which a trial of two shows."""
+        assert self._decoder is not None
+        found, together = self._decoder.evidence(batch), self._joined(batch[0])
+        size = int(self._pipeline.get_metrics().kv_cache_size_in_bytes)
+        elements = self._settings.num_kv_blocks * _BLOCK_TOKENS * _elements_of_a_token(self._ref)
+        kind = paged_format(size, elements)
+        batching = "continuous: a request joins while others run" if together == 2 else "one request at a time"
+        facts = {
+            "software.runtime.name": observed("openvino-genai, continuous batching in this process", "the package"),
+            "software.runtime.version": observed(version("openvino-genai"), "its package"),
+            "serving.batching": observed(batching, f"{_METRICS}, a second request sent after the first one's step"),
+            "point.batch_achieved": unknown("it changes from step to step, and is not kept"),
+            "serving.max_sequences": observed(int(self._settings.max_num_seqs), "SchedulerConfig"),
+            "serving.max_batched_tokens": observed(int(self._settings.max_num_batched_tokens), "SchedulerConfig"),
+            "serving.chunked_prefill": observed(
+                "yes" if self._settings.dynamic_split_fuse else "no", "SchedulerConfig: dynamic_split_fuse"
+            ),
+            "serving.prefix_cache": observed(
+                "on" if self._settings.enable_prefix_caching else "off", "SchedulerConfig"
+            ),
+            "serving.kv_block_tokens": observed(_BLOCK_TOKENS, f"{_METRICS}: bytes of a block"),
+            "serving.attention": observed("paged attention", "openvino-genai's pipeline"),
+            "precision.kv": observed(kind, f"{_METRICS}: bytes of the cache over its elements"),
+        }
+        held = dict(found.held) | {"kv": {kind: size}}
+        memory = dict(found.memory) | {"kv_bytes": (size, f"{_METRICS}: all blocks, allocated when it starts")}
+        return replace(found, held=held, facts=dict(found.facts) | facts, memory=memory)
+
+    def play(self, schedule: Schedule, rows: TakesRow, prompt: Callable[[ScheduledRequest], np.ndarray]) -> None:
+        """As `Server.play`; `prompt` gives the token ids of a request, (length,)."""
+        self._decoder = None  # its copy of the weights was for evidence
+        if self._stepper is None:
+            self._stepper = Stepper(lambda one: self._begun(prompt(one), one.output_tokens), self._stepped)
+        self._stepper.play(schedule, rows)
+
+    def close(self) -> None:
+        self._pipeline = self._decoder = self._stepper = None
+
+    def _joined(self, ids: np.ndarray) -> int:
+        """Requests of one step, when a second was sent after the step of a first."""
+        handles = [self._begun(ids, 4)]
+        self._pipeline.step()
+        handles.append(self._begun(ids, 4))
+        self._pipeline.step()
+        together = int(self._pipeline.get_metrics().scheduled_requests)
+        while self._pipeline.has_non_finished_requests():
+            self._pipeline.step()
+        return together
+
+    def _begun(self, ids: np.ndarray, tokens: int) -> Any:
+        wanted = genai.GenerationConfig()
+        wanted.max_new_tokens = wanted.min_new_tokens = tokens
+        wanted.ignore_eos, wanted.do_sample = True, False
+        self._numbered += 1
+        return self._pipeline.add_request(self._numbered, openvino.Tensor(ids[None].astype(np.int64)), wanted)
+
+    def _stepped(self, handles: list[Any]) -> list[tuple[Any, int, bool]]:
+        self._pipeline.step()
+        gained: list[tuple[Any, int, bool]] = []
+        for handle in handles:
+            tokens = 0
+            while handle.can_read():
+                tokens += sum(len(each.generated_ids) for each in handle.read().values())
+            is_ended = handle.get_status() != genai.GenerationStatus.RUNNING
+            if tokens or is_ended:
+                gained.append((handle, tokens, is_ended))
+        return gained
+
+
+def _step(request: Any, ids: np.ndarray, at: int, keep: np.ndarray) -> np.ndarray:
+    """As the decoder's, of the graph that gives the logits of all positions."""
+    rows, length = ids.shape
+    given = {
+        "input_ids": ids,
+        "attention_mask": np.ones((rows, at + length), np.int64),
+        "position_ids": np.broadcast_to(np.arange(at, at + length), (rows, length)),
+        "beam_idx": np.arange(rows, dtype=np.int32),
+    }
+    request.infer(given)
+    logits: np.ndarray = request.get_tensor("logits").data[:, keep]
+    return logits
+
+
+def _elements_of_a_token(ref: ModelRef) -> int:
+    config = ref.config
+    heads = int(config.get("num_key_value_heads") or config["num_attention_heads"])
+    width = int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
+    return 2 * int(config["num_hidden_layers"]) * heads * width
+
+
+SERVED = Runtime(
+    "openvino-served", lambda spec: f"served {versions(spec)}", partial(make, served=True), linears, OpenVinoServed
+)

@@ -1,0 +1,149 @@
+"""Image classifiers in TensorRT: an engine of one batch size on one GPU. Tested with a module of the same names only.
+
+Not seen on a GPU: times, formats that its builder chooses, layers that Myelin fuses (their weights are not shown, so
+what they computed in is then unknown, and said to be).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorrt as trt
+import torch
+
+from twinlens.errors import ExecutorFailed
+from twinlens.executors.in_process.calibration import calibration_said, image_sides
+from twinlens.executors.in_process.engine import Evidence, Runtime
+from twinlens.executors.in_process.torch_work import Linear
+from twinlens.executors.launch.log import telling_line
+from twinlens.executors.tensorrt.build import INPUT, OUTPUT, built, logger
+from twinlens.executors.tensorrt.inspect import layers, shares, weights_held
+from twinlens.record.executor.record import declared, observed
+from twinlens.spec.model.reference import ModelRef
+from twinlens.spec.study import RunSpec
+
+_GRAPH = "model.onnx"
+_RUN = "from twinlens.executors.onnxruntime.vision import main; main()"
+_STATISTICS = "largest magnitude of each activation, symmetric"
+_LONGEST = 8
+
+
+class LayerTimes(trt.IProfiler):  # type: ignore[misc]  # tensorrt is not followed by the type checker
+    """Seconds by layer, as TensorRT reports them after an execution."""
+
+    def __init__(self) -> None:
+        trt.IProfiler.__init__(self)
+        self.seconds: dict[str, float] = {}
+
+    def report_layer_time(self, layer_name: str, ms: float) -> None:
+        """Called by TensorRT, once per layer and execution."""
+        self.seconds[layer_name] = self.seconds.get(layer_name, 0.0) + ms / 1e3
+
+
+class TensorRtClassifier:
+    """One batch of images after another; buffers are torch's, results are back on the host when it answers."""
+
+    def __init__(self, folder: Path, spec: RunSpec, ref: ModelRef, threads: int) -> None:
+        self._spec, self._ref, self._sides = spec, ref, image_sides(ref)
+        self._device = _device_of(spec)
+        plan = built(folder / _GRAPH, spec.point.precision, self._sides, spec.point.batch)
+        self._runtime = trt.Runtime(logger())
+        self._engine: Any = self._runtime.deserialize_cuda_engine(plan)
+        if self._engine is None:
+            raise ExecutorFailed("TensorRT cannot load the engine that it built", code="TL302")
+        self._context: Any = self._engine.create_execution_context()
+        shape = (spec.point.batch, *self._sides)
+        self._given = torch.empty(shape, dtype=torch.float32, device=self._device)
+        self._context.set_input_shape(INPUT, shape)
+        self._made = torch.empty(
+            tuple(self._context.get_tensor_shape(OUTPUT)), dtype=torch.float32, device=self._device
+        )
+        self._context.set_tensor_address(INPUT, self._given.data_ptr())
+        self._context.set_tensor_address(OUTPUT, self._made.data_ptr())
+        self._stream = torch.cuda.Stream(self._device)
+
+    def answer(self, batch: np.ndarray, tokens: int) -> tuple[int, list[int]]:
+        begin_ns = time.monotonic_ns()
+        self._run(batch).argmax(-1)
+        return begin_ns, [time.monotonic_ns()]
+
+    def log_probabilities(self, one: np.ndarray) -> np.ndarray:
+        whole = np.repeat(one, self._spec.point.batch, axis=0)  # the engine has one batch size
+        logits = self._run(whole)[:1].astype(np.float64)
+        logits -= logits.max(-1, keepdims=True)
+        result: np.ndarray = (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype(np.float32)
+        return result
+
+    def evidence(self, batch: np.ndarray) -> Evidence:
+        times = LayerTimes()
+        self._context.profiler = times
+        self._run(batch)
+        inspector = self._engine.create_engine_inspector()
+        inspector.execution_context = self._context
+        found = layers(inspector.get_engine_information(trt.LayerInformationFormat.JSON))
+        kernels = {layer.name: layer.kernel or layer.name for layer in found}
+        longest = sorted(times.seconds, key=lambda name: -times.seconds[name])[:_LONGEST]
+        facts = {
+            "software.framework.name": observed("tensorrt", "tensorrt"),
+            "software.framework.version": observed(version("tensorrt"), "its package"),
+            "software.runtime.name": observed("tensorrt, engine level", "executors/tensorrt"),
+            "software.runtime.version": observed(version("tensorrt"), "its package"),
+            "compiler.name": declared("TensorRT builder", "tensorrt"),
+            "compiler.version": observed(version("tensorrt"), "its package"),
+            "kernels.selected": observed([kernels.get(name, name) for name in longest], "its profiler"),
+        }
+        if self._spec.precision.quantised:
+            facts["precision.calibration"] = observed(calibration_said(self._ref, _STATISTICS), "its images")
+        return Evidence(
+            held={"weights": weights_held(found)},
+            ran={"image": ran} if (ran := shares(found)) else {},
+            missing="the engine inspector does not show the weights of every product (layers fused by Myelin)",
+            facts=facts,
+        )
+
+    def close(self) -> None:
+        self._context = self._engine = None
+
+    def _run(self, batch: np.ndarray) -> np.ndarray:
+        with torch.cuda.stream(self._stream):
+            self._given.copy_(torch.from_numpy(np.ascontiguousarray(batch)))
+            if not self._context.execute_async_v3(self._stream.cuda_stream):
+                raise ExecutorFailed("TensorRT could not execute a batch; its log says why", code="TL302")
+            logits: np.ndarray = self._made.cpu().numpy()
+        return logits
+
+
+def _device_of(spec: RunSpec) -> torch.device:
+    return torch.device(spec.executor.device if spec.executor.device.startswith("cuda") else "cuda")
+
+
+def _make(spec: RunSpec, weights: Path, folder: Path) -> None:
+    """Raises ExecutorFailed (TL302) with the exporter's own line."""
+    quantised = spec.precision.quantised
+    order = {"weights": str(weights), "graph": str(folder / _GRAPH), "quantised": quantised, "symmetric": True}
+    command = [sys.executable, "-c", _RUN]
+    done = subprocess.run(command, input=json.dumps(order), capture_output=True, text=True, check=False)
+    if done.returncode:
+        line = telling_line(done.stderr)
+        raise ExecutorFailed(f"{spec.model.name} cannot be exported to ONNX: {line}", code="TL302")
+
+
+def _made_by(spec: RunSpec) -> str:
+    versions = [f"{name} {version(name)}" for name in ("onnxruntime", "onnx", "transformers", "torch")]
+    return f"1 {versions} {calibration_said(spec.model.known(), _STATISTICS) if spec.precision.quantised else ''}"
+
+
+def _linears(folder: Path) -> list[Linear]:
+    from twinlens.executors.onnxruntime.graph import linears
+
+    return linears(folder / _GRAPH)
+
+
+VISION = Runtime("tensorrt", _made_by, _make, _linears, TensorRtClassifier)

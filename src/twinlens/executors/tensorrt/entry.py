@@ -1,0 +1,45 @@
+"""The capabilities of the TensorRT executor. Tested on recorded output only: no NVIDIA GPU was at hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twinlens.executors.capabilities import Capabilities, Executor
+
+if TYPE_CHECKING:
+    from twinlens.executors.in_process.engine import Runtime
+    from twinlens.executors.protocol import Server
+    from twinlens.spec.study import RunSpec
+
+
+def _runtime(spec: RunSpec) -> Runtime:
+    import onnx  # noqa: F401  # the export needs it, in a process of its own
+    import tensorrt  # noqa: F401
+
+    from twinlens.executors.tensorrt.classifier import VISION
+
+    return VISION
+
+
+def _server() -> Server:
+    from twinlens.executors.in_process.engine_server import EngineServer
+
+    return EngineServer("tensorrt", _runtime)
+
+
+EXECUTOR = Executor(
+    Capabilities(
+        families=("vit", "resnet"),
+        precisions=("fp32", "tf32", "fp16", "bf16", "int8-static"),
+        settings=("device",),
+        computes_with="torch",
+        packages=("tensorrt",),
+        install="pip install 'twinlens[onnxruntime]' 'tensorrt>=10,<11' (it needs an NVIDIA GPU)",
+        is_sized_by_theory=True,
+        quantises=True,
+        compares_with_fp32=True,
+        unasked=("BuilderFlag.TF32 as the precision says",),  # TensorRT itself computes fp32 in TF32
+        tried=False,
+    ),
+    server=_server,
+)

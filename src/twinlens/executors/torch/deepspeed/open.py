@@ -1,0 +1,88 @@
+"""Opens a run on one rank of DeepSpeed: an engine to compare and to look at, then the one that the rows are taken with.
+
+Needs deepspeed.
+"""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import replace
+from typing import Any
+
+import deepspeed
+import torch.distributed as dist
+
+from twinlens.executors.protocol import Say
+from twinlens.executors.torch.deepspeed.engine import ZeroEngine, divided_by
+from twinlens.executors.torch.deepspeed.options import ZeroOptions
+from twinlens.executors.torch.evidence.memory import forget_peak
+from twinlens.executors.torch.evidence.training import training_facts
+from twinlens.executors.torch.fp32 import set_fp32
+from twinlens.executors.torch.parallel.one_process import alone
+from twinlens.executors.torch.parallel.rank import Rank
+from twinlens.executors.torch.parallel.training import RankTraining
+from twinlens.executors.torch.train import refuse_unsupported
+from twinlens.record.estimate import Estimate
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import observed
+from twinlens.spec.study import RunSpec
+from twinlens.units import BYTES
+
+
+def open_zero(spec: RunSpec, rank: Rank, say: Say) -> tuple[RankTraining, dict[str, Any]]:
+    """The training of this rank, and the answer to the order. Raises BadInput (TL203)."""
+    asked = ZeroOptions.of(spec.executor.options)
+    backend = rank.join(spec.device, asked.patience_s)
+    refuse_unsupported(spec.point.precision, rank.device)
+    set_fp32(spec.point.precision)
+    deepspeed.init_distributed(dist_backend=backend)
+    say("building the model")
+    # What the evidence asks of the options are those of one process.
+    plain = spec.model_copy(update={"executor": spec.executor.model_copy(update={"options": {}})})
+
+    def made() -> tuple[RankTraining, ZeroEngine]:
+        training = RankTraining(plain, asked, rank.device, divided_by(asked))
+        assert isinstance(training.divided.engine, ZeroEngine)
+        return training, training.divided.engine
+
+    first, engine = made()
+    compared = {}
+    if asked.compared_steps:
+        say("comparing with one process")
+        before = alone(first, asked.compared_steps)
+        losses = [first.step()["loss"] for _ in range(asked.compared_steps)]
+        compared = {"alone": before, "together": {"losses": losses, "gradient_norm": engine.gradient_norm}}
+    engine.watch()
+    facts = _facts(first, engine, asked, backend, say)
+    first.batches.close()
+    engine.close()
+    del first, engine
+    gc.collect()
+    forget_peak(rank.device)
+    training, _ = made()
+    return training, {"facts": facts.to_json(), "exchange": {}, "compared": compared, "backend": backend}
+
+
+def _facts(training: RankTraining, engine: ZeroEngine, asked: ZeroOptions, backend: str, say: Say) -> Facts:
+    facts = training_facts(training, say, engine)
+    memory = dict(facts.memory)
+    if asked.stage == 3 and training.spec.point.precision == "bf16":
+        memory["activations_bytes"] = Estimate.absent(
+            BYTES, "casts of gathered weights cannot be told from activations"
+        )
+    fields = dict(facts.executor.facts) | {
+        "software.runtime.name": observed("DeepSpeed", "the package"),
+        "software.runtime.version": observed(deepspeed.__version__, "deepspeed.__version__"),
+        "training.strategy": observed(_strategy(engine, asked, backend), "deepspeed, torch.distributed"),
+        "training.world_size": observed(dist.get_world_size(), "torch.distributed.get_world_size"),
+    }
+    return replace(facts, executor=type(facts.executor)(fields), memory=memory)
+
+
+def _strategy(engine: ZeroEngine, asked: ZeroOptions, backend: str) -> str:
+    parts = [f"ZeRO {engine.stage()}", f"buckets of {asked.bucket_mib:g} MiB"]
+    if engine.is_offloaded():
+        parts.insert(1, "optimizer in the host's memory")
+    if engine.stage() == 3 and asked.whole_below:
+        parts.append(f"whole below {asked.whole_below} elements")
+    return ", ".join([*parts, backend])

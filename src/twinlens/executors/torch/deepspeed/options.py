@@ -1,0 +1,112 @@
+"""`[executor.options]` of DeepSpeed, and the degrees they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from twinlens.errors import BadInput
+from twinlens.executors.capabilities import Degrees, Option
+from twinlens.executors.options import refuse_outside, refuse_wrong_options
+from twinlens.executors.torch.parallel.degrees import microbatch_of
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.workload import TrainingWorkload
+
+KIND = "torch-deepspeed"
+PRECISIONS = ("fp32", "bf16")
+OPTIONS = {
+    "stage": Option(
+        2,
+        description="ZeRO stage: ranks divide nothing (0), optimizer state (1), gradients too (2), weights too (3).",
+    ),
+    "offload": Option(
+        "none",
+        ("none", "optimizer"),
+        tunes=True,
+        description="Whether optimizer state and the fp32 weights it updates lie in the host's memory.",
+    ),
+    "ranks": Option(2, description="Processes that train together, one per GPU or share of a processor."),
+    "bucket_mib": Option(
+        25.0,
+        tunes=True,
+        description="MiB of each buffer of DeepSpeed: its reduce, allgather and prefetch buckets. Its own default is "
+        "500 million elements, which stage 3 allocates at once.",
+    ),
+    "whole_below": Option(
+        0,
+        tunes=True,
+        description="Elements below which stage 3 leaves a parameter whole on every rank; DeepSpeed's own default is "
+        "100,000.",
+    ),
+    "attention": Option(
+        "sdpa", ("sdpa", "eager"), tunes=True, description="The attention implementation asked of transformers."
+    ),
+    "python": Option("", description="The Python that has DeepSpeed and Twinlens installed; without it this one."),
+    "compared_steps": Option(
+        3, description="Steps whose losses are compared with one process before the rows; 0: none, and no ranking."
+    ),
+    "patience_s": Option(120.0, description="Seconds in which a rank has to answer before it counts as hung."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroOptions:
+    """The options of a spec, checked; `OPTIONS` says what each means."""
+
+    stage: Literal[0, 1, 2, 3] = 2
+    offload: Literal["none", "optimizer"] = "none"
+    ranks: int = 2
+    bucket_mib: float = 25.0
+    whole_below: int = 0
+    attention: Literal["sdpa", "eager"] = "sdpa"
+    python: str = ""
+    compared_steps: int = 3
+    patience_s: float = 120.0
+
+    parallel = "zero"
+    split = 1
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Self:
+        """Raises BadInput (TL207)."""
+        refuse_wrong_options(KIND, options, OPTIONS)
+        limits = {
+            "stage": (0, 3),
+            "ranks": (1, 1024),
+            "bucket_mib": (0.01, 1e6),
+            "whole_below": (0, 1e12),
+            "compared_steps": (0, 100),
+            "patience_s": (1, 86400),
+        }
+        for name, (least, most) in limits.items():
+            refuse_outside(KIND, options, OPTIONS, name, least, most)
+        if not isinstance(options.get("python", ""), str):
+            raise BadInput("executor.options.python is the path of a Python", code="TL207")
+        asked = cls(**options)
+        if asked.stage == 0 and asked.offload != "none":
+            raise BadInput(
+                "ZeRO stage 0 keeps the optimizer whole, and DeepSpeed offloads it from stage 1 on; set "
+                "executor.options.stage",
+                code="TL202",
+            )
+        return asked
+
+    @property
+    def data(self) -> int:
+        """Ranks that see different data: all of them."""
+        return self.ranks
+
+
+def degrees_of(spec: RunSpec) -> Degrees:
+    """The degrees of a run. Raises BadInput (TL202, TL207) where the ranks do not divide the batch."""
+    asked = ZeroOptions.of(spec.executor.options)
+    microbatch = microbatch_of(spec, asked)  # type: ignore[arg-type]
+    assert isinstance(spec.workload, TrainingWorkload)
+    return Degrees(
+        data=asked.ranks,
+        zero=asked.stage,
+        keeps_master=asked.stage > 0,
+        microbatch=microbatch,
+        microbatches=spec.workload.global_batch // (microbatch * asked.ranks),
+    )

@@ -1,0 +1,81 @@
+"""The program of each rank, and its start through torchrun: processes of this machine below one guard."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from twinlens.executors.launch.process import Process
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What each rank runs: a module, the Python that has its packages, and variables besides those of this process.
+
+    `on`: the Ray cluster whose nodes run the ranks; "": this machine. `uses_gpu`: a rank there takes a GPU, if the
+    cluster has enough. `restarts`: how often torchrun starts all of them again when one is lost.
+    """
+
+    module: str = "twinlens.executors.torch.parallel.worker"
+    python: str = sys.executable
+    environment: Mapping[str, str] = field(default_factory=dict)
+    on: str = ""
+    uses_gpu: bool = False
+    restarts: int = 0
+
+
+TORCH = Program()
+
+
+class World(Protocol):
+    """Ranks that were started, wherever they run."""
+
+    @property
+    def pid(self) -> int:
+        """The first process of this machine that belongs to it."""
+        ...
+
+    def exit_code(self) -> int | None:
+        """None while any of it runs."""
+        ...
+
+    def collect_logs(self) -> None:
+        """Put the ranks' logs into the folder of this world, as torchrun names them."""
+        ...
+
+    def stop(self) -> None:
+        """End all of it; may be called again."""
+        ...
+
+
+class Torchrun:
+    """Ranks of this machine: their logs are in the folder from the start."""
+
+    def __init__(self, count: int, threads: int, program: Program, address: str, folder: Path) -> None:
+        environment = dict(os.environ) | {"OMP_NUM_THREADS": str(threads), "TWINLENS_RANKS": address}
+        environment |= program.environment
+        if sys.platform == "linux":  # all ranks are on this machine: a name that resolves elsewhere must not matter
+            environment.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        command = [program.python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
+        command += ["--log-dir", str(folder), "--redirects", "3", "--max-restarts", str(program.restarts)]
+        if program.restarts:  # else torch keeps one store for all attempts, with the addresses of ranks that are dead
+            environment["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+        command += ["-m", program.module]
+        self._process = Process(command, environment, folder / "torchrun.log", grace_s=2.0)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def exit_code(self) -> int | None:
+        return self._process.exit_code()
+
+    def collect_logs(self) -> None:
+        """They are there."""
+
+    def stop(self) -> None:
+        self._process.stop()

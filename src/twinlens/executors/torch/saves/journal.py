@@ -1,0 +1,126 @@
+"""The journal of a run's saves: which step is followed by one, where it lies, what it took, and losses to compare."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from twinlens.executors.torch.saves.storage import filesystem_of, free_bytes, size_bytes
+from twinlens.record.checkpoint import Checkpoints, Recovery, Restore, Resumed, Save
+from twinlens.record.step import Marks
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.workload import TrainingWorkload
+
+COMPARED_STEPS = 3
+"""Steps that are done again from a save when the rows are taken."""
+_TOLERANCE = {"fp32": 1e-4, "tf32": 2e-3}
+_TOLERANCE_OF_HALF = 5e-3
+_WHOLE = ".metadata"  # torch writes it last
+
+
+@dataclass(frozen=True, slots=True)
+class SaveOrder:
+    """Where the next save goes, and which older ones go first."""
+
+    step: int
+    folder: Path
+    drop: tuple[Path, ...]
+
+
+class Journal:
+    """Times are taken on the monotonic clock and kept on that of the rows, which begins at `origin_ns`."""
+
+    def __init__(self, spec: RunSpec) -> None:
+        assert isinstance(spec.workload, TrainingWorkload)
+        assert spec.workload.checkpoint is not None
+        asked = spec.workload.checkpoint
+        self._every, self.mode = asked.every_steps, asked.mode
+        parent = Path(asked.folder).expanduser() if asked.folder else None
+        self._folder = Path(tempfile.mkdtemp(prefix="twinlens-saves-", dir=parent))
+        self._record = Checkpoints(asked.mode, asked.every_steps, filesystem_of(self._folder), free_bytes(self._folder))
+        self._tolerance = _TOLERANCE.get(spec.point.precision, _TOLERANCE_OF_HALF)
+        self._losses: dict[int, float] = {}
+        self._again: dict[int, float] = {}
+        self._saves: dict[int, Save] = {}
+        self.origin_ns = 0
+
+    def order(self, step: int) -> SaveOrder | None:
+        """The save that is due after optimizer step `step`, from 1; None where none is."""
+        if step % self._every:
+            return None
+        whole = self._whole()
+        return SaveOrder(step, self._place(step), tuple(self._place(each) for each in whole[:-1]))
+
+    def took(self, step: int, marks: Marks, saved: Mapping[str, int] | None, is_writing: bool) -> Marks:
+        """The row of a step with what its save blocked; `is_writing`: whether an earlier save was still being written.
+
+        A step that was lost and is done again is marked as a repeat, and its loss held against the first time.
+        """
+        if marks.loss is not None:
+            (self._again if step in self._losses else self._losses)[step] = marks.loss
+        if step in self._again:
+            marks = replace(marks, tag="repeat")
+        elif is_writing and marks.tag is None:
+            marks = replace(marks, tag="saving")
+        if saved is None:
+            return marks
+        begin_ns = saved["begin_ns"] - self.origin_ns
+        self._saves[step] = Save(step, begin_ns, saved["blocked_ns"])
+        return replace(
+            marks, end_ns=max(marks.end_ns, begin_ns + saved["blocked_ns"]), checkpoint_ns=saved["blocked_ns"]
+        )
+
+    def note_durable(self, durable_ns: Mapping[int, int]) -> None:
+        """When saves were on storage, by step, on the monotonic clock."""
+        for step, at_ns in durable_ns.items():
+            if step in self._saves and self._saves[step].durable_ns is None:
+                self._saves[step] = replace(self._saves[step], durable_ns=at_ns - self.origin_ns)
+
+    def last_whole(self, before: int) -> tuple[int, Path] | None:
+        """The newest whole save of a step below `before`, else the newest; None where there is none."""
+        whole = self._whole()
+        step = next((each for each in reversed(whole) if each < before), whole[-1] if whole else None)
+        return None if step is None else (step, self._place(step))
+
+    def note_size(self) -> None:
+        """Keep the bytes of the newest whole save."""
+        if found := self._whole():
+            self._record = replace(self._record, size_bytes=size_bytes(self._place(found[-1])))
+
+    def note_recovery(self, recovery: Recovery) -> None:
+        """Of a lost rank, before its steps are repeated; saves that came after are forgotten."""
+        self._record = replace(self._record, recovery=recovery)
+
+    def note_restore(self, step: int, storage_s: float | None, cache_s: float, losses: Sequence[float]) -> None:
+        """State that was read back from the save of `step`, and the losses of the steps after it, done again."""
+        again = {step + 1 + place: loss for place, loss in enumerate(losses)}
+        self._record = replace(self._record, restore=Restore(step, storage_s, cache_s, self._resumed(again)))
+
+    def record(self) -> Checkpoints:
+        """All of it."""
+        known = replace(self._record, saves=tuple(self._saves[step] for step in sorted(self._saves)))
+        if known.recovery is not None:
+            known = replace(known, recovery=replace(known.recovery, resumed=self._resumed(self._again)))
+        return known
+
+    def nothing_resumed(self) -> Resumed:
+        """Before any step is done again."""
+        return self._resumed({})
+
+    def close(self) -> None:
+        """Remove all saves."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _resumed(self, again: Mapping[int, float]) -> Resumed:
+        both = [(self._losses[step], loss) for step, loss in again.items() if step in self._losses]
+        worst = max((abs(loss / first - 1) for first, loss in both), default=None)
+        return Resumed(len(both), worst, self._tolerance)
+
+    def _whole(self) -> list[int]:
+        return sorted(int(path.parent.name) for path in self._folder.glob(f"*/{_WHOLE}"))
+
+    def _place(self, step: int) -> Path:
+        return self._folder / str(step)

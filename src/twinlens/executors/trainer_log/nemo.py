@@ -1,0 +1,44 @@
+"""NeMo 2's line of a step (Lightning's progress printer). Its steps count from 0; `val_loss` stays on every later line
+once there was one, so it is left out. Megatron-Bridge prints Megatron's line instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from twinlens.executors.trainer_log.line import cells, loss, plain, seconds, whole
+from twinlens.executors.trainer_log.step_record import ReadLog, StepRecord
+
+_ITERATION = re.compile(r"\bTraining epoch \d+, iteration (\d+)\s*/")
+
+
+def read(lines: Iterable[str]) -> ReadLog:
+    """Records of all lines of steps, numbered from 1."""
+    records: list[StepRecord] = []
+    unread = 0
+    for line in lines:
+        rank, text = plain(line)
+        if "|" not in text or (found := _ITERATION.search(text.partition("|")[0])) is None:
+            continue
+        record = _record(whole(found[1]), rank, text)
+        unread += record is None
+        records += [record] if record is not None else []
+    return ReadLog(tuple(records), unread)
+
+
+def _record(iteration: int | None, rank: str, text: str) -> StepRecord | None:
+    found = cells(text)
+    step_s, resolution_s = seconds(found.get("train_step_timing in s"), 1.0)
+    number = whole(found["global_step"]) if "global_step" in found else iteration
+    if number is None or step_s is None:
+        return None
+    said = loss(found.get("reduced_train_loss", ""))
+    return StepRecord(
+        number + 1,
+        step_s,
+        resolution_s,
+        samples=whole(found.get("global_batch_size")),
+        consumed=whole(found.get("consumed_samples")),
+        losses={} if said is None else {"reduced_train_loss": said},
+        rank=rank,
+    )

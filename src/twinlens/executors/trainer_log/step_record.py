@@ -1,0 +1,42 @@
+"""A record of one line on a step, and of a whole log: what they say, and nothing where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One line on one step, or on all steps since the line before; what it does not say is None or empty.
+
+    `number`: the optimizer step after which it was printed. `step_s`: seconds of a step, the mean where the line is
+    about several. `resolution_s`: the last digit of that as printed, in seconds. `samples`: of one step. `consumed`:
+    samples since the training began; `consumed_tokens` likewise. `losses`: by the log's own names. `phases_s`: seconds
+    of a step, under the names of `Marks`. `skipped`, `nan`: iterations since the line before that trained nothing, or
+    whose loss was no number. `rank`: the prefix of the process that printed it, "" where there is none.
+    """
+
+    number: int
+    step_s: float | None = None
+    resolution_s: float = 0.0
+    samples: int | None = None
+    consumed: int | None = None
+    consumed_tokens: int | None = None
+    losses: Mapping[str, float] = field(default_factory=dict)
+    phases_s: Mapping[str, float] = field(default_factory=dict)
+    skipped: int = 0
+    nan: int = 0
+    rank: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLog:
+    """All records in the order of their lines. `unread`: lines that begin as a step's does and cannot be read."""
+
+    records: tuple[StepRecord, ...]
+    unread: int = 0
+
+
+Reader = Callable[[Iterable[str]], ReadLog]
+"""Reads the lines of one format; never raises for what they hold."""

@@ -1,0 +1,42 @@
+"""torchtitan's structured log: one JSON object a line, of which the end of the span `step` has its milliseconds.
+
+Its other spans are host times: nothing waits for the device at their ends, so they are phases of no step.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from twinlens.executors.trainer_log.line import plain, seconds, whole
+from twinlens.executors.trainer_log.step_record import ReadLog, StepRecord
+
+_END = "step_end"
+
+
+def read(lines: Iterable[str]) -> ReadLog:
+    """Records of all ends of steps; losses and samples are in another file."""
+    records: list[StepRecord] = []
+    unread = 0
+    for line in lines:
+        if f'"{_END}"' not in line:
+            continue
+        record = _record(line)
+        unread += record is None
+        records += [record] if record is not None else []
+    return ReadLog(tuple(records), unread)
+
+
+def _record(line: str) -> StepRecord | None:
+    try:
+        data: Any = json.loads(plain(line)[1])
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(data, dict) or data.get("log_type_name") != _END:
+        return None
+    number, value = whole(str(data.get("step"))), data.get("value")
+    step_s, resolution_s = seconds(repr(value) if isinstance(value, int | float) else None, 1e-3)
+    if number is None or step_s is None or isinstance(value, bool):
+        return None
+    return StepRecord(number, step_s, resolution_s, rank=str(data.get("rank", ""))[:20])

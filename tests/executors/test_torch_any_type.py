@@ -1,0 +1,63 @@
+"""Models of types that theory does not know: they run, and what is not known is absent with its reason."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the torch extra")
+
+from material import inference, measured, quiet, spec_of, training  # noqa: E402
+from twinlens.errors import BadInput  # noqa: E402
+from twinlens.executors.torch.infer import TorchServer  # noqa: E402
+from twinlens.executors.torch.model.build import parameter_count  # noqa: E402
+from twinlens.measurement.summary_file import summary_of  # noqa: E402
+from twinlens.reporting.wording.finding import sentence_of  # noqa: E402
+from twinlens.spec.model.any_model import any_model  # noqa: E402
+
+pytestmark = pytest.mark.torch
+EAGER = {"attention": "eager"}
+GPTJ = {
+    "model_type": "gptj", "n_embd": 32, "n_layer": 2, "n_head": 4, "rotary_dim": 4, "vocab_size": 96, "n_positions": 64,
+    "n_inner": 48, "bos_token_id": 1, "eos_token_id": 2,
+}  # fmt: skip
+RWKV = {"model_type": "rwkv", "hidden_size": 32, "num_hidden_layers": 2, "vocab_size": 96, "context_length": 64}
+
+
+def written(folder: Path, config: dict[str, Any]) -> str:
+    file = folder / "config.json"
+    file.write_text(json.dumps(config))
+    return str(file)
+
+
+@pytest.mark.parametrize("lens", [training, inference])
+def test_a_type_unknown_to_theory_runs_and_what_is_not_known_says_why(tmp_path: Path, lens: Any) -> None:
+    model = written(tmp_path, GPTJ)
+    run = measured(tmp_path / "runs", lens(model=model, options=dict(EAGER), protocol={"ceilings": True}))
+    summary = summary_of(run)
+    work = run.facts.work
+    assert work["parameters"].value == parameter_count(any_model(model))
+    for share in ("mfu", "hfu") if lens is training else ("mbu", "prefill_mfu"):
+        estimate = summary.metrics[share]
+        assert (estimate.value, estimate.reason) == (None, "theory here knows no models of type 'gptj'")
+    (said,) = [found for found in summary.findings if found.code == "shape-unknown"]
+    assert "gptj" in sentence_of(said)
+
+
+def test_a_model_without_a_static_cache_is_refused_for_answers_in_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="with a static KV cache") as caught:
+        TorchServer().open(spec_of(inference(model=written(tmp_path, RWKV), options=EAGER)), quiet)
+    assert (caught.value.code, "\n" in str(caught.value)) == ("TL202", False)
+
+
+@pytest.mark.parametrize("more", [{}, {"auto_map": {"AutoModelForCausalLM": "modeling.Evil"}}])
+def test_a_type_that_transformers_does_not_know_either_is_refused_and_no_code_is_run(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    (tmp_path / "modeling.py").write_text("raise SystemExit('code of a model folder ran')")
+    with pytest.raises(BadInput, match="transformers cannot build") as caught:
+        TorchServer().open(spec_of(inference(model=written(tmp_path, {"model_type": "qwen9", **more}))), quiet)
+    assert caught.value.code == "TL202"
