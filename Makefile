@@ -47,10 +47,10 @@ VLLM := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo vllm==0.32.0 || ec
 	touch $@
 
 # Trainers of other projects, beside the packages of .venv: Lightning and trl, which tl.watch's callbacks are tried on, and
-# DeepSpeed, which changes none of those packages.
+# DeepSpeed, which changes none of those packages. `addsitedir`, since a bare path would leave out what is installed editable.
 .venv-hosts/ready: .venv/ready
 	$(PYTHON) -m venv .venv-hosts
-	echo "$(CURDIR)/$$(echo .venv/lib/python3*/site-packages)" > $$(echo .venv-hosts/lib/python3*/site-packages)/beside.pth
+	echo "import site; site.addsitedir('$(CURDIR)/$$(echo .venv/lib/python3*/site-packages)')" > $$(echo .venv-hosts/lib/python3*/site-packages)/beside.pth
 	.venv-hosts/bin/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c constraints.txt lightning==2.6.6 trl==1.16.0 deepspeed==0.19.8
 	touch $@
 

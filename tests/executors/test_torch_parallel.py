@@ -325,6 +325,23 @@ def test_ranks_that_never_reach_this_machine_are_named_with_the_first_log(tmp_pa
     assert sentence_on(hung, 2, [], "taking step 3", tmp_path).startswith("ranks 0, 1 of 2 gave no answer in 3 s")
 
 
+def test_ranks_that_cannot_begin_on_this_machine_are_explained_by_their_own_log(tmp_path: Path) -> None:
+    lost = Lost()
+    lost.note_never_began([0, 1])
+    (tmp_path / "torchrun.log").write_text("E1122 twinlens.executors.torch.parallel.worker FAILED\n")
+    silent = sentence_on(lost, 2, [], "starting", tmp_path)
+    assert silent == (
+        "ranks 0, 1 of 2 did not begin; the log of torchrun ends: E1122 twinlens.executors.torch.parallel.worker FAILED"
+    )
+    log = tmp_path / "none_1" / "attempt_0" / "0" / "stderr.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("python: Error while finding module specification (ModuleNotFoundError: No module named 'it')\n")
+    assert sentence_on(lost, 2, [], "starting", tmp_path) == (
+        "ranks 0, 1 of 2 did not begin; the log of rank 0 ends: "
+        "python: Error while finding module specification (ModuleNotFoundError: No module named 'it')"
+    )
+
+
 def test_saves_of_ranks_on_a_cluster_are_refused() -> None:
     data = training("torch-parallel", options={"on": "ray://local"}, global_batch=8, checkpoint={"every_steps": 5})
     with pytest.raises(BadInput, match="are of ranks on this machine; leave them out, or --on"):

@@ -59,8 +59,10 @@ def sentence_on(lost: Lost, count: int, pids: list[int], doing: str, folder: Pat
         if not (folder / "torchrun.log").exists():
             log = _end_of_log(folder, lost.absent[0])
             return f"ranks {named} of {count} did not begin, or do not reach this machine; of the first, {log}"
-        line = telling_line(read_log(folder / "torchrun.log"))
-        return f"ranks {named} of {count} did not begin; the log of torchrun ends: {line}"
+        torchrun = read_log(folder / "torchrun.log")
+        own = _log_of(folder, lost.absent[0])
+        whose = f"the log of rank {lost.absent[0]}" if own else "the log of torchrun"
+        return f"ranks {named} of {count} did not begin; {whose} ends: {telling_line(own or torchrun)}"
     if lost.hung:
         rank = _standing_still(lost.hung, pids) if pids else None
         who = f"rank {rank} of {count}" if rank is not None else f"ranks {', '.join(map(str, lost.hung))} of {count}"
@@ -105,6 +107,10 @@ def _signal(folder: Path, rank: int) -> str:
 
 
 def _end_of_log(folder: Path, rank: int) -> str:
-    texts = [read_log(path) for path in sorted(folder.glob(f"*/attempt_*/{rank}/std*.log"))]
-    lines = [line.strip() for text in texts for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in _log_of(folder, rank).splitlines() if line.strip()]
     return f"its log ends: {' | '.join(lines[-_LINES:])}" if lines else "its log is empty"
+
+
+def _log_of(folder: Path, rank: int) -> str:
+    """All that a rank printed; empty where it printed nothing."""
+    return "\n".join(read_log(path) for path in sorted(folder.glob(f"*/attempt_*/{rank}/std*.log"))).strip()
