@@ -84,7 +84,7 @@ def test_requests_of_different_lengths_in_one_batch_are_refused_and_not_cut() ->
     uneven = tuple(ScheduledRequest(n, 0, 0, length, 4, (0, 0, n)) for n, length in enumerate((16, 12)))
     with pytest.raises(BadInput, match="answers a batch of one length, and these requests have 2"):
         refuse_uneven(uneven)
-    _, stamps = server._answer(uneven[:1])
+    _, stamps = server.answer(uneven[:1])
     assert len(stamps) == 4
 
 
@@ -121,6 +121,18 @@ def test_a_trained_model_is_saved_and_served_with_its_own_weights(trained: str) 
     fresh, random = opened()
     assert answer(server) != answer(fresh)
     assert facts.executor.value("model.weights_hash") != random.executor.value("model.weights_hash")
+
+
+def test_weights_of_a_folder_have_a_load_and_drawn_ones_have_none(trained: str) -> None:
+    read, drawn = opened(model=trained)[1].startup, opened()[1].startup
+    assert (read["start_load_s"].value or 0) > 0
+    assert (
+        drawn["start_load_s"].reason == drawn["start_cached_share"].reason == "its random weights were drawn, not read"
+    )
+    for figures in (read, drawn):
+        assert (figures["start_first_token_s"].value or 0) > 0
+        assert (figures["start_second_token_s"].value or 0) > 0
+    assert "fp32 reference" not in read["start_first_token_s"].method, "fp32 is its own reference"
 
 
 def test_bf16_is_bit_for_bit_what_transformers_loads_as_bf16(trained: str) -> None:

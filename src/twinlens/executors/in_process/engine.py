@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from twinlens.executors.in_process.stepping import Stepper
 from twinlens.executors.in_process.torch_work import Linear
 from twinlens.executors.protocol import TakesRow
 from twinlens.record.executor.record import Fact
@@ -60,8 +61,12 @@ class Engine(Protocol):
 class Batches(Protocol):
     """An engine that takes requests at any time and batches them itself."""
 
+    def stepper(self, prompt: Callable[[ScheduledRequest], np.ndarray]) -> Stepper:
+        """A player with a clock of its own; `prompt` gives the token ids of a request, (length,)."""
+        ...
+
     def play(self, schedule: Schedule, rows: TakesRow, prompt: Callable[[ScheduledRequest], np.ndarray]) -> None:
-        """As `Server.play`; `prompt` gives the token ids of a request, (length,)."""
+        """As `Server.play`; `prompt` as for `stepper`."""
         ...
 
 

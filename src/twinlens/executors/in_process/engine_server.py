@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from twinlens.executors.in_process.export import Export, exported
 from twinlens.executors.in_process.fidelity import compared_with
 from twinlens.executors.in_process.inputs import Pictures, Prompts
 from twinlens.executors.in_process.lockstep import LockstepPlayer
+from twinlens.executors.in_process.startup import first_answers, loaded
 from twinlens.executors.in_process.torch_work import (
     ceilings_again,
     measure_beside,
@@ -24,6 +26,7 @@ from twinlens.executors.in_process.torch_work import (
     write_weights,
 )
 from twinlens.executors.in_process.weights import weights_hash
+from twinlens.executors.launch.page_cache import cached_share
 from twinlens.executors.protocol import Say, TakesRow
 from twinlens.executors.registry import not_installed
 from twinlens.record.executor.facts import Estimates, Facts, FidelityRow
@@ -32,6 +35,8 @@ from twinlens.spec.model.reference import DecoderShape, ModelRef
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.system.processors import usable_cores
+
+_LOADED = "from the call that loads the export to an engine that takes requests, its libraries imported already"
 
 
 class EngineServer:
@@ -59,15 +64,16 @@ class EngineServer:
         sample = self._inputs.sample()
         beside = measure_beside(spec, sample, self._runtime.linears(self.export.path), self.threads)
         say(f"loading it into {self._runtime.name}")
-        self._engine = self._runtime.load(self.export.path, spec, self.ref, self.threads)
+        startup = self._start(self._runtime, is_text=is_text)
+        assert self._engine is not None
         say("taking evidence")
         evidence = self._engine.evidence(self._inputs.for_evidence())
         facts = facts_of(spec, self.ref, evidence, beside, self.export, self._runtime.linears(self.export.path))
-        return replace(facts, fidelity=self._compared(sample, beside.reference))
+        return replace(facts, fidelity=self._compared(sample, beside.reference), startup=startup)
 
     def play(self, schedule: Schedule, rows: TakesRow) -> None:
         if isinstance(self._engine, Batches):
-            self._engine.play(schedule, rows, lambda scheduled: self._inputs.of((scheduled,))[0])
+            self._engine.play(schedule, rows, self._ids)
         else:
             self._player.play(schedule, rows)
 
@@ -79,6 +85,22 @@ class EngineServer:
     def ceilings_again(self) -> Estimates:
         """The matrix rate and the read bandwidth once more, measured by torch in a process of its own."""
         return ceilings_again(self.spec, self.threads)
+
+    def _start(self, runtime: Runtime, *, is_text: bool) -> Estimates:
+        """Load the engine and ask it twice, before anything else has run on it."""
+        cached, begin_s = cached_share(self.export.path), time.monotonic()
+        engine = self._engine = runtime.load(self.export.path, self.spec, self.ref, self.threads)
+        figures = loaded(time.monotonic() - begin_s, _LOADED, cached)
+        if isinstance(engine, Batches):
+            first = first_answers(engine.stepper(self._ids).play, self.spec, together=1, is_text=True)
+        else:
+            player, batch = LockstepPlayer(self._answer, is_text=is_text), self.spec.point.batch
+            first = first_answers(player.play, self.spec, together=batch, is_text=is_text)
+        return figures | first
+
+    def _ids(self, scheduled: ScheduledRequest) -> np.ndarray:
+        ids: np.ndarray = self._inputs.of((scheduled,))[0]
+        return ids
 
     def _answer(self, upcoming: tuple[ScheduledRequest, ...]) -> tuple[int, list[int]]:
         assert self._engine is not None

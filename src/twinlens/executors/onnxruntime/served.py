@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,8 @@ class OrtServed:
     """Plays schedules to one Engine, in this thread: what is due is begun, then the engine does one step for all."""
 
     def __init__(self, folder: Path, spec: RunSpec, ref: ModelRef, threads: int) -> None:
-        self._decoder: OrtDecoder | None = OrtDecoder(folder, spec, ref, threads)
+        self._beside = partial(OrtDecoder, folder, spec, ref, threads)
+        self._decoder: OrtDecoder | None = None
         self._most = int(spec.executor.options.get("most_together", MOST_TOGETHER))
         config = genai.Config(str(folder))
         batching = {"engine": {"static_batching": {"max_batch_size": self._most}}}
@@ -43,17 +45,14 @@ class OrtServed:
         self._left: dict[int, int] = {}  # tokens that each request still waits for
 
     def answer(self, batch: np.ndarray, tokens: int) -> tuple[int, list[int]]:
-        assert self._decoder is not None
-        return self._decoder.answer(batch, tokens)
+        return self._of_evidence().answer(batch, tokens)
 
     def log_probabilities(self, one: np.ndarray) -> np.ndarray:
-        assert self._decoder is not None
-        return self._decoder.log_probabilities(one)
+        return self._of_evidence().log_probabilities(one)
 
     def evidence(self, batch: np.ndarray) -> Evidence:
         """Of the same export, run as one batch: the engine runs the same graph."""
-        assert self._decoder is not None
-        found = self._decoder.evidence(batch)
+        found = self._of_evidence().evidence(batch)
         together = int(self._engine.get_capabilities().configured_max_batch_size)
         facts = {
             "software.runtime.name": observed("onnxruntime-genai, Engine in this process", "the package"),
@@ -63,12 +62,22 @@ class OrtServed:
         }
         return replace(found, facts=dict(found.facts) | facts)
 
+    def stepper(self, prompt: Callable[[ScheduledRequest], np.ndarray]) -> Stepper:
+        """A player with a clock of its own; `prompt` gives the token ids of a request, (length,)."""
+        return Stepper(lambda scheduled: self._begun(scheduled, prompt(scheduled)), self._stepped)
+
     def play(self, schedule: Schedule, rows: TakesRow, prompt: Callable[[ScheduledRequest], np.ndarray]) -> None:
-        """As `Server.play`; `prompt` gives the token ids of a request, (length,)."""
+        """As `Server.play`; `prompt` as for `stepper`."""
         self._decoder = None  # its copy of the weights was for evidence
         if self._stepper is None:
-            self._stepper = Stepper(lambda scheduled: self._begun(scheduled, prompt(scheduled)), self._stepped)
+            self._stepper = self.stepper(prompt)
         self._stepper.play(schedule, rows)
+
+    def _of_evidence(self) -> OrtDecoder:
+        """The same export without the engine, loaded when it is first wanted: it is no part of the engine's load."""
+        if self._decoder is None:
+            self._decoder = self._beside()
+        return self._decoder
 
     def close(self) -> None:
         self._engine = self._events = self._decoder = self._stepper = None

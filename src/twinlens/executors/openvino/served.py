@@ -42,7 +42,8 @@ class OpenVinoServed:
     def __init__(self, folder: Path, spec: RunSpec, ref: ModelRef, threads: int) -> None:
         assert isinstance(spec.workload, InferenceWorkload)
         self._ref, self._numbered = ref, 0
-        self._decoder: OpenVinoDecoder | None = OpenVinoDecoder(folder, spec, ref, threads, _GRAPH, _step)
+        self._beside = partial(OpenVinoDecoder, folder, spec, ref, threads, _GRAPH, _step)
+        self._decoder: OpenVinoDecoder | None = None
         most = int(spec.executor.options.get("most_together", MOST_TOGETHER))
         longest = spec.workload.input_tokens.max + spec.workload.output_tokens.max
         self._settings = genai.SchedulerConfig()
@@ -53,17 +54,14 @@ class OpenVinoServed:
         self._stepper: Stepper | None = None
 
     def answer(self, batch: np.ndarray, tokens: int) -> tuple[int, list[int]]:
-        assert self._decoder is not None
-        return self._decoder.answer(batch, tokens)
+        return self._of_evidence().answer(batch, tokens)
 
     def log_probabilities(self, one: np.ndarray) -> np.ndarray:
-        assert self._decoder is not None
-        return self._decoder.log_probabilities(one)
+        return self._of_evidence().log_probabilities(one)
 
     def evidence(self, batch: np.ndarray) -> Evidence:
         """Of the same graph without the pipeline, but for the cache and the batching, which a trial of two shows."""
-        assert self._decoder is not None
-        found, together = self._decoder.evidence(batch), self._joined(batch[0])
+        found, together = self._of_evidence().evidence(batch), self._joined(batch[0])
         size = int(self._pipeline.get_metrics().kv_cache_size_in_bytes)
         elements = self._settings.num_kv_blocks * _BLOCK_TOKENS * _elements_of_a_token(self._ref)
         kind = paged_format(size, elements)
@@ -89,12 +87,22 @@ class OpenVinoServed:
         memory = dict(found.memory) | {"kv_bytes": (size, f"{_METRICS}: all blocks, allocated when it starts")}
         return replace(found, held=held, facts=dict(found.facts) | facts, memory=memory)
 
+    def stepper(self, prompt: Callable[[ScheduledRequest], np.ndarray]) -> Stepper:
+        """A player with a clock of its own; `prompt` gives the token ids of a request, (length,)."""
+        return Stepper(lambda one: self._begun(prompt(one), one.output_tokens), self._stepped)
+
     def play(self, schedule: Schedule, rows: TakesRow, prompt: Callable[[ScheduledRequest], np.ndarray]) -> None:
-        """As `Server.play`; `prompt` gives the token ids of a request, (length,)."""
+        """As `Server.play`; `prompt` as for `stepper`."""
         self._decoder = None  # its copy of the weights was for evidence
         if self._stepper is None:
-            self._stepper = Stepper(lambda one: self._begun(prompt(one), one.output_tokens), self._stepped)
+            self._stepper = self.stepper(prompt)
         self._stepper.play(schedule, rows)
+
+    def _of_evidence(self) -> OpenVinoDecoder:
+        """The same export without the engine, loaded when it is first wanted: it is no part of the engine's load."""
+        if self._decoder is None:
+            self._decoder = self._beside()
+        return self._decoder
 
     def close(self) -> None:
         self._pipeline = self._decoder = self._stepper = None

@@ -6,6 +6,7 @@ No HTTP and no queue: this is what the stack itself can do at one batch size. CP
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -33,6 +34,7 @@ from twinlens.executors.torch.model.build import (
 from twinlens.executors.torch.model.data import PromptTensors, images
 from twinlens.executors.torch.model.quantize import apply_precision, left_wide
 from twinlens.executors.torch.options import TorchOptions
+from twinlens.executors.torch.startup import cached_of, start_figures
 from twinlens.executors.torch.train import refuse_unsupported
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.finding import Finding
@@ -58,10 +60,11 @@ class TorchServer:
         set_fp32(spec.point.precision)
         self.threads = set_threads(spec.executor.threads)
         say("building the model")
+        cached, begin_s = cached_of(spec.model), time.monotonic()
         ref = spec.model
         check_data(workload.data, ref)
         self.ref, self.is_vision = ref, not is_text(ref)
-        self._player = LockstepPlayer(self._answer, is_text=not self.is_vision)
+        self._player = LockstepPlayer(self.answer, is_text=not self.is_vision)
         self.findings: list[Finding] = []
         self.made_in = self._made_in(ref)
         model = build_model(ref, self.options.attention, spec.protocol.seed, self.device, self.made_in).eval()
@@ -69,6 +72,7 @@ class TorchServer:
             _refuse_unmerged(spec, self.options)
             tuned = with_random_adapter(model, ref, workload.adapter, spec.protocol.seed)
             model = as_served(tuned, merged=False)
+        load_s = time.monotonic() - begin_s
         if self.is_vision:
             self.images = images(ref, max(16, spec.point.batch), self.device, spec.seed)
         else:
@@ -80,6 +84,7 @@ class TorchServer:
         if workload.adapter is not None and self.options.adapter == "merged":
             model = as_served(tuned, merged=True)
         say(f"making it {spec.point.precision}")
+        begin_s = time.monotonic()
         self.model = apply_precision(model, spec.point.precision)
         if left := left_wide(self.model, spec.point.precision):
             self.findings.append(left)
@@ -92,7 +97,9 @@ class TorchServer:
             refuse_what_has_no_static_cache(Generation(self.model, spec, self.device, self.dtype), ref.name)
         compiles = self.is_vision and self.options.is_compiled
         self.forward = compiled(self.model, self.device, spec) if compiles else self.model
-        return inference_facts(self, sample, reference, say)
+        synchronize(self.device)
+        startup = start_figures(self, load_s + time.monotonic() - begin_s, cached, is_warm=reference is not None)
+        return replace(inference_facts(self, sample, reference, say), startup=startup)
 
     def play(self, schedule: Schedule, rows: TakesRow) -> None:
         self._player.play(schedule, rows)
@@ -126,7 +133,7 @@ class TorchServer:
             self.findings.append(Finding("fidelity-not-compared", "notes", "", numbers))
         return _half(self.spec)
 
-    def _answer(self, upcoming: tuple[ScheduledRequest, ...]) -> tuple[int, list[int]]:
+    def answer(self, upcoming: tuple[ScheduledRequest, ...]) -> tuple[int, list[int]]:
         if self.generation is None:
             return self._classify(upcoming)
         seeds = [scheduled.seed for scheduled in upcoming]

@@ -36,7 +36,7 @@ class Facts:
     this machine at this precision. `memory`: bytes by category. `fidelity`: one row per prompt, empty where there is
     nothing to compare with. `entropy_rate_nats`: the least possible loss of the training data, if it is known.
     `findings`: what a reader must see beside the numbers. `notes`: the same in sentences of its own, as an executor
-    that has no words with us says it.
+    that has no words with us says it. `startup`: by metric, how long the start of an engine in this process took.
     """
 
     executor: ExecutorRecord
@@ -48,6 +48,7 @@ class Facts:
     entropy_rate_nats: float | None = None
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+    startup: Estimates = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -72,6 +73,7 @@ class Facts:
             findings=tuple(map(Finding.from_json, data.get("findings", ()))),
             ceilings=ceilings_of(data["ceilings"]),
             **{name: {k: Estimate.from_json(e) for k, e in data[name].items()} for name in ("work", "memory")},
+            startup={k: Estimate.from_json(e) for k, e in data.get("startup", {}).items()},
         )
 
 
@@ -91,5 +93,5 @@ def absurd(name: str, rate: Estimate) -> str | None:
     return None if odd is None else f"{name} is {odd:g} {rate.unit}, which no machine has"
 
 
-_GROUPS = ("work", "ceilings", "memory")
+_GROUPS = ("work", "ceilings", "memory", "startup")
 _LEAST, _MOST = 1e-3, 1e27  # per second: a test's own machine may be slow, and all of the world's are below the most

@@ -204,13 +204,16 @@ def _server() -> list[Metric]:
 
 
 def _startup() -> list[Metric]:
-    """Load and cold-start times of a launched server."""
+    """Load and cold-start times of a launched server, or of an engine in this process."""
     lens: MetricLens = "inference"
     return [
         Metric("start_ready_s", "start to ready", units.SECONDS, lens, "startup", "less"),
         Metric("start_weights_s", "loading weights", units.SECONDS, lens, "startup", "less"),
+        Metric("start_load_s", "loading the engine", units.SECONDS, lens, "startup", "less"),
         Metric("start_first_token_s", "first TTFT after start", units.SECONDS, lens, "startup", "less"),
         Metric("start_second_token_s", "second TTFT after start", units.SECONDS, lens, "startup", "less"),
+        Metric("start_first_answer_s", "first answer after start", units.SECONDS, lens, "startup", "less"),
+        Metric("start_second_answer_s", "second answer after start", units.SECONDS, lens, "startup", "less"),
         Metric("start_cached_share", "page cache at start", units.RATIO, lens, "startup"),
     ]
 
