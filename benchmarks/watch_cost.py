@@ -25,8 +25,8 @@ from twinlens.spec.model.reference import load_model
 from twinlens.units import SECONDS
 
 TARGET = 0.01
-CASES = (("tiny", 2, 64, 10), ("demo-34m", 2, 256, 1))
-"""Model, batch, length, and steps of a block: rows are written every fifth of a second, so a block lasts about that."""
+CASES = (("tiny", 2, 64, 60), ("demo-34m", 2, 256, 2))
+"""Model, batch, length, and steps of a block: rows are written once a second, so a block lasts about that."""
 
 
 def arguments() -> argparse.ArgumentParser:

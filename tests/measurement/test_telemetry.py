@@ -110,6 +110,15 @@ def test_the_thread_delivers_until_it_is_closed_and_reports_its_cost() -> None:
     assert 0 < cost < 1
 
 
+def test_a_sample_that_cost_more_than_its_share_is_followed_by_a_longer_pause() -> None:
+    many = threading.Event()
+    rare = Sampler(lambda rows: None, period_s=0.001, most_share=1e-9)
+    often = Sampler(lambda rows: many.set() if often.samples >= 5 else None, period_s=0.001, most_share=1e9)
+    with rare, often:
+        assert many.wait(60)
+        assert rare.samples <= 1
+
+
 def test_a_sink_that_fails_ends_the_sampling_and_not_the_run() -> None:
     def full(_: list[dict[str, Any]]) -> None:
         raise OSError("disk full")

@@ -35,9 +35,9 @@ class Clock:
 class Loop:
     """A log with its rows, origin 5000 ns of the processor's clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, every_s: float = 0.0) -> None:
         self.clock, self.taken = Clock(), list[Marks]()
-        self.log = StepLog(self.clock, self.taken.append, 5000)
+        self.log = StepLog(self.clock, self.taken.extend, 5000, every_s)
 
     @property
     def rows(self) -> list[Marks]:
@@ -148,6 +148,15 @@ def test_a_row_is_handed_over_when_the_next_one_begins() -> None:
     assert loop.taken == []
     loop.microbatch(1300)
     assert [row.loss for row in loop.taken] == [4.0]
+
+
+def test_rows_are_handed_over_together_once_the_time_for_it_has_come() -> None:
+    loop = Loop(every_s=3600.0)
+    for at in (1100, 1300, 1500):
+        loop.microbatch(at)
+        loop.optimize(5)
+    assert loop.taken == [], "a step does not wait for rows to be written"
+    assert [row.begin_ns for row in loop.rows] == [100, 195, 395]
 
 
 def test_a_step_of_unknown_size_is_no_row() -> None:

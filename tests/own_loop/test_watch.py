@@ -101,11 +101,15 @@ def test_steps_last_as_long_as_the_strangers_own_timer_says(tmp_path: Path) -> N
     model, optimizer = made()
     ends: list[int] = []
     with tl.watch(model, optimizer, out=tmp_path, profile=False) as run:
-        for tokens in run.data(loader(15, wait_s=0.01)):
+        for tokens in run.data(loader(40, wait_s=0.02)):
             step(model, optimizer, tokens)
-            ends.append(time.monotonic_ns())
-    ours = np.diff(tl.read(tmp_path)[0].steps.end_ns)
-    assert np.median(ours / np.diff(ends)) == pytest.approx(1.0, abs=0.01)
+            ends.append(time.perf_counter_ns())
+    rows = tl.read(tmp_path)[0].steps
+    # Both clocks in one run, step by step: a neighbour slows both alike, and the median leaves out a step in which one
+    # was stopped between the optimizer's end and the script's own stamp.
+    ours, theirs = (rows.end_ns - rows.begin_ns)[1:], np.diff(ends)
+    assert np.median(ours / theirs) == pytest.approx(1.0, abs=0.01)
+    assert np.median(ours) == pytest.approx(np.median(theirs), rel=0.01), "as do the figures that either would print"
 
 
 def test_microbatches_of_one_step_are_one_row(tmp_path: Path) -> None:
@@ -255,6 +259,18 @@ def test_a_backward_pass_that_is_no_tensors_method_is_seen_by_its_gradients(tmp_
             torch.autograd.backward(loss_of(model, tokens))
             optimizer.step()
     assert (tl.read(tmp_path)[0].steps.phases_ns["backward"] > 0).all()
+
+
+def test_another_way_to_go_back_is_seen_after_a_while_in_mid_loop(tmp_path: Path) -> None:
+    model, optimizer = made()
+    with tl.watch(model, optimizer, out=tmp_path, profile=False) as run:
+        for index, tokens in enumerate(run.data(loader(24))):
+            loss = loss_of(model, tokens)
+            loss.backward() if index < 8 else torch.autograd.backward(loss)
+            optimizer.step()
+    seen = np.isfinite(tl.read(tmp_path)[0].steps.phases_ns["backward"])
+    assert seen[:8].all()
+    assert seen[17:].all()
 
 
 def test_a_closure_is_not_counted_twice(tmp_path: Path) -> None:

@@ -43,9 +43,16 @@ def sentences(count: int) -> list[dict[str, torch.Tensor]]:
     return [{"input_ids": row, "labels": row} for row in rows]
 
 
-def test_a_loop_on_accelerate_is_watched_with_what_it_prepared(tmp_path: Path) -> None:
+def accelerator_with(**options: Any) -> Any:
+    """On the processor, and not of what an earlier test of this process asked: accelerate keeps that for good."""
     accelerate = pytest.importorskip("accelerate", reason="comes with the serve extra")
-    accelerator = accelerate.Accelerator(gradient_accumulation_steps=2, cpu=True)
+    accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
+    accelerate.state.GradientState._reset_state()
+    return accelerate.Accelerator(cpu=True, **options)
+
+
+def test_a_loop_on_accelerate_is_watched_with_what_it_prepared(tmp_path: Path) -> None:
+    accelerator = accelerator_with(gradient_accumulation_steps=2)
     model, optimizer = accelerator.prepare(*made())
     with tl.watch(model, optimizer, out=tmp_path, profile=False) as run:
         for tokens in run.data(loader(8)):
@@ -56,6 +63,42 @@ def test_a_loop_on_accelerate_is_watched_with_what_it_prepared(tmp_path: Path) -
     steps = tl.read(tmp_path)[0].steps
     assert steps.samples.tolist() == [2 * BATCH] * 4
     assert all((steps.phases_ns[phase] > 0).all() for phase in ("data", "forward", "backward", "optimize"))
+
+
+def test_bf16_and_a_shorter_last_step_of_accelerate_are_seen(tmp_path: Path) -> None:
+    accelerator = accelerator_with(gradient_accumulation_steps=4, mixed_precision="bf16")
+    data = torch.utils.data.DataLoader(torch.randint(0, VOCABULARY, (10 * BATCH, LENGTH + 1)), batch_size=BATCH)
+    model, optimizer, data = accelerator.prepare(*made(), data)
+    with tl.watch(model, optimizer, out=tmp_path) as run:
+        for _ in range(2):
+            for tokens in run.data(data):
+                with accelerator.accumulate(model):
+                    loss = loss_of(model, tokens)
+                    run.loss(loss)
+                    accelerator.backward(loss)
+                    optimizer.step()
+                    optimizer.zero_grad()
+    run = tl.read(tmp_path)[0]
+    assert run.steps.samples.tolist() == [4 * BATCH, 4 * BATCH, 2 * BATCH] * 2, "10 batches by fours, twice"
+    assert run.steps.loss == pytest.approx(np.full(6, np.log(VOCABULARY)), abs=0.5)
+    assert (run.spec.point.precision, run.facts.executor.value("precision.master")) == ("bf16", "fp32")
+
+
+def test_a_step_that_a_scaler_skips_is_part_of_the_next_row(tmp_path: Path) -> None:
+    accelerator = accelerator_with()
+    accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=4.0)  # fp16 has one on a GPU
+    model, optimizer = accelerator.prepare(*made())
+    skipped = []
+    with tl.watch(model, optimizer, out=tmp_path, profile=False) as run:
+        for index, tokens in enumerate(run.data(loader(5))):
+            accelerator.backward(loss_of(model, tokens) * (float("inf") if index == 2 else 1.0))
+            optimizer.step()
+            skipped.append(optimizer.step_was_skipped)
+            optimizer.zero_grad()
+    assert skipped == [False, False, True, False, False]
+    run = tl.read(tmp_path)[0]
+    assert run.is_finished
+    assert run.steps.samples.tolist() == [BATCH, BATCH, 2 * BATCH, BATCH]
 
 
 def test_the_trainer_of_transformers_is_watched_by_a_callback(tmp_path: Path) -> None:

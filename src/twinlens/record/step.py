@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -71,6 +72,13 @@ class Marks:
     rank_communicate_ns: tuple[int, ...] | None = None
     rank_optimize_ns: tuple[int, ...] | None = None
     checkpoint_ns: int | None = None
+
+
+
+def step_table(rows: Sequence[Marks]) -> pa.Table:
+    """Rows as a table with STEP_SCHEMA."""
+    columns = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in STEP_SCHEMA]
+    return pa.Table.from_arrays(columns, schema=STEP_SCHEMA)
 
 
 @dataclass(frozen=True, slots=True)

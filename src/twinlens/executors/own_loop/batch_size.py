@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ def size_of(batch: Any) -> tuple[int, int] | None:
         return next((size for value in batch.values() if (size := size_of(value)) is not None), None)
     shape = _shape(batch)
     if shape is not None:
-        return (shape[0], shape[0] * shape[1]) if len(shape) == 2 and _is_whole(batch) else (shape[0], 0)
+        return (shape[0], shape[0] * shape[1]) if len(shape) == 2 and _is_whole(getattr(batch, "dtype", None)) else (shape[0], 0)
     if isinstance(batch, Sequence) and not isinstance(batch, str | bytes):
         return next((size for value in batch if (size := size_of(value)) is not None), None)
     return None
@@ -38,6 +39,6 @@ def _shape(value: Any) -> tuple[int, ...] | None:
     return tuple(int(side) for side in shape)
 
 
-def _is_whole(tensor: Any) -> bool:
-    dtype = getattr(tensor, "dtype", None)
+@functools.lru_cache(maxsize=16)
+def _is_whole(dtype: Any) -> bool:
     return "int" in str(dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -40,11 +41,14 @@ class _Row:
 
 
 class StepLog:
-    """Rows in the making. `take` gets each when the next has begun and its last moment is reached; times count from
-    `origin_ns`."""
+    """Rows in the making. `take` gets those whose last moment is reached when a row begins, but not more often than every
+    `every_s`: a step must not wait for rows to be written. Times count from `origin_ns`."""
 
-    def __init__(self, moments: Moments, take: Callable[[Marks], None], origin_ns: int) -> None:
-        self.moments, self._take = moments, take
+    def __init__(
+        self, moments: Moments, take: Callable[[list[Marks]], None], origin_ns: int, every_s: float = 0.0
+    ) -> None:
+        self.moments, self._take, self._every_s = moments, take, every_s
+        self._taken_s = time.monotonic()
         self._known, anchored_ns = moments.anchor()
         self._known_ns = anchored_ns - origin_ns
         self._row = _Row()
@@ -58,12 +62,14 @@ class StepLog:
         """Something of a step happened: its row begins where the row before ended, or here."""
         if self._row.begin is None:
             self._row.begin = moment if self._before is None else self._before
-            self._drain(len(self._ended))
+            if self._ended and time.monotonic() - self._taken_s >= self._every_s:
+                self._drain()
 
     def spent(self, phase: str, begin: Any, end: Any) -> None:
         """Time in "data", "forward", "backward", "communicate" or "optimize"."""
         assert phase in Steps.PHASES, f"no phase is called {phase!r}"
-        self.began(begin)
+        if self._row.begin is None:
+            self.began(begin)
         self._row.spent.append((phase, begin, end))
 
     def counted(self, samples: int, tokens: int) -> None:
@@ -145,12 +151,14 @@ class StepLog:
     def drain(self) -> None:
         """Wait for all rows that have ended, and hand them over."""
         self.moments.wait()
-        self._drain(len(self._ended))
+        self._drain()
 
-    def _drain(self, most: int) -> None:
-        while most and self.moments.is_reached(self._ended[0].end):
-            self._take(self._resolved(self._ended.popleft()))
-            most -= 1
+    def _drain(self) -> None:
+        self._taken_s, rows = time.monotonic(), list[Marks]()
+        while self._ended and self.moments.is_reached(self._ended[0].end):
+            rows.append(self._resolved(self._ended.popleft()))
+        if rows:
+            self._take(rows)
 
     def _resolved(self, row: _Row) -> Marks:
         between = self.moments.between_ns

@@ -37,6 +37,7 @@ class Sampler:
     are over the interval since the sample before, so the first row has none. `server_pid`: the first process of
     the server that is measured, whose work is ours. `knows_others` False: such a server is here, and its processes
     cannot be seen, so that nothing is said of what others used. `more`: rows of another source at a moment.
+    `most_share`: of a processor that sampling may take; a sample that cost more is followed by a longer pause.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Sampler:
         server_pid: int | None = None,
         knows_others: bool = True,
         more: Callable[[int], Sequence[Sample]] | None = None,
+        most_share: float | None = None,
     ) -> None:
         self._clock = clock or MonotonicClock()
         self._starts_open = start_ns is None
@@ -65,7 +67,8 @@ class Sampler:
         self._ended, self._awake, self._one = threading.Event(), threading.Event(), threading.Lock()
         self._awake.set()
         self._thread = threading.Thread(target=self._loop, name="telemetry", daemon=True)
-        self._spent_ns = 0
+        self._spent_ns = self._last_ns = 0
+        self._most_share = most_share
         self._begin_ns = self._clock.now_ns()
         self._end_ns: int | None = None
         self.samples = 0
@@ -145,7 +148,12 @@ class Sampler:
             with self._one:
                 if self._awake.is_set() and not self._ended.is_set():
                     self._sample()
-            self._ended.wait(self._period_s)
+            self._ended.wait(self._pause_s())
+
+    def _pause_s(self) -> float:
+        if self._most_share is None:
+            return self._period_s
+        return max(self._period_s, self._last_ns / 1e9 / self._most_share)
 
     def _sample(self) -> None:
         """Read and hand over, while `_one` is held."""
@@ -155,7 +163,8 @@ class Sampler:
             self.samples += 1
         except Exception as error:  # the boundary between an observer and what it observes
             self.error = f"{type(error).__name__}: {error}"
-        self._spent_ns += time.thread_time_ns() - begin_ns
+        self._last_ns = time.thread_time_ns() - begin_ns
+        self._spent_ns += self._last_ns
 
     def _host(self, now_ns: int) -> Sample:
         if self._reads % _CHILDREN_EVERY == 0:  # listing them walks every process of the host

@@ -66,7 +66,7 @@ class OwnLoop:
         except OSError as error:
             raise BadInput(f"cannot write into {str(how.out)!r}: {error.strerror or error}", code="TL205") from None
         moments = side.moments if side else HostMoments()
-        self.log = StepLog(moments, self._recording.take, self._recording.origin_ns)
+        self.log = StepLog(moments, self._recording.take, self._recording.origin_ns, every_s=how.write_s)
         self._is_open = True
         if side is not None:
             side.attach(self.log, self.guard, self._step_ends, events=how.events)
@@ -123,7 +123,8 @@ class OwnLoop:
         `samples`, `tokens`: of every batch, where its tensors' shapes do not show them.
         """
         size = size_of if samples is None and tokens is None else lambda batch: (samples or 1, tokens or 0)
-        return Data(loader, lambda: self.phase("data"), self.guard(lambda batch: self._offer(size(batch))))
+        waited = self.guard(lambda began: self.log.spent("data", began, self.log.moments.now()))
+        return Data(loader, self._now, waited, self.guard(lambda batch: self._offer(size(batch))))
 
     @contextlib.contextmanager
     def phase(self, name: Literal["data", "forward", "backward", "communicate", "optimize"]) -> Iterator[None]:
@@ -174,20 +175,24 @@ class OwnLoop:
 
         return hook
 
+    def _now(self) -> Any:
+        return self.log.moments.now() if self._is_open else None
+
     def _offer(self, size: tuple[int, int] | None) -> None:
         if size is not None:
             self.log.offered(*size)
 
     @contextlib.contextmanager
     def _around(self, then: Callable[[Any], None]) -> Iterator[None]:
-        begin = self.log.moments.now() if self._is_open else None
+        begin = self._now()
         yield
         self.guard(then)(begin)
 
     def _step_ends(self) -> None:
         """Before the step is over, so that looking at it belongs to it."""
-        size = StepSize(*self.log.pending)
-        self._first = self._first or size
+        size = self.log.pending
+        if self._first is None:
+            self._first = StepSize(*size)
         self._steps, self._odd = self._steps + 1, self._odd + (size != self._first)
         if not self._is_known and (self._side is None or self._side.is_seen):
             self.log.examined()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from twinlens.measurement.machine.energy import open_meters
@@ -11,10 +12,14 @@ from twinlens.measurement.machine.nvidia import open_gpus
 from twinlens.measurement.machine.telemetry import Sampler
 from twinlens.record.executor.facts import Facts
 from twinlens.record.run import State
-from twinlens.record.step import Marks
+from twinlens.record.step import Marks, step_table
 from twinlens.record.store import create_run, end_run, open_rows, open_telemetry, update_run
 from twinlens.spec.study import RunSpec
 from twinlens.system.home_folder import as_tilde
+
+
+_MOST_SHARE = 0.002
+"""Of a processor, for telemetry: the loop is somebody's own, and of its time watching may take 1 % altogether."""
 
 
 class Recording:
@@ -28,13 +33,16 @@ class Recording:
         readings = self._open.enter_context(open_telemetry(self.folder))
         boards = open_gpus(gpus)[0] if gpus else ()
         meters = open_meters(boards, boards=gpus or ())
-        sampler = Sampler(readings.add_all, boards, spec.protocol.telemetry_s, meters=meters, knows_others=knows_others)
+        sampler = Sampler(
+            readings.add_all, boards, spec.protocol.telemetry_s, meters=meters, knows_others=knows_others,
+            most_share=_MOST_SHARE,
+        )  # fmt: skip
         self.sampler = self._open.enter_context(sampler)
         self.origin_ns = time.monotonic_ns()
 
-    def take(self, marks: Marks) -> None:
-        """One more row."""
-        self._rows.add(marks)
+    def take(self, rows: Sequence[Marks]) -> None:
+        """More rows, which are on disk when this returns."""
+        self._rows.add_table(step_table(rows))
 
     def know(self, spec: RunSpec, facts: Facts) -> None:
         """What was seen of the first steps takes the place of what was not known yet."""

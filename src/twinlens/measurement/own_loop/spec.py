@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from twinlens.errors import BadInput
 from twinlens.spec.point import Point
@@ -17,8 +18,7 @@ KIND = "own-loop"
 _LONGEST_NAME = 61
 
 
-@dataclass(frozen=True, slots=True)
-class StepSize:
+class StepSize(NamedTuple):
     """Samples and tokens of one step, and the forward passes that it took; tokens 0 where there are none."""
 
     samples: int
@@ -28,7 +28,8 @@ class StepSize:
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """How a loop is watched. `events`: a callback tells of forward and backward, so the model gets no hooks."""
+    """How a loop is watched. `events`: a callback tells of forward and backward, so the model gets no hooks. `write_s`: rows
+    are written when a step begins and so long has passed; a kill loses those of that time."""
 
     name: str = "own-loop"
     out: Path = Path("runs")
@@ -38,6 +39,7 @@ class Watching:
     profile: bool = True
     ceilings: bool = False
     events: bool = False
+    write_s: float = 1.0
 
 
 def own_spec(how: Watching, model: str, size: StepSize | None, regime: str | None) -> RunSpec:

@@ -19,20 +19,24 @@ from twinlens.executors.own_loop.step_log import StepLog
 Guard = Callable[[Callable[..., None]], Callable[..., None]]
 """Wraps what a hook does, so that an error of ours never becomes one of the loop."""
 
+_TRUSTED, _UNANSWERED = 3, 8
+
 
 class OptimizerHooks:
     """Tell the log when the optimizer begins and ends. `then` is called after it, before the step ends."""
 
     def __init__(self, optimizer: torch.optim.Optimizer, log: StepLog, guard: Guard, then: Callable[[], None]) -> None:
-        def after() -> None:
+        def before(*_: Any) -> None:
+            log.optimizing()
+
+        def after(*_: Any) -> None:
             log.optimized()
             then()
             log.ended()
 
-        before, after = guard(log.optimizing), guard(after)
         self._handles = [
-            optimizer.register_step_pre_hook(lambda *_: before()),
-            optimizer.register_step_post_hook(lambda *_: after()),
+            optimizer.register_step_pre_hook(guard(before)),
+            optimizer.register_step_post_hook(guard(after)),
         ]
 
     def remove(self) -> None:
@@ -45,7 +49,8 @@ class ModelHooks:
 
     The backward pass is `Tensor.backward`, wrapped meanwhile; where that is not called (an engine, a compiled step), it
     begins when a gradient reaches the model's output and ends with the graph. `on_pass` is called before each forward
-    pass, `on_backward` after each backward pass.
+    pass, `on_backward` after each backward pass. A hook on the output costs more than all others, so there is none after
+    `_TRUSTED` calls of `Tensor.backward`, unless `_UNANSWERED` forward passes were followed by no such call.
     """
 
     def __init__(
@@ -60,11 +65,13 @@ class ModelHooks:
         self._on_pass, self._on_backward = on_pass, on_backward
         self._began: Any = None
         self._sums, self._in_backward, self._in_graph = False, False, False
+        self._called = self._forwards = 0
         self._reached = guard(self._gradient_reached)
         before, after = _uncompiled(guard(self._before)), _uncompiled(guard(self._after))
+        self._stamped = guard(self._passed_back)
         self._handles = [
             model.register_forward_pre_hook(before, with_kwargs=True),
-            model.register_forward_hook(after, with_kwargs=True),
+            model.register_forward_hook(after),
         ]
         self._wrap_backward()
 
@@ -77,7 +84,7 @@ class ModelHooks:
         self._log = None  # type: ignore[assignment]  # whoever wrapped ours meanwhile still calls it
 
     def _before(self, model: nn.Module, args: Any, kwargs: Any) -> None:
-        size = size_of(kwargs) or size_of(args)
+        size = (size_of(kwargs) if kwargs else None) or size_of(args)
         if not torch.is_grad_enabled():
             self._log.set_aside(*(size or (0, 0)))
             return
@@ -87,7 +94,7 @@ class ModelHooks:
             self._log.counted(*size)
         self._began = self._log.moments.now()
 
-    def _after(self, model: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+    def _after(self, model: nn.Module, args: Any, output: Any) -> None:
         if self._began is None:
             return
         began, self._began = self._began, None
@@ -95,13 +102,15 @@ class ModelHooks:
         loss = _loss_in(output)
         if loss is not None:
             self._log.lost(loss.detach(), summed=self._sums)
-        for tensor in _graded(output):
-            tensor.register_hook(self._reached)
+        self._forwards += 1
+        if self._called < _TRUSTED or self._forwards > _UNANSWERED:
+            for tensor in _graded(output):
+                tensor.register_hook(self._reached)
 
     def _gradient_reached(self, gradient: torch.Tensor) -> None:
         if self._in_backward or self._in_graph or self._log is None:
             return
-        self._in_graph, began = True, self._log.moments.now()
+        self._in_graph, self._called, began = True, 0, self._log.moments.now()
 
         def ended() -> None:
             self._in_graph = False
@@ -123,7 +132,7 @@ class ModelHooks:
                 result = theirs(tensor, *args, **kwargs)
             finally:
                 self._in_backward = False
-            self._guard(self._passed_back)(began)
+            self._stamped(began)
             return result
 
         self._ours = backward
@@ -131,6 +140,7 @@ class ModelHooks:
 
     def _passed_back(self, began: Any) -> None:
         self._log.spent("backward", began, self._log.moments.now())
+        self._called, self._forwards = self._called + 1, 0
         self._on_backward()
 
 

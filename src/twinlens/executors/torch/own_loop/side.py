@@ -37,6 +37,7 @@ class TorchSide:
         self.device = device_of(model)
         self.moments = moments_of(self.device)
         self._kernels = EarlyKernels(self.device) if profile else None
+        self._examines = profile
         self._hooks: list[ModelHooks | OptimizerHooks] = []
 
     @property
@@ -82,15 +83,18 @@ class TorchSide:
         """To be called before each forward pass."""
 
         def begins() -> None:
-            if self._kernels is not None and not self._kernels.is_over and self._kernels.begin_pass():
-                log.examined()
+            if self._examines and self._kernels is not None:
+                if self._kernels.begin_pass():
+                    log.examined()
+                self._examines = not self._kernels.is_over
 
         return begins
 
     def pass_ended(self) -> None:
         """To be called after each backward pass."""
-        if self._kernels is not None:
+        if self._examines and self._kernels is not None:
             self._kernels.end_pass()
+            self._examines = not self._kernels.is_over
 
     def detach(self) -> None:
         """Take all hooks away."""
