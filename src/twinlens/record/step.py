@@ -74,7 +74,6 @@ class Marks:
     checkpoint_ns: int | None = None
 
 
-
 def step_table(rows: Sequence[Marks]) -> pa.Table:
     """Rows as a table with STEP_SCHEMA."""
     columns = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in STEP_SCHEMA]

@@ -22,7 +22,11 @@ def size_of(batch: Any) -> tuple[int, int] | None:
         return next((size for value in batch.values() if (size := size_of(value)) is not None), None)
     shape = _shape(batch)
     if shape is not None:
-        return (shape[0], shape[0] * shape[1]) if len(shape) == 2 and _is_whole(getattr(batch, "dtype", None)) else (shape[0], 0)
+        return (
+            (shape[0], shape[0] * shape[1])
+            if len(shape) == 2 and _is_whole(getattr(batch, "dtype", None))
+            else (shape[0], 0)
+        )
     if isinstance(batch, Sequence) and not isinstance(batch, str | bytes):
         return next((size for value in batch if (size := size_of(value)) is not None), None)
     return None

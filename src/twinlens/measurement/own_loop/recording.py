@@ -17,7 +17,6 @@ from twinlens.record.store import create_run, end_run, open_rows, open_telemetry
 from twinlens.spec.study import RunSpec
 from twinlens.system.home_folder import as_tilde
 
-
 _MOST_SHARE = 0.002
 """Of a processor, for telemetry: the loop is somebody's own, and of its time watching may take 1 % altogether."""
 

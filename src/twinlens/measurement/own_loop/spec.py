@@ -28,8 +28,10 @@ class StepSize(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """How a loop is watched. `events`: a callback tells of forward and backward, so the model gets no hooks. `write_s`: rows
-    are written when a step begins and so long has passed; a kill loses those of that time."""
+    """How a loop is watched. `events`: a callback tells of forward and backward, so the model gets no hooks.
+
+    `write_s`: rows are written when a step begins and so long has passed; a kill loses those of that time.
+    """
 
     name: str = "own-loop"
     out: Path = Path("runs")
