@@ -41,8 +41,8 @@ class _Row:
 
 
 class StepLog:
-    """Rows in the making. `take` gets those whose last moment is reached when a row begins, but not more often than every
-    `every_s`: a step must not wait for rows to be written. Times count from `origin_ns`."""
+    """Rows in the making. `take` gets those whose last moment is reached when a row begins, at most every `every_s`,
+    so that a step does not wait for rows to be written. Times count from `origin_ns`."""
 
     def __init__(
         self, moments: Moments, take: Callable[[list[Marks]], None], origin_ns: int, every_s: float = 0.0

@@ -7,8 +7,8 @@ from typing import Any
 
 
 class Data:
-    """The batches of a loader, unchanged. `now` is asked before each wait, `waited` is told of it afterwards, `offer` of
-    each batch: plain calls, as a context manager around each wait would cost several times as much."""
+    """The batches of a loader, unchanged. `now` is asked before each wait, `waited` is told of it afterwards, `offer`
+    of each batch: plain calls, as a context manager around each wait would cost several times as much."""
 
     def __init__(
         self,

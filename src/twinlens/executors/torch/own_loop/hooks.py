@@ -49,7 +49,7 @@ class ModelHooks:
 
     The backward pass is `Tensor.backward`, wrapped meanwhile; where that is not called (an engine, a compiled step), it
     begins when a gradient reaches the model's output and ends with the graph. `on_pass` is called before each forward
-    pass, `on_backward` after each backward pass. A hook on the output costs more than all others, so there is none after
+    pass, `on_backward` after each backward pass. A hook on the output costs most of all, so there is none after
     `_TRUSTED` calls of `Tensor.backward`, unless `_UNANSWERED` forward passes were followed by no such call.
     """
 
