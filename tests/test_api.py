@@ -15,6 +15,7 @@ import twinlens as tl
 from material import for_rows, inference, measured, study_of, training
 from twinlens.api import progress
 from twinlens.errors import BadInput
+from twinlens.measurement.event import Event
 from twinlens.record.store import create_run
 
 STUDY = training("fake", sweep={"precision": ["fp32", "bf16"]}, protocol={"repeats": 3} | for_rows(60))
@@ -148,6 +149,18 @@ def test_progress_in_a_log_is_lines_only_where_asked_for(monkeypatch: pytest.Mon
     assert shown(monkeypatch, tmp_path / "a", tl.Progress(0.0, lines=True), tty=False).count("\n") >= 6
     assert shown(monkeypatch, tmp_path / "b", tl.Progress(0.0), tty=False) == ""
     assert shown(monkeypatch, tmp_path / "c", None, tty=True) == ""
+
+
+def test_progress_names_the_executor_where_a_study_has_several(capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = (
+        study_of(inference("fake", **extra))
+        for extra in ({}, {"variants": [{"executor.kind": "fake"}, {"executor.kind": "torch"}]})
+    )
+    for study in (one, two):
+        with progress.watching(tl.Progress(0.0, lines=True), study, None) as watch:
+            watch(Event(1, 2, study.point_runs()[0], "building", 0.0, 0))
+    alone, among = capsys.readouterr().err.splitlines()
+    assert (alone, among) == (f"{one.name} 1/2 fp32: building", f"{one.name} 1/2 fake fp32: building")
 
 
 def test_progress_in_a_notebook_is_one_line_that_is_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

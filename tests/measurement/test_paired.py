@@ -209,6 +209,8 @@ def test_progress_only_grows(tmp_path: Path) -> None:
     whole = [(event.number - 1 + event.share) / event.total for event in seen]
     assert whole == sorted(whole)
     assert whole[-1] == 1.0
+    opened = [event.phrase.split(",")[0] for event in seen if event.phrase.startswith("opening")]
+    assert list(dict.fromkeys(opened)) == ["opening 1 of 2 that take turns", "opening 2 of 2 that take turns"]
 
 
 def test_a_point_that_cannot_open_says_so_and_leaves_nothing_up(tmp_path: Path) -> None:

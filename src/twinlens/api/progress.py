@@ -44,7 +44,7 @@ def watching(watch: Watch | Progress | None, study: Study, resumed: Path | None)
 @contextmanager
 def _shown(how: Progress, study: Study, resumed: Path | None) -> Iterator[Watch]:
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-    pace = _Pace(study.name, expected_s(study))
+    pace = _Pace(study, expected_s(study))
     if console.is_jupyter:
         yield _notebook_line(pace, how.after_s)
         return
@@ -60,8 +60,10 @@ def _shown(how: Progress, study: Study, resumed: Path | None) -> Iterator[Watch]
 class _Pace:
     """How much of a study is done, and about how long the rest takes."""
 
-    def __init__(self, title: str, expected: float) -> None:
-        self._title, self._expected_s, self._begin_s = title, expected, time.monotonic()
+    def __init__(self, study: Study, expected_s: float) -> None:
+        self._title, self._expected_s, self._begin_s = study.name, expected_s, time.monotonic()
+        kinds = {run.executor.kind for run in study.point_runs()}
+        self._names_executor = len(kinds) > 1
         self._first: int | None = None  # the run it began with: those before were measured earlier
 
     @property
@@ -69,7 +71,10 @@ class _Pace:
         return time.monotonic() - self._begin_s
 
     def words(self, event: Event) -> str:
-        return f"{self._title} {event.number}/{event.total} {event.run.point.label}: {event.phrase}"
+        point = event.run.point.label
+        if self._names_executor:
+            point = f"{event.run.executor.kind} {point}"
+        return f"{self._title} {event.number}/{event.total} {point}: {event.phrase}"
 
     def share(self, event: Event) -> float:
         return (event.number - 1 + event.share) / event.total

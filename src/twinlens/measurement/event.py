@@ -32,9 +32,12 @@ def telling(watch: Watch, number: int, total: int, spec: RunSpec) -> SayProgress
 def telling_together(
     watch: Watch, planned: Sequence[RunSpec], specs: Sequence[RunSpec]
 ) -> Callable[[RunSpec, str, float, int], None]:
-    """Tells `watch` of runs that go forward together, as if one came after another, as far as `share` of all goes."""
+    """Tells `watch` of runs that go forward together, as if one came after another, as far as `share` of all goes.
+    Before the first turn they are opened one after another, and which of them is said."""
 
     def tell(spec: RunSpec, phrase: str, share: float, rows: int) -> None:
+        if share == 0 and rows == 0:
+            phrase = f"opening {specs.index(spec) + 1} of {len(specs)} that take turns, {phrase}"
         place = min(int(share * len(specs)), len(specs) - 1)
         number = planned.index(specs[0]) + place + 1
         watch(Event(number, len(planned), spec, phrase, share * len(specs) - place, rows))
