@@ -68,6 +68,18 @@ def test_measure_runs_shows_and_keeps_what_it_came_to(tmp_path: Path, lens: Any)
     assert {path.name for path in run.folder.iterdir()} >= {"run.json", "summary.json", "telemetry.arrows"}
 
 
+@pytest.mark.torch
+def test_measure_names_the_folder_of_weights_that_it_kept_last(tmp_path: Path) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text(dump(study_of(training(save=True))))
+    done = call("measure", file, "--out", tmp_path / "out", "-q")
+    (run,) = find_runs(tmp_path / "out")
+    last = done.stderr.strip().splitlines()[-1]
+    assert last == f"weights: {run.folder / 'weights'}"
+    again = call("check", file, "--set", f"workload.model={last.removeprefix('weights: ')}", "--json")
+    assert json.loads(again.stdout)["points"][0]["theory"]["parameters"]["value"] == 1016448
+
+
 def test_measure_json_is_what_is_on_disk_with_the_words_of_its_findings(tmp_path: Path, spec: Path) -> None:
     done = call("measure", spec, "--out", tmp_path / "out", "--json", "-q")
     (run,) = find_runs(tmp_path / "out")

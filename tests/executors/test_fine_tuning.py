@@ -139,6 +139,20 @@ def test_each_method_trains_what_theory_counts_and_holds_what_it_says(method: st
 
 
 @pytest.mark.slow
+def test_qlora_learns_after_an_evaluation_as_it_does_without_one() -> None:
+    pytest.importorskip("bitsandbytes", reason="needs the finetune extra: make .venv/engines")
+    asked = {"method": "qlora", "point": {"precision": "bf16"}, "learning_rate": 1e-2}
+    looked_at, undisturbed = (
+        opened(until={"loss_nats": 0.1, "every_steps": 2, "batches": 1}, **asked)[0],
+        opened(**asked)[0],
+    )
+    rows = [looked_at.step() for _ in range(8)]
+    assert [row.kind for row in rows].count("evaluate") == 2
+    losses = [row.loss for row in rows if row.kind == "step"]
+    assert losses == pytest.approx([undisturbed.step().loss for _ in losses], rel=1e-3)
+
+
+@pytest.mark.slow
 def test_a_run_with_an_adapter_says_its_share_and_keeps_it_as_peft_does(tmp_path: Path) -> None:
     peft = pytest.importorskip("peft", reason="needs the finetune extra: make .venv/engines")
     asked = {"r": 4, "target_modules": ["q_proj", "v_proj"]}

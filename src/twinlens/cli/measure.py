@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from twinlens.cli.asked import Asked, study_of
 from twinlens.cli.opening import opening
 from twinlens.cli.screen import err, print_json, sentences
+
+if TYPE_CHECKING:
+    from twinlens.record.run import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,11 @@ class Switches:
 def cluster(on: str | None) -> list[str]:
     """`--on` as the setting that it stands for."""
     return [] if on is None else [f"executor.options.on={json.dumps(on)}"]
+
+
+def kept_weights(runs: Iterable[Run]) -> list[Path]:
+    """The folders of weights that runs kept (`workload.save`), to be named as `workload.model` of another study."""
+    return [kept for run in runs if (kept := run.folder / "weights").is_dir()]
 
 
 def run(asked: Asked, out: Path, switches: Switches) -> None:
@@ -48,6 +58,8 @@ def run(asked: Asked, out: Path, switches: Switches) -> None:
         else:
             print_runs(outcome.runs)
             err().print(f"\nruns: {outcome.folder}", soft_wrap=True)
+            for kept in kept_weights(outcome.runs):
+                err().print(f"weights: {kept}", soft_wrap=True)
         sys.stdout.flush()
         end_study(outcome.folder)
         raise_failures(outcome)

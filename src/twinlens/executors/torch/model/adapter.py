@@ -121,6 +121,8 @@ def _into_nf4(model: nn.Module, dtype: torch.dtype) -> None:
                 )
                 packed.weight = four_bits.Params4bit(part.weight.data, requires_grad=False, quant_type="nf4")
                 packed.bias = part.bias
+                # Else an evaluation repacks the weight for AVX-512, and no gradient passes that in later steps.
+                packed.support_avx512bf16_for_cpu = False
                 setattr(parent, name, packed.to(device))  # the move is what packs the weight
 
 
