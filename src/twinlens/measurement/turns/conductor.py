@@ -41,6 +41,7 @@ class Member:
     def opened(self, tell: TellsTurn) -> None:
         """Let it open, and wait until it is ready for its first turn. Raises what its run raises, as all that
         follows does."""
+        tell(self.spec, "starting", 0.0, 0)
         self._say(open=True)
         self._receive("ready", lambda phrase: tell(self.spec, phrase, 0.0, 0))
 
