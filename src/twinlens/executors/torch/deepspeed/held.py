@@ -55,8 +55,11 @@ class Held:
             held["master_bytes"] = bytes_of(masters, f"resident fp32 weights of the optimizer{where}")
         method = "gradients held at the most in a backward pass"
         counted = Estimate(float(self._gradient_bytes), BYTES, method, "measured", n=1)
-        unknown = Estimate.absent(BYTES, "offload keeps gradients in several buffers of the host")
-        return held | {"gradients_bytes": unknown if offloaded else counted}
+        if offloaded:
+            counted = Estimate.absent(BYTES, "offload keeps gradients in several buffers of the host")
+        elif not self._gradient_bytes:
+            counted = Estimate.absent(BYTES, "no gradient was seen where this DeepSpeed keeps them")
+        return held | {"gradients_bytes": counted}
 
     def formats(self) -> Resident:
         """Of each tensor class that can be seen."""

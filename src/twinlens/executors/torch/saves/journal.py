@@ -94,9 +94,9 @@ class Journal:
         """Of a lost rank, before its steps are repeated; saves that came after are forgotten."""
         self._record = replace(self._record, recovery=recovery)
 
-    def note_restore(self, step: int, storage_s: float | None, cache_s: float, losses: Sequence[float]) -> None:
+    def note_restore(self, step: int, storage_s: float | None, cache_s: float, losses: Sequence[float | None]) -> None:
         """State that was read back from the save of `step`, and the losses of the steps after it, done again."""
-        again = {step + 1 + place: loss for place, loss in enumerate(losses)}
+        again = {step + 1 + place: loss for place, loss in enumerate(losses) if loss is not None}
         self._record = replace(self._record, restore=Restore(step, storage_s, cache_s, self._resumed(again)))
 
     def record(self) -> Checkpoints:

@@ -51,11 +51,11 @@ class OneProcessSaves:
         finally:
             self._journal.close()
 
-    def _again(self, step: int, count: int) -> list[float]:
-        """Losses of `count` steps after the one that was saved, with the data they had."""
+    def _again(self, step: int, count: int) -> list[float | None]:
+        """Losses of `count` steps after the one that was saved, with the data they had; None of a step without one."""
         trainer = self._trainer
         trainer.batches.close()
         trainer.batches = trainer.fresh_batches()
         for _ in range(step * trainer.accumulate):
             trainer.batches.next()
-        return [trainer.optimize(0).loss or 0.0 for _ in range(count)]
+        return [trainer.optimize(0).loss for _ in range(count)]
