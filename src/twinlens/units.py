@@ -23,6 +23,7 @@ TEXTS_PER_S = "texts/s"
 DOCUMENTS_PER_S = "documents/s"
 REQUESTS_PER_S = "requests/s"
 STEPS_PER_S = "steps/s"
+EXCHANGES_PER_S = "exchanges/s"
 NATS = "nats"
 COUNT = "count"
 

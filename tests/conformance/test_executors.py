@@ -21,9 +21,9 @@ from twinlens.testing import conformance
 MODELS = ("tiny", "vit-tiny", "resnet-tiny")
 INSTALLED_HERE = ("transformers-serve",)
 """Of our launchers; the others' runtimes have environments of their own, and tests in executors/launch."""
-STARTS_PROCESSES = ("torch-parallel", "torch-deepspeed")
-"""Starting them takes half a minute: executors/test_torch_parallel_runs.py and test_deepspeed_runs.py run them, under
-the marker `slow`."""
+STARTS_PROCESSES = ("torch-parallel", "torch-deepspeed", "torch-collectives")
+"""Starting them takes half a minute: executors/test_torch_parallel_runs.py, test_deepspeed_runs.py and
+test_exchange_runs.py run them, under the marker `slow`."""
 LOG = Path(__file__).parent / "four_steps.log"
 RUNS: dict[tuple[str, str], Path] = {}
 URL: list[str] = []

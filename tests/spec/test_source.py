@@ -33,7 +33,7 @@ def test_a_name_that_is_nearly_right_is_named() -> None:
 
 def test_each_example_says_what_it_is_in_half_a_line() -> None:
     found = examples()
-    order = ["demo", "training", "inference", "serving"]
+    order = ["demo", "training", "inference", "serving", "collective"]
     assert [each.group for each in found] == sorted((each.group for each in found), key=order.index)
     for each in found:
         assert 10 < len(each.about) <= 48, each.name

@@ -96,16 +96,16 @@ def frame(runs: Run | Iterable[Run]) -> pd.DataFrame:
 
 
 def rows(*runs: Run) -> pa.Table:
-    """The steps or the requests of some runs as one Arrow table, nothing derived, the run's id in front of each.
+    """The steps, requests or exchanges of some runs as one Arrow table, nothing derived, the run's id in front of each.
 
-    DuckDB reads it as it is, and `.to_pandas()` makes a DataFrame of it. Raises BadInput for no run, for runs of both
-    lenses, which share no columns, and for damaged rows.
+    DuckDB reads it as it is, and `.to_pandas()` makes a DataFrame of it. Raises BadInput for no run, for runs of
+    several lenses, which share no columns, and for damaged rows.
     """
     import pyarrow as pa
 
     if len({run.lens for run in runs}) != 1:
-        given = "runs of both lenses" if runs else "no run"
-        raise BadInput(f"give runs of one lens, not {given}: steps and requests share no columns")
+        given = "runs of several" if runs else "no run"
+        raise BadInput(f"give runs of one lens, not {given}: steps, requests and exchanges share no columns")
     tables = [run.table.add_column(0, "run", pa.array([run.id] * len(run.table), pa.string())) for run in runs]
     return pa.concat_tables(tables, promote_options="default")
 

@@ -24,7 +24,8 @@ class Pairs:
 def pairs_of(folders: Sequence[Sequence[Side]]) -> Pairs:
     """What is compared with what. `folders`: the sides found in each, the first of which holds the baseline.
 
-    One folder: its first point of each lens and model against the others there. Several: sides that were asked the same
+    One folder: its first point of each lens and model (and size, of exchanges) against the others there. Several: sides
+    that were asked the same
     point; where no two were, those that come nearest, so that the verdict says why they may not be compared.
     """
     if len(folders) == 1:
@@ -57,14 +58,19 @@ def _nearest(first: Sequence[Side], other: Sequence[Side]) -> list[tuple[Side, S
 
 
 def _within(sides: Sequence[Side]) -> Pairs:
-    baselines: dict[tuple[str, str], Side] = {}
+    baselines: dict[tuple[str, str, int], Side] = {}
     for side in sides:
-        baselines.setdefault((side.lens, side.group.model), side)
-    pairs = [(baselines[side.lens, side.group.model], side) for side in sides]
+        baselines.setdefault(_work(side), side)
+    pairs = [(baselines[_work(side)], side) for side in sides]
     pairs = [(a, b) for a, b in pairs if a is not b]
     used = {id(side) for pair in pairs for side in pair}
     alone = tuple(side for side in sides if id(side) not in used)
     return Pairs(tuple(pairs), alone, missed=tuple((side, "") for side in alone))
+
+
+def _work(side: Side) -> tuple[str, str, int]:
+    """Lens and model, and of an exchange between ranks the size: other sizes are other work."""
+    return side.lens, side.group.model, side.group.point.get("size_bytes") or 0
 
 
 def point_key(side: Side) -> str:

@@ -19,7 +19,7 @@ from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 
 UNREADABLE = "TL242"
 LENS, DEVICE = "lens", "device"
-_LENSES = ("training", "inference")
+_LENSES = ("training", "inference", "collective")
 _NOT_FINITE = ("nan", "inf", "infinity")  # TOML reads them in lower case only
 _LIMITS = ("ttft_s", "tpot_s", "itl_s", "e2e_latency_s")
 _NEVER = ("workload.kind", "workload.slo", "executor.device")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from twinlens.record.run import Run
+from twinlens.spec.precision import Lens
 from twinlens.stats.paired.by_turns import Rates, slice_rates
 from twinlens.stats.summary.group import Group
 
@@ -21,7 +22,7 @@ class Side:
     folder: str = ""
 
     @property
-    def lens(self) -> Literal["training", "inference"]:
+    def lens(self) -> Lens:
         return self.group.lens
 
     @property

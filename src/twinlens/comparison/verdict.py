@@ -18,6 +18,7 @@ from twinlens.comparison.side import Side
 from twinlens.errors import BadInput, nearest
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding, worst_first
+from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.spec.workload.workload import Own
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.paired.by_turns import Rates
@@ -132,7 +133,8 @@ def _judged(a: Side, b: Side, differing: Sequence[Difference], varying: Sequence
 
 def _is_own(side: Side) -> bool:
     """Whether its data is a loop's own, so that two unknowns are no sign of the same work."""
-    return isinstance(side.runs[0].spec.workload.data, Own)
+    workload = side.runs[0].spec.workload
+    return not isinstance(workload, CollectiveWorkload) and isinstance(workload.data, Own)
 
 
 def _precision(a: Side, b: Side) -> Finding:

@@ -113,6 +113,8 @@ def evidence_of(run: Run, summary: Summary) -> Evidence:
 def _nothing_in(run: Run, summary: Summary) -> str | None:
     """Why there is nothing to diagnose in a run, and what to do."""
     nothing = "so there is nothing to diagnose"
+    if run.lens == "collective":
+        return f"is of exchanges between ranks and runs no model, {nothing}; `twinlens show` has its figures"
     if run.state == "running":
         return f"is still being measured, {nothing} yet; wait until it is over"
     if run.state == "failed":

@@ -17,7 +17,7 @@ from twinlens.spec.workload.arrival import Arrival
 if TYPE_CHECKING:  # it brings numpy and pyarrow
     from twinlens.executors.in_process.ceiling import DeviceProbe
     from twinlens.executors.in_process.collective import Collectives
-    from twinlens.executors.protocol import Launcher, Say, Server, Trainer
+    from twinlens.executors.protocol import Exchanger, Launcher, Say, Server, Trainer
     from twinlens.record.instrument import Profile
 
 Place = Literal["here", "elsewhere", "recorded"]
@@ -130,14 +130,15 @@ class Executor:
     `preload`: imports what a run of this spec needs, and measures nothing, so that the processes of runs that take
     turns can do it at the same time. `profile`: seconds by class of kernel for each phase of a spec, in a run of
     its own that nothing is timed by. `degrees`: how a run is divided over processes; raises BadInput (TL202, TL207)
-    where they do not divide the batch, heads or layers. `collectives`: exchanges between so many processes (None:
-    one per GPU, or two) on a device, timed over sizes. `refuse_not_installed`: of an executor that runs in another
-    Python; raises BadInput where that one lacks the runtime.
+    where they do not divide the batch, heads, layers or buffer. `collectives`: exchanges between so many processes
+    (None: one per GPU, or two) on a device, timed over sizes. `refuse_not_installed`: of an executor that runs in
+    another Python; raises BadInput where that one lacks the runtime.
     """
 
     capabilities: Capabilities
     trainer: Callable[[], Trainer] | None = None
     server: Callable[[], Server] | None = None
+    exchanger: Callable[[], Exchanger] | None = None
     launcher: Callable[[], Launcher] | None = None
     words: ServerWords | None = None
     probe: Callable[[str], DeviceProbe] | None = None
@@ -150,5 +151,9 @@ class Executor:
     @property
     def lenses(self) -> tuple[Lens, ...]:
         """The lenses it has a maker for."""
-        makers: dict[Lens, object] = {"training": self.trainer, "inference": self.server}
+        makers: dict[Lens, object] = {
+            "training": self.trainer,
+            "inference": self.server,
+            "collective": self.exchanger,
+        }
         return tuple(lens for lens, maker in makers.items() if maker is not None)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from twinlens.record.checkpoint import Checkpoints
 from twinlens.record.client import ClientRecord
 from twinlens.record.compliance import Response
+from twinlens.record.exchange import Exchange
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.request import Request
 from twinlens.record.step import Marks
@@ -69,6 +70,24 @@ class Server(Protocol):
 
 
 @runtime_checkable
+class Exchanger(Protocol):
+    """Lets ranks exchange a buffer."""
+
+    def open(self, spec: RunSpec, say: Say) -> Facts:
+        """Start the ranks and report what really runs. Raises BadInput for what cannot be run here, TL243 for an
+        exchange that the backend does as another one."""
+        ...
+
+    def exchange(self) -> tuple[Exchange, ...]:
+        """Do some exchanges, at least one and for a few tenths of a second at most; times count from the first call."""
+        ...
+
+    def close(self) -> None:
+        """Release everything; called once, whatever happened."""
+        ...
+
+
+@runtime_checkable
 class SavesWeights(Protocol):
     """A trainer whose weights can be kept (`workload.save`); its capabilities say so too."""
 
@@ -102,7 +121,7 @@ class HasDeviceMemory(Protocol):
 
 @runtime_checkable
 class HasProcesses(Protocol):
-    """A trainer whose work is done by processes of its own."""
+    """An executor whose work is done by processes of its own."""
 
     @property
     def pid(self) -> int:

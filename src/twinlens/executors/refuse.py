@@ -29,6 +29,8 @@ def refuse_unsupported(spec: RunSpec) -> None:
             f"{kind} runs {', '.join(can.precisions)}, and point.precision is {spec.point.precision!r}{because}",
             code="TL203",
         )
+    if spec.lens == "collective":  # no model, and nothing that is of one
+        return
     _refuse_method(spec, can)
     if isinstance(spec.workload, TrainingWorkload) and spec.workload.save and not can.saves_weights:
         raise BadInput(f"workload.save is set, and {kind} cannot save weights; leave it out", code="TL202")
@@ -58,7 +60,7 @@ def _refuse_method(spec: RunSpec, can: Capabilities) -> None:
                 code="TL202",
             )
         _refuse_lacking(f"workload.method {workload.method!r}", can.methods[workload.method])
-    elif workload.adapter is not None:
+    elif isinstance(workload, InferenceWorkload) and workload.adapter is not None:
         if can.serves_adapters is None:
             raise BadInput(f'{kind} serves no workload.adapter; take executor.kind = "torch"', code="TL202")
         _refuse_lacking("workload.adapter", can.serves_adapters)

@@ -14,7 +14,7 @@ from twinlens.spec.precision import Lens
 from twinlens.spec.study import RunSpec
 
 if TYPE_CHECKING:  # it brings numpy and pyarrow
-    from twinlens.executors.protocol import Launcher, Server, Trainer
+    from twinlens.executors.protocol import Exchanger, Launcher, Server, Trainer
 
 _GROUP = "twinlens.executors"
 
@@ -73,6 +73,23 @@ def server(kind: str) -> Server:
         return maker()
     except ImportError as error:
         raise not_installed(kind, error) from error
+
+
+def exchanger(kind: str) -> Exchanger:
+    """A new exchanger of this kind. Raises BadInput (TL207) when there is none, or its extra is not installed."""
+    maker = _with_lens(kind, "collective").exchanger
+    assert maker is not None
+    try:
+        return maker()
+    except ImportError as error:
+        raise not_installed(kind, error) from error
+
+
+def opener(spec: RunSpec) -> Trainer | Server | Exchanger:
+    """A new executor for the lens of a run. Raises BadInput (TL207)."""
+    if spec.lens == "collective":
+        return exchanger(spec.executor.kind)
+    return trainer(spec.executor.kind) if spec.lens == "training" else server(spec.executor.kind)
 
 
 def launcher(kind: str) -> Launcher | None:

@@ -15,16 +15,16 @@ from twinlens.record.run import Run
 from twinlens.record.store import create_run, end_run, read_run, update_run
 from twinlens.spec.study import RunSpec
 
-_CODE = "TL203"
+_CODES = ("TL203", "TL243")
 
 
 def is_refusal(error: TwinlensError) -> bool:
-    """Whether an error says that a precision cannot be had here, which is no fault of the others."""
-    return isinstance(error, BadInput) and error.code == _CODE
+    """Whether an error says that a precision or an exchange cannot be had here, which is no fault of the others."""
+    return isinstance(error, BadInput) and error.code in _CODES
 
 
 def was_refused(run: Run) -> bool:
-    """Whether a run was never measured because its precision cannot be had here."""
+    """Whether a run was never measured because its precision or exchange cannot be had here."""
     return run.sections.refused
 
 

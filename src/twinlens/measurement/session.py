@@ -9,6 +9,7 @@ from pathlib import Path
 
 from twinlens.errors import ExecutorFailed, Interrupted, TwinlensError
 from twinlens.executors.protocol import (
+    Exchanger,
     HasDeviceMemory,
     KeepsCheckpoints,
     RemeasuresCeilings,
@@ -16,7 +17,7 @@ from twinlens.executors.protocol import (
     Server,
     Trainer,
 )
-from twinlens.executors.registry import capabilities, server, trainer
+from twinlens.executors.registry import capabilities, opener
 from twinlens.measurement.facts.completed import completed
 from twinlens.measurement.facts.origin import marked
 from twinlens.measurement.facts.whole_run import seen_afterwards
@@ -92,14 +93,13 @@ def _measure(
 ) -> int:
     refuse_what_cannot_run(spec)
     update_run(folder, place=capabilities(spec.executor.kind).runs)
-    kind = spec.executor.kind
-    opened: Trainer | Server = own or (trainer(kind) if spec.lens == "training" else server(kind))
+    opened = own or opener(spec)
     with joined(opened, folder, spec, lambda phrase: say(phrase, 0.0, 0), handed) as running:
         return _measure_with(opened, folder, spec, say, running, turns)
 
 
 def _measure_with(
-    opened: Trainer | Server,
+    opened: Trainer | Server | Exchanger,
     folder: Path,
     spec: RunSpec,
     say: SayProgress,

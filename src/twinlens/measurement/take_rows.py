@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from twinlens.executors.protocol import (
+    Exchanger,
     HasProcesses,
     NetworkClient,
     Server,
@@ -15,6 +16,7 @@ from twinlens.executors.protocol import (
     network_client_of,
 )
 from twinlens.measurement.compliance.run import with_compliance_tests
+from twinlens.measurement.drive.exchanging import exchange
 from twinlens.measurement.drive.load import player
 from twinlens.measurement.drive.lockstep import serve
 from twinlens.measurement.drive.training import TellProgress, train
@@ -44,7 +46,7 @@ def _note_extended(rows: RowWriter, times: int) -> None:
 
 
 def take_rows(
-    opened: Trainer | Server,
+    opened: Trainer | Server | Exchanger,
     spec: RunSpec,
     rows: RowWriter,
     say: SayProgress,
@@ -69,6 +71,11 @@ def take_rows(
             return
         with sampling:
             _note_extended(rows, train(opened, spec, rows, progress, facts.entropy_rate_nats))
+        return
+    if spec.lens == "collective":
+        assert isinstance(opened, Exchanger)
+        with sampling:
+            _note_extended(rows, exchange(opened, spec, rows, progress))
         return
     assert isinstance(opened, Server)
     if is_under_load(spec):

@@ -16,8 +16,8 @@ from twinlens.pack.sums import UNREADABLE, sha256_of, sha256_of_pieces
 from twinlens.record.trust.checksum import MARKS, marks_text
 
 OF_RUN = (
-    "run.json", "summary.json", "steps.arrows", "requests.arrows", "telemetry.arrows", "server.arrows",
-    "schedule.arrow", "instrument.json", "falsifier.json",
+    "run.json", "summary.json", "steps.arrows", "requests.arrows", "exchanges.arrows", "telemetry.arrows",
+    "server.arrows", "schedule.arrow", "instrument.json", "falsifier.json",
 )  # fmt: skip
 OF_STUDY = ("study.json", "spec.toml", "paired.json", "search.json")
 """Files that a pack takes; logs, weights and whatever else lies there only have their checksum in it."""

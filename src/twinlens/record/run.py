@@ -12,6 +12,7 @@ from typing import Literal
 import pyarrow as pa
 
 from twinlens.record.arrow import read_rows
+from twinlens.record.exchange import EXCHANGE_SCHEMA, Exchanges
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import REQUEST_SCHEMA, Requests
 from twinlens.record.sample.server import SERVER_SCHEMA
@@ -20,10 +21,17 @@ from twinlens.record.sections import Sections
 from twinlens.record.step import STEP_SCHEMA, Steps
 from twinlens.record.trust.checksum import damaged
 from twinlens.record.trust.foreign_text import in_one_line
+from twinlens.spec.precision import Lens
 from twinlens.spec.study import RunSpec
 
 State = Literal["running", "finished", "interrupted", "failed"]
 RUN_SCHEMA = 1
+ROWS: dict[Lens, tuple[str, pa.Schema]] = {
+    "training": ("steps", STEP_SCHEMA),
+    "inference": ("requests", REQUEST_SCHEMA),
+    "collective": ("exchanges", EXCHANGE_SCHEMA),
+}
+"""The file of rows of each lens, without its ending, and its columns."""
 _PLACES = {"openai-http": "elsewhere", "replay": "recorded"}
 
 
@@ -53,7 +61,7 @@ class Run:
         return in_one_line(f"<Run {self.id}: {described}, {self.state}>")
 
     @property
-    def lens(self) -> Literal["training", "inference"]:
+    def lens(self) -> Lens:
         return self.spec.lens
 
     @property
@@ -70,12 +78,12 @@ class Run:
     def table(self) -> pa.Table:
         """The rows as an Arrow table (for pandas, DuckDB and the like). Raises BadInput (TL220) for damaged ones."""
         least = (self.sections.rows or 0) if self.is_finished else 0  # a run of an older version does not say
-        name, schema = ("steps", STEP_SCHEMA) if self.lens == "training" else ("requests", REQUEST_SCHEMA)
+        name, schema = ROWS[self.lens]
         return read_rows(self.folder / f"{name}.arrows", schema, whole=self.is_finished, least=least)
 
     def forget_rows(self) -> None:
         """Let go of the rows that were read; they are read again when they are asked for."""
-        for name in ("table", "steps", "requests"):
+        for name in ("table", "steps", "requests", "exchanges"):
             vars(self).pop(name, None)
 
     @cached_property
@@ -90,9 +98,8 @@ class Run:
 
     @cached_property
     def steps(self) -> Steps:
-        """The rows of a training run. Raises TypeError for an inference run: the lenses share no rows."""
-        if self.lens != "training":
-            raise TypeError("an inference run has requests, not steps")
+        """The rows of a training run. Raises TypeError for another run: the lenses share no rows."""
+        self._refuse_rows("training")
         path = self.folder / "steps.arrows"
         with _readable(path):
             rows = Steps.from_table(self.table)
@@ -102,11 +109,25 @@ class Run:
 
     @cached_property
     def requests(self) -> Requests:
-        """The rows of an inference run. Raises TypeError for a training run."""
-        if self.lens != "inference":
-            raise TypeError("a training run has steps, not requests")
+        """The rows of an inference run. Raises TypeError for another run."""
+        self._refuse_rows("inference")
         with _readable(self.folder / "requests.arrows"):
             return Requests.from_table(self.table)
+
+    @cached_property
+    def exchanges(self) -> Exchanges:
+        """The rows of exchanges between ranks. Raises TypeError for a run of a model."""
+        self._refuse_rows("collective")
+        path = self.folder / "exchanges.arrows"
+        with _readable(path):
+            rows = Exchanges.from_table(self.table)
+        if (rows.end_ns < rows.begin_ns).any() or (rows.rank_ns <= 0).any():
+            raise damaged(path, "an exchange ends before it begins")
+        return rows
+
+    def _refuse_rows(self, lens: Lens) -> None:
+        if self.lens != lens:
+            raise TypeError(f"a run of kind {self.lens} has {ROWS[self.lens][0]}, not {ROWS[lens][0]}")
 
 
 @contextlib.contextmanager

@@ -16,12 +16,10 @@ from twinlens.errors import BadInput
 from twinlens.record.arrow import RowWriter
 from twinlens.record.executor.facts import Facts
 from twinlens.record.process import is_gone, this_process
-from twinlens.record.request import REQUEST_SCHEMA
-from twinlens.record.run import RUN_SCHEMA, Run, State
+from twinlens.record.run import ROWS, RUN_SCHEMA, Run, State
 from twinlens.record.sample.server import SERVER_SCHEMA
 from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA
 from twinlens.record.sections import Sections
-from twinlens.record.step import STEP_SCHEMA
 from twinlens.record.trust.foreign_text import in_one_line
 from twinlens.spec.load import dump
 from twinlens.spec.source.earlier import modern
@@ -83,9 +81,8 @@ def take_over(folder: Path) -> None:
 
 def open_rows(folder: Path, spec: RunSpec) -> RowWriter:
     """The writer of this run's rows."""
-    if spec.lens == "training":
-        return RowWriter(folder / "steps.arrows", STEP_SCHEMA)
-    return RowWriter(folder / "requests.arrows", REQUEST_SCHEMA)
+    name, schema = ROWS[spec.lens]
+    return RowWriter(folder / f"{name}.arrows", schema)
 
 
 def open_telemetry(folder: Path) -> RowWriter:

@@ -61,8 +61,9 @@ def switch_words(switch: tuple[str, Any]) -> str:
 
 
 def load_of(group: Group | Summary) -> LoadKind:
-    """Training and engine-level inference are "lockstep"; "other" is a ramp, a trace, all at once, a single stream."""
-    if group.lens == "training":
+    """Training, engine-level inference and exchanges between ranks are "lockstep"; "other" is a ramp, a trace, all at
+    once, a single stream."""
+    if group.lens != "inference":
         return "lockstep"
     if group.point.get("rate_per_s") is not None:
         return "rate"

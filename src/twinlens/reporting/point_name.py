@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from twinlens.reporting.display import clean
 from twinlens.reporting.load_kind import POLICY_KEYS, policy_of, switches_of
 from twinlens.stats.summary.group import Group
+from twinlens.units import BYTES, show
 
-_SAID = ("precision", "method", "r")
+_SAID = ("precision", "method", "r", "size_bytes")
 # What a served point is called by is in its name always, also where there is one only.
 _PLACES = {"rate_per_s": "/s", "concurrency": " in flight"}
 
@@ -34,7 +35,7 @@ def point_names(groups: Sequence[Group]) -> tuple[str, ...]:
         parts = [f"machine {member.tag}"] if several_machines and member.tag else []
         parts += [clean(member.model, 40)] if several_models else []
         parts += [clean(member.runs[0].executor, 24)] if several_executors else []
-        parts.append(precision_of(member))
+        parts.append(_what(member))
         parts += _method(member, groups)
         if policy := policy_of(member.point):
             parts.append(policy)
@@ -57,6 +58,12 @@ def point_names(groups: Sequence[Group]) -> tuple[str, ...]:
             f"{name} · {word}" if name in twice and word else name for name, word in zip(names, words, strict=True)
         ]
     return tuple(names)
+
+
+def _what(member: Group) -> str:
+    """The precision; of an exchange between ranks, whose elements have one format, the size of the buffer."""
+    size = member.point.get("size_bytes")
+    return precision_of(member) if size is None else show(size, BYTES)
 
 
 def _switched(member: Group, groups: Sequence[Group]) -> bool:

@@ -13,7 +13,7 @@ from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Summary
 
 TidyRow = dict[str, Any]
-POINT_COLUMNS = (*Point.model_fields, "global_batch", "seq_len")
+POINT_COLUMNS = (*Point.model_fields, "global_batch", "seq_len", "size_bytes")
 """Fields of an operating point; a column each, None where a run's has no such field."""
 _OF_RUN = ("run", "lens", "model", "executor", "machine", "repeat", "attempt", "state", "label", "ranked", "rows")
 _OF_ESTIMATE = (

@@ -24,7 +24,7 @@ from twinlens.spec.precision import PRECISIONS, Lens
 from twinlens.stats.metrics.definition import HEADLINE
 from twinlens.stats.summary.group import Group, Summary, group, once
 
-LENSES: tuple[Lens, ...] = ("training", "inference")
+LENSES: tuple[Lens, ...] = ("training", "inference", "collective")
 Material = tuple[Run, Summary]
 
 
@@ -162,16 +162,16 @@ def _once(notes: Iterable[Finding]) -> list[str]:
 
 
 def in_order(groups: Sequence[Group]) -> tuple[Group, ...]:
-    """Groups by model, machine, load, batch, microbatch, then precision from wide to narrow, then switches (the default
-    first), then rate."""
+    """Groups by model, machine, load, batch, microbatch, size, then precision from wide to narrow, then switches (the
+    default first), then rate."""
     models = list(dict.fromkeys(member.model for member in groups))
     regimes = list(PRECISIONS)
 
-    def place(member: Group) -> tuple[int, str, int, int, int, int, str, int, str, float]:
+    def place(member: Group) -> tuple[int, str, int, int, int, int, int, str, int, str, float]:
         name = precision_of(member)
         rank = regimes.index(name) if name in regimes else len(regimes)
         point = member.point
-        sizes = point.get("batch") or 0, point.get("microbatch") or 0
+        sizes = point.get("batch") or 0, point.get("microbatch") or 0, point.get("size_bytes") or 0
         load = load_of(member)
         way = SERVED.index(load) + 1 if load in SERVED else 0
         switches = member.switches or {}

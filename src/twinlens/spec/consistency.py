@@ -9,15 +9,27 @@ from twinlens.spec.point import Point
 from twinlens.spec.protocol import Protocol
 from twinlens.spec.search import Search
 from twinlens.spec.workload.arrival import Closed, Constant, Gamma, Lockstep, Poisson, Trace
+from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.spec.workload.length import Free
 from twinlens.spec.workload.task import Classify, Generate
-from twinlens.spec.workload.workload import Images, InferenceWorkload, Markov, Own, TrainingWorkload, Workload
+from twinlens.spec.workload.workload import (
+    Images,
+    InferenceWorkload,
+    Markov,
+    ModelWorkload,
+    Own,
+    TrainingWorkload,
+    Workload,
+)
 
 _ADMISSION_FIELDS = {"dynamic": "timeout_s", "continuous": "in_flight"}
 
 
 def refuse_unpaired(workload: Workload, point: Point) -> None:
     """Raises BadInput (TL202) where arrival, sessions and point need something of each other that is not there."""
+    if isinstance(workload, CollectiveWorkload):
+        _refuse_setting_of_model(point)
+        return
     problems = (_batch_problem, _arrival_problem, _admission_problem)
     sentence = next(filter(None, (problem(workload, point) for problem in problems)), None)
     sentence = (
@@ -31,6 +43,17 @@ def refuse_unpaired(workload: Workload, point: Point) -> None:
     )
     if sentence:
         raise BadInput(sentence, code="TL202")
+
+
+def _refuse_setting_of_model(point: Point) -> None:
+    """An exchange has elements of a format, and nothing else of an operating point."""
+    stock = Point()
+    for name in sorted(set(Point.model_fields) - {"precision"}):
+        if getattr(point, name) != getattr(stock, name):
+            raise BadInput(
+                f"point.{name} means nothing to an exchange between ranks, which has workload.size_bytes; leave it out",
+                code="TL202",
+            )
 
 
 def refuse_unsearchable(
@@ -76,7 +99,7 @@ def _adapter_problem(workload: Workload) -> str | None:
     return None
 
 
-def _batch_problem(workload: Workload, point: Point) -> str | None:
+def _batch_problem(workload: ModelWorkload, point: Point) -> str | None:
     if isinstance(workload, InferenceWorkload):
         if point.microbatch is not None:
             return "point.microbatch is for training; inference has point.batch"
@@ -123,7 +146,7 @@ def _admission_problem(workload: Workload, point: Point) -> str | None:
     return None
 
 
-def _own_problem(workload: Workload) -> str | None:
+def _own_problem(workload: ModelWorkload) -> str | None:
     """A loop of somebody's own runs in their program: a spec cannot start it."""
     own = isinstance(workload.data, Own) or (isinstance(workload, TrainingWorkload) and workload.optimizer == "own")
     return (
@@ -134,7 +157,7 @@ def _own_problem(workload: Workload) -> str | None:
     )
 
 
-def _target_problem(workload: Workload) -> str | None:
+def _target_problem(workload: ModelWorkload) -> str | None:
     """A gap is counted from the entropy rate, which only the synthetic language has."""
     target = workload.until if isinstance(workload, TrainingWorkload) else None
     if target is None or target.gap_nats is None or isinstance(workload.data, Markov):

@@ -74,7 +74,8 @@ def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec
 
 def _refuse_precision(run: RunSpec) -> None:
     regime = run.precision
-    regime.classes(run.lens)
+    if run.lens != "collective":  # whose elements have a format, and no class of tensors
+        regime.classes(run.lens)
     if regime == AS_FOUND and run.executor.kind != "trainer-log":
         sentence = f"precision {regime.name!r} is what tl.watch finds in a loop of your own"
         raise BadInput(f"{sentence}; name one: `twinlens list precisions`", code="TL203")

@@ -12,7 +12,8 @@ from typing import Literal
 
 from twinlens.errors import BadInput, nearest
 
-Lens = Literal["training", "inference"]
+Lens = Literal["training", "inference", "collective"]
+"""What is measured: the two lenses of a model, and exchanges between ranks, which are of none."""
 TENSOR_CLASSES: dict[Lens, tuple[str, ...]] = {
     "training": ("weights", "activations", "accumulation", "master", "gradients", "optimizer"),
     "inference": ("weights", "activations", "kv", "accumulation"),

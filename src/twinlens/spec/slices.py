@@ -5,6 +5,7 @@ from __future__ import annotations
 from twinlens.errors import BadInput
 from twinlens.spec.study import Study
 from twinlens.spec.workload.arrival import Closed, Lockstep, SingleStream
+from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 
 MOST_POINTS = 16  # a round of more would be longer than most disturbances, and nothing would be paired
@@ -29,6 +30,8 @@ def _problem(study: Study) -> str | None:
         return "points that take turns are processes of their own; set protocol.isolate = true"
     if protocol.stall is not None:
         return "a stall stops one server, and it would not be its turn; leave out protocol.stall"
+    if isinstance(workload, CollectiveWorkload):
+        return "an exchange between ranks is measured alone; leave it out"
     if isinstance(workload, TrainingWorkload) and workload.until is not None:
         return "a race to a target loss is run alone; leave out workload.until"
     if isinstance(workload, InferenceWorkload) and (sentence := _load_problem(study, workload)):

@@ -18,7 +18,7 @@ from twinlens.spec.asked_device import AskedDevice, asked_device
 from twinlens.spec.frozen import Spec
 from twinlens.spec.model.any_model import AnyModel, any_model
 from twinlens.spec.point import POLICY_FIELDS, Point
-from twinlens.spec.precision import Precision, frozen
+from twinlens.spec.precision import Lens, Precision, frozen
 from twinlens.spec.precision import precision as regime_named
 from twinlens.spec.protocol import Protocol
 from twinlens.spec.search import Search
@@ -109,7 +109,7 @@ class RunSpec(Spec):
         return int(_digest(identity)[:16], 16) >> 2
 
     @property
-    def lens(self) -> Literal["training", "inference"]:
+    def lens(self) -> Lens:
         return self.workload.kind
 
     def fingerprint(self) -> str:
@@ -161,7 +161,7 @@ class Study(Spec):
     protocol: Protocol = Field(Protocol(), description="How it is measured: how long, how often, from which seed.")
 
     @property
-    def lens(self) -> Literal["training", "inference"]:
+    def lens(self) -> Lens:
         return self.workload.kind
 
     def to_dict(self) -> dict[str, Any]:

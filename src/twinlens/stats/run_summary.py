@@ -13,8 +13,10 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.greedy import GreedyAnswers
 from twinlens.record.run import Run
+from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.stats.finding.checks import Seen, findings
+from twinlens.stats.metrics.collective import exchange_metrics, exchange_steadiness
 from twinlens.stats.metrics.energy import EnergyScope, energy, energy_of_training
 from twinlens.stats.metrics.inference import inference_metrics, inference_steadiness
 from twinlens.stats.metrics.memory import peak_memory
@@ -39,7 +41,7 @@ def summarise(run: Run) -> Summary:
     if came_to is not None:
         metrics, verdict, units_of_work = came_to.metrics, came_to.verdict, came_to.work
     else:
-        metrics, verdict, units_of_work = _training(run) if run.lens == "training" else _inference(run)
+        metrics, verdict, units_of_work = _OF_LENS[run.lens](run)
     client, server = (came_to.client, came_to.server) if came_to else (None, ())
     metrics["peak_bytes"] = (
         Estimate.absent(BYTES, "the memory of a server cannot be seen from its client")
@@ -154,9 +156,22 @@ def _inference(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]
     return metrics, _verdict(steadiness, requests.intended_ns[heads], requests.end_ns[heads]), work
 
 
+def _collective(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]]:
+    assert isinstance(run.spec.workload, CollectiveWorkload)
+    rows = run.exchanges
+    steadiness = exchange_steadiness(rows, _rule(run))
+    metrics = exchange_metrics(rows, steadiness, run.spec.workload)
+    if steadiness is None:
+        return metrics, nothing(), {}
+    return metrics, _verdict(steadiness, rows.begin_ns, rows.end_ns), {}
+
+
+_OF_LENS = {"training": _training, "inference": _inference, "collective": _collective}
+
+
 def _has_ranks(run: Run) -> bool:
-    """Whether processes of their own trained, below the one that measures: they were sampled beside it."""
-    return run.lens == "training" and "server" in run.telemetry.column("source").unique().to_pylist()
+    """Whether processes of their own did the work, below the one that measures: they were sampled beside it."""
+    return run.lens != "inference" and "server" in run.telemetry.column("source").unique().to_pylist()
 
 
 def _evaluations(run: Run) -> list[tuple[float, float]]:
@@ -252,7 +267,11 @@ def _point(run: Run) -> dict[str, Any]:
         if (saves := workload.checkpoint) is not None:
             point["saves"] = f"{saves.mode}/{saves.every_steps}"
         return point | {"global_batch": workload.global_batch, "seq_len": workload.seq_len} | _trained(workload)
+    if isinstance(run.spec.workload, CollectiveWorkload):
+        point.pop("batch", None)
+        return point | {"size_bytes": run.spec.workload.size_bytes}
     point.pop("microbatch", None)
+    assert isinstance(run.spec.workload, InferenceWorkload)
     if run.spec.workload.adapter is not None:
         point |= {"adapter": run.spec.executor.options.get("adapter", "unmerged"), "r": run.spec.workload.adapter.r}
     return point

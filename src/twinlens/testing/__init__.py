@@ -7,7 +7,9 @@ TestMine = conformance("mine")
 
 import pytest
 
-pytest.register_assert_rewrite(*(f"twinlens.testing.{name}" for name in ("definition", "facts", "training", "serving")))
+pytest.register_assert_rewrite(
+    *(f"twinlens.testing.{name}" for name in ("definition", "facts", "training", "serving", "exchanging"))
+)
 
 from twinlens.testing.suite import conformance  # noqa: E402
 

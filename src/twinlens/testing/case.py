@@ -57,6 +57,8 @@ class Case:
 
     def _workload(self, lens: Lens, model: str) -> dict[str, Any]:
         images = {} if model == MODELS["decoder"] else {"data": {"kind": "images"}}
+        if lens == "collective":
+            return {"kind": lens, "exchange": "all-reduce", "size_bytes": 4096}
         if lens == "training":
             return {"kind": lens, "model": model, "global_batch": 4, "seq_len": 32} | images
         lengths = {"input_tokens": {"kind": "fixed", "value": 16}, "output_tokens": {"kind": "fixed", "value": 6}}

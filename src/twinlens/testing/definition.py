@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from twinlens.errors import BadInput
-from twinlens.executors.protocol import Server, Trainer
+from twinlens.executors.protocol import Exchanger, Server, Trainer
 from twinlens.executors.refuse import refuse_unsupported
-from twinlens.executors.registry import server, trainer
+from twinlens.executors.registry import exchanger, server, trainer
 from twinlens.spec.precision import PRECISIONS, Lens
 from twinlens.testing.case import Case
 
@@ -18,8 +18,10 @@ def quiet(phrase: str) -> None:
     """Where an executor's words to people go."""
 
 
-def new(case: Case, lens: Lens) -> Trainer | Server:
+def new(case: Case, lens: Lens) -> Trainer | Server | Exchanger:
     """One that was not opened yet."""
+    if lens == "collective":
+        return exchanger(case.kind)
     return trainer(case.kind) if lens == "training" else server(case.kind)
 
 
@@ -34,8 +36,8 @@ class Definition:
 
     def test_it_has_a_lens_and_says_what_it_takes(self) -> None:
         can = self.case.can
-        assert self.case.executor.lenses, "it makes neither trainers nor servers"
-        assert can.families, "it takes no model"
+        assert self.case.executor.lenses, "it makes no trainers, servers or exchangers"
+        assert can.families or self.case.executor.lenses == ("collective",), "it takes no model"
         assert set(can.precisions or ()) <= set(PRECISIONS)
         assert can.arrivals or "inference" not in self.case.executor.lenses
         for name, option in can.options.items():
@@ -46,5 +48,5 @@ class Definition:
 
     def test_an_unknown_option_is_refused_by_its_name(self, lens: Lens) -> None:
         with pytest.raises(BadInput, match="no-such-option") as refused:
-            refuse_unsupported(self.case.spec(lens, self.case.models()[0], {"no-such-option": 1}))
+            refuse_unsupported(self.case.spec(lens, next(iter(self.case.models()), ""), {"no-such-option": 1}))
         assert "\n" not in str(refused.value)

@@ -136,4 +136,5 @@ class UnderLoad(Answering):
 
 def _lengths(spec: RunSpec) -> tuple[int, int]:
     """Of a small prompt and its answer, in tokens; an image has none."""
+    assert isinstance(spec.workload, InferenceWorkload)
     return (0, 0) if spec.workload.data.kind == "images" else (8, 6)

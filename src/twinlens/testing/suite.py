@@ -7,6 +7,7 @@ from typing import Any
 
 from twinlens.testing.case import Case, Options
 from twinlens.testing.definition import Definition
+from twinlens.testing.exchanging import Exchanging
 from twinlens.testing.serving import Answering, Serving, UnderLoad
 from twinlens.testing.training import Training
 
@@ -27,6 +28,8 @@ def conformance(
         parts.append(Training)
     if starts and "inference" in case.executor.lenses:
         parts.append(_serving_of(case))
+    if starts and "collective" in case.executor.lenses:
+        parts.append(Exchanging)
     return type("Conformance", tuple(parts), {"case": case, "pytest_generate_tests": _all_of(parts)})
 
 

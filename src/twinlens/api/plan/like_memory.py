@@ -17,7 +17,7 @@ from twinlens.planning.fit.training import Training, training_parts
 from twinlens.planning.subject import Subject
 from twinlens.record.run import Run
 from twinlens.spec.precision import BITS
-from twinlens.spec.workload.workload import TrainingWorkload
+from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.theory.parameter import parameters
 from twinlens.theory.sharding import Split
 
@@ -63,6 +63,7 @@ def _of(run: Run, metrics: Any) -> LikeMemory | None:
             recompute="full" if workload.checkpointing else "none",
         )  # fmt: skip
         return LikeMemory(taught, measured_parts(training_parts(taught, Split()), measured, run.id))
+    assert isinstance(workload, InferenceWorkload)
     kept = str(run.spec.precision.classes("inference")["kv"])
     context = int(workload.input_tokens.max + workload.output_tokens.max)
     if point.precision not in ("fp32", "bf16", "fp16"):

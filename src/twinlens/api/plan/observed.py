@@ -18,7 +18,7 @@ from twinlens.planning.prediction.stored import STORED
 from twinlens.record.run import Run
 from twinlens.spec.device import Device, find_device
 from twinlens.spec.model.shape import DecoderShape
-from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.stats.summary.group import Summary
 
 
@@ -109,7 +109,7 @@ def _trained(
 ) -> TrainingQuestion:
     """One device, or the ranks of `torch-parallel`: FSDP is known by that name to the public rows, too."""
     workload, point, kind = run.spec.workload, run.spec.point, run.spec.executor.kind
-    assert not isinstance(workload, InferenceWorkload)
+    assert isinstance(workload, TrainingWorkload)
     if kind not in ("torch", PARALLEL):
         raise BadInput(f"was trained by {kind}, whose layout is not known")
     named = precision or point.precision

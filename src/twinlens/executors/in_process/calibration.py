@@ -43,6 +43,7 @@ def calibration_prompts(spec: RunSpec) -> np.ndarray:
 
 def prompts_said(spec: RunSpec) -> str:
     """One phrase for the record: how many, how long, where from, and their hash."""
+    assert isinstance(spec.workload, InferenceWorkload)
     prompts, data = calibration_prompts(spec), spec.workload.data
     origin = "cut from the workload's text" if isinstance(data, Text) else f"drawn from the workload's {data.kind} data"
     digest = hashlib.sha256(prompts.tobytes()).hexdigest()[:16]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from twinlens.record.arrow import RowWriter, read_rows
+from twinlens.record.exchange import EXCHANGE_SCHEMA, Exchanges
 from twinlens.record.request import REQUEST_SCHEMA, Requests
 from twinlens.record.step import STEP_SCHEMA, Steps
 from twinlens.spec.study import RunSpec
+from twinlens.stats.metrics.collective import exchange_steadiness
 from twinlens.stats.metrics.inference import inference_steadiness
 from twinlens.stats.metrics.training import training_steadiness
 from twinlens.stats.steady.rule import SteadyRule
@@ -18,7 +20,10 @@ def is_settled(rows: RowWriter, spec: RunSpec) -> bool:
     """
     rows.flush()
     rule = SteadyRule(min_seconds=spec.protocol.steady_s)
-    if spec.lens == "training":
+    if spec.lens == "collective":
+        exchanges = Exchanges.from_table(read_rows(rows.folder / "exchanges.arrows", EXCHANGE_SCHEMA))
+        steadiness = exchange_steadiness(exchanges, rule)
+    elif spec.lens == "training":
         _, steadiness = training_steadiness(
             Steps.from_table(read_rows(rows.folder / "steps.arrows", STEP_SCHEMA)), rule
         )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from twinlens.executors.protocol import Server, Trainer
+from twinlens.executors.protocol import Exchanger, Server, Trainer
 from twinlens.executors.registry import distribution_of
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact
 from twinlens.spec.study import RunSpec
 
 
-def marked(facts: Facts, spec: RunSpec, executor: Trainer | Server) -> Facts:
+def marked(facts: Facts, spec: RunSpec, executor: Trainer | Server | Exchanger) -> Facts:
     """The same facts, with the plug-in named in the source of each that it says; those of our own classes unchanged."""
     if type(executor).__module__.startswith("twinlens."):
         return facts

@@ -13,7 +13,7 @@ from twinlens.units import RATIO
 def predicted_bubble(spec: RunSpec) -> Estimates:
     """Empty for an executor without a pipeline. Interleaved, each rank's v stages divide the bubble by as many."""
     divide = executor(spec.executor.kind).degrees
-    if divide is None or (degrees := divide(spec)).pipeline == 1:
+    if spec.lens == "collective" or divide is None or (degrees := divide(spec)).pipeline == 1:
         return {}
     many = degrees.microbatches * degrees.stages_each
     share = float(bubble_share(Split(pipeline=degrees.pipeline, microbatches=many)))

@@ -20,8 +20,10 @@ from twinlens.units import BYTES
 def predicted_memory(spec: RunSpec) -> Estimates:
     """Weights, gradients, optimizer state and activations; of parallel training those of the fullest process.
 
-    Empty where all weights are trained in one process, and for layers that theory has no formula for.
+    Empty where all weights are trained in one process or no model runs, and for layers that theory has no formula for.
     """
+    if spec.lens == "collective":
+        return {}
     if isinstance(spec.workload, TrainingWorkload) and spec.workload.method != "full":
         return _of_adapter(tuned(spec.workload, spec.model.shape, spec.precision))
     held = memory_of_rank(spec)

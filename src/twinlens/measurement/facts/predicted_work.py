@@ -43,8 +43,10 @@ _QUOTED_BY = {
 def theory_of(spec: RunSpec) -> Estimates:
     """Work of one step, or of one prefill and one decode step of the whole batch; origin "modelled".
 
-    Absent with the reason for a model of a server's that theory does not know.
+    Absent with the reason for a model of a server's that theory does not know; none where no model runs.
     """
+    if spec.lens == "collective":
+        return {}
     return work_of(spec, asked_model(spec))
 
 
@@ -61,6 +63,7 @@ def work_of(spec: RunSpec, ref: AnyModel) -> Estimates:
     }
     if isinstance(spec.workload, TrainingWorkload):
         return work | _training(spec, spec.workload, shape, regime)
+    assert isinstance(spec.workload, InferenceWorkload)
     return work | _inference(spec, spec.workload, shape, regime)
 
 

@@ -19,6 +19,12 @@ from twinlens.spec.study import RunSpec
 from twinlens.theory.flop import parameters
 from twinlens.version import __version__
 
+_TIMED = {
+    "training": "data, forward, backward, optimizer",
+    "inference": "prefill and decode; prompts made before",
+    "collective": "the exchange on each rank, after a barrier that is in no figure",
+}
+
 
 def provenance(spec: RunSpec, facts: Facts) -> dict[str, Fact]:
     """Facts of groups E to I that do not depend on the executor. `facts`: what it said when it was opened."""
@@ -26,6 +32,9 @@ def provenance(spec: RunSpec, facts: Facts) -> dict[str, Fact]:
 
 
 def _model(spec: RunSpec) -> dict[str, Fact]:
+    if spec.lens == "collective":
+        none = declared("none: ranks exchange a buffer", "the spec")
+        return dict.fromkeys(("model.id", "model.parameters", "model.active_parameters", "model.shape"), none)
     if (
         capabilities(spec.executor.kind).runs == "elsewhere"
     ):  # a server's model is what it serves under that name; it need not be here
@@ -49,11 +58,8 @@ def facts_of_model(ref: AnyModel) -> dict[str, Fact]:
 
 def _protocol(spec: RunSpec) -> dict[str, Fact]:
     where = "measurement/session.py"
-    timed = (
-        "data, forward, backward, optimizer" if spec.lens == "training" else "prefill and decode; prompts made before"
-    )
     return {
-        "protocol.timed": observed(timed + "; not loading, compiling ahead or counting", where),
+        "protocol.timed": observed(_TIMED[spec.lens] + "; not loading, compiling ahead or counting", where),
         "protocol.warmup": declared(spec.protocol.warmup, "the spec"),
         "protocol.steady": observed("change points, drift and cycle tests (stats/steady/segment.py)", where),
         "protocol.window": declared(

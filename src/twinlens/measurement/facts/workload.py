@@ -12,6 +12,7 @@ from twinlens.record.executor.record import Fact, declared, unknown
 from twinlens.schedule.content.words import WORDS
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.arrival import Trace
+from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.spec.workload.prompt import PromptFile
 from twinlens.spec.workload.task import Classify, Generate
 from twinlens.spec.workload.workload import InferenceWorkload, Text, TrainingWorkload
@@ -23,6 +24,8 @@ _FIDELITY = "top-1 agreement, KL and perplexity against fp32"
 def workload_facts(spec: RunSpec, facts: Facts) -> dict[str, Fact]:
     """Groups E6, F and G. `facts`: what the executor said when it was opened; whether it compared outputs is in it."""
     workload = spec.workload
+    if isinstance(workload, CollectiveWorkload):
+        return _exchange(spec, workload)
     fields = {
         "workload.family": declared(spec.lens, _SPEC),
         "workload.data_hash": data_hash(spec),
@@ -31,6 +34,17 @@ def workload_facts(spec: RunSpec, facts: Facts) -> dict[str, Fact]:
     if isinstance(workload, TrainingWorkload):
         return fields | _training(workload) | _files(workload, facts)
     return fields | _inference(spec, workload) | _quality(spec, facts)
+
+
+def _exchange(spec: RunSpec, workload: CollectiveWorkload) -> dict[str, Fact]:
+    """Values of a buffer do not decide how long an exchange takes, and no output is judged."""
+    none = declared("none: nothing is computed but sums", "the exchange")
+    return {
+        "workload.family": declared(spec.lens, _SPEC),
+        "workload.phase": declared(f"{workload.exchange} of {workload.size_bytes:,} bytes", _SPEC),
+        "workload.data_hash": declared("buffers of ones", "the exchange"),
+        "workload.seed": declared(spec.seed, _SPEC),
+    } | dict.fromkeys(("quality.metric", "quality.reference", "quality.tolerance"), none)
 
 
 def _training(workload: TrainingWorkload) -> dict[str, Fact]:
@@ -118,6 +132,7 @@ def _no_hits_yet(spec: RunSpec) -> Fact:
 def data_hash(spec: RunSpec) -> Fact:
     """The data of prompts or batches: the definition, and the sha256 of every file or list of words in it."""
     workload = spec.workload
+    assert not isinstance(workload, CollectiveWorkload)
     if isinstance(workload, TrainingWorkload) or isinstance(workload.task, Classify) or not _sends_text(spec):
         parts: dict[str, Any] = {"data": _made_of(workload.data)}
     else:

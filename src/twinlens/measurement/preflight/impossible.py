@@ -14,8 +14,9 @@ from twinlens.measurement.drive.training import give_up_s
 from twinlens.schedule.content.prompt import words_of
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.arrival import Lockstep, Offline, Ramp, Trace
+from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.spec.workload.prompt import PromptFile
-from twinlens.spec.workload.workload import InferenceWorkload, Text, TrainingWorkload
+from twinlens.spec.workload.workload import InferenceWorkload, ModelWorkload, Text, TrainingWorkload
 
 _LONGEST_S = 30 * 86400.0
 _MOST_REQUESTS = 10_000_000
@@ -32,9 +33,10 @@ def refuse_impossible(spec: RunSpec) -> None:
             raise _bad(
                 f"workload.learning_rate = {spec.workload.learning_rate:g} is above {_STEEPEST:g}: nothing learns"
             )
-    else:
+    elif isinstance(spec.workload, InferenceWorkload):
         _refuse_load(spec, spec.workload)
-    _refuse_text(spec)
+    if not isinstance(spec.workload, CollectiveWorkload):
+        _refuse_text(spec, spec.workload)
 
 
 def _refuse_times(spec: RunSpec) -> None:
@@ -73,8 +75,7 @@ def _refuse_load(spec: RunSpec, workload: InferenceWorkload) -> None:
         words_of(workload.prompts)
 
 
-def _refuse_text(spec: RunSpec) -> None:
-    workload = spec.workload
+def _refuse_text(spec: RunSpec, workload: ModelWorkload) -> None:
     can = capabilities(spec.executor.kind)
     if can.runs != "here" or can.prompts != "tokens" or not isinstance(workload.data, Text):
         return

@@ -18,7 +18,7 @@ from twinlens.spec.model.reference import ModelShape
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.precision import AS_SERVED, BITS
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload.workload import TrainingWorkload
+from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.theory.memory import Checkpointing, inference_memory, layout_of, training_memory
 from twinlens.theory.parameter import parameters
 from twinlens.theory.tuned import tuned
@@ -30,8 +30,10 @@ _SLACK_BYTES = 600 * 2**20  # interpreter, torch and its workspaces, measured on
 def needed(spec: RunSpec) -> tuple[float | None, str]:
     """Bytes a run needs at its peak, and the sum in words. Modelled: workspaces are a flat allowance.
 
-    None, and why, for a model of a server's that theory does not know.
+    None, and why, for a model of a server's that theory does not know, and where no model runs.
     """
+    if spec.lens == "collective":
+        return None, "an exchange between ranks: not modelled, each rank has two buffers"
     model = asked_model(spec)
     if model.shape is None:
         return None, f"serving {model.name}: not modelled, {model.why}"
@@ -55,6 +57,7 @@ def _modelled(spec: RunSpec, ref: AnyModel, shape: ModelShape) -> tuple[float, s
             return total + _SLACK_BYTES, f"training an adapter of {ref.name}: {words} = {show(total, BYTES)}"
         modelled = training_memory(shape, layout_of(regime), microbatch, seq_len, kept)
         return modelled.total_bytes + _SLACK_BYTES, f"training {ref.name}: {modelled.arithmetic}"
+    assert isinstance(spec.workload, InferenceWorkload)
     classes = regime.classes("inference")
     context = spec.workload.input_tokens.max + spec.workload.output_tokens.max
     served = inference_memory(

@@ -96,7 +96,7 @@ def refuse_what_cannot_run(spec: RunSpec) -> None:
             'protocol.pairing = "slices": a recorded run is not measured again, so it cannot take turns',
             code="TL202",
         )
-    if spec.lens == "training":
+    if spec.lens != "inference":
         return
     pool = client_pool_of(spec.executor.options)
     if spec.protocol.guards and not pool.is_one:

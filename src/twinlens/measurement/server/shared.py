@@ -12,7 +12,7 @@ import psutil
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.launch.log import read_log, telling_line
 from twinlens.executors.launch.replicas import replicas_of
-from twinlens.executors.protocol import Launched, Launcher, Server, Trainer
+from twinlens.executors.protocol import Exchanger, Launched, Launcher, Server, Trainer
 from twinlens.executors.registry import launcher
 from twinlens.measurement.machine.nvidia import Gpu, open_gpus
 from twinlens.measurement.machine.software import loaded_libraries, performance_environment
@@ -78,7 +78,7 @@ def shared_server(folder: Path) -> Iterator[SharedServer]:
 
 @contextmanager
 def joined(
-    opened: Trainer | Server, folder: Path, spec: RunSpec, say: Phrase, handed: Running | None
+    opened: Trainer | Server | Exchanger, folder: Path, spec: RunSpec, say: Phrase, handed: Running | None
 ) -> Iterator[Running | None]:
     """`opened` asks the server it was handed, or one of its own that ends here; None for what starts no server.
 

@@ -37,6 +37,8 @@ def charts(lens: LensView, *, checked: bool = False) -> tuple[Charts, ...]:
 
 def _of_part(lens: LensView, entries: tuple[Entry, ...], index: int) -> Charts:
     mark = f"{lens.lens}{index}"
+    if lens.lens == "collective":
+        return _of_exchanges(lens, entries, mark)
     drawn: list[Figure | None] = [
         rate_chart(lens, entries, f"{mark}-rate"),
         *time_charts(lens, entries, mark),
@@ -55,6 +57,13 @@ def _of_part(lens: LensView, entries: tuple[Entry, ...], index: int) -> Charts:
         tuple(chart for chart in times if chart is not None),
         tuple(missing),
     )
+
+
+def _of_exchanges(lens: LensView, entries: tuple[Entry, ...], mark: str) -> Charts:
+    """Bandwidths and how each run went; a roofline and memory are of a model."""
+    times = [timeline(entry, f"{mark}-time{place}") for place, entry in enumerate(entries)]
+    rate = rate_chart(lens, entries, f"{mark}-rate")
+    return Charts((rate,) if rate is not None else (), tuple(chart for chart in times if chart is not None), ())
 
 
 def _why_no_roofline(lens: LensView, entries: tuple[Entry, ...]) -> list[str]:

@@ -23,7 +23,7 @@ def rate_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> Figur
     shown = [(entry, pair) for entry in entries if (pair := headline(entry.group)) and pair[1].value is not None]
     if not shown:
         return None
-    unit = METRICS[shown[0][1][0]].label
+    unit = _with_unit(shown[0][1][0])
     rows: list[dict[str, Any]] = []
     runs: list[dict[str, Any]] = []
     for entry, (key, estimate) in shown:
@@ -59,10 +59,16 @@ def rate_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> Figur
     return figure(anchor, chart, _rate_title(entries, unit), _rate_caption(shown))
 
 
+def _with_unit(metric: str) -> str:
+    """ "tokens/s"; "bus bandwidth (bytes/s)" of a name that does not say its unit."""
+    known = METRICS[metric]
+    return known.label if known.unit in known.label else f"{known.label} ({known.unit})"
+
+
 def timeline(entry: Entry, anchor: str) -> Figure | None:
     """Throughput of each row against time, one panel a run: warm-up and steady window shaded."""
     panels = []
-    title = METRICS[pair[0]].label if (pair := headline(entry.group)) else "work/s"
+    title = _with_unit(pair[0]) if (pair := headline(entry.group)) else "work/s"
     series = [(run, summary, *throughput(run)) for run, summary in entry.material]
     series = [each for each in series if each[2].size]
     if not series:

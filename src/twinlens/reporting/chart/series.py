@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinlens.record.run import Run
+from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.stats.summary.group import Summary
+from twinlens.theory.collective import bus_factor
 
 Floats = NDArray[np.float64]
 MOST_POINTS = 500
@@ -41,11 +43,19 @@ def distribution(values: Floats, most: int = 160) -> tuple[Floats, Floats]:
 
 
 def throughput(run: Run) -> tuple[Floats, Floats]:
-    """(end in s, work per second) of each row: a step, or a batch of requests. Shapes: (n,), (n,)."""
+    """(end in s, work per second) of each row: a step, a batch of requests, or the bytes of an exchange on
+    the bus. Shapes: (n,), (n,)."""
     if run.lens == "training":
         steps = run.steps.where(run.steps.kind == "step")
         work = steps.tokens if steps.tokens.any() else steps.samples
         return steps.end_ns / 1e9, _rate(work, steps.end_ns - steps.begin_ns)
+    if run.lens == "collective":
+        exchanges, workload = run.exchanges, run.spec.workload
+        assert isinstance(workload, CollectiveWorkload)
+        if not len(exchanges):
+            return np.empty(0), np.empty(0)
+        moved = workload.size_bytes * float(bus_factor(workload.exchange, exchanges.rank_ns.shape[1]))
+        return exchanges.end_ns / 1e9, _rate(np.full(len(exchanges), moved), exchanges.slowest_ns)
     rows = run.requests
     if not len(rows):
         return np.empty(0), np.empty(0)

@@ -30,6 +30,11 @@ _ENGINE = (
     ("decode_tokens_per_s",), ("tpot_s_p50",), ("tpot_s_p99", "e2e_latency_s_p99"), ("mbu", "matvec_share"),
     ("peak_bytes",), ("top1_agreement",), ("energy_per_output_token_j", "energy_per_request_j"),
 )  # fmt: skip
+_EXCHANGES = (
+    ("bus_bytes_per_s",), ("retention",), ("algorithm_bytes_per_s",), ("exchanges_per_s",), ("exchange_s_p50",),
+    ("exchange_s_p90",), ("exchange_s_p99",), ("peak_bytes",),
+)  # fmt: skip
+_OF_LENS = {"training": _TRAINING, "inference": _ENGINE, "collective": _EXCHANGES}
 _SERVED = (
     ("output_tokens_per_s", *ITEM_RATES, "requests_per_s"), ("goodput_per_s", "requests_per_s"), ("slo_attainment",),
     ("failed_share",), ("input_tokens_per_s",), ("peak_bytes",), ("energy_per_output_token_j", "energy_per_request_j"),
@@ -65,7 +70,7 @@ def figures_of(run: Run, summary: Summary) -> Figures:
     served = is_served(run)
     waits = [_waits(summary, notes)] if served else []
     known = remarks(run, summary)
-    ids = _SERVED if served else _TRAINING if summary.lens == "training" else _ENGINE
+    ids = _SERVED if served else _OF_LENS[summary.lens]
     lines, absent = [], []
     for choice in ids:
         pair = _first(summary, choice)

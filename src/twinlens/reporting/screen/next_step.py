@@ -42,11 +42,13 @@ def _mend(_: Run, summary: Summary) -> str:
     return advice_of(found[0]) if found else ""
 
 
-def _free_the_machine(_: Run, summary: Summary) -> str:
+def _free_the_machine(run: Run, summary: Summary) -> str:
     if summary.ranked:
         return ""
     causes = [finding for finding in summary.findings if finding.code == "cause"]
-    return next((advice_of(cause) for cause in causes if cause.subject in OF_CAUSE), "")
+    advice = next((advice_of(cause) for cause in causes if cause.subject in OF_CAUSE), "")
+    # Exchanges take no turns with others.
+    return advice if run.lens != "collective" else f"{advice.partition(';')[0].rstrip('.')}, and measure again."
 
 
 def _offer_less(_: Run, summary: Summary) -> str:

@@ -7,23 +7,27 @@ from twinlens.reporting.display import clean
 from twinlens.reporting.load_kind import policy_of
 from twinlens.reporting.screen.subject import lens_of, moment
 from twinlens.spec.workload.arrival import Arrival, Gamma, Offline, Ramp, Trace
+from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.spec.workload.folder import Folder
 from twinlens.spec.workload.length import AnswerLength, Empirical, Fixed, Free, Lognormal
 from twinlens.spec.workload.task import Classify, Embed, Rerank
 from twinlens.spec.workload.workload import Images, InferenceWorkload, Own, TrainingWorkload
 from twinlens.stats.summary.group import Summary
-from twinlens.units import digits
+from twinlens.units import BYTES, digits, show
 
 
 def workload_words(run: Run, summary: Summary) -> str:
     """ "8 requests/s, poisson · 64 → 16 tokens · 60 s, 454 requests · seed 0, repeat 2 of 2 · 2026-11-21 21:22 UTC"."""
     workload, protocol = run.spec.workload, run.spec.protocol
-    if isinstance(workload, TrainingWorkload):
+    if isinstance(workload, CollectiveWorkload):
+        parts, row = [f"{workload.exchange} of {show(workload.size_bytes, BYTES)}", *_ranks(run)], "exchange"
+    elif isinstance(workload, TrainingWorkload):
         parts, row = _training(workload, run), "row" if workload.until else "step"
     else:
         parts, row = _inference(workload, run), "request"
     rows = f"{summary.rows:,} {row}{'' if summary.rows == 1 else 's'}"
-    if isinstance(workload.data, Own):  # nobody asked for a duration, and its seed is its own
+    is_own = not isinstance(workload, CollectiveWorkload) and isinstance(workload.data, Own)
+    if is_own:  # nobody asked for a duration, and its seed is its own
         return f"{lens_of(run)}: " + " · ".join([*parts, rows, moment(run)])
     again = f", attempt {summary.attempt}" if summary.attempt > 1 else ""
     return f"{lens_of(run)}: " + " · ".join(
@@ -34,6 +38,11 @@ def workload_words(run: Run, summary: Summary) -> str:
             moment(run),
         ]
     )
+
+
+def _ranks(run: Run) -> list[str]:
+    count = run.exchanges.rank_ns.shape[1] if run.table.num_rows else 0
+    return [f"{count} ranks"] if count else []
 
 
 def _training(workload: TrainingWorkload, run: Run) -> list[str]:

@@ -67,6 +67,14 @@ def columns(lens: Lens, groups: Sequence[Group]) -> tuple[Column, ...]:
         Column(METRICS[rate_id].label, HEADLINE[lens], bare=True),
         Column(_OF_PEAK, ("retention",)),
     )
+    if lens == "collective":
+        return (
+            Column("busbw", HEADLINE[lens]),
+            first[1],
+            Column("algbw", ("algorithm_bytes_per_s",)),
+            Column("exchanges/s", ("exchanges_per_s",), bare=True),
+            *(Column(q, (f"exchange_s_{q}",)) for q in ("p50", "p99")),
+        )
     if lens == "training" and any("save_blocked_s" in group.metrics for group in groups):
         return (
             *first,

@@ -18,7 +18,12 @@ from twinlens.units import COUNT, RATIO
 
 Row = Mapping[str, Any]
 
-_LENSES = {"training": "Training", "inference": "Inference", "both": "Both lenses"}
+_LENSES = {
+    "training": "Training",
+    "inference": "Inference",
+    "collective": "Exchanges between ranks",
+    "both": "Both lenses",
+}
 _UNITS = {RATIO: "ratio", COUNT: "count"}
 
 

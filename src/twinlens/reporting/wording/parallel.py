@@ -126,6 +126,10 @@ SENTENCES = {
         f"Rank {finding.subject} is slow: its fastest exchange with any other takes {number(finding, 'times'):.1f} "
         "times as long as the fastest pair's."
     ),
+    "exchange-on-processor": lambda finding: (
+        f"The {number(finding, 'ranks')} ranks share this processor: these are rates of its memory and cores, not of a "
+        "link."
+    ),
     "slow-link": lambda finding: (
         f"The link of ranks {finding.subject} is slow: its fastest exchange takes {number(finding, 'times'):.1f} times "
         "as long as the fastest pair's."

@@ -10,12 +10,13 @@ from typing import Any
 
 from twinlens.errors import BadInput, nearest
 
-_GROUPS = ("demo", "training", "inference", "serving")
+_GROUPS = ("demo", "training", "inference", "serving", "collective")
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One shipped spec. `group`: demo, training, inference (in batches) or serving (requests that arrive)."""
+    """One shipped spec. `group`: demo, training, inference (in batches), serving (requests that
+    arrive) or collective (exchanges between ranks)."""
 
     name: str
     group: str

@@ -1,1 +1,1 @@
-"""Workloads: lengths, arrivals, prompts, and the two kinds of workload."""
+"""Workloads: lengths, arrivals, prompts, and the kinds of workload."""

@@ -1,4 +1,4 @@
-"""The two workloads, with no common parent: training counts optimizer steps, inference counts requests."""
+"""The workloads, with no common parent: training counts optimizer steps, inference requests, a collective exchanges."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from twinlens.spec.frozen import Spec
 from twinlens.spec.slo import Slo
 from twinlens.spec.workload.adapter import Adapter, Method
 from twinlens.spec.workload.arrival import Arrival, Lockstep
+from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.spec.workload.folder import Folder
 from twinlens.spec.workload.length import AnswerLength, Fixed, Length
 from twinlens.spec.workload.prompt import Prefix, Prompts, Sessions, Synthetic
@@ -191,4 +192,6 @@ class InferenceWorkload(Spec):
     prompts: Prompts = Field(Synthetic(), description="The words of what is sent to a server over HTTP.")
 
 
-Workload = Annotated[TrainingWorkload | InferenceWorkload, Field(discriminator="kind")]
+ModelWorkload = TrainingWorkload | InferenceWorkload
+"""A workload that runs a model."""
+Workload = Annotated[TrainingWorkload | InferenceWorkload | CollectiveWorkload, Field(discriminator="kind")]

@@ -15,6 +15,9 @@ def pace_of(run: Run) -> Pace | None:
     """The pace of a run's rows; None where too few ended well to have one."""
     if run.lens == "training":
         return _steps(run.steps)
+    if run.lens == "collective":
+        rows = run.exchanges
+        return _pace(rows.begin_ns, rows.begin_ns + rows.slowest_ns, np.ones(len(rows)))
     workload = run.spec.workload
     assert isinstance(workload, InferenceWorkload)
     return _batches(run.requests) if workload.arrival.kind == "lockstep" else _served(run.requests)

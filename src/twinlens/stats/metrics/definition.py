@@ -8,7 +8,7 @@ from typing import Literal
 from twinlens import units
 from twinlens.stats.peers.names import peer_names
 
-MetricLens = Literal["training", "inference", "both"]
+MetricLens = Literal["training", "inference", "collective", "both"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +222,19 @@ def _times(name: str, label: str, wanted: tuple[str, ...], group: Literal["time"
     return [Metric(f"{name}_{q}", f"{label} {q}", units.SECONDS, "inference", group, "less") for q in wanted]
 
 
+def _collective() -> list[Metric]:
+    lens: MetricLens = "collective"
+    return [
+        Metric("bus_bytes_per_s", "bus bandwidth", units.BYTES_PER_S, lens, "sustained", "more"),
+        Metric("algorithm_bytes_per_s", "algorithm bandwidth", units.BYTES_PER_S, lens, "sustained", "more"),
+        Metric("exchanges_per_s", "exchanges/s", units.EXCHANGES_PER_S, lens, "sustained", "more"),
+        Metric("peak_exchanges_per_s", "peak exchanges/s", units.EXCHANGES_PER_S, lens, "sustained"),
+        Metric("exchange_s_p50", "exchange p50", units.SECONDS, lens, "time", "less"),
+        Metric("exchange_s_p90", "exchange p90", units.SECONDS, lens, "time", "less"),
+        Metric("exchange_s_p99", "exchange p99", units.SECONDS, lens, "time", "less"),
+    ]
+
+
 def _both() -> list[Metric]:
     return [
         Metric("retention", "retention", units.RATIO, "both", "sustained", "more"),
@@ -240,12 +253,13 @@ def _peers() -> list[Metric]:
 
 METRICS: dict[str, Metric] = {
     metric.id: metric
-    for metric in _training() + _inference() + _serving() + _server() + _startup() + _both() + _peers()
+    for metric in _training() + _inference() + _serving() + _server() + _startup() + _collective() + _both() + _peers()
 }
 HEADLINE = {
     "training": ("training_tokens_per_s", "training_images_per_s"),
     "inference": (
         "output_tokens_per_s", "inference_images_per_s", "embedded_texts_per_s", "reranked_documents_per_s",
     ),
+    "collective": ("bus_bytes_per_s",),
 }  # fmt: skip
 """The sustained rate that stands first in each lens; the first one present is it."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.greedy import GreedyAnswers
 from twinlens.record.trust.foreign_text import in_one_line
+from twinlens.spec.precision import Lens
 from twinlens.stats.estimator.repeats import Kind, over_runs
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.metrics.quality import Gate
@@ -73,7 +74,7 @@ class Summary:
     """
 
     run: str
-    lens: Literal["training", "inference"]
+    lens: Lens
     state: str
     model: str
     executor: str
@@ -123,7 +124,7 @@ class Group:
     several, "" where there is one. `switches`: options in which it differs from most points of its model, empty for
     the default among them; None where no points differ."""
 
-    lens: Literal["training", "inference"]
+    lens: Lens
     model: str
     point: dict[str, Any]
     runs: tuple[Summary, ...]

@@ -13,6 +13,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.spec.model.any_model import Model
 from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.units import COUNT
 
 
@@ -33,6 +34,7 @@ def method_words(trainer: OpenTrainer) -> str:
 
 def served_words(model: nn.Module, spec: RunSpec) -> str:
     """ "beside the weights, r 8, on 14 layers: 2 × q_proj, …"; "merged, r 8", of which no layer is left; "none"."""
+    assert isinstance(spec.workload, InferenceWorkload)
     adapter = spec.workload.adapter
     if adapter is None:
         return "none"

@@ -13,15 +13,27 @@ import torch
 import torch.distributed as dist
 
 from twinlens.executors.torch.model.build import synchronize
+from twinlens.executors.torch.parallel.backend import ELEMENT_BYTES
 
 _WARM = 2
-_ELEMENT = 4  # bytes of fp32
 
 
 def timed(kind: str, size_bytes: int, repeats: int, device: torch.device) -> list[float]:
     """Seconds of each repetition on this rank, after two that are not counted."""
-    run = _exchange(kind, size_bytes, device)
-    return _clocked(run, repeats, device)
+    return _clocked(exchange_of(kind, size_bytes, device), repeats, device)
+
+
+def stamped(run: Callable[[], Any], count: int, device: torch.device) -> list[tuple[int, int]]:
+    """Begin and end of each of `count` exchanges on this rank, in ns on the monotonic clock; a barrier before each."""
+    stamps = []
+    for _ in range(count):
+        dist.barrier()
+        synchronize(device)
+        begin_ns = time.monotonic_ns()
+        run()
+        synchronize(device)
+        stamps.append((begin_ns, time.monotonic_ns()))
+    return stamps
 
 
 def timed_pair(
@@ -42,18 +54,11 @@ def timed_pair(
 
 
 def _clocked(run: Callable[[], Any], repeats: int, device: torch.device) -> list[float]:
-    seconds = []
-    for _ in range(_WARM + repeats):
-        dist.barrier()
-        synchronize(device)
-        begin_ns = time.perf_counter_ns()
-        run()
-        synchronize(device)
-        seconds.append((time.perf_counter_ns() - begin_ns) / 1e9)
-    return seconds[_WARM:]
+    return [(end - begin) / 1e9 for begin, end in stamped(run, _WARM + repeats, device)[_WARM:]]
 
 
-def _exchange(kind: str, size_bytes: int, device: torch.device) -> Callable[[], Any]:
+def exchange_of(kind: str, size_bytes: int, device: torch.device) -> Callable[[], Any]:
+    """One exchange of this rank, with buffers of its own."""
     world, rank = dist.get_world_size(), dist.get_rank()
     whole = _buffer(size_bytes, device)
     share = whole.chunk(world)[rank].clone()
@@ -82,7 +87,7 @@ def _both_ways(out: torch.Tensor, back: torch.Tensor, to: int, by: int) -> None:
 def _buffer(size_bytes: int, device: torch.device) -> torch.Tensor:
     """As many elements as every rank has a whole share of."""
     world = dist.get_world_size()
-    return torch.ones(max(1, size_bytes // _ELEMENT // world) * world, device=device)
+    return torch.ones(max(1, size_bytes // ELEMENT_BYTES // world) * world, device=device)
 
 
 def _first(names: tuple[str, ...]) -> Callable[..., Any]:

@@ -7,19 +7,13 @@ from typing import Any
 
 from twinlens.executors.in_process.collective import Collectives, Timing
 from twinlens.executors.protocol import Say
+from twinlens.executors.torch.parallel.backend import REFUSED
 from twinlens.executors.torch.parallel.gpus import refuse_too_few_gpus, usual_ranks
 from twinlens.executors.torch.parallel.ranks import Ranks
 from twinlens.spec.asked_device import asked_device
 from twinlens.system.processors import usable_cores
 
 KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "send")
-REFUSED = {
-    "gloo": {
-        "reduce-scatter": "gloo sums the whole buffer on every rank, which is an all-reduce: its time is not that of a "
-        "reduce-scatter"
-    }
-}
-"""Kinds that a backend accepts and does as another one."""
 SIZES = tuple(2**power for power in range(10, 25))
 """1 KiB to 16 MiB."""
 _PATIENCE_S, _PAIR_BYTES, _PAIR_REPEATS = 180.0, 2**20, 15

@@ -18,9 +18,10 @@ from twinlens.executors.torch.device import choose_device
 from twinlens.executors.torch.evidence.memory import device_memory
 from twinlens.executors.torch.evidence.training import training_facts
 from twinlens.executors.torch.fp32 import set_fp32
-from twinlens.executors.torch.parallel.collective import timed, timed_pair
+from twinlens.executors.torch.parallel.collective import exchange_of, stamped, timed, timed_pair
 from twinlens.executors.torch.parallel.degrees import stages_each
 from twinlens.executors.torch.parallel.exchange import exchange_times
+from twinlens.executors.torch.parallel.exchange_facts import exchange_facts
 from twinlens.executors.torch.parallel.one_process import alone, together
 from twinlens.executors.torch.parallel.options import SHARDED, ParallelOptions
 from twinlens.executors.torch.parallel.rank_saves import RankSaves
@@ -33,7 +34,7 @@ from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
 from twinlens.units import BYTES
 
-_TIMED_PAIRS = 6
+_TIMED_PAIRS, _WARM_EXCHANGES = 6, 5
 Opening = Callable[[RunSpec, "Rank", Say], tuple[RankTraining, dict[str, Any]]]
 """Opens a run on one rank: its training, and the answer to the order."""
 
@@ -59,6 +60,10 @@ class Rank:
             return self.join(asked_device(order["device"]), order["patience_s"])
         if order["order"] == "collective":
             return timed(order["kind"], order["size_bytes"], order["repeats"], self.device)
+        if order["order"] == "open-exchange":
+            return self._open_exchange(order["kind"], order["size_bytes"])
+        if order["order"] == "exchange":
+            return stamped(self._exchange, order["count"], self.device)
         if order["order"] == "pair":
             delay_s = order.get("delays_s", {}).get(str(dist.get_rank()), 0.0)  # a fault that a test injects
             return timed_pair(tuple(order["ranks"]), order["size_bytes"], order["repeats"], self.device, delay_s)
@@ -91,6 +96,12 @@ class Rank:
         if not dist.is_initialized():  # the run itself notices first that one hangs, and says which
             dist.init_process_group(backend, timeout=datetime.timedelta(seconds=2 * patience_s))
         return backend
+
+    def _open_exchange(self, kind: str, size_bytes: int) -> dict[str, Any]:
+        """Buffers, some exchanges that no row is of, and facts of what runs."""
+        self._exchange = exchange_of(kind, size_bytes, self.device)
+        stamped(self._exchange, _WARM_EXCHANGES, self.device)
+        return exchange_facts(self.device).to_json()
 
     def _open(self, spec: RunSpec) -> dict[str, Any]:
         training, asked, backend = self._build(spec)

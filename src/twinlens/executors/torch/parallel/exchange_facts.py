@@ -1,0 +1,27 @@
+"""Facts of ranks that exchange buffers, as one of them sees them. Needs torch."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+
+from twinlens.executors.torch.evidence.device_facts import device_facts
+from twinlens.executors.torch.evidence.facts import framework_facts
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import ExecutorRecord, declared, observed
+
+
+def exchange_facts(device: torch.device) -> Facts:
+    """Backend, number of ranks, the format of elements, and torch itself."""
+    world, backend = dist.get_world_size(), dist.get_backend()
+    fields = framework_facts() | device_facts(device)
+    if device.type == "cuda":
+        fields["accelerator.count"] = observed(world, "one GPU for each rank")
+    fields |= {
+        "compiler.name": declared("none (eager)", "torch.distributed"),
+        "training.strategy": observed(f"exchanges, {backend}", "torch.distributed.get_backend"),
+        "training.world_size": observed(world, "torch.distributed.get_world_size"),
+        "precision.name": declared("fp32", "the elements of buffers"),
+        "protocol.synchronisation": observed("a barrier before each exchange; the device after it", "the loop"),
+    }
+    return Facts(ExecutorRecord(fields))
