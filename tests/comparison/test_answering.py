@@ -101,7 +101,7 @@ def test_every_short_name_is_a_path_and_a_spec_asks_what_it_says() -> None:
     ("question", "said"),
     [
         ("", "ask for what"), ("precision", "fields with values"), ("ratepers=3", "did you mean 'rate_per_s'"),
-        ("precision=bf17", "did you mean 'bf16'"), ("lens=serving", "known: inference, training"),
+        ("precision=bf17", "did you mean 'bf16'"), ("lens=serving", "known: collective, inference, training"),
         ("rate_per_s=-1", "above 0"), ("batch=1,batch=2", "asked twice"), ("slo.ttft_s=x", "no SLO"),
         ("slo.quantile=0.9", "at least one limit"), ("rate_per_s=NaN", "NaN must be a number above 0"),
         ("rate_per_s=nan", "nan must be a number above 0"), ("batch=-Infinity", "must be a number above 0"),

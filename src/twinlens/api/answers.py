@@ -20,7 +20,7 @@ from twinlens.version import __version__
 
 _SHORT = ("too short", "unproven")
 """Labels of runs that a longer one may be better than."""
-_EXAMPLES = {"training": "pretrain", "inference": "chat"}
+_EXAMPLES = {"training": "pretrain", "inference": "chat", "collective": "collectives"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from twinlens.measurement.preflight.check import Check
 from twinlens.reporting.load_kind import policy_of
 from twinlens.spec.load import dump, load
 from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.units import show
 
@@ -46,6 +47,9 @@ def _print(checked: Check) -> None:
         table.add_column(head, justify="right" if head == "value" else "left", overflow="fold")
     for point in checked.points:
         name = _name(point.spec)
+        if point.spec.lens == "collective":
+            table.add_row(name, point.memory, "")
+            continue
         for quantity, estimate in point.theory.items():
             table.add_row(name, quantity, show(estimate.value, estimate.unit))
             name = ""
@@ -74,6 +78,8 @@ def _quantiles(checked: Check) -> list[str]:
 
 def _name(spec: RunSpec) -> str:
     """A point by its precision and what holds its requests together: a batch, or an admission policy."""
+    if isinstance(spec.workload, CollectiveWorkload):
+        return show(spec.workload.size_bytes, "bytes")
     if spec.lens == "training":
         return spec.point.precision
     policy = policy_of(spec.point.model_dump(exclude_none=True))

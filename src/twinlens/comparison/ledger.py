@@ -112,6 +112,12 @@ def _refuse(sides: Sequence[Side]) -> None:
     if len(sides) < 2:
         raise BadInput("a ledger needs a baseline and at least one step; give two run folders or more", code="TL226")
     first = sides[0]
+    if first.lens == "collective":
+        raise BadInput(
+            f"a ledger is of training or of inference, and {first.name} is of exchanges between ranks; compare them "
+            "with `twinlens compare`",
+            code="TL226",
+        )
     for side in sides[1:]:
         if side.lens != first.lens:
             both = f"{first.name} is {first.lens}, {side.name} is {side.lens}"

@@ -29,6 +29,10 @@ _FIRST = {
         "ttft_s_p99", "tpot_s_p50", "tpot_s_p99", "e2e_latency_s_p50", "e2e_latency_s_p99", "failed_share",
         "peak_bytes", "top1_agreement", "energy_per_output_token_j",
     ),
+    "collective": (
+        "bus_bytes_per_s", "algorithm_bytes_per_s", "exchanges_per_s", "exchange_s_p50", "exchange_s_p90",
+        "exchange_s_p99",
+    ),
 }  # fmt: skip
 
 

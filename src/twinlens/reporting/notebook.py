@@ -16,6 +16,7 @@ from twinlens.stats.summary.group import Summary
 _SHOWN = {
     "training": ("retention", "step_s_p50", "mfu", "peak_bytes", "final_loss", "energy_per_token_j"),
     "inference": ("retention", "ttft_s_p50", "tpot_s_p50", "mbu", "peak_bytes", "top1_agreement"),
+    "collective": ("retention", "algorithm_bytes_per_s", "exchange_s_p50", "exchange_s_p99"),
 }
 _CELL = "text-align:{};padding:2px 12px 2px 0"
 

@@ -24,7 +24,10 @@ _OF_LABEL = {"failing": "failing", "invalid": "client-limit"}
 def next_step(run: Run, summary: Summary, *, of_many: bool = False) -> str:
     """The one thing to try next. `of_many`: other runs are shown with it; "" where nothing is left to try."""
     rules = [rule for rule in _RULES if not (of_many and rule is _show_study)]
-    return next((advice for rule in rules if (advice := rule(run, summary))), "")
+    advice = next((advice for rule in rules if (advice := rule(run, summary))), "")
+    if run.lens == "collective" and "protocol.pairing" in advice:  # exchanges take no turns with others
+        return "Stop the other programs, and measure again."
+    return advice
 
 
 def _go_on(_: Run, summary: Summary) -> str:
@@ -42,13 +45,11 @@ def _mend(_: Run, summary: Summary) -> str:
     return advice_of(found[0]) if found else ""
 
 
-def _free_the_machine(run: Run, summary: Summary) -> str:
+def _free_the_machine(_: Run, summary: Summary) -> str:
     if summary.ranked:
         return ""
     causes = [finding for finding in summary.findings if finding.code == "cause"]
-    advice = next((advice_of(cause) for cause in causes if cause.subject in OF_CAUSE), "")
-    # Exchanges take no turns with others.
-    return advice if run.lens != "collective" else f"{advice.partition(';')[0].rstrip('.')}, and measure again."
+    return next((advice_of(cause) for cause in causes if cause.subject in OF_CAUSE), "")
 
 
 def _offer_less(_: Run, summary: Summary) -> str:

@@ -61,7 +61,8 @@ def has_value(column: Column, groups: Sequence[Group]) -> bool:
 
 
 _GATE = {"reference": "ref", "not measured": display.ABSENT}
-_RANK = {"of peak": 11, "memory": 9, "TPOT p99": 7, "TPOT p50": 6, "energy": 5, "loss": 3, "MBU": 3, "MFU": 2}
+_RANK = {"of peak": 11, "memory": 9, "TPOT p99": 7, "TPOT p50": 6, "energy": 5, "loss": 3, "MBU": 3, "MFU": 2,
+         "exchanges/s": 4, "algbw": 3}  # fmt: skip
 """The columns that are left out first: the higher, the sooner."""
 
 
