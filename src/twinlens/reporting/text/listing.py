@@ -74,6 +74,8 @@ def _executors(rows: Sequence[Row]) -> Parts:
     parts: dict[str, list[Row]] = {title: [] for title in (*_PLACES.values(), "Unknown")}
     for row in rows:
         mine = {name: row[name] for name in ("executor", "lenses", "runs here", "precisions")}
+        if row["lenses"].count(",") == 2:
+            mine["lenses"] = "all three"
         if row["runs here"] not in ("yes", "no"):
             mine["runs here"] = "recorded"
         parts.setdefault(_PLACES.get(row["kind"], "Unknown"), []).append(mine)

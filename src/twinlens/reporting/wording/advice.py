@@ -118,6 +118,7 @@ ADVICE = {
     "pipeline-bubble": "Take more microbatches (a lower point.microbatch), or the interleaved schedule.",
     "gradients-exchanged-otherwise": "Look for a model that runs parts twice, or leaves parts out, in a step.",
     "slow-rank": "Look at that device: its slot, its clocks, and what else runs there.",
+    "exchange-on-processor": "For a link, run the ranks on several machines (--on ray://HOST:PORT), or on a GPU each.",
     "slow-link": "Look at how the two are joined: nvidia-smi topo -m.",
     "memory-differs": "Look for a buffer that is not freed.",
     "fp8-eager": 'Set executor.options.graph = "compiled".',
