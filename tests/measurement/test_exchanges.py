@@ -28,6 +28,7 @@ from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.stats.metrics.collective import exchange_metrics, exchange_steadiness
 from twinlens.stats.run_summary import from_json, to_json
 from twinlens.stats.steady.rule import SteadyRule
+from twinlens.theory.collective import bus_factor
 
 MIB = 2**20
 
@@ -71,6 +72,13 @@ def test_figures_are_those_worked_by_hand_and_leave_the_barriers_out() -> None:
     assert metrics["algorithm_bytes_per_s"].value == pytest.approx(500_000)
     assert metrics["bus_bytes_per_s"].value == pytest.approx(750_000)  # × 2 (4 - 1) / 4
     assert metrics["exchange_s_p50"].value == pytest.approx(0.002)
+
+
+@pytest.mark.parametrize("exchange", ["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "send"])
+def test_the_factor_of_the_bus_is_that_of_theory(exchange: str) -> None:
+    workload = CollectiveWorkload(kind="collective", exchange=exchange, size_bytes=8)  # type: ignore[arg-type]
+    for ranks in (1, 2, 4, 8):
+        assert workload.bus_factor(ranks) == pytest.approx(float(bus_factor(exchange, ranks)))  # type: ignore[arg-type]
 
 
 def test_the_shortest_steady_window_is_of_the_clock_and_not_of_time_in_exchanges() -> None:

@@ -8,7 +8,6 @@ from twinlens.record.exchange import Exchange
 from twinlens.record.executor.facts import Facts
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.collective import CollectiveWorkload
-from twinlens.theory.collective import bus_factor
 
 _RANKS, _FASTER = 2, 0.9
 
@@ -20,7 +19,7 @@ class FakeExchanger:
         workload = spec.workload
         assert isinstance(workload, CollectiveWorkload)
         self._laws = laws = Laws(spec)
-        moved = workload.size_bytes * float(bus_factor(workload.exchange, _RANKS))
+        moved = workload.size_bytes * workload.bus_factor(_RANKS)
         self._lasts_s = laws.law["latency_s"] + moved / laws.law["bus_bytes_per_s"]
         return laws.facts(spec)
 

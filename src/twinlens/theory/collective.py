@@ -6,25 +6,19 @@ be arrays (theory/number.py). Bytes are those through one rank, in each directio
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal, get_args
 
 import numpy as np
 
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.model.shape import DecoderShape
+from twinlens.spec.workload.collective import BUS_PARTS
 from twinlens.theory.attention import kv_elements
 from twinlens.theory.number import Number, amount, choose, count, rate
 from twinlens.theory.parameter import parameters
 
 Kind = Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce", "send"]
 Algorithm = Literal["ring", "tree"]
-_PARTS: dict[str, Callable[[Number], Number]] = {
-    "all-reduce": lambda n: 2 * (n - 1) / n,
-    "all-gather": lambda n: (n - 1) / n,
-    "reduce-scatter": lambda n: (n - 1) / n,
-    "all-to-all": lambda n: (n - 1) / n,
-}
 
 
 def bus_factor(kind: Kind, ranks: Number) -> Number:
@@ -35,7 +29,7 @@ def bus_factor(kind: Kind, ranks: Number) -> Number:
     if kind not in get_args(Kind):
         raise BadInput(f"unknown collective {kind!r}; {nearest(kind, get_args(Kind))}")
     many = count("ranks", ranks)
-    return _PARTS[kind](many) if kind in _PARTS else choose(many > 1, 1.0, 0.0)
+    return BUS_PARTS[kind](many) if kind in BUS_PARTS else choose(many > 1, 1.0, 0.0)
 
 
 def algorithm_bandwidth(size_bytes: Number, time_s: Number) -> Number:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from twinlens.record.run import Run
 from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.stats.summary.group import Summary
-from twinlens.theory.collective import bus_factor
 
 Floats = NDArray[np.float64]
 MOST_POINTS = 500
@@ -54,7 +53,7 @@ def throughput(run: Run) -> tuple[Floats, Floats]:
         assert isinstance(workload, CollectiveWorkload)
         if not len(exchanges):
             return np.empty(0), np.empty(0)
-        moved = workload.size_bytes * float(bus_factor(workload.exchange, exchanges.rank_ns.shape[1]))
+        moved = workload.size_bytes * workload.bus_factor(exchanges.rank_ns.shape[1])
         return exchanges.end_ns / 1e9, _rate(np.full(len(exchanges), moved), exchanges.slowest_ns)
     rows = run.requests
     if not len(rows):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -10,6 +11,14 @@ from twinlens.spec.frozen import Spec
 
 Exchange = Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "send"]
 LARGEST_BYTES = 2**40
+BUS_PARTS: dict[str, Callable[[Any], Any]] = {
+    "all-reduce": lambda ranks: 2 * (ranks - 1) / ranks,
+    "all-gather": lambda ranks: (ranks - 1) / ranks,
+    "reduce-scatter": lambda ranks: (ranks - 1) / ranks,
+    "all-to-all": lambda ranks: (ranks - 1) / ranks,
+}
+"""The part of a buffer that passes a link, by exchange and number of ranks (one or an array), as nccl-tests define it
+(doc/PERFORMANCE.md); of the others all of it."""
 
 
 class CollectiveWorkload(Spec):
@@ -34,3 +43,9 @@ class CollectiveWorkload(Spec):
     def model(self) -> str:
         """The exchange, in the place where other workloads name their model: there is none."""
         return self.exchange
+
+    def bus_factor(self, ranks: int) -> float:
+        """Bus bandwidth over algorithm bandwidth among so many ranks; 0 for one, which exchanges nothing."""
+        if self.exchange in BUS_PARTS:
+            return float(BUS_PARTS[self.exchange](ranks))
+        return 1.0 if ranks > 1 else 0.0

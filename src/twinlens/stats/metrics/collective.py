@@ -15,7 +15,6 @@ from twinlens.stats.estimator.scaled import scaled
 from twinlens.stats.estimator.series import Series
 from twinlens.stats.steady.segment import Steadiness, SteadyRule, segment
 from twinlens.stats.steady.sustained import peak_rate, retention
-from twinlens.theory.collective import bus_factor
 from twinlens.units import BYTES_PER_S, EXCHANGES_PER_S, SECONDS
 
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -45,7 +44,7 @@ def exchange_metrics(
     rate = rate_interval(np.ones(len(taken)), clock[:-1], clock[1:], unit=EXCHANGES_PER_S, name=name)
     size, ranks = workload.size_bytes, rows.rank_ns.shape[1]
     algorithm = scaled(rate, size, BYTES_PER_S, f"{size:,} bytes / mean time", "measured")
-    factor = float(bus_factor(workload.exchange, ranks))
+    factor = workload.bus_factor(ranks)
     said = f"algorithm bandwidth × {factor:.4g}, the factor of nccl-tests for {workload.exchange} of {ranks} ranks"
     bus = (
         scaled(rate, size * factor, BYTES_PER_S, said, "measured")
