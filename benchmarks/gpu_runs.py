@@ -54,7 +54,7 @@ def int8_weight(folder: Path) -> Answer:
 def vision(folder: Path) -> Answer:
     from twinlens.executors.torch.fp32 import fp32_settings
     from twinlens.executors.torch.infer import TorchServer
-    from twinlens.stats.metrics.quality import fidelity
+    from twinlens.stats.metrics.fidelity import fidelity
 
     found = {}
     for precision in ("fp32", "tf32", "bf16"):

@@ -16,7 +16,7 @@ from twinlens.executors.torch.infer import TorchServer  # noqa: E402
 from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
 from twinlens.measurement.session import is_out_of_memory  # noqa: E402
 from twinlens.measurement.summary_file import summary_of  # noqa: E402
-from twinlens.stats.metrics.quality import fidelity  # noqa: E402
+from twinlens.stats.metrics.fidelity import fidelity  # noqa: E402
 
 pytestmark = [pytest.mark.gpu, pytest.mark.torch]
 CUDA = {"device": "cuda"}

@@ -25,7 +25,7 @@ from twinlens.record.executor.facts import Facts  # noqa: E402
 from twinlens.record.request import Request  # noqa: E402
 from twinlens.schedule.request import ScheduledRequest  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402
-from twinlens.stats.metrics.quality import fidelity  # noqa: E402
+from twinlens.stats.metrics.fidelity import fidelity  # noqa: E402
 from twinlens.theory.flop import decode_flop, forward_flop, parameters  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -24,7 +24,7 @@ from twinlens.record.estimate import Estimate  # noqa: E402
 from twinlens.record.executor.facts import Facts  # noqa: E402
 from twinlens.reporting.wording.finding import sentence_of  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402
-from twinlens.stats.metrics.quality import fidelity  # noqa: E402
+from twinlens.stats.metrics.fidelity import fidelity  # noqa: E402
 from twinlens.stats.metrics.training import _efficiency  # noqa: E402
 from twinlens.units import FLOP_PER_S  # noqa: E402
 

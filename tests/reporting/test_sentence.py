@@ -12,7 +12,7 @@ from twinlens.reporting.point_name import point_names
 from twinlens.reporting.text.sentence import _quality, against, both_counts, comparison, reference_of, sentences
 from twinlens.reporting.view import view
 from twinlens.stats.estimator.ratio import ratio_of_runs
-from twinlens.stats.metrics.quality import Gate
+from twinlens.stats.metrics.fidelity import Gate
 from twinlens.stats.summary.group import Group, group
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from twinlens.record.executor.facts import FidelityRow
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.protocol import Tolerance
-from twinlens.stats.metrics.quality import Gate, fidelity, fidelity_gate
+from twinlens.stats.metrics.fidelity import Gate, fidelity, fidelity_gate
 
 rows = st.builds(
     lambda tokens, agreed, kl, nll, reference: FidelityRow(tokens, min(tokens, agreed), kl, nll, reference),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from twinlens.record.executor.record import Fact, declared
+from twinlens.spec.model.quantised import QUANTISED_BY, UNQUANTISED
 
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _PAIR = re.compile(r"(\w+)=('[^']*'|\[[^\]]*\]|\{[^}]*\}|\([^)]*\)|[^,\s()]+)")
@@ -71,6 +72,16 @@ def tensor_format(word: Any) -> str | None:
     """A runtime's word for a number format in ours; None for one that says nothing ("auto")."""
     name = str(word or "").removeprefix("torch.")
     return _FORMATS.get(name, name if name in _FORMATS.values() else None)
+
+
+def quantisation(values: Mapping[str, Any], source: str, *, none_says: bool) -> dict[str, Fact]:
+    """A server's word for its quantisation. `none_says`: None is that there is none, and not that nobody asked for
+    one."""
+    word = plain_setting(values.get("quantization"))
+    if "quantization" not in values or (word is None and not none_says):
+        return {}
+    said = UNQUANTISED if word is None else f"{QUANTISED_BY}{word}"
+    return {"precision.detail": declared(said, f"{source}, quantization")}
 
 
 def formats(weights: Any, cache: Any, source: str) -> dict[str, Fact]:

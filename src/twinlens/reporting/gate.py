@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
+from twinlens.record.estimate import Estimate
 from twinlens.reporting.wording.finding import clause_of
+from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.metrics.fidelity import AGREEMENTS
 from twinlens.stats.summary.group import Group
 
 Word = Literal["go", "no-go", "reference", "not measured"]
@@ -16,6 +20,25 @@ def gate_word(group: Group) -> Word:
     if not gates:
         return "reference" if group.point.get("precision") == "fp32" else "not measured"
     return "go" if all(gate.go for gate in gates) else "no-go"
+
+
+def agreement_of(group: Group) -> tuple[str, Estimate] | None:
+    """The label and value of the share of tokens on which a group agrees with its reference; None where it has none."""
+    known = [(METRICS[name].label, group.metrics[name]) for name in AGREEMENTS if name in group.metrics]
+    return next((pair for pair in known if pair[1].value is not None), None)
+
+
+def gate_legend(groups: Sequence[Group]) -> str:
+    """The numbers that stand under the words of a gate."""
+    seen = {pair[0] for group in groups if (pair := agreement_of(group))}
+    named = " or ".join(name for name in (METRICS[key].label for key in AGREEMENTS) if name in seen)
+    return f"gate: fidelity against fp32 (ref) and {named or METRICS[AGREEMENTS[0]].label}."
+
+
+def why_no_gate(group: Group) -> str:
+    """Why nothing was compared, for a group whose gate says "not measured"."""
+    absent = [group.metrics[name] for name in AGREEMENTS if name in group.metrics]
+    return absent[0].reason or "" if absent else "no output was compared with a reference"
 
 
 def gate_reason(group: Group) -> str:

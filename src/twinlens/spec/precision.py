@@ -28,6 +28,7 @@ BITS = {
     "int8": 8,
     "int4": 4,
     "nf4": 4,
+    "mxfp4": 4,
     "int32": 32,
 }
 """Bits an element takes in memory (tf32 is a compute format: it is stored in 32)."""
@@ -39,7 +40,7 @@ class Precision:
 
     `classes` maps a tensor class to a format in BITS. `group` is the quantisation group size (0: per channel).
     `scale_bits` are the bits of one scale (0: none).
-    `calibrated`: another regime's formats, with values chosen on calibration prompts.
+    `calibrated`: values chosen with data, calibration prompts or training, so that no rounding makes it.
     """
 
     name: str
@@ -164,6 +165,18 @@ PRECISIONS: dict[str, Precision] = {
         _weights_only("int4", 32, "round to nearest, asymmetric, groups of 32"),
         _weights_only("int4", 32, "GPTQ, asymmetric, groups of 32", "-gptq"),
         _weights_only("int4", 32, "AWQ, asymmetric, groups of 32", "-awq"),
+        Precision(
+            name="mxfp4",
+            lenses=("inference",),
+            compute="bf16",
+            inference={"weights": "mxfp4", "activations": "bf16", "kv": "bf16", "accumulation": "fp32"},
+            training={},
+            group=32,
+            scale_bits=8,
+            method="E2M1 in blocks of 32 that share a power of two (OCP Microscaling), as trained",
+            quantised=True,
+            calibrated=True,
+        ),
         Precision(
             name="int8-smoothquant",
             lenses=("inference",),

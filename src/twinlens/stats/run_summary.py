@@ -18,9 +18,9 @@ from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.stats.finding.checks import Seen, findings
 from twinlens.stats.metrics.collective import exchange_metrics, exchange_steadiness
 from twinlens.stats.metrics.energy import EnergyScope, energy, energy_of_training
+from twinlens.stats.metrics.fidelity import Gate, fidelity_gate
 from twinlens.stats.metrics.inference import inference_metrics, inference_steadiness
 from twinlens.stats.metrics.memory import peak_memory
-from twinlens.stats.metrics.quality import Gate, fidelity_gate
 from twinlens.stats.metrics.training import training_metrics, training_steadiness
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
 from twinlens.stats.steady.segment import Steadiness, SteadyRule

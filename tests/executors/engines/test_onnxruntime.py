@@ -9,7 +9,7 @@ import pytest
 
 from material import inference, quiet, spec_of
 from twinlens.executors.registry import server
-from twinlens.stats.metrics.quality import fidelity
+from twinlens.stats.metrics.fidelity import fidelity
 from twinlens.testing import conformance
 
 pytestmark = [pytest.mark.slow, pytest.mark.torch]

@@ -8,7 +8,7 @@ import pytest
 
 from material import fixed, inference, quiet, spec_of, training
 from twinlens.executors.registry import server
-from twinlens.stats.metrics.quality import fidelity
+from twinlens.stats.metrics.fidelity import fidelity
 
 pytestmark = [pytest.mark.slow, pytest.mark.torch]
 for package in ("torch", "openvino", "nncf"):

@@ -12,12 +12,13 @@ import pytest
 from material import inference, spec_of, study_of, training
 from twinlens.api.studies import check
 from twinlens.errors import BadInput
-from twinlens.executors.launch.model_folder import ModelFolder, servable, stored_precision
+from twinlens.executors.launch.model_folder import ModelFolder, servable
 from twinlens.executors.launch.observe import _silence, _stored, checks
 from twinlens.executors.launch.options import settings_of
 from twinlens.executors.launch.ready import pages
 from twinlens.executors.launch.resolve import order_of
 from twinlens.executors.launch.runtime.vllm import RECIPE
+from twinlens.executors.settings_text import quantisation
 from twinlens.measurement.facts.predicted_work import theory_of
 from twinlens.measurement.facts.provenance import provenance
 from twinlens.measurement.preflight.memory import needed
@@ -25,9 +26,15 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, declared
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.spec.model.any_model import any_model
+from twinlens.spec.model.quantised import contradicts, stored_precision
 from twinlens.spec.model.reference import load_model
 
 AWQ = {"quant_method": "awq", "bits": 4}
+STORED = {
+    "int4-weight-awq": AWQ,
+    "int4-weight-gptq": {"quant_method": "gptq", "bits": 4},
+    "mxfp4": {"quant_method": "mxfp4"},
+}
 W8A8 = {"quant_method": "compressed-tensors", "config_groups": {"group_0": {
     "weights": {"num_bits": 8, "type": "int"}, "input_activations": {"num_bits": 8, "type": "int"}}}}  # fmt: skip
 FP8 = {
@@ -105,7 +112,8 @@ def test_an_attached_server_may_serve_what_nobody_here_has_heard_of() -> None:
     [
         (AWQ, "int4-weight-awq"), ({"quant_method": "gptq", "bits": 4}, "int4-weight-gptq"), (
             {"quant_method": "gptq", "bits": 8}, "int8-weight"), (W8A8, "int8-dynamic"),
-        (FP8, "fp8"), ({"quant_method": "fp8"}, "fp8"), ({"quant_method": "hqq"}, "hqq"), (None, ""),
+        (FP8, "fp8"), ({"quant_method": "fp8"}, "fp8"), ({"quant_method": "hqq"}, "hqq"),
+        ({"quant_method": "mxfp4"}, "mxfp4"), (None, ""),
     ],
 )  # fmt: skip
 def test_what_a_folder_is_quantised_to_has_its_name_here(config: Any, name: str) -> None:
@@ -124,6 +132,32 @@ def test_a_quantised_folder_runs_under_its_own_precision_only(tmp_path: Path) ->
     weights = next(one for one in checks(spec, known) if one.tensor_class == "weights")
     assert weights.verdict == "unknown", "its word agrees, and nobody looked"
     assert next(one for one in checks(spec, said) if one.tensor_class == "weights").verdict == "differs"
+
+
+@pytest.mark.parametrize(
+    ("precision", "word", "differs"),
+    [
+        ("bf16", "None", False), ("bf16", "fp8", True), ("bf16", "some_new_way", True),
+        ("int4-weight-awq", "awq_marlin", False), ("int4-weight-awq", "gptq_marlin", True),
+        ("int4-weight-awq", "None", True), ("int4-weight-gptq", "compressed-tensors", False),
+        ("mxfp4", "mxfp4", False), ("mxfp4", "fp8", True), ("mxfp4", "some_new_way", False),
+    ],
+)  # fmt: skip
+def test_a_precision_is_held_against_the_servers_word_for_its_quantisation(
+    tmp_path: Path, precision: str, word: str, differs: bool
+) -> None:
+    quantised = {} if precision == "bf16" else {"quantization_config": STORED[precision]}
+    model = folder(tmp_path / "model", **quantised)
+    spec = spec_of(vllm(model, point={"precision": precision}))
+    said = quantisation({"quantization": word}, "/server_info", none_says=True)
+    weights = next(one for one in checks(spec, said) if one.tensor_class == "weights")
+    assert (weights.verdict == "differs") is differs
+
+
+def test_a_word_for_the_type_of_a_file_is_none_for_a_quantisation() -> None:
+    assert not contradicts("bf16", "Q4_K - Medium")
+    assert quantisation({"quantization": None}, "the log", none_says=False) == {}, "SGLang finds out by itself"
+    assert quantisation({}, "/server_info", none_says=True) == {}
 
 
 def test_a_quantisation_without_a_name_here_is_to_be_attached(tmp_path: Path) -> None:

@@ -153,6 +153,7 @@ def test_vllm_tells_its_limits_on_a_page() -> None:
         "serving.parallel": {"tensor_parallel": 2, "pipeline_parallel": 1, "data_parallel": 1},
         "precision.weights": "bf16",
         "precision.activations": "bf16",
+        "precision.detail": "not quantised",
         "precision.kv": "bf16",
     }
 

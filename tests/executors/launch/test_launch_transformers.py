@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import pytest
 from test_launch_process import lives
 
 from material import fixed, inference, quiet, run_json, study_of
+from twinlens.executors.fidelity.here import scores_of
+from twinlens.executors.fidelity.scored import Unusable
 from twinlens.executors.launch.model_folder import model_folder
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
@@ -85,7 +88,7 @@ def test_a_real_server_is_driven_at_two_rates_by_poisson_load(
     monkeypatch.setenv("TWINLENS_CACHE", str(cache))
     data = inference(
         "transformers-serve", "tiny", executor={"threads": 1}, point={"precision": "bf16"},
-        sweep={"rate_per_s": [4.0, 8.0]}, arrival={"kind": "poisson"}, fidelity_prompts=0,
+        sweep={"rate_per_s": [4.0, 8.0]}, arrival={"kind": "poisson"}, fidelity_prompts=4,
         input_tokens=fixed(12), output_tokens=fixed(5), protocol={"duration_s": 3.0, "min_rows": 1},
     )  # fmt: skip
     phrases: list[str] = []
@@ -104,6 +107,14 @@ def test_a_real_server_is_driven_at_two_rates_by_poisson_load(
         summary = summary_of(run)
         assert 0 < (summary.metrics["ttft_s_p50"].value or 0) < 5
         assert summary.metrics["failed_share"].value == 0
+        assert summary.metrics["answer_agreement"].value == pytest.approx(1.0, abs=0.3)
+        assert summary.gate is not None
+        assert [finding.subject for finding in summary.gate.broken] in ([], ["answer_agreement"])
+        assert run.facts is not None
+        assert run.facts.compared is not None
+        assert (run.facts.compared.how, run.facts.compared.reference) == ("answers", "the same weights in fp32")
+        assert len(run.facts.fidelity) == 4
+        assert "HTTP 422" in run.facts.compared.instead, "it knows no prompt_logprobs, and says so"
     assert first.facts is not None
     executor = first.facts.executor
     assert executor.value("software.runtime.name") == "transformers serve"
@@ -115,6 +126,45 @@ def test_a_real_server_is_driven_at_two_rates_by_poisson_load(
     assert "torch" in executor.value("software.libraries")
     assert server.process["resident_bytes"] > 100e6
     assert any("weights are random" in note for note in map(sentence_of, first.facts.findings))
+
+
+def test_the_reference_of_a_folder_is_what_its_weights_say_in_fp32(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    monkeypatch.setenv("TWINLENS_CACHE", str(cache))
+    folder = model_folder(any_model("tiny"), quiet).path
+    prompt = tuple(range(40, 52))
+    (scored,) = scores_of(folder, [prompt], top=5, threads=1)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    with torch.inference_mode():
+        logits = model(torch.tensor([prompt])).logits[0].log_softmax(-1)
+    assert scored.tokens == prompt
+    assert len(scored.places) == 11, "nothing is said of what follows the last token"
+    for place, row, following in zip(scored.places, logits, prompt[1:], strict=False):
+        assert set(place) == {*row.topk(5).indices.tolist(), following}
+        assert place[following] == pytest.approx(float(row[following]), abs=1e-4)
+    assert len(list((cache / "fidelity").glob("*.json"))) >= 1
+    monkeypatch.setattr("twinlens.executors.fidelity.here._asked", None)
+    assert scores_of(folder, [prompt], top=5, threads=1) == [scored], "the same weights and prompts: computed once"
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert tokenizer.decode(prompt), "the folder has a tokenizer, with which answers are read"
+
+
+def test_a_folder_whose_weights_cannot_be_loaded_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWINLENS_CACHE", str(tmp_path / "cache"))
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "config.json").write_text(json.dumps(load_model("tiny").config))
+    with pytest.raises(Unusable, match="no safetensors"):
+        scores_of(mine, [(1, 2)], top=5, threads=1)
+    (mine / "model.safetensors").write_bytes(b"no weights")
+    with pytest.raises(Unusable, match=r"fp32 reference could not be computed: the weights in .* cannot be loaded"):
+        scores_of(mine, [(1, 2)], top=5, threads=1)
+    assert not list((tmp_path / "cache").rglob("*.json"))
 
 
 def test_a_local_folder_is_served_as_it_is(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.cache_folder import cache_folder
@@ -46,27 +44,6 @@ def servable(ref: AnyModel) -> AnyModel:
     return ref
 
 
-def stored_precision(config: Mapping[str, Any]) -> str:
-    """The name here of what a folder's `quantization_config` says its weights are quantised to, or "".
-
-    What has no name here is called by its own method, so that no run of it goes under a wrong one.
-    """
-    quantisation = config.get("quantization_config")
-    if not isinstance(quantisation, dict):
-        return ""
-    method, groups = str(quantisation.get("quant_method", "unknown")), quantisation.get("config_groups")
-    if method == "compressed-tensors" and isinstance(groups, dict) and groups:
-        group = next(iter(groups.values()))
-        weights, inputs = group.get("weights") or {}, group.get("input_activations")
-        name = f"{'fp' if weights.get('type') == 'float' else 'int'}{weights.get('num_bits')}"
-        return {"fp8": "fp8", "int4": "int4-weight", "int8": "int8-dynamic" if inputs else "int8-weight"}.get(
-            name, method
-        )
-    if method in ("awq", "gptq"):
-        return {4: f"int4-weight-{method}", 8: "int8-weight"}.get(quantisation.get("bits"), method)  # type: ignore[arg-type]
-    return "fp8" if method in ("fp8", "fbgemm_fp8") else method
-
-
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "tekken.json")
 
 
@@ -79,11 +56,18 @@ def model_folder(ref: AnyModel, say: Say) -> ModelFolder:
     if ref.folder is not None:
         path = Path(ref.folder).resolve()
         return ModelFolder(path, _digest(path), made=False)
-    path = cache_folder() / "models" / f"{Path(ref.name).stem}-{_config_digest(ref)}"
+    path = folder_of(ref)
     if not path.exists():
         say(f"making random weights and a tokenizer for {ref.name} (once)")
         _make(ref.name, path)
     return ModelFolder(path, _digest(path), made=True)
+
+
+def folder_of(ref: AnyModel) -> Path:
+    """Where the folder of a model is, or will be once it is made."""
+    if ref.folder is not None:
+        return Path(ref.folder).resolve()
+    return cache_folder() / "models" / f"{Path(ref.name).stem}-{_config_digest(ref)}"
 
 
 def gguf_file(path: str) -> ModelFolder:

@@ -12,7 +12,7 @@ import psutil
 
 from twinlens.executors.launch.interpreter import Interpreter, interpreter_for, refuse_missing
 from twinlens.executors.launch.log import read_log
-from twinlens.executors.launch.model_folder import ModelFolder, stored_precision
+from twinlens.executors.launch.model_folder import ModelFolder
 from twinlens.executors.launch.options import Settings
 from twinlens.executors.launch.ready import page, pages
 from twinlens.executors.launch.recipe import TORCH_NAMES, Recipe, ServerOutput
@@ -21,9 +21,11 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck, declared, observed, unknown
 from twinlens.record.finding import Finding
 from twinlens.record.running import Running
+from twinlens.spec.model.quantised import UNQUANTISED, contradicts, stored_precision
 from twinlens.spec.precision import PRECISIONS, precision
 from twinlens.spec.study import RunSpec
 
+_QUANTISED = "precision.detail"
 _CLASSES = {"weights": "precision.weights", "activations": "precision.activations", "kv": "precision.kv"}
 
 
@@ -43,12 +45,16 @@ def described(running: Running, recipe: Recipe, spec: RunSpec, settings: Setting
     )
     fields = recipe.facts(output)
     fields |= _stored(spec, folder)
+    said = dict(fields)
+    if _QUANTISED in fields and fields[_QUANTISED].value == UNQUANTISED:
+        del fields[_QUANTISED]  # what the precision has said already
     if running.replicas > 1:
         fields["serving.replicas"] = observed(running.replicas, "servers that answered behind the balancer")
     record = ExecutorRecord(_software(recipe, interpreter, running)).merged(_model(spec, folder)).merged(fields)
     asked = settings.switches
     found = (*_findings(recipe, folder), *map(_silence, silent), *findings_of(recipe.switches, asked, fields))
-    facts = Facts(record, precision=checks(spec, fields, asked.get("kv_format")), findings=found)
+    checked = checks(spec, said, asked.get("kv_format"))
+    facts = Facts(record, precision=checked, findings=found)
     return replace(running, process=process, facts=facts)
 
 
@@ -149,11 +155,14 @@ def _model(spec: RunSpec, folder: ModelFolder) -> dict[str, Fact]:
 def checks(spec: RunSpec, fields: Mapping[str, Fact], kv_format: Any = None) -> tuple[PrecisionCheck, ...]:
     """One line per tensor class. A server's word is no sight: where it agrees it stays unknown, else it differs.
     `kv_format`: where the spec sets it apart from the precision."""
-    lines = []
+    lines, quantised = [], fields.get(_QUANTISED)
     declared_formats = spec.precision.classes("inference")
     for name, asked in (declared_formats | ({"kv": str(kv_format)} if kv_format else {})).items():
         word = fields.get(_CLASSES.get(name, ""))
-        if word is None:
+        if name == "weights" and quantised is not None and contradicts(spec.precision.name, str(quantised.value)):
+            evidence = f"the server says so ({quantised.source})"
+            lines.append(PrecisionCheck(name, asked, str(quantised.value), "differs", "unknown", evidence))
+        elif word is None:
             lines.append(PrecisionCheck(name, asked, None, "unknown", "unknown", "the server does not say"))
         elif word.value == asked:
             evidence = f"the server says {word.value} ({word.source}); its memory was not looked at"

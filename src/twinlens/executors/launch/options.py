@@ -36,7 +36,17 @@ _OWN: Mapping[str, Option] = {
 }
 _MOST_REPLICAS = 64
 _GRAPH = "How the model is run: as the runtime ships it (auto), eagerly, or compiled."
-_ASKING = ("timeout_s", "body", "force_length", "limit_field", "endpoint", "kernel_stamps", "metrics_url", "dcgm_url")
+_ASKING = (
+    "timeout_s",
+    "body",
+    "force_length",
+    "limit_field",
+    "endpoint",
+    "kernel_stamps",
+    "metrics_url",
+    "dcgm_url",
+    "reference",
+)
 _CLIENT = (*_ASKING, *POOL_OPTIONS)
 _SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|API_?KEYS?|KEYS?|AUTH)(_|$)", re.IGNORECASE)
 

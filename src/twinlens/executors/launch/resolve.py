@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from twinlens.errors import BadInput
-from twinlens.executors.launch.model_folder import servable, stored_precision
+from twinlens.executors.launch.model_folder import servable
 from twinlens.executors.launch.options import Settings
 from twinlens.executors.launch.recipe import LaunchConfig, Recipe
 from twinlens.executors.launch.switch import words_of
 from twinlens.spec.model.any_model import AnyModel
+from twinlens.spec.model.quantised import stored_precision
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import Images, InferenceWorkload
 from twinlens.system.processors import usable_cores

@@ -19,7 +19,7 @@ from twinlens.errors import ExecutorFailed
 from twinlens.executors.launch.environment import environment_of
 from twinlens.executors.launch.interpreter import interpreter_for, refuse_missing
 from twinlens.executors.launch.log_folder import log_folder
-from twinlens.executors.launch.model_folder import ModelFolder, gguf_file, model_folder
+from twinlens.executors.launch.model_folder import ModelFolder, folder_of, gguf_file, model_folder
 from twinlens.executors.launch.observe import described
 from twinlens.executors.launch.options import Settings, settings_of
 from twinlens.executors.launch.process import Process
@@ -28,6 +28,7 @@ from twinlens.executors.launch.recipe import Command, LaunchConfig, Recipe
 from twinlens.executors.launch.replicas import behind_balancer
 from twinlens.executors.launch.resolve import order_of
 from twinlens.executors.launch.startup import after_start, before_start
+from twinlens.executors.openai.compared import Weights
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.executors.openai.target import target_of
 from twinlens.executors.protocol import Say, TakesRow
@@ -37,6 +38,10 @@ from twinlens.schedule.request import Schedule
 from twinlens.spec.study import RunSpec
 
 _TRIES = 3
+_OF_GGUF = (
+    "the weights of a GGUF file are not computed here in fp32; name the folder that it was made from in "
+    "executor.options.reference"
+)
 
 
 class LaunchedProcess:
@@ -118,12 +123,14 @@ class LaunchedServer:
         metrics = {"metrics_url": own_page if server.replicas == 1 else "off"}  # each replica has a page of its own
         asked = {**metrics, **self._settings(spec).client, "url": server.url, "model": server.model}
         target = target_of(self._recipe.kind, asked)
-        facts = self._client.attach(target, spec, say)
+        facts = self._client.attach(target, spec, say, self._weights(spec))
         if server.facts is None:
             return facts
         record = facts.executor.merged(server.facts.executor)
         findings = (*server.facts.findings, *facts.findings)
-        return replace(server.facts, executor=record, findings=findings)
+        return replace(
+            server.facts, executor=record, findings=findings, fidelity=facts.fidelity, compared=facts.compared
+        )
 
     def play(self, schedule: Schedule, rows: TakesRow) -> None:
         self._client.play(schedule, rows)
@@ -152,6 +159,12 @@ class LaunchedServer:
         if others := usable - set(cpus):
             self._usable = usable
             os.sched_setaffinity(0, others)
+
+    def _weights(self, spec: RunSpec) -> Weights:
+        """The folder that the server was given: what it computes is compared with the same weights in fp32."""
+        if self._recipe.needs_gguf:
+            return Weights(why_none=_OF_GGUF)
+        return Weights(folder_of(spec.model))
 
     def _settings(self, spec: RunSpec) -> Settings:
         recipe = self._recipe

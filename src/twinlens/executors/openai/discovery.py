@@ -61,7 +61,7 @@ def find_out(target: Target, words: Words, spec: RunSpec) -> Discovery:
     """Connect, read what the server says of itself, and try which fields it takes. Raises ExecutorFailed (TL302)."""
     address = reachable(target)
     about, server = _about(target, address)
-    model = target.model or _first_model(about) or spec.workload.model
+    model = target.model or first_model(about) or spec.workload.model
     assert isinstance(spec.workload, InferenceWorkload)
     task = spec.workload.task
     tries = first_tries(target, words, model, task)
@@ -117,7 +117,8 @@ def get(target: Target, address: Address, path: str) -> tuple[int, str, Any]:
     return ended.status, ended.headers.get("server", ""), content
 
 
-def _first_model(about: Mapping[str, Any]) -> str:
+def first_model(about: Mapping[str, Any]) -> str:
+    """The first model that `/models` among pages lists; "" without one."""
     listed = about.get("/models")
     entries = listed.get("data") if isinstance(listed, dict) else None
     if isinstance(entries, list) and entries and isinstance(entries[0], dict):

@@ -17,6 +17,7 @@ from twinlens.executors.http_client.connections import OutOfResources
 from twinlens.executors.http_client.event_loop import EventLoop
 from twinlens.executors.http_client.limits import refuse_too_many, too_many
 from twinlens.executors.openai.clients import client_pool_of
+from twinlens.executors.openai.compared import UNKNOWN, Weights, fidelity_of
 from twinlens.executors.openai.discovery import find_out, reachable
 from twinlens.executors.openai.player import Player
 from twinlens.executors.openai.request_writer import EndpointConfig, RequestWriter
@@ -45,8 +46,11 @@ class OpenAIServer:
     def open(self, spec: RunSpec, say: Say) -> Facts:
         return self.attach(target_of("openai-http", spec.executor.options), spec, say)
 
-    def attach(self, target: Target, spec: RunSpec, say: Say) -> Facts:
-        """Ask the server who it is and what it accepts, and get ready to play. Raises BadInput and ExecutorFailed."""
+    def attach(self, target: Target, spec: RunSpec, say: Say, weights: Weights = UNKNOWN) -> Facts:
+        """Ask the server who it is and what it accepts, compare it with its reference, and get ready to play.
+
+        `weights`: those that it was given, where they are known. Raises BadInput and ExecutorFailed.
+        """
         workload = spec.workload
         assert isinstance(workload, InferenceWorkload)
         if isinstance(workload.data, Images):
@@ -64,7 +68,9 @@ class OpenAIServer:
         if isinstance(workload.output_tokens, Free) and isinstance(requests, RequestWriter):
             requests = requests.ending_freely()
         self.equip(EndpointConfig(target, requests), discovery.address)
-        return facts_of(target, discovery, spec)
+        facts = facts_of(target, discovery, spec)
+        rows, compared = fidelity_of(target, discovery, weights, spec, say)
+        return replace(facts, fidelity=rows, compared=compared)
 
     def endpoint(self) -> EndpointConfig:
         """The config with which another client can ask this server too."""

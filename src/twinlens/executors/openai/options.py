@@ -34,6 +34,11 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "probe": Option(True, description="Send one short request before the run, to see what the server takes."),
     "metrics_url": Option("", description='The server\'s metrics page; "" for the usual place, "off" for none.'),
+    "reference": Option(
+        "",
+        description="What fidelity is compared with: a folder of the same weights before they were quantised, or the "
+        "address of a reference server; without it the folder that a launched server is given, in fp32.",
+    ),
     "dcgm_url": Option("", description="The page of dcgm-exporter on the server's machine, for counters of its GPUs."),
 }
 DEFAULTS: Mapping[str, Any] = {name: option.default for name, option in OPTIONS.items()}

@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
@@ -33,6 +34,7 @@ class Target:
     422); None: found out by asking. `limit_field`: max_tokens or max_completion_tokens. `probe`: ask once before.
     `metrics_url`: where the server tells its own figures; "": /metrics beside /v1; "off": they are not read.
     `dcgm_url`: where dcgm-exporter tells counters of the server's GPUs; "": they are not read.
+    `reference`: a server (as far as /v1) or a folder that answers are compared with; "": as the executor knows.
     """
 
     url: str
@@ -48,6 +50,7 @@ class Target:
     probe: bool = True
     metrics_url: str = ""
     dcgm_url: str = ""
+    reference: str = ""
 
     @property
     def host(self) -> str:
@@ -121,18 +124,22 @@ def target_of(kind: str, options: Mapping[str, Any]) -> Target:
     key = api_key(chosen.pop("api_key_env"))
     chosen["url"] = server_url(chosen["url"])
     chosen["metrics_url"] = _page_url("metrics_url", chosen["metrics_url"], ("", "off"))
+    chosen["reference"] = _reference(chosen["reference"])
     chosen["dcgm_url"] = _page_url("dcgm_url", chosen["dcgm_url"], ("",))
     return Target(force_length=None if forced == "auto" else forced, api_key=key, **chosen)
 
 
-def server_url(text: str, kind: str = "openai-http", example: str = "http://127.0.0.1:8000/v1") -> str:
-    """The address of a server, checked. `kind`: of executor, and an `example` of its address, for the sentences.
+def server_url(
+    text: str, kind: str = "openai-http", example: str = "http://127.0.0.1:8000/v1", option: str = "url"
+) -> str:
+    """The address of a server, checked. `kind`: of executor, an `example` of its address, and the `option` that holds
+    it, for the sentences.
 
     Raises BadInput (TL207).
     """
     if text and "://" not in text:
         raise BadInput(
-            f'executor.options.url {text!r} says no protocol; write "http://{text}", or https://', code="TL207"
+            f'executor.options.{option} {text!r} says no protocol; write "http://{text}", or https://', code="TL207"
         )
     try:
         parts = urlsplit(text)
@@ -140,21 +147,34 @@ def server_url(text: str, kind: str = "openai-http", example: str = "http://127.
     except ValueError:
         known = False
     if not known:
-        raise BadInput(f'{kind} needs the server: --set executor.options.url="{example}"', code="TL207")
+        raise BadInput(f'{kind} needs the server: --set executor.options.{option}="{example}"', code="TL207")
     if parts.username or parts.password or parts.query:
         raise BadInput(
-            "executor.options.url may hold no name, password or query: it is stored with the run; put a key into an "
-            "environment variable and name it in executor.options.api_key_env",
+            f"executor.options.{option} may hold no name, password or query: it is stored with the run; put a key into "
+            "an environment variable and name it in executor.options.api_key_env",
             code="TL207",
         )
     text = text.rstrip("/")
     for ending in PATHS.values():
         if text.endswith(ending):
             raise BadInput(
-                f'executor.options.url goes as far as /v1: write "{text.removesuffix(ending)}"; {ending} comes from '
-                "executor.options.endpoint",
+                f'executor.options.{option} goes as far as /v1: write "{text.removesuffix(ending)}"; {ending} comes '
+                "from executor.options.endpoint",
                 code="TL207",
             )
+    return text
+
+
+def _reference(text: str) -> str:
+    """A server's address or a folder with a config. Raises BadInput (TL207)."""
+    if "://" in text:
+        return server_url(text, option="reference")
+    if text and not (Path(text).expanduser() / "config.json").is_file():
+        raise BadInput(
+            f"executor.options.reference {text!r} is neither a folder with a config.json nor the address of a server, "
+            '"http://127.0.0.1:8001/v1"',
+            code="TL207",
+        )
     return text
 
 

@@ -19,6 +19,10 @@ from twinlens.spec.workload.workload import InferenceWorkload, Text, TrainingWor
 
 _SPEC = "the spec"
 _FIDELITY = "top-1 agreement, KL and perplexity against fp32"
+_SERVED = {
+    "log-probabilities": "top-1 agreement, KL of top tokens and perplexity, from log probabilities of prompts",
+    "answers": "answer agreement, from greedy answers up to their first difference",
+}
 
 
 def workload_facts(spec: RunSpec, facts: Facts) -> dict[str, Fact]:
@@ -96,11 +100,13 @@ def _quality(spec: RunSpec, facts: Facts) -> dict[str, Fact]:
     names = ("quality.metric", "quality.reference", "quality.tolerance")
     is_reference = spec.point.precision == "fp32" and capabilities(spec.executor.kind).compares_with_fp32
     if not facts.fidelity and not is_reference:
-        return dict.fromkeys(names, unknown("no output of this run was compared with a reference"))
+        why = facts.compared.reason if facts.compared else ""
+        return dict.fromkeys(names, unknown(why or "no output of this run was compared with a reference"))
+    how = facts.compared if facts.fidelity else None
     where = "compared before the first row" if facts.fidelity else "fp32: others are compared with it"
     return {
-        "quality.metric": declared(_FIDELITY, where),
-        "quality.reference": declared("fp32, same weights, same prompts", where),
+        "quality.metric": declared(_FIDELITY if how is None else _SERVED[how.how], where),
+        "quality.reference": declared(how.reference if how else "fp32, same weights, same prompts", where),
         "quality.tolerance": declared(spec.protocol.tolerance.model_dump(mode="json"), _SPEC),
     }
 

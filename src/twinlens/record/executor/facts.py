@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.record import ExecutorRecord, PrecisionCheck
@@ -18,14 +18,31 @@ class FidelityRow:
     """One prompt seen by the lower precision and by fp32 with the same weights: counts and sums, nothing derived.
 
     `tokens`: positions compared; `agreed`: those with the same most likely token; `kl_nats`: sum of KL(fp32 ‖ this);
-    `nll_nats`, `reference_nll_nats`: sums of the negative log likelihood of the text itself.
+    `nll_nats`, `reference_nll_nats`: sums of the negative log likelihood of the text itself. `kl_top_nats`: the KL over
+    the tokens that a server names, all others as one; `kl_nats` is None then. Of answers: `tokens` up to the first
+    difference and the one where they part, `agreed` without it, and no KL.
     """
 
     tokens: int
     agreed: int
-    kl_nats: float
+    kl_nats: float | None
     nll_nats: float
     reference_nll_nats: float
+    kl_top_nats: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """How a server over HTTP was compared. `reference`: what with. `prompts`: identifies them.
+
+    `reason`: why it was not (`how` is "none"). `instead`: why by answers and not by log probabilities.
+    """
+
+    how: Literal["log-probabilities", "answers", "none"]
+    reference: str = ""
+    prompts: str = ""
+    reason: str = ""
+    instead: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +51,10 @@ class Facts:
 
     `work`: FLOP and bytes of one unit of work (step, prefill, decode), by convention. `ceilings`: measured rates of
     this machine at this precision. `memory`: bytes by category. `fidelity`: one row per prompt, empty where there is
-    nothing to compare with. `entropy_rate_nats`: the least possible loss of the training data, if it is known.
-    `findings`: what a reader must see beside the numbers. `notes`: the same in sentences of its own, as an executor
-    that has no words with us says it. `startup`: by metric, how long the start of an engine in this process took.
+    nothing to compare with. `compared`: how a server was, None for an executor here. `entropy_rate_nats`: the
+    least possible loss of the training data, if it is known. `findings`: what a reader must see beside the numbers.
+    `notes`: the same in sentences of its own, as an executor that has no words with us says it.
+    `startup`: by metric, how long the start of an engine in this process took.
     """
 
     executor: ExecutorRecord
@@ -45,6 +63,7 @@ class Facts:
     ceilings: Estimates = field(default_factory=dict)
     memory: Estimates = field(default_factory=dict)
     fidelity: tuple[FidelityRow, ...] = ()
+    compared: Compared | None = None
     entropy_rate_nats: float | None = None
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -56,6 +75,7 @@ class Facts:
             "precision": [check.to_json() for check in self.precision],
             **{name: {k: e.to_json() for k, e in getattr(self, name).items()} for name in _GROUPS},
             "fidelity": [asdict(row) for row in self.fidelity],
+            "compared": asdict(self.compared) if self.compared else None,
             "entropy_rate_nats": self.entropy_rate_nats,
             "notes": list(self.notes),
             "findings": [finding.to_json() for finding in self.findings],
@@ -68,6 +88,7 @@ class Facts:
             executor=ExecutorRecord.from_json(data["executor"]),
             precision=tuple(PrecisionCheck.from_json(check) for check in data["precision"]),
             fidelity=tuple(FidelityRow(**row) for row in data["fidelity"]),
+            compared=Compared(**data["compared"]) if data.get("compared") else None,
             entropy_rate_nats=data["entropy_rate_nats"],
             notes=tuple(data["notes"]),
             findings=tuple(map(Finding.from_json, data.get("findings", ()))),

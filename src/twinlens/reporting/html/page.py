@@ -9,7 +9,7 @@ from datetime import datetime
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
 from twinlens.reporting.chart.all import Charts
-from twinlens.reporting.gate import Word, gate_reason, gate_word
+from twinlens.reporting.gate import Word, agreement_of, gate_reason, gate_word, why_no_gate
 from twinlens.reporting.machine import machine_words
 from twinlens.reporting.point_name import precision_of
 from twinlens.reporting.screen.subject import subject
@@ -119,15 +119,16 @@ def intervals(groups: Sequence[Group], shown: Sequence[Column]) -> str:
 
 def _row(entry: Entry, shown: tuple[Column, ...], groups: list[Group]) -> TableRow:
     group = entry.group
-    agreement = group.metrics.get("top1_agreement")
-    agrees = f"top-1 {display.value(agreement)}" if agreement is not None and agreement.value is not None else ""
+    agreement = agreement_of(group)
+    agrees = f"{agreement[0].removesuffix(' agreement')} {display.value(agreement[1])}" if agreement else ""
+    word = gate_word(group)
     return TableRow(
         entry,
         tuple(_cell(column, group) for column in shown),
         _factor(group, groups),
-        gate_word(group),
+        word,
         agrees,
-        gate_reason(group),
+        why_no_gate(group) if word == "not measured" else gate_reason(group),
         why_not_ranked(group),
         runs_word(len(group.runs)),
         label_words(group.label),

@@ -18,6 +18,7 @@ from twinlens.reporting.chart.pareto import pareto_chart
 from twinlens.reporting.chart.search import search_chart
 from twinlens.reporting.chart.serving_time import serving_timeline
 from twinlens.reporting.chart.tail import tail_chart
+from twinlens.reporting.gate import gate_reason, gate_word
 from twinlens.reporting.html.page import Cell, Detail, details_of, intervals
 from twinlens.reporting.html.switch_table import switch_table
 from twinlens.reporting.html.validity import Checks, GuardRow, calibration, checks_of, guards
@@ -27,10 +28,11 @@ from twinlens.reporting.text.column import Column, absences, measured
 from twinlens.reporting.text.policies import HELD, HOLD_COLUMNS, WHY, choices, has_policies
 from twinlens.reporting.text.search_table import outcome_words, search_interval
 from twinlens.reporting.text.search_table import swept_point as where_of
-from twinlens.reporting.text.serving_column import PLACE_HEADS, served_columns
+from twinlens.reporting.text.serving_column import GATE, PLACE_HEADS, served_columns
 from twinlens.reporting.text.serving_table import share_bounds
 from twinlens.reporting.view import Entry, LensView
 from twinlens.reporting.wording.finding import clause_of, label_words
+from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Group
 
 
@@ -190,6 +192,8 @@ def _cell(column: Column, group: Group) -> Cell:
     if pair is None or pair[1].value is None:
         return Cell("not measured", why=column.reason(group))
     estimate = pair[1]
+    if column is GATE:
+        return Cell(gate_word(group), f"{METRICS[pair[0]].label} {display.value(estimate)}", gate_reason(group))
     is_share = pair[0] == "slo_attainment"
     under = share_bounds(estimate).strip("()") if is_share else display.bounds(estimate)
     under = under.removesuffix(f" {estimate.unit}")

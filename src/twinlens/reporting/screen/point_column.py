@@ -10,7 +10,7 @@ from rich.text import Text
 
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
-from twinlens.reporting.gate import gate_word
+from twinlens.reporting.gate import agreement_of, gate_word
 from twinlens.reporting.load_kind import SERVED, LoadKind, kind_of, place_of
 from twinlens.reporting.point_name import point_names
 from twinlens.reporting.screen.figures import why_bare
@@ -44,7 +44,9 @@ def point_columns(
         head = PLACE_HEADS[load].replace(" ", "\n")
         wanted.append(PointColumn(head, tuple(_styled(group, f"{place_of(group):.4g}") for group in groups)))
     wanted += [_figures(column, groups, notes, _RANK.get(column.head, 0)) for column in figures]
-    if lens == "inference" and not served and any(gate_word(group) != "not measured" for group in groups):
+    if lens == "inference" and any(
+        bool(agreement_of(group)) if served else gate_word(group) != "not measured" for group in groups
+    ):
         wanted.append(
             PointColumn("gate", tuple(_styled(group, _GATE.get(w := gate_word(group), w)) for group in groups), 4)
         )

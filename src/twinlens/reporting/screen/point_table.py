@@ -16,7 +16,7 @@ from twinlens.reporting.screen.point_column import PointColumn, has_value, point
 from twinlens.reporting.text.column import Column, columns
 from twinlens.reporting.text.fitted import FittedTable
 from twinlens.reporting.text.footnote import Footnotes, hanging
-from twinlens.reporting.text.serving_column import served_columns
+from twinlens.reporting.text.serving_column import GATE, served_columns
 from twinlens.reporting.view import LENSES, in_order, runs_word
 from twinlens.spec.precision import Lens
 from twinlens.stats.summary.group import Group
@@ -32,7 +32,9 @@ class TablePart:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return served_columns(self.groups) if self.load in SERVED else columns(self.lens, self.groups)
+        if self.load not in SERVED:
+            return columns(self.lens, self.groups)
+        return tuple(column for column in served_columns(self.groups) if column is not GATE)  # it has words of its own
 
 
 @dataclass(frozen=True, slots=True)

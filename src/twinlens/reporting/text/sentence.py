@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from twinlens.record.estimate import Estimate
 from twinlens.record.search import SearchRecord
 from twinlens.reporting import display
-from twinlens.reporting.gate import gate_word
+from twinlens.reporting.gate import agreement_of, gate_word
 from twinlens.reporting.load_kind import SERVED, load_of
 from twinlens.reporting.paired import Paired, paired_words, ratio_words, standing_words
 from twinlens.reporting.point_name import point_names, precision_of
@@ -176,8 +176,8 @@ def _pair(group: Group, other: Group, ratio: Estimate, names: dict[int, str]) ->
 def _quality(group: Group, other: Group) -> str:
     if group.lens == "inference":
         word = gate_word(group)
-        agreement = group.metrics.get("top1_agreement")
-        shown = f" (top-1 agreement {display.value(agreement)})" if agreement and agreement.value is not None else ""
+        agreement = agreement_of(group)
+        shown = f" ({agreement[0]} {display.value(agreement[1])})" if agreement else ""
         if word == "no-go":
             return f", but fails the fidelity gate{shown}"
         return f" and passes the fidelity gate{shown}" if word == "go" else "; its fidelity was not measured"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from twinlens.reporting.gate import agreement_of
 from twinlens.reporting.load_kind import LoadKind
 from twinlens.reporting.text.column import Column
+from twinlens.stats.metrics.fidelity import AGREEMENTS
 from twinlens.stats.summary.group import Group
 
 PLACE_HEADS: dict[LoadKind, str] = {"rate": "rate /s", "concurrency": "in flight", "other": "due /s"}
@@ -13,6 +15,10 @@ PLACE_HEADS: dict[LoadKind, str] = {"rate": "rate /s", "concurrency": "in flight
 
 ITEM_RATES = ("embedded_texts_per_s", "reranked_documents_per_s", "inference_images_per_s")
 """Rates of answers in one piece, one of which such a run has."""
+
+
+GATE = Column("gate", AGREEMENTS)
+"""The fidelity gate as a word, with the share of tokens that agree."""
 
 
 def served_columns(groups: Sequence[Group]) -> tuple[Column, ...]:
@@ -36,16 +42,22 @@ def served_columns(groups: Sequence[Group]) -> tuple[Column, ...]:
             Column("within SLO", ("slo_attainment",)),
         )
     agrees = any("greedy_agreement" in group.metrics for group in groups)
+    gated = any(agreement_of(group) for group in groups)
+    compared = any(name in group.metrics for group in groups for name in AGREEMENTS)
     return (
         good,
-        Column("TTFT p50", ("ttft_s_p50",)),
+        *(() if agrees and gated else (Column("TTFT p50", ("ttft_s_p50",)),)),
         # Who waits for an answer waits for its first token and not for that of the reasoning before it.
         *(
             (Column("TTFAT p50", ("ttfat_s_p50",)), Column("TTFAT p99", ("ttfat_s_p99",)))
             if reasons
-            else (Column("TTFT p99", ("ttft_s_p99",)), *(() if agrees else (Column("TPOT p50", ("tpot_s_p50",)),)))
+            else (
+                Column("TTFT p99", ("ttft_s_p99",)),
+                *(() if agrees or gated else (Column("TPOT p50", ("tpot_s_p50",)),)),
+            )
         ),
         Column("TPOT p99", ("tpot_s_p99",)),
         Column("within SLO", ("slo_attainment",)),
         *((Column("agree", ("greedy_agreement",)),) if agrees else ()),
+        *((GATE,) if compared else ()),
     )

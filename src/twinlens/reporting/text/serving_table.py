@@ -12,6 +12,7 @@ from rich.text import Text
 
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
+from twinlens.reporting.gate import agreement_of, gate_legend, gate_word
 from twinlens.reporting.load_kind import TITLES, LoadKind, fault_of, kind_of, place_of
 from twinlens.reporting.machine import machine_words
 from twinlens.reporting.point_name import point_names
@@ -19,7 +20,7 @@ from twinlens.reporting.text.agreement import agreement_sentence
 from twinlens.reporting.text.column import Column
 from twinlens.reporting.text.footnote import Footnotes, hanging
 from twinlens.reporting.text.policies import HELD, HOLD_COLUMNS, WHY, choices, has_policies
-from twinlens.reporting.text.serving_column import PLACE_HEADS, served_columns
+from twinlens.reporting.text.serving_column import GATE, PLACE_HEADS, served_columns
 from twinlens.reporting.view import why_not_ranked
 from twinlens.reporting.wording.finding import label_words
 from twinlens.stats.summary.group import Group
@@ -35,7 +36,9 @@ def served_table(load: LoadKind, groups: Sequence[Group], notes: Footnotes) -> R
     names = dict(zip(map(id, groups), point_names(groups), strict=True))
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     table.add_column("", no_wrap=True, overflow="ellipsis", max_width=_LABEL_WIDTH)
-    columns = served_columns(groups)
+    wanted = served_columns(groups)
+    gated = any(agreement_of(group) for group in groups)
+    columns = tuple(column for column in wanted if gated or column is not GATE)
     for head in (PLACE_HEADS[load], *(column.head for column in columns)):
         table.add_column(head.replace(" ", "\n"), justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
@@ -50,7 +53,9 @@ def served_table(load: LoadKind, groups: Sequence[Group], notes: Footnotes) -> R
         if not group.ranked
     ]
     agreed = agreement_sentence(groups)
-    below = [hanging("", words, "dim") for words in (_legend(load, _shown(columns, groups)), agreed) if words]
+    legend = _legend(load, _shown(columns, groups)) + (f" {gate_legend(groups)}" if gated else "")
+    why = "" if gated or GATE not in wanted else f"Fidelity is not measured: {GATE.reason(groups[0])}."
+    below = [hanging("", words, "dim") for words in (legend, agreed, why) if words]
     return Stack(
         title, *against, Text(""), table, Text(""), *notes.listed_since(), *below, Text(""), *_held(load, groups, notes)
     )
@@ -103,6 +108,9 @@ def _cell(column: Column, group: Group, notes: Footnotes, style: str) -> Text:
     if pair is None or pair[1].value is None:
         why = f"{column.head}: not measured: {column.reason(group, counted=False)}"
         return Text(f"{display.ABSENT} {notes.mark(why)}", style=style)
+    if column is GATE:
+        word = gate_word(group)
+        return Text(f"{word}\n{display.value(pair[1])}", style={"go": "green", "no-go": "red"}.get(word, style))
     under = display.under(pair[1])
     if pair[0] == "slo_attainment":
         under = share_bounds(pair[1]) or notes.mark(_WHY_NO_BOUNDS)

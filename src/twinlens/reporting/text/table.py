@@ -13,7 +13,7 @@ from rich.text import Text
 
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
-from twinlens.reporting.gate import gate_word
+from twinlens.reporting.gate import agreement_of, gate_legend, gate_word, why_no_gate
 from twinlens.reporting.load_kind import SERVED, LoadKind, load_of
 from twinlens.reporting.machine import machine_words
 from twinlens.reporting.point_name import point_names
@@ -138,7 +138,7 @@ def _add(table: Table, group: Group, name: str, shown: Sequence[Column], notes: 
     for column in shown:
         cells.append(_cell(column, group, notes, style))
         if group.lens == "inference" and column.head == "memory":
-            cells.append(_fidelity(group, style))
+            cells.append(_fidelity(group, notes, style))
     table.add_row(*cells)
 
 
@@ -156,12 +156,13 @@ def _cell(column: Column, group: Group, notes: Footnotes, style: str) -> Text:
     return Text(f"{column.text(group)}\n{under}", style=style)
 
 
-def _fidelity(group: Group, style: str) -> Text:
-    word = gate_word(group)
-    agreement = group.metrics.get("top1_agreement")
-    under = display.value(agreement) if agreement is not None and agreement.value is not None else ""
+def _fidelity(group: Group, notes: Footnotes, style: str) -> Text:
+    word, agreement = gate_word(group), agreement_of(group)
+    under = display.value(agreement[1]) if agreement else ""
     colour = {"go": "green", "no-go": "red"}.get(word, style)
-    first = {"not measured": display.ABSENT, "reference": "ref"}.get(word, word)
+    if word == "not measured":
+        return Text(f"{display.ABSENT} {notes.mark(f'gate: not measured: {why_no_gate(group)}')}", style=style)
+    first = {"reference": "ref"}.get(word, word)
     return Text(f"{first}\n{under}", style=colour)
 
 
@@ -176,7 +177,7 @@ def _legend(groups: Sequence[Group], lens: Lens) -> str:
         "of peak: sustained rate as a share of the peak rate.",
     ]
     if lens == "inference":
-        words.append("gate: fidelity against fp32 (ref) and top-1 agreement.")
+        words.append(gate_legend(groups))
     return " ".join(words)
 
 

@@ -19,7 +19,8 @@ from twinlens.stats.finding.saves import of_saves
 from twinlens.stats.finding.steadiness import change_unseen, disturbed, extended, machine, row_spread
 from twinlens.stats.finding.switches import optimisations
 from twinlens.stats.metrics.disturbance import other_programs, throttled
-from twinlens.stats.metrics.quality import Gate, divergence, missed_target, target_nats
+from twinlens.stats.metrics.fidelity import Gate
+from twinlens.stats.metrics.quality import divergence, missed_target, target_nats
 from twinlens.stats.paired.empty_slots import empty_slots
 from twinlens.stats.serving.goodput import slo_standing
 from twinlens.stats.serving.planned_hits import short_prefix

@@ -126,6 +126,8 @@ def _inference() -> list[Metric]:
         Metric("kv_bytes", "KV cache", units.BYTES, lens, "memory", "less"),
         Metric("top1_agreement", "top-1 agreement", units.RATIO, lens, "quality", "more"),
         Metric("kl_nats", "KL per token", units.NATS, lens, "quality", "less"),
+        Metric("kl_top_nats", "KL of top tokens", units.NATS, lens, "quality", "less"),
+        Metric("answer_agreement", "answer agreement", units.RATIO, lens, "quality", "more"),
         Metric("greedy_agreement", "greedy agreement", units.RATIO, lens, "quality", "more"),
         Metric("perplexity_change", "perplexity change", units.RATIO, lens, "quality", "less"),
         Metric("energy_per_request_j", "energy/request", units.JOULES, lens, "energy", "less"),

@@ -16,8 +16,8 @@ from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.estimator.ratio import of_ceiling
 from twinlens.stats.estimator.scaled import inverse, scaled
 from twinlens.stats.estimator.series import Series
+from twinlens.stats.metrics.fidelity import fidelity
 from twinlens.stats.metrics.memory import memory
-from twinlens.stats.metrics.quality import fidelity
 from twinlens.stats.steady.segment import Steadiness, SteadyRule, segment
 from twinlens.stats.steady.sustained import peak_rate, retention
 from twinlens.units import BYTES_PER_S, FLOP_PER_S, IMAGES_PER_S, RATIO, REQUESTS_PER_S, SECONDS, TOKENS_PER_S
@@ -49,7 +49,7 @@ def inference_metrics(
 ) -> dict[str, Estimate]:
     """All metrics of one inference run; `heads` and `steadiness` are those of `inference_steadiness`."""
     metrics = dict(memory(facts.memory)) if facts else {}
-    metrics |= fidelity(facts.fidelity) if facts else {}
+    metrics |= fidelity(facts.fidelity, facts.compared) if facts else {}
     if steadiness is None:
         return metrics
     inside = heads[steadiness.steady_begin : steadiness.steady_end]

@@ -1,22 +1,14 @@
-"""Quality beside speed: time to a target loss in training, distance from fp32 in inference."""
+"""Quality beside the speed of training: the loss that was reached, and the time to a target."""
 
 from __future__ import annotations
-
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
 
 import numpy as np
 
 from twinlens.record.estimate import Estimate
-from twinlens.record.executor.facts import FidelityRow
-from twinlens.record.finding import Finding
 from twinlens.record.step import Steps
-from twinlens.spec.protocol import Tolerance
 from twinlens.spec.workload.workload import TrainingWorkload
-from twinlens.stats.estimator.interval import mean_interval, mean_of_independent
-from twinlens.units import COUNT, NATS, RATIO, SECONDS, digits
+from twinlens.stats.estimator.interval import mean_interval
+from twinlens.units import COUNT, NATS, SECONDS, digits
 
 _CENSORED = "interval-censored at the evaluations: (last miss, first hit]; the value is the middle"
 
@@ -42,72 +34,6 @@ def training_quality(steps: Steps, workload: TrainingWorkload, entropy_rate_nats
     if target is not None:
         metrics |= _to_target(steps, looked, target)
     return metrics
-
-
-def fidelity(rows: Sequence[FidelityRow]) -> dict[str, Estimate]:
-    """Top-1 agreement, KL per token and perplexity change over the prompts; intervals over prompt means."""
-    if not rows:
-        return {}
-    tokens = np.array([row.tokens for row in rows], float)
-    agreed = np.array([row.agreed for row in rows]) / tokens
-    metrics = {
-        "top1_agreement": _clip(mean_of_independent(agreed, unit=RATIO, method_suffix=", per prompt"), 0.0, 1.0),
-        "kl_nats": _clip(
-            mean_of_independent(
-                np.array([r.kl_nats for r in rows]) / tokens,
-                unit=NATS,
-                method_suffix=", KL(fp32 || this) per prompt",
-            ),
-            0.0,
-            math.inf,
-        ),
-    }
-    if any(row.reference_nll_nats for row in rows):
-        change = np.array([(r.nll_nats - r.reference_nll_nats) / max(1, r.tokens - 1) for r in rows])
-        metrics["perplexity_change"] = _exponential(
-            mean_of_independent(change, unit=RATIO, method_suffix=", per prompt")
-        )
-    return metrics
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """Go or no-go of a lower precision. `broken`: a finding for each limit of the tolerance that was not kept."""
-
-    go: bool
-    broken: tuple[Finding, ...]
-    tolerance: Mapping[str, float]
-
-    def to_json(self) -> dict[str, Any]:
-        """A plain mapping."""
-        return {
-            "go": self.go,
-            "broken": [finding.to_json() for finding in self.broken],
-            "tolerance": dict(self.tolerance),
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`."""
-        return cls(data["go"], tuple(map(Finding.from_json, data["broken"])), data["tolerance"])
-
-
-def fidelity_gate(metrics: dict[str, Estimate], tolerance: Tolerance) -> Gate | None:
-    """Go or no-go of a lower precision; None where nothing was compared."""
-    if "top1_agreement" not in metrics:
-        return None
-    limits = {
-        "top1_agreement": (tolerance.top1_agreement, True),
-        "kl_nats": (tolerance.kl_nats, False),
-        "perplexity_change": (tolerance.perplexity_change, False),
-    }
-    broken = []
-    for name, (limit, at_least) in limits.items():
-        value = metrics[name].value if name in metrics else None
-        if value is not None and (value < limit if at_least else value > limit):
-            numbers = {"value": value, "limit": limit, "at_least": at_least}
-            broken.append(Finding("out-of-tolerance", "warns", name, numbers, {name: metrics[name]}))
-    return Gate(not broken, tuple(broken), tolerance.model_dump())
 
 
 def missed_target(steps: Steps, target: float) -> dict[str, float | None] | None:
@@ -173,18 +99,3 @@ def _to_target(steps: Steps, looked: np.ndarray, target: float) -> dict[str, Est
         "time_to_target_s": Estimate((before_s + after_s) / 2, SECONDS, _CENSORED, "measured", before_s, after_s, n=1),
         "samples_to_target": Estimate((before + after) / 2, COUNT, _CENSORED, "measured", before, after, n=1),
     }
-
-
-def _clip(estimate: Estimate, least: float, most: float) -> Estimate:
-    low, high = (None if b is None else min(max(b, least), most) for b in (estimate.low, estimate.high))
-    return replace(estimate, low=low, high=high)
-
-
-def _exponential(log_change: Estimate) -> Estimate:
-    if log_change.value is None:
-        return log_change
-    value, low, high = (
-        None if v is None else math.expm1(min(v, 700.0)) for v in (log_change.value, log_change.low, log_change.high)
-    )
-    method = f"exp(mean difference of log likelihood) - 1; {log_change.method}"
-    return Estimate(value, RATIO, method, "measured", low, high, log_change.level, log_change.n)

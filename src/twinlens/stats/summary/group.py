@@ -14,14 +14,21 @@ from twinlens.record.trust.foreign_text import in_one_line
 from twinlens.spec.precision import Lens
 from twinlens.stats.estimator.repeats import Kind, over_runs
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.stats.metrics.quality import Gate
+from twinlens.stats.metrics.fidelity import Gate
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
 from twinlens.stats.summary.greedy import REFERENCE, greedy_agreement, width
 from twinlens.units import RATIO
 
 # What may be below 0; all else is an amount.
 _SIGNED = ("loss_gap", "perplexity_change")
-_AT_MOST_ONE = ("retention", "top1_agreement", "draft_acceptance", "prefix_hit_ratio", "merged_share")
+_AT_MOST_ONE = (
+    "retention",
+    "top1_agreement",
+    "answer_agreement",
+    "draft_acceptance",
+    "prefix_hit_ratio",
+    "merged_share",
+)
 _OF_A_CEILING = ("mfu", "mfu_own_shapes", "mfu_datasheet", "hfu", "prefill_mfu", "mbu", "matvec_share")
 _OF_REQUESTS = ("slo_attainment", "failed_share", "fluid_share")
 

@@ -14,7 +14,7 @@ from twinlens.record.run import Run
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.client.observed import observe
 from twinlens.stats.client.validity import ClientVerdict, client_verdict
-from twinlens.stats.metrics.quality import fidelity
+from twinlens.stats.metrics.fidelity import fidelity
 from twinlens.stats.peers.variants import variants
 from twinlens.stats.server.metrics import ServerFigures, server_figures
 from twinlens.stats.serving.metrics import serving_metrics
@@ -65,7 +65,7 @@ def served(run: Run, rule: SteadyRule) -> ServedSummary:
     requests, loop = run.requests.own_time(), _LOOPS[workload.arrival.kind]
     window = find_window(requests, loop, rule)
     metrics = serving_metrics(requests, window, workload.slo, run.facts, _devices(run.facts), workload.task)
-    metrics |= fidelity(run.facts.fidelity) if run.facts else {}
+    metrics |= fidelity(run.facts.fidelity, run.facts.compared) if run.facts else {}
     metrics |= planned_hits(run)
     metrics |= waits(requests, window.rows, run.spec.point, overlap(requests, window)) if window else {}
     if window is None:

@@ -17,7 +17,7 @@ from twinlens.executors.launch.recipe import (
 )
 from twinlens.executors.launch.switch import Switch, flag
 from twinlens.executors.server_words import SHARED, ServerWords, histogram
-from twinlens.executors.settings_text import first_known, flat, formats, pairs
+from twinlens.executors.settings_text import first_known, flat, formats, pairs, quantisation
 from twinlens.record.executor.record import Fact, declared
 
 _READY = re.compile(r"max_total_num_tokens=.*?max_running_requests=(\d+)")
@@ -62,6 +62,7 @@ def _facts(seen: ServerOutput) -> dict[str, Fact]:
     if ready := _READY.search(seen.log):  # what was asked for stands in its pages, what came of it only here
         facts["serving.max_sequences"] = declared(int(ready[1]), "the log, when it was ready")
     facts |= formats(config.get("dtype"), config.get("kv_cache_dtype"), source)
+    facts |= quantisation(config, source, none_says=False)  # it finds out by itself what a folder is quantised to
     version = config.get("version")
     if isinstance(version, str) and version:
         facts["software.runtime.version"] = declared(version, source)

@@ -19,7 +19,7 @@ from twinlens.executors.launch.recipe import (
 )
 from twinlens.executors.launch.runtime.vllm_switches import SWITCHES
 from twinlens.executors.server_words import PHASES, SHARED, ServerWords
-from twinlens.executors.settings_text import first_known, flat, formats, labels, pairs, plain_setting
+from twinlens.executors.settings_text import first_known, flat, formats, labels, pairs, plain_setting, quantisation
 from twinlens.record.executor.record import Fact, declared
 from twinlens.spec.workload.task import Generate, Task
 from twinlens.spec.workload.workload import InferenceWorkload
@@ -80,6 +80,7 @@ def _facts(seen: ServerOutput) -> dict[str, Fact]:
     facts = first_known(labels(seen.metrics, "vllm:cache_config_info"), _NAMES, "/metrics, cache_config_info")
     facts |= first_known(config, _NAMES, source)
     facts |= formats(config.get("dtype"), config.get("cache_dtype", config.get("kv_cache_dtype")), source)
+    facts |= quantisation(config, source, none_says=True)
     eager = config.get("enforce_eager")
     if eager is not None:
         facts["serving.graphs"] = declared(

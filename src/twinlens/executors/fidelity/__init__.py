@@ -1,0 +1,1 @@
+"""Fidelity over HTTP: log probabilities or greedy answers of a server, beside those of a reference."""

@@ -1,0 +1,308 @@
+"""A server's log probabilities and greedy answers beside those of a reference, and what of them cannot be used."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from material import inference, quiet, spec_of
+from plain_server import Answer as Sent
+from plain_server import Plain, plain, stream
+from twinlens.errors import BadInput
+from twinlens.executors.fidelity.answer import Answer, from_completion, from_pieces
+from twinlens.executors.fidelity.distance import of_answers, of_scored
+from twinlens.executors.fidelity.scored import Scored, Unusable, from_prompt_logprobs
+from twinlens.executors.openai.executor import OpenAIServer
+from twinlens.executors.openai.target import target_of
+from twinlens.record.executor.facts import Compared, Facts, FidelityRow
+from twinlens.spec.protocol import Tolerance
+from twinlens.stats.metrics.fidelity import fidelity, fidelity_gate
+
+HALF, QUARTER = math.log(0.5), math.log(0.25)
+IDS = (7, 1, 2)
+TABLES: list[Any] = [
+    None,
+    {"1": {"logprob": HALF, "rank": 1}, "2": {"logprob": QUARTER}},
+    {"1": {"logprob": HALF}, "2": {"logprob": QUARTER}},
+]
+
+
+def choice(tables: list[Any] | None = None) -> dict[str, Any]:
+    return {"text": "", "prompt_logprobs": TABLES if tables is None else tables, "prompt_token_ids": list(IDS)}
+
+
+def test_prompt_logprobs_of_vllm_are_read_by_token_id() -> None:
+    scored = Scored(IDS, ({1: HALF, 2: QUARTER}, {1: HALF, 2: QUARTER}))
+    assert from_prompt_logprobs(choice(), None) == scored
+    assert from_prompt_logprobs({"prompt_logprobs": TABLES}, IDS) == scored, "who sent ids need not be told them"
+
+
+@pytest.mark.parametrize(
+    ("tables", "why"),
+    [
+        ([], "no prompt_logprobs"),
+        (TABLES[:2], "2 positions for a prompt of 3 tokens"),
+        ([*TABLES, TABLES[1]], "4 positions for a prompt of 3 tokens"),
+        ([None, None, TABLES[2]], "no log probabilities at a position"),
+        ([None, TABLES[1], {"1": {"logprob": math.nan}, "2": {"logprob": HALF}}], "log probability of nan"),
+        ([None, TABLES[1], {"2": {"logprob": -math.inf}}], "log probability of -inf"),
+        ([None, TABLES[1], {"2": {"logprob": 3.0}}], "log probability of 3.0"),
+        ([None, TABLES[1], {"2": {"logprob": "much"}}], "not numbers by token id"),
+        ([None, TABLES[1], {"2": {"logprob": True}}], "not numbers by token id"),
+        ([None, TABLES[1], {"two": {"logprob": HALF}}], "not numbers by token id"),
+        ([None, TABLES[1], {"1": {"logprob": HALF}}], "leaves out the log probability of a token"),
+        ([None, TABLES[1], {str(i): {"logprob": HALF} for i in range(3)}], "come to more than 1"),
+    ],
+)  # fmt: skip
+def test_log_probabilities_that_none_can_be_are_refused_with_the_reason(tables: list[Any], why: str) -> None:
+    with pytest.raises(Unusable, match=why):
+        from_prompt_logprobs(choice(tables), IDS)
+
+
+def test_prompt_logprobs_without_the_ids_of_a_text_cannot_be_placed() -> None:
+    with pytest.raises(Unusable, match="no prompt_token_ids"):
+        from_prompt_logprobs({"prompt_logprobs": TABLES}, None)
+
+
+def test_two_readings_of_a_prompt_are_told_apart_by_hand_worked_sums() -> None:
+    reference = Scored(IDS, ({1: HALF, 2: QUARTER}, {1: HALF, 2: QUARTER}))
+    seen = Scored(IDS, ({1: math.log(0.4), 2: math.log(0.4)}, {1: QUARTER, 2: HALF}))
+    row = of_scored(reference, seen)
+    first = 0.5 * math.log(0.5 / 0.4) + 0.25 * math.log(0.25 / 0.4) + 0.25 * math.log(0.25 / 0.2)
+    second = 0.5 * math.log(0.5 / 0.25) + 0.25 * math.log(0.25 / 0.5)
+    assert (row.tokens, row.agreed) == (2, 1), "of two as likely the one of lower id is the first, as torch takes it"
+    assert row.kl_top_nats == pytest.approx(first + second)
+    assert row.kl_nats is None
+    assert row.nll_nats == pytest.approx(-math.log(0.4) - HALF)
+    assert row.reference_nll_nats == pytest.approx(-HALF - QUARTER)
+
+
+def test_joined_outcomes_never_show_more_than_the_whole_divergence() -> None:
+    whole = {0: (0.4, 0.3), 1: (0.3, 0.2), 2: (0.2, 0.4), 3: (0.1, 0.1)}
+    kl = sum(p * math.log(p / q) for p, q in whole.values())
+    for named in ([0], [0, 1], [0, 1, 2]):
+        sides = [Scored((0, 0), ({i: math.log(whole[i][side]) for i in named},)) for side in (0, 1)]
+        assert 0 <= (of_scored(*sides).kl_top_nats or 0) <= kl + 1e-12
+
+
+def test_prompts_cut_into_other_tokens_are_not_compared() -> None:
+    place = ({1: HALF}, {2: HALF})
+    with pytest.raises(Unusable, match="other tokens"):
+        of_scored(Scored((7, 1, 2), place), Scored((8, 1, 2), place))
+
+
+def answer(*pieces: str, cut: bool = True) -> Answer:
+    return from_pieces(["".join(pieces[: i + 1]) for i in range(len(pieces))], cut=cut, prompt_tokens=3)
+
+
+@pytest.mark.parametrize(
+    ("seen", "tokens", "agreed"),
+    [
+        (answer(" one", " two", " red"), 3, 3),
+        (answer("one", " two", " red"), 3, 3),  # a blank before an answer is the server's to keep or drop
+        (answer(" one", " two", " rid"), 3, 2),
+        (answer(" one", " tea", " red"), 2, 1),  # nothing after the first difference counts
+        (answer(" six"), 1, 0),
+        (answer(" one", " two"), 2, 2),  # its limit came first: what it would have said is not known
+        (answer(" one", " two", cut=False), 3, 2),  # it ended, and the reference went on
+        (answer(" one", " two", " red", " hat"), 3, 3),
+        (answer(cut=False), 1, 0),
+    ],
+)  # fmt: skip
+def test_answers_are_alike_up_to_the_token_at_which_they_part(seen: Answer, tokens: int, agreed: int) -> None:
+    row = of_answers(answer(" one", " two", " red"), seen)
+    assert (row.tokens, row.agreed) == (tokens, agreed)
+
+
+def test_a_server_that_goes_on_where_its_reference_ended_parts_there() -> None:
+    row = of_answers(answer(" one", " two", cut=False), answer(" one", " two", " red"))
+    assert (row.tokens, row.agreed) == (3, 2)
+
+
+def test_half_a_character_at_the_end_of_a_token_parts_nothing() -> None:
+    whole = from_pieces(["a", "a\ufffd", "aé"], cut=True, prompt_tokens=1)
+    assert of_answers(whole, Answer("aé", (2,), True)).agreed == 3
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({}, "no choices"), ([], "no choices"), ({"choices": [3]}, "no choices"),
+        ({"choices": [{"text": None}]}, "no text"),
+        ({"choices": [{"text": "x"}]}, "does not count the tokens"),
+        ({"choices": [{"text": "x"}], "usage": {"completion_tokens": -1}}, "does not count the tokens"),
+        ({"choices": [{"text": "x"}], "usage": {"completion_tokens": 10**9}}, "more than the 4 asked for"),
+    ],
+)  # fmt: skip
+def test_an_answer_without_text_or_count_is_refused_with_the_reason(said: Any, why: str) -> None:
+    with pytest.raises(Unusable, match=why):
+        from_completion(said, 4)
+
+
+def test_the_agreement_of_answers_counts_tokens_said_after_the_same_text() -> None:
+    rows = [FidelityRow(10, 9, None, 0.0, 0.0), FidelityRow(30, 30, None, 0.0, 0.0)]
+    metrics = fidelity(rows, Compared("answers", "the same weights in fp32", "x", instead="it gives none"))
+    assert set(metrics) == {"answer_agreement"}
+    share = metrics["answer_agreement"]
+    assert share.value == 39 / 40
+    assert share.low == pytest.approx(0.8684, abs=1e-4)  # Clopper and Pearson, 39 of 40
+    assert share.high == pytest.approx(0.9994, abs=1e-4)
+    assert "1 partings in 40 tokens" in share.method
+    assert "it gives none" in share.method
+    gate = fidelity_gate(metrics, Tolerance())
+    assert gate is not None
+    assert gate.go
+    stricter = fidelity_gate(metrics, Tolerance(top1_agreement=0.98))
+    assert stricter is not None
+    assert [finding.subject for finding in stricter.broken] == ["answer_agreement"]
+
+
+def test_a_divergence_of_top_tokens_above_the_limit_is_no_go_under_its_own_name() -> None:
+    rows = [FidelityRow(10, 10, None, 5.0, 5.0, 1.0)] * 2
+    metrics = fidelity(rows, Compared("log-probabilities", "fp32", "x"))
+    assert metrics["kl_top_nats"].value == pytest.approx(0.1)
+    assert "kl_nats" not in metrics, "a bound does not go under the name of the whole"
+    gate = fidelity_gate(metrics, Tolerance())
+    assert gate is not None
+    assert [finding.subject for finding in gate.broken] == ["kl_top_nats"]
+
+
+def test_what_was_not_compared_is_absent_with_its_reason_and_has_no_gate() -> None:
+    metrics = fidelity((), Compared("none", reason="the folder is quantised by hqq"))
+    assert metrics["top1_agreement"].value is None
+    assert metrics["top1_agreement"].reason == "the folder is quantised by hqq"
+    assert fidelity_gate(metrics, Tolerance()) is None
+    assert fidelity(()) == {}
+
+
+def scoring(places: list[Any]) -> Any:
+    def said(asked: dict[str, Any]) -> Sent:
+        return 200, {"choices": [{**choice(places), "text": " word"}], "usage": {"completion_tokens": 1}}
+
+    return said
+
+
+def answering(text: str, prompt_tokens: int = 5) -> Any:
+    """A server of text that knows nothing of log probabilities."""
+
+    def said(asked: dict[str, Any]) -> Sent:
+        usage = {"completion_tokens": asked["max_tokens"], "prompt_tokens": prompt_tokens}
+        return 200, {"choices": [{"text": text}], "usage": usage}
+
+    return said
+
+
+CHAT = stream({"choices": [{"delta": {"content": "x"}, "finish_reason": "length"}]})
+
+
+def opened(server: Plain, reference: Plain | Path | None, **parts: Any) -> Facts:
+    server.answers["/v1/chat/completions"] = CHAT
+    where = "" if reference is None else f"{reference.url}/v1" if isinstance(reference, Plain) else str(reference)
+    options = {"url": f"{server.url}/v1", "reference": where}
+    executor = OpenAIServer()
+    try:
+        return executor.open(spec_of(inference("openai-http", options=options, **parts)), quiet)
+    finally:
+        executor.close()
+
+
+def test_two_servers_that_give_log_probabilities_are_compared_by_them() -> None:
+    places = [None, {"1": {"logprob": QUARTER}, "2": {"logprob": HALF}}, TABLES[2]]
+    with plain(Plain(answers={"/v1/completions": scoring(places)})) as server, plain(
+        Plain(answers={"/v1/completions": scoring(TABLES)}, models=["bf16"])
+    ) as reference:  # fmt: skip
+        facts = opened(server, reference, fidelity_prompts=3)
+    assert facts.compared is not None
+    assert facts.compared.how == "log-probabilities"
+    assert facts.compared.reference == f"bf16 of {reference.url}/v1"
+    assert [(row.tokens, row.agreed) for row in facts.fidelity] == [(2, 1)] * 3
+    sent = [body["prompt"] for _, path, _, body in server.asked if path == "/v1/completions"]
+    assert sent == [body["prompt"] for _, path, _, body in reference.asked if path == "/v1/completions"]
+    assert len(set(sent)) == 3
+    assert Facts.from_json(json.loads(json.dumps(facts.to_json()))) == facts
+
+
+def test_servers_without_log_probabilities_are_compared_by_their_answers() -> None:
+    with plain(Plain(answers={"/v1/completions": answering("aabbcc")})) as server, plain(
+        Plain(answers={"/v1/completions": answering("aabbxx")})
+    ) as reference:  # fmt: skip
+        facts = opened(server, reference, fidelity_prompts=2)
+    assert facts.compared is not None
+    assert facts.compared.how == "answers"
+    assert facts.compared.instead == "its answer has no prompt_logprobs"
+    assert [(row.tokens, row.agreed) for row in facts.fidelity] == [(5, 4)] * 2, "six tokens of one letter, by count"
+
+
+@pytest.mark.parametrize(
+    ("completions", "why"),
+    [
+        ((404, {"detail": "Not Found"}), "refuses the request to /completions"),
+        ((200, b"data: {}\n\n"), "no JSON"),
+        ((200, {"choices": []}), "no choices"),
+        (answering("aabbcc", prompt_tokens=9), "reads a prompt as 9 tokens, and its reference as 5"),
+    ],
+)  # fmt: skip
+def test_a_server_that_cannot_be_compared_says_why_and_is_measured_all_the_same(completions: Any, why: str) -> None:
+    with plain(Plain(answers={"/v1/completions": completions})) as server, plain(
+        Plain(answers={"/v1/completions": answering("aabbcc")})
+    ) as reference:  # fmt: skip
+        facts = opened(server, reference)
+    assert facts.fidelity == ()
+    assert facts.compared is not None
+    assert why in facts.compared.reason
+
+
+def config_of(**more: Any) -> Mapping[str, Any]:
+    return {
+        "model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "vocab_size": 64, "max_position_embeddings": 512, **more,
+    }  # fmt: skip
+
+
+def test_without_anything_to_compare_with_nothing_is_asked_and_the_reason_stands() -> None:
+    with plain(Plain()) as server:
+        facts = opened(server, None)
+        assert not [path for _, path, _, _ in server.asked if path == "/v1/completions"], "no load that nobody wants"
+        assert facts.compared is not None
+        assert "executor.options.reference" in facts.compared.reason
+        none = opened(server, None, fidelity_prompts=0)
+    assert none.compared == Compared("none", reason="workload.fidelity_prompts is 0")
+
+
+def test_a_quantised_folder_is_no_reference(tmp_path: Path) -> None:
+    awq = {"quant_method": "awq", "bits": 4}
+    (tmp_path / "config.json").write_text(json.dumps(config_of(quantization_config=awq)))
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    with plain(Plain()) as server:
+        facts = opened(server, tmp_path)
+    assert facts.compared is not None
+    assert "quantised by int4-weight-awq" in facts.compared.reason
+
+
+def test_a_reference_is_a_folder_or_an_address_without_secrets(tmp_path: Path) -> None:
+    at = {"url": "http://127.0.0.1:9/v1"}
+    with pytest.raises(BadInput, match=r"neither a folder with a config\.json nor the address") as caught:
+        target_of("openai-http", {**at, "reference": str(tmp_path)})
+    assert caught.value.code == "TL207"
+    with pytest.raises(BadInput, match=r"executor.options.reference may hold no name, password"):
+        target_of("openai-http", {**at, "reference": "http://me:secret@127.0.0.1:9/v1"})
+    assert target_of("openai-http", {**at, "reference": "http://127.0.0.1:8/v1/"}).reference == "http://127.0.0.1:8/v1"
+
+
+def test_the_key_of_the_server_is_not_sent_to_its_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "s3cret")
+    with plain(Plain(key="s3cret", answers={"/v1/completions": answering("aa")})) as server, plain(
+        Plain(answers={"/v1/completions": answering("aa")})
+    ) as reference:  # fmt: skip
+        server.answers["/v1/chat/completions"] = CHAT
+        options = {"url": f"{server.url}/v1", "api_key_env": "MY_KEY", "reference": f"{reference.url}/v1"}
+        executor = OpenAIServer()
+        facts = executor.open(spec_of(inference("openai-http", options=options)), quiet)
+        executor.close()
+    assert facts.fidelity
+    assert {key for _, _, key, _ in reference.asked} == {""}
