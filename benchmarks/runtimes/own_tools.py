@@ -9,8 +9,10 @@ graph with a cache but openvino-genai's; its `benchmark_app` is run as it is, on
 from __future__ import annotations
 
 import re
+import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,3 +86,16 @@ def benchmark_app(graph: Path, sides: tuple[int, ...], seconds: int, threads: in
     if not found:
         raise RuntimeError(f"benchmark_app gave no median: {said[-400:]}")
     return float(found[1]) / 1e3
+
+
+def ort_perf_test(session: Any, batch: np.ndarray, calls: int) -> float:
+    """ONNX Runtime: the median latency of runs on an input that is bound once."""
+    bound = session.io_binding()
+    bound.bind_cpu_input(session.get_inputs()[0].name, batch)
+    bound.bind_output(session.get_outputs()[0].name)
+    times: list[float] = []
+    for _ in range(calls):
+        begin_s = time.monotonic()
+        session.run_with_iobinding(bound)
+        times.append(time.monotonic() - begin_s)
+    return statistics.median(times)
