@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import compare
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import sentence_of
+from twinlens.spec.load import parse
+from twinlens.spec.source.example import example
 
 
 def ranks(count: int | None, rates: tuple[float, ...], batch: int = 8, **stack: Any) -> Side:
@@ -49,6 +52,17 @@ def test_the_same_batch_of_each_rank_is_weak_scaling_and_another_batch_is_neithe
     assert weak.evidence["efficiency"].value == pytest.approx(0.95)
     assert sentence_of(weak).endswith("the batch grows with the ranks; the ranks share the cores of one processor.")
     assert scaling(one, ranks(2, (189.0, 190.0, 191.0), batch=12)) == []
+
+
+def test_the_example_of_parallel_training_holds_weak_scaling_as_two_variants() -> None:
+    text = example("parallel").text
+    sweep = '"executor.options.ranks" = [1, 2]\n'
+    before, _, after = text.partition(f"[sweep]\n{sweep}")
+    said, _, rest = after.partition("[protocol]")
+    variants = "\n".join(line.removeprefix("# ") for line in said.splitlines() if "That is" not in line)
+    points = parse(tomllib.loads(f"{before}{variants}\n[protocol]{rest}")).point_runs()
+    batches = {run.executor.options["ranks"]: run.to_dict()["workload"]["global_batch"] for run in points}
+    assert batches[2] == 2 * batches[1]
 
 
 def test_ranks_that_do_not_have_the_same_threads_are_said_with_theirs() -> None:
