@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import twinlens as tl
 from material import measured, quiet, spec_of, training
 from twinlens.errors import BadInput
 from twinlens.executors.registry import trainer
@@ -248,4 +249,10 @@ def test_a_log_is_measured_into_a_run_like_any_other(tmp_path: Path) -> None:
     assert rate == pytest.approx(4096 / 1.502, rel=1e-3), "the start is not in it"
     assert run.facts is not None
     assert run.facts.executor.facts["accelerator.uuid"].value is None, "on a GPU, and nobody knows on which"
+    assert (run.spec.workload.optimizer, run.spec.workload.data.kind) == ("own", "own"), "the log says neither"
+    told = tl.show(run)
+    assert "optimizer unknown" in told
+    assert [word for word in ("adamw", "markov", "seed 0", "60 s") if word in told] == [], "defaults of the spec"
+    page = tl.report([run], to=tmp_path / "report.html").read_text(encoding="utf-8")
+    assert [word for word in ("adamw", "markov", "Seeds:", "Rows were taken for") if word in page] == []
     assert run.facts.work == {}, "their TFLOP/s is not taken as ours"

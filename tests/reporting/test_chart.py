@@ -83,10 +83,10 @@ def test_a_point_without_bytes_is_left_out_and_named(tmp_path: Path) -> None:
     assert run.facts is not None
     del run.facts.work["step_bytes"]
     (lens,) = view([(run, summary)]).lenses
-    assert placed_points(lens, lens.entries) == ([], ["training step of fp32 is left out: step_bytes not known"])
+    assert placed_points(lens, lens.entries) == ([], ["training step of fp32 is left out: bytes not known"])
     found = charts(lens)[0]
     assert "roof" not in " ".join(one.id for one in found.main)
-    assert found.missing == ("No roofline: training step of fp32 is left out: step_bytes not known.",)
+    assert found.missing == ("No roofline: training step of fp32 is left out: bytes not known.",)
 
 
 def test_a_point_above_its_roof_is_called_impossible(tmp_path: Path) -> None:

@@ -25,8 +25,11 @@ from twinlens.spec.workload.workload import (
 _ADMISSION_FIELDS = {"dynamic": "timeout_s", "continuous": "in_flight"}
 
 
-def refuse_unpaired(workload: Workload, point: Point) -> None:
-    """Raises BadInput (TL202) where arrival, sessions and point need something of each other that is not there."""
+def refuse_unpaired(workload: Workload, point: Point, executor: str = "") -> None:
+    """Raises BadInput (TL202) where arrival, sessions and point need something of each other that is not there.
+
+    `executor`: its kind; a trainer's log says nothing of its optimizer and data, which are then its own.
+    """
     if isinstance(workload, CollectiveWorkload):
         _refuse_setting_of_model(point)
         return
@@ -35,7 +38,7 @@ def refuse_unpaired(workload: Workload, point: Point) -> None:
     sentence = (
         sentence
         or _content_problem(workload)
-        or _own_problem(workload)
+        or (None if executor == "trainer-log" else _own_problem(workload))
         or _target_problem(workload)
         or _save_problem(workload)
         or _task_problem(workload)

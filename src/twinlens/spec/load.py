@@ -43,7 +43,7 @@ def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec
     apply_settings(data, settings)
     choose_arrival(data)
     _choose_precision(data)
-    _choose_repeats(data)
+    _choose_of_log(data)
     if data.get("schema", SCHEMA) != SCHEMA:
         sentence = f"schema {data['schema']!r} is not the {SCHEMA} this version reads; update twinlens or the file"
         raise BadInput(f"{where}: {sentence}", code="TL202")
@@ -62,7 +62,7 @@ def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec
         refuse_unsliceable(study)
         for run in study.point_runs():
             _refuse_precision(run)
-            refuse_unpaired(run.workload, run.point)
+            refuse_unpaired(run.workload, run.point, run.executor.kind)
     except ValidationError as error:
         raise BadInput(f"{where}: {wrong_fields(error)}", code="TL202") from None
     except (TypeError, ValueError, RecursionError) as error:
@@ -100,11 +100,18 @@ def _choose_precision(data: dict[str, Any]) -> None:
         data["point"] = {**point, "precision": unnamed.name}
 
 
-def _choose_repeats(data: dict[str, Any]) -> None:
-    """A log is one run: to read it again adds nothing."""
-    executor, protocol = (data.get(name, {}) for name in ("executor", "protocol"))
-    if isinstance(executor, dict) and isinstance(protocol, dict) and executor.get("kind") == "trainer-log":
-        data["protocol"] = {"repeats": 1} | protocol
+def _choose_of_log(data: dict[str, Any]) -> None:
+    """A log is one run: to read it again adds nothing. It says neither its optimizer nor its data."""
+    executor = data.get("executor")
+    if not isinstance(executor, dict) or executor.get("kind") != "trainer-log":
+        return
+    unnamed: dict[str, dict[str, Any]] = {
+        "protocol": {"repeats": 1},
+        "workload": {"optimizer": "own", "data": {"kind": "own"}},
+    }
+    for name, chosen in unnamed.items():
+        if isinstance(table := data.get(name, {}), dict):
+            data[name] = chosen | table
 
 
 def _not_finite(value: Any, path: str) -> Iterator[tuple[str, float]]:

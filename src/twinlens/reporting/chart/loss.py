@@ -39,8 +39,9 @@ def loss_chart(entries: tuple[Entry, ...], anchor: str) -> Figure | None:
     floor = min([*known, *([bound] if bound is not None else [])])
     # The start of training dwarfs what matters; the curve may leave the chart at the top.
     top = max(float(np.quantile(known, 0.93)), floor + 1.5 * ((target or floor) - floor))
-    room = 0.12 * (top - floor)
-    scale = alt.Scale(domain=[floor - room, top], nice=False, zero=False)
+    is_flat = top <= floor
+    room = 0.05 * (abs(floor) or 1.0) if is_flat else 0.12 * (top - floor)
+    scale = alt.Scale(domain=[floor - room, top + room * is_flat], nice=False, zero=False)
     x = alt.X("s:Q", title="time since the start (s)")
     y = alt.Y("loss:Q", title="loss (nats)", scale=scale)
     names = {entry.name: entry.precision for entry in entries}

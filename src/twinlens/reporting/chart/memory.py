@@ -19,6 +19,7 @@ from twinlens.reporting.chart.figure import (
     data,
     figure,
 )
+from twinlens.reporting.driven import is_driven
 from twinlens.reporting.view import Entry, LensView
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.units import scale, show
@@ -44,6 +45,7 @@ def memory_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> Fig
         return None
     divisor, unit = scale("bytes", max(totals.values()))
     labels = [METRICS[key].label for key in _MEMORY[lens.lens]] + [_REST]
+    labels = [label for label in labels if any(sizes.get(label) for sizes in parts.values())]
     chart = stack(parts, labels, divisor, f"memory ({unit})")
     largest = max(totals, key=lambda name: totals[name])
     part = max(parts[largest], key=lambda label: parts[largest][label])
@@ -105,7 +107,7 @@ def phase_chart(entries: tuple[Entry, ...], anchor: str) -> Figure | None:
             for key in (*_PHASES, "unattributed_share")
             if (estimate := entry.group.metrics.get(key)) is not None and estimate.value is not None
         }
-        if shares:
+        if len(shares) > 1:  # with no phase at all, a bar of the rest says nothing
             parts[entry.name] = shares
     if not parts:
         return None
@@ -114,9 +116,11 @@ def phase_chart(entries: tuple[Entry, ...], anchor: str) -> Figure | None:
     chart = stack(parts, labels, 1.0, "share of a training step", "%")
     name, shares = next(iter(parts.items()))
     largest = max(shares, key=lambda label: shares[label])
+    driven = all(is_driven(run) for entry in entries for run, _ in entry.material)
+    synchronised = ", the device synchronised at each" if driven else ""
     title = f"The {largest} phase takes {shares[largest]:.0%} of a step of {name}."
     caption = (
-        f"Time between phase marks, the device synchronised at each, steady steps only. Method: "
+        f"Time between phase marks{synchronised}, steady steps only. Method: "
         f"{display.clean(_method(entries, 'forward_share'))}. Unattributed: the step less all its phases."
     )
     return figure(anchor, chart, title, caption)

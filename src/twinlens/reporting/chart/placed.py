@@ -53,8 +53,8 @@ def placed_points(lens: LensView, entries: tuple[Entry, ...]) -> tuple[list[Plac
                 bytes_id: work.get(bytes_id),
                 time_id: entry.group.metrics.get(time_id),
             }
-            absent = [name for name, estimate in parts.items() if number(estimate) is None]
-            if absent:
+            words = zip(("FLOP", "bytes", "time"), parts.values(), strict=True)
+            if absent := [word for word, estimate in words if number(estimate) is None]:
                 missing.append(f"{kind} of {entry.name} is left out: {', '.join(absent)} not known")
                 continue
             flop, moved, took_s = (number(estimate) or math.nan for estimate in parts.values())

@@ -11,8 +11,9 @@ from twinlens.pages import find, first_paragraph
 from twinlens.record.run import Run
 from twinlens.record.search import SearchRecord
 from twinlens.reporting.display import clean
+from twinlens.reporting.driven import FROM_LOG, WATCHED, is_driven
 from twinlens.reporting.load_kind import SERVED, TITLES
-from twinlens.reporting.view import LensView, View
+from twinlens.reporting.view import View
 from twinlens.spec.load import dump
 from twinlens.spec.protocol import Protocol
 from twinlens.spec.source.earlier import modern
@@ -23,7 +24,8 @@ from twinlens.units import show
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """The request of one lens and one way of loading: `spec` is a TOML file that `twinlens measure` runs again."""
+    """The request of one lens and one way of loading: `spec` is a TOML file that `twinlens measure` runs again,
+    "" where the program that ran is not Twinlens' own."""
 
     title: str
     protocol: tuple[str, ...]
@@ -39,7 +41,10 @@ def reproduce(view: View) -> list[Reproduction]:
     reproductions = []
     for lens in view.lenses:
         if (batches := lens.under("lockstep")).entries:
-            reproductions.append(_reproduction(batches, lens.lens, lens.lens))
+            runs = [run for entry in batches.entries for run, _ in entry.material]
+            if driven := [run for run in runs if is_driven(run)]:
+                reproductions.append(_reproduction(driven, lens.lens, lens.lens))
+            reproductions += _of_others(runs)
         records = {record.folder.resolve(): record for record in view.searches}
         for load in SERVED:
             runs = [run for entry in lens.under(load).entries for run, _ in entry.material]
@@ -52,8 +57,30 @@ def reproduce(view: View) -> list[Reproduction]:
     return reproductions
 
 
-def _reproduction(lens: LensView, title: str, word: str) -> Reproduction:
-    runs = [run for entry in lens.entries for run, _ in entry.material]
+def _of_others(runs: list[Run]) -> list[Reproduction]:
+    """Runs of programs that somebody else started: how long they run, and on which data, is theirs to decide."""
+    return [
+        Reproduction(title, (words, _WINDOW), "", "")
+        for kind, (title, words) in _OTHERS.items()
+        if any(run.spec.executor.kind == kind for run in runs)
+    ]
+
+
+_WINDOW = "Warm-up was found from the rows themselves; only the steady window counts."
+_OTHERS = {
+    WATCHED: (
+        "a loop of your own",
+        "tl.watch recorded the steps of a loop in a program of its own, which decides duration, seed and data; "
+        "run that program again to measure it again.",
+    ),
+    FROM_LOG: (
+        "a trainer's log",
+        "The rows are lines of a log; nothing was measured here, and the log says neither seed nor data.",
+    ),
+}
+
+
+def _reproduction(runs: list[Run], title: str, word: str) -> Reproduction:
     first = runs[0].spec
     protocol = first.protocol
     times = "once" if protocol.extend == 1 else f"up to {protocol.extend} times"
@@ -61,7 +88,7 @@ def _reproduction(lens: LensView, title: str, word: str) -> Reproduction:
     sentences = (
         f"Rows were taken for {show(protocol.duration_s, 's')}, and on until there were {protocol.min_rows} (for three "
         f"durations and ten seconds at most), warm-up included{extended}.",
-        "Warm-up was found from the rows themselves; only the steady window counts.",
+        _WINDOW,
         f"{protocol.repeats} repeats were asked per operating point, {_where(protocol)}, in a seeded random order.",
         _seeds(runs),
     )

@@ -9,6 +9,7 @@ from datetime import datetime
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
 from twinlens.reporting.chart.all import Charts
+from twinlens.reporting.driven import FROM_LOG
 from twinlens.reporting.gate import Word, agreement_of, gate_reason, gate_word, why_no_gate
 from twinlens.reporting.machine import machine_words
 from twinlens.reporting.point_name import precision_of
@@ -196,10 +197,11 @@ def why(summary: Summary) -> str:
 def when(view: View) -> str:
     """From the first start to the last end, UTC."""
     starts = sorted(run.started_utc for run, _ in view.material)
+    read = "read " if all(run.spec.executor.kind == FROM_LOG for run, _ in view.material) else ""
     ends = sorted(run.ended_utc for run, _ in view.material if run.ended_utc)
     if not ends:
-        return f"{_clock(starts[0])}, not ended"
-    return f"{_clock(starts[0])} to {_clock(ends[-1])}"
+        return f"{read}{_clock(starts[0])}, not ended"
+    return f"{read}{_clock(starts[0])} to {_clock(ends[-1])}"
 
 
 def subjects(view: View) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from twinlens.diagnosis.diagnosis import diagnose_run
 from twinlens.errors import BadInput
 from twinlens.reporting.chart.all import charts
 from twinlens.reporting.chart.figure import colour
+from twinlens.reporting.driven import is_driven
 from twinlens.reporting.html import page
 from twinlens.reporting.html.diagnosed import Diagnose, diagnosed_points
 from twinlens.reporting.html.method import definitions, reproduce
@@ -63,6 +64,7 @@ def render(view: View, diagnose: Diagnose = diagnose_run) -> str:
         stack=facts,
         letters=LETTERS,
         standing=label_words,
+        is_driven=is_driven,
         why=page.why,
         colour=colour,
         methods=reproduce(view),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.display import clean
+from twinlens.reporting.driven import is_driven
 from twinlens.reporting.wording.advice import OF_CAUSE
 from twinlens.reporting.wording.finding import advice_of
 from twinlens.spec.workload.workload import InferenceWorkload
@@ -30,8 +31,8 @@ def next_step(run: Run, summary: Summary, *, of_many: bool = False) -> str:
     return advice
 
 
-def _go_on(_: Run, summary: Summary) -> str:
-    if summary.state == "finished":
+def _go_on(run: Run, summary: Summary) -> str:
+    if summary.state == "finished" or not is_driven(run):
         return ""
     return "Give the same `measure` command again: a study goes on where it stopped."
 
@@ -59,6 +60,8 @@ def _offer_less(_: Run, summary: Summary) -> str:
 def _longer(run: Run, summary: Summary) -> str:
     if summary.verdict.label not in _LONGER:
         return ""
+    if not is_driven(run):
+        return "Record four times as many steps."
     return f"Measure four times as long (--set protocol.duration_s={4 * run.spec.protocol.duration_s:g})."
 
 
@@ -86,6 +89,8 @@ def _tail(run: Run, summary: Summary) -> str:
 def _repeat(run: Run, _: Summary) -> str:
     if run.spec.protocol.repeats > 1 or run.place == "recorded":  # to play it again adds nothing
         return ""
+    if not is_driven(run):
+        return "Three runs of the same training show how far runs differ."
     return "--set protocol.repeats=3 shows how far runs differ."
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from twinlens.record.run import Run
 from twinlens.reporting.display import clean
+from twinlens.reporting.driven import FROM_LOG, is_driven
 from twinlens.reporting.load_kind import policy_of
 from twinlens.reporting.screen.subject import lens_of, moment
 from twinlens.spec.workload.arrival import Arrival, Gamma, Offline, Ramp, Trace
@@ -26,9 +27,9 @@ def workload_words(run: Run, summary: Summary) -> str:
     else:
         parts, row = _inference(workload, run), "request"
     rows = f"{summary.rows:,} {row}{'' if summary.rows == 1 else 's'}"
-    is_own = not isinstance(workload, CollectiveWorkload) and isinstance(workload.data, Own)
-    if is_own:  # nobody asked for a duration, and its seed is its own
-        return f"{lens_of(run)}: " + " · ".join([*parts, rows, moment(run)])
+    if not is_driven(run):  # nobody asked for a duration, and its seed is its own
+        read = "read " if run.spec.executor.kind == FROM_LOG else ""
+        return f"{lens_of(run)}: " + " · ".join([*parts, rows, read + moment(run)])
     again = f", attempt {summary.attempt}" if summary.attempt > 1 else ""
     return f"{lens_of(run)}: " + " · ".join(
         [
@@ -51,7 +52,9 @@ def _training(workload: TrainingWorkload, run: Run) -> list[str]:
     micro = run.spec.point.microbatch
     batch = f"batch {workload.global_batch}" + (f" (microbatch {micro})" if micro else "")
     size = batch if images else f"{batch} × {workload.seq_len} tokens"
-    return [size, "a loop of your own" if isinstance(workload.data, Own) else workload.optimizer]
+    if workload.optimizer != "own":
+        return [size, workload.optimizer]
+    return [size, "optimizer unknown" if run.spec.executor.kind == FROM_LOG else "a loop of your own"]
 
 
 def _inference(workload: InferenceWorkload, run: Run) -> list[str]:

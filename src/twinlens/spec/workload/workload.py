@@ -44,7 +44,7 @@ class Images(Spec):
 
 
 class Own(Spec):
-    """Data of a loop that `tl.watch` measures: nothing of it is known here but how much a step takes."""
+    """Data of a loop that `tl.watch` measures, or of a trainer's log: only how much a step takes is known."""
 
     kind: Literal["own"] = "own"
 
@@ -102,7 +102,7 @@ class TrainingWorkload(Spec):
     global_batch: PositiveInt = Field(description="Sequences (or images) per optimizer step.", examples=[8])
     seq_len: PositiveInt = Field(256, description="Tokens per sequence; images have none.")
     optimizer: Literal["adamw", "own"] = Field(
-        "adamw", description='The optimizer; "own" is that of a loop that `tl.watch` measured.'
+        "adamw", description='The optimizer; "own" is that of a loop that `tl.watch` measured or of a trainer\'s log.'
     )
     learning_rate: PositiveFloat = Field(1e-3, description="The learning rate, constant.")
     method: Method = Field(

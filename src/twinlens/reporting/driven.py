@@ -1,0 +1,12 @@
+"""Runs that Twinlens drove, and those of programs that somebody else started."""
+
+from __future__ import annotations
+
+from twinlens.record.run import Run
+
+WATCHED, FROM_LOG = "own-loop", "trainer-log"
+
+
+def is_driven(run: Run) -> bool:
+    """Whether duration, seed and repeats were Twinlens' own to decide."""
+    return run.spec.executor.kind not in (WATCHED, FROM_LOG)
