@@ -15,6 +15,7 @@ from twinlens.cli.main import app
 from twinlens.measurement.study import measure_study
 from twinlens.reporting.html.comparison_page import comparison_page
 from twinlens.reporting.html.table_page import table_page
+from twinlens.spec.load import dump
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
@@ -255,3 +256,15 @@ def test_a_pipeline_is_failed_by_a_category_error_with_the_reason(studies: dict[
     failed = call(*pair, "--fail-if", "tokens/s -50%")
     assert failed.exit_code == 1
     assert "cannot be said: these runs are not comparable" in " ".join(failed.stderr.split())
+
+
+def test_a_point_is_chosen_by_what_a_sweep_changes_in_the_workload(tmp_path: Path) -> None:
+    file = tmp_path / "swept.toml"
+    file.write_text(dump(study_of(training("fake", sweep={"workload.global_batch": [4, 8]}))))
+    measured_there = CliRunner().invoke(app, ["measure", str(file), "--out", str(tmp_path / "out"), "-q"])
+    assert measured_there.exit_code == 0, measured_there.stderr
+    (folder,) = (tmp_path / "out").iterdir()
+    for name in ("global_batch", "workload.global_batch"):
+        told = call(f"{folder}@{name}=4", f"{folder}@{name}=8")
+        assert told.exit_code in (0, 1), told.stderr
+        assert "global batch 4 → 8" in " ".join(told.stdout.split())

@@ -18,8 +18,10 @@ from twinlens.errors import BadInput  # noqa: E402
 from twinlens.executors.in_process import shards  # noqa: E402
 from twinlens.executors.torch.model.loader import FolderBatches  # noqa: E402
 from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
+from twinlens.reporting.point_name import point_names  # noqa: E402
 from twinlens.reporting.wording.finding import sentence_of  # noqa: E402
 from twinlens.stats.run_summary import summarise  # noqa: E402
+from twinlens.stats.summary.group import group  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +61,11 @@ def test_a_run_reads_its_data_from_files_and_says_which(model: str, tmp_path: Pa
     assert fact is not None
     assert fact.value["data"]["sha256"] == found.numbers["sha256"]
     assert "were in the page cache" in sentence_of(found)
+
+
+def test_points_of_several_numbers_of_workers_are_called_by_them(tmp_path: Path) -> None:
+    runs = [measured(tmp_path / str(n), training(data=folder(workers=n))) for n in (0, 1)]
+    assert point_names(group(map(summarise, runs))) == ("fp32 · workers 0", "fp32 · workers 1")
 
 
 def test_workers_give_the_batches_that_the_loop_itself_would() -> None:

@@ -104,6 +104,14 @@ def test_the_loss_chart_names_bound_and_target(drawn: dict[str, Charts]) -> None
     assert "meets the target first, between" in loss.title
 
 
+def test_curves_of_one_precision_differ_in_their_dashes(tmp_path: Path) -> None:
+    material = [training_run(tmp_path / name, "fp32", rows=60) for name in ("one", "other")]
+    for (_, summary), method in zip(material, ("full", "lora"), strict=True):
+        summary.point["method"] = method
+    loss = next(one for one in charts(view(material).lenses[0])[0].main if one.id.endswith("loss"))
+    assert 'stroke-dasharray="7,3"' in loss.svg
+
+
 def test_images_have_a_latency_and_no_token_times(tmp_path: Path) -> None:
     found = charts(view([image_run(tmp_path)]).lenses[0])[0]
     ids = [one.id for one in found.main]

@@ -153,13 +153,23 @@ def selection(path: str | Path) -> tuple[Path, dict[str, str]]:
 
 
 def selects(asked: Mapping[str, str], side: Side) -> bool:
-    """Whether a side is of a point with these settings: of the point itself, or options of the executor.
+    """Whether a side is of a point with these settings: of the point itself, options of the executor, or the workload.
 
-    A sweep names an option by its path, `executor.options.graph`; here its last word will do, too.
+    A sweep names an option by its path, `executor.options.graph` or `workload.method`; here its last word will do, too.
     """
-    options, point = side.spec["executor"]["options"], side.spec["point"]
-    known = options | point | {f"executor.options.{name}": value for name, value in options.items()}
+    options, point, workload = side.spec["executor"]["options"], side.spec["point"], _leaves(side.spec["workload"])
+    known = {path.rpartition(".")[2]: value for path, value in workload} | options | point
+    known |= {f"executor.options.{name}": value for name, value in options.items()}
+    known |= {f"workload.{path}": value for path, value in workload}
     return all(str(known.get(key)) == value for key, value in asked.items())
+
+
+def _leaves(table: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
+    """The settings of a nested table with their dotted paths; of equal last words the outermost comes last."""
+    inner = [
+        leaf for key, value in table.items() if isinstance(value, Mapping) for leaf in _leaves(value, f"{before}{key}.")
+    ]
+    return inner + [(f"{before}{key}", value) for key, value in table.items() if not isinstance(value, Mapping)]
 
 
 def _settings_words(asked: Mapping[str, str]) -> str:

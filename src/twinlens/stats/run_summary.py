@@ -14,6 +14,7 @@ from twinlens.record.finding import Finding
 from twinlens.record.greedy import GreedyAnswers
 from twinlens.record.run import Run
 from twinlens.spec.workload.collective import CollectiveWorkload
+from twinlens.spec.workload.folder import Folder
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.stats.finding.checks import Seen, findings
 from twinlens.stats.metrics.collective import exchange_metrics, exchange_steadiness
@@ -266,6 +267,8 @@ def _point(run: Run) -> dict[str, Any]:
         assert isinstance(workload, TrainingWorkload)
         if (saves := workload.checkpoint) is not None:
             point["saves"] = f"{saves.mode}/{saves.every_steps}"
+        if isinstance(workload.data, Folder):
+            point["workers"] = workload.data.workers
         return point | {"global_batch": workload.global_batch, "seq_len": workload.seq_len} | _trained(workload)
     if isinstance(run.spec.workload, CollectiveWorkload):
         point.pop("batch", None)

@@ -84,6 +84,12 @@ def colours(names: dict[str, str]) -> Any:
     return alt.Scale(domain=list(names), range=[colour(precision) for precision in names.values()])
 
 
+def dashes(count: int) -> list[list[int]]:
+    """Patterns of lines that one colour does not tell apart; the first is solid."""
+    patterns = [[1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [4, 4], [12, 4]]
+    return [patterns[index % len(patterns)] for index in range(count)]
+
+
 def data(rows: list[dict[str, Any]]) -> Any:
     """Rows as inline Altair data; in one string, as Altair copies values deeply each time it puts charts together."""
     return alt.InlineData(values=json.dumps(rows), format=alt.DataFormat(type="json"))

@@ -8,7 +8,7 @@ import altair as alt
 import numpy as np
 
 from twinlens.record.run import Run
-from twinlens.reporting.chart.figure import INK, WIDTH, Figure, colours, data, figure
+from twinlens.reporting.chart.figure import INK, WIDTH, Figure, colours, dashes, data, figure
 from twinlens.reporting.chart.series import thin
 from twinlens.reporting.view import Entry
 from twinlens.spec.workload.workload import TrainingWorkload
@@ -20,7 +20,7 @@ from twinlens.units import digits, show
 def loss_chart(entries: tuple[Entry, ...], anchor: str) -> Figure | None:
     """Held-out loss (points) and step loss (thin lines) of each entry's first run, in nats, against time.
 
-    Dashed: the entropy rate of the data, below which no model can go. Solid: the target. Bars at the target
+    Dark dashes: the entropy rate of the data, below which no model can go. Solid: the target. Bars at the target
     run from the last evaluation that missed it to the first that met it.
     """
     lines: list[dict[str, Any]] = []
@@ -45,13 +45,16 @@ def loss_chart(entries: tuple[Entry, ...], anchor: str) -> Figure | None:
     x = alt.X("s:Q", title="time since the start (s)")
     y = alt.Y("loss:Q", title="loss (nats)", scale=scale)
     names = {entry.name: entry.precision for entry in entries}
-    shown = alt.Legend(symbolOpacity=1, symbolStrokeWidth=3)
+    shown = alt.Legend(symbolOpacity=1, symbolStrokeWidth=2, symbolType="stroke")
     hue = alt.Color("name:N", scale=colours(names), title=None, sort=list(names), legend=shown)
     thin_line = alt.Chart(data(lines)).mark_line(strokeWidth=1, opacity=0.45, clip=True)
     layers = [thin_line.encode(x=x, y=y, color=hue)]
+    # Points of one precision have one colour: the dashes tell them apart.
+    dash = alt.StrokeDash("name:N", scale=alt.Scale(domain=list(names), range=dashes(len(names))), title=None,
+                          sort=list(names), legend=shown)  # fmt: skip
     if dots:
-        held_out = alt.Chart(data(dots)).mark_line(strokeWidth=2, clip=True, point=alt.OverlayMarkDef(size=30))
-        layers.append(held_out.encode(x=x, y=y, color=hue))
+        held_out = alt.Chart(data(dots)).mark_line(strokeWidth=2, clip=True, point=alt.OverlayMarkDef(size=12))
+        layers.append(held_out.encode(x=x, y=y, color=hue, strokeDash=dash))
     if bound is not None:
         layers += _rule(bound, f"entropy rate {digits(bound)}", [5, 4], y, above=False)
     if target is not None:
@@ -113,7 +116,7 @@ def _caption(has_held_out: bool, bound: float | None, target: float | None, hits
     words = ["Repeat 1 of each point; n is one run a line, so differences between lines carry no interval."]
     words.append("Thin: loss of each step." + (" Thick with dots: held-out loss." if has_held_out else ""))
     if bound is not None:
-        words.append("Dashed: the entropy rate of the data, which no model can beat on average.")
+        words.append("Dark dashes: the entropy rate of the data, which no model can beat on average.")
     if target is not None:
         words.append("Solid: the target.")
     if hits:

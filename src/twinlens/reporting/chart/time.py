@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from twinlens.reporting.chart.figure import WIDTH, Figure, colours, data, figure
+from twinlens.reporting.chart.figure import WIDTH, Figure, colours, dashes, data, figure
 from twinlens.reporting.chart.series import distribution, steady_times
 from twinlens.reporting.view import Entry, LensView, headline
 from twinlens.units import scale, show
@@ -51,7 +51,7 @@ def _time_chart(entries: tuple[Entry, ...], kind: str, label: str, anchor: str) 
         y=alt.Y("share:Q", title="share of rows at or below", axis=alt.Axis(format="%", tickCount=5)),
         color=alt.Color("name:N", scale=colours(names), title=None, sort=list(names)),
         strokeDash=alt.StrokeDash("name:N", sort=list(names), title=None,
-                                  scale=alt.Scale(domain=list(names), range=_dashes(len(names)))),
+                                  scale=alt.Scale(domain=list(names), range=dashes(len(names)))),
     ).properties(width=WIDTH, height=210)  # fmt: skip
     fastest = min(
         [of_entry for of_entry in values if of_entry[0].group.ranked] or values,
@@ -69,8 +69,3 @@ def _time_chart(entries: tuple[Entry, ...], kind: str, label: str, anchor: str) 
 
 def _median(times: Any) -> str:
     return show(float(np.median(times)), "s")
-
-
-def _dashes(count: int) -> list[list[int]]:
-    patterns = [[1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [4, 4], [12, 4]]
-    return [patterns[index % len(patterns)] for index in range(count)]
