@@ -35,7 +35,7 @@ def test_a_real_vllm_serves_two_rates_and_tells_its_limits(tmp_path: Path, monke
     data = inference(
         "vllm", "small", executor={"threads": 1, "device": DEVICE}, options=options,
         point={"precision": "bf16"},
-        sweep={"rate_per_s": [2.0, 4.0]}, arrival={"kind": "poisson"}, fidelity_prompts=0,
+        sweep={"rate_per_s": [2.0, 4.0]}, arrival={"kind": "poisson"}, fidelity_prompts=4,
         input_tokens=fixed(32), output_tokens=fixed(8), protocol={"duration_s": 5.0, "min_rows": 1},
     )  # fmt: skip
     outcome = measure_study(study_of(data), tmp_path / "out")
@@ -48,6 +48,11 @@ def test_a_real_vllm_serves_two_rates_and_tells_its_limits(tmp_path: Path, monke
         assert run_json(run)["server_metrics"]["samples"] > 0
     run = outcome.runs[0]
     assert run.facts is not None
+    assert run.facts.compared is not None
+    assert (run.facts.compared.how, run.facts.compared.reason) == ("log-probabilities", "")
+    assert [row.tokens for row in run.facts.fidelity] == [31] * 4, "nothing predicts the first token of a prompt"
+    assert summary_of(run).gate is not None
+    assert 0 <= (summary_of(run).metrics["kl_top_nats"].value or 0) < 0.1, "bf16 of the very same weights"
     executor = run.facts.executor
     known = {key: executor.value(f"serving.{key}") for key in ("max_sequences", "prefix_cache", "graphs", "batching")}
     assert known == {"max_sequences": 16, "prefix_cache": False, "graphs": "none (eager)", "batching": "continuous"}
