@@ -67,7 +67,7 @@ test-slow: .venv/ready .venv/engines .venv-hosts/ready .venv-kserve/ready test-v
 test-vllm: .venv-vllm/ready
 	$(BIN)/pytest -m vllm tests/executors/launch
 
-# One model through every runtime and every training stack that runs on this processor; each with its report.
+# One model through every runtime and every training stack that runs on this processor: most of an hour on two cores.
 ladder: .venv/ready .venv/engines .venv-hosts/ready .venv-vllm/ready
 	$(BIN)/twinlens measure ladder-inference
 	$(BIN)/twinlens measure ladder-training

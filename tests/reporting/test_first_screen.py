@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from report_material import Pair, image_run, inference_run, training_run
 from rich.cells import cell_len
 from served_material import served_run
 
+from material import inference, spec_of, training
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.store import find_runs
@@ -167,6 +169,30 @@ def test_what_to_try_next_follows_from_what_was_found(made: dict[str, Pair], cha
     verdict = replace(summary.verdict, label=label, ranked="label" not in change)
     changed = replace(summary, findings=found, verdict=verdict, state=change.get("state", "finished"))
     assert said in next_step(run, changed)
+
+
+_TURNS = {"protocol": {"pairing": "slices", "isolate": True, "slice_s": 0.1}, "sweep": {"precision": ["fp32", "bf16"]}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "of_many", "said"),
+    [
+        (inference("fake"), False, "ratios survive them: --set protocol.pairing=slices"),
+        (inference("fake", **_TURNS), False, "Its ratios survive other programs"),
+        (inference("fake", **_TURNS), True, "and measure again"),
+        (training("fake", until={"gap_nats": 0.1}), False, "and measure again"),
+        (training("fake", checkpoint={"every_steps": 5}), False, "and measure again"),
+        (inference("fake", arrival={"kind": "poisson"}, point={"rate_per_s": 1.0}), False, "and measure again"),
+        (training("own-loop"), False, "and measure again"),
+    ],
+)
+def test_turns_are_advised_only_where_they_could_be_taken(
+    made: dict[str, Pair], spec: dict[str, Any], of_many: bool, said: str
+) -> None:
+    run, summary = made["training"]
+    found = (Finding("cause", "warns", subject="other-programs"),)
+    disturbed = replace(summary, findings=found, verdict=replace(summary.verdict, ranked=False))
+    assert said in next_step(replace(run, spec=spec_of(spec)), disturbed, of_many=of_many)
 
 
 def test_foreign_words_are_only_text(made: dict[str, Pair]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twinlens.errors import BadInput
-from twinlens.spec.study import Study
+from twinlens.spec.study import RunSpec, Study
 from twinlens.spec.workload.arrival import Closed, Lockstep, SingleStream
 from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
@@ -15,6 +15,17 @@ def refuse_unsliceable(study: Study) -> None:
     """Raises BadInput (TL202) where `protocol.pairing = "slices"` goes with something that cannot take turns."""
     if study.protocol.pairing == "slices" and (sentence := _problem(study)):
         raise BadInput(f'protocol.pairing = "slices": {sentence}', code="TL202")
+
+
+def may_take_turns(spec: RunSpec) -> bool:
+    """Whether a study of such runs could take turns, so that it may be advised."""
+    workload = spec.workload
+    if isinstance(workload, TrainingWorkload):
+        return workload.until is None and workload.checkpoint is None and spec.protocol.kill is None
+    if isinstance(workload, InferenceWorkload):
+        is_closed = isinstance(workload.arrival, Lockstep | Closed | SingleStream)
+        return is_closed and workload.sessions is None and spec.point.admission is None and spec.protocol.stall is None
+    return False
 
 
 def _problem(study: Study) -> str | None:

@@ -10,6 +10,7 @@ from twinlens.reporting.display import clean
 from twinlens.reporting.driven import is_driven
 from twinlens.reporting.wording.advice import OF_CAUSE
 from twinlens.reporting.wording.finding import advice_of
+from twinlens.spec.slices import may_take_turns
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.estimator.quantile import needed_for_quantile
 from twinlens.stats.estimator.repeats import FEWEST_RUNS
@@ -26,9 +27,18 @@ def next_step(run: Run, summary: Summary, *, of_many: bool = False) -> str:
     """The one thing to try next. `of_many`: other runs are shown with it; "" where nothing is left to try."""
     rules = [rule for rule in _RULES if not (of_many and rule is _show_study)]
     advice = next((advice for rule in rules if (advice := rule(run, summary))), "")
-    if run.lens == "collective" and "protocol.pairing" in advice:  # exchanges take no turns with others
+    return _without_turns(run, of_many) if "protocol.pairing" in advice and not _may_pair(run) else advice
+
+
+def _may_pair(run: Run) -> bool:
+    return is_driven(run) and run.spec.protocol.pairing == "none" and may_take_turns(run.spec)
+
+
+def _without_turns(run: Run, of_many: bool) -> str:
+    """Advice where turns are taken already, or cannot be."""
+    if run.spec.protocol.pairing == "none" or of_many:
         return "Stop the other programs, and measure again."
-    return advice
+    return f"Its ratios survive other programs: twinlens show {clean(run.folder.parent, 200)}"
 
 
 def _go_on(run: Run, summary: Summary) -> str:
