@@ -15,6 +15,7 @@ from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
 from twinlens.reporting.text.table import plain, summary_table
 from twinlens.spec.load import dump, load, parse
+from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.stats.metrics.definition import HEADLINE, METRICS
 from twinlens.stats.summary.group import group
 
@@ -42,6 +43,7 @@ ELSEWHERE = (
     "vllm-",
 )
 """Those that need a GPU, a server or processes of their own: they are run where those are tested."""
+LONG = ("collectives", "compiled")  # six processes import torch; torch compiles for 17 s
 SMALLER = {"resnet-50": "resnet-tiny", "vit-base": "vit-tiny"}
 
 
@@ -54,24 +56,27 @@ def test_an_example_loads_and_theory_knows_its_work(path: Path) -> None:
     study = load(path)
     assert study.name == path.stem
     for spec in study.point_runs():
-        assert theory_of(spec)["parameters"].value
+        if spec.lens == "collective":
+            assert theory_of(spec) == {}, "an exchange has no model"
+        else:
+            assert theory_of(spec)["parameters"].value
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(
-            path, id=path.stem, marks=[pytest.mark.slow] if path.stem == "compiled" else []
-        )  # compiles for 17 s
+        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in LONG else [])
         for path in EXAMPLES
         if not path.stem.startswith(ELSEWHERE)
     ],
 )
 def test_an_example_cut_short_runs_on_this_machine(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])  # text.toml names the README
-    model = load(path).workload.model
-    settings = [*SHORT, f"workload.model={SMALLER.get(model, 'tiny')}"]
+    workload = load(path).workload
+    settings = [*SHORT]
+    if not isinstance(workload, CollectiveWorkload):
+        settings.append(f"workload.model={SMALLER.get(workload.model, 'tiny')}")
     if path.stem == "decode":
         settings += ["sweep.precision=['fp32']"]  # every precision has its own test; here it is the batch
     if path.stem == "lengths":

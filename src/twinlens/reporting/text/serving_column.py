@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from twinlens.reporting.gate import agreement_of
 from twinlens.reporting.load_kind import LoadKind
 from twinlens.reporting.text.column import Column
 from twinlens.stats.metrics.fidelity import AGREEMENTS
@@ -42,19 +41,15 @@ def served_columns(groups: Sequence[Group]) -> tuple[Column, ...]:
             Column("within SLO", ("slo_attainment",)),
         )
     agrees = any("greedy_agreement" in group.metrics for group in groups)
-    gated = any(agreement_of(group) for group in groups)
     compared = any(name in group.metrics for group in groups for name in AGREEMENTS)
     return (
         good,
-        *(() if agrees and gated else (Column("TTFT p50", ("ttft_s_p50",)),)),
+        Column("TTFT p50", ("ttft_s_p50",)),
         # Who waits for an answer waits for its first token and not for that of the reasoning before it.
         *(
             (Column("TTFAT p50", ("ttfat_s_p50",)), Column("TTFAT p99", ("ttfat_s_p99",)))
             if reasons
-            else (
-                Column("TTFT p99", ("ttft_s_p99",)),
-                *(() if agrees or gated else (Column("TPOT p50", ("tpot_s_p50",)),)),
-            )
+            else (Column("TTFT p99", ("ttft_s_p99",)), *(() if agrees else (Column("TPOT p50", ("tpot_s_p50",)),)))
         ),
         Column("TPOT p99", ("tpot_s_p99",)),
         Column("within SLO", ("slo_attainment",)),
