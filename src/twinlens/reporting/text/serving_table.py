@@ -12,7 +12,7 @@ from rich.text import Text
 
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
-from twinlens.reporting.gate import agreement_of, gate_legend, gate_word
+from twinlens.reporting.gate import agreement_of, gate_legend, gate_word, why_no_gate
 from twinlens.reporting.load_kind import TITLES, LoadKind, fault_of, kind_of, place_of
 from twinlens.reporting.machine import machine_words
 from twinlens.reporting.point_name import point_names
@@ -38,12 +38,12 @@ def served_table(load: LoadKind, groups: Sequence[Group], notes: Footnotes) -> R
     table.add_column("", no_wrap=True, overflow="ellipsis", max_width=_LABEL_WIDTH)
     wanted = served_columns(groups)
     gated = any(agreement_of(group) for group in groups)
-    columns = tuple(column for column in wanted if gated or column is not GATE)
+    columns = tuple(column for column in wanted if column is not GATE)  # it stands below the verdict: 80 columns
     for head in (PLACE_HEADS[load], *(column.head for column in columns)):
         table.add_column(head.replace(" ", "\n"), justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
+    table.add_column("verdict\ngate" if gated else "verdict", no_wrap=True)
     for group in groups:
-        _add(table, group, columns, notes)
+        _add(table, group, columns, notes, gated=gated)
     title = Text(
         display.clean(f"Inference · {groups[0].model}, {TITLES[load]}{machine_words(groups[0])}", 160), style="bold"
     )
@@ -92,7 +92,7 @@ def _label(group: Group) -> str:
     return "\n".join(line if len(line) <= _LABEL_WIDTH else line.replace(" ", "\n") for line in lines)
 
 
-def _add(table: Table, group: Group, columns: Sequence[Column], notes: Footnotes) -> None:
+def _add(table: Table, group: Group, columns: Sequence[Column], notes: Footnotes, *, gated: bool) -> None:
     style = "" if group.ranked else "dim"
     fault = fault_of(group)
     word = _WORDS.get(fault, fault) or label_words(group.label).split(" ")[0]
@@ -100,7 +100,16 @@ def _add(table: Table, group: Group, columns: Sequence[Column], notes: Footnotes
     shown = f"{place:g}" if place == float(f"{place:.4g}") else digits(place)
     cells = [Text(_label(group), style=style), Text(shown, style=style)]
     cells += [_cell(column, group, notes, style) for column in columns]
-    table.add_row(*cells, Text(word, style="yellow" if fault else "green"))
+    verdict = Text(word, style="yellow" if fault else "green")
+    table.add_row(*cells, Text("\n").join([verdict, _gate(group, notes, style)]) if gated else verdict)
+
+
+def _gate(group: Group, notes: Footnotes, style: str) -> Text:
+    """ "go 99.2%"."""
+    agreed, word = agreement_of(group), gate_word(group)
+    if agreed is None:
+        return Text(f"{display.ABSENT} {notes.mark(f'gate: not measured: {why_no_gate(group)}')}", style=style)
+    return Text(f"{word} {display.value(agreed[1])}", style={"go": "green", "no-go": "red"}.get(word, style))
 
 
 def _cell(column: Column, group: Group, notes: Footnotes, style: str) -> Text:
@@ -108,9 +117,6 @@ def _cell(column: Column, group: Group, notes: Footnotes, style: str) -> Text:
     if pair is None or pair[1].value is None:
         why = f"{column.head}: not measured: {column.reason(group, counted=False)}"
         return Text(f"{display.ABSENT} {notes.mark(why)}", style=style)
-    if column is GATE:
-        word = gate_word(group)
-        return Text(f"{word}\n{display.value(pair[1])}", style={"go": "green", "no-go": "red"}.get(word, style))
     under = display.under(pair[1])
     if pair[0] == "slo_attainment":
         under = share_bounds(pair[1]) or notes.mark(_WHY_NO_BOUNDS)
