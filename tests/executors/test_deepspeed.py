@@ -141,3 +141,19 @@ def test_naming_deepspeed_imports_no_torch() -> None:
         "sys.exit('torch' in sys.modules or 'deepspeed' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], env=dict(os.environ)).returncode == 0
+
+
+@pytest.mark.torch
+def test_a_parameter_that_stage_3_holds_elsewhere_is_counted_whole() -> None:
+    from torch import nn
+
+    from twinlens.executors.torch.evidence.adapter import trainable
+    from twinlens.executors.torch.evidence.memory import elements_of
+
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))  # 16 and 10 parameters
+    assert trainable(model).value == 26
+    first = model[0].weight
+    first.ds_numel, first.data = first.numel(), first.data.new_empty(0)
+    assert first.numel() == 0
+    assert elements_of(first) == 12
+    assert trainable(model).value == 26

@@ -19,6 +19,7 @@ from twinlens.executors.torch.parallel.findings import against_one_process
 from twinlens.executors.torch.parallel.over_ranks import evaluation_over, facts_over, step_over
 from twinlens.executors.torch.parallel.ranks import Ranks
 from twinlens.measurement.facts.predicted_memory import predicted_memory
+from twinlens.measurement.facts.predicted_work import theory_of
 from twinlens.record.executor.facts import Facts
 from twinlens.spec.study import RunSpec
 from twinlens.system.processes import is_alive
@@ -68,6 +69,8 @@ def test_zero_trains_as_one_process_does_and_holds_what_theory_says(
     }
     assert set(uncounted) == UNCOUNTED.get((precision, stage, offload), set()), uncounted
     assert all(uncounted.values()), "what is not counted has its reason"
+    trained = facts.work["trainable_parameters"].value
+    assert trained == facts.work["resident_parameters"].value == theory_of(asked)["parameters"].value
     strategy = facts.executor.value("training.strategy")
     assert strategy.startswith(f"ZeRO {stage}, ")
     assert ("host's memory" in strategy) == (offload == "optimizer")

@@ -25,7 +25,7 @@ from twinlens.record.process import is_gone, this_process
 from twinlens.record.store import create_run, create_study, end_study, find_runs, is_ended, read_run, update_run
 from twinlens.spec.load import dump
 
-KILLS = int(os.environ.get("TWINLENS_KILLS", "10"))
+KILLS = int(os.environ.get("TWINLENS_KILLS", "6"))
 SEED = int(os.environ.get("TWINLENS_SEED", "8"))
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SHORT: dict[str, Any] = {

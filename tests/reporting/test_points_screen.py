@@ -91,6 +91,18 @@ def test_runs_that_were_taken_again_are_counted_in_the_table(tmp_path: Path) -> 
     assert "2 + 1 again" in text
 
 
+def test_the_title_names_software_only_where_all_points_ran_on_it(tmp_path: Path) -> None:
+    pairs = [training_run(tmp_path, regime, rows=40) for regime in ("fp32", "bf16")]
+    first, second = (summary for _, summary in pairs)
+    assert second.machine is not None
+    software = second.machine.software
+    assert software in plain(points_screen(group([first, second])), 200)
+    other = replace(second, machine=replace(second.machine, software="DeepSpeed 0.19.8"))
+    both = plain(points_screen(group([first, other])), 200)
+    assert software not in both
+    assert "DeepSpeed" not in both
+
+
 def test_points_of_two_days_say_which_is_which(tmp_path: Path) -> None:
     first, second = (training_run(tmp_path, regime, rows=40)[1] for regime in ("fp32", "bf16"))
     groups = group([replace(first, run="2026-01-02T000000Z_a"), replace(second, run="2026-01-05T000000Z_b")])

@@ -109,7 +109,8 @@ def _circumstances(part: TablePart) -> list[str]:
     """Software, machine, how many runs, and on which days."""
     first, machine = part.groups[0], part.groups[0].machine
     place = machine_words(first).removeprefix(" · ") or (clean(machine.name, 60) if machine else "")
-    software = clean(machine.software, 60) if machine and not machine.is_attached else ""
+    stacks = {group.machine.software for group in part.groups if group.machine and not group.machine.is_attached}
+    software = clean(stacks.pop(), 60) if len(stacks) == 1 else ""  # of several, each point's name has its executor
     counts = {len(group.runs) for group in part.groups}
     runs = f"{runs_word(max(counts))} each" if len(counts) == 1 else ""
     days = sorted({clean(run.run[:10], 10) for group in part.groups for run in group.runs})

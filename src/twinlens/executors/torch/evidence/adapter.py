@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from twinlens.executors.in_process.weights import weights_hash
+from twinlens.executors.torch.evidence.memory import elements_of
 from twinlens.executors.torch.evidence.subject import OpenTrainer
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
@@ -19,7 +20,7 @@ from twinlens.units import COUNT
 
 def trainable(model: nn.Module) -> Estimate:
     """How many parameters take a gradient, tied ones once."""
-    counted = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    counted = sum(elements_of(parameter) for parameter in model.parameters() if parameter.requires_grad)
     return Estimate(float(counted), COUNT, "parameters that take a gradient", "measured", n=1)
 
 

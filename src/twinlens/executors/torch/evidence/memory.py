@@ -19,6 +19,12 @@ def bytes_of(tensors: list[torch.Tensor], method: str) -> Estimate:
     return Estimate(float(sum(_storages(tensors).values())), BYTES, method, "measured", n=1)
 
 
+def elements_of(parameter: torch.Tensor) -> int:
+    """Elements of a whole parameter. ZeRO stage 3 leaves an empty tensor in its place while it is not used, and the
+    number in `ds_numel`."""
+    return int(getattr(parameter, "ds_numel", parameter.numel()))
+
+
 def state_memory(
     model: nn.Module, optimizer: torch.optim.Optimizer, *, has_adapter: bool = False
 ) -> dict[str, Estimate]:

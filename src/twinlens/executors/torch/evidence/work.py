@@ -11,6 +11,7 @@ import torch
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.ceiling.rates import ceilings_for, deciding_ceilings
 from twinlens.executors.torch.evidence.graph import start_counting
+from twinlens.executors.torch.evidence.memory import elements_of
 from twinlens.executors.torch.model.build import parameter_count
 from twinlens.executors.torch.options import TorchOptions
 from twinlens.record.estimate import Estimate
@@ -38,7 +39,7 @@ def compile_first(call: Callable[[], Any], say: Say, make: Callable[[], None] | 
 
 def counted_work(amount: int, name: str, spec: RunSpec, model: torch.nn.Module) -> Estimates:
     twin = ", of the eager twin of the compiled graph" if TorchOptions.of(spec.executor.options).is_compiled else ""
-    parameters = sum(p.numel() for p in model.parameters() if getattr(p, "quant_state", None) is None)
+    parameters = sum(elements_of(p) for p in model.parameters() if getattr(p, "quant_state", None) is None)
     method = f"counted on one real pass (torch FlopCounterMode with our formulas){twin}"
     if spec.model.shape is None:  # theory is silent, and so the model itself is asked
         whole = Estimate(

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from twinlens.executors.torch.evidence.adapter import trainable
 from twinlens.executors.torch.evidence.device_facts import device_facts
 from twinlens.executors.torch.evidence.facts import check_precision, compute_formats, framework_facts, longest
-from twinlens.executors.torch.evidence.memory import state_memory
+from twinlens.executors.torch.evidence.memory import elements_of, state_memory
 from twinlens.executors.torch.evidence.resident import Resident, resident_formats
 from twinlens.executors.torch.evidence.trace import Kernel
 from twinlens.executors.torch.fp32 import fp32_settings
@@ -46,7 +47,7 @@ def device_of(model: nn.Module) -> torch.device:
 
 def parameter_count(model: nn.Module) -> int:
     """Parameters of a model, tied ones once."""
-    return sum(parameter.numel() for parameter in model.parameters())
+    return sum(map(elements_of, model.parameters()))
 
 
 def found_precision(seen: Seen, resident: Resident, kernels: Sequence[Kernel]) -> Precision:
@@ -86,11 +87,7 @@ def torch_facts(seen: Seen, said: str | None, kernels: Sequence[Kernel], missing
         if not checks and f"precision.{name}" in _CLASSES:
             fields[f"precision.{name}"] = observed(max(formats, key=lambda fmt: formats[fmt]), "resident tensors")
     count = Estimate(float(parameter_count(seen.model)), COUNT, "parameters of the model, tied ones once", "measured")
-    trained = float(sum(p.numel() for p in seen.model.parameters() if p.requires_grad))
-    work = {
-        "resident_parameters": count,
-        "trainable_parameters": Estimate(trained, COUNT, "parameters that take a gradient", "measured"),
-    }
+    work = {"resident_parameters": count, "trainable_parameters": trainable(seen.model)}
     memory = state_memory(seen.model, seen.optimizer)
     return regime, Facts(ExecutorRecord(fields), checks, work=work, memory=memory)
 
