@@ -54,13 +54,21 @@ def test_the_same_batch_of_each_rank_is_weak_scaling_and_another_batch_is_neithe
     assert scaling(one, ranks(2, (189.0, 190.0, 191.0), batch=12)) == []
 
 
-def test_the_example_of_parallel_training_holds_weak_scaling_as_two_variants() -> None:
-    text = example("parallel").text
-    sweep = '"executor.options.ranks" = [1, 2]\n'
-    before, _, after = text.partition(f"[sweep]\n{sweep}")
-    said, _, rest = after.partition("[protocol]")
-    variants = "\n".join(line.removeprefix("# ") for line in said.splitlines() if "That is" not in line)
-    points = parse(tomllib.loads(f"{before}{variants}\n[protocol]{rest}")).point_runs()
+def test_a_batch_that_grows_with_the_ranks_is_compared_in_all_but_what_training_learned() -> None:
+    values = {"training_tokens_per_s": (99.0, 100.0, 101.0), "final_loss": (3.0, 3.0, 3.0)}
+    one = side("1", values, lens="training", stack={"training.world_size": 1}, global_batch=8)
+    two = side("2", values, lens="training", stack={"training.world_size": 2}, global_batch=16)
+    other = side("2", values, lens="training", stack={"training.world_size": 2}, global_batch=12)
+    found = compare(one, two)
+    assert found.verdict == "comparable"
+    ratios = {effect.metric: effect.ratio for effect in found.effects}
+    assert ratios["training_tokens_per_s"].value == pytest.approx(1)
+    assert (ratios["final_loss"].value, ratios["final_loss"].reason) == (None, "the batch grows with the ranks")
+    assert compare(one, other).verdict == "not comparable"
+
+
+def test_the_example_of_weak_scaling_gives_each_rank_the_same_batch() -> None:
+    points = parse(tomllib.loads(example("weak-scaling").text)).point_runs()
     batches = {run.executor.options["ranks"]: run.to_dict()["workload"]["global_batch"] for run in points}
     assert batches[2] == 2 * batches[1]
 

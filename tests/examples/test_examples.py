@@ -41,6 +41,7 @@ ELSEWHERE = (
     "search",
     "serve-",
     "vllm-",
+    "weak-scaling",
 )
 """Those that need a GPU, a server or processes of their own: they are run where those are tested."""
 LONG = ("collectives", "compiled")  # six processes import torch; torch compiles for 17 s

@@ -42,15 +42,21 @@ class Difference:
         return plain | {"a": list(self.a), "b": list(self.b), "is_known": self.is_known}
 
 
-def differences(a: Side, b: Side) -> tuple[Difference, ...]:
+def differences(a: Side, b: Side, *, is_weak: bool = False) -> tuple[Difference, ...]:
     """Everything in which they differ and that may matter, gravest role first: asked before observed, in table order.
+
+    `is_weak`: of weak scaling, where the global batch grows with the ranks and so may vary.
 
     Runs of one side may differ among themselves in what is of the moment (other work): a field differs where the two
     sides share no value. Two unknowns are no difference.
     """
     weights = [set(_values(side, "model.weights_hash")) for side in (a, b)]
     found = _judged(
-        [*_asked(a, b), *_observed(a, b)], a.lens, bool(weights[0] & weights[1]), _are_drawn(a) and _are_drawn(b)
+        [*_asked(a, b), *_observed(a, b)],
+        a.lens,
+        is_weak,
+        bool(weights[0] & weights[1]),
+        _are_drawn(a) and _are_drawn(b),
     )
     return tuple(sorted(found, key=lambda one: "MVQC".index(one.role)))
 
@@ -100,7 +106,9 @@ def _are_drawn(side: Side) -> bool:
     return bool(facts) and all(fact is not None and "seed" in fact.source for fact in facts)
 
 
-def _judged(found: list[Difference], lens: str, is_one_model: bool, are_drawn: bool) -> Iterator[Difference]:
+def _judged(
+    found: list[Difference], lens: str, is_weak: bool, is_one_model: bool, are_drawn: bool
+) -> Iterator[Difference]:
     """The roles that depend on other fields: formats that the precision asked for brings with it, weights by seed."""
     asked = {one.field for one in found if one.is_asked}
     for one in found:
@@ -110,6 +118,8 @@ def _judged(found: list[Difference], lens: str, is_one_model: bool, are_drawn: b
             yield replace(one, role="V" if asked & _FORMATS else one.role)
         elif one.field == "workload.model" and is_one_model:
             yield replace(one, role="C")  # another path or name of the same weights
+        elif one.field == "workload.global_batch" and is_weak:
+            yield replace(one, aspect="batching", role="V")
         elif one.field == "point.batch" and lens == "training":
             yield replace(one, role="C")  # a training workload has a batch of its own
         elif one.field == "model.weights_hash" and ("protocol.seed" in asked or are_drawn):

@@ -27,7 +27,7 @@ def scaling_efficiency(a: Side, b: Side, found: Sequence[Effect]) -> Finding | N
     if None in ranks or ranks[0] == ranks[1] or effect is None or effect.ratio.value is None:
         return None
     of_a, of_b = ranks[0] or 1, ranks[1] or 1
-    kind: Scaling | Literal["replicas"] | None = "replicas" if _are_served((a, b)) else _kind(a, b, of_a, of_b)
+    kind: Scaling | Literal["replicas"] | None = "replicas" if _are_served((a, b)) else scaling_kind(a, b)
     if kind == "replicas" and effect.metric not in HEADLINE["inference"]:
         return None  # at a given rate more replicas give shorter times, not more tokens
     if kind is None:
@@ -47,13 +47,15 @@ def scaling_efficiency(a: Side, b: Side, found: Sequence[Effect]) -> Finding | N
     return Finding("scaling-efficiency", "notes", kind, numbers, {"efficiency": _times(ratio, fewer / more)})
 
 
-def _kind(a: Side, b: Side, of_a: int, of_b: int) -> Scaling | None:
+def scaling_kind(a: Side, b: Side) -> Scaling | None:
+    """How two sides of parallel training scale; None where their ranks do not differ, or neither batch is kept."""
+    ranks = [_ranks(side) for side in (a, b)]
     batches = [side.spec["workload"].get("global_batch") for side in (a, b)]
-    if None in batches:
+    if None in (*ranks, *batches) or ranks[0] == ranks[1]:
         return None
     if batches[0] == batches[1]:
         return "strong"
-    return "weak" if batches[0] * of_b == batches[1] * of_a else None
+    return "weak" if batches[0] * ranks[1] == batches[1] * ranks[0] else None
 
 
 def _ranks(side: Side) -> int | None:

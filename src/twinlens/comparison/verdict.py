@@ -13,7 +13,7 @@ from twinlens.comparison.difference import Difference, differences, of_role
 from twinlens.comparison.effect import Effect, effects, headline
 from twinlens.comparison.floor import Floor, above_floor, floor_finding
 from twinlens.comparison.metric_name import is_same
-from twinlens.comparison.scaling import scaling_efficiency
+from twinlens.comparison.scaling import scaling_efficiency, scaling_kind
 from twinlens.comparison.side import Side
 from twinlens.errors import BadInput, nearest
 from twinlens.record.estimate import Estimate
@@ -69,7 +69,8 @@ def compare(
     if a.lens != b.lens:
         finding = Finding("lens-differs", "disqualifies", "", {"a": a.lens, "b": b.lens})
         return Comparison(a, b, "category error", (finding,), (), (), ())
-    differing = differences(a, b)
+    is_weak = scaling_kind(a, b) == "weak"
+    differing = differences(a, b, is_weak=is_weak)
     varying = things(differing)
     found = tuple(effects(a, b, rates or {}, level=level))
     findings = worst_first([*_judged(a, b, differing, varying), *_unranked(a, b, found)])
@@ -81,7 +82,7 @@ def compare(
         first = next((each for each in found if each.metric == headline(a)), None)
         told = floor_finding(floor.of(a, b, first.metric), first) if first else None
         findings = findings if told is None else worst_first([*findings, told])
-    return Comparison(a, b, verdict, findings, differing, varying, _compared(found, findings, differing))
+    return Comparison(a, b, verdict, findings, differing, varying, _compared(found, findings, differing, is_weak))
 
 
 def of_metric(comparison: Comparison, metric: str) -> Comparison:
@@ -170,16 +171,17 @@ def _unranked(a: Side, b: Side, found: Sequence[Effect]) -> Iterator[Finding]:
 
 
 def _compared(
-    found: Sequence[Effect], findings: Sequence[Finding], differing: Sequence[Difference]
+    found: Sequence[Effect], findings: Sequence[Finding], differing: Sequence[Difference], is_weak: bool
 ) -> tuple[Effect, ...]:
     """The effects, without the ratios that may not be given: all of a refused comparison, else those that a target, a
-    reference or a counter has a bearing on which differs."""
+    reference or a counter has a bearing on which differs; of weak scaling, those of what was learned."""
     refused = next((each for each in findings if each.severity == "disqualifies"), None)
     partial = {each.aspect for each in of_role(differing, "M") if each.is_known and is_partial(each.aspect)}
     shown = []
     for effect in found:
         aspect = next((aspect for aspect in sorted(partial) if touches(aspect, effect.metric)), None)
         why = refused.code if refused else f"the {aspect} differs" if aspect else None
+        why = why or ("the batch grows with the ranks" if is_weak and touches("quality", effect.metric) else None)
         shown.append(_without_ratio(effect, why) if why else effect)
     return tuple(shown)
 

@@ -37,6 +37,7 @@ def point_names(groups: Sequence[Group]) -> tuple[str, ...]:
         parts += [clean(member.runs[0].executor, 24)] if several_executors else []
         parts.append(_what(member))
         parts += _method(member, groups)
+        parts += _ranks(member, alike)
         if policy := policy_of(member.point):
             parts.append(policy)
             varying = [key for key in varying if key not in POLICY_KEYS]
@@ -79,6 +80,13 @@ def _method(member: Group, groups: Sequence[Group]) -> list[str]:
     return [*([clean(member.point.get("method", "full"), 20)] if is_told else []), *rank]
 
 
+def _ranks(member: Group, groups: Sequence[Group]) -> list[str]:
+    """ "ranks 2" where their number differs: also where the batch, which grows with them, tells points apart."""
+    asked = {each.runs[0].settings.get("ranks") for each in groups}
+    mine = member.runs[0].settings.get("ranks")
+    return [f"ranks {clean(mine, 20)}"] if len(asked) > 1 and mine is not None else []
+
+
 def _varying(groups: Sequence[Group]) -> list[str]:
     """Settings that differ between operating points, besides what every name says."""
     keys = dict.fromkeys(key for member in groups for key in member.point if key not in (*_SAID, *_PLACES))
@@ -89,7 +97,7 @@ def _settings_of(member: Group, groups: Sequence[Group]) -> str:
     """ "ranks 2": settings of the executor that differ from those of others that ran by it; "" where none does."""
     mine = member.runs[0].settings
     alike = [other.runs[0].settings for other in groups if other.runs[0].executor == member.runs[0].executor]
-    told = [key for key in mine if len({str(other.get(key)) for other in alike}) > 1]
+    told = [key for key in mine if key != "ranks" and len({str(other.get(key)) for other in alike}) > 1]
     return " · ".join(f"{clean(key, 24)} {clean(mine[key], 20)}" for key in told)
 
 
