@@ -1,5 +1,8 @@
 """Saves by hand: which step has one, what a row then holds, and the recovery of ranks that are only played."""
 
+import json
+import math
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +10,7 @@ import pytest
 
 from material import spec_of, training
 from twinlens.executors.torch.parallel.run_saves import RunSaves
+from twinlens.executors.torch.same_losses import compared
 from twinlens.executors.torch.saves.journal import Journal
 from twinlens.executors.torch.saves.storage import drop_from_cache, filesystem_of, size_bytes
 from twinlens.record.step import Marks
@@ -75,6 +79,37 @@ def test_a_step_holds_what_its_save_blocked_and_a_repeat_is_held_against_the_fir
     assert known.restore is not None
     assert known.restore.resumed.worst == 0.0
     assert known.restore.resumed.is_equal
+
+
+@pytest.mark.parametrize(("first", "again"), [(math.nan, 4.0), (4.0, math.nan), (None, 4.0), (4.0, None), (0.0, 4.0)])
+def test_a_step_without_a_finite_loss_is_not_equal_whatever_the_others_are(
+    tmp_path: Path, first: float | None, again: float | None
+) -> None:
+    journal = Journal(asked(tmp_path))
+    for step, loss in enumerate((5.0, first, 3.0), 1):
+        journal.took(step, replace(marks(step, 0.0), loss=loss), None, False)
+    journal.note_restore(1, None, 0.5, [again, 3.0])
+    known = journal.record().restore
+    assert known is not None
+    assert known.resumed.is_equal is False
+    assert json.loads(json.dumps(asdict(known.resumed), allow_nan=False)) == asdict(known.resumed), "run.json takes it"
+
+
+def test_two_losses_of_zero_are_equal(tmp_path: Path) -> None:
+    journal = Journal(asked(tmp_path))
+    journal.took(1, marks(1, 0.0), None, False)
+    journal.note_restore(0, None, 0.5, [0.0])
+    known = journal.record().restore
+    assert known is not None
+    assert (known.resumed.worst, known.resumed.is_equal) == (0.0, True)
+
+
+def test_losses_are_compared_by_the_larger_and_those_that_are_not_numbers_are_counted() -> None:
+    found = compared([(4.0, 5.0), (5.0, 4.0), (1.0, 1.0), (math.inf, math.inf), (None, 2.0)])
+    assert (found.steps, found.worst, found.unknown) == (5, pytest.approx(0.2), 2)
+    assert not found.are_within(1.0)
+    assert not compared([]).are_within(1.0), "nothing was compared"
+    assert compared([(4.0, 5.0)]).are_within(0.21)
 
 
 def test_the_storage_of_a_folder_is_known_and_its_pages_can_be_dropped(tmp_path: Path) -> None:

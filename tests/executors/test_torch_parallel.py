@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -36,6 +37,7 @@ from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord
+from twinlens.record.finding import Finding
 from twinlens.record.step import STEP_SCHEMA, Marks, Steps
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.spec.study import RunSpec
@@ -160,6 +162,26 @@ def test_ranks_that_do_not_train_as_one_process_are_not_ranked(losses: list[floa
     assert (found.code, found.severity) == (code, "notes" if code.endswith("equal") else "disqualifies")
     assert "one process" in sentence_of(found)
     assert against_one_process([{"compared": {}}], "fp32").severity == "disqualifies"
+
+
+@pytest.mark.parametrize(
+    ("alone", "losses", "norm", "says"),
+    [
+        ([5.0, math.nan], [5.0, 4.0], 1.0, "in 1 of them a loss is absent or not finite"),
+        ([5.0, math.nan], [5.0, math.nan], 1.0, "in 1 of them a loss is absent or not finite"),
+        ([5.0, 4.0], [5.0], 1.0, "in 1 of them a loss is absent or not finite"),
+        ([5.0, 4.0], [], 1.0, "in 2 of them a loss is absent or not finite"),
+        ([5.0, 0.0], [5.0, 4.0], 1.0, "losses are 1.0e+00 apart"),
+        ([5.0, 4.0], [5.0, 4.0], math.nan, "the first gradient's norm is absent or not finite"),
+    ],
+)
+def test_a_loss_that_is_no_number_is_never_equal_and_the_sentence_says_so(
+    alone: list[float], losses: list[float], norm: float, says: str
+) -> None:
+    told = {"together": {"losses": losses, "gradient_norm": norm}, "alone": {"losses": alone, "gradient_norm": 1.0}}
+    found = against_one_process([{"compared": told}, {"compared": told | {"alone": {}}}], "fp32")
+    assert found.code == "one-process-differs"
+    assert says in sentence_of(Finding.from_json(json.loads(json.dumps(found.to_json()))))
 
 
 @pytest.mark.parametrize(

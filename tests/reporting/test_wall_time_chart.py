@@ -15,10 +15,10 @@ from twinlens.stats.run_summary import summarise
 S = 10**9
 
 
-def saved(parent: Path, *, worst: float | None = 0.0) -> Pair:
+def saved(parent: Path, *, worst: float | None = 0.0, unknown: int = 0) -> Pair:
     """A run with the record of one save and one recovery beside it."""
     run, _ = training_run(parent)
-    recovery = Recovery(1, 40, 20, 1, 10 * S, 11 * S, 29 * S, 30 * S, Resumed(19, worst, 1e-4))
+    recovery = Recovery(1, 40, 20, 1, 10 * S, 11 * S, 29 * S, 30 * S, Resumed(19, worst, 1e-4, unknown))
     known = Checkpoints("sync", 20, "ext4", 10**9, 4 * 10**8, (Save(20, 5 * S, S, 6 * S),), None, recovery)
     update_run(run.folder, checkpoints=known.to_json(), startup_s=12.0)
     again = read_run(run.folder)
@@ -47,6 +47,13 @@ def test_losses_that_differ_after_a_kill_are_not_ranked_and_none_compared_neithe
         assert found.severity == "disqualifies"
         assert not summary.ranked
         assert "the kill" in sentence_of(found)
+
+
+def test_a_loss_that_is_no_number_after_a_kill_is_not_ranked_and_the_sentence_says_so(tmp_path: Path) -> None:
+    _, summary = saved(tmp_path, worst=0.0, unknown=2)
+    found = next(each for each in summary.findings if each.code == "resumed-differs")
+    assert not summary.ranked
+    assert "in 2 of them a loss is absent or not finite" in sentence_of(found)
 
 
 def test_losses_that_are_equal_are_told_with_the_recovery(tmp_path: Path) -> None:

@@ -24,16 +24,22 @@ class Save:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """Steps done again from a save: how many were compared with the first time, and the worst relative difference of
-    their losses; None where none could be compared."""
+    """Steps done again from a save: how many were done before, and the worst relative difference of their losses.
+
+    `worst`: None where no step has a finite loss both times. `unknown`: steps of which a loss is absent or not finite
+    either time, which are not equal.
+    """
 
     steps: int
     worst: float | None
     tolerance: float
+    unknown: int = 0
 
     @property
     def is_equal(self) -> bool | None:
         """None where nothing was compared."""
+        if self.unknown:
+            return False
         return None if self.worst is None else self.worst <= self.tolerance
 
 

@@ -17,12 +17,14 @@ def _equal(finding: Finding) -> str:
 
 
 def _differs(finding: Finding) -> str:
-    steps, worst, tolerance = numbers(finding, "steps", "worst", "tolerance")
-    norm, allowed = numbers(finding, "gradient_norm_off", "gradient_tolerance")
-    return (
-        f"The ranks do not train as one process does: over {steps} steps losses are {worst:.1e} apart ({tolerance:g} "
-        f"is allowed) and the first gradient's norm {norm:.1e} ({allowed:g})."
-    )
+    steps, tolerance, allowed = numbers(finding, "steps", "tolerance", "gradient_tolerance")
+    worst, norm, unknown = (finding.numbers.get(name) for name in ("worst", "gradient_norm_off", "unknown"))
+    off = [] if worst is None else [f"losses are {worst:.1e} apart ({tolerance:g} is allowed)"]
+    if unknown:
+        off.append(f"in {unknown} of them a loss is absent or not finite")
+    gradient = "is absent or not finite" if norm is None else f"{norm:.1e} ({allowed:g})"
+    off.append(f"the first gradient's norm {gradient}")
+    return f"The ranks do not train as one process does: over {steps} steps {' and '.join(off)}."
 
 
 def _hidden(finding: Finding) -> str:

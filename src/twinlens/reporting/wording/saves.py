@@ -38,10 +38,14 @@ def _equal(finding: Finding) -> str:
 
 
 def _differs(finding: Finding) -> str:
-    steps, worst, tolerance = numbers(finding, "steps", "worst", "tolerance")
+    steps, tolerance = numbers(finding, "steps", "tolerance")
+    worst, unknown = finding.numbers.get("worst"), finding.numbers.get("unknown", 0)
+    off = [] if worst is None else [f"a loss is {worst:.1e} from the first time ({tolerance:g} is allowed)"]
+    if unknown:
+        off.append(f"in {unknown} of them a loss is absent or not finite")
     return (
-        f"Training does not go on as it was: over {steps} steps done again {_RESUMED[finding.subject]} a loss is "
-        f"{worst:.1e} from the first time; {tolerance:g} is allowed."
+        f"Training does not go on as it was: over {steps} steps done again {_RESUMED[finding.subject]} "
+        f"{' and '.join(off)}."
     )
 
 

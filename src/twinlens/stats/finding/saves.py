@@ -49,6 +49,8 @@ def _in_window(run: Run, known: Checkpoints, verdict: Verdict) -> Iterator[Findi
 def _resumed(subject: str, resumed: Resumed, severity: Literal["warns", "disqualifies"]) -> Iterator[Finding]:
     """`severity`: of steps that nobody compared. Losses that differ always disqualify."""
     numbers = {"steps": resumed.steps, "worst": resumed.worst, "tolerance": resumed.tolerance}
+    if resumed.unknown:
+        numbers["unknown"] = resumed.unknown
     if resumed.is_equal is None:
         yield Finding("resumed-not-compared", severity, subject)
     elif resumed.is_equal:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
+from twinlens.executors.torch import same_losses
 from twinlens.record.finding import Finding
 
 TOLERANCE = {"fp32": 1e-4, "tf32": 2e-3, "bf16": 5e-3}
@@ -23,24 +25,31 @@ def against_one_process(ranks: Sequence[dict[str, Any]], precision: str) -> Find
     compared = [rank["compared"] for rank in ranks]
     if not compared[0]:
         return Finding("one-process-not-compared", "disqualifies")
-    alone = compared[0]["alone"]
-    losses = np.mean([each["together"]["losses"] for each in compared if each["together"]["losses"]], axis=0)
-    off = float(np.max(np.abs(losses / np.array(alone["losses"]) - 1)))
-    norm_off = abs(compared[0]["together"]["gradient_norm"] / alone["gradient_norm"] - 1)
+    alone, has_losses = compared[0]["alone"], [told for told in compared if told["together"]["losses"]]
+    together = [_mean(each) for each in zip_longest(*(told["together"]["losses"] for told in has_losses))]
+    losses = same_losses.compared(zip_longest(alone["losses"], together))
+    norm_off = same_losses.apart(alone.get("gradient_norm"), compared[0]["together"].get("gradient_norm"))
     tolerance = TOLERANCE[precision]
     numbers = {
-        "steps": len(losses),
-        "worst": off,
+        "steps": losses.steps,
+        "worst": losses.worst,
+        "unknown": losses.unknown,
         "gradient_norm_off": norm_off,
         "tolerance": tolerance,
         "gradient_tolerance": _GRADIENT_FACTOR * tolerance,
         "alone": alone["losses"],
-        "together": losses.tolist(),
+        "together": together,
     }
-    is_equal = off <= tolerance and norm_off <= _GRADIENT_FACTOR * tolerance  # AdamW hides a gradient's scale
-    if is_equal:
+    is_same_gradient = norm_off is not None and norm_off <= _GRADIENT_FACTOR * tolerance
+    if losses.are_within(tolerance) and is_same_gradient:  # AdamW hides a gradient's scale
         return Finding("one-process-equal", "notes", "", numbers)
     return Finding("one-process-differs", "disqualifies", "", numbers)
+
+
+def _mean(losses: Sequence[float | None]) -> float | None:
+    """Over the ranks; None where one of them has none."""
+    known = [loss for loss in losses if loss is not None]
+    return sum(known) / len(known) if len(known) == len(losses) else None
 
 
 def exchanged(ranks: Sequence[dict[str, Any]]) -> Finding | None:

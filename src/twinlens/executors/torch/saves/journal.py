@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from twinlens.executors.torch.same_losses import compared
 from twinlens.executors.torch.saves.storage import filesystem_of, free_bytes, size_bytes
 from twinlens.record.checkpoint import Checkpoints, Recovery, Restore, Resumed, Save
 from twinlens.record.step import Marks
@@ -42,8 +43,8 @@ class Journal:
         self._folder = Path(tempfile.mkdtemp(prefix="twinlens-saves-", dir=parent))
         self._record = Checkpoints(asked.mode, asked.every_steps, filesystem_of(self._folder), free_bytes(self._folder))
         self._tolerance = _TOLERANCE.get(spec.point.precision, _TOLERANCE_OF_HALF)
-        self._losses: dict[int, float] = {}
-        self._again: dict[int, float] = {}
+        self._losses: dict[int, float | None] = {}
+        self._again: dict[int, float | None] = {}
         self._saves: dict[int, Save] = {}
         self.origin_ns = 0
 
@@ -59,8 +60,7 @@ class Journal:
 
         A step that was lost and is done again is marked as a repeat, and its loss held against the first time.
         """
-        if marks.loss is not None:
-            (self._again if step in self._losses else self._losses)[step] = marks.loss
+        (self._again if step in self._losses else self._losses)[step] = marks.loss
         if step in self._again:
             marks = replace(marks, tag="repeat")
         elif is_writing and marks.tag is None:
@@ -96,7 +96,7 @@ class Journal:
 
     def note_restore(self, step: int, storage_s: float | None, cache_s: float, losses: Sequence[float | None]) -> None:
         """State that was read back from the save of `step`, and the losses of the steps after it, done again."""
-        again = {step + 1 + place: loss for place, loss in enumerate(losses) if loss is not None}
+        again = {step + 1 + place: loss for place, loss in enumerate(losses)}
         self._record = replace(self._record, restore=Restore(step, storage_s, cache_s, self._resumed(again)))
 
     def record(self) -> Checkpoints:
@@ -114,10 +114,9 @@ class Journal:
         """Remove all saves."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _resumed(self, again: Mapping[int, float]) -> Resumed:
-        both = [(self._losses[step], loss) for step, loss in again.items() if step in self._losses]
-        worst = max((abs(loss / first - 1) for first, loss in both), default=None)
-        return Resumed(len(both), worst, self._tolerance)
+    def _resumed(self, again: Mapping[int, float | None]) -> Resumed:
+        found = compared((self._losses[step], loss) for step, loss in again.items() if step in self._losses)
+        return Resumed(found.steps, found.worst, self._tolerance, found.unknown)
 
     def _whole(self) -> list[int]:
         return sorted(int(path.parent.name) for path in self._folder.glob(f"*/{_WHOLE}"))
