@@ -17,6 +17,7 @@ from twinlens.errors import BadInput
 from twinlens.executors.fidelity.answer import Answer, from_completion, from_pieces
 from twinlens.executors.fidelity.distance import of_answers, of_scored
 from twinlens.executors.fidelity.scored import Scored, Unusable, from_prompt_logprobs
+from twinlens.executors.fidelity.sglang import from_input_logprobs
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.executors.openai.target import target_of
 from twinlens.record.executor.facts import Compared, Facts, FidelityRow
@@ -67,6 +68,64 @@ def test_log_probabilities_that_none_can_be_are_refused_with_the_reason(tables: 
 def test_prompt_logprobs_without_the_ids_of_a_text_cannot_be_placed() -> None:
     with pytest.raises(Unusable, match="no prompt_token_ids"):
         from_prompt_logprobs({"prompt_logprobs": TABLES}, None)
+
+
+SGLANG: dict[str, Any] = {
+    "id": "26223ea355df4c0ab45e5af04505ed67", "finish_reason": {"type": "length", "length": 6}, "prompt_tokens": 5,
+    "input_token_logprobs": [
+        [None, 6722, None], [-0.58203125, 315, None], [-3.53125, 9625, None], [-2.84375, 374, None],
+    ],
+    "input_top_logprobs": [
+        None,
+        [[-0.58203125, 315, None], [-2.140625, 3283, None], [-3.765625, 374, None]],
+        [[-1.0390625, 279, None], [-3.53125, 9625, None], [-3.96875, 5616, None]],
+        [[-2.09375, 13, None], [-2.34375, 58883, None], [-2.40625, 11, None]],
+    ],
+}  # fmt: skip
+"""Recorded: sgl-project/sglang-jax, pull request 13, 2025-08-19; "the capital of France is" from its second token."""
+SGLANG_IDS = (6722, 315, 9625, 374)
+
+
+@pytest.mark.parametrize("asked", [None, SGLANG_IDS])
+def test_input_logprobs_of_sglang_are_read_with_the_token_itself_where_it_is_not_among_the_top(
+    asked: tuple[int, ...] | None,
+) -> None:
+    scored = from_input_logprobs(SGLANG, asked)
+    assert scored.tokens == SGLANG_IDS
+    assert scored.places == (
+        {315: -0.58203125, 3283: -2.140625, 374: -3.765625},
+        {279: -1.0390625, 9625: -3.53125, 5616: -3.96875},
+        {13: -2.09375, 58883: -2.34375, 11: -2.40625, 374: -2.84375},
+    )
+
+
+def test_the_first_token_of_sglang_may_be_null_where_its_id_was_sent() -> None:
+    said = {**SGLANG, "input_token_logprobs": [None, *SGLANG["input_token_logprobs"][1:]]}
+    assert from_input_logprobs(said, SGLANG_IDS) == from_input_logprobs(SGLANG, SGLANG_IDS)
+    with pytest.raises(Unusable, match="not numbers by token id"):
+        from_input_logprobs(said, None)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "tops", "why"),
+    [
+        (None, [None], "no input_token_logprobs and input_top_logprobs"),
+        ([[None, 7], [HALF, 1]], None, "no input_token_logprobs and input_top_logprobs"),
+        ([[None, 7]], [None], "1 positions for a prompt of 2 tokens"),
+        ([[None, 7], [HALF, 1]], [None], "at 1 positions for a prompt of 2 tokens"),
+        ([[None, 7], [HALF, 2]], [None, []], "of other tokens than those of the prompt"),
+        ([[None, 8], [HALF, 1]], [None, []], "of other tokens than those of the prompt"),
+        ([[None, 7], [HALF]], [None, []], "not numbers by token id"),
+        ([[None, 7], [None, 1]], [None, []], "not numbers by token id"),
+        ([[None, 7], [HALF, 1]], [None, None], "no log probabilities at a position"),
+        ([[None, 7], [HALF, 1]], [None, [[HALF, "x"]]], "not numbers by token id"),
+        ([[None, 7], [HALF, 1]], [None, [[math.nan, 2]]], "log probability of nan"),
+        ([[None, 7], [HALF, 1]], [None, [[HALF, 2], [HALF, 3]]], "come to more than 1"),
+    ],
+)  # fmt: skip
+def test_input_logprobs_that_none_can_be_are_refused_with_the_reason(tokens: Any, tops: Any, why: str) -> None:
+    with pytest.raises(Unusable, match=why):
+        from_input_logprobs({"input_token_logprobs": tokens, "input_top_logprobs": tops}, (7, 1))
 
 
 def test_two_readings_of_a_prompt_are_told_apart_by_hand_worked_sums() -> None:
@@ -225,6 +284,41 @@ def test_two_servers_that_give_log_probabilities_are_compared_by_them() -> None:
     assert sent == [body["prompt"] for _, path, _, body in reference.asked if path == "/v1/completions"]
     assert len(set(sent)) == 3
     assert Facts.from_json(json.loads(json.dumps(facts.to_json()))) == facts
+
+
+def generating(first: float, second: float) -> Any:
+    """SGLang's /generate: a text of two tokens, the second with these log probabilities of two candidates."""
+
+    def said(asked: dict[str, Any]) -> Sent:
+        assert (asked["return_logprob"], asked["logprob_start_len"], asked["top_logprobs_num"]) == (True, 0, 20)
+        assert asked["text"]
+        meta = {"input_token_logprobs": [[None, 7, None], [first, 1, None]],
+                "input_top_logprobs": [None, [[first, 1, None], [second, 2, None]]]}  # fmt: skip
+        return 200, {"text": " word", "meta_info": meta}
+
+    return said
+
+
+def test_servers_that_answer_as_sglang_does_are_compared_by_its_log_probabilities() -> None:
+    with plain(Plain(answers={"/generate": generating(QUARTER, HALF)})) as server, plain(
+        Plain(answers={"/generate": generating(HALF, QUARTER)})
+    ) as reference:  # fmt: skip
+        facts = opened(server, reference, fidelity_prompts=2)
+    assert facts.compared is not None
+    assert facts.compared.how == "log-probabilities"
+    assert [(row.tokens, row.agreed) for row in facts.fidelity] == [(1, 0)] * 2
+    assert [row.nll_nats for row in facts.fidelity] == pytest.approx([-QUARTER] * 2)
+
+
+def test_an_answer_of_sglang_without_log_probabilities_falls_back_to_answers_with_the_reason() -> None:
+    without = (200, {"text": " word", "meta_info": {"prompt_tokens": 5}})
+    with plain(Plain(answers={"/generate": without, "/v1/completions": answering("aabbcc")})) as server, plain(
+        Plain(answers={"/v1/completions": answering("aabbxx")})
+    ) as reference:  # fmt: skip
+        facts = opened(server, reference, fidelity_prompts=2)
+    assert facts.compared is not None
+    assert facts.compared.how == "answers"
+    assert facts.compared.instead == "its answer has no input_token_logprobs and input_top_logprobs"
 
 
 def test_servers_without_log_probabilities_are_compared_by_their_answers() -> None:

@@ -40,10 +40,14 @@ def from_prompt_logprobs(choice: Mapping[str, Any], asked: Sequence[int] | None)
         raise Unusable("its answer has no prompt_token_ids")
     if len(given) != len(ids):
         raise Unusable(f"it gives {len(given)} positions for a prompt of {len(ids)} tokens")
-    return Scored(tuple(ids), tuple(_place(table, token) for table, token in zip(given[1:], ids[1:], strict=True)))
+    return Scored(tuple(ids), tuple(place_of(table, token) for table, token in zip(given[1:], ids[1:], strict=True)))
 
 
-def _place(table: Any, token: int) -> dict[int, float]:
+def place_of(table: Any, token: int) -> dict[int, float]:
+    """One position: log probabilities by token id, `token` among them, that can be those of one distribution.
+
+    Raises Unusable.
+    """
     if not isinstance(table, Mapping):
         raise Unusable("its answer has no log probabilities at a position of the prompt")
     place = {}

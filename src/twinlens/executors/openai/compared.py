@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors.fidelity.ask import TOP, Asked, Prompt
+from twinlens.executors.fidelity.ask import GENERATE, TOP, Asked, Prompt
 from twinlens.executors.fidelity.here import answers_of, scores_of
 from twinlens.executors.fidelity.scored import Unusable
 from twinlens.executors.fidelity.served import Reference, Rows, served_fidelity
@@ -15,7 +15,7 @@ from twinlens.executors.http_client.connection import Address
 from twinlens.executors.in_process.inputs import Prompts
 from twinlens.executors.openai.discovery import Discovery, asked, first_model, get, reachable
 from twinlens.executors.openai.request_writer import head_lines
-from twinlens.executors.openai.target import PATHS, Target
+from twinlens.executors.openai.target import Target
 from twinlens.executors.protocol import Say
 from twinlens.record.executor.facts import Compared
 from twinlens.schedule.content.prompt import words_of
@@ -105,9 +105,12 @@ def _server(target: Target) -> Reference:
 
 
 def _asked_of(target: Target, address: Address, model: str, name: str) -> Asked:
-    def post(body: bytes) -> tuple[int, bytes, str]:
+    above = target.path.removesuffix("/v1")
+
+    def post(page: str, body: bytes) -> tuple[int, bytes, str]:
         head = head_lines(target.headers() | {"Accept": "application/json"})
-        line = f"POST {target.path}{PATHS['completions']} HTTP/1.1\r\n{head}Content-Length: {len(body)}\r\n\r\n"
+        path = f"{above if page == GENERATE else target.path}{page}"
+        line = f"POST {path} HTTP/1.1\r\n{head}Content-Length: {len(body)}\r\n\r\n"
         ended, _ = asked(target, address, line.encode("latin-1") + body, target.timeout_s)
         return ended.status, ended.body, ended.fault or ""
 
