@@ -15,6 +15,7 @@ import pytest
 
 from material import spec_of, training
 from twinlens.errors import ExecutorFailed
+from twinlens.executors.in_process.slow_link import slow_links
 from twinlens.executors.torch.parallel.collectives import KINDS
 from twinlens.executors.torch.parallel.findings import against_one_process, communication, exchange, exchanged
 from twinlens.executors.torch.parallel.options import ParallelOptions
@@ -26,7 +27,6 @@ from twinlens.measurement.session import run_here
 from twinlens.record.executor.facts import Facts
 from twinlens.record.store import create_run, read_run
 from twinlens.spec.study import RunSpec
-from twinlens.stats.finding.slow_link import slow_links
 from twinlens.system.processes import is_alive
 
 pytestmark = [pytest.mark.slow, pytest.mark.torch]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from twinlens.executors.in_process.slow_link import slow_links
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.stats.estimator.latency_bandwidth import fitted
-from twinlens.stats.finding.slow_link import slow_links
 
 SIZES = [float(2**power) for power in range(10, 25)]
 

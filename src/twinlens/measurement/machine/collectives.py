@@ -9,11 +9,11 @@ import numpy as np
 
 from twinlens.errors import BadInput
 from twinlens.executors.in_process.collective import Collectives, Timing
+from twinlens.executors.in_process.slow_link import slow_links
 from twinlens.executors.protocol import Say
 from twinlens.executors.registry import executor, executor_names
 from twinlens.record.finding import Finding
 from twinlens.stats.estimator.latency_bandwidth import Segment, fitted
-from twinlens.stats.finding.slow_link import slow_links
 from twinlens.theory.collective import algorithm_bandwidth, bus_bandwidth, bus_factor
 
 

@@ -37,13 +37,18 @@ def probe_collectives(device: str, asked: int | None, say: Say) -> Collectives:
         for kind in (kind for kind in KINDS if kind not in refused):
             say(f"timing {kind}")
             timings += [_timed(world, kind, size) for size in SIZES]
-        pairs = {}
-        if ranks > 2:
-            say("timing pairs of ranks")
-            pairs = {pair: _pair(world, pair) for pair in combinations(range(ranks), 2)}
+        pairs = timed_pairs(world, ranks, say)
         return Collectives(backend, ranks, backend == "gloo", tuple(timings), refused, pairs, _PAIR_BYTES)
     finally:
         world.close()
+
+
+def timed_pairs(world: Ranks, ranks: int, say: Say) -> dict[tuple[int, int], tuple[float, ...]]:
+    """Seconds of exchanges between every two ranks, each pair alone; none of two ranks, which have one pair."""
+    if ranks < 3:
+        return {}
+    say("timing pairs of ranks")
+    return {pair: _pair(world, pair) for pair in combinations(range(ranks), 2)}
 
 
 def _timed(world: Ranks, kind: str, size_bytes: int) -> Timing:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from twinlens.executors.in_process.slow_link import slow_links
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.parallel.backend import refuse_exchange
+from twinlens.executors.torch.parallel.collectives import timed_pairs
 from twinlens.executors.torch.parallel.exchange_options import ExchangeOptions
 from twinlens.executors.torch.parallel.gpus import refuse_too_few_gpus
 from twinlens.executors.torch.parallel.program import Program
@@ -22,6 +24,9 @@ from twinlens.system.processors import usable_cores
 
 _ORDER_S, _MOST = 0.2, 2000
 """How long the exchanges of one order last together, and how many they are at most."""
+_MOST_PAIRED = 16
+"""Ranks of which every pair is timed before the rows: 120 pairs. All ranks wait for a slow one in every row, so the
+rows cannot name it."""
 
 
 class TorchExchanger:
@@ -40,6 +45,7 @@ class TorchExchanger:
         join = {"order": "join", "device": spec.executor.device, "patience_s": asked.patience_s}
         backend = self._ranks.ask(join, "starting", say)[0]
         refuse_exchange(backend, workload.exchange)
+        slow = slow_links(timed_pairs(self._ranks, asked.ranks, say)) if asked.ranks <= _MOST_PAIRED else ()
         say(f"warming up {workload.exchange}")
         told = self._ranks.ask(
             {"order": "open-exchange", "kind": workload.exchange, "size_bytes": workload.size_bytes}, "opening"
@@ -48,7 +54,7 @@ class TorchExchanger:
         facts = Facts.from_json(told[0])
         on_processor = backend == "gloo" and self._ranks.share_a_clock
         found = Finding("exchange-on-processor", "notes", workload.exchange, {"ranks": asked.ranks})
-        return replace(facts, findings=(*facts.findings, *([found] if on_processor else ())))
+        return replace(facts, findings=(*facts.findings, *slow, *([found] if on_processor else ())))
 
     def exchange(self) -> tuple[Exchange, ...]:
         begun_ns = time.monotonic_ns()
