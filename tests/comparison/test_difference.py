@@ -16,6 +16,7 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.field import FIELDS
 from twinlens.record.executor.record import ExecutorRecord, Fact, observed
 from twinlens.record.run import Run
+from twinlens.spec.study import ExecutorSpec
 
 
 def named(a: Side, b: Side) -> dict[str, tuple[str, str]]:
@@ -60,6 +61,17 @@ def test_what_ran_has_a_role(key: str, value: str, rule: tuple[str, str]) -> Non
 def test_formats_that_the_precision_asked_for_brings_may_vary() -> None:
     names = named(side("a"), side("b", asked=["point.precision=bf16"], stack={"precision.weights": "bf16"}))
     assert names == {"point.precision": ("precision", "V"), "precision.weights": ("precision", "V")}
+
+
+def test_a_default_that_nobody_said_of_a_watched_loop_is_no_difference_to_what_was_asked() -> None:
+    asked = side("a", lens="training", asked=["workload.learning_rate=0.5", "protocol.seed=9"])
+    loop = side("b", lens="training")
+    executor = ExecutorSpec(kind="own-loop")
+    runs = tuple(replace(run, spec=run.spec.model_copy(update={"executor": executor})) for run in loop.runs)
+    found = named(asked, replace(loop, runs=runs))
+    assert "executor.kind" in found
+    assert not {"workload.learning_rate", "protocol.seed", "protocol.duration_s"} & found.keys()
+    assert "workload.learning_rate" in named(asked, loop)
 
 
 def test_a_value_beside_an_unknown_one_is_no_known_difference_and_two_unknowns_are_none() -> None:

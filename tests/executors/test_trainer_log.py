@@ -22,6 +22,7 @@ from twinlens.executors.trainer_log.step_record import ReadLog, StepRecord
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.step import Marks
 from twinlens.reporting.wording.finding import sentence_of
+from twinlens.spec.study import RunSpec
 
 SAMPLES = Path(__file__).parent / "trainer_log_samples"
 READERS = {
@@ -230,6 +231,19 @@ def test_a_log_is_read_once_at_no_precision_where_the_spec_does_not_say() -> Non
     data = asked(SAMPLES / "megatron.log", "megatron", 32, 128)
     spec = spec_of({name: part for name, part in data.items() if name not in ("protocol", "point")})
     assert (spec.protocol.repeats, spec.point.precision) == (1, "as-found")
+
+
+def test_a_spec_of_a_log_holds_what_somebody_said_and_no_default_beside_it() -> None:
+    data = asked(SAMPLES / "megatron.log", "megatron", 32, 128)
+    unsaid = spec_of({name: part for name, part in data.items() if name != "protocol"})
+    said = spec_of(data | {"workload": data["workload"] | {"learning_rate": 3e-4}, "protocol": {"seed": 7}})
+    for spec in (unsaid, said):
+        assert RunSpec.model_validate_json(json.dumps(spec.to_dict())).to_dict() == spec.to_dict()
+    assert "learning_rate" not in unsaid.to_dict()["workload"]
+    assert not {"seed", "duration_s"} & unsaid.to_dict()["protocol"].keys()
+    assert said.to_dict()["workload"]["learning_rate"] == 3e-4
+    assert said.to_dict()["protocol"]["seed"] == 7
+    assert "duration_s" not in said.to_dict()["protocol"]
 
 
 def test_a_log_is_measured_into_a_run_like_any_other(tmp_path: Path) -> None:

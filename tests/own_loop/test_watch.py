@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -50,6 +51,10 @@ def test_a_loop_is_a_run_with_rows_phases_facts_and_telemetry(tmp_path: Path) ->
     assert run.facts.executor.value("model.parameters") == sum(p.numel() for p in made()[0].parameters())
     assert run.facts.memory["optimizer_bytes"].value > run.facts.memory["weights_bytes"].value
     assert run.facts.executor.facts["workload.seed"].reason
+    asked = json.loads((run.folder / "run.json").read_text(encoding="utf-8"))["asked"]
+    assert "learning_rate" not in asked["workload"], "nobody said it, and a default would be read as said"
+    assert not {"seed", "duration_s"} & asked["protocol"].keys()
+    assert run.spec.to_dict() == asked
 
 
 def test_the_precision_is_what_was_found_in_memory_and_in_kernels(tmp_path: Path) -> None:

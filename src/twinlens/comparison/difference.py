@@ -10,6 +10,7 @@ from typing import Any
 from twinlens.comparison.aspect import RULES, Aspect, rule_of_path
 from twinlens.comparison.side import Side
 from twinlens.record.executor.field import FIELDS, Role
+from twinlens.spec.unsaid import UNSAID_PATHS
 
 _TABLES = ("workload", "point", "protocol")
 _IS_TUNED = "workload.method"
@@ -64,6 +65,8 @@ def differences(a: Side, b: Side, *, is_weak: bool = False) -> tuple[Difference,
 def _asked(a: Side, b: Side) -> Iterator[Difference]:
     ours, theirs = dict(_flat(a.spec)), dict(_flat(b.spec))
     for path in dict.fromkeys((*ours, *theirs)):
+        if path in UNSAID_PATHS and not (path in ours and path in theirs):
+            continue  # nobody said it of a watched program: the finding own-data says that it is not known
         mine, other = ours.get(path), theirs.get(path)
         if mine != other:
             rule = rule_of_path(path)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from twinlens.record.run import Run
-
-WATCHED, FROM_LOG = "own-loop", "trainer-log"
+from twinlens.spec.unsaid import FROM_LOG, WATCHED
 
 
 def is_driven(run: Run) -> bool:

@@ -22,6 +22,7 @@ from twinlens.spec.precision import Lens, Precision, frozen
 from twinlens.spec.precision import precision as regime_named
 from twinlens.spec.protocol import Protocol
 from twinlens.spec.search import Search
+from twinlens.spec.unsaid import without_unsaid
 from twinlens.spec.workload.workload import TrainingWorkload, Workload
 
 SCHEMA: Literal[1] = 1
@@ -121,8 +122,9 @@ class RunSpec(Spec):
         return _fingerprint(self.to_dict() | {"repeat": 0})
 
     def to_dict(self) -> dict[str, Any]:
-        """The spec as plain data, `schema` first."""
-        return self.model_dump(mode="json", by_alias=True)
+        """The spec as plain data, `schema` first; of a program that is watched or read, without what nobody said."""
+        data = self.model_dump(mode="json", by_alias=True)
+        return without_unsaid(data, self.executor.kind, workload=self.workload, protocol=self.protocol)
 
 
 class Study(Spec):
@@ -165,8 +167,9 @@ class Study(Spec):
         return self.workload.kind
 
     def to_dict(self) -> dict[str, Any]:
-        """The study as plain data, `schema` first."""
-        return self.model_dump(mode="json", by_alias=True)
+        """The study as plain data, `schema` first; of a trainer's log, without what nobody said."""
+        data = self.model_dump(mode="json", by_alias=True)
+        return without_unsaid(data, self.executor.kind, workload=self.workload, protocol=self.protocol)
 
     def __repr__(self) -> str:
         swept = ", ".join(f"{path} in {list(values)}" for path, values in self.sweep.items())

@@ -11,13 +11,14 @@ from twinlens.pages import find, first_paragraph
 from twinlens.record.run import Run
 from twinlens.record.search import SearchRecord
 from twinlens.reporting.display import clean
-from twinlens.reporting.driven import FROM_LOG, WATCHED, is_driven
+from twinlens.reporting.driven import is_driven
 from twinlens.reporting.load_kind import SERVED, TITLES
 from twinlens.reporting.view import View
 from twinlens.spec.load import dump
 from twinlens.spec.protocol import Protocol
 from twinlens.spec.source.earlier import modern
 from twinlens.spec.study import RunSpec, Study
+from twinlens.spec.unsaid import FROM_LOG, WATCHED
 from twinlens.stats.metrics.definition import METRICS, Metric
 from twinlens.units import show
 

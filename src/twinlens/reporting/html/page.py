@@ -9,7 +9,6 @@ from datetime import datetime
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
 from twinlens.reporting.chart.all import Charts
-from twinlens.reporting.driven import FROM_LOG
 from twinlens.reporting.gate import Word, agreement_of, gate_reason, gate_word, why_no_gate
 from twinlens.reporting.machine import machine_words
 from twinlens.reporting.point_name import precision_of
@@ -19,6 +18,7 @@ from twinlens.reporting.text.sentence import against, reference_of
 from twinlens.reporting.view import Entry, LensView, View, runs_word, why_not_ranked
 from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of
 from twinlens.reporting.wording.quality import IMPOSSIBLE
+from twinlens.spec.unsaid import FROM_LOG
 from twinlens.stats.finding.checks import is_impossible
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Group, Summary
