@@ -10,8 +10,9 @@ from report_material import inference_run
 
 from twinlens.api.table import table
 from twinlens.comparison.side import Side, rates_of
-from twinlens.comparison.switches import SwitchRow, switch_rows
+from twinlens.comparison.switches import SHOWN, SwitchRow, switch_rows
 from twinlens.errors import BadInput
+from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.reporting.html.table_page import write_switches
 from twinlens.reporting.point_name import point_names
@@ -20,6 +21,7 @@ from twinlens.reporting.tables import switch_cells, switch_remarks
 from twinlens.reporting.text.table import plain
 from twinlens.reporting.view import in_order
 from twinlens.stats.summary.group import group
+from twinlens.units import RATIO
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +67,27 @@ def test_the_table_says_ratio_and_interval_and_what_was_found(rows: tuple[Switch
     page = write_switches(rows, tmp_path / "table.html").read_text()
     assert "max sequences 2" in page
     assert "<script" not in page
+
+
+def with_ratios(row: SwitchRow, low: float | None) -> SwitchRow:
+    """The same with a ratio of 1.02 in all four metrics; `low` None: without an interval."""
+    high = None if low is None else 1.06
+    ratio = Estimate(1.02, RATIO, "by hand", "derived", low=low, high=high, level=None if low is None else 0.95, n=3)
+    effects = tuple(replace(row.comparison.effects[0], metric=metric, ratio=ratio, apart=False) for metric in SHOWN)
+    return replace(row, comparison=replace(row.comparison, effects=effects))
+
+
+@pytest.mark.parametrize("low", [None, 0.98])
+@pytest.mark.parametrize("width", [70, 80, 100, 140])
+def test_no_ratio_and_no_interval_of_a_switch_is_cut(
+    rows: tuple[SwitchRow, ...], low: float | None, width: int
+) -> None:
+    change = {"chunked_prefill_tokens": 2048, "prefix_caching": False, "ngram_tokens": 4}
+    chosen = [replace(with_ratios(row, low), change=change) for row in rows]
+    text = plain(switches_screen(chosen), width)
+    assert "…" not in text.partition("Ratios to the default")[0]
+    assert text.count("no interval" if low is None else "0.98–1.06×") == 8
+    assert max(map(len, text.splitlines())) <= width
 
 
 def test_runs_without_switches_have_no_such_table(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ SWITCH_LEGEND = (
     "Ratios to the default at the same load: medians of TTFT and TPOT, output tokens/s, peak memory; =?: not told "
     "apart; ✗: not ranked; –: no ratio"
 )
+IN_LINE, STACKED = "{ratio} ({bounds}){told}", "{ratio}{told}\n{bounds}"
+"""Forms of a ratio with its interval: beside it, or below it where the line is too short."""
 _OF_SWITCHES = ("switch-differs", "switch-not-seen", "speculation-flattered", "prefix-cache-met")
 LENS_LEGEND = "✓ comparable, ! with qualifiers, ✗ not comparable; =?: the two cannot be told apart; –: no ratio"
 SPLIT = "share: engine / served, the kernels' part; rest: served − engine, which is scheduler, HTTP and tokenising"
@@ -66,28 +68,28 @@ def switch_heads() -> tuple[str, ...]:
     return ("switch", "TTFT", "TPOT", "tokens/s", "memory")
 
 
-def switch_cells(row: SwitchRow, place: str = "") -> tuple[str, ...]:
+def switch_cells(row: SwitchRow, place: str = "", form: str = IN_LINE) -> tuple[str, ...]:
     """The change in words, and the ratio to the default in each metric, with its interval. `place`: of several loads,
     the row's own."""
     change = " + ".join(map(switch_words, row.change.items()))
     mark = "" if row.comparison.b.group.ranked else "✗ "
-    cells = [_switch_cell(row.effects.get(metric)) for metric in SHOWN]
+    cells = [_switch_cell(row.effects.get(metric), form) for metric in SHOWN]
     return (f"{mark}{change}{f', {place}' if place else ''}", *cells)
 
 
-def _switch_cell(effect: Effect | None) -> str:
+def _switch_cell(effect: Effect | None, form: str) -> str:
     if effect is None or effect.ratio.value is None:
         return display.ABSENT
     bounds = display.factor_bounds(effect.ratio)
     told = "" if effect.apart or not bounds else " =?"
-    return f"{display.factor(effect.ratio)} ({bounds or 'no interval'}){told}"
+    return form.format(ratio=display.factor(effect.ratio), bounds=bounds or "no interval", told=told)
 
 
-def switch_lines(rows: Sequence[SwitchRow]) -> list[tuple[str, ...]]:
+def switch_lines(rows: Sequence[SwitchRow], form: str = IN_LINE) -> list[tuple[str, ...]]:
     """A line for each row, which says its load where there are several."""
     places = [place_words(row.comparison.b.group) for row in rows]
     several = len(set(places)) > 1
-    return [switch_cells(row, place if several else "") for row, place in zip(rows, places, strict=True)]
+    return [switch_cells(row, place if several else "", form) for row, place in zip(rows, places, strict=True)]
 
 
 def switch_remarks(rows: Sequence[SwitchRow]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from textwrap import wrap
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
@@ -20,6 +21,7 @@ from twinlens.reporting.tables import (
     LENSES,
     SHARE_HEADS,
     SPLIT,
+    STACKED,
     SWITCH_LEGEND,
     change_names,
     lens_cell,
@@ -29,11 +31,11 @@ from twinlens.reporting.tables import (
     switch_lines,
     switch_remarks,
 )
-from twinlens.reporting.text.fitted import FittedTable
+from twinlens.reporting.text.fitted import Fitted, FittedTable
 from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.wording.finding import sentence_of
 
-_MOST = 6
+_MOST, _SHORTEST_NAME = 6, 12
 
 
 def lenses_screen(rows: Sequence[LensRow], fits: Sequence[tuple[str, Finding]], whole: bool = False) -> RenderableType:
@@ -57,14 +59,29 @@ def lenses_screen(rows: Sequence[LensRow], fits: Sequence[tuple[str, Finding]], 
 
 def switches_screen(rows: Sequence[SwitchRow]) -> RenderableType:
     """A line for each switch with its ratios to the default, then what was found on the switches."""
-    cells = tuple(tuple(map(Text, line)) for line in switch_lines(rows))
     group = rows[0].comparison.a.group
     return Stack(
         hanging("", f"{display.clean(group.model, 40)} · each switch against the default", "bold"),
-        FittedTable(switch_heads(), ("left", *["right"] * (len(switch_heads()) - 1)), cells, gap=2).table(),
+        Fitted(lambda width: _switches(rows, width).table()),
         hanging("", SWITCH_LEGEND, "dim"),
         *(hanging("! ", remark, "yellow") for remark in switch_remarks(rows)),
     )
+
+
+def _switches(rows: Sequence[SwitchRow], width: int) -> FittedTable:
+    """Each interval beside its ratio; where that is too wide below it, and the names in as many lines as they need."""
+    heads = switch_heads()
+    sides = ("left", *["right"] * (len(heads) - 1))
+    cells = tuple(tuple(map(Text, line)) for line in switch_lines(rows))
+    beside = FittedTable(heads, sides, cells)
+    if beside.width <= width:
+        return beside
+    stacked = switch_lines(rows, STACKED)
+    figures = FittedTable(heads[1:], sides[1:], tuple(tuple(map(Text, line[1:])) for line in stacked))
+    room = max(_SHORTEST_NAME, width - figures.width - figures.gap)
+    names = ("\n".join(wrap(line[0], room)) for line in stacked)
+    below = tuple((Text(name), *each) for name, each in zip(names, figures.rows, strict=True))
+    return FittedTable(heads, sides, below)
 
 
 def runtimes_screen(found: Sequence[RuntimeShares]) -> RenderableType:
