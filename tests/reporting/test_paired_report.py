@@ -16,7 +16,7 @@ from twinlens.record.finding import Finding
 from twinlens.reporting.html.render import render
 from twinlens.reporting.paired import Paired, paired_json, standing_words
 from twinlens.reporting.text.first_lines import first_lines
-from twinlens.reporting.text.paired_table import cells, paired_of, paired_table
+from twinlens.reporting.text.paired_table import cells, paired_of, paired_table, write_paired
 from twinlens.reporting.text.sentence import sentences
 from twinlens.reporting.text.table import plain
 from twinlens.reporting.view import in_order, view
@@ -163,6 +163,19 @@ def test_show_makes_the_file_of_ratios_again_where_it_says_something_else(outcom
     path.write_text("{}")
     twinlens("show", outcome.runs[0].folder)
     assert path.read_text() == "{}", "one run of several says nothing about the study"
+
+
+def test_show_leaves_a_file_of_ratios_that_differs_in_a_last_digit_as_it_is(outcome: Outcome) -> None:
+    path = outcome.folder / "paired.json"
+    _, found = found_in(outcome)
+    for factor, is_kept in ((1 + 1e-13, True), (1 + 1e-6, False)):
+        write_paired(outcome.folder, found)
+        data = json.loads(path.read_text())
+        data["paired"][0]["ratio"]["value"] *= factor
+        path.write_text(written := json.dumps(data))
+        write_paired(outcome.folder, found)
+        assert (path.read_text() == written) is is_kept, "another processor's last digit is no other ratio"
+    assert data["paired"][0]["ratio"]["value"] != json.loads(path.read_text())["paired"][0]["ratio"]["value"]
 
 
 def test_a_ratio_as_data_is_plain(outcome: Outcome) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.console import Group as Stack
@@ -27,6 +29,7 @@ from twinlens.units import digits
 from twinlens.version import __version__
 
 HEADS = ("ratio", "of", "95% interval", "repeats", "rounds", "others", "the ratio is")
+_SAME = 1e-9
 _LOADS = ("batch", "microbatch", "rate_per_s", "concurrency", "method", "r")
 LEGEND = (
     "Points took turns; a round gives one ratio (twinlens explain paired_ratio). ranked: the ratio "
@@ -91,12 +94,26 @@ def cells(pair: Paired) -> tuple[str, ...]:
 
 
 def write_paired(folder: Path, ratios: Sequence[Paired]) -> None:
-    """paired.json beside study.json, where it is not there or says something else. Raises OSError."""
+    """paired.json beside study.json, where it is not there or says something else. Raises OSError.
+
+    The last digit of a float is the processor's: numbers that differ by no more say the same, so that reading a study
+    elsewhere leaves its file as it is.
+    """
     path, data = folder / "paired.json", {"schema": 1, "twinlens": __version__, "paired": paired_json(ratios)}
     with suppress(OSError, ValueError):
-        if json.loads(path.read_text(encoding="utf-8")) == json.loads(json.dumps(data)):
+        if _is_same(json.loads(path.read_text(encoding="utf-8")), json.loads(json.dumps(data))):
             return
     write_json(path, data)
+
+
+def _is_same(known: Any, made: Any) -> bool:
+    if isinstance(known, dict) and isinstance(made, dict):
+        return known.keys() == made.keys() and all(_is_same(known[key], made[key]) for key in known)
+    if isinstance(known, list) and isinstance(made, list):
+        return len(known) == len(made) and all(map(_is_same, known, made))
+    if isinstance(known, float) and isinstance(made, float):
+        return math.isclose(known, made, rel_tol=_SAME, abs_tol=_SAME)
+    return bool(known == made)
 
 
 def renew_paired(material: Sequence[Material]) -> None:
