@@ -78,6 +78,14 @@ def test_executors_say_whether_they_run_here_and_why_not() -> None:
     assert "recorded output only" in next(row for row in why if row.startswith("sglang "))
 
 
+def test_an_executor_of_every_workload_names_them() -> None:
+    lines = listed("executors")
+    place = next(place for place, line in enumerate(lines) if line.startswith("fake "))
+    assert lines[place].split()[:4] == ["fake", "training,", "inference,", "yes"]
+    assert lines[place + 1].split() == ["collective"]
+    assert any("workloads: training, inference, collective" in line for line in listed("executors", 60))
+
+
 def test_examples_have_a_line_on_what_they_are_for() -> None:
     lines = listed("examples")[1:]
     for row in rows_of("examples", RESULTS):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from rich.console import Group as Stack
@@ -24,6 +25,8 @@ _LENSES = {
     "collective": "Exchanges between ranks",
     "both": "Both lenses",
 }
+_WORKLOADS = 20
+"""Columns for the kinds of workload that an executor runs; a third one stands below two."""
 _UNITS = {RATIO: "ratio", COUNT: "count"}
 
 
@@ -73,9 +76,12 @@ def _executors(rows: Sequence[Row]) -> Parts:
     """By where they run; then why some do not run here, or were tried on recorded output only."""
     parts: dict[str, list[Row]] = {title: [] for title in (*_PLACES.values(), "Unknown")}
     for row in rows:
-        mine = {name: row[name] for name in ("executor", "lenses", "runs here", "precisions")}
-        if row["lenses"].count(",") == 2:
-            mine["lenses"] = "all three"
+        mine = {
+            "executor": row["executor"],
+            "workloads": tuple(wrap(str(row["lenses"]), _WORKLOADS)),
+            "runs here": row["runs here"],
+            "precisions": row["precisions"],
+        }
         if row["runs here"] not in ("yes", "no"):
             mine["runs here"] = "recorded"
         parts.setdefault(_PLACES.get(row["kind"], "Unknown"), []).append(mine)
@@ -107,7 +113,7 @@ def _runs(rows: Sequence[Row]) -> Parts:
 
 def _part(title: str, rows: Sequence[Row], width: int) -> list[RenderableType]:
     heads = tuple(rows[0])
-    cells = tuple(tuple(Text(clean(row.get(head, ""), 400)) for head in heads) for row in rows)
+    cells = tuple(tuple(_cell(row.get(head, "")) for head in heads) for row in rows)
     table = FittedTable(heads, ("left",) * len(heads), cells, remarks=True)
     head: list[RenderableType] = [hanging("", clean(title, 400), "bold")] if title else []
     if table.width <= width:
@@ -116,7 +122,15 @@ def _part(title: str, rows: Sequence[Row], width: int) -> list[RenderableType]:
     lines: list[RenderableType] = []
     for name, *facts in cells:
         described = " · ".join(
-            f"{head}: {fact.plain}" for head, fact in zip(heads[1:], facts, strict=True) if fact.plain
+            f"{head}: {' '.join(fact.plain.splitlines())}"
+            for head, fact in zip(heads[1:], facts, strict=True)
+            if fact.plain
         )
         lines += [name, hanging("  ", described, "")]
     return [*head, *lines, *([Text("")] if title else [])]
+
+
+def _cell(value: Any) -> Text:
+    """A value on its line; of a tuple each value on its own."""
+    lines = value if isinstance(value, tuple) else (value,)
+    return Text("\n".join(clean(line, 400) for line in lines))
