@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,9 @@ def test_ranks_or_networks_are_compared_at_the_same_size_and_sizes_are_not(tmp_p
 def test_a_report_has_the_exchanges_and_their_charts(tmp_path: Path) -> None:
     page = tl.report([noisy(tmp_path)], tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Collective of all-reduce by operating point" in page
-    assert "bus bandwidth (bytes/s)" in page
+    assert "bus bandwidth (MB/s)" in page, "1 MiB in 1 ms and 1.05 ms is 512 MB/s"
+    assert "bus bandwidth (bytes/s)" not in page
+    assert re.search(r">5\d\d [±−<]", page), "the bar says hundreds of MB/s, not 5e+08"
 
 
 def test_a_run_of_exchanges_has_nothing_to_diagnose(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from twinlens.reporting.view import Entry, LensView, headline, runs_word
 from twinlens.reporting.wording.finding import label_words
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Summary
+from twinlens.units import digits, scale
 
 
 def rate_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> Figure | None:
@@ -23,29 +24,31 @@ def rate_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> Figur
     shown = [(entry, pair) for entry in entries if (pair := headline(entry.group)) and pair[1].value is not None]
     if not shown:
         return None
-    unit = _with_unit(shown[0][1][0])
+    metric = shown[0][1][0]
+    divisor, title = _scaled(metric, max(estimate.value or 0.0 for _, (_, estimate) in shown))
     rows: list[dict[str, Any]] = []
     runs: list[dict[str, Any]] = []
     for entry, (key, estimate) in shown:
         name = entry.name if entry.group.ranked else f"{entry.name} (not ranked)"
-        low, high = (estimate.low, estimate.high) if estimate.low is not None else (estimate.value, estimate.value)
+        value = (estimate.value or 0.0) / divisor
+        low, high = (value if end is None else end / divisor for end in (estimate.low, estimate.high))
         rows.append(
             {
                 "name": name,
                 "entry": entry.name,
-                "value": estimate.value,
+                "value": value,
                 "low": low,
                 "high": high,
                 "ranked": entry.group.ranked,
-                "text": f"{display.bare(estimate)} {display.spread(estimate)}",
+                "text": f"{digits(value)} {display.spread(estimate)}",
             }
         )
         values = [run.metrics[key].value for run in entry.group.runs if key in run.metrics]
-        runs += [{"name": name, "value": value} for value in values if value is not None]
+        runs += [{"name": name, "value": each / divisor} for each in values if each is not None]
     order = [row["name"] for row in rows]
     most = max(float(row["high"]) for row in rows) * 1.3
     y = alt.Y("name:N", sort=order, title=None, axis=alt.Axis(domain=False, ticks=False))
-    x = alt.X("value:Q", title=f"sustained {unit}", scale=alt.Scale(domain=[0, most], nice=False))
+    x = alt.X("value:Q", title=f"sustained {title}", scale=alt.Scale(domain=[0, most], nice=False))
     names = {entry.name: entry.precision for entry, _ in shown}
     hue = alt.Color("entry:N", scale=colours(names), legend=None)
     base = alt.Chart(data(rows)).encode(y=y)
@@ -56,27 +59,31 @@ def rate_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> Figur
     words = base.mark_text(align="left", dx=8, fontSize=14, color=INK).encode(x="high:Q", text="text:N")
     ticks = alt.Chart(data(runs)).mark_circle(color=INK, size=16, opacity=0.8, yOffset=12).encode(x="value:Q", y=y)
     chart = (bars + line + ticks + words).properties(width=WIDTH, height=alt.Step(44))
-    return figure(anchor, chart, _rate_title(entries, unit), _rate_caption(shown))
+    return figure(anchor, chart, _rate_title(entries, METRICS[metric].label), _rate_caption(shown))
 
 
-def _with_unit(metric: str) -> str:
-    """ "tokens/s"; "bus bandwidth (bytes/s)" of a name that does not say its unit."""
+def _scaled(metric: str, largest: float) -> tuple[float, str]:
+    """What values are divided by on an axis, and its title: "tokens/s" as it is; "bus bandwidth (GB/s)" of a name that
+    does not say its unit."""
     known = METRICS[metric]
-    return known.label if known.unit in known.label else f"{known.label} ({known.unit})"
+    if known.unit in known.label:
+        return 1.0, known.label
+    divisor, unit = scale(known.unit, largest)
+    return divisor, f"{known.label} ({unit})"
 
 
 def timeline(entry: Entry, anchor: str) -> Figure | None:
     """Throughput of each row against time, one panel a run: warm-up and steady window shaded."""
     panels = []
-    title = _with_unit(pair[0]) if (pair := headline(entry.group)) else "work/s"
     series = [(run, summary, *throughput(run)) for run, summary in entry.material]
     series = [each for each in series if each[2].size]
     if not series:
         return None
     most = max(float(np.quantile(each[3], 0.995)) for each in series) * 1.15
-    axes = _Axes(title, most, max(float(each[2][-1]) for each in series))
+    divisor, title = _scaled(pair[0], most) if (pair := headline(entry.group)) else (1.0, "work/s")
+    axes = _Axes(title, divisor, most / divisor, max(float(each[2][-1]) for each in series))
     for index, (_, summary, at_s, rate) in enumerate(series, start=1):
-        x, y = thin(at_s, np.minimum(rate, most))
+        x, y = thin(at_s, np.minimum(rate, most) / divisor)
         panels.append(_panel(summary, x, y, axes, is_last=index == len(series)))
     chart = alt.vconcat(*panels, spacing=14).resolve_scale(x="shared", color="shared")
     rows = sum(each[2].size for each in series)
@@ -94,9 +101,11 @@ def timeline(entry: Entry, anchor: str) -> Figure | None:
 
 @dataclass(frozen=True, slots=True)
 class _Axes:
-    """Axes that all panels of a timeline share: what the rate is called, the highest shown, and the last second."""
+    """Axes that all panels of a timeline share: what the rate is called, what rates are divided by, the highest shown,
+    and the last second."""
 
     title: str
+    divisor: float
     most: float
     last_s: float
 
@@ -123,7 +132,7 @@ def _panel(summary: Summary, x: np.ndarray, y: np.ndarray, axes: _Axes, *, is_la
     layers = [shade, line]
     pair = headline(summary)
     if pair and pair[1].value is not None and summary.verdict.ranked:
-        mean = [{"from": begin_s, "to": end_s, "rate": pair[1].value}]
+        mean = [{"from": begin_s, "to": end_s, "rate": pair[1].value / axes.divisor}]
         rule = alt.Chart(data(mean)).mark_rule(color="#D55E00", strokeDash=[5, 3], strokeWidth=1.5)
         layers.append(rule.encode(x="from:Q", x2="to:Q", y=high))
     label = alt.Chart(data([{"t": f"run {summary.repeat + 1}: {label_words(summary.verdict.label)}"}]))
