@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from twinlens.errors import BadInput
+from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.in_process.ceiling import rate
 from twinlens.executors.in_process.fidelity import compared_with
 from twinlens.executors.in_process.precision_check import over_phases, precision_checks
@@ -34,6 +34,26 @@ def test_an_image_has_no_likelihood_and_a_model_is_no_distance_from_itself() -> 
     same = np.log(np.array([[0.2, 0.8]], dtype=np.float32))
     row = compared_with(same, same, None)
     assert (row.kl_nats, row.nll_nats, row.reference_nll_nats, row.agreed) == (0.0, 0.0, 0.0, 1)
+
+
+@pytest.mark.parametrize("tokens", [None, np.array([0, 1])])
+@pytest.mark.parametrize("broken", [math.nan, -math.inf])
+def test_outputs_that_are_no_probabilities_are_refused_and_not_a_distance_of_zero(
+    tokens: np.ndarray | None, broken: float
+) -> None:
+    reference = np.log(np.array([[0.5, 0.5], [0.9, 0.1]], dtype=np.float32))
+    seen = reference.copy()
+    seen[1, 0] = broken
+    with pytest.raises(ExecutorFailed, match=r"no probabilities at 1 of 2 positions"):
+        compared_with(reference, seen, tokens)
+
+
+def test_a_class_that_both_rule_out_adds_nothing_to_the_distance() -> None:
+    with np.errstate(divide="ignore"):
+        reference = np.log(np.array([[0.5, 0.5, 0.0]], dtype=np.float32))
+        seen = np.log(np.array([[0.25, 0.75, 0.0]], dtype=np.float32))
+    kl = compared_with(reference, seen, None).kl_nats
+    assert kl == pytest.approx(0.5 * math.log(0.5 / 0.25) + 0.5 * math.log(0.5 / 0.75), rel=1e-5)
 
 
 def test_equal_seeds_give_equal_prompts_of_the_models_vocabulary() -> None:
