@@ -111,7 +111,7 @@ def _time_calls(engine: str, made: Any, spent: Spent) -> None:
         plain = spent.timed(decoder._generator)  # what it allocates before its clock starts is the engine's
         decoder._generator = lambda *given: Stand(plain(*given), spent, "append_tokens", "generate_next_token")
     elif engine == "openvino":
-        made._request = Stand(made._request, spent, "reset_state", "infer", "get_tensor")
+        made._request.request = Stand(made._request.request, spent, "reset_state", "set_tensor", "infer", "get_tensor")
     elif engine == "llama-cpp-engine":
         from twinlens.executors.llama_cpp import decoder as llama
 

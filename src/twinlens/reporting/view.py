@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from twinlens.measurement.refused import refusals, was_refused
 from twinlens.record.estimate import Estimate
@@ -162,16 +163,17 @@ def _once(notes: Iterable[Finding]) -> list[str]:
 
 
 def in_order(groups: Sequence[Group]) -> tuple[Group, ...]:
-    """Groups by model, machine, load, batch, microbatch, size, then precision from wide to narrow, then switches (the
-    default first), then rate."""
+    """Groups by model, machine, load, ranks, batch, microbatch, size, then precision from wide to narrow, then switches
+    (the default first), then rate."""
     models = list(dict.fromkeys(member.model for member in groups))
     regimes = list(PRECISIONS)
 
-    def place(member: Group) -> tuple[int, str, int, int, int, int, int, str, int, str, float]:
+    def place(member: Group) -> tuple[Any, ...]:
         name = precision_of(member)
         rank = regimes.index(name) if name in regimes else len(regimes)
         point = member.point
-        sizes = point.get("batch") or 0, point.get("microbatch") or 0, point.get("size_bytes") or 0
+        ranks, batch = member.runs[0].settings.get("ranks"), point.get("batch") or point.get("global_batch")
+        sizes = ranks or 0, batch or 0, point.get("microbatch") or 0, point.get("size_bytes") or 0
         load = load_of(member)
         way = SERVED.index(load) + 1 if load in SERVED else 0
         switches = member.switches or {}

@@ -58,24 +58,29 @@ class LlamaDecoder:
         if not self._context:
             raise ExecutorFailed("llama.cpp cannot make a context of this size", code="TL302")
         self._batch = llama_cpp.llama_batch_init(self._rows, 0, 1)
+        self._tokens, self._places = (
+            np.ctypeslib.as_array(field, (self._rows,)) for field in (self._batch.token, self._batch.pos)
+        )
+        self._views: dict[int, np.ndarray] = {}  # of logits by address: to make one takes longer than to read it
 
     def answer(self, batch: np.ndarray, tokens: int) -> tuple[int, list[int]]:
         now, stamps = time.monotonic_ns, []
         rows, length = batch.shape
         self._empty()
-        self._fill(batch, 0, every=False)
+        self._fill(batch, every=False)
         begin_ns = now()
-        newest = self._decode(rows)
+        newest = self._decode()
         stamps.append(now())
+        self._arrange(rows, 1, every=False)
         for at in range(length, length + tokens - 1):
-            self._fill(newest, at, every=False)
-            newest = self._decode(rows)
+            self._tokens[:rows], self._places[:rows] = newest, at
+            newest = self._decode()
             stamps.append(now())
         return begin_ns, stamps
 
     def log_probabilities(self, one: np.ndarray) -> np.ndarray:
         self._empty()
-        self._fill(one, 0, every=True)
+        self._fill(one, every=True)
         self._run()
         logits = np.stack([self._logits(place) for place in range(one.shape[1])]).astype(np.float64)
         logits -= logits.max(-1, keepdims=True)
@@ -130,14 +135,19 @@ class LlamaDecoder:
     def _empty(self) -> None:
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self._context), True)
 
-    def _fill(self, ids: np.ndarray, at: int, *, every: bool) -> None:
-        """Sequences (rows, length) at positions `at` and after; logits of the last position, or of `every` one."""
+    def _fill(self, ids: np.ndarray, *, every: bool) -> None:
+        """Whole sequences (rows, length); logits of the last position, or of `every` one."""
         rows, length = ids.shape
-        batch, count = self._batch, rows * length
-        batch.n_tokens = count
-        for place in range(count):
+        self._tokens[: rows * length] = ids.ravel()
+        self._places[: rows * length].reshape(rows, length)[:] = np.arange(length)
+        self._arrange(rows, length, every=every)
+
+    def _arrange(self, rows: int, length: int, *, every: bool) -> None:
+        """Whose each token is, and which gives logits: the same for each token of an answer."""
+        batch = self._batch
+        batch.n_tokens = rows * length
+        for place in range(rows * length):
             row, column = divmod(place, length)
-            batch.token[place], batch.pos[place] = int(ids[row, column]), at + column
             batch.n_seq_id[place], batch.seq_id[place][0] = 1, row
             batch.logits[place] = every or column == length - 1
         self._last = [row * length + length - 1 for row in range(rows)]
@@ -146,13 +156,17 @@ class LlamaDecoder:
         if code := llama_cpp.llama_decode(self._context, self._batch):
             raise ExecutorFailed(f"llama.cpp could not compute a batch (llama_decode gave {code})", code="TL302")
 
-    def _decode(self, rows: int) -> np.ndarray:
+    def _decode(self) -> list[Any]:
+        """The likeliest next token of each sequence."""
         self._run()
-        return np.array([[self._logits(place).argmax()] for place in self._last])
+        return [self._logits(place).argmax() for place in self._last]
 
     def _logits(self, place: int) -> np.ndarray:
         pointer = llama_cpp.llama_get_logits_ith(self._context, place)
-        return np.ctypeslib.as_array(pointer, (self._vocabulary,))
+        address = ctypes.addressof(pointer.contents)
+        if address not in self._views:
+            self._views[address] = np.ctypeslib.as_array(pointer, (self._vocabulary,))
+        return self._views[address]
 
 
 def _attention(spec: RunSpec) -> Fact:

@@ -96,8 +96,9 @@ class OrtServed:
         self._engine.run(self._events)
         gained: list[tuple[Any, int, bool]] = []
         for event in list(self._events):
-            handle = next(each for each in handles if each == event.request)
-            is_ended = not str(event.finish_reason).endswith("NONE")
+            of = event.request
+            handle = next(each for each in handles if each == of)
+            is_ended = event.finish_reason != genai.FinishReason.NONE
             tokens = int(not is_ended or self._left[id(handle)] > 0)  # the event of the end may bring no token
             self._left[id(handle)] -= tokens
             if is_ended:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from twinlens.executors.in_process.engine import Evidence, Runtime
 from twinlens.executors.in_process.torch_work import Linear
 from twinlens.executors.launch.log import telling_line
 from twinlens.executors.openvino.compress import PROMPTS
+from twinlens.executors.openvino.in_place import InPlace, positions
 from twinlens.executors.openvino.trace import (
     engine_facts,
     kv_held,
@@ -43,7 +45,7 @@ _METHODS = {
 }
 
 
-Step = Callable[[Any, np.ndarray, int, np.ndarray], np.ndarray]
+Step = Callable[[InPlace, np.ndarray, int, np.ndarray], np.ndarray]
 """(request, ids (batch, length), position of the first, positions whose logits are kept) to those logits."""
 
 
@@ -56,13 +58,13 @@ class OpenVinoDecoder:
         """`graph`, `step`: another file of the export, and how it is called."""
         self._graph, self._spec, self._threads, self._step = folder / graph, spec, threads, step or _step
         self._compiled = compiled(self._graph, spec, threads)
-        self._request: Any = self._compiled.create_infer_request()
+        self._request: Any = InPlace(self._compiled.create_infer_request())
 
     def answer(self, batch: np.ndarray, tokens: int) -> tuple[int, list[int]]:
         return _generate(self._step, self._request, batch, tokens)
 
     def log_probabilities(self, one: np.ndarray) -> np.ndarray:
-        self._request.reset_state()
+        self._request.request.reset_state()
         length = one.shape[1]
         logits = self._step(self._request, one, 0, np.arange(length))[0].astype(np.float64)
         logits -= logits.max(-1, keepdims=True)
@@ -71,13 +73,13 @@ class OpenVinoDecoder:
 
     def evidence(self, batch: np.ndarray) -> Evidence:
         profiled = compiled(self._graph, self._spec, self._threads, PERF_COUNT=True)
-        request = profiled.create_infer_request()
+        request = InPlace(profiled.create_infer_request())
         first = self._step(request, batch, 0, np.array([batch.shape[1] - 1]))[:, -1].argmax(-1)[:, None]
-        phases = {"prefill": nodes_of(request.get_profiling_info(), products(profiled.get_runtime_model()))}
+        phases = {"prefill": nodes_of(request.request.get_profiling_info(), products(profiled.get_runtime_model()))}
         self._step(request, first, batch.shape[1], np.array([0]))
         known = products(profiled.get_runtime_model())
-        phases["decode"] = nodes_of(request.get_profiling_info(), known)
-        cache_format, cache, where = kv_held(profiled, request, phases)
+        phases["decode"] = nodes_of(request.request.get_profiling_info(), known)
+        cache_format, cache, where = kv_held(profiled, request.request, phases)
         facts = engine_facts(profiled, phases, version("openvino")) | {
             "precision.kv": observed(cache_format, where),
             "serving.chunked_prefill": declared("no", "one inference request for each prompt"),
@@ -138,8 +140,8 @@ def compiled(graph: Path, spec: RunSpec, threads: int, **more: Any) -> Any:
     return openvino.Core().compile_model(str(graph), "CPU", properties(spec, threads) | more)
 
 
-def _generate(step: Step, request: Any, prompts: np.ndarray, tokens: int) -> tuple[int, list[int]]:
-    request.reset_state()
+def _generate(step: Step, request: InPlace, prompts: np.ndarray, tokens: int) -> tuple[int, list[int]]:
+    request.request.reset_state()
     now, stamps, length = time.monotonic_ns, [], prompts.shape[1]
     last, only = np.array([length - 1]), np.array([0])
     begin_ns = now()
@@ -151,14 +153,17 @@ def _generate(step: Step, request: Any, prompts: np.ndarray, tokens: int) -> tup
     return begin_ns, stamps
 
 
-def _step(request: Any, ids: np.ndarray, at: int, keep: np.ndarray) -> np.ndarray:
+def _step(request: InPlace, ids: np.ndarray, at: int, keep: np.ndarray) -> np.ndarray:
     """Logits (batch, len(keep), vocabulary) after ids (batch, length) at positions `at` and after; a view."""
     rows, length = ids.shape
-    positions = np.broadcast_to(np.arange(at, at + length), (rows, length))
-    given = {"input_ids": ids, "position_ids": positions, "keep": keep, "beam_idx": np.arange(rows, dtype=np.int32)}
-    request.infer(given)
-    logits: np.ndarray = request.get_tensor("logits").data
-    return logits
+    given = {"input_ids": ids, "position_ids": positions(rows, length, at), "keep": keep, "beam_idx": order(rows)}
+    return request.logits(given)
+
+
+@lru_cache(maxsize=8)
+def order(rows: int) -> np.ndarray:
+    """Sequences keep their places: nothing is searched by beams."""
+    return np.arange(rows, dtype=np.int32)
 
 
 def linears(folder: Path) -> list[Linear]:

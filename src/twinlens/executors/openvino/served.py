@@ -21,7 +21,8 @@ import openvino_genai as genai
 
 from twinlens.executors.in_process.engine import Evidence, Runtime
 from twinlens.executors.in_process.stepping import Stepper
-from twinlens.executors.openvino.decoder import OpenVinoDecoder, linears, make, properties, versions
+from twinlens.executors.openvino.decoder import OpenVinoDecoder, linears, make, order, properties, versions
+from twinlens.executors.openvino.in_place import InPlace, positions
 from twinlens.executors.openvino.trace import paged_format
 from twinlens.executors.protocol import TakesRow
 from twinlens.record.executor.record import observed, unknown
@@ -138,18 +139,12 @@ class OpenVinoServed:
         return gained
 
 
-def _step(request: Any, ids: np.ndarray, at: int, keep: np.ndarray) -> np.ndarray:
+def _step(request: InPlace, ids: np.ndarray, at: int, keep: np.ndarray) -> np.ndarray:
     """As the decoder's, of the graph that gives the logits of all positions."""
     rows, length = ids.shape
-    given = {
-        "input_ids": ids,
-        "attention_mask": np.ones((rows, at + length), np.int64),
-        "position_ids": np.broadcast_to(np.arange(at, at + length), (rows, length)),
-        "beam_idx": np.arange(rows, dtype=np.int32),
-    }
-    request.infer(given)
-    logits: np.ndarray = request.get_tensor("logits").data[:, keep]
-    return logits
+    seen = np.ones((rows, at + length), np.int64)
+    given = {"attention_mask": seen, "position_ids": positions(rows, length, at), "beam_idx": order(rows)}
+    return request.logits({"input_ids": ids} | given)[:, keep]
 
 
 def _elements_of_a_token(ref: ModelRef) -> int:

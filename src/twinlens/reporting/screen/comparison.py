@@ -35,6 +35,7 @@ from twinlens.reporting.wording.finding import sentence_of
 
 _MARKS = {"disqualifies": "✗ ", "warns": "! ", "notes": "  "}
 _STYLES = {"comparable": "green", "comparable with qualifiers": "yellow"}
+_ANSWERS = ("scaling-efficiency", "adapter-cost")  # what such a comparison is made for, so never left out
 # How many findings and how many rows, whether there are empty lines, and the legend.
 _MOST_ROWS = 14
 _MOST_RANKINGS = 3
@@ -63,8 +64,10 @@ def whole_screen(
 
 def _choices(comparison: Comparison, alone: Sequence[str], width: int) -> Iterator[RenderableType]:
     rows = rows_of(comparison)
+    answers = [each for each in comparison.findings if each.code in _ANSWERS]
+    others = [each for each in comparison.findings if each not in answers]
     for findings, lines, air, legend in _TERSE:
-        shown = comparison.findings[:findings]
+        shown = [*answers, *others[:findings]]
         left = len(comparison.findings) - len(shown) + len(rows) - len(rows[:lines])
         more = left_out(left, "line")
         yield Stack(_one(comparison, rows[:lines], shown, air, legend), *more, *_alone(alone))
