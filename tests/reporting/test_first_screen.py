@@ -171,6 +171,18 @@ def test_what_to_try_next_follows_from_what_was_found(made: dict[str, Pair], cha
     assert said in next_step(run, changed)
 
 
+def test_more_time_is_not_advised_where_a_run_ended_at_its_target(made: dict[str, Pair]) -> None:
+    run, summary = made["training"]
+    few = replace(summary, findings=(), verdict=replace(summary.verdict, label="unproven", ranked=False))
+    reached = Estimate(2.3, "s", "first evaluation at the target", "measured")
+    for known, said in (
+        (reached, "It ended at its target"),
+        (Estimate.absent("s", "not reached"), "Measure four times"),
+    ):
+        ended = replace(few, metrics=dict(few.metrics) | {"time_to_target_s": known})
+        assert next_step(run, ended).startswith(said)
+
+
 _TURNS = {"protocol": {"pairing": "slices", "isolate": True, "slice_s": 0.1}, "sweep": {"precision": ["fp32", "bf16"]}}
 
 

@@ -72,6 +72,9 @@ def _longer(run: Run, summary: Summary) -> str:
         return ""
     if not is_driven(run):
         return "Record four times as many steps."
+    reached = summary.metrics.get("time_to_target_s")
+    if reached is not None and reached.value is not None:
+        return "It ended at its target, which is its result; for a rate, measure without one (--set workload.until=)."
     return f"Measure four times as long (--set protocol.duration_s={4 * run.spec.protocol.duration_s:g})."
 
 
