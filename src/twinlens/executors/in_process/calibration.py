@@ -12,8 +12,8 @@ from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload, Text
 
 IMAGES, SEED = 32, 7
-PROMPTS, _LONGEST = 32, 128
-_OWN_STREAM = 10**9 + SEED  # of no run: those have the seeds of specs
+PROMPTS, LONGEST = 32, 128
+OWN_STREAM = 10**9 + SEED  # of no run: those have the seeds of specs
 
 
 def calibration_images(sides: tuple[int, int, int]) -> np.ndarray:
@@ -36,9 +36,9 @@ def calibration_said(ref: ModelRef, statistics: str) -> str:
 def calibration_prompts(spec: RunSpec) -> np.ndarray:
     """(prompts, length) int64 of the workload's own data, the same for every repeat."""
     assert isinstance(spec.workload, InferenceWorkload)
-    length = min(_LONGEST, spec.workload.input_tokens.max)
-    pool = PromptPool(spec.workload.data, spec.model, _OWN_STREAM, length)
-    return pool.batch([(_OWN_STREAM, place) for place in range(PROMPTS)], length)
+    length = min(LONGEST, spec.workload.input_tokens.max)
+    pool = PromptPool(spec.workload.data, spec.model, OWN_STREAM, length)
+    return pool.batch([(OWN_STREAM, place) for place in range(PROMPTS)], length)
 
 
 def prompts_said(spec: RunSpec) -> str:
@@ -47,4 +47,4 @@ def prompts_said(spec: RunSpec) -> str:
     prompts, data = calibration_prompts(spec), spec.workload.data
     origin = "cut from the workload's text" if isinstance(data, Text) else f"drawn from the workload's {data.kind} data"
     digest = hashlib.sha256(prompts.tobytes()).hexdigest()[:16]
-    return f"{len(prompts)} prompts of {prompts.shape[1]} tokens {origin}, seed {_OWN_STREAM}, sha256 {digest}"
+    return f"{len(prompts)} prompts of {prompts.shape[1]} tokens {origin}, seed {OWN_STREAM}, sha256 {digest}"

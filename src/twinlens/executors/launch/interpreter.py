@@ -43,8 +43,9 @@ def interpreter_for(recipe: Recipe, path: str) -> Interpreter:
 
 
 @lru_cache(maxsize=8)
-def python_with(path: str, wanted: tuple[str, ...]) -> Interpreter:
-    """With the versions of some packages. Raises BadInput (TL207) where there is no such Python."""
+def python_with(path: str, wanted: tuple[str, ...], option: str = "python") -> Interpreter:
+    """With the versions of some packages. `option`: the one that names it. Raises BadInput (TL207) where there is no
+    such Python."""
     try:
         done = subprocess.run(
             [path, "-c", _ASK, json.dumps(wanted)], capture_output=True, text=True, timeout=60, check=True
@@ -53,7 +54,7 @@ def python_with(path: str, wanted: tuple[str, ...]) -> Interpreter:
         return Interpreter(path, facts["python"], facts["packages"])
     except (OSError, subprocess.SubprocessError, ValueError, KeyError) as wrong:
         raise BadInput(f"{path!r} is no Python that can be started ({type(wrong).__name__}); correct "
-                       "executor.options.python", code="TL207") from None  # fmt: skip
+                       f"executor.options.{option}", code="TL207") from None  # fmt: skip
 
 
 def refuse_missing(recipe: Recipe, interpreter: Interpreter) -> str:

@@ -8,17 +8,21 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.cache_folder import cache_folder
 from twinlens.executors.launch.log import telling_line
 from twinlens.executors.protocol import Say
 from twinlens.spec.model.any_model import AnyModel
+from twinlens.spec.model.quantised import stored_precision
 from twinlens.spec.model.shape import DecoderShape
 
 _SEED = 0
+_MOST_RECIPE = 100_000
 _FORMAT = 1  # of the folders made here: another number, and all are made again
 _MAKE = "from twinlens.executors.torch.model.folder import main; main()"
 
@@ -42,6 +46,19 @@ def servable(ref: AnyModel) -> AnyModel:
             f"the folder {ref.folder!r} has no tokenizer; a server needs one beside the weights", code="TL201"
         )
     return ref
+
+
+def stored_in(folder: str | Path | None, config: Mapping[str, Any]) -> str:
+    """The precision that a folder is quantised to, "" for none: by its config, and by the recipe that llm-compressor
+    leaves beside it, for GPTQ and AWQ write the same config."""
+    return stored_precision(config, _text(Path(folder) / "recipe.yaml") if folder is not None else "")
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")[:_MOST_RECIPE]
+    except OSError:
+        return ""
 
 
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "tekken.json")

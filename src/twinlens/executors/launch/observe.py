@@ -12,16 +12,17 @@ import psutil
 
 from twinlens.executors.launch.interpreter import Interpreter, interpreter_for, refuse_missing
 from twinlens.executors.launch.log import read_log
-from twinlens.executors.launch.model_folder import ModelFolder
+from twinlens.executors.launch.model_folder import ModelFolder, stored_in
 from twinlens.executors.launch.options import Settings
 from twinlens.executors.launch.ready import page, pages
 from twinlens.executors.launch.recipe import TORCH_NAMES, Recipe, ServerOutput
 from twinlens.executors.launch.switch import findings_of
+from twinlens.executors.quantise.folder import Made
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck, declared, observed, unknown
 from twinlens.record.finding import Finding
 from twinlens.record.running import Running
-from twinlens.spec.model.quantised import UNQUANTISED, contradicts, stored_precision
+from twinlens.spec.model.quantised import UNQUANTISED, contradicts, narrows_activations
 from twinlens.spec.precision import PRECISIONS, precision
 from twinlens.spec.study import RunSpec
 
@@ -29,9 +30,9 @@ _QUANTISED = "precision.detail"
 _CLASSES = {"weights": "precision.weights", "activations": "precision.activations", "kv": "precision.kv"}
 
 
-def described(running: Running, recipe: Recipe, spec: RunSpec, settings: Settings, folder: ModelFolder) -> Running:
+def described(running: Running, recipe: Recipe, spec: RunSpec, settings: Settings, made: Made) -> Running:
     """The same server with what it looks like now that it is ready, and what it says of itself."""
-    port = int(running.url.rpartition(":")[2].partition("/")[0])
+    port, folder = int(running.url.rpartition(":")[2].partition("/")[0]), made.folder
     interpreter = interpreter_for(recipe, settings.python)
     process = process_of(running.pid)
     status, metrics = page(port, recipe.metrics)
@@ -50,9 +51,14 @@ def described(running: Running, recipe: Recipe, spec: RunSpec, settings: Setting
         del fields[_QUANTISED]  # what the precision has said already
     if running.replicas > 1:
         fields["serving.replicas"] = observed(running.replicas, "servers that answered behind the balancer")
-    record = ExecutorRecord(_software(recipe, interpreter, running)).merged(_model(spec, folder)).merged(fields)
+    record = ExecutorRecord(_software(recipe, interpreter, running)).merged(_model(spec, made)).merged(fields)
     asked = settings.switches
-    found = (*_findings(recipe, folder), *map(_silence, silent), *findings_of(recipe.switches, asked, fields))
+    found = (
+        *_findings(recipe, folder),
+        *made.findings,
+        *map(_silence, silent),
+        *findings_of(recipe.switches, asked, fields),
+    )
     checked = checks(spec, said, asked.get("kv_format"))
     facts = Facts(record, precision=checked, findings=found)
     return replace(running, process=process, facts=facts)
@@ -121,20 +127,23 @@ def _flags(command: tuple[str, ...]) -> list[str]:
 
 
 def _stored(spec: RunSpec, folder: ModelFolder) -> dict[str, Fact]:
-    """The format of quantised weights: what a server calls its dtype is that of the rest."""
+    """The formats of a quantised folder: what a server calls its dtype is that of the rest."""
     try:
         config = json.loads((folder.path / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    name = stored_precision(config)
+    name = stored_in(folder.path, config)
     if name not in PRECISIONS:
         return {}
-    source = "quantization_config of the folder"
-    return {"precision.weights": declared(precision(name).classes("inference")["weights"], source)}
+    classes = ("weights", "activations") if narrows_activations(config) else ("weights",)
+    kept, source = precision(name).classes("inference"), "quantization_config of the folder"
+    return {f"precision.{each}": declared(kept[each], source) for each in classes}
 
 
-def _model(spec: RunSpec, folder: ModelFolder) -> dict[str, Fact]:
+def _model(spec: RunSpec, made: Made) -> dict[str, Fact]:
+    folder = made.folder
     hash_source = "random weights made once, sha256 of the files" if folder.made else "sha256 of the files"
+    hash_source += " that were quantised" if made.facts else ""
     regime = spec.precision
     known = {
         "model.id": declared(spec.workload.model, "the spec"),
@@ -149,7 +158,7 @@ def _model(spec: RunSpec, folder: ModelFolder) -> dict[str, Fact]:
     }
     if folder.made:
         known["decoding.stop"] = observed("the limit: the config names no end of a sequence", "the model folder made")
-    return known
+    return known | dict(made.facts)
 
 
 def checks(spec: RunSpec, fields: Mapping[str, Fact], kv_format: Any = None) -> tuple[PrecisionCheck, ...]:

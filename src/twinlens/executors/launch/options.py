@@ -25,6 +25,10 @@ _OWN: Mapping[str, Option] = {
     "env": Option({}, tunes=True, description="Environment variables of the server; they are kept with the run."),
     "start_timeout_s": Option(0.0, description="The longest wait until the server is ready; 0 is the runtime's own."),
     "gguf": Option("", description="The GGUF file to serve, for llama.cpp."),
+    "quantiser": Option(
+        "",
+        description="A Python that has llm-compressor, for vLLM: it makes the folder of a quantised precision, once.",
+    ),
     "drop_page_cache": Option(
         False,
         description="Drop the model's files from the page cache before the start, so that loading reads the disk.",
@@ -67,6 +71,7 @@ class Settings:
     graph: str = "auto"
     drops_page_cache: bool = False
     replicas: int = 1
+    quantiser: str = ""
     switches: Mapping[str, Value] = field(default_factory=dict)
 
 
@@ -91,7 +96,7 @@ def settings_of(
     """Raises BadInput (TL207) for what is unknown, has the wrong type or looks like a secret. `python`: the default."""
     refuse_wrong_options(kind, options, options_of(graphs, switches))
     chosen = {name: options.get(name, option.default) for name, option in _OWN.items()}
-    for name in ("python", "gguf"):
+    for name in ("python", "gguf", "quantiser"):
         if not isinstance(chosen[name], str):
             raise BadInput(f"executor.options.{name} is a path, not {chosen[name]!r}", code="TL207")
     timeout_s = chosen["start_timeout_s"]
@@ -113,6 +118,7 @@ def settings_of(
         cpus=_cpus(chosen["cpus"]),
         graph=options.get("graph", "auto"),
         replicas=replicas,
+        quantiser=str(Path(chosen["quantiser"]).expanduser()) if chosen["quantiser"] else "",
         drops_page_cache=chosen["drop_page_cache"],
         switches=asked_of(switches, options),
     )

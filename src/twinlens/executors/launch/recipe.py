@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from twinlens.errors import BadInput
 from twinlens.executors.launch.switch import Switch, Value
+from twinlens.executors.quantise.plan import PLANS
 from twinlens.executors.server_words import ServerWords
 from twinlens.record.executor.record import Fact
 from twinlens.spec.asked_device import AskedDevice
@@ -83,7 +84,7 @@ class Recipe:
     `unasked`: flags of its command that change how it is shipped, whatever the spec says. `switches`: optimisations
     that a spec may set, each checked against what ran. `loaded`: the pattern of the log line that says in how many
     seconds the weights were loaded. `tasks`: the kinds of
-    `workload.task` that it serves.
+    `workload.task` that it serves. `quantised_here`: it loads what llm-compressor writes.
     """
 
     kind: str
@@ -107,6 +108,7 @@ class Recipe:
     switches: tuple[Switch, ...] = ()
     loaded: str = ""
     tasks: tuple[str, ...] = ("generate",)
+    quantised_here: bool = False
 
 
 def torch_name(order: LaunchConfig, kind: str) -> str:
@@ -124,14 +126,23 @@ def torch_name(order: LaunchConfig, kind: str) -> str:
                 f'name for it: point.precision = "{order.stored}"',
                 code="TL203",
             )
-        return "auto"
+        return _of_the_rest(order)
     if order.precision not in TORCH_NAMES:
+        here = kind == "vllm" and order.precision in PLANS
+        or_made = ", or name a Python that has llm-compressor in executor.options.quantiser" if here else ""
         raise BadInput(
             f"{kind} is started at fp32, bf16 or fp16, not {order.precision}; serve a model folder that is already "
-            "quantised, and say the flags in executor.options.args",
+            f"quantised, and say the flags in executor.options.args{or_made}",
             code="TL203",
         )
     return TORCH_NAMES[order.precision]
+
+
+def _of_the_rest(order: LaunchConfig) -> str:
+    """The dtype of what a folder does not quantise: fp32 where the precision keeps its cache so (a config in fp32 is
+    cast to bf16 unasked), else the folder's own."""
+    cache = order.switches.get("kv_format") or PRECISIONS[order.precision].classes("inference")["kv"]
+    return "float32" if cache == "fp32" else "auto"
 
 
 def thread_environment(threads: int) -> dict[str, str]:

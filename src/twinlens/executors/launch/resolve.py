@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from twinlens.errors import BadInput
-from twinlens.executors.launch.model_folder import servable
+from twinlens.executors.launch.model_folder import servable, stored_in
 from twinlens.executors.launch.options import Settings
 from twinlens.executors.launch.recipe import LaunchConfig, Recipe
 from twinlens.executors.launch.switch import words_of
+from twinlens.executors.quantise.plan import PLANS
 from twinlens.spec.model.any_model import AnyModel
-from twinlens.spec.model.quantised import stored_precision
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import Images, InferenceWorkload
 from twinlens.system.processors import usable_cores
@@ -31,6 +31,11 @@ def order_of(recipe: Recipe, spec: RunSpec, settings: Settings, *, folder: str, 
             + (f" ({settings.gguf!r} is no file)" if settings.gguf else ""),
             code="TL207",
         )
+    if settings.quantiser and not recipe.quantised_here:
+        raise BadInput(
+            f"{recipe.kind} is given no folder that is quantised here; leave executor.options.quantiser out",
+            code="TL207",
+        )
     return LaunchConfig(
         spec=spec,
         python=settings.python,
@@ -41,11 +46,17 @@ def order_of(recipe: Recipe, spec: RunSpec, settings: Settings, *, folder: str, 
         context_tokens=context_of(ref, workload),
         args=(*words_of(recipe.switches, settings.switches), *settings.args),
         gguf=settings.gguf,
-        stored=stored_precision(ref.config),
+        stored=spec.point.precision if is_quantised_here(spec, settings) else stored_in(ref.folder, ref.config),
         cpus=settings.cpus,
         graph=settings.graph,
         switches=settings.switches,
     )
+
+
+def is_quantised_here(spec: RunSpec, settings: Settings) -> bool:
+    """Whether its folder is made before the start: a quantiser is named, and the weights are wide as yet."""
+    ref = spec.model
+    return bool(settings.quantiser) and spec.point.precision in PLANS and not stored_in(ref.folder, ref.config)
 
 
 def threads_of(asked: int, cpus: Sequence[int] = ()) -> int:

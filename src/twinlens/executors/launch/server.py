@@ -19,19 +19,21 @@ from twinlens.errors import ExecutorFailed
 from twinlens.executors.launch.environment import environment_of
 from twinlens.executors.launch.interpreter import interpreter_for, refuse_missing
 from twinlens.executors.launch.log_folder import log_folder
-from twinlens.executors.launch.model_folder import ModelFolder, folder_of, gguf_file, model_folder
+from twinlens.executors.launch.model_folder import folder_of, gguf_file, model_folder
 from twinlens.executors.launch.observe import described
 from twinlens.executors.launch.options import Settings, settings_of
 from twinlens.executors.launch.process import Process
 from twinlens.executors.launch.ready import free_port, is_taken, page, wait_until_ready
 from twinlens.executors.launch.recipe import Command, LaunchConfig, Recipe
 from twinlens.executors.launch.replicas import behind_balancer
-from twinlens.executors.launch.resolve import order_of
+from twinlens.executors.launch.resolve import is_quantised_here, order_of
 from twinlens.executors.launch.startup import after_start, before_start
 from twinlens.executors.openai.compared import Weights
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.executors.openai.target import target_of
 from twinlens.executors.protocol import Say, TakesRow
+from twinlens.executors.quantise.folder import Made, quantised, versions_in
+from twinlens.executors.quantise.prompts import decided_by
 from twinlens.record.executor.facts import Facts
 from twinlens.record.running import Running
 from twinlens.schedule.request import Schedule
@@ -72,16 +74,21 @@ class LaunchedServer:
         self._usable: set[int] = set()
 
     def key(self, spec: RunSpec) -> str:
-        """Two specs with equal keys are served by the same server: command line and environment are equal."""
+        """Two specs with equal keys are served by the same server: command line, environment and weights are equal."""
         settings = self._settings(spec)
         command = self._recipe.command(order_of(self._recipe, spec, settings, folder=spec.workload.model, port=0))
         argv, chosen = command.argv, {**command.environment, **settings.environment}
-        asked = (self._recipe.kind, argv, chosen, settings.cpus, settings.replicas, dict(settings.switches))
+        weights = decided_by(spec) if is_quantised_here(spec, settings) else []
+        asked = (self._recipe.kind, argv, chosen, settings.cpus, settings.replicas, dict(settings.switches), weights)
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
     def refuse_not_installed(self, spec: RunSpec) -> None:
-        """Raises BadInput (TL207, TL217) where the Python that would start it lacks the runtime."""
-        refuse_missing(self._recipe, interpreter_for(self._recipe, self._settings(spec).python))
+        """Raises BadInput (TL207, TL217) where the Python that would start it lacks the runtime, or that which would
+        quantise its model lacks the compressor."""
+        settings = self._settings(spec)
+        refuse_missing(self._recipe, interpreter_for(self._recipe, settings.python))
+        if is_quantised_here(spec, settings):
+            versions_in(settings.quantiser)
 
     def launch(self, spec: RunSpec, log: Path, say: Say) -> LaunchedProcess:
         """Start one and wait until it is ready; its output goes to `log`.
@@ -96,12 +103,15 @@ class LaunchedServer:
             folder = gguf_file(settings.gguf)
         else:
             folder = model_folder(spec.model, say)
+        made = Made(folder)
+        if is_quantised_here(spec, settings):
+            made = quantised(folder, spec, settings.quantiser, say)
         for attempt in range(1, _TRIES + 1):
-            order = order_of(recipe, spec, settings, folder=str(folder.path), port=free_port())
+            order = order_of(recipe, spec, settings, folder=str(made.folder.path), port=free_port())
             command = recipe.command(order)
             command = replace(command, environment={**command.environment, **settings.environment})
             try:
-                return self._started(spec, settings, order, command, log, folder, say)
+                return self._started(spec, settings, order, command, log, made, say)
             except ExecutorFailed:
                 if attempt == _TRIES or not is_taken(order.port):  # else somebody took the port meanwhile
                     raise
@@ -172,12 +182,12 @@ class LaunchedServer:
 
     def _started(
         self, spec: RunSpec, settings: Settings, order: LaunchConfig, command: Command, log: Path,
-        folder: ModelFolder, say: Say,
+        made: Made, say: Say,
     ) -> LaunchedProcess:  # fmt: skip
         recipe, port, name, count = self._recipe, order.port, order.name, settings.replicas
         say(f"starting {recipe.name}" if count == 1 else f"starting {count} of {recipe.name}")
         run = command if count == 1 else behind_balancer(recipe, order, settings.environment, count)
-        startup = before_start(settings, folder.path)
+        startup = before_start(settings, made.folder.path)
         process = Process(run.argv, environment_of(settings, run.environment), log, cpus=settings.cpus)
         try:
             limit_s = settings.start_timeout_s or recipe.start_timeout_s
@@ -199,7 +209,7 @@ class LaunchedServer:
                 startup=startup,
                 replicas=count,
             )
-            return LaunchedProcess(process, described(running, recipe, spec, settings, folder), recipe.ready)
+            return LaunchedProcess(process, described(running, recipe, spec, settings, made), recipe.ready)
         except BaseException:
             process.stop()
             raise

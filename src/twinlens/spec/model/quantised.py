@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def stored_precision(config: Mapping[str, Any]) -> str:
+def stored_precision(config: Mapping[str, Any], recipe: str = "") -> str:
     """The name here of what a folder's `quantization_config` says its weights are quantised to, or "".
 
-    What has no name here is called by its own method, so that no run of it goes under a wrong one.
+    What has no name here is called by its own method, so that no run of it goes under a wrong one. `recipe`: the text
+    that llm-compressor leaves beside the weights, for its config does not say by which method they were rounded.
     """
     quantisation = config.get("quantization_config")
     if not isinstance(quantisation, dict):
@@ -17,16 +18,35 @@ def stored_precision(config: Mapping[str, Any]) -> str:
     method, groups = str(quantisation.get("quant_method", "unknown")), quantisation.get("config_groups")
     if method == "compressed-tensors" and isinstance(groups, dict) and groups:
         group = next(iter(groups.values()))
-        weights, inputs = group.get("weights") or {}, group.get("input_activations")
-        name = f"{'fp' if weights.get('type') == 'float' else 'int'}{weights.get('num_bits')}"
-        return {"fp8": "fp8", "int4": "int4-weight", "int8": "int8-dynamic" if inputs else "int8-weight"}.get(
-            name, method
-        )
+        return _of_group(group.get("weights") or {}, group.get("input_activations"), recipe) or method
     if method in ("awq", "gptq"):
         return {4: f"int4-weight-{method}", 8: "int8-weight"}.get(quantisation.get("bits"), method)  # type: ignore[arg-type]
     return "fp8" if method in ("fp8", "fbgemm_fp8") else method
 
 
+def _of_group(weights: Mapping[str, Any], inputs: Any, recipe: str) -> str:
+    """The name of one group of compressed-tensors, "" for none; `inputs`: the format of activations, if it has one."""
+    name = f"{'fp' if weights.get('type') == 'float' else 'int'}{weights.get('num_bits')}"
+    if name == "int4":
+        by = next((by for modifier, by in _BY.items() if modifier in recipe), "")
+        return "int4-weight" + (by if not inputs else "")
+    if name == "int8" and inputs:
+        is_fixed = isinstance(inputs, Mapping) and inputs.get("dynamic") is False
+        fixed = "int8-smoothquant" if "SmoothQuantModifier" in recipe else "int8-static"
+        return fixed if is_fixed else "int8-dynamic"
+    return {"fp8": "fp8", "int8": "int8-weight"}.get(name, "")
+
+
+def narrows_activations(config: Mapping[str, Any]) -> bool:
+    """Whether a quantised folder's config has a format for activations too."""
+    quantisation = config.get("quantization_config")
+    quantisation = quantisation if isinstance(quantisation, dict) else {}
+    groups = quantisation.get("config_groups")
+    of_groups = groups.values() if isinstance(groups, dict) else ()
+    return "activation_scheme" in quantisation or any(group.get("input_activations") for group in of_groups)
+
+
+_BY = {"AWQModifier": "-awq", "GPTQModifier": "-gptq"}
 UNQUANTISED = "not quantised"
 """The word for a server that says it quantised nothing."""
 QUANTISED_BY = "quantised by "
@@ -37,6 +57,8 @@ _METHODS = {
     "int4-weight-gptq": ("gptq", "compressed-tensors"),
     "int8-weight": ("awq", "gptq", "compressed-tensors"),
     "int8-dynamic": ("compressed-tensors",),
+    "int8-static": ("compressed-tensors",),
+    "int8-smoothquant": ("compressed-tensors",),
     "fp8": ("fp8", "compressed-tensors", "modelopt"),
     "mxfp4": ("mxfp4",),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,12 @@ from twinlens.executors.launch.runtime.vllm_switches import SWITCHES
 from twinlens.executors.server_words import PHASES, SHARED, ServerWords
 from twinlens.executors.settings_text import first_known, flat, formats, labels, pairs, plain_setting, quantisation
 from twinlens.record.executor.record import Fact, declared
+from twinlens.spec.model.quantised import QUANTISED_BY
 from twinlens.spec.workload.task import Generate, Task
 from twinlens.spec.workload.workload import InferenceWorkload
 
 _INFO = "/server_info?config_format=json"
+_KERNEL = re.compile(r"(?:Selected|Using) (\w+Kernel) for ")
 _NAMES = {
     "serving.max_sequences": ("max_num_seqs",),
     "serving.max_batched_tokens": ("max_num_batched_tokens",),
@@ -80,7 +83,7 @@ def _facts(seen: ServerOutput) -> dict[str, Fact]:
     facts = first_known(labels(seen.metrics, "vllm:cache_config_info"), _NAMES, "/metrics, cache_config_info")
     facts |= first_known(config, _NAMES, source)
     facts |= formats(config.get("dtype"), config.get("cache_dtype", config.get("kv_cache_dtype")), source)
-    facts |= quantisation(config, source, none_says=True)
+    facts |= _with_kernel(quantisation(config, source, none_says=True), seen.log)
     eager = config.get("enforce_eager")
     if eager is not None:
         facts["serving.graphs"] = declared(
@@ -101,6 +104,15 @@ def _facts(seen: ServerOutput) -> dict[str, Fact]:
         facts["software.runtime.version"] = declared(version["version"], "/version")
     facts["serving.batching"] = declared("continuous", "vLLM batches at every iteration")
     return facts
+
+
+def _with_kernel(said: dict[str, Fact], log: str) -> dict[str, Fact]:
+    """The word for its quantisation, with the kernel of linear layers that the log names."""
+    kernels = sorted(set(_KERNEL.findall(log)))
+    fact = said.get("precision.detail")
+    if fact is None or not kernels or not str(fact.value).startswith(QUANTISED_BY):
+        return said
+    return {"precision.detail": declared(f"{fact.value}, {' and '.join(kernels)}", f"{fact.source}, and the log")}
 
 
 _SPECULATION = ("method", "model", "num_speculative_tokens", "draft_tensor_parallel_size", "prompt_lookup_max")
@@ -152,5 +164,6 @@ RECIPE = Recipe(
     switches=SWITCHES,
     loaded=r"Loading weights took ([\d.]+) seconds",
     tasks=("generate", "embed", "rerank"),
+    quantised_here=True,
 )
 EXECUTOR = launched(RECIPE)
