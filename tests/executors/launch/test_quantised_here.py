@@ -141,7 +141,9 @@ def test_a_folder_is_made_once_with_its_tokenizer_and_the_record_says_how(
     path = Path(folder(tmp_path / "model"))
     (path / "model.py").write_text("code is not copied")
     source, spec, said = ModelFolder(path, "0" * 16, made=False), asked(), list[str]()
-    made = [quantised(source, spec, compressor(tmp_path), said.append) for _ in range(2)]
+    monkeypatch.chdir(tmp_path)
+    compressor(tmp_path)
+    made = [quantised(source, spec, "./python", said.append) for _ in range(2)]
     assert made[0] == made[1]
     assert (tmp_path / "count").read_text() == "x"
     assert said == ["quantising tiny to int4-weight-gptq by llm-compressor (once)"]

@@ -83,9 +83,8 @@ def quantised(source: ModelFolder, spec: RunSpec, quantiser: str, say: Say) -> M
 def order(source: Path, folder: Path, name: str, prompts: Calibration | None) -> dict[str, Any]:
     """The order that the process of the compressor is given."""
     length, texts, ids = (prompts.length, prompts.texts, prompts.ids) if prompts else (0, (), ())
-    return {"source": str(source), "folder": str(folder), "length": length, "texts": texts, "ids": ids} | order_for(
-        name
-    )
+    places = {"source": str(source.absolute()), "folder": str(folder.absolute())}
+    return {**places, "length": length, "texts": texts, "ids": ids, **order_for(name)}
 
 
 def identity(source: ModelFolder, name: str, prompts: Calibration | None, versions: list[str]) -> str:
@@ -104,9 +103,10 @@ def beside(folder: Path) -> list[Path]:
 
 def _compress(ordered: Mapping[str, Any], quantiser: str, chosen: Mapping[str, str]) -> None:
     offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "DO_NOT_TRACK": "1"}
+    python = str(Path(shutil.which(quantiser) or quantiser).absolute())  # a virtual environment's is a link
     with tempfile.TemporaryDirectory() as scratch:  # it writes a log where it is started
         done = subprocess.run(
-            [quantiser, "-I", str(_SCRIPT)], input=json.dumps(ordered), capture_output=True, text=True, check=False,
+            [python, "-I", str(_SCRIPT)], input=json.dumps(ordered), capture_output=True, text=True, check=False,
             cwd=scratch, env={**os.environ, **offline, **chosen},
         )  # fmt: skip
     if done.returncode or not (Path(ordered["folder"]) / "config.json").exists():
