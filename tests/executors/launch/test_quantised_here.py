@@ -17,13 +17,14 @@ from twinlens.executors.in_process.calibration import calibration_prompts, promp
 from twinlens.executors.launch.model_folder import ModelFolder, stored_in
 from twinlens.executors.launch.observe import _stored, checks
 from twinlens.executors.launch.options import settings_of
+from twinlens.executors.launch.quantiser import quantised_by
 from twinlens.executors.launch.recipe import ServerOutput
 from twinlens.executors.launch.resolve import is_quantised_here, order_of
 from twinlens.executors.launch.runtime import sglang
 from twinlens.executors.launch.runtime.vllm import RECIPE
 from twinlens.executors.launch.server import LaunchedServer
 from twinlens.executors.quantise.compress import prompts_of
-from twinlens.executors.quantise.folder import identity, order, quantised
+from twinlens.executors.quantise.folder import identity, order
 from twinlens.executors.quantise.plan import PLANS, order_for
 from twinlens.executors.quantise.prompts import calibration_of
 from twinlens.record.executor.record import Fact, declared
@@ -119,18 +120,18 @@ def test_a_file_of_prompts_calibrates_with_its_own_passages(tmp_path: Path) -> N
 
 
 def test_all_that_decides_the_bytes_is_in_the_identity(tmp_path: Path) -> None:
-    path = Path(folder(tmp_path / "model"))
-    source, prompts = ModelFolder(path, "0" * 16, made=False), calibration_of(asked())
-    first = identity(source, "int4-weight-gptq", prompts, ["llmcompressor 1"])
-    assert first == identity(source, "int4-weight-gptq", calibration_of(asked()), ["llmcompressor 1"])
+    path, weights = Path(folder(tmp_path / "model")), "0" * 16
+    prompts, made_by = calibration_of(asked()), ["llmcompressor 1"]
+    first = identity(path, weights, "int4-weight-gptq", prompts, made_by)
+    assert first == identity(path, weights, "int4-weight-gptq", calibration_of(asked()), made_by)
     others = {
-        identity(replace(source, digest="1" * 16), "int4-weight-gptq", prompts, ["llmcompressor 1"]),
-        identity(source, "int4-weight-awq", prompts, ["llmcompressor 1"]),
-        identity(source, "int4-weight-gptq", calibration_of(asked(input_tokens=fixed(17))), ["llmcompressor 1"]),
-        identity(source, "int4-weight-gptq", prompts, ["llmcompressor 2"]),
+        identity(path, "1" * 16, "int4-weight-gptq", prompts, made_by),
+        identity(path, weights, "int4-weight-awq", prompts, made_by),
+        identity(path, weights, "int4-weight-gptq", calibration_of(asked(input_tokens=fixed(17))), made_by),
+        identity(path, weights, "int4-weight-gptq", prompts, ["llmcompressor 2"]),
     }
     (path / "tokenizer.json").write_text('{"other": true}')
-    others.add(identity(source, "int4-weight-gptq", prompts, ["llmcompressor 1"]))
+    others.add(identity(path, weights, "int4-weight-gptq", prompts, made_by))
     assert len(others | {first}) == 6
 
 
@@ -143,7 +144,7 @@ def test_a_folder_is_made_once_with_its_tokenizer_and_the_record_says_how(
     source, spec, said = ModelFolder(path, "0" * 16, made=False), asked(), list[str]()
     monkeypatch.chdir(tmp_path)
     compressor(tmp_path)
-    made = [quantised(source, spec, "./python", said.append) for _ in range(2)]
+    made = [quantised_by("./python", source, spec, said.append) for _ in range(2)]
     assert made[0] == made[1]
     assert (tmp_path / "count").read_text() == "x"
     assert said == ["quantising tiny to int4-weight-gptq by llm-compressor (once)"]
@@ -171,11 +172,11 @@ def test_a_folder_that_is_made_half_way_is_not_kept(tmp_path: Path, monkeypatch:
     with pytest.raises(
         ExecutorFailed, match="llm-compressor cannot quantise the model: ValueError: no Hessian"
     ) as caught:
-        quantised(source, asked(), compressor(tmp_path, fails=True), quiet)
+        quantised_by(compressor(tmp_path, fails=True), source, asked(), quiet)
     assert caught.value.code == "TL302"
     assert (tmp_path / "count").read_text() == "x", "it was begun"
     assert not [file for file in (tmp_path / "cache").rglob("*") if file.is_file()]
-    quantised(source, asked(), compressor(tmp_path), quiet)
+    quantised_by(compressor(tmp_path), source, asked(), quiet)
     assert list((tmp_path / "cache").rglob("model.safetensors"))
 
 

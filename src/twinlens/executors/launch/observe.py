@@ -14,10 +14,10 @@ from twinlens.executors.launch.interpreter import Interpreter, interpreter_for, 
 from twinlens.executors.launch.log import read_log
 from twinlens.executors.launch.model_folder import ModelFolder, stored_in
 from twinlens.executors.launch.options import Settings
+from twinlens.executors.launch.quantiser import Given
 from twinlens.executors.launch.ready import page, pages
 from twinlens.executors.launch.recipe import TORCH_NAMES, Recipe, ServerOutput
 from twinlens.executors.launch.switch import findings_of
-from twinlens.executors.quantise.folder import Made
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck, declared, observed, unknown
 from twinlens.record.finding import Finding
@@ -30,9 +30,9 @@ _QUANTISED = "precision.detail"
 _CLASSES = {"weights": "precision.weights", "activations": "precision.activations", "kv": "precision.kv"}
 
 
-def described(running: Running, recipe: Recipe, spec: RunSpec, settings: Settings, made: Made) -> Running:
+def described(running: Running, recipe: Recipe, spec: RunSpec, settings: Settings, given: Given) -> Running:
     """The same server with what it looks like now that it is ready, and what it says of itself."""
-    port, folder = int(running.url.rpartition(":")[2].partition("/")[0]), made.folder
+    port, folder = int(running.url.rpartition(":")[2].partition("/")[0]), given.folder
     interpreter = interpreter_for(recipe, settings.python)
     process = process_of(running.pid)
     status, metrics = page(port, recipe.metrics)
@@ -51,11 +51,11 @@ def described(running: Running, recipe: Recipe, spec: RunSpec, settings: Setting
         del fields[_QUANTISED]  # what the precision has said already
     if running.replicas > 1:
         fields["serving.replicas"] = observed(running.replicas, "servers that answered behind the balancer")
-    record = ExecutorRecord(_software(recipe, interpreter, running)).merged(_model(spec, made)).merged(fields)
+    record = ExecutorRecord(_software(recipe, interpreter, running)).merged(_model(spec, given)).merged(fields)
     asked = settings.switches
     found = (
         *_findings(recipe, folder),
-        *made.findings,
+        *given.findings,
         *map(_silence, silent),
         *findings_of(recipe.switches, asked, fields),
     )
@@ -140,10 +140,10 @@ def _stored(spec: RunSpec, folder: ModelFolder) -> dict[str, Fact]:
     return {f"precision.{each}": declared(kept[each], source) for each in classes}
 
 
-def _model(spec: RunSpec, made: Made) -> dict[str, Fact]:
-    folder = made.folder
+def _model(spec: RunSpec, given: Given) -> dict[str, Fact]:
+    folder = given.folder
     hash_source = "random weights made once, sha256 of the files" if folder.made else "sha256 of the files"
-    hash_source += " that were quantised" if made.facts else ""
+    hash_source += " that were quantised" if given.facts else ""
     regime = spec.precision
     known = {
         "model.id": declared(spec.workload.model, "the spec"),
@@ -158,7 +158,7 @@ def _model(spec: RunSpec, made: Made) -> dict[str, Fact]:
     }
     if folder.made:
         known["decoding.stop"] = observed("the limit: the config names no end of a sequence", "the model folder made")
-    return known | dict(made.facts)
+    return known | dict(given.facts)
 
 
 def checks(spec: RunSpec, fields: Mapping[str, Fact], kv_format: Any = None) -> tuple[PrecisionCheck, ...]:

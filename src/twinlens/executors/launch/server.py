@@ -23,6 +23,7 @@ from twinlens.executors.launch.model_folder import folder_of, gguf_file, model_f
 from twinlens.executors.launch.observe import described
 from twinlens.executors.launch.options import Settings, settings_of
 from twinlens.executors.launch.process import Process
+from twinlens.executors.launch.quantiser import Given, quantised_by, versions_in
 from twinlens.executors.launch.ready import free_port, is_taken, page, wait_until_ready
 from twinlens.executors.launch.recipe import Command, LaunchConfig, Recipe
 from twinlens.executors.launch.replicas import behind_balancer
@@ -32,7 +33,6 @@ from twinlens.executors.openai.compared import Weights
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.executors.openai.target import target_of
 from twinlens.executors.protocol import Say, TakesRow
-from twinlens.executors.quantise.folder import Made, quantised, versions_in
 from twinlens.executors.quantise.prompts import decided_by
 from twinlens.record.executor.facts import Facts
 from twinlens.record.running import Running
@@ -103,15 +103,15 @@ class LaunchedServer:
             folder = gguf_file(settings.gguf)
         else:
             folder = model_folder(spec.model, say)
-        made = Made(folder)
+        given = Given(folder)
         if is_quantised_here(spec, settings):
-            made = quantised(folder, spec, settings.quantiser, say)
+            given = quantised_by(settings.quantiser, folder, spec, say)
         for attempt in range(1, _TRIES + 1):
-            order = order_of(recipe, spec, settings, folder=str(made.folder.path), port=free_port())
+            order = order_of(recipe, spec, settings, folder=str(given.folder.path), port=free_port())
             command = recipe.command(order)
             command = replace(command, environment={**command.environment, **settings.environment})
             try:
-                return self._started(spec, settings, order, command, log, made, say)
+                return self._started(spec, settings, order, command, log, given, say)
             except ExecutorFailed:
                 if attempt == _TRIES or not is_taken(order.port):  # else somebody took the port meanwhile
                     raise
@@ -182,12 +182,12 @@ class LaunchedServer:
 
     def _started(
         self, spec: RunSpec, settings: Settings, order: LaunchConfig, command: Command, log: Path,
-        made: Made, say: Say,
+        given: Given, say: Say,
     ) -> LaunchedProcess:  # fmt: skip
         recipe, port, name, count = self._recipe, order.port, order.name, settings.replicas
         say(f"starting {recipe.name}" if count == 1 else f"starting {count} of {recipe.name}")
         run = command if count == 1 else behind_balancer(recipe, order, settings.environment, count)
-        startup = before_start(settings, made.folder.path)
+        startup = before_start(settings, given.folder.path)
         process = Process(run.argv, environment_of(settings, run.environment), log, cpus=settings.cpus)
         try:
             limit_s = settings.start_timeout_s or recipe.start_timeout_s
@@ -209,7 +209,7 @@ class LaunchedServer:
                 startup=startup,
                 replicas=count,
             )
-            return LaunchedProcess(process, described(running, recipe, spec, settings, made), recipe.ready)
+            return LaunchedProcess(process, described(running, recipe, spec, settings, given), recipe.ready)
         except BaseException:
             process.stop()
             raise
