@@ -87,6 +87,7 @@ def test_torch_stands_only_in_files_that_are_about_it(imported: dict[Path, set[s
         "onnxruntime/vision.py",
         "openvino/convert.py",
         "openvino/convert_images.py",
+        "quantise/compress.py",
         "tensorrt/classifier.py",
     ]
     elsewhere = sorted(name for name in found if not name.startswith("executors/torch/"))

@@ -1,4 +1,4 @@
-"""What llm-compressor is asked for at each precision that it makes, as plain data for a process of its own."""
+"""Orders to llm-compressor for each precision that it makes, as plain data for a process of its own."""
 
 from __future__ import annotations
 
