@@ -73,6 +73,11 @@ def test_buffers_are_as_large_as_asked_and_nothing_is_left_at_500_million_elemen
     assert (config["train_micro_batch_size_per_gpu"], config["gradient_accumulation_steps"]) == (2, 3)
 
 
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_gradients_are_not_clipped_for_nobody_asked_and_no_other_executor_does(precision: str) -> None:
+    assert config_of(ZeroOptions(), precision, 2, 1)["gradient_clipping"] == 0.0, "DeepSpeed's default is 1.0"
+
+
 def python_that(tmp_path: Path, does: str) -> str:
     """A program in the place of a Python."""
     path = tmp_path / "python"

@@ -26,6 +26,7 @@ def config_of(asked: ZeroOptions, precision: str, microbatch: int, accumulate: i
     config: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": microbatch,
         "gradient_accumulation_steps": accumulate,
+        "gradient_clipping": 0.0,  # DeepSpeed's own default is a norm of 1, which no other executor here clips to
         "zero_optimization": zero,
         "zero_allow_untested_optimizer": True,
         "zero_force_ds_cpu_optimizer": False,  # torch's AdamW, as every executor here: no kernel of DeepSpeed's own
